@@ -1,0 +1,83 @@
+"""The four penalties of TVW-RL and their weights, one function per equation (paper: "Rewards Design for RL").
+
+Each returns a number >= 0 for one machine, resource and slot; the reward is minus their sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from tvwrl.types import Float, InputError
+
+Weight = float | tuple[float, ...]
+
+TERMS = ("contention", "under_utilisation", "overshoot", "wait")
+
+
+@dataclass(frozen=True)
+class PenaltyWeights:
+    """Weights of the penalties; the defaults are the paper's.
+
+    K_c, K_u and K_o are one number or one per resource; K_u is an exponent, and 0 switches its term off.
+    """
+
+    K_c: Weight = 0.1  # contention
+    K_u: Weight = 3.0  # under-utilisation (exponent)
+    K_o: Weight = 30000.0  # overshoot
+    K_w: float = 50.0  # wait
+
+    def __post_init__(self) -> None:
+        for name in ("K_c", "K_u", "K_o", "K_w"):
+            value = getattr(self, name)
+            if isinstance(value, Sequence):
+                object.__setattr__(self, name, tuple(float(v) for v in value))
+            if not (np.isfinite(value).all() and (np.asarray(value) >= 0).all()):
+                raise InputError(f"penalty weight {name} is {value}: must be finite and >= 0")
+        if np.ndim(self.K_w) != 0:
+            raise InputError(f"penalty weight K_w is {self.K_w}: must be one number (the queue has no resource)")
+
+    def per_resource(self, resources: int) -> Float:
+        """(4, D): rows K_c, K_u, K_o, K_w (the last equal in all columns)."""
+        rows = []
+        for name in ("K_c", "K_u", "K_o", "K_w"):
+            value = np.asarray(getattr(self, name), dtype=np.float64)
+            if value.ndim and len(value) != resources:
+                raise InputError(f"penalty weight {name} has {len(value)} values for {resources} resources")
+            rows.append(np.broadcast_to(value, (resources,)))
+        return np.array(rows)
+
+
+@njit(cache=True, inline="always")
+def contention(load: float, square: float) -> float:
+    """Sum over pairs i < j of u_i u_j, from the load sum(u) and the sum of squares sum(u^2) (P_C without K_c)."""
+    return 0.5 * (load * load - square)
+
+
+@njit(cache=True, inline="always")
+def under_utilisation(unused: float, exponent: float) -> float:
+    """|U|^{K_u} (P_U); exponent 0 switches it off. Small whole exponents avoid the slow general power."""
+    if exponent == 0.0:
+        return 0.0
+    if exponent == 3.0:
+        return unused * unused * unused
+    if exponent == 2.0:
+        return unused * unused
+    if exponent == 1.0:
+        return unused
+    return unused**exponent
+
+
+@njit(cache=True, inline="always")
+def overshoot(first_times: int, weight: float) -> float:
+    """K_o for each first overshoot (P_O)."""
+    return weight * first_times
+
+
+@njit(cache=True, inline="always")
+def wait(queue: int, weight: float) -> float:
+    """K_w |Q_t| (P_W); the queue is what has arrived and is not placed by the end of the slot."""
+    return weight * queue

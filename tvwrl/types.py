@@ -1,0 +1,170 @@
+"""What everything else speaks of: traces, workloads, machines, placements and episodes, with shape and unit per field.
+
+Letters: N workloads, M machines, D resources, L slots of the longest window, R usage rows.
+Units: a *unit* is the quantum of demand of one resource (a machine of the paper has 8 of each);
+a *slot* is one time step; "fraction" means a fraction of the trace's reference machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Float = npt.NDArray[np.float64]
+Int = npt.NDArray[np.int64]
+Strings = npt.NDArray[np.object_]
+
+
+class InputError(ValueError):
+    """Input from outside that cannot be used; the message names file, row, field and limit."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Recorded resource usage of a population of workloads, one row per workload and slot.
+
+    The rows of workload `i` are `offsets[i]:offsets[i + 1]`, in rising `slot`; a slot may be missing (a gap).
+    """
+
+    name: str
+    resources: tuple[str, ...]  # (D,) e.g. ("cpu", "mem")
+    slot_seconds: int  # length of one slot, seconds, > 0
+    workload_id: Strings  # (N,) unique
+    offsets: Int  # (N + 1,) first usage row of each workload, offsets[N] = R
+    slot: Int  # (R,) slot number from the trace's start, strictly rising within a workload
+    usage: Float  # (R, D) fraction of the reference machine, >= 0
+    application: Strings  # (N,) workloads of one application are replicas; "" = unknown
+    arrival: Int  # (N,) slot
+    priority: Float  # (N,) NaN = unknown
+    scheduling_class: Float  # (N,) column `class` of the trace (not the equivalence class), NaN = unknown
+    request: Float  # (N, D) fraction of the reference machine, >= 0, NaN = unknown
+    reference_machine: Any = None  # what 1.0 means, as written in trace.json
+    source: str = "real"  # "real" (recorded) or "synthetic" (generated)
+
+    def __len__(self) -> int:
+        return len(self.workload_id)
+
+    def series(self, i: int) -> Float:
+        """Usage of workload `i`, shape (its rows, D), fraction of the reference machine."""
+        return self.usage[self.offsets[i] : self.offsets[i + 1]]
+
+    def select(self, index: Sequence[int] | Int) -> Trace:
+        """The same trace with the workloads of `index` only, in that order."""
+        index = np.asarray(index, dtype=np.int64)
+        counts = np.diff(self.offsets)[index]
+        rows = (
+            np.concatenate([np.arange(self.offsets[i], self.offsets[i + 1]) for i in index])
+            if len(index)
+            else np.empty(0, np.int64)
+        )
+        return Trace(
+            name=self.name,
+            resources=self.resources,
+            slot_seconds=self.slot_seconds,
+            workload_id=self.workload_id[index],
+            offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            slot=self.slot[rows],
+            usage=self.usage[rows],
+            application=self.application[index],
+            arrival=self.arrival[index],
+            priority=self.priority[index],
+            scheduling_class=self.scheduling_class[index],
+            request=self.request[index],
+            reference_machine=self.reference_machine,
+            source=self.source,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """One workload of an arrival sequence, as a scheduler is handed it.
+
+    `demand` is the future: only schedulers whose name says so (`peak`, `clairvoyant`) may read past its first slot.
+    """
+
+    index: int  # position in the arrival sequence, 0..N-1
+    workload_id: str  # unique within the sequence
+    arrival: int  # slot
+    demand: Float  # (length, D) units, > 0
+    request: Float  # (D,) units, NaN = not declared
+
+    @property
+    def length(self) -> int:
+        """Slots it runs once placed."""
+        return len(self.demand)
+
+    @property
+    def first_demand(self) -> Float:
+        """(D,) units: demand in its first slot."""
+        first: Float = self.demand[0]
+        return first
+
+    @property
+    def peak(self) -> Float:
+        """(D,) units: largest demand of its life."""
+        peak: Float = self.demand.max(axis=0)
+        return peak
+
+
+class Placement(NamedTuple):
+    """A scheduler's decision: the waiting workload goes to the machine, from the current slot on."""
+
+    workload: Workload
+    machine: int  # 0..M-1
+
+
+@dataclass(frozen=True)
+class Machines:
+    """The machines of a cluster; rows may differ (heterogeneous capacities)."""
+
+    capacity: Float  # (M, D) units, > 0
+    resources: tuple[str, ...]  # (D,)
+
+    @classmethod
+    def homogeneous(cls, count: int, capacity: float | Sequence[float], resources: Sequence[str]) -> Machines:
+        """`count` equal machines; `capacity` in units, one number or one per resource."""
+        row = np.broadcast_to(np.asarray(capacity, dtype=np.float64), (len(resources),))
+        return cls(np.tile(row, (count, 1)), tuple(resources))
+
+    def __post_init__(self) -> None:
+        if len(self.capacity) == 0:
+            raise InputError("zero machines: a cluster needs at least one machine")
+        if not (np.isfinite(self.capacity).all() and (self.capacity > 0).all()):
+            machine, resource = np.argwhere(~(np.isfinite(self.capacity) & (self.capacity > 0)))[0]
+            raise InputError(
+                f"capacity of machine {machine}, {self.resources[resource]} is "
+                f"{self.capacity[machine, resource]}: must be a finite number > 0"
+            )
+
+    def __len__(self) -> int:
+        return len(self.capacity)
+
+    def as_dicts(self) -> list[dict[str, float]]:
+        """One `{resource: units}` per machine, as written to run.json."""
+        return [dict(zip(self.resources, map(float, row), strict=True)) for row in self.capacity]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What was placed where and when: the record that every metric is recomputed from.
+
+    Slots count from the episode's start; workload i runs on `machine[i]` in slots `start[i] <= t < finish[i]`.
+    """
+
+    workload_id: Strings  # (N,)
+    source_workload: Strings  # (N,) series of the trace that the window was cut from
+    source_slot: Int  # (N,) first input slot of the window
+    arrival: Int  # (N,) slot
+    start: Int  # (N,) slot, -1 = never placed
+    finish: Int  # (N,) slot, exclusive, -1 = never placed
+    machine: Int  # (N,) 0..M-1, -1 = never placed
+    demand: tuple[Float, ...]  # N of (length, D) units
+    scheduler: str = ""
+    load: float = 0.0  # requested offered load
+    sequence: int = 0
+    decision_ms: float = 0.0  # mean wall-clock time of one decision, milliseconds
+    resources: tuple[str, ...] = field(default=("cpu", "mem"))
