@@ -168,3 +168,36 @@ class Episode:
     sequence: int = 0
     decision_ms: float = 0.0  # mean wall-clock time of one decision, milliseconds
     resources: tuple[str, ...] = field(default=("cpu", "mem"))
+
+
+@dataclass(frozen=True)
+class SequenceSet:
+    """S arrival sequences of N workloads each: what an episode is played on.
+
+    Windows shorter than L slots are padded with zero demand; arrivals rise within a sequence.
+    """
+
+    resources: tuple[str, ...]  # (D,)
+    workload_id: Strings  # (S, N) unique within a sequence
+    source_workload: Strings  # (S, N) series of the trace that the window was cut from
+    source_slot: Int  # (S, N) first input slot of the window
+    arrival: Int  # (S, N) slot, rising
+    length: Int  # (S, N) slots, 1..L
+    demand: Float  # (S, N, L, D) units, > 0 while it runs, 0 after
+    request: Float  # (S, N, D) units, NaN = not declared
+    label: npt.NDArray[np.uint8]  # (S, N, L + 1) class 1..G predicted after that many slots seen (0 = waiting)
+    classes: int  # G
+    load: float  # requested offered load
+
+    def __len__(self) -> int:
+        return len(self.arrival)
+
+    def workload(self, sequence: int, i: int) -> Workload:
+        """Workload `i` of a sequence."""
+        return Workload(
+            index=i,
+            workload_id=self.workload_id[sequence, i],
+            arrival=int(self.arrival[sequence, i]),
+            demand=self.demand[sequence, i, : self.length[sequence, i]],
+            request=self.request[sequence, i],
+        )

@@ -1,0 +1,339 @@
+"""The referee against cases worked out by hand, a brute-force replay and its own files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tvwrl.metrics import penalties, replay_run, score_episode
+from tvwrl.penalties import PenaltyWeights
+from tvwrl.types import Episode, InputError, Machines
+
+PAPER = PenaltyWeights()
+TWO = Machines.homogeneous(2, 4, ("cpu", "mem"))
+
+
+def make_episode(rows: list[tuple[int, int, int, list[list[float]]]], **fields: Any) -> Episode:
+    """Episode of rows (arrival, start or -1, machine or -1, demand (length, D)); ids are a, b, c, ..."""
+    names = np.array([chr(ord("a") + i) for i in range(len(rows))], dtype=object)
+    arrival, start, machine = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3).T
+    demand = tuple(np.array(row[3], dtype=np.float64) for row in rows)
+    length = np.array([len(units) for units in demand], dtype=np.int64)
+    finish = np.where(start >= 0, start + length, -1)
+    return Episode(names, names, 0 * arrival, arrival, start, finish, machine, demand, **fields)
+
+
+# Two machines of 4 cpu, 4 mem. Load (cpu, mem) per slot:
+#   slot       0       1        2        3
+#   a, m0    (2,1)   (3,1)    (1,1)
+#   b, m0            (2,3)    (4,2)              arrives in 0
+#   c, m1                     (2,2)    (1,2)     arrives in 1
+#   m0       (2,1)   (5,4)    (5,3)
+#   m1                        (2,2)    (1,2)
+ROWS = [
+    (0, 0, 0, [[2, 1], [3, 1], [1, 1]]),
+    (0, 1, 0, [[2, 3], [4, 2]]),
+    (1, 2, 1, [[2, 2], [1, 2]]),
+]
+
+
+def test_row_by_hand() -> None:
+    row = score_episode(make_episode(ROWS, scheduler="s", load=0.5, sequence=7, decision_ms=0.25), TWO, PAPER)
+    assert row == pytest.approx(
+        {
+            "scheduler": "s",
+            "load": 0.5,
+            "sequence": 7,
+            # R cpu: m0 2 + 4 + 4, m1 2 + 1 = 13; mem: 1 + 4 + 3 + 2 + 2 = 12. T = 4, at most 2 machines, C = 4.
+            "utilisation_cpu": 13 / (4 * 2 * 4),
+            "utilisation_mem": 12 / (4 * 2 * 4),
+            # U cpu: 2 | 0 | m0 0, m1 2 | 3: always in one place. U mem: 3 | 0 | m0 1, m1 2 | 2: 2/3 in slot 2.
+            "fragmentation_cpu": 0.0,
+            "fragmentation_mem": 1 - (1 + 1 + 2 / 3 + 1) / 4,
+            # S cpu: 1 + 1; mem never. Capacity 2 * 4 over 4 slots.
+            "overshoot_pct": 100 * 2 / (4 * 8),
+            "machines_used": 2,
+            "peak_machines": 2,
+            # Waits 0, 1, 1.
+            "wait_mean": 2 / 3,
+            "wait_p95": 1.0,
+            "unplaced": 0,
+            # cpu: 3*2 + 1*4 = 10; mem: 1*3 + 1*2 = 5.
+            "contention": 15.0,
+            "reward": -(1.5 + 87 + 60000 + 100),
+            "slots": 4,
+            # cpu: a 6, b 6, c 3 = 15 (mem 12); last arrival 1, so 2 slots of 8 units.
+            "offered_load": 15 / 16,
+            "decision_ms": 0.25,
+        }
+    )
+
+
+def test_keys_and_order_for_any_resources() -> None:
+    machines = Machines.homogeneous(1, 4, ("gpu",))
+    row = score_episode(make_episode([(0, 0, 0, [[1]])], resources=("gpu",)), machines, PAPER)
+    keys = (
+        "scheduler load sequence utilisation_gpu fragmentation_gpu overshoot_pct machines_used peak_machines "
+        "wait_mean wait_p95 unplaced contention reward slots offered_load decision_ms"
+    )
+    assert " ".join(row) == keys
+
+
+def test_penalties_by_hand() -> None:
+    assert penalties(make_episode(ROWS), TWO, PAPER) == pytest.approx(
+        {
+            "contention": 0.1 * 15,
+            # cpu: 2^3 + 0 + (0 + 2^3) + 3^3 = 43; mem: 3^3 + 0 + (1^3 + 2^3) + 2^3 = 44.
+            "under_utilisation": 87,
+            # cpu of m0 is over in slots 1 and 2, when a and b run there: each once. mem reaches 4, which is not over.
+            "overshoot": 2 * 30000,
+            # b waits in slot 0, c in slot 1.
+            "wait": 2 * 50,
+        }
+    )
+    assert penalties(make_episode(ROWS), TWO, PAPER, overshoot_per="machine")["overshoot"] == 30000
+
+
+def test_overshoot_counts_only_who_runs_then() -> None:
+    # m0 cpu: slot 0: 2 + 3 = 5 (a, b); slot 1: 2 (a alone); slot 2: 2 + 3 = 5 (a again: counted already; c: new).
+    rows = [(0, 0, 0, [[2, 1]] * 3), (0, 0, 0, [[3, 1]]), (0, 2, 0, [[3, 1]])]
+    assert penalties(make_episode(rows), TWO, PAPER)["overshoot"] == 3 * 30000
+    assert penalties(make_episode(rows), TWO, PAPER, "machine")["overshoot"] == 30000
+
+
+def test_rounding_is_no_overshoot() -> None:
+    rows = [(0, 0, 0, [[0.1, 1]]), (0, 0, 0, [[0.2, 1]])]  # 0.1 + 0.2 > 0.3 in floating point
+    machines = Machines.homogeneous(1, (0.3, 4), ("cpu", "mem"))
+    assert penalties(make_episode(rows), machines, PAPER)["overshoot"] == 0
+
+
+def test_exponent_zero_switches_under_utilisation_off() -> None:
+    off = PenaltyWeights(K_u=0)
+    assert penalties(make_episode(ROWS), TWO, off)["under_utilisation"] == 0
+    assert score_episode(make_episode(ROWS), TWO, off)["reward"] == pytest.approx(-(1.5 + 60000 + 100))
+
+
+def test_weights_per_resource() -> None:
+    weights = PenaltyWeights(K_c=(1.0, 2.0), K_u=(1.0, 0.0), K_o=(10.0, 99.0), K_w=0.0)
+    assert penalties(make_episode(ROWS), TWO, weights) == pytest.approx(
+        # 1*10 + 2*5; U cpu 2 + 0 + 2 + 3 and mem switched off; two workloads over in cpu, none in mem.
+        {"contention": 20, "under_utilisation": 7, "overshoot": 20, "wait": 0}
+    )
+
+
+def test_machines_that_differ() -> None:
+    machines = Machines(np.array([[4.0, 4.0], [8.0, 2.0]]), ("cpu", "mem"))
+    row = score_episode(make_episode(ROWS), machines, PAPER)
+    # Both machines run in slot 2: 12 cpu, 6 mem. R as above (m1 mem 2 of 2).
+    assert row["utilisation_cpu"] == pytest.approx(13 / (4 * 12))
+    assert row["utilisation_mem"] == pytest.approx(12 / (4 * 6))
+    # U in slot 2: cpu m0 0, m1 6; mem m0 1, m1 0: in one place.
+    assert row["fragmentation_cpu"] == row["fragmentation_mem"] == 0
+    assert row["overshoot_pct"] == pytest.approx(100 * 2 / (4 * 12))
+    assert row["offered_load"] == pytest.approx(max(15 / (12 * 2), 12 / (6 * 2)))
+    # cpu 2^3 + 0 + (0 + 6^3) + 7^3; mem 3^3 + 0 + (1 + 0) + 0.
+    assert penalties(make_episode(ROWS), machines, PAPER)["under_utilisation"] == 8 + 216 + 343 + 27 + 1
+
+
+def test_unplaced_workloads_wait_until_the_end() -> None:
+    # d arrives in 2 and waits in slots 2 and 3 (T = 4); e arrives after the last finish and is never in the queue.
+    episode = make_episode([*ROWS, (2, -1, -1, [[6, 6]]), (9, -1, -1, [[5, 0]])])
+    row = score_episode(episode, TWO, PAPER)
+    assert row["unplaced"] == 2
+    assert row["slots"] == 4
+    assert row["wait_mean"] == pytest.approx(2 / 3)
+    assert penalties(episode, TWO, PAPER)["wait"] == 4 * 50
+    assert row["offered_load"] == pytest.approx((15 + 6 + 5) / (8 * 10))
+
+
+def test_idle_slots_count_as_no_fragmentation_and_no_use() -> None:
+    # Slot 0 idle; slot 1: both machines run, U cpu 3 and 1 (3/4 in one place), U mem 2 and 2 (1/2).
+    rows = [(0, 1, 0, [[1, 2]]), (1, 1, 1, [[3, 2]])]
+    row = score_episode(make_episode(rows), TWO, PAPER)
+    assert row["fragmentation_cpu"] == pytest.approx(1 - (1 + 3 / 4) / 2)
+    assert row["fragmentation_mem"] == pytest.approx(1 - (1 + 1 / 2) / 2)
+    assert row["utilisation_cpu"] == pytest.approx(4 / (2 * 8))
+
+
+@pytest.mark.parametrize("rows", [[], [(3, -1, -1, [[1, 1]])]])
+def test_nothing_placed(rows: list[Any]) -> None:
+    row = score_episode(make_episode(rows), TWO, PAPER)
+    assert (row["slots"], row["reward"], row["machines_used"], row["peak_machines"]) == (0, 0, 0, 0)
+    assert row["utilisation_cpu"] == row["fragmentation_mem"] == row["overshoot_pct"] == 0
+    assert math.copysign(1, row["reward"]) == 1
+    assert math.isnan(row["wait_mean"])
+    assert math.isnan(row["wait_p95"])
+    assert row["unplaced"] == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("machine", [0, 2, 1], "workload 'b'.*machine is 2: must be 0..1"),
+        ("machine", [0, -1, 1], "workload 'b'.*machine is -1"),
+        ("arrival", [0, 2, 1], "workload 'b'.*start is 1: must not be before arrival 2"),
+        ("arrival", [-1, 0, 1], "workload 'a'.*arrival is -1"),
+        ("finish", [3, 3, 5], "workload 'c'.*finish is 5: must be start 2 \\+ length 2"),
+        ("start", [0, -1, 2], "workload 'b'.*start is -1"),
+        ("workload_id", ["a", "b", "a"], "workload_id 'a' occurs twice"),
+        ("start", [0, 1], "start has 2 entries for 3 workloads"),
+        ("demand", [np.ones((3, 2)), np.ones((2, 3)), np.ones((2, 2))], "workload 'b'.*demand has shape"),
+        ("demand", [np.ones((3, 2)), np.full((2, 2), np.nan), np.ones((2, 2))], "workload 'b'.*finite"),
+    ],
+)
+def test_contradictions_are_refused(field: str, value: list[Any], message: str) -> None:
+    changed: Any = (
+        tuple(value) if field == "demand" else np.array(value, dtype=object if field == "workload_id" else np.int64)
+    )
+    with pytest.raises(InputError, match=message):
+        score_episode(dataclasses.replace(make_episode(ROWS), **{field: changed}), TWO, PAPER)
+
+
+def test_unknown_options_are_refused() -> None:
+    with pytest.raises(InputError, match="overshoot_per is 'slot'"):
+        penalties(make_episode(ROWS), TWO, PAPER, overshoot_per="slot")
+    with pytest.raises(InputError, match="resources of the episode"):
+        score_episode(make_episode(ROWS, resources=("mem", "cpu")), TWO, PAPER)
+
+
+@st.composite
+def played(draw: st.DrawFn) -> tuple[Episode, Machines, PenaltyWeights, str]:
+    """Any episode of up to 6 workloads on up to 3 machines that differ, 1 to 3 resources."""
+    kinds, count = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    resources = ("cpu", "mem", "net")[:kinds]
+
+    def table(numbers: st.SearchStrategy[float], least: int, most: int) -> list[list[float]]:
+        return draw(st.lists(st.lists(numbers, min_size=kinds, max_size=kinds), min_size=least, max_size=most))
+
+    rows = []
+    for _ in range(draw(st.integers(0, 6))):
+        arrival, machine = draw(st.integers(0, 5)), draw(st.integers(-1, count - 1))
+        start = arrival + draw(st.integers(0, 4)) if machine >= 0 else -1
+        rows.append((arrival, start, machine, table(st.integers(0, 12).map(lambda v: v / 2), 1, 5)))
+    machines = Machines(np.array(table(st.integers(1, 9), count, count), dtype=np.float64), resources)
+    k_c, k_u, k_o = map(tuple, table(st.sampled_from([0.0, 1.0, 2.5, 3.0]), 3, 3))
+    weights = PenaltyWeights(k_c, k_u, k_o, draw(st.sampled_from([0.0, 50.0])))
+    return make_episode(rows, resources=resources), machines, weights, draw(st.sampled_from(["workload", "machine"]))
+
+
+def brute_force(episode: Episode, machines: Machines, weights: PenaltyWeights, overshoot_per: str) -> dict[str, float]:
+    """The definitions, slot by slot and machine by machine, without arrays."""
+    capacity, jobs = machines.capacity.tolist(), range(len(episode.workload_id))
+    slots = max([int(f) for f in episode.finish if f > 0], default=0)
+    k_c, k_u, k_o, k_w = weights.per_resource(len(machines.resources)).tolist()
+    row = dict.fromkeys(("overshoot_pct", "peak_machines", "contention", "reward"), 0.0)
+    row |= {f"{metric}_{r}": 0.0 for metric in ("utilisation", "fragmentation") for r in machines.resources}
+    hosts, firsts, peak = set(), set(), dict.fromkeys(machines.resources, 0.0)
+    for t in range(slots):
+        runs = [i for i in jobs if 0 <= episode.start[i] <= t < episode.finish[i]]
+        active = sorted({int(episode.machine[i]) for i in runs})
+        hosts |= set(active)
+        row["peak_machines"] = max(row["peak_machines"], len(active))
+        row["reward"] -= k_w[0] * sum(episode.arrival[i] <= t and not 0 <= episode.start[i] <= t for i in jobs)
+        for d, r in enumerate(machines.resources):
+            unused = []
+            for m in active:
+                members = [i for i in runs if episode.machine[i] == m]
+                demand = [float(episode.demand[i][t - episode.start[i], d]) for i in members]
+                load, total = sum(demand), sum(c[d] for c in capacity)
+                row[f"utilisation_{r}"] += min(load, capacity[m][d]) / slots
+                row["overshoot_pct"] += 100 * max(load - capacity[m][d], 0) / (slots * total)
+                unused.append(capacity[m][d] - min(load, capacity[m][d]))
+                pairs = sum(demand[x] * demand[y] for y in range(len(demand)) for x in range(y))
+                row["contention"] += pairs
+                row["reward"] -= k_c[d] * pairs + (unused[-1] ** k_u[d] if k_u[d] else 0)
+                if load > capacity[m][d] + 1e-9:
+                    new = {(i, d) for i in members} if overshoot_per == "workload" else {(m, d)}
+                    row["reward"] -= k_o[d] * len(new - firsts)
+                    firsts |= new
+            peak[r] = max(peak[r], sum(capacity[m][d] for m in active))
+            row[f"fragmentation_{r}"] += (1 - max(unused) / sum(unused)) / slots if sum(unused) > 1e-9 else 0
+    for r in machines.resources:
+        row[f"utilisation_{r}"] /= peak[r] or 1
+    return row | {"machines_used": len(hosts), "slots": slots}
+
+
+@settings(max_examples=80, deadline=None)
+@given(played())
+def test_equals_brute_force(case: tuple[Episode, Machines, PenaltyWeights, str]) -> None:
+    row = score_episode(*case)
+    expected = brute_force(*case)
+    assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert row["reward"] == pytest.approx(-sum(penalties(*case).values()))
+
+
+def write_run(folder: Path, episodes: list[Episode], machines: Machines) -> None:
+    """The three files of an evaluation; demand once per (load, sequence), shuffled, as its order must not matter."""
+    fields = ("workload_id", "source_workload", "source_slot", "arrival", "start", "finish", "machine")
+    keys = ("scheduler", "load", "sequence")
+    pl.concat(
+        pl.DataFrame({name: list(getattr(e, name)) for name in fields}).select(
+            *(pl.lit(getattr(e, key)).alias(key) for key in keys), pl.all()
+        )
+        for e in episodes
+    ).write_parquet(folder / "episodes.parquet")
+    demand = [
+        (e.load, e.sequence, name, slot, *units[slot].tolist())
+        for e in {(e.load, e.sequence): e for e in episodes}.values()
+        for name, units in zip(e.workload_id, e.demand, strict=True)
+        for slot in range(len(units))
+    ]
+    columns = ["load", "sequence", "workload_id", "slot", *machines.resources]
+    frame = pl.DataFrame(demand, schema=columns, orient="row")
+    frame.sample(fraction=1.0, shuffle=True, seed=1).write_parquet(folder / "demand.parquet")
+    weights = {"K_c": [0.1, 0.2], "K_u": 3, "K_o": 30000.0, "K_w": 50}
+    run = {"capacities": machines.as_dicts(), "penalty_weights": weights, "overshoot_per": "machine"}
+    (folder / "run.json").write_text(json.dumps(run))
+
+
+@pytest.fixture
+def evaluated(tmp_path: Path) -> tuple[Path, list[Episode], Machines]:
+    machines = Machines(np.array([[4.0, 4.0], [8.0, 2.0]]), ("cpu", "mem"))
+    later = [(arrival, start + 1, machine, demand) for arrival, start, machine, demand in ROWS]
+    dropped = [*ROWS[:2], (1, -1, -1, ROWS[2][3])]
+    episodes = [
+        make_episode(rows, scheduler=name, load=load, sequence=sequence)
+        for name, rows in (("z", ROWS), ("a", later), ("m", dropped))
+        for load in (0.3, 0.5)
+        for sequence in (0, 1)
+    ]
+    write_run(tmp_path, episodes, machines)
+    return tmp_path, episodes, machines
+
+
+def test_files_alone_give_the_same_rows(evaluated: tuple[Path, list[Episode], Machines]) -> None:
+    folder, episodes, machines = evaluated
+    weights = PenaltyWeights(K_c=(0.1, 0.2))
+    expected = pl.DataFrame([score_episode(e, machines, weights, "machine") for e in episodes])
+    rows = replay_run(folder)
+    assert rows.drop("decision_ms").equals(expected.drop("decision_ms"))
+    assert rows["decision_ms"].is_nan().all()
+
+
+def test_files_that_lack_something_are_refused(evaluated: tuple[Path, list[Episode], Machines]) -> None:
+    folder, _, _ = evaluated
+    demand = pl.read_parquet(folder / "demand.parquet")
+    for part, message in (
+        (demand.filter(pl.col("slot") != 0), "slots of .* must be 0, 1, 2"),
+        (demand.filter(pl.col("workload_id") != "b"), "no demand of .*'b'"),
+        (demand.drop("mem"), "columns \\['mem'\\] are missing"),
+    ):
+        part.write_parquet(folder / "demand.parquet")
+        with pytest.raises(InputError, match=message):
+            replay_run(folder)
+    (folder / "run.json").write_text(json.dumps({"capacities": [{"cpu": 4, "mem": 4}]}))
+    with pytest.raises(InputError, match=r"run\.json: field 'penalty_weights' is missing"):
+        replay_run(folder)
+    (folder / "demand.parquet").unlink()
+    (folder / "run.json").unlink()
+    with pytest.raises(InputError, match=r"run\.json"):
+        replay_run(folder)

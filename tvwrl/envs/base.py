@@ -1,0 +1,115 @@
+"""What the single and the vector environment share: the simulation, spaces, seeding, pictures."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from tvwrl.envs.problem import default_problem, default_sequences
+from tvwrl.envs.rendering import ClusterPicture
+from tvwrl.penalties import TERMS
+from tvwrl.simulation import kernels as k
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation.simulation import Simulation
+from tvwrl.types import InputError, Machines, SequenceSet
+
+SEQUENCES = 100  # training sequences of the paper
+
+
+def build_simulation(
+    batch: int,
+    sequences: SequenceSet | int | None,
+    machines: Machines | None,
+    scenario: Scenario | None,
+    changes: dict[str, Any],
+) -> Simulation:
+    """The simulation behind an environment, by default on the embedded synthetic workloads."""
+    known = [f.name for f in fields(Scenario)]
+    for name in changes:
+        if name not in known:
+            raise InputError(f"unknown environment parameter '{name}'; valid: {', '.join(known)}")
+    scenario = replace(scenario or Scenario(), **changes)
+    if sequences is None or isinstance(sequences, int):
+        machines = machines or default_problem(scenario).machines
+        sequences = default_sequences(scenario, SEQUENCES if sequences is None else sequences)
+    return Simulation(sequences, machines or scenario.cluster(sequences.resources), scenario, batch)
+
+
+def observation_space(simulation: Simulation) -> spaces.Dict:
+    """Space of one environment's observation; see `PlacementEnv`."""
+    _, machines, resources, history, columns = simulation.seen_grid.shape
+    places, features = simulation.state.seen_queue.shape[1:]
+    classes = simulation.sequences.classes
+    high = np.full((places, features), np.inf, np.float32)
+    high[:, 0] = classes
+    if features > 1:
+        high[:, 1 + resources :] = 1.0
+    shape = (machines, resources, history, columns)
+    return spaces.Dict(
+        {
+            "grid": spaces.Box(0, classes + 1, shape, np.uint8),
+            "queue": spaces.Box(np.zeros_like(high), high, dtype=np.float32),
+            "backlog": spaces.Box(0.0, np.inf, (1,), np.float32),
+        }
+    )
+
+
+def action_count(simulation: Simulation) -> int:
+    """Machines, and one more for `hold_action`."""
+    return len(simulation.machines) + int(simulation.scenario.hold_action)
+
+
+def stream_of(seed: int) -> np.int64:
+    """Start of an environment's own random stream, well apart for neighbouring seeds."""
+    return np.random.SeedSequence(seed).generate_state(1, np.uint64).view(np.int64)[0]
+
+
+def check_sequence(simulation: Simulation, sequence: Any) -> npt.NDArray[np.int64]:
+    """(B,) sequences asked for in `reset(options={"sequence": ...})`; -1 = a random one."""
+    chosen = np.broadcast_to(np.asarray(sequence, np.int64), (simulation.batch,))
+    if (chosen < -1).any() or (chosen >= len(simulation.sequences)).any():
+        raise InputError(f"options['sequence'] is {sequence}: must be 0 to {len(simulation.sequences) - 1}")
+    return chosen
+
+
+def penalty_terms(simulation: Simulation) -> dict[str, npt.NDArray[Any]]:
+    """Each penalty (B,) since the last decision, and the slots passed."""
+    totals = simulation.state.totals
+    terms: dict[str, npt.NDArray[Any]] = {name: totals[:, i].copy() for i, name in enumerate(TERMS)}
+    terms["slots"] = totals[:, k.SLOTS].astype(np.int64)
+    return terms
+
+
+def picture(simulation: Simulation, b: int = 0, title: str = "") -> ClusterPicture:
+    """What a drawing of environment b shows."""
+    state, machines = simulation.state, simulation.machines
+    counters, queue = state.counters[b], state.seen_queue[b]
+    slot, resources = int(counters[k.SLOT]), machines.capacity.shape[1]
+    history = simulation.seen_grid.shape[3]
+    load = np.zeros((len(machines), resources, history))
+    episode = simulation.record(b)
+    for machine, start, demand in zip(episode.machine, episode.start, episode.demand, strict=True):
+        if machine >= 0:
+            first = start - (slot - history + 1)
+            rows = np.arange(max(first, 0), min(first + len(demand), history))
+            load[machine][:, rows] += demand[rows - first].T
+    labels = queue[:, 0].astype(int)
+    known = queue.shape[1] > 1
+    request = np.where(queue[:, 1 + resources :] > 0, queue[:, 1 : 1 + resources], np.nan) if known else None
+    return ClusterPicture(
+        grid=simulation.seen_grid[b],
+        overshoot=np.maximum(load - machines.capacity[:, :, None], 0.0),
+        capacity=machines.capacity,
+        load=load[:, :, -1],
+        resources=machines.resources,
+        classes=simulation.sequences.classes,
+        slot=slot,
+        queue_labels=labels,
+        queue_requests=np.full((len(labels), resources), np.nan) if request is None else request,
+        backlog=int(state.seen_backlog[b, 0]),
+        title=title,
+    )

@@ -1,0 +1,156 @@
+"""`tvwrl/Placement-v0`: the TVW-RL environment for one cluster."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from tvwrl.envs import base
+from tvwrl.envs.rendering import Viewer, draw_cluster
+from tvwrl.penalties import TERMS
+from tvwrl.simulation import kernels as k
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.types import InputError, Machines, SequenceSet
+
+Observation = dict[str, npt.NDArray[Any]]
+
+
+class PlacementEnv(gym.Env[Observation, np.int64]):
+    """Place long-running workloads, whose demand changes over time, on the machines of a cluster.
+
+    ## Description
+    Workloads arrive, wait in a queue and run on the machine they are given until they finish; they are never moved.
+    What a workload will use is not known; the agent sees what the machines' workloads used lately, each labelled with
+    its equivalence class. From "Scheduling of Time-Varying Workloads Using Reinforcement Learning" (AAAI 2021).
+
+    ## Action Space
+    `Discrete(M)`: the machine for the head of the queue. With `hold_action`, `Discrete(M + 1)`; action M places
+    nothing in this slot. At most `placements_per_slot` workloads are placed in a slot (None: any number).
+
+    ## Observation Space
+    A `Dict` of
+    | key | shape | type | values |
+    |---|---|---|---|
+    | `grid` | (M, D, h, C) | uint8 | recent usage of machine m and resource d: h slots, newest last, by C units. A running workload that uses u units fills the next u free pixels with its class label 1..G, in order of start; 0 is free, G + 1 is beyond the machine's capacity. What does not fit is overshoot and is not drawn |
+    | `queue` | (Q, 1 + 2 D) | float32 | the first Q waiting workloads: class label (0 = nobody), declared request per resource in units (0 where none), mask bit per resource (1 = declared). (Q, 1), labels only, with `observe_request=False` |
+    | `backlog` | (1,) | float32 | workloads waiting beyond Q |
+
+    Nothing in it tells the future: labels of waiting workloads come from their metadata, those of running ones from
+    what they have used so far.
+
+    ## Clock
+    A decision in slot t sees the usage of slot t: what departs at t is gone, and what is placed at t counts in t. After a
+    step the clock runs until the next decision is due; `info["slots"]` tells how many slots passed (0 where more may be
+    placed in the same slot), for discounting per slot.
+
+    ## Rewards
+    Minus the sum of four penalties (each >= 0, in `info`), over the slots passed:
+    - `contention`: K_c x sum over machines, resources and pairs of their workloads of the product of their demands;
+    - `under_utilisation`: sum over used machines and resources of (unused units) ** K_u; K_u = 0 switches it off;
+    - `overshoot`: K_o for each workload and resource the first time its machine's load exceeds the capacity while it
+      runs there (`overshoot_per="machine"`: once per machine and resource in an episode);
+    - `wait`: K_w x workloads that have arrived and are not placed by the end of the slot.
+
+    ## Starting State
+    An empty cluster at the first decision of a sequence drawn from the environment's own random stream;
+    `reset(options={"sequence": i})` picks sequence i.
+
+    ## Episode End
+    Terminated when all workloads of the sequence have finished; truncated after `max_slots` slots (0: never).
+
+    ## Arguments
+    `sequences`: a `SequenceSet`, or how many to draw from the embedded synthetic population (default 100);
+    `cluster`: a `Machines` (default: from the scenario); `scenario`: a `Scenario`; any field of `Scenario` by name,
+    e.g. `gym.make("tvwrl/Placement-v0", load=0.8, machine_types=("6x8,8", "4x16,8"), K_u=2)`. The defaults are the
+    paper's configuration: 10 machines of 8 units, h = 20, load 0.5, K_c 0.1, K_u 3, K_o 30000, K_w 50.
+    Raises InputError naming the field and its limit.
+
+    ## Version History
+    - v0: initial version.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array", "human"], "render_fps": 4}
+
+    def __init__(
+        self,
+        sequences: SequenceSet | int | None = None,
+        cluster: Machines | None = None,
+        scenario: Scenario | None = None,
+        render_mode: str | None = None,
+        **changes: Any,
+    ) -> None:
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise InputError(f"unknown render_mode '{render_mode}'; valid: rgb_array, human")
+        self.simulation = base.build_simulation(1, sequences, cluster, scenario, changes)
+        self.render_mode = render_mode
+        self.observation_space = base.observation_space(self.simulation)
+        self.action_space = spaces.Discrete(base.action_count(self.simulation))
+        self._actions = np.zeros(1, np.int64)
+        self._limit = int(self.action_space.n)
+        self._seeded = False
+        self._viewer: Viewer | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode; `options["sequence"]` picks the arrival sequence."""
+        super().reset(seed=seed)
+        if seed is not None or not self._seeded:
+            entropy = int(self.np_random.integers(2**63)) if seed is None else seed
+            self.simulation.state.counters[0, k.STREAM] = base.stream_of(entropy)
+            self._seeded = True
+        sequence = base.check_sequence(self.simulation, (options or {}).get("sequence", -1))
+        self.simulation.reset(sequence)
+        self._draw()
+        return self._observation(), self._info()
+
+    def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Place the head of the queue on machine `action`, then run the clock until the next decision."""
+        state = self.simulation.state
+        if not 0 <= action < self._limit:
+            raise InputError(f"action is {action}: must be 0 to {self._limit - 1}")
+        if state.counters[0, k.OVER] != k.GOING:
+            raise InputError("the episode is over: call reset() first")
+        self._actions[0] = action
+        k.step(state, self._actions, False)
+        if self.render_mode == "human":
+            self._draw()
+        info = self._info()
+        reward = -(info["contention"] + info["under_utilisation"] + info["overshoot"] + info["wait"])
+        over = state.counters[0, k.OVER]
+        return self._observation(), reward, bool(over == k.TERMINATED), bool(over == k.TRUNCATED), info
+
+    def _observation(self) -> Observation:
+        state = self.simulation.state
+        return {
+            "grid": self.simulation.seen_grid[0].copy(),
+            "queue": state.seen_queue[0].copy(),
+            "backlog": state.seen_backlog[0].copy(),
+        }
+
+    def _info(self) -> dict[str, Any]:
+        *penalties, slots = self.simulation.state.totals[0].tolist()
+        info: dict[str, Any] = dict(zip(TERMS, penalties, strict=True))
+        info["slots"] = int(slots)
+        info["sequence"] = int(self.simulation.state.counters[0, k.SEQUENCE])
+        return info
+
+    def _draw(self) -> None:
+        if self.render_mode == "human":
+            self._viewer = self._viewer or Viewer()
+            self._viewer.show(draw_cluster(base.picture(self.simulation)))
+
+    def render(self) -> npt.NDArray[np.uint8] | None:  # type: ignore[override]
+        """The cluster as an RGB array (`rgb_array`); with `human` the window is kept up to date by reset and step."""
+        if self.render_mode != "rgb_array":
+            return None
+        return draw_cluster(base.picture(self.simulation))
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        if self._viewer is not None:
+            self._viewer.close()

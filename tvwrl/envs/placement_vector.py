@@ -1,0 +1,119 @@
+"""The vector form of `tvwrl/Placement-v0`: thousands of clusters stepped by one compiled call."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from tvwrl.envs import base
+from tvwrl.envs.rendering import draw_cluster
+from tvwrl.simulation import kernels as k
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.types import InputError, Machines, SequenceSet
+
+Array = npt.NDArray[Any]
+
+
+class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
+    """B independent `tvwrl/Placement-v0` environments on the batched core; see `PlacementEnv` for the specification.
+
+    Environment b seeded with `reset(seed=s)` is the single environment seeded with s + b.
+
+    `autoreset_mode`: `NEXT_STEP` (default; the step after an episode's end ignores the action, begins the next episode
+    and returns reward 0) or `DISABLED` (a finished environment stands still, reward 0, until
+    `reset(options={"reset_mask": mask})`). `copy=False` returns views of the simulator's memory, valid until the next
+    call. `info`: each penalty (B,), `slots` (B,) int, `sequence` (B,) int, with Gymnasium's `_key` masks.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {
+        "render_modes": ["rgb_array"],
+        "render_fps": 4,
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        sequences: SequenceSet | int | None = None,
+        cluster: Machines | None = None,
+        scenario: Scenario | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        render_mode: str | None = None,
+        **changes: Any,
+    ) -> None:
+        mode = AutoresetMode(autoreset_mode)
+        if mode == AutoresetMode.SAME_STEP:
+            raise InputError("autoreset_mode SameStep is not offered; valid: NextStep, Disabled")
+        if render_mode not in (None, "rgb_array"):
+            raise InputError(f"unknown render_mode '{render_mode}' for the vector environment; valid: rgb_array")
+        self.metadata = {**type(self).metadata, "autoreset_mode": mode}
+        self.simulation = base.build_simulation(num_envs, sequences, cluster, scenario, changes)
+        self.num_envs, self.render_mode = num_envs, render_mode
+        self._autoreset, self._copy = mode == AutoresetMode.NEXT_STEP, copy
+        self.single_observation_space = base.observation_space(self.simulation)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.single_action_space = spaces.Discrete(base.action_count(self.simulation))
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._everywhere = np.ones(num_envs, np.bool_)
+        self._seeded = False
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Begin episodes everywhere, or where `options["reset_mask"]` is set; `options["sequence"]` picks sequences."""
+        options = options or {}
+        self._seed(seed)
+        mask = np.asarray(options.get("reset_mask", self._everywhere), np.bool_)
+        if mask.shape != (self.num_envs,):
+            raise InputError(f"options['reset_mask'] has shape {mask.shape}: must be ({self.num_envs},)")
+        chosen = base.check_sequence(self.simulation, options.get("sequence", -1))
+        k.reset_where(self.simulation.state, mask, np.ascontiguousarray(chosen))
+        return self._observation(), self._info()
+
+    def _seed(self, seed: int | list[int | None] | None) -> None:
+        streams = self.simulation.state.counters[:, k.STREAM]
+        if isinstance(seed, list):
+            if len(seed) != self.num_envs:
+                raise InputError(f"seed has {len(seed)} entries for {self.num_envs} environments")
+            for b, own in enumerate(seed):
+                if own is not None or not self._seeded:
+                    streams[b] = base.stream_of(int(self.np_random.integers(2**63)) if own is None else own)
+        elif seed is not None:
+            super().reset(seed=seed)
+            streams[:] = [base.stream_of(seed + b) for b in range(self.num_envs)]
+        elif not self._seeded:
+            streams[:] = self.np_random.integers(2**63, size=self.num_envs)
+        self._seeded = True
+
+    def step(self, actions: Array) -> tuple[dict[str, Array], Array, Array, Array, dict[str, Any]]:
+        """One decision in every environment; actions (B,) machines 0..M-1 (or M, to hold, where offered)."""
+        actions = np.ascontiguousarray(actions, np.int64)
+        limit = int(self.single_action_space.n)
+        if actions.shape != (self.num_envs,) or actions.min() < 0 or actions.max() >= limit:
+            raise InputError(f"actions must be ({self.num_envs},) integers from 0 to {limit - 1}")
+        k.step(self.simulation.state, actions, self._autoreset)
+        over = self.simulation.state.counters[:, k.OVER]
+        reward = -self.simulation.state.totals[:, : k.SLOTS].sum(axis=1)
+        return self._observation(), reward, over == k.TERMINATED, over == k.TRUNCATED, self._info()
+
+    def _observation(self) -> dict[str, Array]:
+        state = self.simulation.state
+        seen = {"grid": self.simulation.seen_grid, "queue": state.seen_queue, "backlog": state.seen_backlog}
+        return {name: array.copy() for name, array in seen.items()} if self._copy else seen
+
+    def _info(self) -> dict[str, Any]:
+        info: dict[str, Any] = base.penalty_terms(self.simulation)
+        info["sequence"] = self.simulation.state.counters[:, k.SEQUENCE].copy()
+        return info | {f"_{name}": self._everywhere for name in info}
+
+    def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:  # type: ignore[override]
+        """One RGB array per environment."""
+        if self.render_mode != "rgb_array":
+            return None
+        return tuple(draw_cluster(base.picture(self.simulation, b)) for b in range(self.num_envs))

@@ -1,0 +1,69 @@
+"""A placement problem: a trace, a scenario and equivalence classes, from which arrival sequences are drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from tvwrl.ec import LevelVariabilityClasses
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces.sequences import SequenceSampler, Split
+from tvwrl.types import Machines, SequenceSet, Trace
+
+FITTING_WINDOWS = 1000  # training windows that classes are fitted on
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What environment, trainer and evaluation have in common."""
+
+    trace: Trace
+    scenario: Scenario
+    sampler: SequenceSampler
+    classes: LevelVariabilityClasses
+
+    @classmethod
+    def build(
+        cls,
+        trace: Trace,
+        scenario: Scenario,
+        classes: LevelVariabilityClasses | None = None,
+        chronological: bool = False,
+    ) -> Problem:
+        """Set units and rate for the trace; classes are fitted on its training series unless they are given."""
+        sampler = SequenceSampler(trace, scenario, chronological)
+        if classes is None:
+            windows = sampler.windows("train", FITTING_WINDOWS, np.random.default_rng(1))
+            request = trace.request[[w.workload for w in windows]] / sampler.unit
+            classes = LevelVariabilityClasses(scenario.classes, scenario.relabel_every)
+            classes.fit([w.demand for w in windows], request)
+        return cls(trace, scenario, sampler, classes)
+
+    def at_load(self, load: float) -> Problem:
+        """The same problem at another offered load, with the same units and classes."""
+        return Problem.build(self.trace, replace(self.scenario, load=load), self.classes, self.sampler.chronological)
+
+    @property
+    def machines(self) -> Machines:
+        """The cluster's machines."""
+        return self.sampler.machines
+
+    def sequences(self, split: Split, count: int, seed: int) -> SequenceSet:
+        """`count` arrival sequences from the series of that split."""
+        return self.sampler.sequences(split, count, seed, self.classes)
+
+
+@lru_cache(maxsize=4)
+def default_problem(scenario: Scenario) -> Problem:
+    """The embedded synthetic `google` population, seeded, under a scenario; the same on every machine."""
+    from tvwrl.traces.synthetic import synthetic_trace
+
+    return Problem.build(synthetic_trace("google", workloads=200, seed=0), scenario)
+
+
+@lru_cache(maxsize=8)
+def default_sequences(scenario: Scenario, count: int) -> SequenceSet:
+    """Training sequences of the default problem, drawn once and shared by all environments of the process."""
+    return default_problem(scenario).sequences("train", count, seed=0)

@@ -1,0 +1,299 @@
+"""The referee: replays an episode's record from scratch and computes every metric and the reward.
+
+It shares no code with the simulation: a fault there shows as a difference here. Letters: N workloads, M machines,
+D resources, T slots until the last placed workload has finished (0 if nothing was placed). With the load L of machine
+m, resource d in slot t (demand of what runs there, start <= t < finish): R = min(L, C), U = C - R, S = max(L - C, 0);
+A(t) are the machines that run something (paper: "Metrics for Operational Excellence").
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tvwrl.penalties import PenaltyWeights
+from tvwrl.types import Episode, Float, InputError, Int, Machines
+
+if TYPE_CHECKING:
+    import polars as pl
+
+OVERSHOOT_PER = ("workload", "machine")
+TOLERANCE = 1e-9  # units; sums of float demand differ by rounding, which is neither overshoot nor free room
+
+
+@dataclass(frozen=True)
+class _Replay:
+    """Sums over an episode, in units (`contention`: units^2, `under`: units^{K_u}), none of them weighted."""
+
+    used: Float  # (D,) sum over slots and machines of R
+    short: Float  # (D,) sum over slots and machines of S
+    under: Float  # (D,) sum over slots and used machines of |U|^{K_u}
+    contention: Float  # (D,) sum over slots, machines and pairs i < j of u_i u_j
+    first_overshoots: Float  # (D,) how often K_o is due
+    active: Int  # (T,) |A(t)|
+    active_capacity: Float  # (T, D) sum over A(t) of C
+    unused: Float  # (T, D) sum over A(t) of U
+    most_unused: Float  # (T, D) max over A(t) of U
+    machines_used: int
+    queue: int  # sum over slots of the number of workloads that have arrived and do not run yet
+
+
+def score_episode(
+    episode: Episode, machines: Machines, weights: PenaltyWeights, overshoot_per: str = "workload"
+) -> dict[str, Any]:
+    """One flat row of metrics; `<r>` stands for each resource of `machines`, in order.
+
+    - `scheduler`, `load`, `sequence`, `decision_ms`: copied from the episode (`decision_ms` in milliseconds)
+    - `utilisation_<r>`, `fragmentation_<r>`, 0..1, `overshoot_pct`, >= 0, `machines_used`: see `_paper_metrics`
+    - `peak_machines`: max_t |A(t)|
+    - `wait_mean`, `wait_p95`, slots: start - arrival of placed workloads (95th percentile, linear); NaN if none is
+    - `unplaced`: workloads never placed
+    - `contention`, units^2: sum over slots, machines, resources and pairs i < j of u_i u_j, unweighted
+    - `reward`, <= 0: minus the sum of `penalties`, undiscounted, slots 0..T-1
+    - `slots`: T
+    - `offered_load`, >= 0: the load really offered, see `_offered_load`
+
+    `overshoot_per`: see `penalties`. Raises InputError, naming workload and field, if the record contradicts itself.
+    """
+    _check(episode, machines, overshoot_per)
+    replay = _replay(episode, machines, weights, overshoot_per)
+    placed = episode.start >= 0
+    wait = (episode.start - episode.arrival)[placed].astype(np.float64)
+    return {
+        "scheduler": episode.scheduler,
+        "load": float(episode.load),
+        "sequence": int(episode.sequence),
+        **_paper_metrics(replay, machines),
+        "wait_mean": float(wait.mean()) if len(wait) else float("nan"),
+        "wait_p95": float(np.percentile(wait, 95)) if len(wait) else float("nan"),
+        "unplaced": int((~placed).sum()),
+        "contention": float(replay.contention.sum()),
+        "reward": 0.0 - sum(_weigh(replay, weights).values()),
+        "slots": len(replay.active),
+        "offered_load": _offered_load(episode, machines),
+        "decision_ms": float(episode.decision_ms),
+    }
+
+
+def penalties(
+    episode: Episode, machines: Machines, weights: PenaltyWeights, overshoot_per: str = "workload"
+) -> dict[str, float]:
+    """Weighted total (>= 0) of each penalty over slots 0..T-1 (paper: "Rewards Design for RL"); reward = -sum.
+
+    - `contention`: K_c * sum of u_i u_j over pairs on one machine
+    - `under_utilisation`: sum of |U|^{K_u} over used machines; K_u = 0 switches it off (paper: Table 3)
+    - `overshoot`: K_o for each workload and resource the first time that the load of its machine exceeds C while it
+      runs there; with `overshoot_per="machine"` once per machine and resource in the episode
+    - `wait`: K_w * workloads with arrival <= t that are unplaced or start after t
+
+    Raises InputError, naming workload and field, if the record contradicts itself.
+    """
+    _check(episode, machines, overshoot_per)
+    return _weigh(_replay(episode, machines, weights, overshoot_per), weights)
+
+
+def replay_run(folder: str | Path) -> pl.DataFrame:
+    """All rows of an evaluation, recomputed from its files alone: run.json, episodes.parquet and demand.parquet.
+
+    Columns as in `score_episode`, rows in the order of episodes.parquet; `decision_ms` is NaN, as a wall-clock time
+    cannot be recomputed. Raises InputError, naming file and field, for a missing file or field, or demand that is
+    absent or has a gap, and whatever `score_episode` refuses.
+    """
+    import polars as pl
+
+    folder = Path(folder)
+    machines, weights, overshoot_per = _read_run(folder / "run.json")
+    episodes = _read_episodes(folder, machines.resources)
+    return pl.DataFrame([score_episode(episode, machines, weights, overshoot_per) for episode in episodes])
+
+
+def _paper_metrics(replay: _Replay, machines: Machines) -> dict[str, float]:
+    """The metrics of the paper ("Metrics for Operational Excellence") and the peak of |A(t)|; all 0 if T = 0.
+
+    - Avg Util(d) = sum R / (T * max_t sum_{m in A(t)} C_md). Paper: max_t |A(t)| * C_d, the same for equal machines.
+    - Avg Frag(d) = 1 - (1/T) sum_t max_{m in A} U / sum_{m in A} U; the paper leaves open what a slot counts in which
+      nothing is unused or no machine is used. Here: 0, as what is unused is all in one place.
+    - Avg Overshoot % = 100 * sum_d [sum S / (T * sum_m C_md)]
+    """
+    resources, slots = machines.resources, len(replay.active)
+    utilisation = _ratio(replay.used, slots * replay.active_capacity.max(axis=0, initial=0.0))
+    overshoot = _ratio(replay.short, slots * machines.capacity.sum(axis=0))
+    share = np.ones_like(replay.unused)
+    np.divide(replay.most_unused, replay.unused, out=share, where=replay.unused > TOLERANCE)
+    fragmentation = 1.0 - share.mean(axis=0) if slots else np.zeros(len(resources))
+    return {
+        **{f"utilisation_{r}": float(v) for r, v in zip(resources, utilisation, strict=True)},
+        **{f"fragmentation_{r}": float(v) for r, v in zip(resources, fragmentation, strict=True)},
+        "overshoot_pct": 100.0 * float(overshoot.sum()),
+        "machines_used": replay.machines_used,
+        "peak_machines": int(replay.active.max(initial=0)),
+    }
+
+
+def _replay(episode: Episode, machines: Machines, weights: PenaltyWeights, overshoot_per: str) -> _Replay:
+    """Machine by machine, so that memory is (T, D) rather than (T, M, D)."""
+    slots, kinds = int(episode.finish.max(initial=0)), len(machines.resources)
+    exponent = weights.per_resource(kinds)[1]
+    used, short, under, contention, firsts = np.zeros((5, kinds))
+    active = np.zeros(slots, dtype=np.int64)
+    active_capacity, unused, most_unused = np.zeros((3, slots, kinds))
+    hosts = np.unique(episode.machine[episode.machine >= 0])
+    for machine in hosts:
+        capacity = machines.capacity[machine]
+        members = np.flatnonzero(episode.machine == machine)
+        lives = [(slice(episode.start[i], episode.finish[i]), episode.demand[i]) for i in members]
+        load, running = np.zeros((slots, kinds)), np.zeros(slots, dtype=bool)
+        for life, demand in lives:
+            contention += np.einsum("td,td->d", load[life], demand)  # with each earlier workload: every pair once
+            load[life] += demand
+            running[life] = True
+        filled = np.minimum(load, capacity)
+        room = np.where(running[:, None], capacity - filled, 0.0)
+        over = load > capacity + TOLERANCE
+        used += filled.sum(axis=0)
+        short += (load - filled).sum(axis=0)
+        under += np.where(exponent > 0, room[running] ** exponent, 0.0).sum(axis=0)
+        if over.any():
+            spans = [slice(None)] if overshoot_per == "machine" else [life for life, _ in lives]
+            firsts += np.sum([over[span].any(axis=0) for span in spans], axis=0)
+        active += running
+        active_capacity[running] += capacity
+        unused += room
+        np.maximum(most_unused, room, out=most_unused)
+    sums = (used, short, under, contention, firsts, active, active_capacity, unused, most_unused)
+    return _Replay(*sums, machines_used=len(hosts), queue=_queue(episode, slots))
+
+
+def _queue(episode: Episode, slots: int) -> int:
+    """Sum over slots 0..T-1 of the workloads that wait: each waits from its arrival to its start, or to T."""
+    until = np.where(episode.start >= 0, episode.start, slots)
+    return int(np.maximum(until - episode.arrival, 0).sum())
+
+
+def _weigh(replay: _Replay, weights: PenaltyWeights) -> dict[str, float]:
+    contention, _, overshoot, wait = weights.per_resource(len(replay.used))
+    return {
+        "contention": float(contention @ replay.contention),
+        "under_utilisation": float(replay.under.sum()),
+        "overshoot": float(overshoot @ replay.first_overshoots),
+        "wait": float(wait[0] * replay.queue),
+    }
+
+
+def _offered_load(episode: Episode, machines: Machines) -> float:
+    """max_d of all demand (placed or not, to each workload's end) / (sum_m C_md * (last arrival + 1)); 0 if N = 0.
+
+    What was really asked of the cluster per slot of arrivals; the episode's `load` is only what was requested.
+    """
+    if not len(episode.demand):
+        return 0.0
+    work = np.sum([demand.sum(axis=0) for demand in episode.demand], axis=0)
+    return float((work / (machines.capacity.sum(axis=0) * (episode.arrival.max() + 1))).max())
+
+
+def _ratio(numerator: Float, denominator: Float) -> Float:
+    """(D,) numerator / denominator, 0 where the denominator is 0 (T = 0)."""
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
+
+
+def _check(episode: Episode, machines: Machines, overshoot_per: str) -> None:
+    """InputError for the first contradiction in the record."""
+    if overshoot_per not in OVERSHOOT_PER:
+        raise InputError(f"overshoot_per is {overshoot_per!r}: must be one of {', '.join(OVERSHOOT_PER)}")
+    if tuple(episode.resources) != tuple(machines.resources):
+        raise InputError(f"resources of the episode are {episode.resources}, of the machines {machines.resources}")
+    count = len(episode.workload_id)
+    for name in ("arrival", "start", "finish", "machine", "demand"):
+        if len(getattr(episode, name)) != count:
+            raise InputError(f"{name} has {len(getattr(episode, name))} entries for {count} workloads")
+    seen: set[str] = set()
+    for i, workload in enumerate(episode.workload_id):
+        problem = f"workload_id {workload!r} occurs twice" if workload in seen else _problem(episode, machines, i)
+        if problem:
+            where = f"scheduler {episode.scheduler!r}, load {episode.load}, sequence {episode.sequence}"
+            raise InputError(f"workload {workload!r} ({where}): {problem}")
+        seen.add(workload)
+
+
+def _problem(episode: Episode, machines: Machines, i: int) -> str:
+    """What is wrong with the record of workload `i`, naming the field; empty if nothing is."""
+    arrival, start, finish = int(episode.arrival[i]), int(episode.start[i]), int(episode.finish[i])
+    machine, demand = int(episode.machine[i]), episode.demand[i]
+    if demand.ndim != 2 or len(demand) == 0 or demand.shape[1] != len(machines.resources):
+        return f"demand has shape {demand.shape}: must be (length >= 1, {len(machines.resources)})"
+    if not (np.isfinite(demand).all() and (demand >= 0).all()):
+        return "demand must be finite and >= 0 in every slot"
+    if arrival < 0:
+        return f"arrival is {arrival}: must be >= 0"
+    if start == finish == machine == -1:
+        return ""
+    if not 0 <= machine < len(machines):
+        return f"machine is {machine}: must be 0..{len(machines) - 1} (or start, finish and machine all -1)"
+    if start < arrival:
+        return f"start is {start}: must not be before arrival {arrival}"
+    if finish != start + len(demand):
+        return f"finish is {finish}: must be start {start} + length {len(demand)}"
+    return ""
+
+
+def _read_run(path: Path) -> tuple[Machines, PenaltyWeights, str]:
+    try:
+        run = json.loads(path.read_text(encoding="utf-8"))
+        resources = tuple(run["capacities"][0])
+        capacity = np.array([[row[r] for r in resources] for row in run["capacities"]], dtype=np.float64)
+        return Machines(capacity, resources), PenaltyWeights(**run["penalty_weights"]), str(run["overshoot_per"])
+    except KeyError as error:
+        raise InputError(f"{path}: field {error} is missing") from error
+    except (OSError, ValueError, TypeError, IndexError) as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _read_table(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
+    import polars as pl
+
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    frame = pl.read_parquet(path)
+    if missing := sorted(set(columns) - set(frame.columns)):
+        raise InputError(f"{path}: columns {missing} are missing")
+    return frame
+
+
+def _read_episodes(folder: Path, resources: tuple[str, ...]) -> Iterator[Episode]:
+    """One Episode per (scheduler, load, sequence), in the order of episodes.parquet."""
+    path, keys = folder / "demand.parquet", ("scheduler", "load", "sequence")
+    demand = _read_demand(path, resources)
+    fields = ("workload_id", "source_workload", "source_slot", "arrival", "start", "finish", "machine")
+    frame = _read_table(folder / "episodes.parquet", keys + fields)
+    for group in frame.partition_by(keys, maintain_order=True):
+        scheduler, load, sequence = group.select(keys).row(0)
+        names = [(load, sequence, name) for name in group["workload_id"]]
+        if absent := [name for name in names if name not in demand]:
+            raise InputError(f"{path}: no demand of (load, sequence, workload_id) {absent[0]}")
+        yield Episode(
+            **{name: group[name].to_numpy() for name in fields},
+            demand=tuple(demand[name] for name in names),
+            scheduler=scheduler,
+            load=load,
+            sequence=sequence,
+            decision_ms=float("nan"),
+            resources=resources,
+        )
+
+
+def _read_demand(path: Path, resources: tuple[str, ...]) -> dict[tuple[float, int, str], Float]:
+    """(load, sequence, workload_id) -> (length, D) units."""
+    keys = ("load", "sequence", "workload_id")
+    frame = _read_table(path, (*keys, "slot", *resources)).sort(*keys, "slot")
+    lives = frame.group_by(keys, maintain_order=True).len()
+    names, ends = lives.select(keys).rows(), np.cumsum(lives["len"].to_numpy())[:-1]
+    units = np.split(frame.select(resources).to_numpy().astype(np.float64), ends)
+    for name, slot in zip(names, np.split(frame["slot"].to_numpy(), ends), strict=False):
+        if not np.array_equal(slot, np.arange(len(slot))):
+            raise InputError(f"{path}: slots of (load, sequence, workload_id) {name} must be 0, 1, 2, ... without gap")
+    return dict(zip(names, units, strict=False))

@@ -1,0 +1,80 @@
+"""What a scheduler sees of one simulated cluster: machines, load now, peaks, and (for references) the future."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.packing.kernels import residual_ahead, room_ahead, room_now
+from tvwrl.simulation import kernels as k
+from tvwrl.simulation.simulation import Simulation
+from tvwrl.types import Float, Machines, Workload
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Cluster:
+    """A read-only view of environment `b` of a simulation; every array is as of the current slot."""
+
+    def __init__(self, simulation: Simulation, b: int = 0) -> None:
+        self.simulation, self.b = simulation, b
+        self._peak = simulation.sequences.demand.max(axis=2)  # (S, N, D)
+
+    @property
+    def machines(self) -> Machines:
+        """The machines and their capacities."""
+        return self.simulation.machines
+
+    @property
+    def capacity(self) -> Float:
+        """(M, D) units."""
+        return self.simulation.machines.capacity
+
+    @property
+    def slot(self) -> int:
+        """The current slot."""
+        return int(self.simulation.state.counters[self.b, k.SLOT])
+
+    @property
+    def load(self) -> Float:
+        """(M, D) units: demand of what runs in the current slot."""
+        ring = self.simulation.state.load[self.b]
+        now: Float = ring[:, self.slot % ring.shape[1]]
+        return now
+
+    @property
+    def active(self) -> npt.NDArray[np.int32]:
+        """(M,) workloads running on each machine."""
+        count: npt.NDArray[np.int32] = self.simulation.state.machines[self.b, :, k.ACTIVE]
+        return count
+
+    @property
+    def reserved_peaks(self) -> Float:
+        """(M, D) units: sum of the lifetime peaks of what runs on each machine."""
+        state = self.simulation.state
+        running = state.workloads[self.b, : state.counters[self.b, k.RUNNING], k.RUNS]
+        reserved = np.zeros_like(self.capacity)
+        sequence = state.counters[self.b, k.SEQUENCE]
+        np.add.at(reserved, state.workloads[self.b, running, k.MACHINE], self._peak[sequence, running])
+        return reserved
+
+    def room_now(self, workload: Workload) -> Mask:
+        """(M,) machines with room for the workload's demand in its first slot."""
+        mask: Mask = room_now(self.load, workload.first_demand, self.capacity)
+        return mask
+
+    def room_for_peaks(self, workload: Workload) -> Mask:
+        """(M,) machines whose reserved peaks leave room for the workload's peak."""
+        mask: Mask = room_now(self.reserved_peaks, workload.peak, self.capacity)
+        return mask
+
+    def room_ahead(self, workload: Workload) -> Mask:
+        """(M,) machines with room in every slot of the workload's life. Reads the future."""
+        mask: Mask = room_ahead(self.simulation.state.load[self.b], self.slot, workload.demand, self.capacity)
+        return mask
+
+    def residual_ahead(self, workload: Workload) -> Float:
+        """(M,) unused share of capacity over the workload's life, before it is placed. Reads the future."""
+        load = self.simulation.state.load[self.b]
+        residual: Float = residual_ahead(load, self.slot, workload.length, self.capacity)
+        return residual

@@ -1,0 +1,110 @@
+"""The environment's parameters in one place: the defaults are the paper's configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tvwrl.penalties import PenaltyWeights
+from tvwrl.types import InputError, Machines
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What happens in an episode and what is seen of it. Everything here travels with a checkpoint."""
+
+    machines: int = 10
+    """Machines in the cluster (M)."""
+    capacity: tuple[float, ...] = (8.0,)
+    """Capacity of a machine in units: one number, or one per resource (C_d)."""
+    machine_types: tuple[str, ...] = ()
+    """Machines of several kinds, as COUNTxUNITS,UNITS..., e.g. 6x8,8 4x16,8; replaces machines and capacity."""
+    load: float = 0.5
+    """Offered load on the busier resource, as a share of the cluster's capacity."""
+    workloads: int | None = None
+    """Workloads that arrive in a sequence; by default max(40, 3 x those that run at a time), at most 200."""
+    step_seconds: int = 1800
+    """Length of one slot of the environment, seconds; a multiple of the trace's interval."""
+    sample: Literal["mean", "max"] = "mean"
+    """How the trace's samples inside a slot become one."""
+    quantise: bool = True
+    """Round demand to whole units 1..peak_units (the paper); off: fractional units, of which the grid draws the rounded."""
+    peak_units: int = 6
+    """Units that the 99.5th percentile of demand maps to."""
+    history: int = 20
+    """Slots of usage shown per machine (h)."""
+    queue: int = 5
+    """Waiting workloads shown (Q)."""
+    observe_request: bool = True
+    """Show the declared request of waiting workloads; the paper's agent does not see it."""
+    hold_action: bool = False
+    """Add the action 'place nothing in this slot'."""
+    placements_per_slot: int | None = 1
+    """Placements in one slot; None lifts the limit."""
+    max_slots: int = 200
+    """Training episodes are cut after so many slots (0: never); evaluation is never cut."""
+    classes: int = 6
+    """Equivalence classes that label the workloads (G)."""
+    relabel_every: int = 1
+    """Slots between two predictions of a running workload's class."""
+    K_c: float | tuple[float, ...] = 0.1
+    """Weight of contention; one number or one per resource."""
+    K_u: float | tuple[float, ...] = 3.0
+    """Exponent of under-utilisation; 0 switches the term off."""
+    K_o: float | tuple[float, ...] = 30000.0
+    """Penalty of a first overshoot."""
+    K_w: float = 50.0
+    """Penalty per slot and waiting workload."""
+    overshoot_per: Literal["workload", "machine"] = "workload"
+    """Who is charged a first overshoot: every workload on the machine (default), or the machine once an episode."""
+
+    def __post_init__(self) -> None:
+        def need(good: bool, field: str, limit: str) -> None:
+            if not good:
+                raise InputError(f"{field} is {getattr(self, field)}: must be {limit}")
+
+        need(self.machines >= 1, "machines", "at least 1 (zero machines hold nothing)")
+        need(bool(np.isfinite(self.load)) and self.load > 0, "load", "a number > 0")
+        need(self.workloads is None or 1 <= self.workloads <= 100_000, "workloads", "1 to 100000, or left out")
+        need(self.step_seconds >= 1, "step_seconds", ">= 1")
+        need(self.sample in ("mean", "max"), "sample", "'mean' or 'max'")
+        need(1 <= self.peak_units <= 1000, "peak_units", "1 to 1000")
+        need(self.history >= 1, "history", ">= 1")
+        need(self.queue >= 1, "queue", ">= 1")
+        need(self.placements_per_slot is None or self.placements_per_slot >= 1, "placements_per_slot", ">= 1 or None")
+        need(self.max_slots >= 0, "max_slots", ">= 0")
+        need(1 <= self.classes <= 253, "classes", "1 to 253")
+        need(self.relabel_every >= 1, "relabel_every", ">= 1")
+        need(self.overshoot_per in ("workload", "machine"), "overshoot_per", "'workload' or 'machine'")
+        self.penalty_weights()
+
+    def penalty_weights(self) -> PenaltyWeights:
+        """The weights of the four penalties."""
+        return PenaltyWeights(self.K_c, self.K_u, self.K_o, self.K_w)
+
+    def cluster(self, resources: tuple[str, ...]) -> Machines:
+        """The machines, with one capacity per resource of the trace."""
+        if not self.machine_types:
+            return Machines(np.tile(_capacity_row(self.capacity, resources, "capacity"), (self.machines, 1)), resources)
+        rows = []
+        for text in self.machine_types:
+            count, _, units = text.partition("x")
+            try:
+                row = _capacity_row(tuple(float(u) for u in units.split(",")), resources, f"machine type '{text}'")
+                rows += [row] * int(count)
+            except ValueError as error:
+                if isinstance(error, InputError):
+                    raise
+                raise InputError(f"machine type '{text}' is not COUNTxUNITS,UNITS..., e.g. 6x8,8") from None
+        return Machines(np.array(rows).reshape(-1, len(resources)), resources)
+
+
+def _capacity_row(capacity: float | tuple[float, ...], resources: tuple[str, ...], field: str) -> np.ndarray:
+    row = np.atleast_1d(np.asarray(capacity, dtype=np.float64))
+    if len(row) not in (1, len(resources)):
+        raise InputError(f"{field} has {len(row)} values for {len(resources)} resources ({', '.join(resources)})")
+    if (row < 1).any():
+        raise InputError(f"{field} is {row.tolist()}: must be at least 1 unit per resource")
+    return np.broadcast_to(row, (len(resources),))

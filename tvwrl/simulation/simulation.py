@@ -1,0 +1,126 @@
+"""A batch of simulated clusters: owns the arrays that the kernels work on."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.simulation import kernels as k
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.types import Episode, InputError, Int, Machines, SequenceSet
+
+
+def queue_features(sequences: SequenceSet, observe_request: bool) -> npt.NDArray[np.float32]:
+    """(S, N, 2D) request in units (0 where not declared) and mask bit (1 = declared); (S, N, 0) if not observed."""
+    if not observe_request:
+        return np.zeros((*sequences.arrival.shape, 0), np.float32)
+    known = np.isfinite(sequences.request)
+    return np.concatenate([np.where(known, sequences.request, 0.0), known], axis=2).astype(np.float32)
+
+
+class Simulation:
+    """B clusters played on sequences of one set.
+
+    The arrays of `state` are documented in `kernels.State`; `grid=False` leaves the label grids out, for schedulers
+    that do not look at them.
+    """
+
+    def __init__(
+        self,
+        sequences: SequenceSet,
+        machines: Machines,
+        scenario: Scenario,
+        batch: int = 1,
+        *,
+        grid: bool = True,
+        max_slots: int | None = None,
+    ) -> None:
+        if len(sequences) == 0 or sequences.arrival.shape[1] == 0:
+            raise InputError("the set of arrival sequences is empty")
+        if batch < 1:
+            raise InputError(f"batch is {batch}: must be at least 1")
+        limit = scenario.max_slots if max_slots is None else max_slots
+        late = sequences.arrival[:, 0].max()
+        if limit and late >= limit:
+            raise InputError(f"max_slots is {limit}, but a sequence's first workload arrives in slot {late}")
+        self.sequences, self.machines, self.scenario, self.batch = sequences, machines, scenario, batch
+        self.state = self._allocate(scenario.history if grid else 0, limit)
+
+    def _allocate(self, history: int, max_slots: int) -> k.State:
+        sequences, scenario, batch = self.sequences, self.scenario, self.batch
+        count, resources = self.machines.capacity.shape
+        workloads, horizon = sequences.demand.shape[1:3]
+        columns = int(self.machines.capacity.max())
+        # Whole units fit small integers, which keeps a large batch in the processor's cache
+        whole = bool(scenario.quantise) and scenario.peak_units <= 255
+        cells = count * resources
+        absent = np.arange(columns) >= np.floor(self.machines.capacity).reshape(cells, 1)
+        blank = np.where(absent, sequences.classes + 1, 0).astype(np.uint8)
+        word = next(w for w in (np.uint64, np.uint32, np.uint16, np.uint8) if columns % np.dtype(w).itemsize == 0)
+        grid = np.tile(blank, (batch, history, 1, 1))
+        self.seen_grid = np.zeros((batch, count, resources, history, columns), np.uint8)
+        feature = queue_features(sequences, scenario.observe_request)
+        rules = [scenario.placements_per_slot or 0, max_slots, scenario.overshoot_per == "machine"]
+        return k.State(
+            demand=np.ascontiguousarray(sequences.demand, np.uint8 if whole else np.float64),
+            timing=np.stack([sequences.arrival, sequences.length], axis=2).astype(np.int32),
+            label=np.ascontiguousarray(sequences.label),
+            feature=feature,
+            capacity=np.ascontiguousarray(self.machines.capacity),
+            weights=scenario.penalty_weights().per_resource(resources),
+            rules=np.array(rules, np.int64),
+            blank=blank.view(word),
+            counters=np.zeros((batch, k.COUNTERS), np.int64),
+            workloads=np.zeros((batch, workloads, k.WORKLOAD_COLUMNS), np.int32),
+            machines=np.zeros((batch, count, k.MACHINE_COLUMNS), np.int32),
+            load=np.zeros((batch, count, horizon, resources), np.int32 if whole else np.float64),
+            square=np.zeros((batch, cells)),
+            filled=np.zeros((batch, cells), np.int32),
+            grid=grid,
+            words=grid.view(word),
+            totals=np.zeros((batch, 5)),
+            seen_words=self.seen_grid.view(word),
+            seen_queue=np.zeros((batch, scenario.queue, 1 + feature.shape[2]), np.float32),
+            seen_backlog=np.zeros((batch, 1), np.float32),
+        )
+
+    def reset(self, sequences: int | Int) -> None:
+        """Begin an episode in every cluster, on the given sequence(s)."""
+        chosen = np.broadcast_to(np.asarray(sequences, np.int64), (self.batch,))
+        k.reset_where(self.state, np.ones(self.batch, np.bool_), np.ascontiguousarray(chosen))
+
+    def place(self, position: int, machine: int, b: int = 0) -> None:
+        """Start the waiting workload at `position` of the queue on `machine`, in the current slot."""
+        k.place(self.state, b, position, machine)
+
+    def next_slot(self, b: int = 0) -> None:
+        """Let the slot end and run the clock until a workload waits or the episode is over."""
+        k.advance(self.state, b)
+
+    def waiting(self, b: int = 0) -> Int:
+        """Indices of the waiting workloads, oldest first."""
+        queue: Int = self.state.workloads[b, : self.state.counters[b, k.WAITING], k.WAITS]
+        return queue
+
+    def is_over(self, b: int = 0) -> bool:
+        """Whether the episode has ended."""
+        return bool(self.state.counters[b, k.OVER] != k.GOING)
+
+    def record(self, b: int = 0) -> Episode:
+        """The episode so far: what was placed where and when."""
+        s, sequence = self.sequences, int(self.state.counters[b, k.SEQUENCE])
+        start = self.state.workloads[b, :, k.START].astype(np.int64)
+        length = s.length[sequence]
+        return Episode(
+            workload_id=s.workload_id[sequence],
+            source_workload=s.source_workload[sequence],
+            source_slot=s.source_slot[sequence],
+            arrival=s.arrival[sequence],
+            start=start,
+            finish=np.where(start >= 0, start + length, -1),
+            machine=self.state.workloads[b, :, k.MACHINE].astype(np.int64),
+            demand=tuple(s.demand[sequence, i, : length[i]] for i in range(len(length))),
+            load=s.load,
+            sequence=sequence,
+            resources=s.resources,
+        )

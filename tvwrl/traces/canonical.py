@@ -1,0 +1,312 @@
+"""The canonical trace on disk: reads it, refuses what cannot be used, writes it and hashes it."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import uuid
+import warnings
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from tvwrl.types import Float, InputError, Int, Trace
+
+if TYPE_CHECKING:
+    import polars as pl
+
+USAGE, WORKLOADS, HEADER = "usage.parquet", "workloads.parquet", "trace.json"
+LARGEST_SLOT = 2**53  # above it a slot that passed through a float (pandas, CSV) is no longer exact
+
+
+def read_trace(path: str | os.PathLike[str], slot_seconds: int | None = None) -> Trace:
+    """Read a folder or one CSV (also .csv.gz); the format is in docs/trace-format.md.
+
+    Workloads keep the order of their first row. `slot_seconds` is the length of a slot in seconds: needed for a CSV;
+    for a folder it may only repeat what trace.json says.
+    Raises InputError naming file, row (a CSV: line, the header is line 1), column, value and limit.
+    """
+    path = Path(path)
+    if slot_seconds is not None:
+        slot_seconds = _seconds(slot_seconds, f"{path}: slot_seconds (--slot-seconds)")
+    if os.path.isdir(path):
+        return _read_folder(path, slot_seconds)
+    if not os.path.exists(path):
+        raise InputError(f"{path}: no such file or folder")
+    if not path.name.lower().endswith((".csv", ".csv.gz")):
+        raise InputError(f"{path}: neither a folder nor a .csv or .csv.gz file")
+    if slot_seconds is None:
+        raise InputError(f"{path}: a CSV does not say how long a slot is: give --slot-seconds, its interval in seconds")
+    usage = _read_csv(path)
+    resources = tuple(name for name in usage.frame.columns if name not in ("workload_id", "slot"))
+    name = path.name[: path.name.lower().rindex(".csv")]
+    return _trace(usage, None, {"name": name, "resources": resources, "slot_seconds": slot_seconds})
+
+
+def write_trace(trace: Trace, folder: str | os.PathLike[str]) -> None:
+    """Write `trace` as a canonical folder that `read_trace` accepts: whole, or not at all.
+
+    Raises InputError if `folder` exists and is not an empty folder, or if the trace breaks a rule of the format.
+    """
+    import polars as pl
+
+    target = Path(folder).resolve()
+    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        raise InputError(f"{target}: exists and is not an empty folder; a trace is only written to a new one")
+    rows = np.diff(trace.offsets)
+    if not rows.all():
+        raise InputError(f"{target}: workload {trace.workload_id[np.argmin(rows)]!r} is empty: it has no usage rows")
+    fields = ("name", "resources", "slot_seconds", "reference_machine", "source")
+    header = json.dumps({field: getattr(trace, field) for field in fields}, indent=2) + "\n"
+    columns = dict(zip(trace.resources, trace.usage.T, strict=True))
+    usage = {"workload_id": np.repeat(trace.workload_id, rows), "slot": trace.slot, **columns}
+    workloads = {"workload_id": trace.workload_id, "application": trace.application, "arrival": trace.arrival}
+    workloads |= {"priority": trace.priority, "class": trace.scheduling_class}
+    workloads |= {f"request_{name}": column for name, column in zip(trace.resources, trace.request.T, strict=True)}
+    text = {"workload_id": pl.String, "application": pl.String}
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}"  # a sibling: a rename never crosses file systems
+    try:
+        temporary.mkdir()
+        pl.DataFrame(usage, schema_overrides={"workload_id": pl.String}).write_parquet(temporary / USAGE)
+        pl.DataFrame(workloads, schema_overrides=text).fill_nan(None).write_parquet(temporary / WORKLOADS)
+        (temporary / HEADER).write_text(header, encoding="utf-8")
+        read_trace(temporary)
+        if target.exists():
+            target.rmdir()
+        temporary.rename(target)
+    except InputError as error:
+        raise InputError(f"nothing written: {str(error).replace(str(temporary), str(target))}") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def trace_hash(trace: Trace) -> str:
+    """SHA-256 (hex) of everything a trace holds; the order of its workloads and the file format make no difference."""
+    trace = trace.select(np.argsort(trace.workload_id))
+    fields = (trace.name, trace.resources, trace.slot_seconds, trace.reference_machine, trace.source)
+    digest = hashlib.sha256()
+    for part in (fields, trace.workload_id.tolist(), trace.application.tolist()):
+        digest.update(json.dumps(part, sort_keys=True).encode() + b"\n")
+    rows, known = (trace.offsets, trace.slot, trace.usage), (trace.arrival, trace.priority, trace.scheduling_class)
+    for array in (*rows, *known, trace.request):
+        # as float64, exact for slots; one bit pattern for every NaN, and 0.0 for -0.0
+        digest.update(np.where(np.isnan(array), np.nan, array + 0.0).astype("<f8").tobytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table as it was read, and how to name one of its rows to the user."""
+
+    file: Path
+    frame: pl.DataFrame
+    is_csv: bool = False  # a row of it is a line of the file
+
+    def place(self, row: int) -> str:
+        return f"line {row + 2}" if self.is_csv else f"row {row + 1}"
+
+    def refuse(self, row: int, column: str, problem: str) -> NoReturn:
+        value = self.frame[column][row]
+        shown = "null" if value is None else repr(value)
+        raise InputError(f"{self.file}: {self.place(row)}, column {column}: {shown}{problem}")
+
+    def need(self, columns: Sequence[str]) -> None:
+        there = ", ".join(self.frame.columns) or "none"
+        for name in columns:
+            if name not in self.frame.columns:
+                raise InputError(f"{self.file}: no column {name!r}; the columns are: {there}")
+
+
+def _read_folder(folder: Path, slot_seconds: int | None) -> Trace:
+    for name in (HEADER, USAGE):
+        if not (folder / name).is_file():
+            raise InputError(f"{folder}: no {name} here; a trace is {HEADER}, {USAGE} and perhaps {WORKLOADS}")
+    header = _read_header(folder / HEADER)
+    if slot_seconds not in (None, header["slot_seconds"]):
+        raise InputError(
+            f"{folder / HEADER}: slot_seconds {header['slot_seconds']} is not --slot-seconds {slot_seconds}"
+        )
+    workloads = _read_parquet(folder / WORKLOADS) if (folder / WORKLOADS).exists() else None
+    return _trace(_read_parquet(folder / USAGE), workloads, header)
+
+
+def _read_header(file: Path) -> dict[str, Any]:
+    """The fields of trace.json, checked, with the defaults filled in; null is the same as missing."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{file}: cannot be read as JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{file}: needed: a JSON object {{...}} with the fields resources and slot_seconds")
+    given: dict[str, Any] = {field: value for field, value in content.items() if value is not None}
+    resources, seconds = given.get("resources"), given.get("slot_seconds")
+    name, source = given.get("name", file.resolve().parent.name), given.get("source", "real")
+
+    def need(field: str, good: bool, needed: str) -> None:
+        if not good:
+            shown = repr(given[field]) if field in given else f"missing among {', '.join(given) or 'none'}"
+            raise InputError(f"{file}: field {field}: {shown}; needed: {needed}")
+
+    texts = isinstance(resources, list) and all(isinstance(text, str) and text.strip() for text in resources)
+    need("resources", resources is not None and texts and len(resources) > 0, "a list of one or more names of columns")
+    names = list(resources or ())
+    different = len({*names, "workload_id", "slot"}) == len(names) + 2
+    need("resources", different, "names that differ from each other and from workload_id and slot")
+    need("slot_seconds", seconds is not None, "a whole number of seconds > 0")
+    need("name", isinstance(name, str), "text")
+    need("source", source in ("real", "synthetic"), "'real' or 'synthetic'")
+    header = {"name": name, "resources": tuple(names), "slot_seconds": _seconds(seconds, f"{file}: slot_seconds")}
+    return header | {"source": source, "reference_machine": given.get("reference_machine")}
+
+
+def _seconds(value: Any, where: str) -> int:
+    whole = isinstance(value, (int, np.integer)) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not whole or value <= 0:
+        raise InputError(f"{where}: {value!r}; needed: a whole number of seconds > 0")
+    return int(value)
+
+
+def _read_parquet(file: Path) -> _Table:
+    import polars as pl
+
+    try:
+        # A file is one file: no patterns, and no columns taken from the names of its folders.
+        return _Table(file, pl.read_parquet(file, glob=False, hive_partitioning=False))
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise InputError(f"{file}: empty or not a parquet file: {str(error).partition(chr(10))[0]}") from None
+
+
+def _read_csv(file: Path) -> _Table:
+    """The CSV with every column as text, so that a refusal shows a value as it stands in the file."""
+    import polars as pl
+
+    try:
+        data = file.read_bytes()
+        text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8-sig").rstrip("\r\n")
+        if not text.strip():
+            raise InputError(f"{file}: the trace is empty: the file holds nothing")
+        header, _, body = text.partition("\n")
+        names = [name.strip() for name in next(csv.reader([header]), [])]
+        if not all(names) or len(set(names)) < len(names):
+            needed = "each column needs a name of its own (pandas: to_csv(..., index=False))"
+            raise InputError(f"{file}: line 1: the columns are {names}; {needed}")
+        # One column more than the header has catches a line that is too long, which polars could not place.
+        numbered = ",".join(str(column) for column in range(len(names) + 1))
+        frame = pl.read_csv(f"{numbered}\n{body}".encode(), infer_schema=False, truncate_ragged_lines=True)
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{file}: cannot be read as CSV: {str(error).partition(chr(10))[0]}") from None
+    beyond = f"{len(names) + 1} (beyond the header)"
+    frame.columns = [*names, beyond]
+    table = _Table(file, frame.drop(beyond), is_csv=True)
+    if len(long := frame[beyond].is_not_null().arg_true()):
+        _Table(file, frame, is_csv=True).refuse(long[0], beyond, f"; needed: the {len(names)} fields of the header")
+    return table
+
+
+def _trace(usage: _Table, workloads: _Table | None, header: dict[str, Any]) -> Trace:
+    """The Trace of two tables as read; `header` holds the fields of trace.json."""
+    import polars as pl
+
+    resources = header["resources"]
+    usage.need(("workload_id", "slot", *(resources or ["<resource>"])))
+    if not len(usage.frame):
+        raise InputError(f"{usage.file}: the trace is empty: no rows of usage")
+    ids = _texts(usage, "workload_id")
+    names = ids.unique(maintain_order=True)
+    owner = ids.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)
+    slot = _numbers(usage, "slot", whole=True).astype(np.int64)
+    order = np.argsort(owner, kind="stable")
+    late = (owner[order][1:] == owner[order][:-1]) & (slot[order][1:] <= slot[order][:-1])
+    if late.any():
+        row = int(order[1:][late].min())
+        above = np.flatnonzero(owner[:row] == owner[row])
+        same = above[slot[above] == slot[row]]
+        fault, other = ("overlapping", same[0]) if len(same) else ("unsorted", above[-1])
+        other = f"workload {ids[row]!r} has slot {slot[other]} in {usage.place(other)}"
+        usage.refuse(row, "slot", f" is {fault}: {other}; needed: slots that rise from row to row of a workload")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner))]).astype(np.int64)
+    slot = slot[order]
+    used = np.column_stack([_numbers(usage, name) for name in resources])[order]
+    workloads = workloads or _Table(usage.file, pl.DataFrame({"workload_id": names}))
+    known = _metadata(workloads, names.to_list(), slot[offsets[:-1]], resources)
+    workload_id = np.array(names.to_list(), dtype=object)
+    return Trace(**header, **known, workload_id=workload_id, offsets=offsets, slot=slot, usage=used)
+
+
+def _texts(table: _Table, column: str, *, optional: bool = False) -> pl.Series:
+    """(rows,) names of a column, whole numbers as text; `optional`: null is unknown and comes back as ""."""
+    import polars as pl
+
+    given = table.frame[column]
+    if len(given) and not (given.dtype.is_integer() or given.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)):
+        table.refuse(0, column, f" is of type {given.dtype}; needed: text or whole numbers")
+    texts = given.cast(pl.String).fill_null("")
+    if not optional and len(blank := (texts.str.strip_chars() == "").arg_true()):
+        table.refuse(blank[0], column, " is empty; needed: the name of a workload")
+    return texts
+
+
+def _numbers(table: _Table, column: str, lowest: float = 0.0, *, whole: bool = False, optional: bool = False) -> Float:
+    """(rows,) numbers of a column, every one checked; `optional`: null and NaN are unknown and come back as NaN."""
+    import polars as pl
+
+    given = table.frame[column]
+    number = given.str.strip_chars() if given.dtype == pl.String else given
+    if not (given.dtype.is_numeric() or given.dtype in (pl.String, pl.Null)):  # a true or a date is no number
+        number = pl.repeat(None, len(given), eager=True)
+    number = number.cast(pl.Float64, strict=False)
+    values: Float = number.fill_null(np.nan).to_numpy()
+    good = np.isfinite(values) & (values >= lowest)
+    if whole:
+        good &= (np.floor(values) == values) & (values <= LARGEST_SLOT)
+    if optional:
+        good |= (given.is_null() | number.is_nan().fill_null(False)).to_numpy()
+    if not good.all():
+        row = int(np.argmin(good))
+        value = values[row]
+        fault = "missing" if given[row] is None else "not a number" if np.isnan(value) else "not allowed"
+        limit = f"whole number from 0 to {LARGEST_SLOT}" if whole else f"finite number >= {lowest:g}"
+        table.refuse(row, column, f" is {'negative' if value < lowest else fault}; needed: a {limit}")
+    return values
+
+
+def _metadata(table: _Table, names: list[str], first_slot: Int, resources: Sequence[str]) -> dict[str, Any]:
+    """What workloads.parquet says of the workloads `names` of the usage; what it does not say is unknown."""
+    import polars as pl
+
+    table.need(["workload_id"])
+    requests = [f"request_{name}" for name in resources]
+    row_of: dict[str, int] = {}
+    for row, name in enumerate(_texts(table, "workload_id").to_list()):
+        if row_of.setdefault(name, row) != row:
+            table.refuse(row, "workload_id", f" is a duplicate of row {row_of[name] + 1}; needed: one row each")
+    if strange := row_of.keys() - set(names):
+        first = f"first: row {min(row_of[name] for name in strange) + 1}"
+        warnings.warn(f"{table.file}: {len(strange)} rows without usage ignored, {first}", stacklevel=2)
+    expected = ("application", "arrival", "priority", "class", *requests)
+    if unused := set(table.frame.columns) - {"workload_id", *expected}:
+        warnings.warn(f"{table.file}: columns ignored: {', '.join(sorted(unused))}", stacklevel=2)
+    missing = [pl.lit(None).alias(column) for column in expected if column not in table.frame.columns]
+    table = _Table(table.file, table.frame.with_columns(missing))
+    rows = [row_of.get(name, -1) for name in names]  # -1 finds the unknown that is put behind the last row
+
+    def known(column: str, lowest: float = -np.inf, whole: bool = False) -> Float:
+        return np.append(_numbers(table, column, lowest, whole=whole, optional=True), np.nan)[rows]
+
+    arrival = known("arrival", 0.0, whole=True)
+    return {
+        "application": np.array([*_texts(table, "application", optional=True), ""], dtype=object)[rows],
+        "arrival": np.where(np.isnan(arrival), first_slot, arrival).astype(np.int64),
+        "priority": known("priority"),
+        "scheduling_class": known("class"),
+        "request": np.column_stack([known(name, 0.0) for name in requests]),
+    }

@@ -1,0 +1,86 @@
+"""Finds the trace that a `--trace` value means: a name of the catalogue, a folder or a CSV file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tvwrl.traces.canonical import HEADER, read_trace
+from tvwrl.types import InputError, Trace
+
+SUBFOLDERS = {  # of TVWRL_DATA: where a recorded trace of that name is looked for, in this order
+    "google": ("google", "google2011", "google2019"),
+    "alibaba": ("alibaba", "alibaba2018", "tianchi"),
+}
+
+
+def data_folder() -> Path:
+    """Folder of the prepared traces: environment variable TVWRL_DATA, else ~/.cache/tvwrl."""
+    return Path(os.environ.get("TVWRL_DATA") or "~/.cache/tvwrl").expanduser()
+
+
+def find_trace(name_or_path: str) -> Path | None:
+    """Where `name_or_path` is read from; None for a synthetic population.
+
+    A name goes before a file or folder of that name in the current folder: write ./name for the latter.
+    Raises InputError if it is neither a name nor a file or folder.
+    """
+    data, prepared = data_folder(), _prepared()
+    for name in SUBFOLDERS.get(name_or_path, (name_or_path,)):
+        if name in prepared:
+            return data / name
+    if name_or_path in SUBFOLDERS:
+        return None
+    path = Path(name_or_path).expanduser()
+    if name_or_path and os.path.exists(path):
+        return path
+    names = ", ".join(sorted({*SUBFOLDERS, *prepared}))
+    raise InputError(f"unknown trace {name_or_path!r}: not a file or folder, and not one of: {names}")
+
+
+def open_trace(name_or_path: str, slot_seconds: int | None = None, seed: int = 0) -> Trace:
+    """The trace that `name_or_path` means.
+
+    `google` and `alibaba` are the recorded trace if one was prepared in TVWRL_DATA, else a synthetic population;
+    a folder of TVWRL_DATA goes by its name; all else is a path. `slot_seconds` is needed for a CSV, in seconds;
+    `seed` draws the synthetic population, and is the same for every run unless given.
+    Raises InputError as `find_trace` and `read_trace` do, and where `slot_seconds` contradicts the trace.
+    """
+    path = find_trace(name_or_path)
+    if path is not None:
+        return read_trace(path, slot_seconds)
+    from tvwrl.traces.synthetic import synthetic_trace
+
+    trace = synthetic_trace(name_or_path, seed=seed)
+    if slot_seconds not in (None, trace.slot_seconds):
+        raise InputError(
+            f"synthetic trace {name_or_path!r}: slot_seconds is {trace.slot_seconds}, "
+            f"but --slot-seconds gives {slot_seconds}"
+        )
+    return trace
+
+
+def describe_source(trace: Trace, name_or_path: str | None = None) -> str:
+    """One sentence for the first lines of a run: recorded or synthetic, how many workloads, how long a slot.
+
+    With the `name_or_path` that `open_trace` was given, a recorded trace's folder or file is named too.
+    """
+    size = f"{len(trace)} workloads, slots of {trace.slot_seconds} s"
+    path = find_trace(name_or_path) if name_or_path is not None else None
+    place = f" from {path}" if path is not None else ""
+    if trace.source == "real":
+        return f"Real trace {trace.name!r}, recorded usage{place}: {size}."
+    if path is not None:
+        return f"Synthetic trace {trace.name!r}, generated usage{place}: {size}."
+    return (
+        f"Synthetic population {trace.name!r}, generated with the real population's statistics: {size}; "
+        f"for the real trace, prepare it with scripts/prepare_trace.py into TVWRL_DATA ({data_folder()})."
+    )
+
+
+def _prepared() -> set[str]:
+    """Names of the subfolders of TVWRL_DATA that hold a trace."""
+    try:
+        return {folder.name for folder in data_folder().iterdir() if (folder / HEADER).is_file()}
+    except OSError:
+        return set()

@@ -1,0 +1,283 @@
+"""Arrival sequences: windows cut from a trace's series, in units, arriving at a rate that offers a given load."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.types import Float, InputError, Int, SequenceSet, Strings, Trace
+
+Split = Literal["train", "validation", "test"]
+
+TEST_SHARE = 0.3  # of the series; none of them is ever drawn in training
+LONG_HOURS, LONGEST_HOURS, SHORTEST_HOURS = 30.0, 60.0, 3.0  # long-running = more than 30 h (paper)
+BUSIEST_RATE = 0.8  # arrivals per possible placement; above it the queue grows without end
+DAY_SECONDS = 86400
+KIND_ATTEMPTS = 50
+
+
+class Labels(Protocol):
+    """What is asked of equivalence classes here."""
+
+    @property
+    def k(self) -> int: ...
+
+    def label_table(self, demand: Float, length: Int, request: Float) -> npt.NDArray[np.uint8]: ...
+
+
+@dataclass(frozen=True)
+class Run:
+    """A stretch of one series without a gap: rows `first .. first + rows - 1` of the trace."""
+
+    workload: int
+    first: int
+    rows: int
+    period: int  # rows after which it repeats (whole days); 0 = it does not
+
+
+@dataclass(frozen=True)
+class Window:
+    """A workload to be: where it was cut from and what it needs."""
+
+    workload: int
+    source_slot: int
+    demand: Float  # (length, D) units
+
+
+def quantise(units: Float, peak_units: int) -> Float:
+    """Whole units, rounded half up, at least 1 and at most `peak_units` while a workload runs."""
+    rounded: Float = np.clip(np.floor(units + 0.5), 1.0, float(peak_units))
+    return rounded
+
+
+def gapless_runs(trace: Trace, workloads: Sequence[int]) -> list[Run]:
+    """Stretches of consecutive slots of the given workloads."""
+    runs = []
+    for i in workloads:
+        begin, end = int(trace.offsets[i]), int(trace.offsets[i + 1])
+        breaks = np.flatnonzero(np.diff(trace.slot[begin:end]) != 1) + 1
+        edges = [0, *breaks.tolist(), end - begin]
+        runs += [Run(i, begin + a, b - a, 0) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return runs
+
+
+def split_workloads(trace: Trace) -> tuple[list[int], list[int]]:
+    """Disjoint series for training and testing; the same for every seed, so results compare across runs."""
+    if len(trace) < 2:
+        raise InputError(
+            f"trace '{trace.name}' has {len(trace)} workload: at least 2 are needed, "
+            "because training and test sequences draw from different ones"
+        )
+    order = np.random.default_rng(0).permutation(len(trace))
+    test = max(1, round(TEST_SHARE * len(trace)))
+    return sorted(order[test:].tolist()), sorted(order[:test].tolist())
+
+
+class SequenceSampler:
+    """Draws arrival sequences from a trace for a scenario.
+
+    Half of the workloads are long (more than 30 h), half short, and each resource dominates equally many, as in the
+    paper; where the trace cannot give that the nearest is taken and `notes` says so.
+
+    Attributes: `unit` (D,) input value of one unit; `rate` arrivals per slot; `arrivals` workloads per sequence (N);
+    `mean_length` slots; `notes` list of sentences about what the trace could not give.
+
+    Raises InputError where the trace's interval does not divide the slot, where a rate cannot be served, and where
+    demand can exceed every machine.
+    """
+
+    def __init__(self, trace: Trace, scenario: Scenario, chronological: bool = False) -> None:
+        if scenario.step_seconds % trace.slot_seconds:
+            raise InputError(
+                f"step_seconds is {scenario.step_seconds}: must be a multiple of the trace's "
+                f"slot_seconds, {trace.slot_seconds}"
+            )
+        self.trace, self.scenario, self.chronological = trace, scenario, chronological
+        self.notes: list[str] = []
+        self.ratio = scenario.step_seconds // trace.slot_seconds
+        self.machines = scenario.cluster(trace.resources)
+        self._runs = self._split(chronological)
+        self.unit = self._fit_unit()
+        self._check_fits()
+        self._long, self._short = self._length_ranges()
+        self._candidates: dict[tuple[Split, int], list[Run]] = {}
+        self.rate, self.mean_length = self._calibrate()
+        per_time = math.ceil(3 * self.rate * self.mean_length)
+        self.arrivals = scenario.workloads or min(max(40, per_time), 200)
+
+    def _split(self, chronological: bool) -> dict[Split, list[Run]]:
+        if not chronological:
+            train, test = split_workloads(self.trace)
+            parts = {"train": gapless_runs(self.trace, train), "test": gapless_runs(self.trace, test)}
+        else:
+            parts = {"train": [], "test": []}
+            for run in gapless_runs(self.trace, range(len(self.trace))):
+                cut = round((1 - TEST_SHARE) * run.rows)
+                parts["train"].append(Run(run.workload, run.first, cut, 0))
+                parts["test"].append(Run(run.workload, run.first + cut, run.rows - cut, 0))
+        day = DAY_SECONDS // self.trace.slot_seconds
+        longest = self._slots(LONG_HOURS) + 1
+        usable: dict[Split, list[Run]] = {}
+        for name, runs in parts.items():
+            runs = [r for r in runs if r.rows >= self.ratio]
+            if not runs:
+                raise InputError(
+                    f"no {name} series of trace '{self.trace.name}' covers one slot of {self.scenario.step_seconds} s"
+                )
+            if max(r.rows for r in runs) < longest * self.ratio and max(r.rows for r in runs) >= day:
+                self.notes.append(f"{name} series are too short for long-running workloads: their days are repeated")
+                runs = [Run(r.workload, r.first, r.rows, r.rows // day * day) for r in runs if r.rows >= day]
+            usable["test" if name == "test" else "train"] = runs
+        usable["validation"] = usable["train"]
+        return usable
+
+    def _slots(self, hours: float) -> int:
+        return round(hours * 3600 / self.scenario.step_seconds)
+
+    def _averaged(self, rows: Float) -> Float:
+        """(n, D) slots of the environment from (n * ratio, D) samples of the trace."""
+        grouped = rows.reshape(-1, self.ratio, rows.shape[1])
+        slots: Float = grouped.mean(axis=1) if self.scenario.sample == "mean" else grouped.max(axis=1)
+        return slots
+
+    def _fit_unit(self) -> Float:
+        """(D,) input value of one unit: the 99.5th percentile of training demand maps to `peak_units`."""
+        pooled = []
+        for run in self._runs["train"]:
+            whole = run.rows - run.rows % self.ratio
+            pooled.append(self._averaged(self.trace.usage[run.first : run.first + whole]))
+        top: Float = np.percentile(np.concatenate(pooled), 99.5, axis=0)
+        if (top <= 0).any():
+            name = self.trace.resources[int(np.argmin(top))]
+            raise InputError(f"trace '{self.trace.name}': demand of {name} is zero nearly everywhere, nothing to place")
+        return top / self.scenario.peak_units
+
+    def _check_fits(self) -> None:
+        roomiest = self.machines.capacity.max(axis=0)
+        if self.scenario.quantise:
+            if not (self.machines.capacity >= self.scenario.peak_units).all(axis=1).any():
+                raise InputError(
+                    f"demand of up to {self.scenario.peak_units} units is above every machine's capacity "
+                    f"(the largest has {roomiest.tolist()} units)"
+                )
+            return
+        for runs in self._runs.values():
+            for run in runs:
+                peak = self.trace.usage[run.first : run.first + run.rows].max(axis=0) / self.unit
+                if not (peak <= self.machines.capacity).all(axis=1).any():
+                    raise InputError(
+                        f"workload '{self.trace.workload_id[run.workload]}' needs up to {peak.round(2).tolist()} units, "
+                        f"above every machine's capacity (the largest has {roomiest.tolist()} units)"
+                    )
+
+    def _length_ranges(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Shortest and longest window of the long and the short half, slots."""
+        border, longest, shortest = (self._slots(h) for h in (LONG_HOURS, LONGEST_HOURS, SHORTEST_HOURS))
+        longest, border, shortest = max(longest, 3), max(border, 2), max(shortest, 1)
+        reach = min(
+            max(10**9 if r.period else r.rows // self.ratio for r in self._runs[split]) for split in ("train", "test")
+        )
+        if reach < longest:
+            self.notes.append(f"the longest window is {reach} slots, not {longest}: no series is longer")
+        if reach <= border:
+            self.notes.append(f"no series lasts more than {LONG_HOURS:g} h: all workloads are short")
+            short = (min(shortest, reach), reach)
+            return short, short
+        return (border + 1, min(longest, reach)), (shortest, border)
+
+    def _draw_window(self, split: Split, length: int, rng: np.random.Generator) -> Window:
+        """A window of `length` slots of a random series that is long enough."""
+        rows = length * self.ratio
+        if (split, length) not in self._candidates:
+            self._candidates[split, length] = [r for r in self._runs[split] if r.period or r.rows >= rows]
+        candidates = self._candidates[split, length]
+        run = candidates[rng.integers(len(candidates))]
+        if run.period:
+            begin = int(rng.integers(run.period))
+            samples = self.trace.usage[run.first + (begin + np.arange(rows)) % run.period]
+        else:
+            begin = int(rng.integers(run.rows - rows + 1))
+            samples = self.trace.usage[run.first + begin : run.first + begin + rows]
+        units = self._averaged(samples) / self.unit
+        demand = quantise(units, self.scenario.peak_units) if self.scenario.quantise else units
+        return Window(run.workload, int(self.trace.slot[run.first + begin]), demand)
+
+    def _draw_kind(self, split: Split, length: int, kind: int, rng: np.random.Generator) -> Window:
+        """A window whose resource `kind` has the larger mean in units, if one turns up."""
+        for _ in range(KIND_ATTEMPTS):
+            window = self._draw_window(split, length, rng)
+            mean = window.demand.mean(axis=0)
+            if mean[kind] == mean.max() and (mean == mean.max()).sum() == 1:
+                return window
+        note = f"few {split} windows need more {self.trace.resources[kind]} than other resources: the mix is uneven"
+        if note not in self.notes:
+            self.notes.append(note)
+        return window
+
+    def windows(self, split: Split, count: int, rng: np.random.Generator) -> list[Window]:
+        """`count` windows in random order: half long, half short, each resource dominating equally many."""
+        resources = len(self.trace.resources)
+        recipe = [(i % 2 == 0, i // 2 % resources) for i in range(count)]
+        return [
+            self._draw_kind(split, int(rng.integers(*(self._long if long else self._short), endpoint=True)), kind, rng)
+            for long, kind in (recipe[i] for i in rng.permutation(count))
+        ]
+
+    def _calibrate(self) -> tuple[float, float]:
+        """Arrivals per slot that offer the load on the busier resource, and the mean length of a workload."""
+        windows = self.windows("train", 1000, np.random.default_rng(0))
+        work = np.mean([w.demand.sum(axis=0) for w in windows], axis=0)
+        share = float((work / self.machines.capacity.sum(axis=0)).max())
+        rate = self.scenario.load / share
+        limit = self.scenario.placements_per_slot
+        if limit is not None and rate > BUSIEST_RATE * limit:
+            raise InputError(
+                f"load {self.scenario.load:g} needs {rate:.2f} arrivals per slot, above {BUSIEST_RATE * limit:g} with "
+                f"placements_per_slot = {limit}: raise placements_per_slot, lower the load or use fewer machines"
+            )
+        return rate, float(np.mean([len(w.demand) for w in windows]))
+
+    def sequences(self, split: Split, count: int, seed: int, classes: Labels) -> SequenceSet:
+        """`count` arrival sequences; sequence i depends on the seed, the split and i alone."""
+        if count < 1:
+            raise InputError(f"sequences is {count}: must be at least 1")
+        drawn, arrivals = [], []
+        for i in range(count):
+            rng = np.random.default_rng([seed, zlib.crc32(split.encode()), i])
+            drawn.append(self.windows(split, self.arrivals, rng))
+            arrivals.append(np.floor(np.cumsum(rng.exponential(1.0 / self.rate, self.arrivals))))
+        return self._assemble(drawn, np.array(arrivals, dtype=np.int64), classes)
+
+    def _assemble(self, drawn: list[list[Window]], arrival: Int, classes: Labels) -> SequenceSet:
+        trace, (count, workloads) = self.trace, arrival.shape
+        length = np.array([[len(w.demand) for w in row] for row in drawn], dtype=np.int64)
+        source = np.array([[w.workload for w in row] for row in drawn], dtype=np.int64)
+        demand = np.zeros((count, workloads, int(length.max()), len(trace.resources)))
+        workload_id: Strings = np.empty((count, workloads), dtype=object)
+        for s, row in enumerate(drawn):
+            seen: dict[int, int] = {}
+            for n, window in enumerate(row):
+                demand[s, n, : len(window.demand)] = window.demand
+                seen[window.workload] = seen.get(window.workload, 0) + 1
+                workload_id[s, n] = f"{trace.workload_id[window.workload]}#{seen[window.workload]}"
+        request = trace.request[source] / self.unit
+        return SequenceSet(
+            resources=trace.resources,
+            workload_id=workload_id,
+            source_workload=trace.workload_id[source],
+            source_slot=np.array([[w.source_slot for w in row] for row in drawn], dtype=np.int64),
+            arrival=arrival,
+            length=length,
+            demand=demand,
+            request=request,
+            label=classes.label_table(demand, length, request),
+            classes=classes.k,
+            load=self.scenario.load,
+        )

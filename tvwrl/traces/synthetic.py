@@ -1,0 +1,260 @@
+"""Generates workload populations with the statistics of real ones, from shipped fitted figures and a seed."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from tvwrl.traces.statistics import DAY_SECONDS, SHAPE_LEVELS, lag_correlation, lags, row_correlation
+from tvwrl.types import Float, InputError, Trace
+
+POPULATIONS = ("google", "alibaba")
+BLOCK = 16  # workloads generated together: their series stay in the processor's cache
+ROUNDS = 4  # generate-and-measure rounds that bring each series to its drawn autocorrelations
+LAG_WEIGHT = np.array([3.0, 0.5, 0.2, 3.0])  # of lags(): one slot, hour, half a day, day
+
+
+def synthetic_trace(
+    population: str = "google", workloads: int = 400, seed: int = 0, days: float | None = None
+) -> Trace:
+    """A seeded population of `workloads` synthetic workloads; the same arguments give the same trace.
+
+    population: "google" (300 s slots, whole days drawn from the fitted 1 to 10) or "alibaba" (900 s slots, 8 days;
+    fitted on one day per application. How much of a day repeats on the next is drawn from the hourly means of the six
+    containers that Alibaba's 2018 trace sample records for 8 days, independently of all else: a rough guess).
+    days: length of every workload in days, instead of the drawn ones.
+    Usage is a fraction of the reference machine, >= 0, without gaps; all workloads arrive in slot 0. Every workload is
+    its own application. Raises InputError for an unknown population, workloads < 1 or less than two slots.
+    """
+    if population not in POPULATIONS:
+        raise InputError(f"unknown population {population!r}: must be one of {', '.join(POPULATIONS)}")
+    content = json.loads(files("tvwrl.traces").joinpath(f"populations/{population}.json").read_text("utf-8"))
+    return generate(content, workloads, seed, days)
+
+
+def generate(content: dict[str, Any], workloads: int, seed: int, days: float | None = None) -> Trace:
+    """The trace that the figures `content` of `fit_population` describe; other arguments as in `synthetic_trace`."""
+    if workloads < 1:
+        raise InputError(f"workloads is {workloads}: must be at least 1")
+    slot_seconds, resources = content["slot_seconds"], tuple(content["resources"])
+    day = DAY_SECONDS // slot_seconds
+    if days is not None and not (np.isfinite(days) and round(days * day) >= 2):
+        raise InputError(f"days is {days}: must give at least two slots of {slot_seconds} s")
+    rng = np.random.default_rng(seed)
+    drawn = draw_parameters(content, workloads, rng)
+    days = content["days"] if days is None else days
+    duration = np.full(workloads, round(days * day)) if days else np.rint(drawn["duration"] / day).astype(int) * day
+    duration = np.maximum(duration, 2).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(duration)]).astype(np.int64)
+    usage = np.empty((offsets[-1], len(resources)))
+    for length in np.unique(duration):
+        same = np.flatnonzero(duration == length)
+        for index in np.array_split(same, -(-len(same) // BLOCK)):
+            block = _series(content, {name: value[index] for name, value in drawn.items()}, int(length), rng)
+            for i, series in zip(index, block, strict=True):
+                usage[offsets[i] : offsets[i + 1]] = series
+    kinds = np.array([[np.nan if v is None else v for v in row[:2]] for row in content["kinds"]], dtype=np.float64)
+    kind = drawn["kind"].astype(np.int64)
+    level = np.add.reduceat(usage, offsets[:-1]) / duration[:, None]
+    request = np.stack([drawn[f"{r}_request_ratio"] for r in resources], 1) * level
+    declared = np.array([row[2] for row in content["kinds"]])[kind]
+    ids = np.array([f"{content['name']}-{i}" for i in range(workloads)], dtype=object)
+    return Trace(
+        name=content["name"],
+        resources=resources,
+        slot_seconds=slot_seconds,
+        workload_id=ids,
+        offsets=offsets,
+        slot=np.concatenate([np.arange(k) for k in duration]).astype(np.int64),
+        usage=usage,
+        application=ids.copy(),
+        arrival=np.zeros(workloads, dtype=np.int64),
+        priority=kinds[kind, 1],
+        scheduling_class=kinds[kind, 0],
+        request=np.where(declared[:, None], request, np.nan),
+        reference_machine=content["reference_machine"],
+        source="synthetic",
+    )
+
+
+def draw_parameters(content: dict[str, Any], n: int, rng: np.random.Generator) -> dict[str, Float]:
+    """Parameters of `n` workloads, (n,) per name, drawn jointly through the fitted Gaussian copula; NaN = undefined."""
+    from scipy.special import ndtr  # type: ignore[import-untyped]
+
+    names = content["parameters"]
+    k = len(names)
+    correlation = np.eye(k)
+    correlation[np.tril_indices(k, -1)] = content["copula"]
+    factor = np.linalg.cholesky(nearest_correlation(correlation + np.tril(correlation, -1).T))
+    probability = ndtr(rng.standard_normal((n, k)) @ factor.T)
+    out = {}
+    for j, name in enumerate(names):
+        if name not in content["tables"]:
+            continue
+        table = np.array(content["tables"][name], dtype=np.float64)
+        out[name] = np.interp(probability[:, j], np.linspace(0.0, 1.0, len(table)), table)
+    shares = np.cumsum([row[3] for row in content["kinds"]])
+    rank = probability[:, names.index("kind")]
+    out["kind"] = np.minimum(np.searchsorted(shares, rank), len(shares) - 1).astype(np.float64)
+    return out
+
+
+def daily_profiles(trace: Trace, shapes: int = 4) -> list[list[list[float]]]:
+    """Mean daily shape and principal deviations from it, (D, shapes, 24), by hours from the trace's start.
+
+    A workload's own hourly profile (zero mean, unit variance) is about the first row plus standard normal multiples
+    of the others.
+    """
+    day = DAY_SECONDS // trace.slot_seconds
+    rows: list[list[Float]] = [[] for _ in trace.resources]
+    for i in range(len(trace)):
+        hour = trace.slot[trace.offsets[i] : trace.offsets[i + 1]] % day * 24 // day
+        count = np.bincount(hour, minlength=24)
+        for d, x in enumerate(trace.series(i).T):
+            if count.all() and x.std() > 1e-6 * x.mean():
+                profile = np.bincount(hour, x, 24) / count
+                rows[d].append((profile - profile.mean()) / max(profile.std(), 1e-12))
+    out = []
+    for found in rows:
+        profiles = np.array(found)
+        mean = profiles.mean(0)
+        _, scale, axes = np.linalg.svd(profiles - mean, full_matrices=False)
+        deviations = (scale[:, None] * axes / np.sqrt(len(profiles)))[: shapes - 1]
+        out.append(np.round(np.vstack([mean, deviations]), 3).tolist())
+    return out
+
+
+def workload_kinds(trace: Trace, known: list[Any] | None = None) -> tuple[list[Any], Float]:
+    """Rows [class, priority, request known, share], rising by mean request, and the row (N,) of each workload."""
+    declared = np.isfinite(trace.request).all(axis=1)
+    keys = [
+        (None if np.isnan(c) else float(c), None if np.isnan(p) else float(p), bool(d))
+        for c, p, d in zip(trace.scheduling_class, trace.priority, np.atleast_1d(declared), strict=True)
+    ]
+    if known is None:
+        size = trace.request.sum(1)
+        mean = {key: np.mean([s for k, s in zip(keys, size, strict=True) if k == key]) for key in set(keys)}
+        order = sorted(mean, key=lambda key: (key[2], mean[key] if key[2] else 0.0, str(key)))
+        known = [[*key, round(keys.count(key) / len(keys), 4)] for key in order]
+    row = {tuple(k[:3]): float(i) for i, k in enumerate(known)}
+    return known, np.array([row[key] for key in keys])
+
+
+def nearest_correlation(matrix: Float) -> Float:
+    """The matrix with its negative eigenvalues raised to a small positive one and a unit diagonal."""
+    fixed = np.clip(matrix, -0.99, 0.99)
+    for _ in range(3):  # restoring the diagonal can lower an eigenvalue again
+        np.fill_diagonal(fixed, 1.0)
+        values, axes = np.linalg.eigh(fixed)
+        fixed = (axes * np.maximum(values, 0.02)) @ axes.T
+        scale = np.sqrt(np.diag(fixed))
+        fixed = fixed / np.outer(scale, scale)
+    return np.asarray(fixed)
+
+
+def _series(content: dict[str, Any], drawn: dict[str, Float], length: int, rng: np.random.Generator) -> Float:
+    """Usage (n, length, D) of n workloads that measure as `drawn`, as nearly as the drawn figures are compatible.
+
+    Each series is a sum of a daily shape and noises of several time constants, mapped monotonically to the drawn
+    distribution. The shares of the sum and how much of it two resources have in common are corrected from what the
+    result measures, ROUNDS times: a monotone map and a finite sample both move correlations.
+    """
+    resources, seconds, n = content["resources"], content["slot_seconds"], len(drawn["kind"])
+    lag = lags(seconds)
+    own = [_components(p, n, length, seconds, content["window"], rng) for p in content["profiles"]]
+    goal = [np.stack([np.clip(drawn[f"{r}_{name}"], -0.99, 0.999) for name in lag], 1) for r in resources]
+    common_goal = np.clip(drawn["correlation"], -0.999, 0.999)
+    aim, common_aim = [g.copy() for g in goal], common_goal.copy()
+    shape = [np.exp(np.stack([drawn[f"{r}_shape{k}"] for k in range(len(SHAPE_LEVELS) - 1)], 1)) for r in resources]
+    weight = LAG_WEIGHT * [2 * length >= 3 * k for k in lag.values()]  # a shorter series does not show the lag
+    components = range(own[0].shape[1])
+    reach = np.nan_to_num([[lag_correlation(own[0][:, i], k).mean() for i in components] for k in lag.values()])
+    out = np.empty((n, length, len(resources)))
+    share = [np.full((n, len(components)), 1.0 / len(components)) for _ in resources]
+    for _ in range(ROUNDS):
+        share = [_shares(s, reach, a, weight) for s, a in zip(share, aim, strict=True)]
+        amplitude = [np.sqrt(s) for s in share]
+        overlap = np.maximum(np.einsum("nc,nc->n", amplitude[0], amplitude[-1]), 1e-3)
+        common = np.clip(common_aim / overlap, -0.9999, 0.9999)
+        for d in range(len(resources)):
+            alone = amplitude[d] * np.sqrt(1 - common**2)[:, None] if d else amplitude[d]
+            x = (alone.astype(np.float32)[:, None, :] @ own[d])[:, 0]
+            if d:
+                x += ((amplitude[d] * common[:, None]).astype(np.float32)[:, None, :] @ own[0])[:, 0]
+            level, variation = drawn[f"{resources[d]}_level"], drawn[f"{resources[d]}_variation"]
+            out[:, :, d] = _to_distribution(x, shape[d], level, variation, content["floor"][d])
+            for j, k in enumerate(lag.values()):
+                if weight[j] >= 1.0:
+                    miss = goal[d][:, j] - np.nan_to_num(lag_correlation(out[:, :, d], k))
+                    aim[d][:, j] = np.clip(aim[d][:, j] + 0.8 * miss, -0.99, 1.2)
+        if len(resources) > 1:
+            miss = common_goal - np.nan_to_num(row_correlation(out[:, :, 0], out[:, :, 1]))
+            common_aim = np.clip(common_aim + 0.8 * miss, -1.2, 1.2)
+    return out
+
+
+def _components(profiles: Any, n: int, length: int, slot_seconds: int, window: int, rng: np.random.Generator) -> Any:
+    """Independent float32 series (n, C, length): daily shape, drift, noises of 3 h, 30 min and one slot, a flicker.
+
+    Each has mean 0 and variance 1. The slow noises are smoothed, so that their peaks last; all are averaged over
+    `window` slots, as the source was.
+    """
+    from scipy.signal import lfilter  # type: ignore[import-untyped]
+
+    table = np.array(profiles)
+    day = DAY_SECONDS // slot_seconds
+    multiples = rng.standard_normal((n, len(table)))
+    multiples[:, 0] = 1.0
+    hourly = multiples @ table
+    position = (np.arange(day) + 0.5) * 24 / day - 0.5
+    low = np.floor(position).astype(int)
+    part = position - low
+    one_day = hourly[:, low % 24] * (1 - part) + hourly[:, (low + 1) % 24] * part
+    daily = one_day[:, np.arange(length) % day]
+    hours = slot_seconds / 3600
+    poles = [(np.exp(-hours / tau), np.exp(-4 * hours / tau)) for tau in (24.0, 3.0, 0.5)] + [(0.0, 0.0), (-0.6, 0.0)]
+    settle = int(18.0 / hours)  # three times the slowest smoothing
+    noise = rng.standard_normal((n, len(poles), settle + length), dtype=np.float32)
+    for j, (slow, fast) in enumerate(poles):
+        noise[:, j, 0] /= np.sqrt(1 - slow * slow)  # starts in its stationary state
+        recursion = np.convolve([1.0, -slow], [1.0, -fast]).astype(np.float32)
+        noise[:, j] = lfilter(np.ones(window, np.float32), recursion, noise[:, j], axis=1)
+    out = np.concatenate([daily[:, None, :].astype(np.float32), noise[:, :, settle:]], axis=1)
+    out -= out.mean(2, keepdims=True)
+    out /= np.maximum(np.sqrt(np.einsum("nct,nct->nc", out, out) / length), 1e-12)[:, :, None]
+    return out
+
+
+def _shares(start: Float, reach: Float, aim: Float, weight: Float) -> Float:
+    """Shares (n, C) >= 0, sum 1, of components of autocorrelations `reach` (K, C) that mix nearest to `aim` (n, K)."""
+    share = 0.95 * start + 0.05 / start.shape[1]
+    step, shift = -0.7 * (reach.T * weight) @ reach, 0.7 * (aim * weight) @ reach
+    for _ in range(60):  # exponentiated gradient: stays on the simplex
+        share *= np.exp(share @ step + shift)
+        share /= share.sum(1, keepdims=True)
+    return np.asarray(share)
+
+
+def _to_distribution(x: Float, gaps: Float, level: Float, variation: Float, floor: float) -> Float:
+    """Monotone image (n, L) of `x` with `gaps` (n, G) between quantiles, mean `level`, std `variation * level`."""
+    place = np.rint(np.array(SHAPE_LEVELS) * (x.shape[1] - 1)).astype(int)
+    knots = np.partition(x, np.unique(place), axis=1)[:, place]
+    values = np.concatenate([np.zeros((len(x), 1)), np.cumsum(gaps, axis=1)], axis=1)
+    y = np.stack([np.interp(*row) for row in zip(x, knots, values, strict=True)])
+    y -= y.mean(1, keepdims=True)
+    y /= np.maximum(np.sqrt(np.einsum("nt,nt->n", y, y) / y.shape[1]), 1e-12)[:, None]
+    # Copula draws may put the minimum below any recorded one; half of that is allowed, the rest is clipped.
+    low, deviation, lowest = 0.5 * np.minimum(floor, level), level * variation, y.min(1)
+    y *= deviation[:, None]
+    y += level[:, None]
+    for i in np.flatnonzero(level + deviation * lowest < low):
+        row = y[i]
+        for _ in range(4):  # clipping moves mean and deviation; the passes bring them back
+            row = np.maximum(row, low[i])
+            row = level[i] + (row - row.mean()) * (deviation[i] / max(row.std(), 1e-12))
+        row = np.maximum(row, low[i])
+        y[i] = row * (level[i] / row.mean())
+    return np.asarray(y)
