@@ -8,13 +8,14 @@ import json
 import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from tvwrl.traces.statistics import compare_populations, fit_population
 from tvwrl.traces.synthetic import generate
-from tvwrl.types import Float, Trace
+from tvwrl.types import Float, Int, Trace
 
 COMPARED = ((400, 0), (400, 1), (400, 2), (2000, 0))  # workloads and seed of the populations in the printed table
 LARGEST_MACHINE = {"cpu": 92.0, "mem": 288.0}  # Tianchi preliminary B: cores and GiB of the larger of its two kinds
@@ -75,7 +76,17 @@ def read_repeats(path: Path) -> Float:
     return np.array(out)
 
 
-def _trace(name, seconds, ids, slots, rows, priority, scheduling_class, request, machine) -> Trace:  # type: ignore[no-untyped-def]
+def _trace(
+    name: str,
+    seconds: int,
+    ids: list[Any],
+    slots: list[Int],
+    rows: list[Float],
+    priority: Float,
+    scheduling_class: Float,
+    request: Float,
+    machine: str,
+) -> Trace:
     return Trace(
         name=name,
         resources=("cpu", "mem"),

@@ -79,8 +79,7 @@ def population_parameters(trace: Trace) -> dict[str, Float]:
             for name, k in lag.items():
                 if 2 * length >= 3 * k:
                     out[f"{r}_{name}"][index] = np.where(varies, lag_correlation(x, k), np.nan)
-            gaps = np.diff(quantiles, axis=0) / np.where(varies, deviation, np.nan)
-            for k, gap in enumerate(gaps):
+            for k, gap in enumerate(np.diff(quantiles, axis=0) / np.where(varies, deviation, np.nan)):
                 out[f"{r}_shape{k}"][index] = np.log(gap + 1e-3)  # an empty gap stays finite
         if len(resources) > 1:
             out["correlation"][index] = row_correlation(grid[:, :, 0], grid[:, :, 1])
@@ -96,7 +95,7 @@ def population_statistics(trace: Trace) -> dict[str, Float]:
     one slot and one day later), `r_peak_ratio` (99th percentile / mean), `r_request_ratio` (request / level);
     `correlation` of the first two resources; `duration` in slots.
     """
-    kept = ("_level", "_variation", "_lag1", "_day", "_peak_ratio", "_request_ratio", "correlation", "duration")
+    kept = ("level", "variation", "lag1", "_day", "ratio", "correlation", "duration")
     return {name: value for name, value in population_parameters(trace).items() if name.endswith(kept)}
 
 
@@ -112,13 +111,11 @@ def compare_populations(a: Trace, b: Trace) -> dict[str, float]:
     if a.resources != b.resources:
         raise InputError(f"resources {a.resources} of {a.name} and {b.resources} of {b.name} differ")
     x, y = population_statistics(a), population_statistics(b)
-    out: dict[str, float] = {}
+    out = dict.fromkeys(x, np.nan)
     for name in x:
-        if np.isnan(x[name]).all() and np.isnan(y[name]).all():
-            out[name] = np.nan
-            continue
         pair = [np.where(np.isnan(v), np.inf, np.round(v, 9)) for v in (x[name], y[name])]
-        out[name] = float(ks_2samp(pair[0], pair[1], method="asymp").statistic)
+        if np.isfinite(np.concatenate(pair)).any():
+            out[name] = float(ks_2samp(pair[0], pair[1], method="asymp").statistic)
     out["joint"] = float(np.nanmax(np.abs(rank_correlation(x) - rank_correlation(y))))
     return out
 
@@ -159,7 +156,10 @@ def fit_population(trace: Trace, days: float = 0.0, daily: Float | None = None, 
     known_daily = {} if daily is None else {f"{r}_day": daily[:, d] for d, r in enumerate(trace.resources)}
     moved = ("correlation", "_lag1", "_day")  # levels and shapes come out as drawn
     levels = np.linspace(0.0, 1.0, TABLE_LEVELS)
-    target = {name: _quantiles(value, levels) for name, value in (real | known_daily).items() if name != "kind"}
+    target = {
+        name: _quantiles(value, levels) for name, value in (real | known_daily).items() if np.isfinite(value).any()
+    }
+    del target["kind"]  # drawn by its shares
     tables = {name: value.copy() for name, value in target.items()}
     goal = np.nan_to_num(rank_correlation(real))
     latent = 2.0 * np.sin(np.pi / 6.0 * goal)
@@ -198,5 +198,4 @@ def _fitted(trace: Trace) -> dict[str, Float]:
 
 
 def _quantiles(values: Float, levels: Float) -> Float:
-    known = values[np.isfinite(values)]
-    return np.quantile(known, levels) if len(known) else np.full(len(levels), np.nan)
+    return np.asarray(np.quantile(values[np.isfinite(values)], levels))

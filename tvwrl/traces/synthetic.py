@@ -56,11 +56,11 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
             block = _series(content, {name: value[index] for name, value in drawn.items()}, int(length), rng)
             for i, series in zip(index, block, strict=True):
                 usage[offsets[i] : offsets[i + 1]] = series
-    kinds = np.array([[np.nan if v is None else v for v in row[:2]] for row in content["kinds"]], dtype=np.float64)
-    kind = drawn["kind"].astype(np.int64)
+    kinds = np.array([row[:3] for row in content["kinds"]], dtype=np.float64)[
+        drawn["kind"].astype(np.int64)
+    ]  # None: NaN
     level = np.add.reduceat(usage, offsets[:-1]) / duration[:, None]
     request = np.stack([drawn[f"{r}_request_ratio"] for r in resources], 1) * level
-    declared = np.array([row[2] for row in content["kinds"]])[kind]
     ids = np.array([f"{content['name']}-{i}" for i in range(workloads)], dtype=object)
     return Trace(
         name=content["name"],
@@ -72,33 +72,29 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
         usage=usage,
         application=ids.copy(),
         arrival=np.zeros(workloads, dtype=np.int64),
-        priority=kinds[kind, 1],
-        scheduling_class=kinds[kind, 0],
-        request=np.where(declared[:, None], request, np.nan),
+        priority=kinds[:, 1],
+        scheduling_class=kinds[:, 0],
+        request=np.where(kinds[:, 2:] > 0, request, np.nan),
         reference_machine=content["reference_machine"],
         source="synthetic",
     )
 
 
 def draw_parameters(content: dict[str, Any], n: int, rng: np.random.Generator) -> dict[str, Float]:
-    """Parameters of `n` workloads, (n,) per name, drawn jointly through the fitted Gaussian copula; NaN = undefined."""
+    """Parameters of `n` workloads, (n,) per name, drawn jointly through the fitted Gaussian copula; NaN = unknown."""
     from scipy.special import ndtr  # type: ignore[import-untyped]
 
-    names = content["parameters"]
-    k = len(names)
+    names, k = content["parameters"], len(content["parameters"])
     correlation = np.eye(k)
     correlation[np.tril_indices(k, -1)] = content["copula"]
     factor = np.linalg.cholesky(nearest_correlation(correlation + np.tril(correlation, -1).T))
     probability = ndtr(rng.standard_normal((n, k)) @ factor.T)
-    out = {}
-    for j, name in enumerate(names):
-        if name not in content["tables"]:
-            continue
-        table = np.array(content["tables"][name], dtype=np.float64)
-        out[name] = np.interp(probability[:, j], np.linspace(0.0, 1.0, len(table)), table)
+    out = {name: np.full(n, np.nan) for name in names}
+    for name, table in content["tables"].items():
+        out[name] = np.interp(probability[:, names.index(name)], np.linspace(0.0, 1.0, len(table)), table)
     shares = np.cumsum([row[3] for row in content["kinds"]])
-    rank = probability[:, names.index("kind")]
-    out["kind"] = np.minimum(np.searchsorted(shares, rank), len(shares) - 1).astype(np.float64)
+    kind = np.searchsorted(shares, probability[:, names.index("kind")])
+    out["kind"] = np.minimum(kind, len(shares) - 1).astype(np.float64)
     return out
 
 
@@ -108,7 +104,7 @@ def daily_profiles(trace: Trace, shapes: int = 4) -> list[list[list[float]]]:
     A workload's own hourly profile (zero mean, unit variance) is about the first row plus standard normal multiples
     of the others.
     """
-    day = DAY_SECONDS // trace.slot_seconds
+    day, out = DAY_SECONDS // trace.slot_seconds, []
     rows: list[list[Float]] = [[] for _ in trace.resources]
     for i in range(len(trace)):
         hour = trace.slot[trace.offsets[i] : trace.offsets[i + 1]] % day * 24 // day
@@ -117,27 +113,22 @@ def daily_profiles(trace: Trace, shapes: int = 4) -> list[list[list[float]]]:
             if count.all() and x.std() > 1e-6 * x.mean():
                 profile = np.bincount(hour, x, 24) / count
                 rows[d].append((profile - profile.mean()) / max(profile.std(), 1e-12))
-    out = []
     for found in rows:
-        profiles = np.array(found)
-        mean = profiles.mean(0)
-        _, scale, axes = np.linalg.svd(profiles - mean, full_matrices=False)
-        deviations = (scale[:, None] * axes / np.sqrt(len(profiles)))[: shapes - 1]
+        mean = np.mean(found, axis=0)
+        _, scale, axes = np.linalg.svd(found - mean, full_matrices=False)
+        deviations = (scale[:, None] * axes / np.sqrt(len(found)))[: shapes - 1]
         out.append(np.round(np.vstack([mean, deviations]), 3).tolist())
     return out
 
 
 def workload_kinds(trace: Trace, known: list[Any] | None = None) -> tuple[list[Any], Float]:
     """Rows [class, priority, request known, share], rising by mean request, and the row (N,) of each workload."""
-    declared = np.isfinite(trace.request).all(axis=1)
-    keys = [
-        (None if np.isnan(c) else float(c), None if np.isnan(p) else float(p), bool(d))
-        for c, p, d in zip(trace.scheduling_class, trace.priority, np.atleast_1d(declared), strict=True)
-    ]
+    size = trace.request.sum(1)
+    columns = np.stack([trace.scheduling_class, trace.priority, np.isfinite(size)], 1)
+    keys = [tuple(None if np.isnan(v) else float(v) for v in row) for row in columns]
     if known is None:
-        size = trace.request.sum(1)
         mean = {key: np.mean([s for k, s in zip(keys, size, strict=True) if k == key]) for key in set(keys)}
-        order = sorted(mean, key=lambda key: (key[2], mean[key] if key[2] else 0.0, str(key)))
+        order = sorted(mean, key=lambda key: (key[2], np.nan_to_num(mean[key]), str(key)))
         known = [[*key, round(keys.count(key) / len(keys), 4)] for key in order]
     row = {tuple(k[:3]): float(i) for i, k in enumerate(known)}
     return known, np.array([row[key] for key in keys])
@@ -255,6 +246,5 @@ def _to_distribution(x: Float, gaps: Float, level: Float, variation: Float, floo
         for _ in range(4):  # clipping moves mean and deviation; the passes bring them back
             row = np.maximum(row, low[i])
             row = level[i] + (row - row.mean()) * (deviation[i] / max(row.std(), 1e-12))
-        row = np.maximum(row, low[i])
-        y[i] = row * (level[i] / row.mean())
+        y[i] = np.maximum(row, low[i]) * (level[i] / np.maximum(row, low[i]).mean())
     return np.asarray(y)

@@ -1,0 +1,1 @@
+"""Experiments: running schedulers over sequences, rows, tables and plots."""

@@ -1,0 +1,78 @@
+"""Plays one scheduler on one arrival sequence to the end and returns the episode's record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tvwrl.schedulers.base import Scheduler
+from tvwrl.simulation import kernels as k
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation.simulation import Simulation
+from tvwrl.types import Episode, InputError, Machines, SequenceSet, Workload
+
+PATIENCE = 1000  # slots without a placement, while workloads wait, after which a scheduler is stopped
+
+
+class Runner:
+    """Plays schedulers on the sequences of one set, to the end of every episode."""
+
+    def __init__(self, sequences: SequenceSet, machines: Machines, scenario: Scenario, seed: int = 0) -> None:
+        self.sequences, self.seed = sequences, seed
+        self._scenario, self._machines = scenario, machines
+        self._workloads: dict[int, list[Workload]] = {}
+        self._simulations: dict[bool, Simulation] = {}
+
+    def play(self, scheduler: Scheduler, sequence: int) -> Episode:
+        """The episode of `scheduler` on sequence `sequence`; what it left after 1,000 idle slots is unplaced."""
+        simulation = self._simulation(scheduler.looks_at_grid)
+        workloads = self._of(sequence)
+        simulation.reset(sequence)
+        cluster = Cluster(simulation)
+        scheduler.reset(cluster, np.random.default_rng([self.seed, sequence]))
+        state, limit = simulation.state, self._scenario.placements_per_slot
+        decisions, seconds = 0, 0.0
+        while not simulation.is_over() and state.counters[0, k.IDLE] < PATIENCE:
+            visible = simulation.waiting()[: self._scenario.queue].tolist()
+            begun = time.perf_counter()
+            for placement in scheduler.schedule(cluster, [workloads[i] for i in visible]):
+                seconds += time.perf_counter() - begun
+                decisions += 1
+                position = self._position(simulation, placement.workload, placement.machine, scheduler.name)
+                simulation.place(position, placement.machine)
+                if limit is not None and state.counters[0, k.PLACED] >= limit:
+                    break
+                begun = time.perf_counter()
+            else:
+                seconds += time.perf_counter() - begun
+            simulation.next_slot()
+        mean_ms = 1000.0 * seconds / max(decisions, 1)
+        return replace(simulation.record(), scheduler=scheduler.name, decision_ms=mean_ms)
+
+    def _simulation(self, grid: bool) -> Simulation:
+        if grid not in self._simulations:
+            self._simulations[grid] = Simulation(
+                self.sequences, self._machines, self._scenario, grid=grid, max_slots=0
+            )
+        return self._simulations[grid]
+
+    def _of(self, sequence: int) -> list[Workload]:
+        if sequence not in self._workloads:
+            count = self.sequences.arrival.shape[1]
+            self._workloads[sequence] = [self.sequences.workload(sequence, i) for i in range(count)]
+        return self._workloads[sequence]
+
+    @staticmethod
+    def _position(simulation: Simulation, workload: Workload, machine: int, name: str) -> int:
+        waiting: Sequence[int] = simulation.waiting().tolist()
+        if workload.index not in waiting:
+            raise InputError(f"scheduler '{name}' placed workload '{workload.workload_id}', which is not waiting")
+        if not 0 <= machine < len(simulation.machines):
+            raise InputError(
+                f"scheduler '{name}' chose machine {machine}: must be 0 to {len(simulation.machines) - 1}"
+            )
+        return waiting.index(workload.index)
