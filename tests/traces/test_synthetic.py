@@ -157,11 +157,12 @@ def _fitting() -> ModuleType:
 @pytest.mark.skipif(not REAL_DATA.is_dir(), reason=f"no folder of real traces at {REAL_DATA}")
 @pytest.mark.parametrize(
     ("population", "folder", "days", "joint"),
-    [("google", "google2011", None, 0.10), ("alibaba", "tianchi", TIANCHI_DAYS, 0.12)],
+    [("google", "google2011", None, 0.12), ("alibaba", "tianchi", TIANCHI_DAYS, 0.12)],
 )
 def test_close_to_the_real_population(population: str, folder: str, days: float | None, joint: float) -> None:
     real = getattr(_fitting(), f"read_{population}")(REAL_DATA / folder)
-    distances = compare_populations(synthetic_trace(population, workloads=2000, seed=0, days=days), real)
+    # A seed that the fit never generated.
+    distances = compare_populations(synthetic_trace(population, workloads=2000, seed=101, days=days), real)
     assert distances.pop("joint") <= joint
     undefined = {name for name, distance in distances.items() if math.isnan(distance)}
     unknown = {f"{r}_{what}" for r in ("cpu", "mem") for what in ("day", "request_ratio")}

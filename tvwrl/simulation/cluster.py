@@ -78,3 +78,12 @@ class Cluster:
         load = self.simulation.state.load[self.b]
         residual: Float = residual_ahead(load, self.slot, workload.length, self.capacity)
         return residual
+
+    def observation(self) -> dict[str, npt.NDArray[np.generic]]:
+        """What a policy sees, with a batch axis of 1; see `PlacementEnv`. Needs a simulation that draws grids."""
+        b, state = slice(self.b, self.b + 1), self.simulation.state
+        return {
+            "grid": self.simulation.seen_grid[b],
+            "queue": state.seen_queue[b],
+            "backlog": state.seen_backlog[b],
+        }

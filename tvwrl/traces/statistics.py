@@ -60,8 +60,7 @@ def population_parameters(trace: Trace) -> dict[str, Float]:
     names = ["level", "variation", "peak_ratio", *lag, *(f"shape{k}" for k in range(len(SHAPE_LEVELS) - 1))]
     out = {f"{r}_{name}": np.full(n, np.nan) for r in resources for name in names}
     out |= {"correlation": np.full(n, np.nan), "duration": np.diff(trace.offsets).astype(np.float64)}
-    first = trace.slot[trace.offsets[:-1]]
-    span = trace.slot[trace.offsets[1:] - 1] - first + 1
+    first, span = trace.slot[trace.offsets[:-1]], trace.slot[trace.offsets[1:] - 1] - trace.slot[trace.offsets[:-1]] + 1
     for length in np.unique(span):
         index = np.flatnonzero(span == length)
         grid = np.full((len(index), int(length), len(resources)), np.nan)  # a gap stays NaN

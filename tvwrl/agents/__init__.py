@@ -1,0 +1,1 @@
+"""Learnt schedulers: networks, REINFORCE, checkpoints."""

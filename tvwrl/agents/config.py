@@ -1,0 +1,109 @@
+"""Every hyper-parameter of training in one place, with a line of help each, and the presets."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.types import InputError
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Hyper-parameters; all of them travel with the checkpoint."""
+
+    policy: Literal["shared", "flat"] = "shared"
+    """shared: one network per machine with shared weights, for any number of machines; flat: the paper's."""
+    hidden: int = 64
+    """Neurons of a hidden layer (paper: 20)."""
+    iterations: int = 300
+    """Updates of the policy."""
+    train_sequences: int = 300
+    """Arrival sequences to train on (paper: 100)."""
+    sequences_per_iteration: int = 20
+    """Sequences drawn for one update (paper: a batch of 20)."""
+    trajectories: int = 8
+    """Episodes on each of them, whose mean return is its baseline (N of the paper: 20)."""
+    learning_rate: float = 3e-3
+    """Step size of Adam at the start (paper: 0.001)."""
+    final_learning_rate: float = 3e-4
+    """Step size at the end; falls linearly."""
+    gamma: float = 0.99
+    """Discount per slot."""
+    entropy_bonus: float = 0.01
+    """Weight of the policy's entropy at the start."""
+    final_entropy_bonus: float = 0.001
+    """Weight of the entropy at the end; falls linearly."""
+    advantage_scaling: bool = True
+    """Divide advantages by their standard deviation over the batch."""
+    max_gradient_norm: float = 1.0
+    """Gradients are clipped to this norm; 0 does not clip."""
+    seed: int = 0
+    """Seed of everything random."""
+    device: str = "cpu"
+    """Where the policy runs: cpu, cuda, cuda:1."""
+    eval_every: int = 25
+    """Iterations between evaluations on validation sequences."""
+    eval_sequences: int = 20
+    """Validation sequences: of training series, other windows."""
+    save_every: int = 10
+    """Iterations between two saves of checkpoints/last.pt."""
+    picture_every: int = 100
+    """Iterations between two pictures of the cluster in TensorBoard."""
+    scenario: Scenario = field(default_factory=Scenario)
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "iterations", "train_sequences", "sequences_per_iteration", "trajectories"):
+            self._need(name, getattr(self, name) >= 1, "at least 1")
+        for name in ("eval_every", "eval_sequences", "save_every", "picture_every"):
+            self._need(name, getattr(self, name) >= 1, "at least 1")
+        for name in ("learning_rate", "final_learning_rate"):
+            self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) > 0, "a number > 0")
+        for name in ("entropy_bonus", "final_entropy_bonus", "max_gradient_norm"):
+            self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) >= 0, "a number >= 0")
+        self._need("gamma", 0 < self.gamma <= 1, "above 0, at most 1")
+        self._need("seed", self.seed >= 0, ">= 0")
+        self._need("policy", self.policy in ("shared", "flat"), "shared or flat")
+
+    def _need(self, name: str, good: bool, limit: str) -> None:
+        if not good:
+            raise InputError(f"{name} is {getattr(self, name)}: must be {limit}")
+
+    def at(self, iteration: int, start: float, end: float) -> float:
+        """A value that falls linearly from `start` to `end` over the iterations."""
+        return start + (end - start) * iteration / max(self.iterations - 1, 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for a checkpoint or JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> TrainConfig:
+        """The config that `to_dict` described."""
+        scenario = {name: tuple(v) if isinstance(v, list) else v for name, v in content["scenario"].items()}
+        return cls(**{**content, "scenario": Scenario(**scenario)})
+
+
+PRESETS: dict[str, TrainConfig] = {
+    "fast": TrainConfig(),
+    "paper": TrainConfig(
+        policy="flat",
+        hidden=20,
+        iterations=2000,
+        train_sequences=100,
+        sequences_per_iteration=20,
+        trajectories=20,
+        learning_rate=1e-3,
+        final_learning_rate=1e-3,
+        entropy_bonus=0.0,
+        final_entropy_bonus=0.0,
+        eval_every=50,
+        scenario=Scenario(observe_request=False),
+    ),
+}
+PRESETS["smoke"] = replace(
+    PRESETS["fast"], iterations=6, train_sequences=8, sequences_per_iteration=4, trajectories=4, eval_every=3
+)
