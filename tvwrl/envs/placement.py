@@ -116,7 +116,7 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
         if state.counters[0, k.OVER] != k.GOING:
             raise InputError("the episode is over: call reset() first")
         self._actions[0] = action
-        k.step(state, self._actions, False)
+        self.simulation.step(self._actions)
         if self.render_mode == "human":
             self._draw()
         info = self._info()

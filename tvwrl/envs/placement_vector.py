@@ -73,7 +73,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         if mask.shape != (self.num_envs,):
             raise InputError(f"options['reset_mask'] has shape {mask.shape}: must be ({self.num_envs},)")
         chosen = base.check_sequence(self.simulation, options.get("sequence", -1))
-        k.reset_where(self.simulation.state, mask, np.ascontiguousarray(chosen))
+        self.simulation.reset(chosen, mask)
         return self._observation(), self._info()
 
     def _seed(self, seed: int | list[int | None] | None) -> None:
@@ -97,7 +97,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         limit = int(self.single_action_space.n)
         if actions.shape != (self.num_envs,) or actions.min() < 0 or actions.max() >= limit:
             raise InputError(f"actions must be ({self.num_envs},) integers from 0 to {limit - 1}")
-        k.step(self.simulation.state, actions, self._autoreset)
+        self.simulation.step(actions, self._autoreset)
         over = self.simulation.state.counters[:, k.OVER]
         reward = -self.simulation.state.totals[:, : k.SLOTS].sum(axis=1)
         return self._observation(), reward, over == k.TERMINATED, over == k.TRUNCATED, self._info()

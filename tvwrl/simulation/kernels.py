@@ -2,7 +2,7 @@
 
 Every array of `State` that changes has a leading batch axis B; the same functions serve one environment and thousands.
 
-A slot t goes: `open_slot` (departures, arrivals, what runs is drawn), decisions (`place`), `close_slot` (penalties).
+A slot t goes: `_open_slot` (departures, arrivals, what runs is drawn), decisions (`_place`), `_close_slot` (penalties).
 So a decision in slot t sees the usage of slot t, and what it places counts in slot t.
 """
 
@@ -31,6 +31,9 @@ ACTIVE, MACHINE_OVERSHOT = range(2)
 MACHINE_COLUMNS = 2
 # Columns of `totals`: the four penalties since the last decision, then the slots passed
 CONTENTION, UNDER_UTILISATION, OVERSHOOT, WAIT, SLOTS = range(5)
+# Commands of `drive`, and the sequence that RESET takes for "not this environment"
+STEP, STEP_AUTORESET, PLACE, ADVANCE, RESET = range(5)
+SKIP = -2
 # Entries of `rules`
 PLACEMENTS_PER_SLOT, MAX_SLOTS, OVERSHOOT_PER_MACHINE = range(3)
 
@@ -64,7 +67,7 @@ class State(NamedTuple):
     seen_backlog: Any  # (B, 1) f4 waiting beyond Q
 
 
-# Kernels index the arrays of `State` directly and are inlined into the two entry points at the end: a view or a call
+# Kernels index the arrays of `State` directly and are inlined into the one entry point at the end: a view or a call
 # that takes the whole tuple costs reference counting on every array, more than the work itself.
 
 
@@ -253,52 +256,32 @@ def _observe(s, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, _nrt=False)
-def place(s, b, position, m):  # type: ignore[no-untyped-def]
-    """Start the waiting workload at `position` of environment b's queue on machine m, in the current slot."""
-    _place(s, b, position, m)
-    _observe(s, b)
+def drive(s, command, argument, position):  # type: ignore[no-untyped-def]
+    """Carry out one command in every environment and write what its agent sees then.
 
-
-@njit(cache=True, _nrt=False)
-def advance(s, b):  # type: ignore[no-untyped-def]
-    """Run environment b's clock, at least one slot, until a decision is due or the episode is over."""
-    _advance(s, b)
-    _observe(s, b)
-
-
-@njit(cache=True, _nrt=False)
-def step(s, actions, autoreset):  # type: ignore[no-untyped-def]
-    """One decision for the head of the queue in every environment, then the clock.
-
-    `actions` (B,): a machine 0..M-1, or M to let the slot pass. Where an episode is over a new one begins
-    (`autoreset`) or the environment stands still; either way its `totals` are 0.
+    One compiled entry for all commands, because every copy of the clock costs seconds of compilation.
+    `argument` (B,) is by command: STEP and STEP_AUTORESET a machine 0..M-1 for the head of the queue, or M to let the
+    slot pass; PLACE a machine for the workload at `position` of the queue, without moving the clock; ADVANCE ignored;
+    RESET a sequence, -1 for a random one, SKIP to leave the environment alone.
+    An environment whose episode is over begins the next one (STEP_AUTORESET) or stands still, with totals 0.
     """
-    machines = s.capacity.shape[0]
-    limit = s.rules[PLACEMENTS_PER_SLOT]
-    for b in range(len(actions)):
+    machines, limit = s.capacity.shape[0], s.rules[PLACEMENTS_PER_SLOT]
+    for b in range(len(argument)):
+        if command == RESET and argument[b] == SKIP:
+            continue
         s.totals[b] = 0.0
-        was_over = s.counters[b, OVER] != GOING
+        over = s.counters[b, OVER] != GOING
+        begins = command == RESET or (over and command == STEP_AUTORESET)
+        if over and not begins:
+            continue
         due_again = False
-        if was_over:
-            if not autoreset:
-                continue
-            _begin(s, b, -1)
-        elif actions[b] < machines:
-            _place(s, b, 0, actions[b])
+        if begins:
+            _begin(s, b, argument[b] if command == RESET else -1)
+        elif command != ADVANCE and argument[b] < machines:
+            _place(s, b, position, argument[b])
             due_again = s.counters[b, WAITING] > 0 and (limit == 0 or s.counters[b, PLACED] < limit)
-        if not due_again:
+        if not (due_again or command == PLACE):
             _advance(s, b)
-        if was_over:
-            s.totals[b] = 0.0
+        if begins:
+            s.totals[b] = 0.0  # nothing could wait or run yet
         _observe(s, b)
-
-
-@njit(cache=True, _nrt=False)
-def reset_where(s, mask, sequences):  # type: ignore[no-untyped-def]
-    """Begin an episode in every environment where `mask` (B,) is set, on sequences[b] (-1: a random one)."""
-    for b in range(len(mask)):
-        if mask[b]:
-            _begin(s, b, sequences[b])
-            _advance(s, b)
-            s.totals[b] = 0.0
-            _observe(s, b)

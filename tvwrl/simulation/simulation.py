@@ -44,6 +44,7 @@ class Simulation:
         if limit and late >= limit:
             raise InputError(f"max_slots is {limit}, but a sequence's first workload arrives in slot {late}")
         self.sequences, self.machines, self.scenario, self.batch = sequences, machines, scenario, batch
+        self._everywhere = np.ones(batch, np.bool_)
         self.state = self._allocate(scenario.history if grid else 0, limit)
 
     def _allocate(self, history: int, max_slots: int) -> k.State:
@@ -84,18 +85,22 @@ class Simulation:
             seen_backlog=np.zeros((batch, 1), np.float32),
         )
 
-    def reset(self, sequences: int | Int) -> None:
-        """Begin an episode in every cluster, on the given sequence(s)."""
+    def reset(self, sequences: int | Int, where: npt.NDArray[np.bool_] | None = None) -> None:
+        """Begin an episode on the given sequence(s), -1 = a random one; everywhere, or where the mask is set."""
         chosen = np.broadcast_to(np.asarray(sequences, np.int64), (self.batch,))
-        k.reset_where(self.state, np.ones(self.batch, np.bool_), np.ascontiguousarray(chosen))
+        k.drive(self.state, k.RESET, np.where(self._everywhere if where is None else where, chosen, k.SKIP), 0)
 
-    def place(self, position: int, machine: int, b: int = 0) -> None:
-        """Start the waiting workload at `position` of the queue on `machine`, in the current slot."""
-        k.place(self.state, b, position, machine)
+    def step(self, actions: Int, autoreset: bool = False) -> None:
+        """One decision (B,) for the head of every queue, then the clock; penalties and slots are in `state.totals`."""
+        k.drive(self.state, k.STEP_AUTORESET if autoreset else k.STEP, actions, 0)
 
-    def next_slot(self, b: int = 0) -> None:
+    def place(self, position: int, machine: int) -> None:
+        """Start the waiting workload at `position` of the queue on `machine`, in the current slot (batch of 1)."""
+        k.drive(self.state, k.PLACE, np.array([machine]), position)
+
+    def next_slot(self) -> None:
         """Let the slot end and run the clock until a workload waits or the episode is over."""
-        k.advance(self.state, b)
+        k.drive(self.state, k.ADVANCE, np.zeros(self.batch, np.int64), 0)
 
     def waiting(self, b: int = 0) -> Int:
         """Indices of the waiting workloads, oldest first."""

@@ -21,6 +21,7 @@ LONG_HOURS, LONGEST_HOURS, SHORTEST_HOURS = 30.0, 60.0, 3.0  # long-running = mo
 BUSIEST_RATE = 0.8  # arrivals per possible placement; above it the queue grows without end
 DAY_SECONDS = 86400
 KIND_ATTEMPTS = 50
+CALIBRATION_WINDOWS = 1000
 
 
 class Labels(Protocol):
@@ -86,8 +87,8 @@ class SequenceSampler:
     Half of the workloads are long (more than 30 h), half short, and each resource dominates equally many, as in the
     paper; where the trace cannot give that the nearest is taken and `notes` says so.
 
-    Attributes: `unit` (D,) input value of one unit; `rate` arrivals per slot; `arrivals` workloads per sequence (N);
-    `mean_length` slots; `notes` list of sentences about what the trace could not give.
+    Attributes: `unit` (D,) input value of one unit, set on the training series; by split, `rate` arrivals per slot and
+    `arrivals` workloads per sequence (N); `notes` list of sentences about what the trace could not give.
 
     Raises InputError where the trace's interval does not divide the slot, where a rate cannot be served, and where
     demand can exceed every machine.
@@ -108,9 +109,13 @@ class SequenceSampler:
         self._check_fits()
         self._long, self._short = self._length_ranges()
         self._candidates: dict[tuple[Split, int], list[Run]] = {}
-        self.rate, self.mean_length = self._calibrate()
-        per_time = math.ceil(3 * self.rate * self.mean_length)
-        self.arrivals = scenario.workloads or min(max(40, per_time), 200)
+        self.rate: dict[Split, float] = {}
+        self.arrivals: dict[Split, int] = {}
+        for split in ("train", "test"):
+            self.rate[split], mean_length = self._calibrate(split)
+            at_a_time = math.ceil(3 * self.rate[split] * mean_length)
+            self.arrivals[split] = scenario.workloads or min(max(40, at_a_time), 200)
+        self.rate["validation"], self.arrivals["validation"] = self.rate["train"], self.arrivals["train"]
 
     def _split(self, chronological: bool) -> dict[Split, list[Run]]:
         if not chronological:
@@ -230,9 +235,9 @@ class SequenceSampler:
             for long, kind in (recipe[i] for i in rng.permutation(count))
         ]
 
-    def _calibrate(self) -> tuple[float, float]:
-        """Arrivals per slot that offer the load on the busier resource, and the mean length of a workload."""
-        windows = self.windows("train", 1000, np.random.default_rng(0))
+    def _calibrate(self, split: Split) -> tuple[float, float]:
+        """Arrivals per slot that offer the load on the busier resource, and the mean length of a workload, slots."""
+        windows = self.windows(split, CALIBRATION_WINDOWS, np.random.default_rng(0))
         work = np.mean([w.demand.sum(axis=0) for w in windows], axis=0)
         share = float((work / self.machines.capacity.sum(axis=0)).max())
         rate = self.scenario.load / share
@@ -251,8 +256,9 @@ class SequenceSampler:
         drawn, arrivals = [], []
         for i in range(count):
             rng = np.random.default_rng([seed, zlib.crc32(split.encode()), i])
-            drawn.append(self.windows(split, self.arrivals, rng))
-            arrivals.append(np.floor(np.cumsum(rng.exponential(1.0 / self.rate, self.arrivals))))
+            drawn.append(self.windows(split, self.arrivals[split], rng))
+            between = rng.exponential(1.0 / self.rate[split], self.arrivals[split])
+            arrivals.append(np.floor(np.cumsum(between)))
         return self._assemble(drawn, np.array(arrivals, dtype=np.int64), classes)
 
     def _assemble(self, drawn: list[list[Window]], arrival: Int, classes: Labels) -> SequenceSet:

@@ -1,0 +1,78 @@
+"""Speed of the environment in the paper's configuration: slots, decisions and single steps per second of one core."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import gymnasium as gym
+import numpy as np
+
+import tvwrl
+
+ROUNDS = 12  # the best of several short rounds: the machine may be shared
+
+
+def best_rate(work: Callable[[], float]) -> float:
+    """Largest amount of work per CPU second over the rounds."""
+    rates = []
+    for _ in range(ROUNDS):
+        begun = time.process_time()
+        done = work()
+        rates.append(done / (time.process_time() - begun))
+    return max(rates)
+
+
+def vector(batch: int) -> tuple[float, float]:
+    """Decisions and slots per second of the vector environment with random actions, observations written."""
+    envs = gym.make_vec(
+        "tvwrl/Placement-v0", num_envs=batch, vectorization_mode="vector_entry_point", workloads=40, copy=False
+    )
+    envs.reset(seed=0)
+    actions = np.random.default_rng(0).integers(0, 10, (64, batch))
+    steps, slots = max(64, 40_000 // batch), 0.0
+    for row in actions:  # away from the common start, so that episodes end at different times
+        envs.step(row)
+
+    def work() -> float:
+        nonlocal slots
+        slots = 0.0
+        for i in range(steps):
+            slots += envs.step(actions[i % 64])[4]["slots"].sum()
+        return float(steps * batch)
+
+    decisions = best_rate(work)
+    return decisions, decisions * slots / (steps * batch)
+
+
+def single(name: str, steps: int = 20_000, **kwargs: object) -> float:
+    """Steps per second of one unwrapped environment with random actions, resets included."""
+    env = gym.make(name, disable_env_checker=True, **kwargs).unwrapped
+    actions = np.random.default_rng(0).integers(0, env.action_space.n, steps).tolist()
+
+    def work() -> float:
+        env.reset(seed=0)
+        for action in actions:
+            if any(env.step(action)[2:4]):
+                env.reset()
+        return steps
+
+    return best_rate(work)
+
+
+def main() -> None:
+    """Print one line per figure, with a CartPole of the same run as the yardstick."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, nargs="+", default=[256, 1024], help="numbers of environments")
+    arguments = parser.parse_args()
+    print(f"tvwrl {tvwrl.__version__}, M = 10, D = 2, h = 20, C = 8, 40 workloads, load 0.5, one core, CPU seconds")
+    for batch in arguments.batches:
+        decisions, slots = vector(batch)
+        print(f"vector, B = {batch:5d}: {decisions:10,.0f} decisions/s, {slots:10,.0f} slots/s")
+    ours, yardstick = single("tvwrl/Placement-v0", workloads=40), single("CartPole-v1")
+    print(f"single env.step:  {ours:10,.0f} /s (CartPole-v1 in the same run: {yardstick:,.0f} /s)")
+
+
+if __name__ == "__main__":
+    main()

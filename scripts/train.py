@@ -1,0 +1,151 @@
+"""Train a placement policy on a trace, then compare it with the heuristics."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from tvwrl import command_line
+from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+from tvwrl.agents.config import PRESETS, TrainConfig
+from tvwrl.agents.policy_scheduler import load_policy
+from tvwrl.agents.training import Trainer
+from tvwrl.bench.evaluation import DEFAULT_SCHEDULERS, evaluate
+from tvwrl.bench.tables import terminal_table
+from tvwrl.envs.problem import Problem
+from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
+from tvwrl.schedulers import make_scheduler
+from tvwrl.traces import describe_source, open_trace, trace_hash
+from tvwrl.types import InputError, Trace
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Train a placement policy on a trace, then compare it with the heuristics on unseen workloads.
+
+    The run folder holds run.json, progress.csv, tensorboard/, checkpoints/last.pt and best.pt, and evaluation/.
+    Ctrl-C leaves a checkpoint; --resume continues from it exactly.
+    """
+
+    trace: str = "google"
+    """google, alibaba, the name of a prepared trace, a canonical trace folder, or a CSV."""
+    slot_seconds: int | None = None
+    """Interval of a CSV trace, seconds."""
+    preset: Literal["fast", "paper", "smoke"] = "fast"
+    """Hyper-parameters to start from: fast (minutes), paper (the paper's values), smoke (a trial in seconds)."""
+    out: Path | None = None
+    """Run folder; default: runs/<trace>-<timestamp>."""
+    resume: Path | None = None
+    """Continue this run to its original total; needs no other option."""
+    stop_after: int | None = None
+    """Stop cleanly after so many iterations; --resume goes on."""
+    comparison_sequences: int = 30
+    """Test sequences of the comparison at the end."""
+    config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
+
+
+def main() -> int:
+    """Parse the arguments, train, compare."""
+    arguments = parse()
+    if arguments.stop_after is not None and arguments.stop_after < 1:
+        raise InputError(f"stop_after is {arguments.stop_after}: must be at least 1")
+    trainer, trace = resume(arguments.resume) if arguments.resume else start(arguments)
+    ended = trainer.run(arguments.stop_after)
+    if ended != "finished":
+        print(f"stopped after iteration {trainer.iteration}; go on with: --resume {trainer.folder}")
+        return {"stopped": 0, "SIGINT": 130, "SIGTERM": 143}[ended]
+    compare(trainer, trace, arguments.comparison_sequences)
+    return 0
+
+
+def parse() -> Arguments:
+    """The command line; options that are not given come from the preset."""
+    given = [a.partition("=") for a in sys.argv[1:]]
+    preset = "fast"
+    for i, (option, _, value) in enumerate(given):
+        if option == "--preset":
+            preset = value or (given[i + 1][0] if i + 1 < len(given) else "")
+    return tyro.cli(Arguments, default=Arguments(config=PRESETS.get(preset, PRESETS["fast"])))
+
+
+def start(arguments: Arguments) -> tuple[Trainer, Trace]:
+    """A new run in its folder."""
+    trace = open_trace(arguments.trace, arguments.slot_seconds)
+    print(f"trace: {describe_source(trace, arguments.trace)}")
+    folder = arguments.out or default_folder(trace.name)
+    check_new_folder(folder)
+    problem = Problem.build(trace, arguments.config.scenario)
+    for note in problem.sampler.notes:
+        print(f"note: {note}")
+    identity = {
+        "argument": arguments.trace if not Path(arguments.trace).exists() else str(Path(arguments.trace).resolve()),
+        "slot_seconds": arguments.slot_seconds,
+        "name": trace.name,
+        "source": trace.source,
+        "hash": trace_hash(trace),
+    }
+    trainer = Trainer(problem, arguments.config, folder, identity, tqdm_print)
+    facts = {"trace": identity | {"workloads": len(trace)}, "notes": problem.sampler.notes}
+    write_json(folder / "run.json", provenance() | facts | {"config": arguments.config.to_dict()})
+    print(f"run folder: {folder} (watch it with: tensorboard --logdir {folder})")
+    return trainer, trace
+
+
+def resume(folder: Path) -> tuple[Trainer, Trace]:
+    """A run as its last checkpoint left it."""
+    if not folder.is_dir():
+        raise InputError(f"no run folder {folder}")
+    saved = Checkpoint.load(find_checkpoint(folder, ("last.pt",)))
+    trace = open_trace(saved.trace["argument"], saved.trace["slot_seconds"])
+    print(f"trace: {describe_source(trace, saved.trace['argument'])}")
+    if trace_hash(trace) != saved.trace["hash"]:
+        raise InputError(
+            f"trace '{saved.trace['argument']}' is not the one that the run began with (its content has changed)"
+        )
+    problem = Problem.build(trace, saved.config.scenario, saved.classes)
+    trainer = Trainer(problem, saved.config, folder, saved.trace, tqdm_print)
+    trainer.restore(saved)
+    print(f"resuming {folder} at iteration {saved.iteration} of {saved.config.iterations}")
+    return trainer, trace
+
+
+def compare(trainer: Trainer, trace: Trace, sequences: int) -> None:
+    """Play the best policy against the heuristics on test sequences and print the table."""
+    folder = trainer.folder
+    out = folder / "evaluation"
+    if not out.exists():
+        saved = Checkpoint.load(find_checkpoint(folder))
+        policy = load_policy(folder, saved, trainer.config.device)
+        scenario = trainer.config.scenario
+        seen = "requests, classes and" if scenario.observe_request else "classes and"
+        schedulers: list[Any] = [lambda: policy, *(partial(make_scheduler, name) for name in DEFAULT_SCHEDULERS)]
+        evaluate(
+            trainer.problem,
+            schedulers,
+            [scenario.load],
+            sequences,
+            0,
+            out,
+            {"checkpoint": {"run": policy.name, "iteration": saved.iteration, "trace": saved.trace}},
+            {policy.name: f"{seen} the last {scenario.history} slots of load (learnt)"},
+        )
+    import polars as pl
+
+    print(terminal_table(pl.read_csv(out / "rows.csv")))
+    print(f"unseen workloads of trace '{trace.name}' ({trace.source}); tables, plots and records are in {out}")
+
+
+def tqdm_print(text: str) -> None:
+    """Print above the progress bar."""
+    from tqdm import tqdm
+
+    tqdm.write(text)
+
+
+if __name__ == "__main__":
+    command_line.run(main)

@@ -1,0 +1,108 @@
+"""Checkpoints: everything that evaluation and exact resumption need, in a file that executes nothing when loaded."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from tvwrl import __version__
+from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.networks import make_policy
+from tvwrl.ec import LevelVariabilityClasses
+from tvwrl.runs import whole_file
+from tvwrl.types import InputError
+
+FORMAT = 1
+
+
+@dataclass
+class Checkpoint:
+    """A trained policy with its surroundings, and the state of training."""
+
+    config: TrainConfig
+    trace: dict[str, Any]  # argument, slot_seconds, name, source, hash
+    unit: list[float]  # input value of one unit per resource
+    resources: list[str]
+    classes: LevelVariabilityClasses
+    shapes: dict[str, Any]  # grid (M, D, h, C), queue (Q, F), classes, actions
+    policy: dict[str, Any]  # weights
+    optimiser: dict[str, Any]
+    random: dict[str, Any]  # states of the random streams
+    iteration: int  # iterations done
+    best_reward: float  # of the periodic evaluation
+    best_iteration: int
+
+    def save(self, path: Path) -> None:
+        """Write it whole: a crash leaves the file as it was."""
+        content = {
+            "format": FORMAT,
+            "tvwrl": __version__,
+            **vars(self),
+            "config": self.config.to_dict(),
+            "classes": self.classes.to_dict(),
+        }
+        with whole_file(path) as partial:
+            torch.save(content, partial)
+
+    @classmethod
+    def load(cls, path: Path) -> Checkpoint:
+        """Read a checkpoint. Raises InputError for a missing, damaged or foreign file."""
+        if not path.is_file():
+            raise InputError(f"no checkpoint {path}")
+        try:
+            content = torch.load(path, map_location="cpu", weights_only=True)
+        except (RuntimeError, EOFError, OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
+            raise InputError(f"{path} cannot be read: it is truncated or not a checkpoint") from error
+        if not isinstance(content, dict) or "format" not in content:
+            raise InputError(f"{path} is not a tvwrl checkpoint: it has no field 'format'")
+        if content["format"] != FORMAT:
+            raise InputError(
+                f"{path} was written by tvwrl {content.get('tvwrl', '?')} in checkpoint format {content['format']}; "
+                f"this is tvwrl {__version__}, which reads format {FORMAT}"
+            )
+        fields = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
+        missing = sorted(set(cls.__dataclass_fields__) - set(fields))
+        if missing:
+            raise InputError(f"{path} is damaged: field '{missing[0]}' is missing")
+        try:
+            fields["config"] = TrainConfig.from_dict(fields["config"])
+            fields["classes"] = LevelVariabilityClasses.from_dict(fields["classes"])
+        except (TypeError, KeyError) as error:
+            raise InputError(f"{path} is damaged or of another version: {error}") from error
+        return cls(**fields)
+
+    def make_policy(self) -> nn.Module:
+        """The policy network with its weights."""
+        policy = make_policy(self.config.policy, self.shapes, self.config.hidden)
+        try:
+            policy.load_state_dict(self.policy)
+        except RuntimeError as error:
+            raise InputError(f"checkpoint weights do not fit its own environment: {error}") from error
+        return policy
+
+
+def find_checkpoint(run: Path, names: tuple[str, ...] = ("best.pt", "last.pt")) -> Path:
+    """The file of a run folder (the first of `names` that exists), or the path itself if it is a file."""
+    if run.is_file():
+        return run
+    for name in names:
+        if (run / "checkpoints" / name).is_file():
+            return run / "checkpoints" / name
+    raise InputError(f"{run} holds no checkpoint (looked for checkpoints/{', checkpoints/'.join(names)})")
+
+
+def generator_state(rng: np.random.Generator) -> dict[str, Any]:
+    """State of a numpy generator as strings and numbers that a checkpoint may hold."""
+    state = rng.bit_generator.state
+    return {**state, "state": {name: str(value) for name, value in state["state"].items()}}
+
+
+def restore_generator(rng: np.random.Generator, state: dict[str, Any]) -> None:
+    """Put a numpy generator back into a saved state."""
+    rng.bit_generator.state = {**state, "state": {name: int(value) for name, value in state["state"].items()}}

@@ -1,0 +1,51 @@
+"""A trained policy as a scheduler: its most probable action for the head of the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from tvwrl.agents.checkpoint import Checkpoint
+from tvwrl.agents.reinforce import to_tensors
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.types import InputError, Placement, Workload
+
+
+class PolicyScheduler:
+    """Places with the policy of a checkpoint. It sees what the environment shows, and nothing else."""
+
+    looks_at_grid = True
+
+    def __init__(self, name: str, checkpoint: Checkpoint, device: str = "cpu") -> None:
+        self.name, self._shapes, self._device = name, checkpoint.shapes, device
+        self._flat = checkpoint.config.policy == "flat"
+        self._policy = checkpoint.make_policy().to(device).eval()
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Check that the cluster looks as the policy expects."""
+        seen = cluster.observation()
+        ours = (*self._shapes["grid"], *self._shapes["queue"])
+        theirs = (*seen["grid"].shape[1:], *seen["queue"].shape[1:])
+        names = ("machines", "resources", "history", "capacity", "queue", "queue features")
+        for field, expected, found in zip(names, ours, theirs, strict=True):
+            if expected != found and (self._flat or field != "machines"):
+                raise InputError(f"checkpoint '{self.name}' was trained with {field} {expected}, not {found}")
+
+    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
+        """Place from the head until the policy holds."""
+        for workload in pending:
+            with torch.no_grad():
+                action = int(self._policy(to_tensors(cluster.observation(), self._device)).argmax())
+            if action >= len(cluster.machines):
+                return
+            yield Placement(workload, action)
+
+
+def load_policy(run: Path, checkpoint: Checkpoint, device: str = "cpu") -> PolicyScheduler:
+    """The scheduler of a checkpoint, named after its run."""
+    run = run.resolve()
+    folder = run.parent.parent if run.is_file() and run.parent.name == "checkpoints" else run
+    return PolicyScheduler(folder.stem if folder.is_file() else folder.name, checkpoint, device)

@@ -1,0 +1,146 @@
+"""Evaluation: schedulers on the same test sequences, recorded so that anybody can recompute every number."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tqdm import tqdm
+
+from tvwrl.bench.plots import plot_comparison
+from tvwrl.bench.runner import Runner
+from tvwrl.bench.tables import comparison_table
+from tvwrl.envs.problem import Problem
+from tvwrl.metrics import score_episode
+from tvwrl.runs import provenance, whole_folder, write_json
+from tvwrl.schedulers import KNOWLEDGE, Scheduler
+from tvwrl.traces import trace_hash
+from tvwrl.types import Episode, InputError, SequenceSet
+
+if TYPE_CHECKING:
+    import polars as pl
+
+DEFAULT_SCHEDULERS = ("tetris", "best-fit", "best-fit-peak", "spread", "random", "clairvoyant")
+
+
+def evaluate(
+    problem: Problem,
+    schedulers: Sequence[Callable[[], Scheduler]],
+    loads: Sequence[float],
+    sequences: int,
+    seed: int,
+    out: Path,
+    facts: dict[str, Any] | None = None,
+    knowledge: dict[str, str] | None = None,
+) -> pl.DataFrame:
+    """Play every scheduler on the same `sequences` test sequences at every load, to the end, and write the folder.
+
+    Files: `rows.csv`, `episodes.parquet`, `demand.parquet`, `run.json`, `table.md`, `plots/` (runs/README.md). They
+    appear together when all is done. Returns the rows. `facts` are added to run.json; `knowledge` says, for the note
+    under the tables, what schedulers outside the registry know.
+    """
+    import polars as pl
+
+    if not schedulers:
+        raise InputError("the list of schedulers is empty")
+    if len(set(loads)) != len(loads):
+        raise InputError(f"load {list(loads)}: a load is given twice")
+    with whole_folder(out) as folder:
+        problems = {load: problem.at_load(load) for load in loads}  # refuses a bad load before anything is played
+        rows: list[dict[str, Any]] = []
+        episodes: list[pl.DataFrame] = []
+        demands: list[pl.DataFrame] = []
+        with tqdm(total=len(loads) * len(schedulers) * sequences, desc="evaluating", unit="ep", disable=None) as bar:
+            for load, at_load in problems.items():
+                drawn = at_load.sequences("test", sequences, seed)
+                demands.append(_demand_table(drawn))
+                runner = Runner(drawn, at_load.machines, at_load.scenario, seed)
+                for make in schedulers:
+                    scheduler = make()
+                    for i in range(sequences):
+                        bar.set_postfix_str(f"{scheduler.name}, load {load:g}", refresh=False)
+                        episode = runner.play(scheduler, i)
+                        rows.append(_score(episode, at_load))
+                        episodes.append(_episode_table(episode))
+                        bar.update()
+        table = pl.DataFrame(rows)
+        table.write_csv(folder / "rows.csv")
+        pl.concat(episodes).write_parquet(folder / "episodes.parquet")
+        pl.concat(demands).write_parquet(folder / "demand.parquet")
+        write_json(folder / "run.json", _run_facts(problem, problems, sequences, seed) | (facts or {}))
+        (folder / "table.md").write_text(comparison_table(table, knowledge=KNOWLEDGE | (knowledge or {})))
+        plot_comparison(table, folder / "plots")
+    return table
+
+
+def _score(episode: Episode, problem: Problem) -> dict[str, Any]:
+    scenario = problem.scenario
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # means over nothing, of a scheduler that placed nothing
+        return score_episode(episode, problem.machines, scenario.penalty_weights(), scenario.overshoot_per)
+
+
+def _episode_table(episode: Episode) -> pl.DataFrame:
+    import polars as pl
+
+    count = len(episode.workload_id)
+    return pl.DataFrame(
+        {
+            "scheduler": [episode.scheduler] * count,
+            "load": [float(episode.load)] * count,
+            "sequence": np.full(count, episode.sequence),
+            "workload_id": episode.workload_id.tolist(),
+            "source_workload": episode.source_workload.tolist(),
+            "source_slot": episode.source_slot,
+            "arrival": episode.arrival,
+            "start": episode.start,
+            "finish": episode.finish,
+            "machine": episode.machine,
+        }
+    )
+
+
+def _demand_table(drawn: SequenceSet) -> pl.DataFrame:
+    import polars as pl
+
+    runs = np.arange(drawn.demand.shape[2]) < drawn.length[..., None]  # (S, N, L)
+    sequence, workload, slot = np.nonzero(runs)
+    columns = {name: drawn.demand[..., d][runs] for d, name in enumerate(drawn.resources)}
+    return pl.DataFrame(
+        {
+            "load": np.full(len(slot), float(drawn.load)),
+            "sequence": sequence,
+            "workload_id": drawn.workload_id[sequence, workload].tolist(),
+            "slot": slot,
+            **columns,
+        }
+    )
+
+
+def _run_facts(problem: Problem, problems: dict[float, Problem], sequences: int, seed: int) -> dict[str, Any]:
+    """What run.json says of an evaluation."""
+    trace, scenario = problem.trace, problem.scenario
+    return provenance() | {
+        "trace": {"name": trace.name, "source": trace.source, "workloads": len(trace), "hash": trace_hash(trace)},
+        "seed": seed,
+        "sequences": sequences,
+        "loads": list(problems),
+        "arrivals_per_slot": {str(load): p.sampler.rate["test"] for load, p in problems.items()},
+        "resources": list(trace.resources),
+        "capacities": problem.machines.as_dicts(),
+        "unit": dict(zip(trace.resources, problem.sampler.unit.tolist(), strict=True)),
+        "peak_units": scenario.peak_units,
+        "quantise": scenario.quantise,
+        "sample": scenario.sample,
+        "step_seconds": scenario.step_seconds,
+        "slot_seconds": trace.slot_seconds,
+        "penalty_weights": {name: getattr(scenario, name) for name in ("K_c", "K_u", "K_o", "K_w")},
+        "overshoot_per": scenario.overshoot_per,
+        "classes": problem.classes.to_dict(),
+        "scenario": asdict(scenario),
+        "notes": sorted({note for p in problems.values() for note in p.sampler.notes}),
+    }

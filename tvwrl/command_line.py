@@ -1,0 +1,31 @@
+"""What all command lines share: bad input ends in one clear line and exit code 2, an interruption in 130."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+
+from tvwrl.types import InputError
+
+
+def run(main: Callable[[], int | None]) -> None:
+    """Call `main` and leave the process with its exit code."""
+    warnings.showwarning = _show_warning
+    try:
+        code = main() or 0
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        code = 130
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    print(f"warning: {message}", file=sys.stderr)

@@ -1,0 +1,102 @@
+"""Run folders: their names, where a result came from, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tvwrl.types import InputError
+
+RECORDED = ("tvwrl", "numpy", "numba", "gymnasium", "torch", "polars", "scikit-learn")
+
+
+def check_new_folder(folder: Path) -> None:
+    """Refuse a folder that already holds something."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} already exists and is not empty: give --out another folder, or remove it")
+
+
+def default_folder(stem: str) -> Path:
+    """`runs/<stem>-<timestamp>` below the current folder; a number is added until the name is free."""
+    name = f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder, number = Path("runs") / name, 2
+    while folder.exists():
+        folder, number = Path("runs") / f"{name}-{number}", number + 1
+    return folder
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its name if the block succeeds, and is removed if it does not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder beside `folder` that takes its name if the block succeeds, and is removed if it does not."""
+    check_new_folder(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
+    partial.chmod(0o755)
+    try:
+        yield partial
+        if folder.exists():
+            folder.rmdir()
+        os.replace(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON file whole."""
+    with whole_file(path) as partial:
+        partial.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def provenance() -> dict[str, Any]:
+    """Command, commit and versions behind a result."""
+    versions = {"python": platform.python_version()}
+    for name in RECORDED:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return {
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "commit": _commit(),
+        "versions": versions,
+        "cores": os.cpu_count(),
+        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _commit() -> str | None:
+    """Commit of the checkout that the package lies in, with `+changes` if it was edited since; None if it is in none."""
+    root = Path(__file__).resolve().parents[1]
+    if not (root / ".git").exists():
+        return None
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "-uno") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
