@@ -68,7 +68,8 @@ def under_utilisation(unused: float, exponent: float) -> float:
         return unused * unused
     if exponent == 1.0:
         return unused
-    return unused**exponent
+    power: float = unused**exponent
+    return power
 
 
 @njit(cache=True, inline="always")

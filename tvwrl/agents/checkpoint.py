@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from tvwrl import __version__
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.networks import make_policy
+from tvwrl.agents.networks import Policy, make_policy
 from tvwrl.ec import LevelVariabilityClasses
 from tvwrl.runs import whole_file
 from tvwrl.types import InputError
@@ -77,7 +76,7 @@ class Checkpoint:
             raise InputError(f"{path} is damaged or of another version: {error}") from error
         return cls(**fields)
 
-    def make_policy(self) -> nn.Module:
+    def make_policy(self) -> Policy:
         """The policy network with its weights."""
         policy = make_policy(self.config.policy, self.shapes, self.config.hidden)
         try:

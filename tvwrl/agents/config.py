@@ -39,6 +39,12 @@ class TrainConfig:
     """Weight of the entropy at the end; falls linearly."""
     advantage_scaling: bool = True
     """Divide advantages by their standard deviation over the batch."""
+    epochs: int = 3
+    """Passes over the episodes of an iteration; 1 with 1 minibatch is plain REINFORCE (paper)."""
+    minibatches: int = 4
+    """Steps of Adam per pass."""
+    clip: float = 0.2
+    """Where the probability ratio of reused episodes is clipped; without effect in plain REINFORCE."""
     max_gradient_norm: float = 1.0
     """Gradients are clipped to this norm; 0 does not clip."""
     seed: int = 0
@@ -56,13 +62,13 @@ class TrainConfig:
     scenario: Scenario = field(default_factory=Scenario)
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "iterations", "train_sequences", "sequences_per_iteration", "trajectories"):
+        for name in ("epochs", "minibatches", "hidden", "iterations", "train_sequences", "sequences_per_iteration", "trajectories"):
             self._need(name, getattr(self, name) >= 1, "at least 1")
         for name in ("eval_every", "eval_sequences", "save_every", "picture_every"):
             self._need(name, getattr(self, name) >= 1, "at least 1")
         for name in ("learning_rate", "final_learning_rate"):
             self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) > 0, "a number > 0")
-        for name in ("entropy_bonus", "final_entropy_bonus", "max_gradient_norm"):
+        for name in ("entropy_bonus", "final_entropy_bonus", "max_gradient_norm", "clip"):
             self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) >= 0, "a number >= 0")
         self._need("gamma", 0 < self.gamma <= 1, "above 0, at most 1")
         self._need("seed", self.seed >= 0, ">= 0")
@@ -98,6 +104,8 @@ PRESETS: dict[str, TrainConfig] = {
         trajectories=20,
         learning_rate=1e-3,
         final_learning_rate=1e-3,
+        epochs=1,
+        minibatches=1,
         entropy_bonus=0.0,
         final_entropy_bonus=0.0,
         eval_every=50,

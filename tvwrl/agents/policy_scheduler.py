@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from tvwrl.agents.checkpoint import Checkpoint
-from tvwrl.agents.reinforce import to_tensors
+from tvwrl.agents.reinforce import logits_of
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError, Placement, Workload
 
@@ -37,8 +36,7 @@ class PolicyScheduler:
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """Place from the head until the policy holds."""
         for workload in pending:
-            with torch.no_grad():
-                action = int(self._policy(to_tensors(cluster.observation(), self._device)).argmax())
+            action = int(logits_of(self._policy, cluster.observation(), self._device)[0].argmax())
             if action >= len(cluster.machines):
                 return
             yield Placement(workload, action)

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from tvwrl.agents.checkpoint import Checkpoint, generator_state, restore_generator
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.networks import make_policy
-from tvwrl.agents.reinforce import Trajectories, play, to_tensors, update
+from tvwrl.agents.reinforce import Trajectories, play, logits_of, update
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
@@ -127,7 +127,7 @@ class Trainer:
         wanted = config.sequences_per_iteration
         chosen = self._rng.choice(available, wanted, replace=wanted > available)
         played = play(self.policy, self.envs, np.repeat(chosen, config.trajectories), self._actions, config.device)
-        steps = update(self.policy, self.optimiser, played, config, self.iteration)
+        steps = update(self.policy, self.optimiser, played, config, self.iteration, self._actions)
         if not np.isfinite(steps["gradient_norm"]):
             raise InputError(
                 f"the gradient is {steps['gradient_norm']} in iteration {self.iteration + 1}: "
@@ -162,8 +162,7 @@ class Trainer:
         alive = np.ones(count, np.bool_)
         slots = 0
         while alive.any() and slots < 10_000:
-            with torch.no_grad():
-                action = self.policy(to_tensors(seen, self.config.device)).argmax(1).cpu().numpy()
+            action = logits_of(self.policy, seen, self.config.device)[0].argmax(1).cpu().numpy()
             seen, _, terminated, truncated, info = envs.step(action)
             slots += int(info["slots"].max())
             alive &= ~(terminated | truncated)

@@ -101,7 +101,7 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
         super().reset(seed=seed)
         if seed is not None or not self._seeded:
             entropy = int(self.np_random.integers(2**63)) if seed is None else seed
-            self.simulation.state.counters[0, k.STREAM] = base.stream_of(entropy)
+            self.simulation.state.counters[0, k.STREAM] = base.streams_of(entropy, 1)[0]
             self._seeded = True
         sequence = base.check_sequence(self.simulation, (options or {}).get("sequence", -1))
         self.simulation.reset(sequence)

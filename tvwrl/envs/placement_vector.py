@@ -68,25 +68,25 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
     ) -> tuple[dict[str, Array], dict[str, Any]]:
         """Begin episodes everywhere, or where `options["reset_mask"]` is set; `options["sequence"]` picks sequences."""
         options = options or {}
-        self._seed(seed)
         mask = np.asarray(options.get("reset_mask", self._everywhere), np.bool_)
         if mask.shape != (self.num_envs,):
             raise InputError(f"options['reset_mask'] has shape {mask.shape}: must be ({self.num_envs},)")
         chosen = base.check_sequence(self.simulation, options.get("sequence", -1))
+        self._seed(seed, mask if self._seeded else self._everywhere)
         self.simulation.reset(chosen, mask)
         return self._observation(), self._info()
 
-    def _seed(self, seed: int | list[int | None] | None) -> None:
+    def _seed(self, seed: int | list[int | None] | None, where: npt.NDArray[np.bool_]) -> None:
         streams = self.simulation.state.counters[:, k.STREAM]
         if isinstance(seed, list):
             if len(seed) != self.num_envs:
                 raise InputError(f"seed has {len(seed)} entries for {self.num_envs} environments")
             for b, own in enumerate(seed):
-                if own is not None or not self._seeded:
-                    streams[b] = base.stream_of(int(self.np_random.integers(2**63)) if own is None else own)
+                if where[b] and (own is not None or not self._seeded):
+                    streams[b] = base.streams_of(int(self.np_random.integers(2**63)) if own is None else own, 1)[0]
         elif seed is not None:
             super().reset(seed=seed)
-            streams[:] = [base.stream_of(seed + b) for b in range(self.num_envs)]
+            streams[where] = base.streams_of(seed, self.num_envs)[where]
         elif not self._seeded:
             streams[:] = self.np_random.integers(2**63, size=self.num_envs)
         self._seeded = True
@@ -97,6 +97,8 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         limit = int(self.single_action_space.n)
         if actions.shape != (self.num_envs,) or actions.min() < 0 or actions.max() >= limit:
             raise InputError(f"actions must be ({self.num_envs},) integers from 0 to {limit - 1}")
+        if not self._seeded:
+            raise InputError("no episode has begun: call reset() first")
         self.simulation.step(actions, self._autoreset)
         over = self.simulation.state.counters[:, k.OVER]
         reward = -self.simulation.state.totals[:, : k.SLOTS].sum(axis=1)

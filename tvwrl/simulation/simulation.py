@@ -46,6 +46,7 @@ class Simulation:
         self.sequences, self.machines, self.scenario, self.batch = sequences, machines, scenario, batch
         self._everywhere = np.ones(batch, np.bool_)
         self.state = self._allocate(scenario.history if grid else 0, limit)
+        self.state.counters[:, k.OVER] = k.TERMINATED  # until `reset` begins an episode
 
     def _allocate(self, history: int, max_slots: int) -> k.State:
         sequences, scenario, batch = self.sequences, self.scenario, self.batch
@@ -53,7 +54,7 @@ class Simulation:
         workloads, horizon = sequences.demand.shape[1:3]
         columns = int(self.machines.capacity.max())
         # Whole units fit small integers, which keeps a large batch in the processor's cache
-        whole = bool(scenario.quantise) and scenario.peak_units <= 255
+        whole = sequences.demand.max() <= 255 and not (sequences.demand % 1).any()
         cells = count * resources
         absent = np.arange(columns) >= np.floor(self.machines.capacity).reshape(cells, 1)
         blank = np.where(absent, sequences.classes + 1, 0).astype(np.uint8)

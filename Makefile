@@ -1,0 +1,68 @@
+# Needs make and Python >= 3.11; everything else goes into .venv. Settings of pip (PIP_*, pip.conf) are honoured.
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+FRESH_KERNELS := $(VENV)/.kernels
+KERNELS := $(shell grep -rlE '^(from|import) numba' --include='*.py' tvwrl)
+
+# Two workers with a kernel cache each: numba does not lock its cache, and two processes that fill one for the first
+# time can mix up its entries. A file's tests stay together, so each kernel is compiled once per worker at most.
+WORKER = --tx popen//env:OMP_NUM_THREADS=1//env:NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/kernels
+PYTEST = $(BIN)/python -m pytest --dist loadfile '$(WORKER)0' '$(WORKER)1'
+
+.PHONY: help install train test check format lint types bench clean
+.DEFAULT_GOAL := help
+
+help: ## print this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+install: $(INSTALLED) $(FRESH_KERNELS) ## create or update .venv with the package and its development extras
+
+train: install ## train on the google trace and print the comparison table; options in ARGS="..."
+	@$(BIN)/python scripts/train.py --trace google $(ARGS)
+
+test: install ## run all tests; options of pytest in ARGS="..."
+	@$(PYTEST) $(ARGS)
+
+check: install ## what a commit has to pass: format, lint, types, fast tests
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(PYTEST) -m "not slow" $(ARGS)
+
+format: install ## rewrite the code in the common format and fix what can be fixed safely
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix-only .
+
+lint: install ## check the code with ruff
+	@$(BIN)/ruff check .
+
+types: install ## check types with mypy
+	@$(BIN)/mypy
+
+bench: install ## measure speed (docs/benchmarks.md)
+	@set -e; for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script" $(ARGS); done
+
+clean: ## remove caches, compiled kernels and build leftovers; .venv and runs/ stay
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)/kernels[01]
+	@find . -name .git -prune -o -name $(notdir $(VENV)) -prune -o \
+		\( -name __pycache__ -o -name '*.nbi' -o -name '*.nbc' \) -prune -exec rm -rf {} +
+
+# torch goes first and alone: chosen together with the rest, its CUDA build and gigabytes of libraries come along.
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "Python >= 3.11 is needed, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || echo missing)." \
+		"Name another one: make install PYTHON=python3.12" >&2; exit 1; }
+	@echo "Installing into $(VENV) (minutes the first time) ..."
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check torch -c constraints.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	@touch $@
+
+# Numba's disk cache notices a change in a kernel's own file, not in what it calls from another: begin anew.
+$(FRESH_KERNELS): $(KERNELS) | $(INSTALLED)
+	@find tvwrl $(VENV)/kernels[01] \( -name '*.nbi' -o -name '*.nbc' \) -exec rm -f {} + 2>/dev/null || true
+	@touch $@

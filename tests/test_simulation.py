@@ -1,0 +1,438 @@
+"""The clock, the penalties and what is seen, by hand, and the simulation against the referee."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tvwrl.bench.runner import Runner
+from tvwrl.envs.placement_vector import PlacementVectorEnv
+from tvwrl.envs.problem import Problem
+from tvwrl.metrics import penalties
+from tvwrl.penalties import TERMS
+from tvwrl.schedulers import make_scheduler
+from tvwrl.simulation import kernels as k
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation.simulation import Simulation
+from tvwrl.types import InputError, Machines, SequenceSet
+
+Make = Callable[..., SequenceSet]
+TWO = Machines.homogeneous(2, 8, ("cpu", "mem"))
+ONE = Machines.homogeneous(1, 8, ("cpu", "mem"))
+
+# Three workloads (arrival, demand), one placement per slot. With a and b on m0 and c on m1, load (cpu, mem) per slot:
+#   slot       0       1       2       3
+#   a, m0    (3,2)   (5,2)   (2,1)
+#   b, m0            (2,4)   (4,2)           arrives in 0, waits there
+#   c, m1                    (2,2)   (1,2)   arrives in 1, waits there
+#   m0       (3,2)   (7,6)   (6,3)
+THREE = [(0, [[3, 2], [5, 2], [2, 1]]), (0, [[2, 4], [4, 2]]), (1, [[2, 2], [1, 2]])]
+
+
+def begin(sequences: SequenceSet, machines: Machines, **changes: Any) -> Simulation:
+    """A simulation of one cluster at the first decision of sequence 0."""
+    simulation = Simulation(sequences, machines, Scenario(**{"history": 4, **changes}))
+    simulation.reset(0)
+    return simulation
+
+
+def step(simulation: Simulation, machine: int) -> list[float]:
+    """One decision; the four penalties and the slots passed."""
+    simulation.step(np.array([machine]))
+    totals: list[float] = simulation.state.totals[0].tolist()
+    return totals
+
+
+def slot(simulation: Simulation) -> int:
+    """The current slot."""
+    return int(simulation.state.counters[0, k.SLOT])
+
+
+def overshoot_of(simulation: Simulation, *machines: int) -> list[float]:
+    """The overshoot penalty of each decision."""
+    return [step(simulation, m)[k.OVERSHOOT] for m in machines]
+
+
+def test_penalties_step_by_step(make_sequences: Make) -> None:
+    simulation = begin(make_sequences(THREE), TWO)
+    # Slot 0: a runs. Unused (5, 6): 125 + 216. b waits.
+    assert step(simulation, 0) == pytest.approx([0, 341, 0, 50, 1])
+    # Slot 1: pairs 5*2 + 2*4 = 18. Unused (1, 2): 1 + 8. c waits.
+    assert step(simulation, 0) == pytest.approx([1.8, 9, 0, 50, 1])
+    # Slot 2: pairs 2*4 + 1*2 = 10. Unused m0 (2, 5): 8 + 125; m1 (6, 6): 432. Nobody waits, so the clock runs on.
+    # Slot 3: a and b are gone, m0 is unused and free of charge; m1 (7, 6): 343 + 216.
+    assert step(simulation, 1) == pytest.approx([1.0, 133 + 432 + 559, 0, 0, 2])
+    assert simulation.is_over()
+    assert simulation.state.counters[0, k.OVER] == k.TERMINATED
+    record = simulation.record()
+    assert (record.start.tolist(), record.finish.tolist(), record.machine.tolist()) == ([0, 1, 2], [3, 3, 4], [0, 0, 1])
+
+
+def test_step_of_an_ended_episode_changes_nothing(make_sequences: Make) -> None:
+    simulation = begin(make_sequences(THREE), TWO)
+    for machine in (0, 0, 1):
+        step(simulation, machine)
+    assert step(simulation, 1) == [0, 0, 0, 0, 0]
+    assert (slot(simulation), simulation.record().machine.tolist()) == (4, [0, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("exponent", "expected"),
+    # Unused (5, 2) and (0, 8) in slots 0 and 1; in slot 2 load 9 of cpu leaves nothing unused, mem 2 leaves 6.
+    [
+        (3.0, 125 + 8 + 0 + 512 + 0 + 216),
+        (2.0, 25 + 4 + 0 + 64 + 0 + 36),
+        (1.0, 5 + 2 + 0 + 8 + 0 + 6),
+        (0.0, 0),
+        (2.5, 5**2.5 + 2**2.5 + 8**2.5 + 6**2.5),
+        (0.5, 5**0.5 + 2**0.5 + 8**0.5 + 6**0.5),
+        ((2.0, 0.0), 25 + 0 + 0),
+        ((0.0, 1.0), 2 + 8 + 6),
+    ],
+)
+def test_under_utilisation_by_exponent(make_sequences: Make, exponent: Any, expected: float) -> None:
+    sequences = make_sequences([(0, [[3, 6], [8, 0], [9, 2]])])
+    assert step(begin(sequences, TWO, K_u=exponent), 1)[k.UNDER_UTILISATION] == pytest.approx(expected)
+
+
+# One machine, one placement per slot: a, b, c are placed in slots 0, 1, 3. Load of cpu and mem:
+#   slot       0       1       2       3
+#   a        (5,1)   (5,1)   (5,1)   (5,1)
+#   b                (4,1)   (2,1)   (4,1)
+#   c                                (1,8)
+#   sum      (5,1)   (9,2)   (7,2)  (10,10)
+OVER = [(0, [[5, 1]] * 4), (1, [[4, 1], [2, 1], [4, 1]]), (3, [[1, 8]])]
+
+
+def test_first_overshoots_per_workload(make_sequences: Make) -> None:
+    # Slot 1: cpu of a and b. Slot 3: cpu of c, for the others it is not the first time; mem of a, b and c.
+    assert overshoot_of(begin(make_sequences(OVER), ONE, K_o=10), 0, 0, 0) == [0, 20, 40]
+    assert overshoot_of(begin(make_sequences(OVER), ONE, K_o=(10, 1000)), 0, 0, 0) == [0, 20, 10 + 3000]
+
+
+def test_first_overshoots_per_machine(make_sequences: Make) -> None:
+    # cpu of the machine in slot 1, its mem in slot 3.
+    simulation = begin(make_sequences(OVER), ONE, K_o=(10, 1000), overshoot_per="machine")
+    assert overshoot_of(simulation, 0, 0, 0) == [0, 10, 1000]
+    simulation.reset(0)  # the next episode is charged anew
+    assert overshoot_of(simulation, 0, 0, 0) == [0, 10, 1000]
+
+
+def test_overshoot_is_per_machine_not_per_cluster(make_sequences: Make) -> None:
+    # b and c together overshoot m1 while a runs on m0, which never does.
+    sequences = make_sequences([(0, [[6, 1]] * 3), (0, [[6, 1]] * 2), (0, [[6, 1]])])
+    simulation = begin(sequences, TWO, K_o=10, placements_per_slot=None)
+    assert overshoot_of(simulation, 0, 1, 1) == [0, 0, 20]
+
+
+def test_a_full_machine_does_not_overshoot(make_sequences: Make) -> None:
+    simulation = begin(make_sequences([(0, [[5, 8]]), (0, [[3, 0]])]), ONE, placements_per_slot=None)
+    assert overshoot_of(simulation, 0, 0) == [0, 0]
+    tenths = make_sequences([(0, [[0.1, 7.9]]), (0, [[0.2, 0.1]])])
+    narrow = Machines(np.array([[0.3, 8.0]]), ("cpu", "mem"))  # 0.1 + 0.2 > 0.3 in floating point
+    assert overshoot_of(begin(tenths, narrow, quantise=False, placements_per_slot=None), 0, 0) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("limit", "waits", "slots"),
+    [
+        # One starts per slot: 4, 3, 2, 1, 0 wait at the end of each.
+        (1, [200, 150, 100, 50, 0], [1, 1, 1, 1, 1]),
+        # Two start per slot: 3, 1, 0 wait; the first of each two moves no clock.
+        (2, [0, 150, 0, 50, 0], [0, 1, 0, 1, 1]),
+        (None, [0, 0, 0, 0, 0], [0, 0, 0, 0, 1]),
+    ],
+)
+def test_wait_of_a_burst(make_sequences: Make, limit: int | None, waits: list[int], slots: list[int]) -> None:
+    simulation = begin(make_sequences([(0, [[1, 1]])] * 5), TWO, placements_per_slot=limit)
+    steps = [step(simulation, i % 2) for i in range(5)]
+    assert [s[k.WAIT] for s in steps] == waits
+    assert [s[k.SLOTS] for s in steps] == slots
+    assert simulation.is_over()
+
+
+def test_contention_within_one_slot_of_many_placements(make_sequences: Make) -> None:
+    # 1*2 + 1*3 + 2*3 = 11 of cpu and 3 of mem, charged once, when the slot ends.
+    rows = [(0, [[1, 1]]), (0, [[2, 1]]), (0, [[3, 1]])]
+    simulation = begin(make_sequences(rows), TWO, placements_per_slot=None, K_c=(0.1, 10))
+    assert [step(simulation, 1)[k.CONTENTION] for _ in range(3)] == pytest.approx([0, 0, 0.1 * 11 + 10 * 3])
+
+
+def test_clock_runs_through_slots_without_a_decision(make_sequences: Make) -> None:
+    simulation = begin(make_sequences([(3, [[7, 7]] * 2), (10, [[8, 7]])]), TWO)
+    assert slot(simulation) == 3
+    # Slots 3 to 9; the machine is used in 3 and 4, each with (1, 1) unused.
+    assert step(simulation, 0) == pytest.approx([0, 4, 0, 0, 7])
+    assert slot(simulation) == 10
+    assert step(simulation, 0) == pytest.approx([0, 1, 0, 0, 1])
+    assert simulation.is_over()
+
+
+def test_departures_and_arrivals_of_a_slot_come_before_its_decision(make_sequences: Make) -> None:
+    # a runs in slots 0 and 1 and is gone in slot 2, when b arrives: the two never meet.
+    simulation = begin(make_sequences([(0, [[6, 6]] * 2), (2, [[6, 6]])]), ONE)
+    assert step(simulation, 0)[k.SLOTS] == 2
+    cluster = Cluster(simulation)
+    assert (cluster.slot, cluster.active.tolist(), cluster.load.tolist()) == (2, [0], [[0, 0]])
+    assert step(simulation, 0)[: k.WAIT] == pytest.approx([0, 16, 0])
+
+
+def test_hold_lets_one_slot_pass(make_sequences: Make) -> None:
+    simulation = begin(make_sequences([(0, [[7, 7]]), (2, [[7, 7]])]), ONE, hold_action=True)
+    assert step(simulation, 1) == [0, 0, 0, 50, 1]
+    assert step(simulation, 0) == [0, 2, 0, 0, 1]
+    assert step(simulation, 1) == [0, 0, 0, 50, 1]
+    assert slot(simulation) == 3
+    assert step(simulation, 0) == [0, 2, 0, 0, 1]
+    assert simulation.record().start.tolist() == [1, 3]
+
+
+def test_hold_after_a_placement_ends_the_slot(make_sequences: Make) -> None:
+    simulation = begin(make_sequences([(0, [[7, 7]] * 2), (0, [[1, 1]])]), ONE, hold_action=True, placements_per_slot=2)
+    assert step(simulation, 0)[k.SLOTS] == 0
+    assert step(simulation, 1) == [0, 2, 0, 50, 1]
+    assert simulation.record().start.tolist() == [0, -1]
+
+
+def test_truncation_charges_the_slots_before_it(make_sequences: Make) -> None:
+    rows = [(0, [[7, 7]] * 9), (0, [[8, 8]] * 9), (0, [[8, 8]] * 9)]
+    simulation = begin(make_sequences(rows), TWO, max_slots=2)
+    assert step(simulation, 0) == [0, 2, 0, 100, 1]
+    assert not simulation.is_over()
+    assert step(simulation, 1) == [0, 2, 0, 50, 1]  # slot 1 is the last of two
+    assert simulation.state.counters[0, k.OVER] == k.TRUNCATED
+    never = begin(make_sequences(rows), TWO, max_slots=0)
+    steps = [step(never, m) for m in (0, 1, 1)]
+    assert never.state.counters[0, k.OVER] == k.TERMINATED
+    assert sum(s[k.SLOTS] for s in steps) == 11
+
+
+def test_an_episode_that_ends_in_its_last_slot_is_not_truncated(make_sequences: Make) -> None:
+    simulation = begin(make_sequences([(0, [[7, 7]] * 3)]), ONE, max_slots=3)
+    assert step(simulation, 0)[k.SLOTS] == 3
+    assert simulation.state.counters[0, k.OVER] == k.TERMINATED
+
+
+# ---- what is seen
+
+
+def test_pixels_in_order_of_start_with_labels_by_age(make_sequences: Make) -> None:
+    a = (0, [[2, 1], [3, 1], [1, 1]], [9, 1, 2, 3])  # labels after 0 (in the queue), 1, 2, 3 slots seen
+    b = (0, [[4, 2], [2, 2], [2, 5]], [8, 4, 4, 5])
+    simulation = begin(make_sequences([a, b], classes=9), ONE, placements_per_slot=1)
+    assert simulation.state.seen_queue[0, :3, 0].tolist() == [9, 8, 0]
+    simulation.place(1, 0)  # b starts first, in slot 0
+    simulation.next_slot()
+    simulation.place(0, 0)  # a in slot 1
+    free = [0] * 8
+    grid = simulation.seen_grid[0, 0]
+    assert grid[0].tolist() == [free, free, [4, 4, 4, 4, 0, 0, 0, 0], [4, 4, 1, 1, 0, 0, 0, 0]]
+    assert grid[1].tolist() == [free, free, [4, 4, 0, 0, 0, 0, 0, 0], [4, 4, 1, 0, 0, 0, 0, 0]]
+    simulation.next_slot()
+    # Slots 2 and 3 have passed, slot 4 shows nobody; b left after slot 2, so a's pixels move to the left.
+    grid = simulation.seen_grid[0, 0]
+    assert grid[0].tolist() == [[4, 4, 1, 1, 0, 0, 0, 0], [5, 5, 2, 2, 2, 0, 0, 0], [3, 0, 0, 0, 0, 0, 0, 0], free]
+    assert grid[1].tolist() == [[4, 4, 1, 0, 0, 0, 0, 0], [5, 5, 5, 5, 5, 2, 0, 0], [3, 0, 0, 0, 0, 0, 0, 0], free]
+    assert slot(simulation) == 4
+
+
+def test_overshoot_is_not_drawn(make_sequences: Make) -> None:
+    rows = [(0, [[5, 6]], 1), (0, [[6, 2]], 2), (0, [[2, 1]], 3)]
+    simulation = begin(make_sequences(rows), TWO, placements_per_slot=3)
+    simulation.place(0, 1)
+    simulation.place(0, 1)
+    assert simulation.seen_grid[0, 1, :, -1].tolist() == [[1, 1, 1, 1, 1, 2, 2, 2], [1, 1, 1, 1, 1, 1, 2, 2]]
+    simulation.place(0, 1)  # no pixel is left
+    assert simulation.seen_grid[0, 1, :, -1].tolist() == [[1, 1, 1, 1, 1, 2, 2, 2], [1, 1, 1, 1, 1, 1, 2, 2]]
+    assert not simulation.seen_grid[0, 0].any()
+
+
+def test_capacity_that_a_machine_lacks_is_marked(make_sequences: Make) -> None:
+    machines = Machines(np.array([[8.0, 4.0], [3.5, 8.0]]), ("cpu", "mem"))
+    simulation = begin(make_sequences([(0, [[5, 6]], 2), (0, [[5, 6]], 3)], classes=6), machines)
+    lacks4, lacks3, free = [0] * 4 + [7] * 4, [0] * 3 + [7] * 5, [0] * 8
+    assert simulation.seen_grid[0, 0].tolist() == [[free] * 4, [lacks4] * 4]
+    assert simulation.seen_grid[0, 1].tolist() == [[lacks3] * 4, [free] * 4]
+    simulation.place(0, 0)
+    simulation.place(0, 1)
+    assert simulation.seen_grid[0, 0, :, -1].tolist() == [[2, 2, 2, 2, 2, 0, 0, 0], [2, 2, 2, 2, 7, 7, 7, 7]]
+    assert simulation.seen_grid[0, 1, :, -1].tolist() == [[3, 3, 3, 7, 7, 7, 7, 7], [3, 3, 3, 3, 3, 3, 0, 0]]
+    simulation.next_slot()  # the episode is over; what was drawn stays, one row up
+    assert simulation.seen_grid[0, 0, 1].tolist() == [lacks4, lacks4, [2, 2, 2, 2, 7, 7, 7, 7], lacks4]
+
+
+def test_fractions_are_drawn_rounded(make_sequences: Make) -> None:
+    rows = [(0, [[2.4, 0.2]], 1), (0, [[2.5, 1.0]], 2)]
+    simulation = begin(make_sequences(rows), ONE, quantise=False, placements_per_slot=2)
+    simulation.place(0, 0)
+    simulation.place(0, 0)
+    # 2.4 is 2 pixels, 2.5 is 3, and 0.2 still is one.
+    assert simulation.seen_grid[0, 0, :, -1].tolist() == [[1, 1, 2, 2, 2, 0, 0, 0], [1, 2, 0, 0, 0, 0, 0, 0]]
+
+
+def test_queue_shows_labels_requests_and_mask(make_sequences: Make) -> None:
+    rows = [(0, [[1, 1]], [4, 1]), (0, [[1, 1]], [5, 1]), (0, [[1, 1]], [6, 1]), (0, [[1, 1]], [2, 1])]
+    nan = np.nan
+    sequences = make_sequences(rows, request=[[[2.5, nan], [nan, nan], [3, 6], [0, 1]]])
+    simulation = begin(sequences, TWO, queue=2)
+    state = simulation.state
+    assert state.seen_queue[0].tolist() == [[4, 2.5, 0, 1, 0], [5, 0, 0, 0, 0]]
+    assert state.seen_backlog[0].tolist() == [2]
+    step(simulation, 0)
+    assert state.seen_queue[0].tolist() == [[5, 0, 0, 0, 0], [6, 3, 6, 1, 1]]
+    assert state.seen_backlog[0].tolist() == [1]
+    step(simulation, 0)
+    step(simulation, 0)
+    assert state.seen_queue[0].tolist() == [[2, 0, 1, 1, 1], [0, 0, 0, 0, 0]]
+    assert state.seen_backlog[0].tolist() == [0]
+
+
+def test_queue_without_requests_shows_labels_only(make_sequences: Make) -> None:
+    sequences = make_sequences([(0, [[1, 1]], [4, 1]), (9, [[1, 1]], [5, 1])], request=[[[2, 2], [2, 2]]])
+    assert begin(sequences, TWO, queue=3, observe_request=False).state.seen_queue[0].tolist() == [[4], [0], [0]]
+
+
+def test_nothing_of_the_last_episode_is_left_after_reset(make_sequences: Make) -> None:
+    simulation = begin(make_sequences(THREE), TWO, max_slots=2)
+    changing = k.State._fields[k.State._fields.index("counters") :]
+    fresh = {name: getattr(simulation.state, name).copy() for name in changing}
+    step(simulation, 0)
+    step(simulation, 1)
+    simulation.reset(0)
+    for name, before in fresh.items():
+        assert np.array_equal(before, getattr(simulation.state, name)), name
+
+
+# ---- what is refused
+
+
+def test_refuses_what_cannot_be_played(make_sequences: Make) -> None:
+    sequences = make_sequences([(5, [[1, 1]])])
+    with pytest.raises(InputError, match="batch is 0: must be at least 1"):
+        Simulation(sequences, TWO, Scenario(), batch=0)
+    with pytest.raises(InputError, match="max_slots is 5, but a sequence's first workload arrives in slot 5"):
+        Simulation(sequences, TWO, Scenario(max_slots=5))
+    with pytest.raises(InputError, match="zero machines"):
+        Machines.homogeneous(0, 8, ("cpu", "mem"))
+
+
+# ---- properties
+
+
+@st.composite
+def episodes(draw: st.DrawFn) -> dict[str, Any]:
+    """A scenario, machines, and sequences as rows; whole and fractional units, equal and unequal machines."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    resources = draw(st.integers(1, 3))
+    whole = draw(st.booleans())
+    if draw(st.booleans()):
+        capacity = np.full((draw(st.integers(1, 3)), resources), 8.0)
+    else:
+        capacity = rng.integers(2, 9, (draw(st.integers(1, 3)), resources)) - (0.0 if whole else 0.25)
+        capacity[0, 0] = 8.0  # rows of 8 pixels throughout: other widths are compiled separately
+
+    def units(length: int) -> np.ndarray:
+        return rng.integers(1, 7, (length, resources)) if whole else rng.uniform(0.01, 6, (length, resources))
+
+    workloads = draw(st.integers(1, 7))
+    arrivals = [np.sort(rng.integers(0, 8, workloads)).tolist() for _ in range(2)]
+    rows = [[(a, units(int(rng.integers(1, 7))), int(rng.integers(1, 7))) for a in own] for own in arrivals]
+    weights = {
+        "K_c": draw(st.sampled_from([0.1, 0.0, tuple(range(resources))])),
+        "K_u": draw(st.sampled_from([3.0, 2.0, 1.0, 0.0, 2.5, tuple(np.arange(resources) * 1.5)])),
+        "K_o": draw(st.sampled_from([30000.0, tuple(10.0 ** np.arange(resources))])),
+        "K_w": draw(st.sampled_from([50.0, 0.0])),
+    }
+    scenario = Scenario(
+        history=3,
+        quantise=whole,
+        max_slots=0,
+        hold_action=draw(st.booleans()),
+        placements_per_slot=draw(st.sampled_from([1, 2, None])),
+        overshoot_per=draw(st.sampled_from(["workload", "machine"])),
+        **weights,
+    )
+    names = ("cpu", "mem", "gpu")[:resources]
+    return {"rows": rows, "machines": Machines(capacity, names), "scenario": scenario, "rng": rng}
+
+
+@settings(max_examples=120, deadline=None)
+@given(episodes())
+def test_penalties_equal_the_referees(make_sequences: Make, case: dict[str, Any]) -> None:
+    machines, scenario = case["machines"], case["scenario"]
+    sequences = make_sequences(*case["rows"], resources=machines.resources)
+    env = PlacementVectorEnv(3, sequences, machines, scenario, autoreset_mode="Disabled")
+    env.reset(seed=0, options={"sequence": np.array([0, 1, 0])})
+    simulation, sums, rewards, slots = env.simulation, {name: np.zeros(3) for name in TERMS}, np.zeros(3), np.zeros(3)
+    over = np.zeros(3, bool)
+    while not over.all():
+        actions = case["rng"].integers(env.single_action_space.n, size=3)
+        _, reward, over, truncated, info = env.step(actions)
+        assert not truncated.any()
+        assert (simulation.state.load >= -1e-9).all()
+        for name in TERMS:
+            assert (info[name] >= 0).all()
+            sums[name] += info[name]
+        rewards += reward
+        slots += info["slots"]
+    assert not simulation.state.load.any()
+    assert not simulation.state.machines[:, :, k.ACTIVE].any()
+    for b in range(3):
+        record = simulation.record(b)
+        expected = penalties(record, machines, scenario.penalty_weights(), scenario.overshoot_per)
+        for name in TERMS:
+            assert sums[name][b] == pytest.approx(expected[name], rel=1e-9, abs=1e-9), name
+        assert rewards[b] == pytest.approx(-sum(expected.values()), rel=1e-9, abs=1e-9)
+        assert slots[b] == record.finish.max() - record.arrival.min()
+        assert (record.start >= record.arrival).all()
+        limit = scenario.placements_per_slot
+        assert limit is None or np.bincount(record.start).max() <= limit
+
+
+@pytest.mark.parametrize("quantise", [True, False])
+def test_an_episode_of_real_size_equals_the_referees(google: Any, quantise: bool) -> None:
+    scenario = Scenario(machine_types=("2x8,8", "2x16,12"), workloads=40, quantise=quantise, history=4, max_slots=0)
+    problem = Problem.build(google, scenario)
+    sequences = problem.sequences("test", 1, seed=3)
+    simulation = Simulation(sequences, problem.machines, scenario)
+    simulation.reset(0)
+    rng, sums = np.random.default_rng(0), np.zeros(5)
+    while not simulation.is_over():
+        simulation.step(rng.integers(4, size=1))
+        sums += simulation.state.totals[0]
+    expected = penalties(simulation.record(), problem.machines, scenario.penalty_weights())
+    assert expected["overshoot"] > 0
+    assert dict(zip(TERMS, sums, strict=False)) == pytest.approx(expected, rel=1e-9)
+    assert not simulation.state.load.any()
+
+
+def test_batch_and_grid_do_not_change_the_record(problem: Problem, train: SequenceSet) -> None:
+    played = Runner(train, problem.machines, problem.scenario).play(make_scheduler("best-fit"), 2)
+    batch = Simulation(train, problem.machines, problem.scenario, 2, max_slots=0)
+    batch.reset(2)
+    for machine in played.machine[np.argsort(played.start, kind="stable")]:
+        # best-fit waits where no machine has room, which an agent without `hold_action` cannot: hold by hand
+        while played.start[batch.waiting(0)[0]] > batch.state.counters[0, k.SLOT]:
+            batch.next_slot()
+        batch.step(np.full(2, machine))
+    for b in range(2):
+        assert batch.is_over(b)
+        assert np.array_equal(batch.record(b).start, played.start)
+        assert np.array_equal(batch.record(b).machine, played.machine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [4, 6, 5])
+def test_rows_of_any_width_are_drawn(make_sequences: Make, width: int) -> None:
+    machines = Machines(np.array([[width, 2.0]]), ("cpu", "mem"))
+    simulation = begin(make_sequences([(0, [[3, 3]], 2), (0, [[6, 1]], 3)]), machines, placements_per_slot=2)
+    simulation.place(0, 0)
+    simulation.place(0, 0)
+    assert simulation.seen_grid[0, 0, 0].tolist() == [[0] * width] * 3 + [[2] * 3 + [3] * (width - 3)]
+    assert simulation.seen_grid[0, 0, 1].tolist() == [[0, 0] + [7] * (width - 2)] * 3 + [[2, 2] + [7] * (width - 2)]
