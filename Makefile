@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 FRESH_KERNELS := $(VENV)/.kernels
+IMPORTED := matplotlib.pyplot, polars, pyarrow, scipy.stats, sklearn.cluster, stable_baselines3, torch.utils.tensorboard
+PIP_INSTALL := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt
 KERNELS := $(shell grep -rlE '^(from|import) numba' --include='*.py' tvwrl)
 
 # Two workers with a kernel cache each: numba does not lock its cache, and two processes that fill one for the first
@@ -15,6 +17,7 @@ PYTEST = $(BIN)/python -m pytest --dist loadfile '$(WORKER)0' '$(WORKER)1'
 
 .PHONY: help install train test check format lint types bench clean
 .DEFAULT_GOAL := help
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -52,14 +55,16 @@ clean: ## remove caches, compiled kernels and build leftovers; .venv and runs/ s
 		\( -name __pycache__ -o -name '*.nbi' -o -name '*.nbc' \) -prune -exec rm -rf {} +
 
 # torch goes first and alone: chosen together with the rest, its CUDA build and gigabytes of libraries come along.
+# Bytecode is made by importing what is used, which takes 20 s; all of it would take more than a minute.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "Python >= 3.11 is needed, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || echo missing)." \
 		"Name another one: make install PYTHON=python3.12" >&2; exit 1; }
 	@echo "Installing into $(VENV) (minutes the first time) ..."
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check torch -c constraints.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	@$(PIP_INSTALL) torch
+	@$(PIP_INSTALL) -e '.[dev]'
+	@$(BIN)/python -c 'import $(IMPORTED)'
 	@touch $@
 
 # Numba's disk cache notices a change in a kernel's own file, not in what it calls from another: begin anew.

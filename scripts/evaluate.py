@@ -96,7 +96,10 @@ def main() -> None:
     for note in problem.sampler.notes:
         print(f"note: {note}")
     out = arguments.out or default_folder(f"evaluation-{trace.name}")
-    rows = evaluate(problem, schedulers, arguments.load, arguments.sequences, arguments.seed, out, facts, knowledge)
+    reference = next(iter(knowledge), None)  # the policy, if there is one
+    rows = evaluate(
+        problem, schedulers, arguments.load, arguments.sequences, arguments.seed, out, facts, knowledge, reference
+    )
     print(terminal_table(rows))
     print(f"written to {out}")
 

@@ -133,6 +133,7 @@ def compare(trainer: Trainer, trace: Trace, sequences: int) -> None:
             out,
             {"checkpoint": {"run": policy.name, "iteration": saved.iteration, "trace": saved.trace}},
             {policy.name: f"{seen} the last {scenario.history} slots of load (learnt)"},
+            policy.name,
         )
     import polars as pl
 

@@ -36,12 +36,13 @@ def evaluate(
     out: Path,
     facts: dict[str, Any] | None = None,
     knowledge: dict[str, str] | None = None,
+    reference: str | None = None,
 ) -> pl.DataFrame:
     """Play every scheduler on the same `sequences` test sequences at every load, to the end, and write the folder.
 
     Files: `rows.csv`, `episodes.parquet`, `demand.parquet`, `run.json`, `table.md`, `plots/` (runs/README.md). They
     appear together when all is done. Returns the rows. `facts` are added to run.json; `knowledge` says, for the note
-    under the tables, what schedulers outside the registry know.
+    under the tables, what schedulers outside the registry know; `reference` is the scheduler that the others are compared with.
     """
     import polars as pl
 
@@ -72,7 +73,7 @@ def evaluate(
         pl.concat(episodes).write_parquet(folder / "episodes.parquet")
         pl.concat(demands).write_parquet(folder / "demand.parquet")
         write_json(folder / "run.json", _run_facts(problem, problems, sequences, seed) | (facts or {}))
-        (folder / "table.md").write_text(comparison_table(table, knowledge=KNOWLEDGE | (knowledge or {})))
+        (folder / "table.md").write_text(comparison_table(table, reference, KNOWLEDGE | (knowledge or {})))
         plot_comparison(table, folder / "plots")
     return table
 

@@ -38,6 +38,7 @@ class LevelVariabilityClasses:
         if len(demand) == 0:
             raise InputError("classes cannot be fitted: the set of training workloads is empty")
         features = np.array([np.concatenate([d.mean(axis=0), d.std(axis=0)]) for d in demand])
+        features = features.round(9)  # equal demand of unequal length differs by rounding, which is no variability
         low, width = features.min(axis=0), np.ptp(features, axis=0)
         self.scale_ = np.array([low, np.where(width > 0, width, 1.0)])
         scaled = (features - self.scale_[0]) / self.scale_[1]

@@ -1,0 +1,164 @@
+"""REINFORCE: returns, baseline, the update, and the networks it trains."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tvwrl.agents.config import PRESETS, TrainConfig
+from tvwrl.agents.features import machine_features
+from tvwrl.agents.networks import make_policy
+from tvwrl.agents.reinforce import Trajectories, advantages, returns, update
+from tvwrl.types import InputError
+
+SHAPES = {"grid": [4, 2, 5, 8], "queue": [3, 5], "classes": 3, "actions": 4}
+
+
+def episodes(reward, slots, alive=None, encoded=None, actions=None):
+    """Trajectories from nested lists (T, B)."""
+    reward = np.array(reward, float)
+    return Trajectories(
+        encoded=encoded or {},
+        action=np.zeros(reward.shape, np.int64) if actions is None else actions,
+        log_probability=np.full(reward.shape, np.log(0.25), np.float32),
+        reward=reward,
+        slots=np.array(slots),
+        alive=np.ones(reward.shape, bool) if alive is None else np.array(alive),
+        penalties={},
+    )
+
+
+def observation(rng, batch=6, machines=4):
+    """A random observation of the shapes above."""
+    queue = np.zeros((batch, 3, 5), np.float32)
+    queue[..., 0] = rng.integers(0, 4, (batch, 3))
+    queue[..., 1:3] = rng.random((batch, 3, 2)) * 6
+    queue[..., 3:] = rng.integers(0, 2, (batch, 3, 2))
+    return {
+        "grid": rng.integers(0, 4, (batch, machines, 2, 5, 8)).astype(np.uint8),
+        "queue": queue,
+        "backlog": rng.integers(0, 3, (batch, 1)).astype(np.float32),
+    }
+
+
+def logits(policy, seen):
+    """Its logits, as numpy."""
+    with torch.no_grad():
+        return policy(policy.encode(seen)).numpy()
+
+
+def test_discount_is_per_slot_not_per_decision():
+    # Two decisions, 3 and 1 slots apart: G1 = -2, G0 = -1 + 0.5**3 * -2 = -1.25.
+    played = episodes([[-1.0], [-2.0]], [[3], [1]])
+    assert returns(played, 0.5).ravel().tolist() == [-1.25, -2.0]
+
+
+def test_baseline_is_the_mean_of_the_same_decision_on_the_same_sequence():
+    # Sequences A (trajectories 0, 1) and B (2, 3); gamma 1, one decision.
+    played = episodes([[-1.0, -3.0, -10.0, -20.0]], [[1, 1, 1, 1]])
+    config = TrainConfig(trajectories=2, gamma=1.0, advantage_scaling=False)
+    assert advantages(played, config).tolist() == [[1.0, -1.0, 5.0, -5.0]]
+    scaled = advantages(played, replace(config, advantage_scaling=True))
+    assert np.allclose(scaled, np.array([[1.0, -1.0, 5.0, -5.0]]) / np.std([1, -1, 5, -5]))
+
+
+def test_decisions_after_the_end_count_for_nothing():
+    played = episodes([[-1.0, -3.0], [0.0, -5.0]], [[1, 1], [0, 1]], alive=[[True, True], [False, True]])
+    config = TrainConfig(trajectories=2, gamma=1.0, advantage_scaling=False)
+    # Second decision: only trajectory 1 is alive, so it is its own baseline.
+    assert advantages(played, config).tolist() == [[3.5, -3.5], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("name", ["flat", "shared"])
+def test_update_makes_the_better_action_likelier(name):
+    torch.manual_seed(0)
+    policy = make_policy(name, SHAPES, 16)
+    seen = observation(np.random.default_rng(0))
+    actions = np.array([[0, 1, 2, 3, 0, 1]])
+    encoded = {key: part[None] for key, part in policy.encode(seen).items()}
+    reward = [[-1.0, -9.0, -1.0, -9.0, -1.0, -9.0]]  # trajectories of three sequences, the first of each is better
+    played = episodes(reward, [[1] * 6], encoded=encoded, actions=actions)
+    config = TrainConfig(policy=name, trajectories=2, entropy_bonus=0.0, epochs=1, minibatches=1, clip=100.0)
+    before = logits(policy, seen)
+    optimiser = torch.optim.Adam(policy.parameters())
+    for _ in range(40):
+        update(policy, optimiser, played, config, 0, torch.Generator())
+    probability = [np.exp(x) / np.exp(x).sum(1, keepdims=True) for x in (before, logits(policy, seen))]
+    rows = np.arange(6)
+    change = (probability[1] - probability[0])[rows, actions[0]]
+    assert (change[::2] > 0).all()
+    assert (change[1::2] < 0).all()
+
+
+def test_plain_reinforce_gradient_equals_the_formula():
+    """One epoch and one minibatch: the gradient of -mean(log p(a) A), whatever the clip."""
+    torch.manual_seed(1)
+    policy = make_policy("flat", SHAPES, 8)
+    seen = observation(np.random.default_rng(1))
+    actions = np.array([[0, 1, 2, 3, 0, 1]])
+    encoded = policy.encode(seen)
+    log_probability = torch.log_softmax(policy(encoded), 1)[torch.arange(6), torch.from_numpy(actions[0])]
+    played = episodes([[-1.0, -2.0, -3.0, -5.0, -8.0, -1.0]], [[1] * 6], actions=actions)
+    played.encoded = {key: part[None] for key, part in encoded.items()}
+    played.log_probability = log_probability.detach().numpy()[None]
+    config = TrainConfig(
+        trajectories=3,
+        entropy_bonus=0.0,
+        final_entropy_bonus=0.0,
+        epochs=1,
+        minibatches=1,
+        clip=0.0,
+        max_gradient_norm=0.0,
+        learning_rate=1.0,
+        final_learning_rate=1.0,
+    )
+    expected = torch.autograd.grad(
+        -(log_probability * torch.tensor(advantages(played, config)[0]).float()).mean(), policy.output.weight
+    )[0]
+    before = policy.output.weight.detach().clone()
+    update(policy, torch.optim.SGD(policy.parameters(), lr=1.0), played, config, 0, torch.Generator())
+    assert torch.allclose(before - policy.output.weight, expected, atol=1e-6)
+
+
+def test_shared_policy_is_equivariant_to_the_order_of_machines():
+    torch.manual_seed(0)
+    policy = make_policy("shared", SHAPES, 16)
+    torch.nn.init.normal_(policy.output.weight)
+    rng = np.random.default_rng(3)
+    seen = observation(rng)
+    order = rng.permutation(4)
+    moved = {**seen, "grid": np.ascontiguousarray(seen["grid"][:, order])}
+    assert np.allclose(logits(policy, moved), logits(policy, seen)[:, order], atol=1e-5)
+    assert not np.allclose(logits(policy, seen)[:, 0], logits(policy, seen)[:, 1])
+
+
+def test_shared_policy_runs_on_any_number_of_machines():
+    policy = make_policy("shared", SHAPES, 16)
+    assert logits(policy, observation(np.random.default_rng(0), machines=37)).shape == (6, 37)
+
+
+def test_features_of_a_machine_by_hand():
+    # One machine, one resource, 2 rows of 4 columns; labels 1, 2; 3 = beyond the machine's capacity of 3 units.
+    grid = np.array([[1, 0, 0, 3], [1, 2, 2, 3]], np.uint8).reshape(1, 1, 1, 2, 4)
+    row = machine_features(grid, 2)[0, 0]
+    # loads 1/4, 3/4; mean 1/2, maximum 3/4, deviation 1/4; size 3/4; now: 1/4 of class 1, 2/4 of class 2; means 1/4, 1/4
+    assert np.allclose(row, [0.25, 0.75, 0.5, 0.75, 0.25, 0.75, 0.25, 0.5, 0.25, 0.25])
+
+
+def test_paper_preset_has_the_papers_values():
+    paper = PRESETS["paper"]
+    assert (paper.policy, paper.hidden, paper.iterations, paper.trajectories) == ("flat", 20, 2000, 20)
+    assert (paper.learning_rate, paper.epochs, paper.minibatches, paper.train_sequences) == (1e-3, 1, 1, 100)
+    scenario = paper.scenario
+    assert (scenario.K_c, scenario.K_u, scenario.K_o, scenario.K_w) == (0.1, 3.0, 30000.0, 50.0)
+    assert not scenario.observe_request
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("gamma", 0.0), ("gamma", 1.5), ("iterations", 0), ("learning_rate", float("nan")), ("trajectories", -1)],
+)
+def test_bad_hyper_parameters_are_named(field, value):
+    with pytest.raises(InputError, match=field):
+        TrainConfig(**{field: value})

@@ -1,0 +1,89 @@
+"""What every registered environment keeps to, in its single and its vector form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import tvwrl
+
+NAMES = sorted(name for name in gym.registry if name.startswith("tvwrl/"))
+ADVICE = "ignore:.*(maximum value is infinity|no screen to draw on).*:UserWarning"
+
+
+@pytest.fixture(scope="module")
+def settings(problem: Any, train: Any) -> dict[str, dict[str, Any]]:
+    """Arguments that make an environment small, by name; one without an entry is checked with its defaults."""
+    return {"tvwrl/Placement-v0": {"sequences": train, "cluster": problem.machines, "scenario": problem.scenario}}
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two (nested) results of reset or step are equal in every element."""
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
+    if isinstance(left, tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(np.array_equal(left, right))
+
+
+def test_importing_the_package_registers_them() -> None:
+    assert "tvwrl/Placement-v0" in NAMES
+    assert tvwrl.__version__
+
+
+@pytest.mark.filterwarnings(ADVICE)
+@pytest.mark.parametrize("name", NAMES)
+def test_gymnasium_checker(name: str, settings: dict[str, dict[str, Any]]) -> None:
+    check_env(gym.make(name, **settings.get(name, {})).unwrapped)
+
+
+@pytest.mark.parametrize("vector", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_seed_fixes_everything(name: str, vector: bool, settings: dict[str, dict[str, Any]]) -> None:
+    def run(seed: int) -> list[Any]:
+        arguments = settings.get(name, {})
+        env = gym.make_vec(name, num_envs=3, **arguments) if vector else gym.make(name, **arguments)
+        env.action_space.seed(seed)
+        results: list[Any] = [env.reset(seed=seed)]
+        for _ in range(60):
+            results.append(env.step(env.action_space.sample()))
+            if not vector and (results[-1][2] or results[-1][3]):
+                results.append(env.reset())
+        return results
+
+    first, again, other = run(1), run(1), run(2)
+    assert all(map(same, first, again))
+    assert not all(map(same, first, other))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_vector_form(name: str, settings: dict[str, dict[str, Any]]) -> None:
+    arguments = settings.get(name, {})
+    single, env = gym.make(name, **arguments), gym.make_vec(name, num_envs=3, **arguments)
+    assert env.unwrapped.metadata["autoreset_mode"] in gym.vector.AutoresetMode
+    assert env.single_observation_space == single.observation_space
+    assert env.single_action_space == single.action_space
+    assert env.num_envs == 3
+    seen, _ = env.reset(seed=0)
+    assert env.observation_space.contains(seen)
+    env.action_space.seed(0)
+    for _ in range(40):
+        seen, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        assert env.observation_space.contains(seen)
+        assert [array.shape for array in (reward, terminated, truncated)] == [(3,)] * 3
+        assert np.isfinite(reward).all()
+    env.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pictures(name: str, settings: dict[str, dict[str, Any]]) -> None:
+    env = gym.make(name, render_mode="rgb_array", **settings.get(name, {}))
+    env.reset(seed=0)
+    frame: Any = env.render()
+    assert frame.dtype == np.uint8
+    assert (frame.ndim, frame.shape[2]) == (3, 3)
+    env.close()

@@ -1,0 +1,236 @@
+"""`tvwrl/Placement-v0` for one cluster: Gymnasium's and Stable-Baselines3's contracts, and what may be known when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from tvwrl.envs import PlacementEnv
+from tvwrl.envs.problem import Problem
+from tvwrl.metrics import score_episode
+from tvwrl.penalties import TERMS
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.types import InputError, Machines, SequenceSet
+
+Make = Callable[..., SequenceSet]
+Step = tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]
+TWO = Machines.homogeneous(2, 8, ("cpu", "mem"))
+# Advice of the two checkers on image-like and unbounded observations
+ADVICE = "ignore:.*(maximum value is infinity|unconventional shape|no screen to draw on).*:UserWarning"
+
+
+@pytest.fixture
+def env(problem: Problem, train: SequenceSet) -> PlacementEnv:
+    """The environment of the small problem."""
+    return PlacementEnv(train, problem.machines, problem.scenario)
+
+
+def assert_same(left: Any, right: Any) -> None:
+    """Two observations are equal in every key and element."""
+    assert left.keys() == right.keys()
+    for name in left:
+        assert np.array_equal(left[name], right[name]), name
+
+
+def play(env: PlacementEnv, actions: list[int], **reset: Any) -> tuple[dict[str, np.ndarray], list[Step]]:
+    """The first observation and the steps of the actions, up to the episode's end."""
+    seen, _ = env.reset(**reset)
+    steps: list[Step] = []
+    for action in actions:
+        steps.append(env.step(action))
+        if steps[-1][2] or steps[-1][3]:
+            break
+    return seen, steps
+
+
+@pytest.mark.filterwarnings(ADVICE)
+def test_gymnasium_checker(problem: Problem, train: SequenceSet) -> None:
+    changes = {"sequences": train, "cluster": problem.machines, "scenario": problem.scenario}
+    check_env(gym.make("tvwrl/Placement-v0", **changes).unwrapped)
+    check_env(PlacementEnv(**changes, hold_action=True, observe_request=False, K_u=0), skip_render_check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(ADVICE)
+def test_stable_baselines3(env: PlacementEnv) -> None:
+    ppo = pytest.importorskip("stable_baselines3")
+    from stable_baselines3.common.env_checker import check_env as check_sb3
+
+    check_sb3(env)
+    model = ppo.PPO("MultiInputPolicy", env, n_steps=64, batch_size=64, n_epochs=1, seed=0, device="cpu")
+    model.learn(total_timesteps=128)
+    assert model.num_timesteps == 128
+    assert 0 <= model.predict(env.reset(seed=0)[0])[0] < 4
+
+
+def test_observations_lie_in_the_space(env: PlacementEnv) -> None:
+    seen, steps = play(env, [i % 4 for i in range(16)], seed=1)
+    assert len(steps) == 16
+    for observation in (seen, *(step[0] for step in steps)):
+        assert env.observation_space.contains(observation)
+    assert env.observation_space["grid"].shape == (4, 2, 6, 8)
+    assert env.observation_space["queue"].shape == (5, 1 + 2 * 2)
+    assert max(step[0]["grid"].max() for step in steps) > 1  # more than one class shows up
+
+
+def test_observations_are_not_overwritten_by_later_steps(env: PlacementEnv) -> None:
+    seen, _ = env.reset(seed=0)
+    kept = {name: array.copy() for name, array in seen.items()}
+    for _ in range(5):
+        env.step(0)
+    assert_same(seen, kept)
+
+
+def test_actions_and_hold(problem: Problem, train: SequenceSet, env: PlacementEnv) -> None:
+    assert env.action_space == gym.spaces.Discrete(4)
+    assert PlacementEnv(train, problem.machines, hold_action=True).action_space == gym.spaces.Discrete(5)
+
+
+def test_episode_reward_is_the_referees(env: PlacementEnv, problem: Problem) -> None:
+    _, steps = play(env, [(i * 7) % 4 for i in range(16)], seed=3)
+    assert steps[-1][2]
+    assert not steps[-1][3]
+    row = score_episode(env.simulation.record(), problem.machines, problem.scenario.penalty_weights())
+    assert sum(step[1] for step in steps) == pytest.approx(row["reward"], rel=1e-12)
+    for _, reward, _, _, info in steps:
+        assert reward == -sum(info[name] for name in TERMS)
+    first = env.simulation.record().arrival[0]
+    assert sum(step[4]["slots"] for step in steps) == row["slots"] - first
+
+
+def test_the_same_seed_gives_the_same_episodes(env: PlacementEnv, problem: Problem, train: SequenceSet) -> None:
+    other = PlacementEnv(train, problem.machines, problem.scenario)
+    drawn: list[list[int]] = [[], []]
+    for number in range(6):
+        reset = {"seed": 5} if number == 0 else {}
+        runs = [play(one, [1, 2, 3, 0] * 4, **reset) for one in (env, other)]
+        assert_same(runs[0][0], runs[1][0])
+        for left, right in zip(runs[0][1], runs[1][1], strict=True):
+            assert_same(left[0], right[0])
+            assert left[1:] == right[1:]
+        for own, run in zip(drawn, runs, strict=True):
+            own.append(run[1][0][4]["sequence"])
+    assert len(set(drawn[0])) > 1  # episodes differ
+    env.reset(seed=5)
+    assert [env.reset(seed=5 if i == 0 else None)[1]["sequence"] for i in range(6)] == drawn[0]
+
+
+def test_seeds_give_different_orders_of_sequences(env: PlacementEnv) -> None:
+    orders = {tuple(env.reset(seed=s if i == 0 else None)[1]["sequence"] for i in range(8)) for s in range(20)}
+    assert len(orders) == 20
+
+
+def test_every_sequence_is_drawn(env: PlacementEnv, train: SequenceSet) -> None:
+    count = np.bincount([env.reset(seed=0 if i == 0 else None)[1]["sequence"] for i in range(400)], minlength=8)
+    assert len(count) == len(train)
+    assert count.min() > 20  # 50 expected
+
+
+def test_unseeded_environments_differ(problem: Problem, train: SequenceSet) -> None:
+    orders = set()
+    for _ in range(4):
+        env = PlacementEnv(train, problem.machines, problem.scenario)
+        orders.add(tuple(env.reset()[1]["sequence"] for _ in range(20)))
+    assert len(orders) == 4
+
+
+def test_options_pick_the_sequence(env: PlacementEnv, train: SequenceSet) -> None:
+    for sequence in (6, 0, 3):
+        _, info = env.reset(options={"sequence": sequence})
+        assert info["sequence"] == sequence
+        assert np.array_equal(env.simulation.record().arrival, train.arrival[sequence])
+    for wrong in (8, -2):
+        with pytest.raises(InputError, match=rf"options\['sequence'\] is {wrong}: must be 0 to 7"):
+            env.reset(options={"sequence": wrong})
+
+
+def test_unknown_parameter_lists_the_valid_ones(train: SequenceSet) -> None:
+    with pytest.raises(InputError, match="unknown environment parameter 'lod'; valid: ") as caught:
+        PlacementEnv(train, lod=0.3)
+    for field in fields(Scenario):
+        assert field.name in str(caught.value)
+
+
+def test_errors_name_field_and_limit(env: PlacementEnv, train: SequenceSet) -> None:
+    with pytest.raises(InputError, match="history is 0: must be >= 1"):
+        PlacementEnv(train, history=0)
+    with pytest.raises(InputError, match="penalty weight K_c has 3 values for 2 resources"):
+        PlacementEnv(train, K_c=(1, 2, 3))
+    with pytest.raises(InputError, match="unknown render_mode 'ascii'; valid: rgb_array, human"):
+        PlacementEnv(train, render_mode="ascii")
+    env.reset(seed=0)
+    for action in (4, -1):
+        with pytest.raises(InputError, match=f"action is {action}: must be 0 to 3"):
+            env.step(action)
+    play(env, [0] * 16)
+    with pytest.raises(InputError, match=r"episode is over: call reset\(\) first"):
+        env.step(0)
+    env.reset()
+    env.step(0)
+
+
+def test_step_before_the_first_reset_is_refused(env: PlacementEnv) -> None:
+    with pytest.raises(InputError, match=r"call reset\(\) first"):
+        env.step(0)
+
+
+def test_truncation(make_sequences: Make) -> None:
+    env = PlacementEnv(make_sequences([(0, [[7, 7]] * 9), (0, [[8, 8]] * 9), (0, [[8, 8]] * 9)]), TWO, max_slots=2)
+    _, steps = play(env, [0, 1, 1], seed=0)
+    assert [step[2:4] for step in steps] == [(False, False), (False, True)]
+    assert steps[-1][4]["wait"] == 50
+
+
+def test_renders_what_the_machines_run(make_sequences: Make) -> None:
+    env = PlacementEnv(make_sequences([(0, [[6, 2]] * 3)] * 2), TWO, render_mode="rgb_array")
+    env.reset(seed=0)
+    empty = env.render()
+    env.step(0)
+    one = env.render()
+    env.step(0)
+    assert empty is not None
+    assert one is not None
+    assert empty.dtype == np.uint8
+    assert (empty.ndim, empty.shape[2]) == (3, 3)
+    assert one.shape == empty.shape
+    assert not np.array_equal(one, empty)
+    assert PlacementEnv(make_sequences([(0, [[6, 2]])]), TWO).render() is None
+
+
+def test_fractional_demand_is_played_as_it_is(make_sequences: Make) -> None:
+    # The scenario's default is whole units, but these sequences are not: nothing may be cut off.
+    env = PlacementEnv(make_sequences([(0, [[2.75, 0.5]])]), TWO, K_u=1)
+    assert play(env, [0], seed=0)[1][0][1] == -(5.25 + 7.5)
+    env = PlacementEnv(make_sequences([(0, [[300.0, 7.0]])]), TWO, K_u=1, K_o=10)  # more than fits a byte
+    assert play(env, [0], seed=0)[1][0][1] == -(1 + 10)
+
+
+def test_nothing_seen_tells_the_future(make_sequences: Make) -> None:
+    # a differs from slot 3 on and b in its length, labels being equal; the placements are the same.
+    past = [[3, 2], [4, 2], [5, 1]]
+    calm = [(0, [*past, [1, 1], [1, 1]]), (1, [[1, 3]] * 4), (2, [[1, 1]] * 2), (3, [[1, 1]]), (4, [[1, 1]])]
+    wild = [(0, [*past, [6, 6], [6, 6]]), (1, [[1, 3]] * 6), *calm[2:]]
+    runs = [play(PlacementEnv(make_sequences(rows, slots=6), TWO, history=4), [0, 0, 1, 1, 1]) for rows in (calm, wild)]
+    assert_same(runs[0][0], runs[1][0])
+    for decision in (0, 1):  # after them, slots 1 and 2 are seen
+        assert_same(runs[0][1][decision][0], runs[1][1][decision][0])
+        assert runs[0][1][decision][1] == runs[1][1][decision][1]
+    # The observation after the third decision is that of slot 3, when a turns out to use more.
+    assert runs[0][1][2][0]["grid"][0, 0, -1].tolist() == [1, 1, 0, 0, 0, 0, 0, 0]
+    assert runs[1][1][2][0]["grid"][0, 0, -1].tolist() == [1, 1, 1, 1, 1, 1, 1, 0]
+    for row in (0, 1, 2):
+        assert np.array_equal(runs[0][1][2][0]["grid"][:, :, row], runs[1][1][2][0]["grid"][:, :, row])
+
+
+def test_labels_of_the_future_are_not_shown(make_sequences: Make) -> None:
+    # Labels after three slots seen differ; slot 2 is the third.
+    rows = [[(0, [[3, 3]] * 4, [1, 1, 1, late, late]), (1, [[1, 1]]), (2, [[1, 1]])] for late in (2, 6)]
+    runs = [play(PlacementEnv(make_sequences(own), TWO, history=4), [0, 1, 1]) for own in rows]
+    assert_same(runs[0][1][0][0], runs[1][1][0][0])
+    assert [run[1][1][0]["grid"][0, 0, -1, 0] for run in runs] == [2, 6]

@@ -1,0 +1,360 @@
+"""Arrival sequences: what they are cut from, their units, lengths, kinds and rate, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvwrl.envs.problem import Problem
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces.sequences import SequenceSampler, gapless_runs, quantise, split_workloads
+from tvwrl.traces.synthetic import synthetic_trace
+from tvwrl.types import InputError, SequenceSet, Trace
+
+MakeTrace = Callable[..., Trace]
+SMALL = Scenario(machines=4, workloads=16)
+HOUR = Scenario(machines=4, workloads=16, step_seconds=3600)  # with slots of an hour series need fewer rows
+
+
+class OneClass:
+    """Stands in for equivalence classes: everything is of class 1."""
+
+    k = 1
+
+    def label_table(self, demand: np.ndarray, length: np.ndarray, request: np.ndarray) -> np.ndarray:
+        return np.ones((*demand.shape[:2], demand.shape[2] + 1), np.uint8)
+
+
+def mixed_series(count: int, rows: int, seed: int = 0) -> list[np.ndarray]:
+    """Random series, by turns with more cpu and with more memory."""
+    rng = np.random.default_rng(seed)
+    level = np.array([[0.4, 0.1], [0.1, 0.4]])
+    return [level[i % 2] * rng.uniform(0.5, 1.0, (rows, 2)) for i in range(count)]
+
+
+@pytest.fixture(scope="module")
+def sampler(google: Trace) -> SequenceSampler:
+    return SequenceSampler(google, SMALL)
+
+
+@pytest.fixture(scope="module")
+def drawn(sampler: SequenceSampler) -> SequenceSet:
+    return sampler.sequences("train", 12, 0, OneClass())
+
+
+def series_of(trace: Trace) -> dict[str, int]:
+    """Index of each workload by its name."""
+    return {name: i for i, name in enumerate(trace.workload_id)}
+
+
+# ---- where windows come from
+
+
+def test_training_and_test_draw_from_disjoint_series(google: Trace, sampler: SequenceSampler) -> None:
+    sources = {
+        split: set(sampler.sequences(split, 40, seed, OneClass()).source_workload.ravel())
+        for split, seed in (("train", 0), ("test", 0), ("validation", 0))
+    }
+    assert not sources["train"] & sources["test"]
+    assert not sources["validation"] & sources["test"]
+    assert sources["train"] | sources["test"] == set(google.workload_id)  # all are put to use
+    assert len(sources["test"]) == 18  # 30 % of 60
+
+
+def test_the_split_is_disjoint_complete_and_always_the_same(make_trace: MakeTrace) -> None:
+    for count in (2, 3, 10, 31):
+        trace = make_trace([np.ones((2, 2))] * count)
+        train, test = split_workloads(trace)
+        assert sorted(train + test) == list(range(count))
+        assert train
+        assert test
+        assert split_workloads(trace) == (train, test)
+
+
+def test_chronological_split_cuts_every_series(google: Trace) -> None:
+    sampler = SequenceSampler(google, SMALL, chronological=True)
+    # 4 days of 288 slots: the first 70 % are for training, the border is row 806.
+    train, test = (sampler.sequences(split, 20, 0, OneClass()) for split in ("train", "test"))
+    assert (train.source_slot + 6 * train.length).max() <= 806
+    assert test.source_slot.min() >= 806
+    assert len(set(train.source_workload.ravel()) & set(test.source_workload.ravel())) > 40
+
+
+@pytest.mark.parametrize("sample", ["mean", "max"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_source_slot_reproduces_demand(google: Trace, sample: Any, whole: bool) -> None:
+    scenario = replace(SMALL, sample=sample, quantise=whole, capacity=(64.0,), machines=1)
+    sampler = SequenceSampler(google, scenario)
+    drawn = sampler.sequences("test", 3, 5, OneClass())
+    names = series_of(google)
+    for s, n in np.ndindex(*drawn.arrival.shape):
+        length, first = drawn.length[s, n], drawn.source_slot[s, n]
+        rows = google.series(names[drawn.source_workload[s, n]])[first : first + 6 * length].reshape(length, 6, 2)
+        units = (rows.mean(axis=1) if sample == "mean" else rows.max(axis=1)) / sampler.unit
+        expected = np.minimum(np.maximum(np.floor(units + 0.5), 1), 6) if whole else units
+        assert np.array_equal(drawn.demand[s, n, :length], expected)
+        assert not drawn.demand[s, n, length:].any()
+
+
+def test_requests_are_in_units_and_unknown_where_unknown(google: Trace, sampler: SequenceSampler) -> None:
+    drawn, names = sampler.sequences("train", 2, 0, OneClass()), series_of(google)
+    for s, n in np.ndindex(*drawn.arrival.shape):
+        declared = google.request[names[drawn.source_workload[s, n]]] / sampler.unit
+        assert np.array_equal(drawn.request[s, n], declared, equal_nan=True)
+    assert np.isnan(drawn.request).any()
+
+
+def test_workload_ids_are_unique_and_number_the_windows_of_a_series(drawn: SequenceSet) -> None:
+    for ids, sources in zip(drawn.workload_id, drawn.source_workload, strict=True):
+        assert len(set(ids)) == len(ids)
+        seen: dict[str, int] = {}
+        for name, source in zip(ids, sources, strict=True):
+            seen[source] = seen.get(source, 0) + 1
+            assert name == f"{source}#{seen[source]}"
+    assert any(name.endswith("#2") for name in drawn.workload_id.ravel())
+
+
+def test_gaps_are_never_crossed(make_trace: MakeTrace) -> None:
+    # Rows 0..79 are slots 0..79, rows 80..199 are slots 100..219 and so on: three runs of each series.
+    slots = np.concatenate([np.arange(80), np.arange(100, 220), np.arange(300, 345)])
+    trace = make_trace(mixed_series(8, len(slots)), slot_seconds=3600, slots=[slots] * 8)
+    runs = gapless_runs(trace, [1])
+    assert [(r.workload, r.first, r.rows) for r in runs] == [(1, 245, 80), (1, 325, 120), (1, 445, 45)]
+    drawn = SequenceSampler(trace, HOUR).sequences("train", 40, 0, OneClass())
+    first, last = drawn.source_slot.ravel(), (drawn.source_slot + drawn.length - 1).ravel()
+    inside = [(first >= a) & (last <= b) for a, b in ((0, 79), (100, 219), (300, 344))]
+    assert np.sum(inside, axis=0).tolist() == [1] * first.size
+    assert all(one.any() for one in inside)
+    # Values too are those of the run: row number and slot differ after a gap.
+    names = series_of(trace)
+    row = np.searchsorted(slots, drawn.source_slot[0, 0])
+    expected = trace.series(names[drawn.source_workload[0, 0]])[row] / SequenceSampler(trace, HOUR).unit
+    assert np.array_equal(drawn.demand[0, 0, 0], np.clip(np.floor(expected + 0.5), 1, 6))
+
+
+def test_one_recorded_day_is_repeated_with_a_note() -> None:
+    trace = synthetic_trace("google", workloads=40, seed=1, days=1)
+    sampler = SequenceSampler(trace, SMALL)
+    assert "train series are too short for long-running workloads: their days are repeated" in sampler.notes
+    assert "test series are too short for long-running workloads: their days are repeated" in sampler.notes
+    drawn, names = sampler.sequences("train", 4, 0, OneClass()), series_of(trace)
+    assert drawn.length.max() > 48  # slots of a day
+    assert (drawn.source_slot < 288).all()
+    for s, n in np.ndindex(*drawn.arrival.shape):
+        length, first = drawn.length[s, n], drawn.source_slot[s, n]
+        day = np.tile(trace.series(names[drawn.source_workload[s, n]]), (5, 1))
+        units = day[first : first + 6 * length].reshape(length, 6, 2).mean(axis=1) / sampler.unit
+        assert np.array_equal(drawn.demand[s, n, :length], np.clip(np.floor(units + 0.5), 1, 6))
+
+
+def test_series_of_less_than_a_day_give_short_workloads_with_a_note(make_trace: MakeTrace) -> None:
+    sampler = SequenceSampler(make_trace(mixed_series(8, 20), slot_seconds=3600), HOUR)
+    assert "the longest window is 20 slots, not 60: no series is longer" in sampler.notes
+    assert "no series lasts more than 30 h: all workloads are short" in sampler.notes
+    length = sampler.sequences("train", 10, 0, OneClass()).length
+    assert (length.min(), length.max()) == (3, 20)
+
+
+def test_long_enough_series_need_no_note(sampler: SequenceSampler, drawn: SequenceSet) -> None:
+    assert sampler.notes == []
+
+
+# ---- units
+
+
+def test_quantisation_by_hand() -> None:
+    units = np.array([0.0, 0.2, 0.99, 1.49, 1.5, 2.5, 3.5, 5.49, 5.5, 6.0, 6.4, 9.9])
+    assert quantise(units, 6).tolist() == [1, 1, 1, 1, 2, 3, 4, 5, 6, 6, 6, 6]
+    assert quantise(units, 3).tolist() == [1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 3, 3]
+
+
+def test_demand_by_hand(make_trace: MakeTrace) -> None:
+    # Three samples a slot. All series are alike, so the training part is too: of 201 slots with cpu 0.00, 0.01, ...,
+    # 2.00 the 99.5th percentile is the 200th, 1.99; memory is constant. A unit is a sixth of that.
+    cpu = np.arange(201) / 100
+    rows = np.stack([np.stack([cpu - 0.5, cpu, cpu + 0.5], axis=1).ravel() + 0.5, np.full(603, 0.9)], axis=1)
+    trace = make_trace([rows] * 4, slot_seconds=600)
+    sampler = SequenceSampler(trace, SMALL)
+    assert sampler.unit == pytest.approx([2.49 / 6, 0.15])
+    drawn = sampler.sequences("train", 1, 0, OneClass())
+    window, first = drawn.demand[0, 0, : drawn.length[0, 0]], drawn.source_slot[0, 0]
+    assert (window[:, 1] == 6).all()
+    mean = np.arange(first, first + 3 * len(window)).reshape(-1, 3)
+    expected = [min(max(math.floor(rows[row, 0].mean() * 6 / 2.49 + 0.5), 1), 6) for row in mean]
+    assert window[:, 0].tolist() == expected
+
+
+@pytest.mark.parametrize("peak_units", [6, 10])
+def test_the_99_5th_percentile_of_training_demand_is_the_peak(google: Trace, peak_units: int) -> None:
+    scenario = replace(SMALL, peak_units=peak_units, capacity=(12.0,), quantise=False, machines=1, load=0.1)
+    unit = SequenceSampler(google, replace(scenario, quantise=True)).unit
+    train, _ = split_workloads(google)
+    slots = np.concatenate([google.series(i).reshape(-1, 6, 2).mean(axis=1) for i in train])
+    assert np.percentile(slots, 99.5, axis=0) / unit == pytest.approx([peak_units] * 2)
+    everyone = np.concatenate([google.series(i).reshape(-1, 6, 2).mean(axis=1) for i in range(60)])
+    assert np.percentile(everyone, 99.5, axis=0) / unit != pytest.approx([peak_units] * 2)
+
+
+def test_whole_units_lie_between_one_and_the_peak(drawn: SequenceSet) -> None:
+    running = drawn.demand[np.arange(drawn.demand.shape[2]) < drawn.length[..., None]]
+    assert sorted(set(running.ravel())) == [1, 2, 3, 4, 5, 6]
+
+
+# ---- lengths, kinds and arrivals
+
+
+def test_half_are_long_and_half_short(drawn: SequenceSet) -> None:
+    long = drawn.length > 60  # 30 h of 1800 s
+    assert long.sum(axis=1).tolist() == [8] * 12
+    assert drawn.length.min() >= 6
+    assert drawn.length.max() <= 120
+    assert drawn.length[long].mean() == pytest.approx(90.5, rel=0.1)
+    assert drawn.length[~long].mean() == pytest.approx(33, rel=0.15)
+
+
+def test_each_resource_dominates_equally_often(drawn: SequenceSet) -> None:
+    mean = drawn.demand.sum(axis=2) / drawn.length[..., None]
+    assert (mean[..., 0] > mean[..., 1]).sum(axis=1).tolist() == [8] * 12
+    assert (mean[..., 0] < mean[..., 1]).sum(axis=1).tolist() == [8] * 12
+    # Independently of the length: a quarter is long and needs more cpu.
+    assert ((drawn.length > 60) & (mean[..., 0] > mean[..., 1])).sum(axis=1).tolist() == [4] * 12
+
+
+def test_a_kind_that_is_missing_is_noted(make_trace: MakeTrace) -> None:
+    hungry = [np.tile([0.4, 0.1], (200, 1)), np.tile([0.3, 0.1], (200, 1)), np.tile([0.2, 0.1], (200, 1))]
+    # Memory is 6 units throughout and cpu at most that: it never dominates.
+    sampler = SequenceSampler(make_trace(hungry * 2, slot_seconds=3600), HOUR)
+    assert sampler.notes == ["few train windows need more cpu than other resources: the mix is uneven"]
+
+
+@pytest.mark.parametrize("types", [(), ("2x8,8", "1x16,8")])
+def test_rate_offers_the_load(google: Trace, types: tuple[str, ...]) -> None:
+    sampler = SequenceSampler(google, replace(SMALL, machine_types=types, load=0.4))
+    drawn = sampler.sequences("train", 250, 1, OneClass())
+    work = drawn.demand.sum(axis=(0, 1, 2))
+    slots = (drawn.arrival[:, -1] + 1).sum()
+    capacity = {(): [32, 32], ("2x8,8", "1x16,8"): [32, 24]}[types]
+    assert (work / (slots * np.array(capacity))).max() == pytest.approx(0.4, rel=0.05)
+
+
+def test_rate_by_hand(make_trace: MakeTrace) -> None:
+    # Constant series: cpu 6 and mem 2 units, or cpu 2 and mem 6; half of each, so 4 of each on average.
+    rows = [np.tile(level, (200, 1)) for level in ([0.6, 0.2], [0.2, 0.6])]
+    sampler = SequenceSampler(make_trace(rows * 5, slot_seconds=3600), HOUR)
+    # Rate = load * capacity / (units * mean length), from 1000 windows.
+    assert sampler.rate == pytest.approx(0.5 * 4 * 8 / (4 * sampler.mean_length), rel=0.01)
+    assert sampler.mean_length == pytest.approx((16.5 + 45.5) / 2, rel=0.05)  # 3 to 30 and 31 to 60 slots
+    busier = SequenceSampler(sampler.trace, replace(HOUR, load=0.8))
+    assert busier.rate == pytest.approx(1.6 * sampler.rate)
+
+
+def test_number_of_arrivals(google: Trace, sampler: SequenceSampler) -> None:
+    assert sampler.arrivals == 16
+    few = SequenceSampler(google, replace(SMALL, workloads=None, load=0.1))
+    assert few.arrivals == 40
+    some = SequenceSampler(google, replace(SMALL, workloads=None, machines=12))
+    assert some.arrivals == math.ceil(3 * some.rate * some.mean_length)
+    assert 40 < some.arrivals < 200
+    many = SequenceSampler(google, replace(SMALL, workloads=None, machines=60, placements_per_slot=None))
+    assert many.arrivals == 200
+
+
+def test_arrivals_rise_and_follow_the_rate(sampler: SequenceSampler) -> None:
+    arrival = sampler.sequences("train", 200, 2, OneClass()).arrival
+    assert (np.diff(arrival, axis=1) >= 0).all()
+    assert arrival.min() >= 0
+    gaps = np.diff(arrival, axis=1, prepend=0)
+    assert gaps.mean() == pytest.approx(1 / sampler.rate, rel=0.05)
+    assert gaps.std() == pytest.approx(1 / sampler.rate, rel=0.1)  # exponential
+
+
+# ---- what a sequence depends on
+
+
+def test_a_sequence_does_not_depend_on_the_others(problem: Problem) -> None:
+    few, many = problem.sequences("train", 2, 7), problem.sequences("train", 5, 7)
+    for i in range(2):
+        assert np.array_equal(few.arrival[i], many.arrival[i])
+        assert np.array_equal(few.workload_id[i], many.workload_id[i])
+        assert np.array_equal(few.source_slot[i], many.source_slot[i])
+        for n, length in enumerate(few.length[i]):
+            assert np.array_equal(few.demand[i, n, :length], many.demand[i, n, :length])
+            assert np.array_equal(few.label[i, n, : length + 1], many.label[i, n, : length + 1])
+
+
+def test_seed_split_and_number_make_sequences_different(problem: Problem) -> None:
+    sets = [problem.sequences("train", 3, 0), problem.sequences("train", 3, 1), problem.sequences("validation", 3, 0)]
+    arrivals = {tuple(row) for own in sets for row in own.arrival}
+    assert len(arrivals) == 9
+    again = Problem.build(problem.trace, problem.scenario).sequences("train", 3, 0)
+    assert np.array_equal(again.demand, sets[0].demand)
+    assert np.array_equal(again.arrival, sets[0].arrival)
+    assert np.array_equal(again.label, sets[0].label)
+
+
+def test_at_another_load_units_and_classes_stay(problem: Problem) -> None:
+    other = problem.at_load(0.25)
+    assert np.array_equal(other.sampler.unit, problem.sampler.unit)
+    assert other.classes is problem.classes
+    assert other.sampler.rate == pytest.approx(problem.sampler.rate / 2)
+    assert other.sequences("test", 1, 0).load == 0.25
+
+
+# ---- what is refused
+
+
+def test_step_must_be_a_multiple_of_the_traces_interval(google: Trace) -> None:
+    with pytest.raises(InputError, match="step_seconds is 1000: must be a multiple of the trace's slot_seconds, 300"):
+        SequenceSampler(google, replace(SMALL, step_seconds=1000))
+
+
+def test_a_rate_that_cannot_be_served_names_the_way_out(google: Trace) -> None:
+    scenario = replace(SMALL, machines=60, workloads=None)
+    with pytest.raises(
+        InputError, match=r"load 0\.5 needs \d\.\d\d arrivals per slot, above 0\.8 with placements_per_slot = 1: raise"
+    ):
+        SequenceSampler(google, scenario)
+    rate = SequenceSampler(google, replace(scenario, placements_per_slot=None)).rate
+    assert 0.8 < rate < 2.4
+    assert SequenceSampler(google, replace(scenario, placements_per_slot=3)).rate == rate
+
+
+def test_zero_demand(make_trace: MakeTrace) -> None:
+    rows = [np.stack([series[:, 0], np.zeros(100)], axis=1) for series in mixed_series(6, 100)]
+    with pytest.raises(InputError, match="trace 'hand': demand of mem is zero nearly everywhere, nothing to place"):
+        SequenceSampler(make_trace(rows, slot_seconds=3600), HOUR)
+
+
+def test_one_workload(make_trace: MakeTrace) -> None:
+    with pytest.raises(InputError, match="trace 'hand' has 1 workload: at least 2 are needed"):
+        SequenceSampler(make_trace(mixed_series(1, 100), slot_seconds=3600), HOUR)
+
+
+def test_series_shorter_than_a_slot(make_trace: MakeTrace) -> None:
+    with pytest.raises(InputError, match="no train series of trace 'hand' covers one slot of 3600 s"):
+        SequenceSampler(make_trace(mixed_series(6, 11), slot_seconds=300), HOUR)
+
+
+def test_demand_above_every_machine(google: Trace, make_trace: MakeTrace) -> None:
+    with pytest.raises(InputError, match="demand of up to 6 units is above every machine's capacity"):
+        SequenceSampler(google, replace(SMALL, capacity=(8.0, 5.0)))
+    with pytest.raises(InputError, match="demand of up to 6 units is above every machine's capacity"):
+        SequenceSampler(google, replace(SMALL, machine_types=("2x5,8", "2x8,5")))  # none has 6 of both
+    SequenceSampler(google, replace(SMALL, machine_types=("9x5,8", "1x6,6")))
+    # Without whole units demand is not cut at 6: one sample of 30 units exceeds all.
+    series = mixed_series(6, 400)
+    series[2][100] *= 20
+    trace = make_trace(series, slot_seconds=3600)
+    SequenceSampler(trace, HOUR)
+    with pytest.raises(InputError, match=r"workload 'w2' needs up to \[.*\] units, above every machine's capacity"):
+        SequenceSampler(trace, replace(HOUR, quantise=False))
+
+
+def test_number_of_sequences(sampler: SequenceSampler) -> None:
+    with pytest.raises(InputError, match="sequences is 0: must be at least 1"):
+        sampler.sequences("train", 0, 0, OneClass())
