@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import tyro
 
@@ -36,11 +36,11 @@ class Arguments:
     """
 
     checkpoint: Path | None = None
-    """A training run (its folder or a .pt file) to compare as well; it sets the environment, the classes and the trace."""
+    """A training run (its folder or a .pt file) to compare too; it sets environment, classes and trace."""
     schedulers: str = ",".join(DEFAULT_SCHEDULERS)
     """Comma-separated names; an unknown one lists those that there are."""
     trace: str | None = None
-    """google, alibaba, the name of a prepared trace, a canonical trace folder, or a CSV; default: the checkpoint's, or google."""
+    """google, alibaba, a prepared trace's name, a trace folder or a CSV; default: the checkpoint's, or google."""
     slot_seconds: int | None = None
     """Interval of a CSV trace, seconds."""
     load: tuple[float, ...] = (0.5,)
@@ -86,7 +86,12 @@ def main() -> None:
         schedulers.insert(0, lambda: policy)
         seen = "requests, classes and" if scenario.observe_request else "classes and"
         knowledge[policy.name] = f"{seen} the last {scenario.history} slots of load (learnt)"
-        facts["checkpoint"] = {"run": policy.name, "file": path.name, "iteration": saved.iteration, "trace": saved.trace}
+        facts["checkpoint"] = {
+            "run": policy.name,
+            "file": path.name,
+            "iteration": saved.iteration,
+            "trace": saved.trace,
+        }
 
     trace = open_trace(name, slot_seconds)
     print(f"trace: {describe_source(trace, name)}")

@@ -86,7 +86,7 @@ def provenance() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """Commit of the checkout that the package lies in, with `+changes` if it was edited since; None if it is in none."""
+    """Commit of the checkout that the package lies in, with `+changes` if it was edited since, or None."""
     root = Path(__file__).resolve().parents[1]
     if not (root / ".git").exists():
         return None

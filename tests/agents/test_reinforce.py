@@ -142,7 +142,7 @@ def test_features_of_a_machine_by_hand():
     # One machine, one resource, 2 rows of 4 columns; labels 1, 2; 3 = beyond the machine's capacity of 3 units.
     grid = np.array([[1, 0, 0, 3], [1, 2, 2, 3]], np.uint8).reshape(1, 1, 1, 2, 4)
     row = machine_features(grid, 2)[0, 0]
-    # loads 1/4, 3/4; mean 1/2, maximum 3/4, deviation 1/4; size 3/4; now: 1/4 of class 1, 2/4 of class 2; means 1/4, 1/4
+    # loads 1/4, 3/4; mean 1/2, maximum 3/4, deviation 1/4; size 3/4; now 1/4 of class 1, 2/4 of class 2; means 1/4, 1/4
     assert np.allclose(row, [0.25, 0.75, 0.5, 0.75, 0.25, 0.75, 0.25, 0.5, 0.25, 0.25])
 
 

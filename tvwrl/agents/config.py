@@ -11,6 +11,12 @@ from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
 
 
+COUNTS = (
+    *("hidden", "iterations", "train_sequences", "sequences_per_iteration", "trajectories", "epochs", "minibatches"),
+    *("eval_every", "eval_sequences", "save_every", "picture_every"),
+)
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """Hyper-parameters; all of them travel with the checkpoint."""
@@ -62,7 +68,15 @@ class TrainConfig:
     scenario: Scenario = field(default_factory=Scenario)
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "minibatches", "hidden", "iterations", "train_sequences", "sequences_per_iteration", "trajectories"):
+        for name in (
+            "epochs",
+            "minibatches",
+            "hidden",
+            "iterations",
+            "train_sequences",
+            "sequences_per_iteration",
+            "trajectories",
+        ):
             self._need(name, getattr(self, name) >= 1, "at least 1")
         for name in ("eval_every", "eval_sequences", "save_every", "picture_every"):
             self._need(name, getattr(self, name) >= 1, "at least 1")
@@ -89,7 +103,7 @@ class TrainConfig:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> TrainConfig:
         """The config that `to_dict` described."""
-        scenario = {name: tuple(v) if isinstance(v, list) else v for name, v in content["scenario"].items()}
+        scenario: dict[str, Any] = dict(content["scenario"])
         return cls(**{**content, "scenario": Scenario(**scenario)})
 
 

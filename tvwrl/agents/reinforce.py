@@ -76,7 +76,7 @@ def play(
 
 
 def returns(played: Trajectories, gamma: float) -> Float:
-    """(T, B) discounted return from each decision on: the discount is per slot, penalties of a step count at its start."""
+    """(T, B) return from each decision on: discounted per slot, the penalties of a step counting at its start."""
     result = np.zeros_like(played.reward)
     following = np.zeros(played.reward.shape[1])
     for t in range(len(result) - 1, -1, -1):
@@ -127,7 +127,7 @@ def update(
         order = torch.randperm(decisions, generator=rng) if steps > 1 else torch.arange(decisions)
         for part in order.chunk(config.minibatches):
             optimiser.zero_grad()
-            for chunk in part.split(CHUNK):
+            for chunk in torch.split(part, CHUNK):
                 loss, chunk_entropy = _loss(policy, batch, chunk, bonus, config.clip)
                 (loss / len(part)).backward()  # type: ignore[no-untyped-call]
                 entropy += chunk_entropy / (decisions * config.epochs)
@@ -162,7 +162,9 @@ class _Batch:
 def _loss(policy: Policy, batch: _Batch, rows: Tensor, bonus: float, clip: float) -> tuple[Tensor, float]:
     """Sum over `rows` of the clipped policy-gradient loss less the entropy bonus, and the sum of entropies."""
     encoded = {name: part[rows].to(batch.device) for name, part in batch.encoded.items()}
-    action, advantage, before = (x[rows].to(batch.device) for x in (batch.action, batch.advantage, batch.log_probability))
+    action, advantage, before = (
+        x[rows].to(batch.device) for x in (batch.action, batch.advantage, batch.log_probability)
+    )
     log_probability = torch.log_softmax(policy(encoded), dim=1)
     ratio = (log_probability.gather(1, action[:, None])[:, 0] - before).exp()
     gain = torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)

@@ -19,8 +19,9 @@ from tqdm import tqdm
 from tvwrl.agents.checkpoint import Checkpoint, generator_state, restore_generator
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.networks import make_policy
-from tvwrl.agents.reinforce import Trajectories, play, logits_of, update
+from tvwrl.agents.reinforce import Trajectories, logits_of, play, update
 from tvwrl.envs import PlacementVectorEnv
+from tvwrl.envs.base import action_space, picture
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
 from tvwrl.runs import whole_file
@@ -50,15 +51,16 @@ class Trainer:
         validation = self.problem.sequences("validation", config.eval_sequences, config.seed)
         batch = config.sequences_per_iteration * config.trajectories
         cluster, scenario = self.problem.machines, config.scenario
-        self.envs = PlacementVectorEnv(batch, train, cluster, scenario, autoreset_mode="Disabled", copy=False)
-        unlimited = {"autoreset_mode": "Disabled", "copy": False, "max_slots": 0}
-        self.validation = PlacementVectorEnv(config.eval_sequences, validation, cluster, scenario, **unlimited)
-        spaces = self.envs.single_observation_space
+        self.envs = PlacementVectorEnv(batch, train, cluster, scenario, "Disabled", copy=False)
+        self.validation = PlacementVectorEnv(
+            config.eval_sequences, validation, cluster, scenario, "Disabled", copy=False, max_slots=0
+        )
+        simulation = self.envs.simulation
         self.shapes = {
-            "grid": list(spaces["grid"].shape),
-            "queue": list(spaces["queue"].shape),
+            "grid": list(simulation.seen_grid.shape[1:]),
+            "queue": list(simulation.state.seen_queue.shape[1:]),
             "classes": train.classes,
-            "actions": int(self.envs.single_action_space.n),
+            "actions": int(action_space(simulation).n),
         }
         self._rng = np.random.default_rng([config.seed, 1])
         self._actions = torch.Generator().manual_seed(config.seed)
@@ -118,7 +120,7 @@ class Trainer:
         finally:
             self.envs.close()
         if received:
-            return received[0]
+            return str(received[0])
         return "finished" if self.iteration >= total else "stopped"
 
     def _iterate(self, writer: Any, bar: Any) -> None:
@@ -188,7 +190,6 @@ class Trainer:
         return scores
 
     def _paint(self, writer: Any) -> None:
-        from tvwrl.envs.base import picture
         from tvwrl.envs.rendering import draw_cluster
 
         frame = draw_cluster(picture(self.envs.simulation, 0, f"iteration {self.iteration}"))

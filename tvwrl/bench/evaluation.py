@@ -42,7 +42,7 @@ def evaluate(
 
     Files: `rows.csv`, `episodes.parquet`, `demand.parquet`, `run.json`, `table.md`, `plots/` (runs/README.md). They
     appear together when all is done. Returns the rows. `facts` are added to run.json; `knowledge` says, for the note
-    under the tables, what schedulers outside the registry know; `reference` is the scheduler that the others are compared with.
+    under the tables, what schedulers outside the registry know; `reference`: the one to compare with.
     """
     import polars as pl
 

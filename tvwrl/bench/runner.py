@@ -55,9 +55,7 @@ class Runner:
 
     def _simulation(self, grid: bool) -> Simulation:
         if grid not in self._simulations:
-            self._simulations[grid] = Simulation(
-                self.sequences, self._machines, self._scenario, grid=grid, max_slots=0
-            )
+            self._simulations[grid] = Simulation(self.sequences, self._machines, self._scenario, grid=grid, max_slots=0)
         return self._simulations[grid]
 
     def _of(self, sequence: int) -> list[Workload]:
@@ -72,7 +70,5 @@ class Runner:
         if workload.index not in waiting:
             raise InputError(f"scheduler '{name}' placed workload '{workload.workload_id}', which is not waiting")
         if not 0 <= machine < len(simulation.machines):
-            raise InputError(
-                f"scheduler '{name}' chose machine {machine}: must be 0 to {len(simulation.machines) - 1}"
-            )
+            raise InputError(f"scheduler '{name}' chose machine {machine}: must be 0 to {len(simulation.machines) - 1}")
         return waiting.index(workload.index)

@@ -58,9 +58,9 @@ def observation_space(simulation: Simulation) -> spaces.Dict:
     )
 
 
-def action_count(simulation: Simulation) -> int:
-    """Machines, and one more for `hold_action`."""
-    return len(simulation.machines) + int(simulation.scenario.hold_action)
+def action_space(simulation: Simulation) -> spaces.Discrete:
+    """The machines, and one action more for `hold_action`."""
+    return spaces.Discrete(len(simulation.machines) + int(simulation.scenario.hold_action))
 
 
 def streams_of(seed: int, count: int) -> npt.NDArray[np.int64]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
-from gymnasium import spaces
 
 from tvwrl.envs import base
 from tvwrl.envs.rendering import Viewer, draw_cluster
@@ -35,16 +34,21 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     A `Dict` of
     | key | shape | type | values |
     |---|---|---|---|
-    | `grid` | (M, D, h, C) | uint8 | recent usage of machine m and resource d: h slots, newest last, by C units. A running workload that uses u units fills the next u free pixels with its class label 1..G, in order of start; 0 is free, G + 1 is beyond the machine's capacity. What does not fit is overshoot and is not drawn |
-    | `queue` | (Q, 1 + 2 D) | float32 | the first Q waiting workloads: class label (0 = nobody), declared request per resource in units (0 where none), mask bit per resource (1 = declared). (Q, 1), labels only, with `observe_request=False` |
+    | `grid` | (M, D, h, C) | uint8 | recent usage of machine m and resource d: h slots (newest last) by C units, 0..G + 1 |
+    | `queue` | (Q, 1 + 2 D) | float32 | the first Q waiting workloads: class label 0..G, request per resource, mask bits |
     | `backlog` | (1,) | float32 | workloads waiting beyond Q |
+
+    In the grid a running workload that uses u units fills the next u free pixels with its class label 1..G, in order
+    of start; 0 is free, G + 1 is beyond the machine's capacity. What does not fit is overshoot and is not drawn.
+    In the queue label 0 is an empty place; the declared request is in units, 0 where none is declared, and the mask
+    bit of a resource is 1 where one is. With `observe_request=False` the queue is (Q, 1), labels only.
 
     Nothing in it tells the future: labels of waiting workloads come from their metadata, those of running ones from
     what they have used so far.
 
     ## Clock
-    A decision in slot t sees the usage of slot t: what departs at t is gone, and what is placed at t counts in t. After a
-    step the clock runs until the next decision is due; `info["slots"]` tells how many slots passed (0 where more may be
+    A decision in slot t sees the usage of slot t: what departs at t is gone, and what is placed at t counts in t. After
+    a step the clock runs until the next decision is due; `info["slots"]` tells how many slots passed (0 where more may be
     placed in the same slot), for discounting per slot.
 
     ## Rewards
@@ -73,7 +77,7 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     - v0: initial version.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array", "human"], "render_fps": 4}
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array", "human"], "render_fps": 4}  # noqa: RUF012
 
     def __init__(
         self,
@@ -87,8 +91,8 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
             raise InputError(f"unknown render_mode '{render_mode}'; valid: rgb_array, human")
         self.simulation = base.build_simulation(1, sequences, cluster, scenario, changes)
         self.render_mode = render_mode
-        self.observation_space = base.observation_space(self.simulation)
-        self.action_space = spaces.Discrete(base.action_count(self.simulation))
+        self.observation_space = base.observation_space(self.simulation)  # type: ignore[assignment]
+        self.action_space = base.action_space(self.simulation)
         self._actions = np.zeros(1, np.int64)
         self._limit = int(self.action_space.n)
         self._seeded = False
@@ -144,7 +148,7 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
             self._viewer = self._viewer or Viewer()
             self._viewer.show(draw_cluster(base.picture(self.simulation)))
 
-    def render(self) -> npt.NDArray[np.uint8] | None:  # type: ignore[override]
+    def render(self) -> npt.NDArray[np.uint8] | None:
         """The cluster as an RGB array (`rgb_array`); with `human` the window is kept up to date by reset and step."""
         if self.render_mode != "rgb_array":
             return None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
@@ -30,7 +29,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
     call. `info`: each penalty (B,), `slots` (B,) int, `sequence` (B,) int, with Gymnasium's `_key` masks.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
+    metadata: dict[str, Any] = {  # noqa: RUF012 - declared so by Gymnasium
         "render_modes": ["rgb_array"],
         "render_fps": 4,
         "autoreset_mode": AutoresetMode.NEXT_STEP,
@@ -58,7 +57,8 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         self._autoreset, self._copy = mode == AutoresetMode.NEXT_STEP, copy
         self.single_observation_space = base.observation_space(self.simulation)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.single_action_space = spaces.Discrete(base.action_count(self.simulation))
+        self.single_action_space = base.action_space(self.simulation)
+        self._actions = int(self.single_action_space.n)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._everywhere = np.ones(num_envs, np.bool_)
         self._seeded = False
@@ -94,9 +94,8 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
     def step(self, actions: Array) -> tuple[dict[str, Array], Array, Array, Array, dict[str, Any]]:
         """One decision in every environment; actions (B,) machines 0..M-1 (or M, to hold, where offered)."""
         actions = np.ascontiguousarray(actions, np.int64)
-        limit = int(self.single_action_space.n)
-        if actions.shape != (self.num_envs,) or actions.min() < 0 or actions.max() >= limit:
-            raise InputError(f"actions must be ({self.num_envs},) integers from 0 to {limit - 1}")
+        if actions.shape != (self.num_envs,) or actions.min() < 0 or actions.max() >= self._actions:
+            raise InputError(f"actions must be ({self.num_envs},) integers from 0 to {self._actions - 1}")
         if not self._seeded:
             raise InputError("no episode has begun: call reset() first")
         self.simulation.step(actions, self._autoreset)
@@ -114,7 +113,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         info["sequence"] = self.simulation.state.counters[:, k.SEQUENCE].copy()
         return info | {f"_{name}": self._everywhere for name in info}
 
-    def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:  # type: ignore[override]
+    def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:
         """One RGB array per environment."""
         if self.render_mode != "rgb_array":
             return None

@@ -30,7 +30,7 @@ class Scenario:
     sample: Literal["mean", "max"] = "mean"
     """How the trace's samples inside a slot become one."""
     quantise: bool = True
-    """Round demand to whole units 1..peak_units (the paper); off: fractional units, of which the grid draws the rounded."""
+    """Round demand to whole units 1..peak_units (the paper); off: fractional units, which only the grid rounds."""
     peak_units: int = 6
     """Units that the 99.5th percentile of demand maps to."""
     history: int = 20

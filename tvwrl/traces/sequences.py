@@ -6,6 +6,7 @@ import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, Protocol
 
 import numpy as np
@@ -65,7 +66,7 @@ def gapless_runs(trace: Trace, workloads: Sequence[int]) -> list[Run]:
         begin, end = int(trace.offsets[i]), int(trace.offsets[i + 1])
         breaks = np.flatnonzero(np.diff(trace.slot[begin:end]) != 1) + 1
         edges = [0, *breaks.tolist(), end - begin]
-        runs += [Run(i, begin + a, b - a, 0) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        runs += [Run(i, begin + a, b - a, 0) for a, b in pairwise(edges)]
     return runs
 
 
@@ -178,8 +179,8 @@ class SequenceSampler:
                 peak = self.trace.usage[run.first : run.first + run.rows].max(axis=0) / self.unit
                 if not (peak <= self.machines.capacity).all(axis=1).any():
                     raise InputError(
-                        f"workload '{self.trace.workload_id[run.workload]}' needs up to {peak.round(2).tolist()} units, "
-                        f"above every machine's capacity (the largest has {roomiest.tolist()} units)"
+                        f"workload '{self.trace.workload_id[run.workload]}' needs up to {peak.round(2).tolist()} "
+                        f"units, above every machine's capacity (the largest has {roomiest.tolist()} units)"
                     )
 
     def _length_ranges(self) -> tuple[tuple[int, int], tuple[int, int]]:
