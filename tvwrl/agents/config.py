@@ -10,7 +10,6 @@ import numpy as np
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
 
-
 COUNTS = (
     *("hidden", "iterations", "train_sequences", "sequences_per_iteration", "trajectories", "epochs", "minibatches"),
     *("eval_every", "eval_sequences", "save_every", "picture_every"),

@@ -34,8 +34,8 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     A `Dict` of
     | key | shape | type | values |
     |---|---|---|---|
-    | `grid` | (M, D, h, C) | uint8 | recent usage of machine m and resource d: h slots (newest last) by C units, 0..G + 1 |
-    | `queue` | (Q, 1 + 2 D) | float32 | the first Q waiting workloads: class label 0..G, request per resource, mask bits |
+    | `grid` | (M, D, h, C) | uint8 | usage of machine m, resource d: h slots (newest last) by C units, 0..G + 1 |
+    | `queue` | (Q, 1 + 2 D) | float32 | first Q waiting workloads: class label 0..G, request per resource, mask bits |
     | `backlog` | (1,) | float32 | workloads waiting beyond Q |
 
     In the grid a running workload that uses u units fills the next u free pixels with its class label 1..G, in order
@@ -48,8 +48,8 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
 
     ## Clock
     A decision in slot t sees the usage of slot t: what departs at t is gone, and what is placed at t counts in t. After
-    a step the clock runs until the next decision is due; `info["slots"]` tells how many slots passed (0 where more may be
-    placed in the same slot), for discounting per slot.
+    a step the clock runs until the next decision is due; `info["slots"]` tells how many slots passed (0 where more may
+    be placed in the same slot), for discounting per slot.
 
     ## Rewards
     Minus the sum of four penalties (each >= 0, in `info`), over the slots passed:
