@@ -1,19 +1,20 @@
 # Needs make and Python >= 3.11; everything else goes into .venv. Settings of pip (PIP_*, pip.conf) are honoured.
 PYTHON ?= python3
 ARGS ?=
+QUIET ?= -qq
 
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 FRESH_KERNELS := $(VENV)/.kernels
 IMPORTED := matplotlib.pyplot, polars, pyarrow, scipy.stats, sklearn.cluster, stable_baselines3, torch.utils.tensorboard
-PIP_INSTALL := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt
+PIP_INSTALL := $(BIN)/python -m pip install $(QUIET) --no-compile --disable-pip-version-check -c constraints.txt
 KERNELS := $(shell grep -rlE '^(from|import) numba' --include='*.py' tvwrl)
 
 # Two workers with a kernel cache each: numba does not lock its cache, and two processes that fill one for the first
 # time can mix up its entries. A file's tests stay together, so each kernel is compiled once per worker at most.
-WORKER = --tx popen//env:OMP_NUM_THREADS=1//env:NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/kernels
-PYTEST = $(BIN)/python -m pytest --dist loadfile '$(WORKER)0' '$(WORKER)1'
+WORKER = popen//env:OMP_NUM_THREADS=1//env:NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/kernels
+PYTEST = $(BIN)/python -m pytest --dist loadfile --tx '$(WORKER)0' --tx '$(WORKER)1'
 
 .PHONY: help install train test check format lint types bench clean
 .DEFAULT_GOAL := help
@@ -58,9 +59,9 @@ clean: ## remove caches, compiled kernels and build leftovers; .venv and runs/ s
 # Bytecode is made by importing what is used, which takes 20 s; all of it would take more than a minute.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-		echo "Python >= 3.11 is needed, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || echo missing)." \
+		echo "Python >= 3.11 is needed, but '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo missing)." \
 		"Name another one: make install PYTHON=python3.12" >&2; exit 1; }
-	@echo "Installing into $(VENV) (minutes the first time) ..."
+	@echo "Installing into $(VENV) (minutes the first time; QUIET= shows what pip does) ..."
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@$(PIP_INSTALL) torch
 	@$(PIP_INSTALL) -e '.[dev]'

@@ -396,9 +396,9 @@ def test_penalties_equal_the_referees(make_sequences: Make, case: dict[str, Any]
 
 
 @pytest.mark.parametrize("quantise", [True, False])
-def test_an_episode_of_real_size_equals_the_referees(google: Any, quantise: bool) -> None:
+def test_an_episode_of_real_size_equals_the_referees(problem: Problem, quantise: bool) -> None:
     scenario = Scenario(machine_types=("2x8,8", "2x16,12"), workloads=40, quantise=quantise, history=4, max_slots=0)
-    problem = Problem.build(google, scenario)
+    problem = Problem.build(problem.trace, scenario, problem.classes)
     sequences = problem.sequences("test", 1, seed=3)
     simulation = Simulation(sequences, problem.machines, scenario)
     simulation.reset(0)

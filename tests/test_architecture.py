@@ -1,0 +1,142 @@
+"""The house holds: rooms import downwards, heavy libraries are imported late, dependencies are declared and work."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "tvwrl"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+# From the ground up (docs/architecture.md): a module imports only from its own room and those before it.
+ROOMS = (
+    "types",
+    "runs",
+    "command_line",
+    "packing",
+    "penalties",
+    "simulation",
+    "metrics",
+    "traces",
+    "ec",
+    "schedulers",
+    "envs",
+    "agents",
+    "provisioning",
+    "lrasched",
+    "flow",
+    "interference",
+    "bench",
+)
+HEAVY = ("numba", "torch", "polars", "sklearn", "matplotlib", "scipy", "pandas")
+
+MODULE_OF = {  # where it is not the distribution's name with "_" for "-"
+    "scikit-learn": "sklearn",
+    "pillow": "PIL",
+    "pytest-xdist": "xdist",
+}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Full names that a module imports, inside functions too; `from a import b` gives `a.b`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.relative_to(ROOT)}:{node.lineno}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def room_of(path: Path) -> str:
+    """First part of a module's path below the package."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def rooms_imported(path: Path) -> set[str]:
+    """Rooms of the package that a module imports; names of `tvwrl` itself (`__version__`) are in no room."""
+    names = {name.split(".")[1] for name in imports(path) if name.startswith("tvwrl.")}
+    return {name for name in names if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").exists()}
+
+
+def declared(*groups: str) -> list[str]:
+    """Distributions that the core (group "") and extras name, extras within extras resolved."""
+    names: list[str] = []
+    for group in groups:
+        for requirement in PROJECT["optional-dependencies"][group] if group else PROJECT["dependencies"]:
+            name, extras = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?", requirement).groups()
+            names += declared(*extras.split(",")) if name == PROJECT["name"] else [name]
+    return list(dict.fromkeys(names))
+
+
+def module_of(distribution: str) -> str:
+    """The module to import for a distribution."""
+    return MODULE_OF.get(distribution, distribution.replace("-", "_"))
+
+
+MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_imports_come_from_the_same_room_or_one_below(path):
+    assert room_of(path) in ROOMS, "a new room needs its place in ROOMS and in docs/architecture.md"
+    allowed = ROOMS[: ROOMS.index(room_of(path)) + 1]
+    assert rooms_imported(path) <= set(allowed)
+
+
+def test_referee_shares_no_code_with_the_simulation():
+    assert rooms_imported(PACKAGE / "metrics.py") <= {"types", "penalties"}
+    assert {name for name in imports(PACKAGE / "metrics.py") if "penalties" in name} <= {
+        "tvwrl.penalties.PenaltyWeights"
+    }
+
+
+def test_the_package_itself_imports_no_room():
+    assert not rooms_imported(PACKAGE / "__init__.py")
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = f"import sys, tvwrl; print(*(name for name in {HEAVY!r} if name in sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []
+
+
+def test_every_library_that_the_package_imports_is_declared():
+    known = {module_of(name) for name in declared("", "train", "sb3")} | set(sys.stdlib_module_names)
+    used = {name.split(".")[0] for path in MODULES for name in imports(path)} - {"tvwrl"}
+    assert used <= known
+
+
+@pytest.mark.parametrize("distribution", declared("", "dev"))
+def test_every_dependency_can_be_imported(distribution):
+    importlib.import_module(module_of(distribution))
+
+
+def test_every_dependency_is_pinned_to_a_public_version():
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"[\w.-]+==[\w.!]+", line) for line in lines)
+    pinned = {line.split("==")[0].lower().replace("_", "-") for line in lines}
+    assert set(declared("", "dev")) <= pinned
+
+
+def test_no_file_names_a_place_on_one_machine():
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    command = ["git", "ls-files", "-coz", "--exclude-standard"]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    needles = [f"/{name}/".encode() for name in ("work", "root", "home")]
+    files = [ROOT / name for name in listing.stdout.split("\0") if name]
+    assert [
+        path.relative_to(ROOT).as_posix()
+        for path in files
+        if path.is_file() and any(needle in path.read_bytes() for needle in needles)
+    ] == []
