@@ -294,9 +294,9 @@ def test_best_fit_dominant_resource_is_a_share_of_capacity(make_sequences: Make)
 
 
 def test_best_fit_counts_free_units_on_unequal_machines(make_sequences: Make) -> None:
-    # m0 has 8 - 3 = 5 of cpu free, m1 16 - 12 = 4: fewer units, though a smaller share of m0 is in use.
+    # m0 has 8 - 2 = 6 of cpu free, m1 16 - 9 = 7: more units, though the larger share of m1 is in use.
     machines = Machines(np.array([[8.0, 8.0], [16.0, 8.0]]), ("cpu", "mem"))
-    assert decide("best-fit", make_sequences(now([3, 1], [12, 1], [3, 1])), [0, 1], machines) == [(2, 1)]
+    assert decide("best-fit", make_sequences(now([2, 1], [9, 1], [3, 1])), [0, 1], machines) == [(2, 0)]
 
 
 def test_best_fit_waits_first_in_first_out(make_sequences: Make) -> None:
@@ -322,6 +322,14 @@ def test_fits_on_peaks_differ_in_the_machine_they_choose(make_sequences: Make) -
         name: decide(name, make_sequences(rows), [0, 1, 2], THREE) for name in NAMES if name.endswith("-fit-peak")
     }
     assert chosen == {"first-fit-peak": [(3, 0)], "best-fit-peak": [(3, 1)], "worst-fit-peak": [(3, 2)]}
+
+
+def test_the_dominant_resource_is_that_of_what_is_known(make_sequences: Make) -> None:
+    # The newcomer begins with more cpu, but memory has the larger peak. m0 uses more cpu, m1 more memory.
+    rows = [(0, [[4, 1], [4, 1]]), (0, [[1, 3], [1, 3]]), (0, [[2, 1], [2, 4]])]
+    assert decide("best-fit", make_sequences(rows), [0, 1], TWO) == [(2, 0)]
+    assert decide("best-fit-peak", make_sequences(rows), [0, 1], TWO) == [(2, 1)]
+    assert decide("worst-fit-peak", make_sequences(rows), [0, 1], TWO) == [(2, 0)]
 
 
 def test_peaks_are_released_when_a_workload_leaves(make_sequences: Make) -> None:

@@ -50,6 +50,8 @@ class TrainConfig:
     """Steps of Adam per pass."""
     clip: float = 0.2
     """Where the probability ratio of reused episodes is clipped; without effect in plain REINFORCE."""
+    advantage_clip: float = 3.0
+    """Scaled advantages are cut to +- this: one overshoot costs as much as hundreds of other slots."""
     max_gradient_norm: float = 1.0
     """Gradients are clipped to this norm; 0 does not clip."""
     seed: int = 0
@@ -81,7 +83,7 @@ class TrainConfig:
             self._need(name, getattr(self, name) >= 1, "at least 1")
         for name in ("learning_rate", "final_learning_rate"):
             self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) > 0, "a number > 0")
-        for name in ("entropy_bonus", "final_entropy_bonus", "max_gradient_norm", "clip"):
+        for name in ("entropy_bonus", "final_entropy_bonus", "max_gradient_norm", "clip", "advantage_clip"):
             self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) >= 0, "a number >= 0")
         self._need("gamma", 0 < self.gamma <= 1, "above 0, at most 1")
         self._need("seed", self.seed >= 0, ">= 0")
@@ -118,6 +120,7 @@ PRESETS: dict[str, TrainConfig] = {
         learning_rate=1e-3,
         final_learning_rate=1e-3,
         epochs=1,
+        advantage_clip=1e9,
         minibatches=1,
         entropy_bonus=0.0,
         final_entropy_bonus=0.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -99,10 +100,10 @@ class SharedPolicy(Policy):
 
 
 def _scaled_queue(queue: Tensor, classes: int, columns: int) -> Tensor:
-    """Queue (B, Q, 1 + 2 D) with labels in 0..1 and requests in shares of a machine; requests may exceed it."""
+    """Queue (B, Q, 1 + 2 D) with labels in 0..1 and requests on a logarithmic scale, as they may be of any size."""
     resources = (queue.shape[2] - 1) // 2
     label, request, mask = queue[..., :1], queue[..., 1 : 1 + resources], queue[..., 1 + resources :]
-    return torch.cat([label / classes, (request / columns).clamp(max=4.0), mask], dim=2)
+    return torch.cat([label / classes, torch.log1p(request) / math.log1p(columns), mask], dim=2)
 
 
 POLICIES: dict[str, type[FlatPolicy] | type[SharedPolicy]] = {"flat": FlatPolicy, "shared": SharedPolicy}

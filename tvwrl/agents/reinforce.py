@@ -99,6 +99,7 @@ def advantages(played: Trajectories, config: TrainConfig) -> Float:
     advantage = np.where(alive, grouped - baseline, 0.0).reshape(steps, -1)
     if config.advantage_scaling:
         advantage /= advantage[played.alive].std() + 1e-8
+        np.clip(advantage, -config.advantage_clip, config.advantage_clip, out=advantage)
     return advantage
 
 

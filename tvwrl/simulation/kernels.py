@@ -34,6 +34,7 @@ CONTENTION, UNDER_UTILISATION, OVERSHOOT, WAIT, SLOTS = range(5)
 # Commands of `drive`, and the sequence that RESET takes for "not this environment"
 STEP, STEP_AUTORESET, PLACE, ADVANCE, RESET = range(5)
 SKIP = -2
+ALL_BITS, EVERY_BYTE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0x0101010101010101)
 # Entries of `rules`
 PLACEMENTS_PER_SLOT, MAX_SLOTS, OVERSHOOT_PER_MACHINE = range(3)
 
@@ -100,8 +101,13 @@ def _draw(s, b, w, sequence, slot, row):  # type: ignore[no-untyped-def]
         if row >= 0:
             first = s.filled[b, cell]
             last = min(first + max(int(demand + 0.5), 1), int(s.capacity[m, d]))
-            for c in range(first, last):
-                s.grid[b, row, cell, c] = label
+            if s.words.shape[3] == 1 and s.grid.shape[3] == 8:
+                if last > first:  # a row of 8 pixels is one number: no loop, whose length no processor can guess
+                    pixels = (ALL_BITS >> np.uint64(64 - 8 * (last - first))) << np.uint64(8 * first)
+                    s.words[b, row, cell, 0] |= np.uint64(label) * EVERY_BYTE & pixels
+            else:
+                for c in range(first, last):
+                    s.grid[b, row, cell, c] = label
             s.filled[b, cell] = last
 
 
