@@ -11,7 +11,16 @@ from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
 
 COUNTS = (
-    *("hidden", "iterations", "train_sequences", "sequences_per_iteration", "trajectories", "epochs", "minibatches"),
+    *(
+        "hidden",
+        "iterations",
+        "train_sequences",
+        "sequences_per_iteration",
+        "trajectories",
+        "epochs",
+        "minibatches",
+        "threads",
+    ),
     *("eval_every", "eval_sequences", "save_every", "picture_every"),
 )
 
@@ -24,7 +33,7 @@ class TrainConfig:
     """shared: one network per machine with shared weights, for any number of machines; flat: the paper's."""
     hidden: int = 64
     """Neurons of a hidden layer (paper: 20)."""
-    iterations: int = 300
+    iterations: int = 150
     """Updates of the policy."""
     train_sequences: int = 300
     """Arrival sequences to train on (paper: 100)."""
@@ -36,11 +45,11 @@ class TrainConfig:
     """Step size of Adam at the start (paper: 0.001)."""
     final_learning_rate: float = 3e-4
     """Step size at the end; falls linearly."""
-    gamma: float = 0.99
+    gamma: float = 0.97
     """Discount per slot."""
-    entropy_bonus: float = 0.01
+    entropy_bonus: float = 0.03
     """Weight of the policy's entropy at the start."""
-    final_entropy_bonus: float = 0.001
+    final_entropy_bonus: float = 0.003
     """Weight of the entropy at the end; falls linearly."""
     advantage_scaling: bool = True
     """Divide advantages by their standard deviation over the batch."""
@@ -58,6 +67,8 @@ class TrainConfig:
     """Seed of everything random."""
     device: str = "cpu"
     """Where the policy runs: cpu, cuda, cuda:1."""
+    threads: int = 1
+    """CPU threads of the network's arithmetic; the networks are small, and more threads suffer on a busy machine."""
     eval_every: int = 25
     """Iterations between evaluations on validation sequences."""
     eval_sequences: int = 20
@@ -117,6 +128,7 @@ PRESETS: dict[str, TrainConfig] = {
         train_sequences=100,
         sequences_per_iteration=20,
         trajectories=20,
+        gamma=0.99,
         learning_rate=1e-3,
         final_learning_rate=1e-3,
         epochs=1,

@@ -47,6 +47,7 @@ class Trainer:
     def __post_init__(self) -> None:
         config = self.config
         _check_device(config.device)
+        torch.set_num_threads(config.threads)
         train = self.problem.sequences("train", config.train_sequences, config.seed)
         validation = self.problem.sequences("validation", config.eval_sequences, config.seed)
         batch = config.sequences_per_iteration * config.trajectories

@@ -110,6 +110,7 @@ class SequenceSampler:
         self._check_fits()
         self._long, self._short = self._length_ranges()
         self._candidates: dict[tuple[Split, int], list[Run]] = {}
+        self._demands: dict[int, Float] = {}
         self.rate: dict[Split, float] = {}
         self.arrivals: dict[Split, int] = {}
         for split in ("train", "test"):
@@ -205,15 +206,25 @@ class SequenceSampler:
             self._candidates[split, length] = [r for r in self._runs[split] if r.period or r.rows >= rows]
         candidates = self._candidates[split, length]
         run = candidates[rng.integers(len(candidates))]
+        demand = self._demand(run)
         if run.period:
             begin = int(rng.integers(run.period))
-            samples = self.trace.usage[run.first + (begin + np.arange(rows)) % run.period]
+            window = demand[(begin + self.ratio * np.arange(length)) % run.period]
         else:
             begin = int(rng.integers(run.rows - rows + 1))
-            samples = self.trace.usage[run.first + begin : run.first + begin + rows]
-        units = self._averaged(samples) / self.unit
-        demand = quantise(units, self.scenario.peak_units) if self.scenario.quantise else units
-        return Window(run.workload, int(self.trace.slot[run.first + begin]), demand)
+            window = demand[begin : begin + rows : self.ratio]
+        return Window(run.workload, int(self.trace.slot[run.first + begin]), window)
+
+    def _demand(self, run: Run) -> Float:
+        """(rows, D) demand in units of the environment's slot that begins at each row of the run; made once."""
+        if run.first not in self._demands:
+            rows = np.arange(run.period + self.ratio - 1) % run.period if run.period else np.arange(run.rows)
+            samples = self.trace.usage[run.first + rows]
+            slots = np.lib.stride_tricks.sliding_window_view(samples, self.ratio, axis=0)  # (rows, D, ratio)
+            units = (slots.mean(axis=2) if self.scenario.sample == "mean" else slots.max(axis=2)) / self.unit
+            scenario = self.scenario
+            self._demands[run.first] = quantise(units, scenario.peak_units) if scenario.quantise else units
+        return self._demands[run.first]
 
     def _draw_kind(self, split: Split, length: int, kind: int, rng: np.random.Generator) -> Window:
         """A window whose resource `kind` has the larger mean in units, if one turns up."""

@@ -1,0 +1,69 @@
+"""Time and memory of training as in the paper: the whole run extrapolated from a few measured iterations."""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from tvwrl.agents.config import PRESETS
+from tvwrl.agents.networks import make_policy
+from tvwrl.agents.reinforce import play, update
+from tvwrl.envs import PlacementVectorEnv
+from tvwrl.envs.base import action_space
+from tvwrl.envs.problem import default_problem
+
+
+def main() -> None:
+    """Print seconds per iteration, the extrapolated total and the peak memory."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--iterations", type=int, default=50, help="iterations to measure")
+    parser.add_argument("--preset", choices=list(PRESETS), default="paper")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads of the network's arithmetic")
+    arguments = parser.parse_args()
+    preset = PRESETS[arguments.preset]
+    config = replace(preset, scenario=replace(preset.scenario, workloads=40))
+    torch.set_num_threads(arguments.threads)
+
+    problem = default_problem(config.scenario)
+    sequences = problem.sequences("train", config.train_sequences, 0)
+    batch = config.sequences_per_iteration * config.trajectories
+    envs = PlacementVectorEnv(batch, sequences, problem.machines, config.scenario, "Disabled", copy=False)
+    shapes = {
+        "grid": envs.simulation.seen_grid.shape[1:],
+        "queue": envs.simulation.state.seen_queue.shape[1:],
+        "classes": sequences.classes,
+        "actions": int(action_space(envs.simulation).n),
+    }
+    policy = make_policy(config.policy, shapes, config.hidden)
+    optimiser = torch.optim.Adam(policy.parameters())
+    actions, rng = torch.Generator().manual_seed(0), np.random.default_rng(0)
+    decisions, seconds = 0.0, {"play": 0.0, "update": 0.0}
+    for iteration in range(arguments.iterations + 1):  # the first one compiles and is not counted
+        begun = time.perf_counter()
+        chosen = rng.choice(config.train_sequences, config.sequences_per_iteration, replace=False)
+        played = play(policy, envs, np.repeat(chosen, config.trajectories), actions, config.device)
+        between = time.perf_counter()
+        steps = update(policy, optimiser, played, config, iteration, actions)
+        if iteration:
+            seconds["play"] += between - begun
+            seconds["update"] += time.perf_counter() - between
+            decisions += steps["decisions"]
+
+    each = sum(seconds.values()) / arguments.iterations
+    print(
+        f"preset {arguments.preset}, {batch} episodes per iteration, 40 workloads, {arguments.threads} threads: "
+        f"{each:.2f} s per iteration (play {seconds['play'] / arguments.iterations:.2f}, "
+        f"update {seconds['update'] / arguments.iterations:.2f}), "
+        f"{decisions / arguments.iterations / each:,.0f} decisions/s"
+    )
+    print(f"{config.iterations} iterations: {each * config.iterations / 60:.1f} minutes (extrapolated)")
+    print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+
+
+if __name__ == "__main__":
+    main()
