@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -44,8 +44,6 @@ class Arguments:
     """Continue this run to its original total; needs no other option."""
     stop_after: int | None = None
     """Stop cleanly after so many iterations; --resume goes on."""
-    comparison_sequences: int = 30
-    """Test sequences of the comparison at the end."""
     config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
 
 
@@ -54,12 +52,14 @@ def main() -> int:
     arguments = parse()
     if arguments.stop_after is not None and arguments.stop_after < 1:
         raise InputError(f"stop_after is {arguments.stop_after}: must be at least 1")
+    if arguments.resume and replace(arguments, resume=None, stop_after=None) != Arguments():
+        raise InputError("--resume goes on with the run's own settings: of the other options only --stop-after fits")
     trainer, trace = resume(arguments.resume) if arguments.resume else start(arguments)
     ended = trainer.run(arguments.stop_after)
     if ended != "finished":
         print(f"stopped after iteration {trainer.iteration}; go on with: --resume {trainer.folder}")
         return {"stopped": 0, "SIGINT": 130, "SIGTERM": 143}[ended]
-    compare(trainer, trace, arguments.comparison_sequences)
+    compare(trainer, trace)
     return 0
 
 
@@ -114,7 +114,7 @@ def resume(folder: Path) -> tuple[Trainer, Trace]:
     return trainer, trace
 
 
-def compare(trainer: Trainer, trace: Trace, sequences: int) -> None:
+def compare(trainer: Trainer, trace: Trace) -> None:
     """Play the best policy against the heuristics on test sequences and print the table."""
     folder = trainer.folder
     out = folder / "evaluation"
@@ -128,7 +128,7 @@ def compare(trainer: Trainer, trace: Trace, sequences: int) -> None:
             trainer.problem,
             schedulers,
             [scenario.load],
-            sequences,
+            trainer.config.comparison_sequences,
             0,
             out,
             {"checkpoint": {"run": policy.name, "iteration": saved.iteration, "trace": saved.trace}},

@@ -234,6 +234,7 @@ def test_bad_arguments_of_evaluate(tmp_path, trace, arguments, said):
         (["--resume", "no-such-run"], ["no-such-run"]),
         (["--gamma", "2"], ["gamma", "at most 1"]),
         (["--stop-after", "0"], ["stop_after"]),
+        (["--resume", "run", "--iterations", "9"], ["--resume", "--stop-after"]),
     ],
 )
 def test_bad_arguments_of_train(tmp_path, trace, arguments, said):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable
@@ -13,6 +15,8 @@ from tvwrl.types import InputError
 def run(main: Callable[[], int | None]) -> None:
     """Call `main` and leave the process with its exit code."""
     warnings.showwarning = _show_warning
+    with contextlib.suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGTERM, _leave)
     try:
         code = main() or 0
     except InputError as error:
@@ -25,6 +29,11 @@ def run(main: Callable[[], int | None]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     sys.exit(code)
+
+
+def _leave(number: int, frame: object) -> None:
+    """End through `finally` blocks, so that nothing half-written stays."""
+    sys.exit(128 + number)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:

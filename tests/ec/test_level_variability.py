@@ -142,7 +142,9 @@ def test_a_class_without_requests_is_not_chosen_by_one() -> None:
 
 
 def test_round_trip(fitted: LevelVariabilityClasses, problem: Problem) -> None:
-    for classes in (fitted, problem.classes):
+    demand, request = four_kinds()
+    request[10:15] = np.nan  # a class whose requests are unknown
+    for classes in (fitted, problem.classes, LevelVariabilityClasses(4).fit(demand, request)):
         copy = LevelVariabilityClasses.from_dict(json.loads(json.dumps(classes.to_dict())))
         assert json.dumps(copy.to_dict()) == json.dumps(classes.to_dict())
         rng = np.random.default_rng(0)

@@ -21,7 +21,7 @@ COUNTS = (
         "minibatches",
         "threads",
     ),
-    *("eval_every", "eval_sequences", "save_every", "picture_every"),
+    *("eval_every", "eval_sequences", "comparison_sequences", "save_every", "picture_every"),
 )
 
 
@@ -73,6 +73,8 @@ class TrainConfig:
     """Iterations between evaluations on validation sequences."""
     eval_sequences: int = 20
     """Validation sequences: of training series, other windows."""
+    comparison_sequences: int = 30
+    """Test sequences of the comparison that ends the run."""
     save_every: int = 10
     """Iterations between two saves of checkpoints/last.pt."""
     picture_every: int = 100
@@ -90,7 +92,7 @@ class TrainConfig:
             "trajectories",
         ):
             self._need(name, getattr(self, name) >= 1, "at least 1")
-        for name in ("eval_every", "eval_sequences", "save_every", "picture_every"):
+        for name in ("eval_every", "eval_sequences", "comparison_sequences", "save_every", "picture_every"):
             self._need(name, getattr(self, name) >= 1, "at least 1")
         for name in ("learning_rate", "final_learning_rate"):
             self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) > 0, "a number > 0")
