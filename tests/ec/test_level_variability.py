@@ -148,9 +148,9 @@ def test_round_trip(fitted: LevelVariabilityClasses, problem: Problem) -> None:
         copy = LevelVariabilityClasses.from_dict(json.loads(json.dumps(classes.to_dict())))
         assert json.dumps(copy.to_dict()) == json.dumps(classes.to_dict())
         rng = np.random.default_rng(0)
-        demand, length = rng.uniform(0, 6, (2, 30, 8, 2)), rng.integers(1, 9, (2, 30))
-        request = np.where(rng.random((2, 30, 2)) < 0.3, np.nan, rng.uniform(0, 9, (2, 30, 2)))
-        labels = [one.label_table(demand, length, request) for one in (classes, copy)]
+        table, length = rng.uniform(0, 6, (2, 30, 8, 2)), rng.integers(1, 9, (2, 30))
+        asked = np.where(rng.random((2, 30, 2)) < 0.3, np.nan, rng.uniform(0, 9, (2, 30, 2)))
+        labels = [one.label_table(table, length, asked) for one in (classes, copy)]
         assert np.array_equal(*labels)
         assert len(np.unique(labels[0])) > 2
         assert copy.k == classes.k

@@ -123,8 +123,9 @@ def test_whole_number_ids_become_text(tmp_path):
         CSV.replace(",", ", "),
         CSV.replace("b,", '"b",'),
         CSV.replace(",3,", ",3.0,"),
-        gzip.compress(CSV.encode()),
+        gzip.compress(CSV.encode(), mtime=0),
     ],
+    ids=["plain", "crlf", "byte-order-mark", "spaces", "quotes", "whole-floats", "gzip"],
 )
 def test_ways_of_writing_a_csv(tmp_path, text):
     expected = read_trace(csv_of(tmp_path), 300)
