@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import tyro
 
@@ -15,10 +14,10 @@ from tvwrl.bench.evaluation import DEFAULT_SCHEDULERS, evaluate
 from tvwrl.bench.tables import terminal_table
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import default_folder
-from tvwrl.schedulers import Scheduler, make_scheduler
+from tvwrl.schedulers import NAMES, Scheduler, make_scheduler
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import describe_source, open_trace, trace_hash
-from tvwrl.types import InputError
+from tvwrl.traces import describe_source, open_trace
+from tvwrl.types import InputError, Trace
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,6 @@ class Arguments:
     """Seed of the test sequences."""
     out: Path | None = None
     """Output folder; default: runs/evaluation-<trace>-<timestamp>."""
-    split: Literal["workloads", "time"] = "workloads"
-    """Test on series that training never sees, or (time) on the last 30 percent of every series."""
     device: str = "cpu"
     """Where a policy runs."""
     environment: tyro.conf.OmitArgPrefixes[Environment] = field(default_factory=Environment)
@@ -67,46 +64,52 @@ def main() -> None:
         make()  # refuses an unknown name before anything long begins
     if len(set(names)) != len(names):
         raise InputError(f"schedulers: '{max(names, key=names.count)}' is given twice")
+    if arguments.seed < 0:
+        raise InputError(f"seed is {arguments.seed}: must be >= 0")
+    if not arguments.load:
+        raise InputError("the list of loads is empty")
     scenario = Scenario(**asdict(arguments.environment))
-    name, slot_seconds, classes, facts, knowledge = arguments.trace or "google", arguments.slot_seconds, None, {}, {}
-    if arguments.checkpoint is not None:
+    load, facts, knowledge = arguments.load[0], {}, {}
+    if arguments.checkpoint is None:
+        trace, name = open_and_tell(arguments.trace or "google", arguments.slot_seconds), None
+        problem = Problem.build(trace, replace(scenario, load=load))
+    else:
         from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
         from tvwrl.agents.policy_scheduler import load_policy
 
-        path = find_checkpoint(arguments.checkpoint)
-        saved = Checkpoint.load(path)
         if scenario != Scenario():
             raise InputError("environment options do not go with --checkpoint: the environment is the checkpoint's")
-        scenario, classes = saved.config.scenario, saved.classes
-        if arguments.trace is None:
-            name, slot_seconds = saved.trace["argument"], saved.trace["slot_seconds"]
+        path = find_checkpoint(arguments.checkpoint)
+        saved = Checkpoint.load(path)
         policy = load_policy(arguments.checkpoint, saved, arguments.device)
-        if policy.name in names:
-            raise InputError(f"the run is called '{policy.name}' like a scheduler: rename its folder")
+        name = policy.name
+        if name in NAMES:
+            raise InputError(f"the run is called '{name}' like a scheduler: rename its folder")
+        if arguments.trace is None:
+            trace = open_and_tell(saved.trace["argument"], saved.trace["slot_seconds"])
+        else:
+            trace = open_and_tell(arguments.trace, arguments.slot_seconds)
+        if not saved.knows(trace):
+            print("note: this is not the trace that the policy was trained on; units are set anew for it")
+        problem = saved.problem(trace, load)
         schedulers.insert(0, lambda: policy)
-        seen = "requests, classes and" if scenario.observe_request else "classes and"
-        knowledge[policy.name] = f"{seen} the last {scenario.history} slots of load (learnt)"
-        facts["checkpoint"] = {
-            "run": policy.name,
-            "file": path.name,
-            "iteration": saved.iteration,
-            "trace": saved.trace,
-        }
-
-    trace = open_trace(name, slot_seconds)
-    print(f"trace: {describe_source(trace, name)}")
-    if arguments.checkpoint is not None and trace_hash(trace) != facts["checkpoint"]["trace"]["hash"]:
-        print("note: this is not the trace that the policy was trained on; units are set anew for it")
-    problem = Problem.build(trace, replace(scenario, load=arguments.load[0]), classes, arguments.split == "time")
+        knowledge[name] = policy.knowledge
+        facts["checkpoint"] = {"run": name, "file": path.name, "iteration": saved.iteration, "trace": saved.trace}
     for note in problem.sampler.notes:
         print(f"note: {note}")
     out = arguments.out or default_folder(f"evaluation-{trace.name}")
-    reference = next(iter(knowledge), None)  # the policy, if there is one
     rows = evaluate(
-        problem, schedulers, arguments.load, arguments.sequences, arguments.seed, out, facts, knowledge, reference
+        problem, schedulers, arguments.load, arguments.sequences, arguments.seed, out, facts, knowledge, name
     )
     print(terminal_table(rows))
     print(f"written to {out}")
+
+
+def open_and_tell(name: str, slot_seconds: int | None) -> Trace:
+    """The trace, after a line that says whether it is real."""
+    trace = open_trace(name, slot_seconds)
+    print(f"trace: {describe_source(trace, name)}")
+    return trace
 
 
 if __name__ == "__main__":

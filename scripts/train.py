@@ -19,8 +19,8 @@ from tvwrl.bench.evaluation import DEFAULT_SCHEDULERS, evaluate
 from tvwrl.bench.tables import terminal_table
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
-from tvwrl.schedulers import make_scheduler
-from tvwrl.traces import describe_source, open_trace, trace_hash
+from tvwrl.schedulers import NAMES, make_scheduler
+from tvwrl.traces import describe_source, find_trace, open_trace, trace_hash
 from tvwrl.types import InputError, Trace
 
 
@@ -79,17 +79,21 @@ def start(arguments: Arguments) -> tuple[Trainer, Trace]:
     print(f"trace: {describe_source(trace, arguments.trace)}")
     folder = arguments.out or default_folder(trace.name)
     check_new_folder(folder)
+    if folder.name in NAMES:
+        raise InputError(f"--out {folder}: the run would be called like the scheduler '{folder.name}': choose another")
     problem = Problem.build(trace, arguments.config.scenario)
     for note in problem.sampler.notes:
         print(f"note: {note}")
+    path = find_trace(arguments.trace)
     identity = {
-        "argument": arguments.trace if not Path(arguments.trace).exists() else str(Path(arguments.trace).resolve()),
+        "argument": arguments.trace if path is None else str(path.resolve()),
         "slot_seconds": arguments.slot_seconds,
         "name": trace.name,
         "source": trace.source,
         "hash": trace_hash(trace),
     }
     trainer = Trainer(problem, arguments.config, folder, identity, tqdm_print)
+    trainer.save()  # from here on there is something to resume
     facts = {"trace": identity | {"workloads": len(trace)}, "notes": problem.sampler.notes}
     write_json(folder / "run.json", provenance() | facts | {"config": arguments.config.to_dict()})
     print(f"run folder: {folder} (watch it with: tensorboard --logdir {folder})")
@@ -103,12 +107,11 @@ def resume(folder: Path) -> tuple[Trainer, Trace]:
     saved = Checkpoint.load(find_checkpoint(folder, ("last.pt",)))
     trace = open_trace(saved.trace["argument"], saved.trace["slot_seconds"])
     print(f"trace: {describe_source(trace, saved.trace['argument'])}")
-    if trace_hash(trace) != saved.trace["hash"]:
+    if not saved.knows(trace):
         raise InputError(
             f"trace '{saved.trace['argument']}' is not the one that the run began with (its content has changed)"
         )
-    problem = Problem.build(trace, saved.config.scenario, saved.classes)
-    trainer = Trainer(problem, saved.config, folder, saved.trace, tqdm_print)
+    trainer = Trainer(saved.problem(trace), saved.config, folder, saved.trace, tqdm_print)
     trainer.restore(saved)
     print(f"resuming {folder} at iteration {saved.iteration} of {saved.config.iterations}")
     return trainer, trace
@@ -122,7 +125,6 @@ def compare(trainer: Trainer, trace: Trace) -> None:
         saved = Checkpoint.load(find_checkpoint(folder))
         policy = load_policy(folder, saved, trainer.config.device)
         scenario = trainer.config.scenario
-        seen = "requests, classes and" if scenario.observe_request else "classes and"
         schedulers: list[Any] = [lambda: policy, *(partial(make_scheduler, name) for name in DEFAULT_SCHEDULERS)]
         evaluate(
             trainer.problem,
@@ -132,12 +134,12 @@ def compare(trainer: Trainer, trace: Trace) -> None:
             0,
             out,
             {"checkpoint": {"run": policy.name, "iteration": saved.iteration, "trace": saved.trace}},
-            {policy.name: f"{seen} the last {scenario.history} slots of load (learnt)"},
+            {policy.name: policy.knowledge},
             policy.name,
         )
     import polars as pl
 
-    print(terminal_table(pl.read_csv(out / "rows.csv")))
+    print(terminal_table(pl.read_csv(out / "rows.csv", schema_overrides={"scheduler": pl.String})))
     print(f"unseen workloads of trace '{trace.name}' ({trace.source}); tables, plots and records are in {out}")
 
 

@@ -28,6 +28,9 @@ def run(main: Callable[[], int | None]) -> None:
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:  # no such folder, no permission, disk full
+        print(f"error: {error}", file=sys.stderr)
+        code = 2
     sys.exit(code)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,7 @@ def check_new_folder(folder: Path) -> None:
 
 def default_folder(stem: str) -> Path:
     """`runs/<stem>-<timestamp>` below the current folder; a number is added until the name is free."""
+    stem = re.sub(r"[^\w.+-]+", "-", stem).strip("-.") or "run"
     name = f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
     folder, number = Path("runs") / name, 2
     while folder.exists():

@@ -83,7 +83,7 @@ def test_the_split_is_disjoint_complete_and_always_the_same(make_trace: MakeTrac
 
 
 def test_chronological_split_cuts_every_series(google: Trace, quick: None) -> None:
-    sampler = SequenceSampler(google, SMALL, chronological=True)
+    sampler = SequenceSampler(google, replace(SMALL, split="time"))
     # 4 days of 288 slots: the first 70 % are for training, the border is row 806.
     train, test = (sampler.sequences(split, 20, 0, OneClass()) for split in ("train", "test"))
     assert (train.source_slot + 6 * train.length).max() <= 806
@@ -102,7 +102,7 @@ def test_source_slot_reproduces_demand(google: Trace, sample: Any, whole: bool) 
         length, first = drawn.length[s, n], drawn.source_slot[s, n]
         rows = google.series(names[drawn.source_workload[s, n]])[first : first + 6 * length].reshape(length, 6, 2)
         units = (rows.mean(axis=1) if sample == "mean" else rows.max(axis=1)) / sampler.unit
-        expected = np.minimum(np.maximum(np.floor(units + 0.5), 1), 6) if whole else units
+        expected = np.minimum(np.maximum(np.floor(units + 0.5), 1) if whole else units, 6)
         assert np.array_equal(drawn.demand[s, n, :length], expected)
         assert not drawn.demand[s, n, length:].any()
 
@@ -358,18 +358,20 @@ def test_series_shorter_than_a_slot(make_trace: MakeTrace) -> None:
 
 
 def test_demand_above_every_machine(google: Trace, make_trace: MakeTrace) -> None:
-    with pytest.raises(InputError, match="demand of up to 6 units is above every machine's capacity"):
+    with pytest.raises(InputError, match=r"demand of up to 6 units \(peak_units\) is above every machine's capacity"):
         SequenceSampler(google, replace(SMALL, capacity=(8.0, 5.0)))
-    with pytest.raises(InputError, match="demand of up to 6 units is above every machine's capacity"):
+    with pytest.raises(InputError, match=r"raise capacity or lower peak_units"):
         SequenceSampler(google, replace(SMALL, machine_types=("2x5,8", "2x8,5")))  # none has 6 of both
     SequenceSampler(google, replace(SMALL, machine_types=("9x5,8", "1x6,6")))
-    # Without whole units demand is not cut at 6: one sample of 30 units exceeds all.
+
+
+def test_fractional_demand_is_cut_at_peak_units_as_well(make_trace: MakeTrace) -> None:
     series = mixed_series(6, 400)
     series[2][100] *= 20
-    trace = make_trace(series, slot_seconds=3600)
-    SequenceSampler(trace, HOUR)
-    with pytest.raises(InputError, match=r"workload 'w2' needs up to \[.*\] units, above every machine's capacity"):
-        SequenceSampler(trace, replace(HOUR, quantise=False))
+    sampler = SequenceSampler(make_trace(series, slot_seconds=3600), replace(HOUR, quantise=False))
+    demand = sampler.sequences("train", 20, 0, OneClass()).demand
+    assert demand.max() == 6
+    assert (demand != np.round(demand)).any()
 
 
 def test_number_of_sequences(sampler: SequenceSampler) -> None:

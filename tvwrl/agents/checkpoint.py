@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,13 @@ from tvwrl import __version__
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.networks import Policy, make_policy
 from tvwrl.ec import LevelVariabilityClasses
+from tvwrl.envs.problem import Problem
 from tvwrl.runs import whole_file
-from tvwrl.types import InputError
+from tvwrl.traces import trace_hash
+from tvwrl.types import InputError, Trace
 
 FORMAT = 1
+DAMAGE = (AttributeError, LookupError, TypeError, ValueError)  # what reading a damaged file can raise
 
 
 @dataclass
@@ -56,7 +59,7 @@ class Checkpoint:
             raise InputError(f"no checkpoint {path}")
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
-        except (RuntimeError, EOFError, OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
+        except (*DAMAGE, RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
             raise InputError(f"{path} cannot be read: it is truncated or not a checkpoint") from error
         if not isinstance(content, dict) or "format" not in content:
             raise InputError(f"{path} is not a tvwrl checkpoint: it has no field 'format'")
@@ -72,9 +75,26 @@ class Checkpoint:
         try:
             fields["config"] = TrainConfig.from_dict(fields["config"])
             fields["classes"] = LevelVariabilityClasses.from_dict(fields["classes"])
-        except (TypeError, KeyError) as error:
+        except DAMAGE as error:
             raise InputError(f"{path} is damaged or of another version: {error}") from error
         return cls(**fields)
+
+    def knows(self, trace: Trace) -> bool:
+        """Whether it was trained on this very trace."""
+        return bool(trace_hash(trace) == self.trace["hash"])
+
+    def problem(self, trace: Trace, load: float | None = None) -> Problem:
+        """Its environment on `trace`, at its own load or another; on a trace it does not know units are set anew.
+
+        Raises InputError for a trace of other resources.
+        """
+        if list(trace.resources) != self.resources:
+            raise InputError(
+                f"trace '{trace.name}' has the resources {', '.join(trace.resources)}, "
+                f"but the checkpoint was trained on {', '.join(self.resources)}"
+            )
+        scenario = self.config.scenario if load is None else replace(self.config.scenario, load=load)
+        return Problem.build(trace, scenario, self.classes, np.array(self.unit) if self.knows(trace) else None)
 
     def make_policy(self) -> Policy:
         """The policy network with its weights."""

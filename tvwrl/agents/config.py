@@ -10,19 +10,12 @@ import numpy as np
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
 
+# fmt: off
 COUNTS = (
-    *(
-        "hidden",
-        "iterations",
-        "train_sequences",
-        "sequences_per_iteration",
-        "trajectories",
-        "epochs",
-        "minibatches",
-        "threads",
-    ),
-    *("eval_every", "eval_sequences", "comparison_sequences", "save_every", "picture_every"),
+    "hidden", "iterations", "train_sequences", "sequences_per_iteration", "trajectories", "epochs", "minibatches",
+    "threads", "eval_every", "eval_sequences", "comparison_sequences", "save_every", "picture_every",
 )
+# fmt: on
 
 
 @dataclass(frozen=True)
@@ -82,17 +75,7 @@ class TrainConfig:
     scenario: Scenario = field(default_factory=Scenario)
 
     def __post_init__(self) -> None:
-        for name in (
-            "epochs",
-            "minibatches",
-            "hidden",
-            "iterations",
-            "train_sequences",
-            "sequences_per_iteration",
-            "trajectories",
-        ):
-            self._need(name, getattr(self, name) >= 1, "at least 1")
-        for name in ("eval_every", "eval_sequences", "comparison_sequences", "save_every", "picture_every"):
+        for name in COUNTS:
             self._need(name, getattr(self, name) >= 1, "at least 1")
         for name in ("learning_rate", "final_learning_rate"):
             self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) > 0, "a number > 0")

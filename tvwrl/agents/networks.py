@@ -114,3 +114,16 @@ def make_policy(name: str, shapes: dict[str, Any], hidden: int) -> Policy:
     if name not in POLICIES:
         raise InputError(f"unknown policy '{name}'; valid: {', '.join(POLICIES)}")
     return POLICIES[name](shapes, hidden)
+
+
+def check_device(device: str) -> None:
+    """Raise InputError unless networks can run on `device`: cpu, cuda or cuda:N."""
+    try:
+        parsed = torch.device(device)
+    except RuntimeError:
+        raise InputError(f"unknown device '{device}'; valid: cpu, cuda, cuda:N") from None
+    if parsed.type not in ("cpu", "cuda"):
+        raise InputError(f"unknown device '{device}'; valid: cpu, cuda, cuda:N")
+    count = torch.cuda.device_count()
+    if parsed.type == "cuda" and (parsed.index or 0) >= count:
+        raise InputError(f"device '{device}' is not available: this torch sees {count} CUDA devices; use --device cpu")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl.agents.checkpoint import Checkpoint
+from tvwrl.agents.networks import check_device
 from tvwrl.agents.reinforce import logits_of
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError, Placement, Workload
@@ -20,7 +21,11 @@ class PolicyScheduler:
 
     def __init__(self, name: str, checkpoint: Checkpoint, device: str = "cpu") -> None:
         self.name, self._shapes, self._device = name, checkpoint.shapes, device
+        scenario = checkpoint.config.scenario
+        seen = "requests, classes" if scenario.observe_request else "classes"
+        self.knowledge = f"{seen} and the last {scenario.history} slots of load (learnt)"
         self._flat = checkpoint.config.policy == "flat"
+        check_device(device)
         self._policy = checkpoint.make_policy().to(device).eval()
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint, generator_state, restore_generator
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.networks import make_policy
+from tvwrl.agents.networks import check_device, make_policy
 from tvwrl.agents.reinforce import Trajectories, logits_of, play, update
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.base import action_space, picture
@@ -46,7 +46,7 @@ class Trainer:
 
     def __post_init__(self) -> None:
         config = self.config
-        _check_device(config.device)
+        check_device(config.device)
         torch.set_num_threads(config.threads)
         train = self.problem.sequences("train", config.train_sequences, config.seed)
         validation = self.problem.sequences("validation", config.eval_sequences, config.seed)
@@ -116,8 +116,8 @@ class Trainer:
                 while self.iteration < end and not received:
                     self._iterate(writer, bar)
                     if self.iteration % self.config.save_every == 0:
-                        self._save()
-                self._save()
+                        self.save()
+                self.save()
         finally:
             self.envs.close()
         if received:
@@ -182,7 +182,7 @@ class Trainer:
         better = bool(alive.sum() == 0) and reward > self.best_reward
         if better:
             self.best_reward, self.best_iteration = reward, self.iteration
-            self._save("best.pt")
+            self.save("best.pt")
         self.report(
             f"iteration {self.iteration}/{self.config.iterations}: validation reward {reward / 1000:.1f}k, overshoot "
             f"{scores['eval_overshoot_pct']:.3f} %, machines {scores['eval_machines_used']:.1f}"
@@ -196,7 +196,8 @@ class Trainer:
         frame = draw_cluster(picture(self.envs.simulation, 0, f"iteration {self.iteration}"))
         writer.add_image("cluster", frame, self.iteration, dataformats="HWC")
 
-    def _save(self, name: str = "last.pt") -> None:
+    def save(self, name: str = "last.pt") -> None:
+        """Write checkpoints/<name> and progress.csv."""
         self.checkpoint().save(self.folder / "checkpoints" / name)
         if self.progress:
             columns = list(dict.fromkeys(name for row in self.progress for name in row))
@@ -225,14 +226,3 @@ def _signals() -> Any:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _check_device(device: str) -> None:
-    try:
-        parsed = torch.device(device)
-    except RuntimeError:
-        raise InputError(f"unknown device '{device}'; valid: cpu, cuda, cuda:N") from None
-    if parsed.type not in ("cpu", "cuda"):
-        raise InputError(f"unknown device '{device}'; valid: cpu, cuda, cuda:N")
-    if parsed.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"device '{device}' is not available: this torch sees no CUDA device; use --device cpu")

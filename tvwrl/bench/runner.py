@@ -38,6 +38,7 @@ class Runner:
         decisions, seconds = 0, 0.0
         while not simulation.is_over() and state.counters[0, k.IDLE] < PATIENCE:
             visible = simulation.waiting()[: self._scenario.queue].tolist()
+            before = state.counters[0, k.PLACED]
             begun = time.perf_counter()
             for placement in scheduler.schedule(cluster, [workloads[i] for i in visible]):
                 seconds += time.perf_counter() - begun
@@ -49,7 +50,10 @@ class Runner:
                 begun = time.perf_counter()
             else:
                 seconds += time.perf_counter() - begun
-            simulation.next_slot()
+            placed = state.counters[0, k.PLACED]
+            more = limit is None or placed < limit
+            if placed == before or not more or not state.counters[0, k.WAITING]:  # else the queue has moved up
+                simulation.next_slot()
         mean_ms = 1000.0 * seconds / max(decisions, 1)
         return replace(simulation.record(), scheduler=scheduler.name, decision_ms=mean_ms)
 

@@ -65,15 +65,25 @@ def action_space(simulation: Simulation) -> spaces.Discrete:
 
 def streams_of(seed: int, count: int) -> npt.NDArray[np.int64]:
     """(count,) starts of the random streams of environments seeded seed, seed + 1, ...: distinct and well apart."""
-    mixed = np.uint64(seed % 2**64) + np.arange(count, dtype=np.uint64)
+    return mix_seeds(np.uint64(seed % 2**64) + np.arange(count, dtype=np.uint64))
+
+
+def mix_seeds(seeds: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """(B,) starts of random streams for seeds (B,), one each."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return (mixed ^ (mixed >> np.uint64(31))).view(np.int64)
+        seeds = (seeds ^ (seeds >> np.uint64(shift))) * np.uint64(factor)
+    return (seeds ^ (seeds >> np.uint64(31))).view(np.int64)
 
 
 def check_sequence(simulation: Simulation, sequence: Any) -> npt.NDArray[np.int64]:
     """(B,) sequences asked for in `reset(options={"sequence": ...})`; -1 = a random one."""
-    chosen = np.broadcast_to(np.asarray(sequence, np.int64), (simulation.batch,))
+    try:
+        chosen = np.broadcast_to(np.asarray(sequence), (simulation.batch,))
+    except ValueError:
+        chosen = np.empty(simulation.batch, object)
+    if chosen.dtype.kind not in "iu":
+        raise InputError(f"options['sequence'] is {sequence!r}: must be a whole number, or {simulation.batch} of them")
+    chosen = chosen.astype(np.int64)
     if (chosen < -1).any() or (chosen >= len(simulation.sequences)).any():
         raise InputError(f"options['sequence'] is {sequence}: must be 0 to {len(simulation.sequences) - 1}")
     return chosen

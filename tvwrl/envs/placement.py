@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 import gymnasium as gym
@@ -115,6 +116,10 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Place the head of the queue on machine `action`, then run the clock until the next decision."""
         state = self.simulation.state
+        try:
+            action = index(action)
+        except TypeError:
+            raise InputError(f"action is {action!r}: must be a whole number") from None
         if not 0 <= action < self._limit:
             raise InputError(f"action is {action}: must be 0 to {self._limit - 1}")
         if state.counters[0, k.OVER] != k.GOING:

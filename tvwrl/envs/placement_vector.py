@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         self._seeded = False
 
     def reset(
-        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Array], dict[str, Any]]:
         """Begin episodes everywhere, or where `options["reset_mask"]` is set; `options["sequence"]` picks sequences."""
         options = options or {}
@@ -74,25 +75,30 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         chosen = base.check_sequence(self.simulation, options.get("sequence", -1))
         self._seed(seed, mask if self._seeded else self._everywhere)
         self.simulation.reset(chosen, mask)
-        return self._observation(), self._info()
+        return self._observation(), self._info(mask)
 
-    def _seed(self, seed: int | list[int | None] | None, where: npt.NDArray[np.bool_]) -> None:
+    def _seed(self, seed: int | Sequence[int | None] | None, where: npt.NDArray[np.bool_]) -> None:
         streams = self.simulation.state.counters[:, k.STREAM]
-        if isinstance(seed, list):
+        if seed is not None and not isinstance(seed, int | np.integer):
             if len(seed) != self.num_envs:
                 raise InputError(f"seed has {len(seed)} entries for {self.num_envs} environments")
-            for b, own in enumerate(seed):
-                if where[b] and (own is not None or not self._seeded):
-                    streams[b] = base.streams_of(int(self.np_random.integers(2**63)) if own is None else own, 1)[0]
+            given = np.array([own is not None for own in seed])
+            drawn = self.np_random.integers(2**63, size=self.num_envs)
+            seeds = np.where(given, [own or 0 for own in seed], drawn).astype(np.uint64)
+            chosen = where & given if self._seeded else where
+            streams[chosen] = base.mix_seeds(seeds)[chosen]
         elif seed is not None:
-            super().reset(seed=seed)
-            streams[where] = base.streams_of(seed, self.num_envs)[where]
+            super().reset(seed=int(seed))
+            streams[where] = base.streams_of(int(seed), self.num_envs)[where]
         elif not self._seeded:
             streams[:] = self.np_random.integers(2**63, size=self.num_envs)
         self._seeded = True
 
     def step(self, actions: Array) -> tuple[dict[str, Array], Array, Array, Array, dict[str, Any]]:
         """One decision in every environment; actions (B,) machines 0..M-1 (or M, to hold, where offered)."""
+        actions = np.asarray(actions)
+        if actions.dtype.kind not in "iu":
+            raise InputError(f"actions have type {actions.dtype}: must be whole numbers")
         actions = np.ascontiguousarray(actions, np.int64)
         if actions.shape != (self.num_envs,) or actions.min() < 0 or actions.max() >= self._actions:
             raise InputError(f"actions must be ({self.num_envs},) integers from 0 to {self._actions - 1}")
@@ -101,20 +107,23 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         self.simulation.step(actions, self._autoreset)
         over = self.simulation.state.counters[:, k.OVER]
         reward = -self.simulation.state.totals[:, : k.SLOTS].sum(axis=1)
-        return self._observation(), reward, over == k.TERMINATED, over == k.TRUNCATED, self._info()
+        return self._observation(), reward, over == k.TERMINATED, over == k.TRUNCATED, self._info(self._everywhere)
 
     def _observation(self) -> dict[str, Array]:
         state = self.simulation.state
         seen = {"grid": self.simulation.seen_grid, "queue": state.seen_queue, "backlog": state.seen_backlog}
         return {name: array.copy() for name, array in seen.items()} if self._copy else seen
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self, where: npt.NDArray[np.bool_]) -> dict[str, Any]:
+        """Gymnasium's form: (B,) arrays that are 0 where this call did nothing, each with a `_key` mask of its own."""
         info: dict[str, Any] = base.penalty_terms(self.simulation)
         info["sequence"] = self.simulation.state.counters[:, k.SEQUENCE].copy()
-        return info | {f"_{name}": self._everywhere for name in info}
+        if where is not self._everywhere:
+            info = {name: np.where(where, values, 0) for name, values in info.items()}
+        return info | {f"_{name}": where.copy() for name in info}
 
     def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:
-        """One RGB array per environment."""
+        """One RGB array per environment, drawn one after another."""
         if self.render_mode != "rgb_array":
             return None
         return tuple(draw_cluster(base.picture(self.simulation, b)) for b in range(self.num_envs))

@@ -10,7 +10,7 @@ import numpy as np
 from tvwrl.ec import LevelVariabilityClasses
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.sequences import SequenceSampler, Split
-from tvwrl.types import Machines, SequenceSet, Trace
+from tvwrl.types import Float, Machines, SequenceSet, Trace
 
 FITTING_WINDOWS = 1000  # training windows that classes are fitted on
 
@@ -30,10 +30,10 @@ class Problem:
         trace: Trace,
         scenario: Scenario,
         classes: LevelVariabilityClasses | None = None,
-        chronological: bool = False,
+        unit: Float | None = None,
     ) -> Problem:
-        """Set units and rate for the trace; classes are fitted on its training series unless they are given."""
-        sampler = SequenceSampler(trace, scenario, chronological)
+        """Set the rate for the trace; units and classes come from its training series unless they are given."""
+        sampler = SequenceSampler(trace, scenario, unit)
         if classes is None:
             windows = sampler.windows("train", FITTING_WINDOWS, np.random.default_rng(1))
             request = trace.request[[w.workload for w in windows]] / sampler.unit
@@ -43,7 +43,7 @@ class Problem:
 
     def at_load(self, load: float) -> Problem:
         """The same problem at another offered load, with the same units and classes."""
-        return Problem.build(self.trace, replace(self.scenario, load=load), self.classes, self.sampler.chronological)
+        return Problem.build(self.trace, replace(self.scenario, load=load), self.classes, self.sampler.unit)
 
     @property
     def machines(self) -> Machines:

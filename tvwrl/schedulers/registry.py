@@ -11,14 +11,15 @@ from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError
 
-NOW, PEAKS, FUTURE = "current load", "peaks of running and waiting workloads", "the whole future (a reference)"
+NOW = "current load, and demand in a workload's first slot"
+PEAKS, FUTURE = "peaks of running and waiting workloads", "the whole future (a reference)"
 
 _SCHEDULERS: dict[str, tuple[str, Callable[[], Scheduler]]] = {
     "best-fit": (NOW, lambda: Greedy("best-fit", Cluster.room_now, scores.tightest_now)),
     "best-fit-peak": (PEAKS, lambda: Greedy("best-fit-peak", Cluster.room_for_peaks, scores.tightest_peaks)),
     "first-fit-peak": (PEAKS, lambda: Greedy("first-fit-peak", Cluster.room_for_peaks, scores.first)),
     "worst-fit-peak": (PEAKS, lambda: Greedy("worst-fit-peak", Cluster.room_for_peaks, scores.roomiest_peaks)),
-    "tetris": (PEAKS, Tetris),
+    "tetris": (f"{PEAKS}, and how long each will run", Tetris),
     "random": (NOW, Random),
     "round-robin": (NOW, RoundRobin),
     "spread": (NOW, lambda: Greedy("spread", Cluster.room_now, scores.emptiest)),

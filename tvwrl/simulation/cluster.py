@@ -18,7 +18,6 @@ class Cluster:
 
     def __init__(self, simulation: Simulation, b: int = 0) -> None:
         self.simulation, self.b = simulation, b
-        self._peak = simulation.sequences.demand.max(axis=2)  # (S, N, D)
 
     @property
     def machines(self) -> Machines:
@@ -55,7 +54,7 @@ class Cluster:
         running = state.workloads[self.b, : state.counters[self.b, k.RUNNING], k.RUNS]
         reserved = np.zeros_like(self.capacity)
         sequence = state.counters[self.b, k.SEQUENCE]
-        np.add.at(reserved, state.workloads[self.b, running, k.MACHINE], self._peak[sequence, running])
+        np.add.at(reserved, state.workloads[self.b, running, k.MACHINE], self.simulation.peak[sequence, running])
         return reserved
 
     def room_now(self, workload: Workload) -> Mask:

@@ -180,7 +180,7 @@ def _close_slot(s, b):  # type: ignore[no-untyped-def]
             s.load[b, m, row, d] = 0
     s.totals[b, WAIT] += wait(waiting, s.weights[3, 0])
     s.totals[b, SLOTS] += 1.0
-    s.counters[b, IDLE] = s.counters[b, IDLE] + 1 if waiting > 0 else 0
+    s.counters[b, IDLE] = s.counters[b, IDLE] + 1 if waiting > 0 and s.counters[b, PLACED] == 0 else 0
     s.counters[b, SLOT] += 1
 
 
@@ -234,7 +234,6 @@ def _place(s, b, position, m):  # type: ignore[no-untyped-def]
     s.workloads[b, s.counters[b, RUNNING], RUNS] = w
     s.counters[b, RUNNING] += 1
     s.counters[b, PLACED] += 1
-    s.counters[b, IDLE] = 0
     s.machines[b, m, ACTIVE] += 1
     sequence = s.counters[b, SEQUENCE]
     book(s.load[b, m], slot, s.demand[sequence, w], s.timing[sequence, w, LENGTH])

@@ -10,6 +10,13 @@ import numpy as np
 from tvwrl.penalties import PenaltyWeights
 from tvwrl.types import InputError, Machines
 
+# fmt: off
+WHOLE = (
+    "machines", "workloads", "step_seconds", "peak_units", "history", "queue", "placements_per_slot", "max_slots",
+    "classes", "relabel_every",
+)
+# fmt: on
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -43,6 +50,8 @@ class Scenario:
     """Add the action 'place nothing in this slot'."""
     placements_per_slot: int | None = 1
     """Placements in one slot; None lifts the limit."""
+    split: Literal["workloads", "time"] = "workloads"
+    """Test on series that training never sees (workloads), or on the last 30 percent of every series (time)."""
     max_slots: int = 200
     """Training episodes are cut after so many slots (0: never); evaluation is never cut."""
     classes: int = 6
@@ -65,6 +74,14 @@ class Scenario:
             if not good:
                 raise InputError(f"{field} is {getattr(self, field)}: must be {limit}")
 
+        for name in ("capacity", "machine_types", "K_c", "K_u", "K_o"):
+            value = getattr(self, name)
+            if isinstance(value, list | np.ndarray):  # so that a scenario can be hashed
+                object.__setattr__(self, name, tuple(value))
+        for name in WHOLE:
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer)):
+                raise InputError(f"{name} is {value!r}: must be a whole number")
         need(self.machines >= 1, "machines", "at least 1 (zero machines hold nothing)")
         need(bool(np.isfinite(self.load)) and self.load > 0, "load", "a number > 0")
         need(self.workloads is None or 1 <= self.workloads <= 100_000, "workloads", "1 to 100000, or left out")
@@ -74,6 +91,7 @@ class Scenario:
         need(self.history >= 1, "history", ">= 1")
         need(self.queue >= 1, "queue", ">= 1")
         need(self.placements_per_slot is None or self.placements_per_slot >= 1, "placements_per_slot", ">= 1 or None")
+        need(self.split in ("workloads", "time"), "split", "'workloads' or 'time'")
         need(self.max_slots >= 0, "max_slots", ">= 0")
         need(1 <= self.classes <= 253, "classes", "1 to 253")
         need(self.relabel_every >= 1, "relabel_every", ">= 1")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from tvwrl.simulation import kernels as k
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.types import Episode, InputError, Int, Machines, SequenceSet
+from tvwrl.types import Episode, Float, InputError, Int, Machines, SequenceSet
 
 
 def queue_features(sequences: SequenceSet, observe_request: bool) -> npt.NDArray[np.float32]:
@@ -42,11 +45,20 @@ class Simulation:
         limit = scenario.max_slots if max_slots is None else max_slots
         late = sequences.arrival[:, 0].max()
         if limit and late >= limit:
-            raise InputError(f"max_slots is {limit}, but a sequence's first workload arrives in slot {late}")
+            raise InputError(
+                f"max_slots is {limit}, but a sequence's first workload arrives in slot {late}: "
+                "raise the load, or max_slots (0 lifts the limit)"
+            )
         self.sequences, self.machines, self.scenario, self.batch = sequences, machines, scenario, batch
         self._everywhere = np.ones(batch, np.bool_)
         self.state = self._allocate(scenario.history if grid else 0, limit)
         self.state.counters[:, k.OVER] = k.TERMINATED  # until `reset` begins an episode
+
+    def __setstate__(self, content: dict[str, Any]) -> None:
+        """Restore a copy: two arrays of `state` are views of others, which copying and pickling tear apart."""
+        self.__dict__.update(content)
+        word = self.state.words.dtype
+        self.state = self.state._replace(words=self.state.grid.view(word), seen_words=self.seen_grid.view(word))
 
     def _allocate(self, history: int, max_slots: int) -> k.State:
         sequences, scenario, batch = self.sequences, self.scenario, self.batch
@@ -102,6 +114,11 @@ class Simulation:
     def next_slot(self) -> None:
         """Let the slot end and run the clock until a workload waits or the episode is over."""
         k.drive(self.state, k.ADVANCE, np.zeros(self.batch, np.int64), 0)
+
+    @cached_property
+    def peak(self) -> Float:
+        """(S, N, D) units: largest demand of each workload's life."""
+        return np.asarray(self.sequences.demand.max(axis=2))
 
     def waiting(self, b: int = 0) -> Int:
         """Indices of the waiting workloads, oldest first."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 USAGE, WORKLOADS, HEADER = "usage.parquet", "workloads.parquet", "trace.json"
+RESERVED = ("workload_id", "slot", "load", "sequence")  # other columns where resources are columns too
 LARGEST_SLOT = 2**53  # above it a slot that passed through a float (pandas, CSV) is no longer exact
 
 
@@ -159,8 +160,8 @@ def _read_header(file: Path) -> dict[str, Any]:
     texts = isinstance(resources, list) and all(isinstance(text, str) and text.strip() for text in resources)
     need("resources", resources is not None and texts and len(resources) > 0, "a list of one or more names of columns")
     names = list(resources or ())
-    different = len({*names, "workload_id", "slot"}) == len(names) + 2
-    need("resources", different, "names that differ from each other and from workload_id and slot")
+    different = len({*names, *RESERVED}) == len(names) + len(RESERVED)
+    need("resources", different, f"names that differ from each other and from {', '.join(RESERVED)}")
     need("slot_seconds", seconds is not None, "a whole number of seconds > 0")
     need("name", isinstance(name, str), "text")
     need("source", source in ("real", "synthetic"), "'real' or 'synthetic'")
@@ -217,6 +218,8 @@ def _trace(usage: _Table, workloads: _Table | None, header: dict[str, Any]) -> T
     import polars as pl
 
     resources = header["resources"]
+    if taken := [name for name in resources if name in RESERVED]:
+        raise InputError(f"{usage.file}: column {taken[0]}: a resource cannot have that name; rename the column")
     usage.need(("workload_id", "slot", *(resources or ["<resource>"])))
     if not len(usage.frame):
         raise InputError(f"{usage.file}: the trace is empty: no rows of usage")

@@ -11,6 +11,7 @@ from tvwrl.types import Float, InputError, Trace
 DAY_SECONDS = 86_400
 SHAPE_LEVELS = (0.0, 0.01, 0.1, 0.5, 0.9, 0.95, 0.99, 1.0)  # quantiles that hold the shape of a usage distribution
 CONSTANT = 1e-7  # a series whose standard deviation is below this share of its mean is constant
+TIES = 6  # decimals in which values are compared: many workloads have the very same level
 TABLE_LEVELS = 41  # entries of a fitted quantile table
 
 
@@ -105,14 +106,14 @@ def compare_populations(a: Trace, b: Trace) -> dict[str, float]:
     undefined throughout both is NaN. `joint` is the largest absolute difference between the two matrices of Spearman
     rank correlations. Raises InputError if the resources differ.
     """
-    from scipy.stats import ks_2samp  # type: ignore[import-untyped]
+    from scipy.stats import ks_2samp
 
     if a.resources != b.resources:
         raise InputError(f"resources {a.resources} of {a.name} and {b.resources} of {b.name} differ")
     x, y = population_statistics(a), population_statistics(b)
     out = dict.fromkeys(x, np.nan)
     for name in x:
-        pair = [np.where(np.isnan(v), np.inf, np.round(v, 9)) for v in (x[name], y[name])]
+        pair = [np.where(np.isnan(v), np.inf, np.round(v, TIES)) for v in (x[name], y[name])]
         if np.isfinite(np.concatenate(pair)).any():
             out[name] = float(ks_2samp(pair[0], pair[1], method="asymp").statistic)
     out["joint"] = float(np.nanmax(np.abs(rank_correlation(x) - rank_correlation(y))))
@@ -133,7 +134,7 @@ def rank_correlation(columns: dict[str, Float]) -> Float:
             known = np.isfinite(a) & np.isfinite(b)
             out[i, j] = out[j, i] = np.nan
             if known.sum() >= 30:
-                ranks = np.stack([rankdata(np.round(v[known], 9)) for v in (a, b)])
+                ranks = np.stack([rankdata(np.round(v[known], TIES)) for v in (a, b)])
                 if (ranks.std(1) > 0).all():
                     out[i, j] = out[j, i] = np.corrcoef(ranks)[0, 1]
     return out

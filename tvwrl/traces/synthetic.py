@@ -13,6 +13,7 @@ from tvwrl.types import Float, InputError, Trace
 
 POPULATIONS = ("google", "alibaba")
 BLOCK = 16  # workloads generated together: their series stay in the processor's cache
+DIGITS = 7  # decimals kept where processors and BLAS libraries differ in the last ones
 ROUNDS = 4  # generate-and-measure rounds that bring each series to its drawn autocorrelations
 LAG_WEIGHT = np.array([3.0, 0.5, 0.2, 3.0])  # of lags(): one slot, hour, half a day, day
 
@@ -59,6 +60,7 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
     kinds = np.array([row[:3] for row in content["kinds"]], dtype=np.float64)[
         drawn["kind"].astype(np.int64)
     ]  # None: NaN
+    usage = _rounded(usage)
     level = np.add.reduceat(usage, offsets[:-1]) / duration[:, None]
     request = np.stack([drawn[f"{r}_request_ratio"] for r in resources], 1) * level
     ids = np.array([f"{content['name']}-{i}" for i in range(workloads)], dtype=object)
@@ -82,13 +84,13 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
 
 def draw_parameters(content: dict[str, Any], n: int, rng: np.random.Generator) -> dict[str, Float]:
     """Parameters of `n` workloads, (n,) per name, drawn jointly through the fitted Gaussian copula; NaN = unknown."""
-    from scipy.special import ndtr  # type: ignore[import-untyped]
+    from scipy.special import ndtr
 
     names, k = content["parameters"], len(content["parameters"])
     correlation = np.eye(k)
     correlation[np.tril_indices(k, -1)] = content["copula"]
     factor = np.linalg.cholesky(nearest_correlation(correlation + np.tril(correlation, -1).T))
-    probability = ndtr(rng.standard_normal((n, k)) @ factor.T)
+    probability = _rounded(ndtr(rng.standard_normal((n, k)) @ factor.T))
     out = {name: np.full(n, np.nan) for name in names}
     for name, table in content["tables"].items():
         out[name] = np.interp(probability[:, names.index(name)], np.linspace(0.0, 1.0, len(table)), table)
@@ -159,7 +161,8 @@ def _series(content: dict[str, Any], drawn: dict[str, Float], length: int, rng: 
     goal = [np.stack([np.clip(drawn[f"{r}_{name}"], -0.99, 0.999) for name in lag], 1) for r in resources]
     common_goal = np.clip(drawn["correlation"], -0.999, 0.999)
     aim, common_aim = [g.copy() for g in goal], common_goal.copy()
-    shape = [np.exp(np.stack([drawn[f"{r}_shape{k}"] for k in range(len(SHAPE_LEVELS) - 1)], 1)) for r in resources]
+    gaps = range(len(SHAPE_LEVELS) - 1)
+    shape = [_rounded(np.exp(np.stack([drawn[f"{r}_shape{k}"] for k in gaps], 1))) for r in resources]
     weight = LAG_WEIGHT * [2 * length >= 3 * k for k in lag.values()]  # a shorter series does not show the lag
     components = range(own[0].shape[1])
     reach = np.nan_to_num([[lag_correlation(own[0][:, i], k).mean() for i in components] for k in lag.values()])
@@ -172,18 +175,18 @@ def _series(content: dict[str, Any], drawn: dict[str, Float], length: int, rng: 
         common = np.clip(common_aim / overlap, -0.9999, 0.9999)
         for d in range(len(resources)):
             alone = amplitude[d] * np.sqrt(1 - common**2)[:, None] if d else amplitude[d]
-            x = (alone.astype(np.float32)[:, None, :] @ own[d])[:, 0]
+            x = _mix(alone, own[d])
             if d:
-                x += ((amplitude[d] * common[:, None]).astype(np.float32)[:, None, :] @ own[0])[:, 0]
+                x += _mix(amplitude[d] * common[:, None], own[0])
             level, variation = drawn[f"{resources[d]}_level"], drawn[f"{resources[d]}_variation"]
             out[:, :, d] = _to_distribution(x, shape[d], level, variation, content["floor"][d])
             for j, k in enumerate(lag.values()):
                 if weight[j] >= 1.0:
                     miss = goal[d][:, j] - np.nan_to_num(lag_correlation(out[:, :, d], k))
-                    aim[d][:, j] = np.clip(aim[d][:, j] + 0.8 * miss, -0.99, 1.2)
+                    aim[d][:, j] = _rounded(np.clip(aim[d][:, j] + 0.8 * miss, -0.99, 1.2))
         if len(resources) > 1:
             miss = common_goal - np.nan_to_num(row_correlation(out[:, :, 0], out[:, :, 1]))
-            common_aim = np.clip(common_aim + 0.8 * miss, -1.2, 1.2)
+            common_aim = _rounded(np.clip(common_aim + 0.8 * miss, -1.2, 1.2))
     return out
 
 
@@ -193,7 +196,7 @@ def _components(profiles: Any, n: int, length: int, slot_seconds: int, window: i
     Each has mean 0 and variance 1. The slow noises are smoothed, so that their peaks last; all are averaged over
     `window` slots, as the source was.
     """
-    from scipy.signal import lfilter  # type: ignore[import-untyped]
+    from scipy.signal import lfilter
 
     table = np.array(profiles)
     day = DAY_SECONDS // slot_seconds
@@ -219,6 +222,20 @@ def _components(profiles: Any, n: int, length: int, slot_seconds: int, window: i
     return out
 
 
+def _rounded(values: Float) -> Float:
+    """`values` to DIGITS decimals, beyond the last bits in which machines differ on exp, log and the like."""
+    return np.asarray(np.round(values, DIGITS), dtype=np.float64)
+
+
+def _mix(weight: Float, series: Any) -> Any:
+    """(n, L) float32 sums of `series` (n, C, L) with `weight` (n, C): term by term, in the same order anywhere."""
+    factor = weight.astype(np.float32)[:, :, None]
+    total = factor[:, 0] * series[:, 0]
+    for i in range(1, series.shape[1]):
+        total += factor[:, i] * series[:, i]
+    return total
+
+
 def _shares(start: Float, reach: Float, aim: Float, weight: Float) -> Float:
     """Shares (n, C) >= 0, sum 1, of components of autocorrelations `reach` (K, C) that mix nearest to `aim` (n, K)."""
     share = 0.95 * start + 0.05 / start.shape[1]
@@ -226,7 +243,7 @@ def _shares(start: Float, reach: Float, aim: Float, weight: Float) -> Float:
     for _ in range(60):  # exponentiated gradient: stays on the simplex
         share *= np.exp(share @ step + shift)
         share /= share.sum(1, keepdims=True)
-    return np.asarray(share)
+    return _rounded(share)
 
 
 def _to_distribution(x: Float, gaps: Float, level: Float, variation: Float, floor: float) -> Float:

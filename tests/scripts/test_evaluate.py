@@ -1,0 +1,153 @@
+"""scripts/evaluate.py from end to end: its files, and what bad input gets to hear."""
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from tvwrl.metrics import replay_run
+from tvwrl.traces import open_trace, write_trace
+
+
+@pytest.mark.slow
+def test_evaluation_can_be_recomputed_from_its_files_and_the_trace(call, run, trace, tmp_path):
+    out = tmp_path / "evaluation"
+    names = "tetris,best-fit,first-fit-peak,random,clairvoyant"
+    done = call(
+        "evaluate.py", "--checkpoint", run[0], "--schedulers", names, "--load", 0.3, 0.5, "--sequences", 3, "--out", out
+    )
+    assert done.returncode == 0, done.stderr
+    rows = pl.read_csv(out / "rows.csv")
+    assert rows.height == 6 * 2 * 3
+    assert set(rows["scheduler"]) == {"whole", *names.split(",")}
+    replayed = replay_run(out)
+    for column in set(rows.columns) - {"decision_ms"}:
+        if rows[column].dtype.is_numeric():
+            assert np.allclose(rows[column], replayed[column], rtol=0, atol=1e-9, equal_nan=True), column
+
+    facts = json.loads((out / "run.json").read_text())
+    usage = pl.read_parquet(trace / "usage.parquet")
+    demand = pl.read_parquet(out / "demand.parquet")
+    episodes = pl.read_parquet(out / "episodes.parquet").unique(["load", "sequence", "workload_id"]).head(20)
+    ratio = facts["step_seconds"] // facts["slot_seconds"]
+    for row in episodes.iter_rows(named=True):
+        mine = demand.filter(
+            (pl.col("load") == row["load"])
+            & (pl.col("sequence") == row["sequence"])
+            & (pl.col("workload_id") == row["workload_id"])
+        ).sort("slot")
+        begin = row["source_slot"]
+        source = usage.filter(
+            (pl.col("workload_id") == row["source_workload"])
+            & pl.col("slot").is_between(begin, begin + ratio * mine.height, closed="left")
+        ).sort("slot")
+        for name, unit in facts["unit"].items():
+            units = source[name].to_numpy().reshape(-1, ratio).mean(axis=1) / unit
+            assert np.array_equal(mine[name].to_numpy(), np.clip(np.floor(units + 0.5), 1, facts["peak_units"]))
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_files(call, trace, tmp_path):
+    def digest(name, seed):
+        out = tmp_path / name
+        arguments = ["--trace", trace, "--schedulers", "random,tetris", "--sequences", 2, "--seed", seed, "--out", out]
+        done = call("evaluate.py", *arguments)
+        assert done.returncode == 0, done.stderr
+        rows = pl.read_csv(out / "rows.csv").drop("decision_ms").write_csv()
+        return hashlib.sha256(rows.encode() + (out / "demand.parquet").read_bytes()).hexdigest()
+
+    assert digest("a", 1) == digest("b", 1)
+    assert digest("c", 2) != digest("d", 1)
+
+
+CSV = "workload_id,slot,cpu,mem\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", ["t.csv", "empty"]),
+        ("workload_id,slot,load\na,0,0.1\n", ["t.csv", "column load"]),
+        (CSV, ["t.csv", "empty"]),
+        ("workload_id,cpu,mem\na,1,1\n", ["t.csv", "slot"]),
+        (CSV + "a,0,0.1,-0.5\n", ["t.csv", "line 2", "mem", "-0.5"]),
+        (CSV + "a,0,0.1,0.5\na,1,nan,0.5\n", ["t.csv", "line 3", "cpu"]),
+        (CSV + "a,0,0.1,0.5\na,0,0.1,0.5\n", ["t.csv", "line 3", "slot"]),
+        (CSV + "a,5,0.1,0.5\na,4,0.1,0.5\n", ["t.csv", "line 3", "slot"]),
+    ],
+)
+def test_bad_trace_is_refused_with_its_place(refused, tmp_path, content, said):
+    path = tmp_path / "t.csv"
+    path.write_text(content)
+    refused("evaluate.py", "--trace", path, "--slot-seconds", 300, said=said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--trace", "nowhere"], ["nowhere", "google", "alibaba"]),
+        (["--schedulers", "tetris,best"], ["'best'", "best-fit-peak", "tetris"]),
+        (["--machines", "0"], ["machines", "at least 1"]),
+        (["--load", "2.5"], ["load 2.5", "placements_per_slot"]),
+        (["--capacity", "4"], ["6 units", "every machine's capacity"]),
+        (["--step-seconds", "700"], ["700", "multiple", "300"]),
+        (["--seed", "-1"], ["seed is -1", ">= 0"]),
+        (["--sequences", "0"], ["sequences", "at least 1"]),
+        (["--checkpoint", "no-such-run"], ["no-such-run", "checkpoint"]),
+        (["--machine-types", "6y8,8"], ["6y8,8", "COUNTxUNITS"]),
+        (["--K-u", "-1"], ["K_u", ">= 0"]),
+    ],
+)
+def test_bad_arguments(refused, trace, arguments, said):
+    refused("evaluate.py", *([] if "--trace" in arguments else ["--trace", trace]), *arguments, said=said)
+
+
+def test_a_checkpoint_knows_its_resources_and_needs_a_name_of_its_own(refused, run, trace, tmp_path):
+    disk = open_trace(str(trace))
+    write_trace(replace(disk, resources=("cpu", "disk")), tmp_path / "other")
+    refused("evaluate.py", "--checkpoint", run[0], "--trace", tmp_path / "other", said=["disk", "cpu, mem"])
+    refused("evaluate.py", "--checkpoint", run[0], "--device", "foo", said=["foo", "cpu, cuda"])
+    refused("evaluate.py", "--checkpoint", run[0], "--machines", 4, said=["--checkpoint"])
+    shutil.copytree(run[0], tmp_path / "tetris")
+    refused("evaluate.py", "--checkpoint", tmp_path / "tetris", said=["tetris", "rename its folder"])
+
+
+def test_an_output_folder_in_use_is_not_touched(call, tmp_path, trace):
+    out = tmp_path / "used"
+    out.mkdir()
+    (out / "rows.csv").write_text("mine")
+    for script in ("train.py", "evaluate.py"):
+        done = call(script, "--trace", trace, "--out", out)
+        assert done.returncode == 2
+        assert str(out) in done.stderr
+        assert "--out" in done.stderr
+    assert [p.name for p in out.iterdir()] == ["rows.csv"]
+
+
+@pytest.mark.slow
+def test_damaged_and_foreign_checkpoints_are_refused(refused, run, tmp_path):
+    good = (run[0] / "checkpoints/best.pt").read_bytes()
+    cut = tmp_path / "cut.pt"
+    cut.write_bytes(good[: len(good) // 2])
+    other = tmp_path / "other.pt"
+    torch.save(torch.load(run[0] / "checkpoints/best.pt", weights_only=True) | {"format": 99}, other)
+    empty = tmp_path / "empty.pt"
+    empty.write_bytes(b"")
+    evil = tmp_path / "evil.pt"
+    torch.save({"format": 1, "x": Evil()}, evil)
+    for path, said in ((cut, "truncated"), (other, "format 99"), (empty, "cannot be read"), (evil, "cannot be read")):
+        refused("evaluate.py", "--checkpoint", path, said=[path.name, said])
+    assert not (tmp_path / "executed").exists()
+
+
+class Evil:
+    """Would run code if a checkpoint were unpickled without care."""
+
+    def __reduce__(self):
+        return os.system, ("touch executed",)

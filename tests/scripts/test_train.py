@@ -1,0 +1,132 @@
+"""scripts/train.py from end to end: training, resuming, signals, and what bad input gets to hear."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+def test_training_ends_with_the_comparison(run):
+    out, printed = run
+    assert printed.splitlines()[0].startswith("trace: Synthetic trace 'google'")
+    for name in ("tetris", "best-fit", "clairvoyant", "whole"):
+        assert f"\n{name} " in printed
+    assert {p.name for p in (out / "checkpoints").iterdir()} == {"last.pt", "best.pt"}
+    assert json.loads((out / "run.json").read_text())["trace"]["source"] == "synthetic"
+    assert list((out / "tensorboard").glob("events*"))
+    assert not list(out.rglob("*.partial"))
+
+
+@pytest.mark.slow
+def test_resuming_continues_bit_exactly(call, tiny, run, trace, tmp_path):
+    whole, _ = run
+    out = tmp_path / "parts"
+    first = call("train.py", "--trace", trace, "--out", out, *tiny, "--iterations", 6, "--stop-after", 3)
+    assert first.returncode == 0, first.stderr
+    assert "--resume" in first.stdout
+    assert not (out / "evaluation").exists()
+    second = call("train.py", "--resume", out)
+    assert second.returncode == 0, second.stderr
+    one, two = (torch.load(f / "checkpoints/last.pt", weights_only=True) for f in (whole, out))
+    assert one["iteration"] == two["iteration"] == 6
+    for part in ("policy", "optimiser", "random"):
+        assert_equal(one[part], two[part])
+    assert (one["best_reward"], one["best_iteration"]) == (two["best_reward"], two["best_iteration"])
+    assert (whole / "progress.csv").read_text() == (out / "progress.csv").read_text()
+
+
+def assert_equal(one, two):
+    """Nested dicts, lists, tensors and numbers are the same to the bit."""
+    if isinstance(one, torch.Tensor):
+        assert torch.equal(one, two)
+    elif isinstance(one, dict):
+        assert one.keys() == two.keys()
+        for key in one:
+            assert_equal(one[key], two[key])
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(two)
+        for a, b in zip(one, two, strict=True):
+            assert_equal(a, b)
+    else:
+        assert one == two
+
+
+def stop(path, number, arguments):
+    """Run train.py in a process of its own, send it a signal when `path` exists; returns code, output and errors."""
+    command = [sys.executable, str(ROOT / "scripts/train.py"), *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.time() + 200
+        while not list(path.parent.glob(path.name)) and time.time() < deadline and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(number)
+        printed, errors = process.communicate(timeout=100)
+    assert process.returncode == 128 + number, errors
+    assert "Traceback" not in errors
+    return printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "when"), [(signal.SIGINT, "progress.csv"), (signal.SIGTERM, "run.json")])
+def test_a_signal_leaves_a_checkpoint_to_resume_from(call, tiny, trace, tmp_path, number, when):
+    out = tmp_path / "stopped"
+    printed = stop(out / when, number, ["--trace", trace, "--out", out, *tiny, "--iterations", 100_000])
+    saved = torch.load(out / "checkpoints/last.pt", weights_only=True)
+    if saved["iteration"]:
+        with (out / "progress.csv").open() as file:
+            assert int(list(csv.DictReader(file))[-1]["iteration"]) == saved["iteration"]
+        assert f"stopped after iteration {saved['iteration']}" in printed
+    resumed = call("train.py", "--resume", out, "--stop-after", 1)
+    assert resumed.returncode == 0, resumed.stderr
+    assert torch.load(out / "checkpoints/last.pt", weights_only=True)["iteration"] == saved["iteration"] + 1
+
+
+@pytest.mark.slow
+def test_a_signal_in_the_comparison_leaves_no_half_of_it(call, tiny, trace, tmp_path):
+    out = tmp_path / "late"
+    options = [*tiny, "--iterations", 2, "--comparison-sequences", 300]
+    stop(out / ".evaluation*", signal.SIGTERM, ["--trace", trace, "--out", out, *options])
+    assert sorted(p.name for p in out.iterdir()) == ["checkpoints", "progress.csv", "run.json", "tensorboard"]
+    assert torch.load(out / "checkpoints/last.pt", weights_only=True)["iteration"] == 2
+
+
+@pytest.mark.slow
+def test_resuming_a_finished_run_shows_its_comparison_again(call, run):
+    before = (run[0] / "evaluation/rows.csv").read_bytes()
+    again = call("train.py", "--resume", run[0])
+    assert again.returncode == 0, again.stderr
+    assert (run[0] / "evaluation/rows.csv").read_bytes() == before
+    assert "\nclairvoyant " in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--trace", "nowhere"], ["nowhere", "google"]),
+        (["--device", "tpu"], ["tpu", "cuda"]),
+        (["--gamma", "2"], ["gamma", "at most 1"]),
+        (["--stop-after", "0"], ["stop_after"]),
+        (["--resume", "run", "--iterations", "9"], ["--resume", "--stop-after"]),
+    ],
+)
+def test_bad_arguments(refused, trace, arguments, said):
+    refused("train.py", *([] if "--trace" in arguments else ["--trace", trace]), *arguments, said=said)
+
+
+def test_a_run_cannot_be_called_like_a_scheduler(call, trace, tmp_path):
+    done = call("train.py", "--trace", trace, "--out", tmp_path / "tetris")
+    assert done.returncode == 2
+    assert "tetris" in done.stderr
+    assert not (tmp_path / "tetris").exists()
+
+
+def test_only_a_run_can_be_resumed(refused):
+    refused("train.py", "--resume", "no-such-run", said=["no-such-run"])
