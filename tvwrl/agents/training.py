@@ -165,8 +165,7 @@ class Trainer:
         alive = np.ones(count, np.bool_)
         slots = 0
         while alive.any() and slots < 10_000:
-            action = logits_of(self.policy, seen, self.config.device)[0].argmax(1).cpu().numpy()
-            seen, _, terminated, truncated, info = envs.step(action)
+            seen, _, terminated, truncated, info = envs.step(self._best_actions(seen))
             slots += int(info["slots"].max())
             alive &= ~(terminated | truncated)
         weights, scenario = self.config.scenario.penalty_weights(), self.config.scenario
@@ -190,10 +189,18 @@ class Trainer:
         )
         return scores
 
+    def _best_actions(self, seen: Any) -> Any:
+        return logits_of(self.policy, seen, self.config.device)[0].argmax(1).cpu().numpy()
+
     def _paint(self, writer: Any) -> None:
+        """The cluster of the first validation sequence, in the middle of it."""
         from tvwrl.envs.rendering import draw_cluster
 
-        frame = draw_cluster(picture(self.envs.simulation, 0, f"iteration {self.iteration}"))
+        envs = self.validation
+        seen, _ = envs.reset(options={"sequence": np.arange(envs.num_envs)})
+        for _ in range(envs.simulation.record(0).arrival.size // 2):
+            seen, *_ = envs.step(self._best_actions(seen))
+        frame = draw_cluster(picture(envs.simulation, 0, f"iteration {self.iteration}"))
         writer.add_image("cluster", frame, self.iteration, dataformats="HWC")
 
     def save(self, name: str = "last.pt") -> None:
