@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -87,3 +91,18 @@ def test_pictures(name: str, settings: dict[str, dict[str, Any]]) -> None:
     assert frame.dtype == np.uint8
     assert (frame.ndim, frame.shape[2]) == (3, 3)
     env.close()
+
+
+@pytest.mark.slow
+def test_a_second_start_compiles_nothing(tmp_path: Path) -> None:
+    code = (
+        "import gymnasium as gym, tvwrl; env = gym.make('tvwrl/Placement-v0'); env.reset(seed=0); env.step(0);"
+        "from tvwrl.simulation import kernels as k;"
+        "print(sum(k.drive.stats.cache_misses.values()), sum(k.drive.stats.cache_hits.values()))"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", code]
+    first, second = (subprocess.check_output(command, env=environment, text=True).split()[-2:] for _ in range(2))
+    assert int(first[0]) >= 1
+    assert second[0] == "0"
+    assert int(second[1]) >= 1
