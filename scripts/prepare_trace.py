@@ -1,0 +1,92 @@
+"""Prepare a trace: published files, your own table or a Prometheus server become a folder that training reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from tvwrl import command_line
+from tvwrl.traces.catalogue import data_folder
+from tvwrl.traces.loaders import LOADERS
+from tvwrl.traces.preparation.prepare import prepare
+from tvwrl.traces.preparation.report import report_text
+from tvwrl.traces.preparation.series import SeriesRules
+from tvwrl.types import InputError
+
+
+@dataclass(frozen=True)
+class Options:
+    """What every loader is told."""
+
+    source: str
+    """Folder or file of the published data, or an address to fetch it from (a Prometheus server: its address)."""
+    out: Path | None = None
+    """Folder to write; default: <name> in TVWRL_DATA (~/.cache/tvwrl), where --trace <name> finds it."""
+    slot_seconds: int | None = None
+    """Length of a slot, seconds; default: the interval of the published records."""
+    gaps: Literal["drop", "hold", "interpolate"] = "hold"
+    """Slots without a record, up to --longest-gap in a row: left out, filled with the last value, or linearly."""
+    longest_gap: int = 3
+    """Slots; a longer gap divides a series into stretches, which each need --min-records."""
+    min_records: int | None = None
+    """Records that a stretch needs to be kept; default 288, tianchi 98."""
+    paper_filter: bool = False
+    """Ask for as many records as the paper does: google 6000, alibaba 2000."""
+    max_bad_fraction: float = 0.01
+    """Stop if more than this share of the rows is bad."""
+    plots: bool = True
+    """Draw the page of plots."""
+    workers: int | None = None
+    """Files read at a time; default: the number of cores."""
+    ray: str | None = None
+    """Address of a Ray cluster to work on ("local" starts one); its machines must share the file system."""
+
+
+def main() -> None:
+    """Parse the arguments, prepare, print the report."""
+    commands = {name: _command(loader) for name, loader in LOADERS.items()}
+    tyro.extras.subcommand_cli_from_dict(commands, description=__doc__, config=(tyro.conf.OmitArgPrefixes,))
+
+
+def _command(kind: Any) -> Callable[..., None]:
+    """A subcommand with the options of one loader beside those of all."""
+
+    def command(options: Options, loader: Any) -> None:
+        run(options, loader)
+
+    command.__doc__ = kind.__doc__
+    command.__annotations__ = {"options": Options, "loader": kind, "return": None}
+    return command
+
+
+def run(options: Options, loader: Any) -> None:
+    """Prepare and report."""
+    records = loader.min_records if options.min_records is None else options.min_records
+    if options.paper_filter:
+        if loader.paper_records is None:
+            raise InputError(f"--paper-filter: the paper does not use {loader.name}; give --min-records")
+        if options.min_records is not None:
+            raise InputError("--paper-filter sets --min-records: give one of the two")
+        records = loader.paper_records
+    seconds = loader.slot_seconds if options.slot_seconds is None else options.slot_seconds
+    rules = SeriesRules(seconds, options.gaps, options.longest_gap, records)
+    out = options.out or data_folder() / loader.name
+    source = options.source
+    if "://" in source and loader.name != "prometheus":
+        from tvwrl.traces.fetch import fetch
+
+        folder = data_folder() / "raw" / loader.name
+        fetch(loader.name, folder, base_url=source)
+        source = str(folder)
+    limits = options.max_bad_fraction, options.workers, options.ray, options.plots
+    report = prepare(loader, source, out, rules, *limits)
+    print(report_text(report))
+    print(f"written to {out}; train on it with: python scripts/train.py --trace {options.out or loader.name}")
+
+
+if __name__ == "__main__":
+    command_line.run(main)

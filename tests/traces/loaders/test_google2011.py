@@ -1,0 +1,243 @@
+"""The Google 2011 loader: a case by hand, what is dropped, bad rows, and the real sample."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tvwrl.traces import read_trace
+from tvwrl.traces.loaders.google2011 import Google2011
+from tvwrl.traces.preparation.prepare import prepare
+from tvwrl.traces.preparation.series import SeriesRules
+from tvwrl.types import InputError
+
+REAL_DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
+S = 300_000_000  # microseconds in a slot
+FEW = SeriesRules(300, longest_gap=1, min_records=2)
+
+
+def usage(job: int, task: int, begin: int, cpu: float, mem: float, end: int | None = None) -> str:
+    """A row of task_usage, 20 fields."""
+    end = begin + S if end is None else end
+    return f"{begin},{end},{job},{task},77,{cpu},{mem},0.1,0,0,0.2,0,0,0.3,0,2.5,0.01,1,0,{cpu}"
+
+
+def event(time: int, job: int, task: int, kind: int, missing: str = "", request: str = "0.25,0.5") -> str:
+    """A row of task_events, 13 fields."""
+    return f"{time},{missing},{job},{task},77,{kind},user=,2,9,{request},0.0004,0"
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Writes parts of tables as published; returns the folder."""
+
+    def write(**tables: Sequence[Sequence[str]]) -> Path:
+        for table, parts in tables.items():
+            (tmp_path / "source" / table).mkdir(parents=True, exist_ok=True)
+            for i, rows in enumerate(parts):
+                path = tmp_path / "source" / table / f"part-{i:05d}-of-00500.csv.gz"
+                path.write_bytes(gzip.compress(("\n".join(rows) + "\n").encode()))
+        return tmp_path / "source"
+
+    return write
+
+
+def run(source: Path, out: str = "out", loader: Any = None, rules: SeriesRules = FEW, **options: Any) -> Any:
+    report = prepare(loader or Google2011(), str(source), source.parent / out, rules, plots=False, **options)
+    return read_trace(source.parent / out), report
+
+
+def series(trace: Any) -> dict[str, tuple[list[int], list[list[float]]]]:
+    """Slots and usage by workload."""
+    return {
+        str(name): (
+            trace.slot[trace.offsets[i] : trace.offsets[i + 1]].tolist(),
+            np.round(trace.series(i), 9).tolist(),
+        )
+        for i, name in enumerate(trace.workload_id)
+    }
+
+
+def test_by_hand(write: Callable[..., Path]) -> None:
+    """Two parts; task 1-0 from slot 2, with a gap of one slot that is held and a record that reaches over a border."""
+    first = [
+        usage(1, 0, 2 * S, 0.1, 0.5),
+        usage(2, 0, 2 * S, 0.2, 0.3),
+        usage(1, 0, 3 * S, 0.2, 0.4),
+        usage(1, 0, 3 * S, 0.2, 0.4),  # twice
+    ]
+    # Slot 4 of task 1-0 is missing. In slot 5 it is 0.4 for 240 s and 0.1 for 60 s: 0.34.
+    second = [
+        usage(1, 0, 5 * S, 0.4, 0.2, 5 * S + 240_000_000),
+        usage(1, 0, 5 * S + 240_000_000, 0.1, 0.2, 6 * S + 60_000_000),
+        usage(2, 0, 3 * S, 0.25, 0.35),
+    ]
+    events = [event(0, 1, 0, 0), event(5, 1, 0, 1), event(0, 2, 0, 0, request=",")]
+    jobs = ["0,,1,0,user=,2,name1=,logical1=", "0,,2,0,user=,2,name2=,logical2="]
+    trace, report = run(write(task_usage=[first, second], task_events=[events], job_events=[jobs]))
+    found = series(trace)
+    assert found["1-0"] == ([0, 1, 2, 3, 4], [[0.1, 0.5], [0.2, 0.4], [0.2, 0.4], [0.34, 0.2], [0.1, 0.2]])
+    assert found["2-0"] == ([0, 1], [[0.2, 0.3], [0.25, 0.35]])
+    row = list(trace.workload_id).index("1-0")
+    assert trace.request[row].tolist() == [0.25, 0.5]
+    assert np.isnan(trace.request[1 - row]).all()
+    assert (trace.priority.tolist(), trace.scheduling_class.tolist()) == ([9.0, 9.0], [2.0, 2.0])
+    assert sorted(trace.application) == ["1", "2"]
+    assert report["rows"]["read"] == {"task_usage": 7, "task_events": 3, "job_events": 2}
+    assert report["rows"]["dropped"] == {"duplicated rows": 1}
+    assert report["coverage"] == pytest.approx(6 / 7)  # 4 of 5 slots, 2 of 2
+
+
+def test_per_job_sums_the_tasks(write: Callable[..., Path]) -> None:
+    rows = [usage(1, task, slot * S, 0.1 * (task + 1), 0.25) for slot in range(3) for task in range(2)]
+    rows = [row for row in rows if not row.startswith(f"{S},{2 * S},1,1,")]  # a gap of task 1 is held before the sum
+    events = [event(0, 1, task, 0) for task in range(2)] + [event(9 * S, 1, 1, 4)]
+    jobs = ["0,,1,0,user=,2,name1=,logical1="]
+    source = write(task_usage=[rows], task_events=[events], job_events=[jobs])
+    trace, _ = run(source, loader=Google2011(per="job"))
+    assert series(trace) == {"1": ([0, 1, 2], [[0.3, 0.5]] * 3)}
+    assert trace.request.tolist() == [[0.5, 1.0]]
+    assert trace.application.tolist() == ["logical1="]
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([event(0, 1, 0, 0), event(9, 1, 0, 2), event(9, 1, 0, 1)], "workloads that were evicted"),
+        ([event(0, 1, 0, 0), event(9, 1, 0, 3)], "workloads that failed"),
+        ([event(0, 1, 0, 0), event(9, 1, 0, 5)], "workloads that were killed"),
+        ([event(0, 1, 0, 0), event(9, 1, 0, 6)], "workloads that were lost"),
+        ([event(0, 1, 0, 0, missing="1")], "workloads that were recorded only in part"),
+    ],
+)
+def test_what_did_not_end_well_is_dropped(write: Callable[..., Path], rows: list[str], reason: str) -> None:
+    samples = [usage(job, 0, slot * S, 0.1, 0.2) for slot in range(3) for job in (1, 2)]
+    source = write(task_usage=[samples], task_events=[[*rows, event(0, 2, 0, 0), event(8, 2, 0, 4)]])
+    trace, report = run(source)
+    assert trace.workload_id.tolist() == ["2-0"]
+    assert report["rows"]["dropped"] == {reason: 1}
+    kept, _ = run(source, "kept", Google2011(keep_ended=True))
+    assert len(kept) == 2
+
+
+def test_events_in_several_parts_are_put_together(write: Callable[..., Path]) -> None:
+    samples = [usage(1, task, slot * S, 0.1, 0.2) for slot in range(3) for task in range(2)]
+    parts = [[event(0, 1, 0, 0, request="0.1,0.1"), event(0, 1, 1, 0)], [event(9, 1, 0, 8, request="0.3,0.3")]]
+    parts.append([event(7, 1, 1, 5)])
+    trace, report = run(write(task_usage=[samples], task_events=parts))
+    assert trace.workload_id.tolist() == ["1-0"]
+    assert trace.request.tolist() == [[0.3, 0.3]]  # the last update
+    assert report["rows"]["dropped"] == {"workloads that were killed": 1}
+
+
+GOOD = [usage(1, 0, slot * S, 0.1, 0.2) for slot in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("row", "rule", "said"),
+    [
+        ("1,2,3", "wrong number of fields", "3 fields, 20 are needed"),
+        (usage(1, 0, 0, 0.1, 0.2) + ",9", "wrong number of fields", "21 fields"),
+        (usage(1, 0, 0, 0.1, 0.2).rpartition(",")[0], "wrong number of fields", "19 fields"),
+        (usage(1, 0, 0, -0.5, 0.2), "cpu is negative", "'-0.5'"),
+        (usage(1, 0, 900, 0.5, 0.2, end=600), "end is before begin", "line 101"),
+        (usage(1, 0, 0, float("nan"), 0.2), "cpu is not finite", "'nan'"),
+        (usage(1, 0, 0, 0.5, 0.2).replace("0.5", "much", 1), "cpu is not a number", "'much'"),
+        (",,1,0,77" + "," * 15, "begin is missing", "line 101"),
+    ],
+)
+def test_bad_rows_are_counted_and_named(write: Callable[..., Path], row: str, rule: str, said: str) -> None:
+    source = write(task_usage=[[*GOOD[:100], row, *GOOD[100:]]])
+    trace, report = run(source)
+    assert trace.slot.tolist() == list(range(200))
+    assert report["rows"]["bad"] == {rule: 1}
+    assert said in report["examples"][0]
+    assert f"{source}/task_usage/part-00000-of-00500.csv.gz: line 101: " in report["examples"][0]
+    with pytest.raises(InputError, match=r"1 of 201 rows are bad .*more than --max-bad-fraction 0\.001.*line 101"):
+        run(source, "strict", max_bad_fraction=0.001)
+    assert sorted(p.name for p in source.parent.iterdir() if "strict" in p.name) == [".strict.work"]
+
+
+def test_order_of_rows_and_files_makes_no_difference(write: Callable[..., Path]) -> None:
+    rows = [usage(job, 0, slot * S, 0.01 * slot, 0.2) for slot in range(20) for job in (1, 2)]
+    straight, _ = run(write(task_usage=[rows[:20], rows[20:]]))
+    mixed, _ = run(write(task_usage=[rows[:19:-1], rows[19::-1]]), "mixed")
+    assert series(straight) == series(mixed)
+
+
+def test_damaged_and_foreign_files_are_refused(write: Callable[..., Path], tmp_path: Path) -> None:
+    source = write(task_usage=[GOOD, GOOD])
+    path = source / "task_usage" / "part-00001-of-00500.csv.gz"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"part-00001.*truncated or damaged"):
+        run(source)
+    path.write_bytes(gzip.compress(("\n".join(event(0, 1, 0, 0) for _ in range(9)) + "\n").encode()))
+    with pytest.raises(InputError, match=r"part-00001.*not a task_usage file: .*line 1: 13 fields, 20 are needed"):
+        run(source)
+    path.write_bytes(gzip.compress(b""))
+    with pytest.raises(InputError, match=r"part-00001.*empty"):
+        run(source)
+    with pytest.raises(InputError, match=r"no task_usage/part-\*\.csv\.gz here; download it with: .*fetch_trace"):
+        run(_without_usage(tmp_path))
+    with pytest.raises(InputError, match="no such file or folder"):
+        run(tmp_path / "nowhere")
+    assert not (tmp_path / "out").exists()
+    path.write_bytes(whole)  # what was finished before is used
+    trace, _ = run(source)
+    assert len(trace) == 1
+
+
+def _without_usage(tmp_path: Path) -> Path:
+    folder = tmp_path / "other"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("hello")
+    return folder
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(not REAL_DATA.is_dir(), reason=f"no folder of real traces at {REAL_DATA}")
+def test_the_real_sample(tmp_path: Path) -> None:
+    rules = SeriesRules(300)
+    prepare(Google2011(), str(REAL_DATA / "google2011"), tmp_path / "out", rules)
+    trace = read_trace(tmp_path / "out")
+    raw = pl.read_parquet(REAL_DATA / "google2011" / "job_usage.parquet")
+    assert len(trace) == raw["job"].n_unique() == 172
+    assert len(trace.slot) == len(raw)
+    mean = raw.group_by("job").agg(pl.col("cpu_pct", "mem_pct").cast(pl.Float64).mean() / 100)
+    expected = {str(job): (cpu, mem) for job, cpu, mem in mean.iter_rows()}
+    for i, name in enumerate(trace.workload_id):
+        assert np.allclose(trace.series(i).mean(0), expected[name], rtol=1e-6)
+    machines = pl.read_parquet(tmp_path / "out" / "machines.parquet")
+    assert machines.columns == ["cpu", "mem", "machines"]
+    assert machines["machines"].sum() > 12_000
+    assert machines["cpu"].max() == 1.0
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(not REAL_DATA.is_dir(), reason=f"no folder of real traces at {REAL_DATA}")
+def test_the_real_task_events(write: Callable[..., Path], tmp_path: Path) -> None:
+    """Usage made up for tasks of the real events: outcome and request are those of the file."""
+    path = next((REAL_DATA / "google2011").glob("task_events*"))
+    names = ["time", "missing", "job", "task", "machine", "event", "user", "class", "priority", "cpu", "mem", "x", "y"]
+    raw = pl.read_csv(path, has_header=False, new_columns=names, infer_schema_length=None)
+    tasks = raw.select("job", "task").unique(maintain_order=True)[::5000]
+    rows = [usage(job, task, slot * S, 0.1, 0.2) for job, task in tasks.iter_rows() for slot in range(3)]
+    source = write(task_usage=[rows])
+    (source / path.name).symlink_to(path)
+    trace, report = run(source)
+    ended = raw.filter(pl.col("event").is_in([2, 3, 5, 6]) | pl.col("missing").is_not_null())
+    good = tasks.join(ended, on=["job", "task"], how="anti")
+    assert sorted(trace.workload_id) == sorted(f"{job}-{task}" for job, task in good.iter_rows())
+    assert report["rows"]["read"]["task_events"] == len(raw) == 450_146
+    assert report["rows"]["bad"] == {}
+    last = raw.sort("time", maintain_order=True).group_by("job", "task").agg(pl.col("cpu").drop_nulls().last())
+    expected = {f"{job}-{task}": cpu for job, task, cpu in last.iter_rows()}
+    got = dict(zip(trace.workload_id, trace.request[:, 0].tolist(), strict=True))
+    assert got == pytest.approx({name: expected[name] for name in got}, nan_ok=True)

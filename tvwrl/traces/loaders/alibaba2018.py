@@ -1,0 +1,152 @@
+"""Alibaba cluster trace of 2018 (cluster-trace-v2018): container_usage, container_meta, machine_meta, batch tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from tvwrl.traces.loaders.base import Part, Rows, not_found, parts_of
+from tvwrl.traces.loaders.batch import alibaba_tasks, read_whole
+from tvwrl.traces.preparation.reading import Column, Table, files_of, read_table
+from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+CORES = 96.0  # of a machine of the trace
+
+CONTAINER_USAGE = Table(
+    fields=(
+        *("container", "machine", "time", "cpu", "mem", "cpi", "mem_gps", "mpki"),
+        *("net_in", "net_out", "disk_io_percent"),
+    ),
+    columns=(
+        Column("container", str, optional=True),
+        Column("time", int, lowest=0),
+        Column("cpu", optional=True, lowest=0),
+        Column("mem", optional=True, lowest=0),
+    ),
+    loose=True,
+)
+CONTAINER_META = Table(
+    fields=("container", "machine", "time", "application", "status", "cpu_request", "cpu_limit", "mem_size"),
+    columns=(
+        Column("container", str),
+        Column("time", int, lowest=0),
+        Column("application", str, optional=True),
+        Column("cpu_request", optional=True, lowest=0),
+        Column("mem_size", optional=True, lowest=0),
+    ),
+    loose=True,
+)
+MACHINE_META = Table(
+    fields=("machine", "time", "failure_domain_1", "failure_domain_2", "cpu", "mem", "status"),
+    columns=(Column("machine", str), Column("cpu", optional=True, lowest=0)),
+    loose=True,
+)
+
+
+@dataclass(frozen=True)
+class Alibaba2018:
+    """Alibaba cluster trace of 2018 (v2018): one workload per container; batch tasks and their DAGs beside it."""
+
+    cores: float | None = None
+    """Cores of the reference machine; default: those of the largest of machine_meta, 96 without it."""
+    own_size: bool = False
+    """Usage as a fraction of the container's own request; always so where there is no container_meta."""
+
+    name: ClassVar[str] = "alibaba2018"
+    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
+    slot_seconds: ClassVar[int] = 300
+    min_records: ClassVar[int] = 288
+    paper_records: ClassVar[int | None] = 2000
+    keys: ClassVar[tuple[str, ...]] = ("container",)
+    members: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        if self.cores is not None and not 0 < self.cores < float("inf"):
+            raise InputError(f"--cores {self.cores}: must be a finite number > 0")
+
+    @property
+    def reference_machine(self) -> str:
+        """What 1.0 means."""
+        if self.own_size:
+            return "the container's own request of cpu and mem, which differs between containers"
+        return f"a machine with {self.cores or CORES:g} cores; mem: of the normalised machine (mem_size 100)"
+
+    def at(self, source: Path) -> Alibaba2018:
+        """With the machine that machine_meta tells; of own size if nothing is known of the containers."""
+        own = self.own_size or not _files(source, "container_meta")
+        return replace(self, cores=self.cores or _largest(source), own_size=own)
+
+    def parts(self, source: Path) -> list[Part]:
+        """The files of container_usage and container_meta, of one piece or in folders of parts."""
+        usage = parts_of("container_usage", _files(source, "container_usage"))
+        if not usage:
+            raise not_found(source, "container_usage*.csv.gz", "python scripts/fetch_trace.py alibaba2018")
+        return usage + parts_of("container_meta", _files(source, "container_meta"), usage=False)
+
+    def read(self, part: Part) -> Rows:
+        """Usage as fractions of the container's own request; facts reduced to one row per container."""
+        import polars as pl
+
+        if not part.usage:
+            rows = read_table(part, CONTAINER_META)
+            rows.frame = _last(rows.frame)
+            return rows
+        rows = read_table(part, CONTAINER_USAGE)
+        rows.drop("rows without an id", pl.col("container").is_not_null())
+        rows.drop("rows without cpu or mem", pl.col("cpu").is_not_null() & pl.col("mem").is_not_null())
+        moment = pl.col("time") * 1_000_000
+        usage = [pl.col(name) / 100 for name in self.resources]
+        rows.frame = rows.frame.select("container", moment.alias("begin"), moment.alias("end"), *usage)
+        return rows
+
+    def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
+        """Application and request; the request is also what usage is a fraction of."""
+        import polars as pl
+
+        if "container_meta" not in facts:
+            return None
+        known = _last(facts["container_meta"])
+        if self.own_size:
+            return known.select("container", "application")
+        size = {"cpu": pl.col("cpu_request") / 100 / (self.cores or CORES), "mem": pl.col("mem_size") / 100}
+        sizes = [pl.when(value > 0).then(value).alias(name) for name, value in size.items()]
+        known = known.select("container", "application", *sizes)
+        return known.select(
+            "container",
+            "application",
+            *(pl.col(name).alias(f"{what}_{name}") for what in ("request", "scale") for name in size),
+        )
+
+    def extras(self, source: Path) -> dict[str, pl.DataFrame]:
+        """The batch tasks with their DAGs, if batch_task is there."""
+        tasks = _files(source, "batch_task")
+        return {"tasks": alibaba_tasks(tasks, _files(source, "batch_instance"))} if tasks else {}
+
+
+def _files(source: Path, table: str) -> list[Path]:
+    return files_of(source, [f"{table}{place}.csv{packed}" for place in ("/*", "*") for packed in ("", ".gz")])
+
+
+def _largest(source: Path) -> float:
+    """Cores of the largest machine."""
+    files = _files(source, "machine_meta")
+    if not files:
+        return CORES
+    cores = read_whole(parts_of("machine_meta", files, usage=False), MACHINE_META)["cpu"].max()
+    return float(cores) if cores else CORES  # type: ignore[arg-type]
+
+
+def _last(meta: pl.DataFrame) -> pl.DataFrame:
+    """One row per container of its rows: when it was last seen, and what is last known of it."""
+    import polars as pl
+
+    facts = ("application", "cpu_request", "mem_size")
+    return (
+        meta.sort("time", maintain_order=True)
+        .group_by("container", maintain_order=True)
+        .agg(pl.col("time").last(), *(pl.col(name).drop_nulls().last() for name in facts))
+    )

@@ -1,0 +1,128 @@
+"""What a loader of published traces has to say: its files, what their rows mean, what is known of the workloads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+EXAMPLES = 5  # bad rows that are named in a report or an error
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of input that is read in one go: a file, a member of an archive, a stretch of time of a server."""
+
+    table: str  # name of the published table; what is in it is for the loader to know
+    name: str  # of the file that it becomes, unique among the parts of a trace, e.g. "task_usage-00012"
+    source: str  # file, "archive::member" or URL
+    size: int  # bytes, to share out the work and show progress
+    usage: bool = True  # whether it holds usage, else facts about workloads
+    detail: tuple[Any, ...] = ()  # whatever else the loader needs, e.g. a stretch of time
+
+    @property
+    def stamp(self) -> list[Any]:
+        """What changes when its content does: size and, for a file, time of modification."""
+        path = Path(self.source.split("::")[0])
+        return [self.size, path.stat().st_mtime_ns if path.exists() else 0, *map(str, self.detail)]
+
+
+@dataclass
+class Rows:
+    """A part as it was read.
+
+    A frame of usage has the loader's `keys` and `members`, `begin` and `end` (Int64, microseconds; equal for a sample
+    at a moment) and one Float64 column per resource. A frame of facts has whatever the loader wants; one without some
+    of the keys is handed to `Loader.workloads` whole, for every share of the workloads.
+    """
+
+    frame: pl.DataFrame
+    read: int  # rows in the part, good, bad and dropped
+    bad: Counter[str] = field(default_factory=Counter)  # rows that break a rule of the format, by rule
+    dropped: Counter[str] = field(default_factory=Counter)  # rows that are as they should be, but not wanted, by rule
+    examples: list[str] = field(default_factory=list)  # "file: line 7: ...", a few of the bad rows
+
+    def drop(self, rule: str, wanted: pl.Expr) -> None:
+        """Keep the rows for which `wanted` holds, count the others under `rule`."""
+        before = len(self.frame)
+        self.frame = self.frame.filter(wanted)
+        if before > len(self.frame):
+            self.dropped[rule] += before - len(self.frame)
+
+
+class Loader(Protocol):
+    """One family of traces. Instances are small and can be sent to another process."""
+
+    @property
+    def name(self) -> str:
+        """Name of the family, and of the trace that it makes."""
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Names of the resources."""
+
+    @property
+    def slot_seconds(self) -> int:
+        """Interval of the published records, the default slot."""
+
+    @property
+    def min_records(self) -> int:
+        """Default of --min-records."""
+
+    @property
+    def paper_records(self) -> int | None:
+        """What --paper-filter asks for; None: the papers do not use this trace."""
+
+    @property
+    def reference_machine(self) -> Any:
+        """What 1.0 means."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Columns that name a workload, joined by "-" into its id."""
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Columns that tell apart what is summed into one workload (tasks of a job)."""
+
+    def at(self, source: str) -> Loader:
+        """The loader for this very source; itself, unless the source leaves less choice than the options."""
+
+    def parts(self, source: str) -> list[Part]:
+        """The input, in a fixed order. Raises InputError if `source` does not hold this trace."""
+
+    def read(self, part: Part) -> Rows:
+        """Read and check one part. Raises InputError if it cannot be read at all."""
+
+    def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
+        """What is known of workloads, from their facts by table (those of one share of all workloads).
+
+        Columns: `keys`, and any of `application, priority, class, request_<resource>`, `dropped` (reason why the
+        workload is not wanted, else null), `scale_<resource>` (factor on its usage). None: nothing is known.
+        """
+
+    def extras(self, source: str) -> dict[str, pl.DataFrame]:
+        """Further tables to store beside the trace, by file name without suffix (machines, affinity, ...)."""
+
+
+def parts_of(table: str, files: Sequence[Path], usage: bool = True) -> list[Part]:
+    """One part per file of a table."""
+    return [Part(table, f"{table}-{i:05d}", str(f), f.stat().st_size, usage) for i, f in enumerate(files)]
+
+
+def not_found(source: str | Path, needed: str, fetch: str = "") -> InputError:
+    """The error for a source without the file that its loader needs."""
+    folder = Path(source)
+    if not folder.exists():
+        return InputError(f"{folder}: no such file or folder")
+    if not folder.is_dir():
+        return InputError(f"{folder}: this is not {needed}")
+    hint = f"; download it with: {fetch}" if fetch else ""
+    return InputError(f"{folder}: {'no' if any(folder.iterdir()) else 'the folder is empty: no'} {needed} here{hint}")

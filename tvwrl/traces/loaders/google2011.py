@@ -1,0 +1,239 @@
+"""Google cluster trace of May 2011 (clusterdata-2011-2): task_usage, task_events, job_events, machine_events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from tvwrl.traces.loaders.base import Part, Rows, not_found, parts_of
+from tvwrl.traces.preparation.reading import Column, Table, checked, files_of, read_parquet, read_table
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ENDED = {2: "that were evicted", 3: "that failed", 5: "that were killed", 6: "that were lost"}  # event types
+
+TASK_USAGE = Table(
+    fields=(
+        *("begin", "end", "job", "task", "machine", "cpu", "mem", "assigned_memory", "unmapped_cache", "cache"),
+        *("mem_max", "disk_io", "disk_space", "cpu_max", "disk_io_max", "cpi", "mai", "sample_portion", "aggregation"),
+        "sampled_cpu",
+    ),
+    columns=(
+        Column("begin", int, lowest=0),
+        Column("end", int, lowest=0),
+        Column("job", int),
+        Column("task", int),
+        Column("cpu", lowest=0),
+        Column("mem", lowest=0),
+    ),
+    begin_end=("begin", "end"),
+)
+EVENT = (Column("time", int, lowest=0), Column("missing", int, optional=True), Column("job", int))
+TASK_EVENTS = Table(
+    fields=(
+        *("time", "missing", "job", "task", "machine", "event", "user", "class", "priority"),
+        *("request_cpu", "request_mem", "request_disk", "other_machine"),
+    ),
+    columns=(
+        *EVENT,
+        Column("task", int),
+        Column("event", int, lowest=0),
+        Column("class", optional=True),
+        Column("priority", optional=True),
+        Column("request_cpu", optional=True, lowest=0),
+        Column("request_mem", optional=True, lowest=0),
+    ),
+    loose=True,
+)
+JOB_EVENTS = Table(
+    fields=("time", "missing", "job", "event", "user", "class", "job_name", "logical_name"),
+    columns=(
+        *EVENT,
+        Column("event", int, lowest=0),
+        Column("class", optional=True),
+        Column("logical_name", str, optional=True),
+    ),
+    loose=True,
+)
+MACHINE_EVENTS = Table(
+    fields=("time", "machine", "event", "platform", "cpu", "mem"),
+    columns=(
+        Column("time", int, lowest=0),
+        Column("machine", int),
+        Column("event", int, lowest=0),
+        Column("cpu", optional=True, lowest=0),
+        Column("mem", optional=True, lowest=0),
+    ),
+    loose=True,
+)
+JOB_META = Table(
+    fields=("job", "class", "priority", "cls", "tasks", "request_cpu", "request_mem"),
+    columns=(
+        Column("job", int),
+        Column("class", optional=True),
+        Column("priority", optional=True),
+        Column("tasks", optional=True, lowest=0),
+        Column("request_cpu", optional=True, lowest=0),
+        Column("request_mem", optional=True, lowest=0),
+    ),
+    header=True,
+    loose=True,
+)
+TABLES = {"task_usage": TASK_USAGE, "task_events": TASK_EVENTS, "job_events": JOB_EVENTS}
+
+
+@dataclass(frozen=True)
+class Google2011:
+    """Google cluster trace 2011: a folder of task_usage, task_events, job_events and machine_events parts (csv.gz)."""
+
+    per: Literal["task", "job"] = "task"
+    """A workload is a task, or a job: the sum of its tasks."""
+    keep_ended: bool = False
+    """Keep what was evicted, killed, failed or lost, or recorded only in part."""
+
+    name: ClassVar[str] = "google2011"
+    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
+    slot_seconds: ClassVar[int] = 300
+    min_records: ClassVar[int] = 288
+    paper_records: ClassVar[int | None] = 6000
+    reference_machine: ClassVar[str] = "the largest machine of the cluster"
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Columns that name a workload."""
+        return ("job", "task") if self.per == "task" else ("job",)
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Columns of what is summed."""
+        return () if self.per == "task" else ("task",)
+
+    def at(self, source: str) -> Google2011:
+        """Usage that was summed per job already leaves no choice."""
+        return replace(self, per="job") if files_of(source, ["job_usage.parquet"]) else self
+
+    def parts(self, source: str) -> list[Part]:
+        """Files of the published names, in folders or with the table's name in front; or job_usage.parquet."""
+        found = parts_of("job_usage", files_of(source, ["job_usage.parquet"]))
+        if found:
+            return found + parts_of("job_meta", files_of(source, ["job_meta.csv"]), usage=False)
+        patterns = {t: [f"{t}/*.csv*", f"{t}*.csv*"] for t in ("task_usage", "task_events", "job_events")}
+        found = parts_of("task_usage", files_of(source, patterns["task_usage"]))
+        if not found:
+            raise not_found(source, "task_usage/part-*.csv.gz", "python scripts/fetch_trace.py google2011")
+        for table in ("task_events", "job_events") if self.per == "task" else ("job_events", "task_events"):
+            found += parts_of(table, files_of(source, patterns[table]), usage=False)
+        return found
+
+    def read(self, part: Part) -> Rows:
+        """Usage as recorded; events reduced to one row per workload."""
+        if part.table == "job_usage":
+            return _read_job_usage(part)
+        if part.table == "job_meta":
+            return read_table(part, JOB_META)
+        rows = read_table(part, TABLES[part.table])
+        if not part.usage:
+            rows.frame = _last_events(rows.frame)
+        return rows
+
+    def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
+        """Request, priority and class from task_events, application and outcome of jobs from job_events."""
+        if "job_meta" in facts:
+            return _meta(facts["job_meta"])
+        tasks, jobs = facts.get("task_events"), facts.get("job_events")
+        own = _last_events(tasks) if tasks is not None else None
+        if self.per == "job":
+            own = _sum_tasks(own) if own is not None else None
+        if own is None:
+            return None if jobs is None or self.per == "task" else self._judged(_last_events(jobs))
+        if jobs is not None:
+            jobs = _last_events(jobs)
+            own = own.join(jobs.select("job", "logical_name"), on="job", how="left")
+            if self.per == "job":  # the job's own events decide, not those of one of its tasks
+                own = own.drop("outcome", "partly").join(jobs.select("job", "outcome", "partly"), on="job", how="left")
+        return self._judged(own)
+
+    def _judged(self, known: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
+        if "logical_name" not in known.columns:
+            known = known.with_columns(pl.lit(None, pl.String).alias("logical_name"))
+        job = pl.col("job").cast(pl.String)
+        application = pl.col("logical_name").fill_null(job) if self.per == "job" else job
+        partly = pl.when(pl.col("partly")).then(pl.lit("that were recorded only in part"))
+        reason = pl.coalesce(pl.col("outcome").replace_strict(ENDED, default=None, return_dtype=pl.String), partly)
+        if self.keep_ended:
+            reason = pl.lit(None, pl.String)
+        known = known.with_columns(application.alias("application"), reason.alias("dropped"))
+        wanted = ("application", "priority", "class", "request_cpu", "request_mem", "dropped")
+        return known.select(*self.keys, *(name for name in wanted if name in known.columns))
+
+    def extras(self, source: str) -> dict[str, pl.DataFrame]:
+        """The kinds of machines at the trace's beginning, and how many there are of each."""
+        import polars as pl
+
+        files = files_of(source, ["machine_events/*.csv*", "machine_events*.csv*"])
+        if not files:
+            return {}
+        rows = [read_table(part, MACHINE_EVENTS).frame for part in parts_of("machine_events", files, usage=False)]
+        first = pl.concat(rows).filter((pl.col("time") == 0) & (pl.col("event") == 0)).drop_nulls(["cpu", "mem"])
+        kinds = first.group_by("cpu", "mem").len("machines").sort("machines", "cpu", "mem", descending=True)
+        return {"machines": kinds}
+
+
+def _last_events(events: pl.DataFrame) -> pl.DataFrame:
+    """One row per workload of its events, or of such rows: last known facts and how it ended."""
+    import polars as pl
+
+    keys = [key for key in ("job", "task") if key in events.columns]
+    if "outcome" not in events.columns:
+        ended = pl.col("event").filter(pl.col("event").is_in(list(ENDED)))
+        outcome, partly = ended.last(), pl.col("missing").is_not_null().any()
+    else:
+        outcome, partly = pl.col("outcome").drop_nulls().last(), pl.col("partly").any()
+    facts = [n for n in ("class", "priority", "request_cpu", "request_mem", "logical_name") if n in events.columns]
+    return (
+        events.sort("time", maintain_order=True)
+        .group_by(keys, maintain_order=True)
+        .agg(
+            pl.col("time").last(),
+            *(pl.col(name).drop_nulls().last() for name in facts),
+            outcome.alias("outcome"),
+            partly.alias("partly"),
+        )
+    )
+
+
+def _sum_tasks(tasks: pl.DataFrame) -> pl.DataFrame:
+    """One row per job: its tasks' requests added up, the rest of its last task."""
+    import polars as pl
+
+    requests = [pl.when(pl.col(n).count() > 0).then(pl.col(n).sum()).alias(n) for n in ("request_cpu", "request_mem")]
+    last = [pl.col(n).drop_nulls().last() for n in ("class", "priority")]
+    ended = [pl.lit(None, pl.Int64).alias("outcome"), pl.lit(False).alias("partly")]
+    return tasks.group_by("job", maintain_order=True).agg(*requests, *last, *ended)
+
+
+def _read_job_usage(part: Part) -> Rows:
+    """Usage summed per job already, in percent of the largest machine: columns job, day, slot, cpu_pct, mem_pct."""
+    import polars as pl
+
+    frame = read_parquet(part, ("job", "day", "slot", "cpu_pct", "mem_pct"))
+    begin = ((pl.col("day").cast(pl.Int64) - 1) * 288 + pl.col("slot").cast(pl.Int64)) * 300_000_000
+    frame = frame.select(
+        pl.col("job").cast(pl.Int64),
+        pl.lit(0, pl.Int64).alias("task"),
+        begin.alias("begin"),
+        (begin + 300_000_000).alias("end"),
+        *((pl.col(f"{name}_pct").cast(pl.Float64) / 100).alias(name) for name in ("cpu", "mem")),
+    )
+    return checked(part, frame)
+
+
+def _meta(meta: pl.DataFrame) -> pl.DataFrame:
+    """Facts of job_usage.parquet: requests there are those of one task."""
+    import polars as pl
+
+    requests = [(pl.col(n) * pl.col("tasks")).alias(n) for n in ("request_cpu", "request_mem")]
+    return meta.select("job", "class", "priority", *requests)

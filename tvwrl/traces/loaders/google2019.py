@@ -1,0 +1,397 @@
+"""Google cluster trace of May 2019 (Borg, clusterdata-2019): usage, instance, collection and machine events."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from tvwrl.traces.loaders.base import Part, Rows, not_found, parts_of
+from tvwrl.traces.preparation.reading import (
+    WRONG_FILE,
+    Column,
+    Table,
+    _check_batch,
+    _dtype,
+    _faults,
+    _note,
+    drop_bad,
+    files_of,
+    header_of,
+    open_bytes,
+    read_parquet,
+    read_table,
+)
+from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+WINDOW = 300_000_000  # microseconds; records end at its multiples, or earlier
+BLOCK = 16 << 20  # bytes of JSON that are read at a time where a file has bad lines
+ALLOC_SET, ADD = 1, 1  # collection type, type of machine event
+ENDED = {4: "that were evicted", 5: "that failed", 7: "that were killed", 8: "that were lost"}  # event types
+
+COLLECTION, INSTANCE = Column("collection_id", int), Column("instance_index", int)
+REQUEST = tuple(Column(f"resource_request.{name}", optional=True, lowest=0) for name in ("cpus", "memory"))
+USAGE = (
+    Column("start_time", int, lowest=0),
+    Column("end_time", int, lowest=0),
+    *(COLLECTION, INSTANCE),
+    Column("collection_type", int, optional=True),
+    Column("average_usage.cpus", lowest=0),
+    Column("average_usage.memory", lowest=0),
+)
+COLLECTION_EVENTS = (
+    Column("time", int, lowest=0),
+    COLLECTION,
+    Column("type", int, lowest=0),
+    Column("missing_type", int, optional=True),
+    Column("priority", optional=True),
+    Column("scheduling_class", optional=True),
+    Column("collection_logical_name", str, optional=True),
+)
+INSTANCE_EVENTS = (*COLLECTION_EVENTS[:-1], INSTANCE, *REQUEST)
+LIMITS = tuple(replace(column, optional=True) if column.name == "type" else column for column in INSTANCE_EVENTS)
+MACHINE_EVENTS = (
+    Column("time", int, lowest=0),
+    Column("type", int, lowest=0),
+    Column("capacity.cpus", optional=True, lowest=0),
+    Column("capacity.memory", optional=True, lowest=0),
+)
+TABLES = {"collection_events": COLLECTION_EVENTS, "instance_events": INSTANCE_EVENTS, "limits": LIMITS}
+# Names in tables that were flattened, beside those with "_" for the dot of a nested field.
+OTHER_NAMES = {
+    "time": "start_time",
+    "start_time": "time",
+    "average_usage.cpus": "avg_cpu_usage",
+    "average_usage.memory": "avg_memory_usage",
+    "resource_request.cpus": "cpu_limit",
+    "resource_request.memory": "memory_limit",
+}
+FACTS = {
+    "priority": "priority",
+    "scheduling_class": "class",
+    "collection_logical_name": "logical_name",
+    "resource_request.cpus": "request_cpu",
+    "resource_request.memory": "request_mem",
+}
+
+
+@dataclass(frozen=True)
+class Google2019:
+    """Google cluster trace 2019: instance_usage, instance_events, collection_events, machine_events of one cell.
+
+    JSON lines (.json.gz), Parquet, or CSV with a header, nested fields as average_usage.cpus. Without instance_events,
+    request, priority and class are those in instance_usage, if it has them (cpu_limit, memory_limit). A record without
+    an end lasts to the next multiple of five minutes. The usage of alloc instances is left out: it is that of the
+    instances that run in them.
+    """
+
+    per: Literal["instance", "collection"] = "instance"
+    """A workload is an instance, or a collection: the sum of its instances."""
+    keep_ended: bool = False
+    """Keep what was evicted, killed, failed or lost, or recorded only in part."""
+
+    name: ClassVar[str] = "google2019"
+    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
+    slot_seconds: ClassVar[int] = 300
+    min_records: ClassVar[int] = 288
+    paper_records: ClassVar[int | None] = 6000
+    reference_machine: ClassVar[str] = "the largest machine: 1 normalised compute unit, 1 of normalised memory"
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Columns that name a workload."""
+        return ("collection_id", "instance_index") if self.per == "instance" else ("collection_id",)
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Columns of what is summed."""
+        return () if self.per == "instance" else ("instance_index",)
+
+    def at(self, source: Path) -> Google2019:
+        """Itself."""
+        return self
+
+    def parts(self, source: Path) -> list[Part]:
+        """Files in folders of the tables' names, or with the name in front."""
+        usage = _files(source, "instance_usage")
+        if not usage:
+            raise not_found(source, "instance_usage-*.json.gz", "python scripts/fetch_trace.py google2019")
+        found = parts_of("instance_usage", usage)
+        for table in ("instance_events", "collection_events"):
+            found += parts_of(table, _files(source, table), usage=False)
+        if not any(part.table == "instance_events" for part in found):
+            flat = [path for path in usage if {"priority", "cpu_limit"} & set(_names(str(path)))]
+            found += parts_of("limits", flat, usage=False)
+        return found
+
+    def read(self, part: Part) -> Rows:
+        """Usage as recorded; events reduced to one row per workload."""
+        import polars as pl
+
+        if part.usage:
+            rows = _read(part, USAGE)
+            rows.drop("alloc instances", pl.col("collection_type").fill_null(0) != ALLOC_SET)
+            usage = {"begin": "start_time", "end": "end_time"}
+            usage |= {"cpu": "average_usage.cpus", "mem": "average_usage.memory"}
+            rows.frame = rows.frame.select("collection_id", "instance_index", **usage)
+            return rows
+        rows = _read(part, TABLES[part.table])
+        rows.frame = _last_events(_events(rows.frame))
+        if part.table == "collection_events" and self.per == "instance":  # these are handed to every share
+            rows.frame = rows.frame.select("collection_id", "time", "logical_name").drop_nulls()
+        if part.table == "limits":
+            rows.read = 0  # they were counted as usage
+        return rows
+
+    def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
+        """Request, priority and class from instance_events, application and outcome also from collection_events."""
+        known = {table: _last_events(frame) for table, frame in facts.items()}
+        own, collections = known.get("instance_events", known.get("limits")), known.get("collection_events")
+        if self.per == "collection" and own is not None:
+            own = _sum_instances(own)
+        if own is None:
+            return self._judged(collections) if collections is not None and self.per == "collection" else None
+        if collections is not None:
+            columns = ["logical_name"] if self.per == "instance" else ["logical_name", "outcome", "partly"]
+            # Of a collection its own events decide, not those of one of its instances.
+            own = own.drop(columns, strict=False).join(
+                collections.select("collection_id", *columns), on="collection_id", how="left"
+            )
+        return self._judged(own)
+
+    def _judged(self, known: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
+        collection = pl.col("collection_id").cast(pl.String)
+        application = pl.col("logical_name").fill_null(collection) if "logical_name" in known.columns else collection
+        partly = pl.when(pl.col("partly")).then(pl.lit("that were recorded only in part"))
+        reason = pl.coalesce(pl.col("outcome").replace_strict(ENDED, default=None, return_dtype=pl.String), partly)
+        if self.keep_ended:
+            reason = pl.lit(None, pl.String)
+        known = known.with_columns(application.alias("application"), reason.alias("dropped"))
+        wanted = ("application", "priority", "class", "request_cpu", "request_mem", "dropped")
+        return known.select(*self.keys, *(name for name in wanted if name in known.columns))
+
+    def extras(self, source: Path) -> dict[str, pl.DataFrame]:
+        """The kinds of machines at the trace's beginning, and how many there are of each."""
+        import polars as pl
+
+        parts = parts_of("machine_events", _files(source, "machine_events"), usage=False)
+        if not parts:
+            return {}
+        events = pl.concat([_read(part, MACHINE_EVENTS).frame for part in parts])
+        first = events.filter((pl.col("time") == 0) & (pl.col("type") == ADD))
+        first = first.select(cpu="capacity.cpus", mem="capacity.memory").drop_nulls()
+        kinds = first.group_by("cpu", "mem").len("machines").sort("machines", "cpu", "mem", descending=True)
+        return {"machines": kinds}
+
+
+def _files(source: Path, table: str) -> list[Path]:
+    ends = [f".{kind}{packed}" for kind in ("json", "csv", "parquet") for packed in ("", ".gz")]
+    return files_of(source, [f"{table}{between}*{end}" for between in ("/", "") for end in ends])
+
+
+def _events(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows of events as facts: what they say of the workload, how it ended, whether something is missing."""
+    import polars as pl
+
+    return frame.select(
+        *(name for name in ("collection_id", "instance_index", "time") if name in frame.columns),
+        *(pl.col(name).alias(fact) for name, fact in FACTS.items() if name in frame.columns),
+        pl.when(pl.col("type").is_in(list(ENDED))).then("type").alias("outcome"),
+        (pl.col("missing_type").fill_null(0) != 0).alias("partly"),
+    )
+
+
+def _last_events(facts: pl.DataFrame) -> pl.DataFrame:
+    """One row per workload of its facts: those last known, when it was last seen."""
+    import polars as pl
+
+    keys = [key for key in ("collection_id", "instance_index") if key in facts.columns]
+    last = [name for name in (*FACTS.values(), "outcome") if name in facts.columns]
+    partly = [pl.col("partly").any()] if "partly" in facts.columns else []
+    groups = facts.sort("time", maintain_order=True).group_by(keys, maintain_order=True)
+    return groups.agg(pl.col("time").last(), *(pl.col(name).drop_nulls().last() for name in last), *partly)
+
+
+def _sum_instances(instances: pl.DataFrame) -> pl.DataFrame:
+    """One row per collection: its instances' requests added up, the rest of its last instance."""
+    import polars as pl
+
+    requests = [pl.when(pl.col(n).count() > 0).then(pl.col(n).sum()).alias(n) for n in ("request_cpu", "request_mem")]
+    last = [pl.col(n).drop_nulls().last() for n in ("class", "priority")]
+    ended = [pl.lit(None, pl.Int64).alias("outcome"), pl.lit(False).alias("partly")]
+    return instances.group_by("collection_id", maintain_order=True).agg(*requests, *last, *ended)
+
+
+def _read(part: Part, columns: Sequence[Column]) -> Rows:
+    """The columns of a file of any of the formats, by their published names; optional ones it lacks are empty."""
+    import polars as pl
+
+    periods = ("start_time", "end_time") if columns is USAGE else None
+    table = Table(tuple(column.name for column in columns), tuple(columns), begin_end=periods)
+    if ".json" in Path(part.source).name:
+        return _read_json(part, table)
+    names = _names(part.source)
+    found = _found(part, columns, names)
+    has_end = "end_time" in found
+    there = replace(table, columns=tuple(c for c in columns if c.name in found), begin_end=periods if has_end else None)
+    if ".parquet" in Path(part.source).name:
+        rows = _read_flat(part, there, found)
+    else:
+        published = {name: column for column, name in found.items()}
+        fields = tuple(published.get(name, name) for name in names)
+        rows = read_table(part, replace(there, fields=fields, header=True, quoted=True, loose=True))
+    if periods and not has_end:
+        rows.frame = rows.frame.with_columns(end_time=(pl.col("start_time") // WINDOW + 1) * WINDOW)
+    rest = [pl.lit(None, _dtype(column)).alias(column.name) for column in columns]
+    rows.frame = rows.frame.with_columns(column for column in rest if column.meta.output_name() not in rows.frame)
+    return rows
+
+
+def _names(source: str) -> list[str]:
+    """The fields of a file that names them in one place, nested ones as outer.inner. Raises InputError if damaged."""
+    import polars as pl
+
+    if ".json" in Path(source).name:
+        return []
+    if ".parquet" not in Path(source).name:
+        names = header_of(source)
+        if len(set(names)) < len(names):
+            raise InputError(f"{source}: line 1: two columns have the same name: {', '.join(names)}")
+        return names
+    try:
+        schema = pl.scan_parquet(source, glob=False).collect_schema()
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"{source}: not a parquet file, or truncated: {reason}") from None
+    inner = {name: [f".{field.name}" for field in getattr(dtype, "fields", [])] for name, dtype in schema.items()}
+    return [name + field for name, fields in inner.items() for field in fields or [""]]
+
+
+def _found(part: Part, columns: Sequence[Column], names: Collection[str]) -> dict[str, str]:
+    """Of the columns those that a file has, and what they are called there. Raises InputError for a needed one."""
+    found = {}
+    for column in columns:
+        others = (column.name, column.name.replace(".", "_"), OTHER_NAMES.get(column.name, ""))
+        name = next((other for other in others if other in names), None)
+        if name is not None:
+            found[column.name] = name
+        elif not column.optional and column.name != "end_time":
+            raise InputError(f"{part.source}: no column '{column.name}'; the columns are: {', '.join(names)}")
+    return found
+
+
+def _read_flat(part: Part, table: Table, found: dict[str, str]) -> Rows:
+    """The columns of a Parquet file, taken out of their structures."""
+    frame = read_parquet(part, list(dict.fromkeys(name.partition(".")[0] for name in found.values())))
+    frame = frame.select(_flat(table.columns, found))
+    return drop_bad(Rows(frame, len(frame)), part.source, table)
+
+
+def _flat(columns: Sequence[Column], names: dict[str, str]) -> list[pl.Expr]:
+    """Columns of nested tables by the names they have there; what cannot be read as a number is empty."""
+    import polars as pl
+
+    flat = []
+    for column in columns:
+        outer, _, inner = names.get(column.name, column.name).partition(".")
+        value = pl.col(outer).struct.field(inner) if inner else pl.col(outer)
+        flat.append(value.cast(_dtype(column), strict=False).alias(column.name))
+    return flat
+
+
+def _read_json(part: Part, table: Table) -> Rows:
+    """JSON lines: all at once, or where that shows a fault, by blocks and the faulty ones of these by lines."""
+    import polars as pl
+
+    frame = _clean_json(part.source, table)
+    if frame is not None and len(frame):
+        return Rows(frame, len(frame))
+    rows, good = Rows(pl.DataFrame(), 0), []
+    for before, block in _blocks(part.source):
+        frame = _clean_json(block, table)
+        if frame is None:
+            lines, batch = _json_rows(rows, part.source, table, before, block)
+            frame = _check_batch(rows, part.source, table, lines, batch)
+            rows.read += len(lines)
+        else:
+            rows.read += len(frame)
+        good.append(frame)
+    if not rows.read:
+        raise InputError(f"{part.source}: empty: it holds no rows of {part.table}")
+    if sum(rows.bad.values()) > WRONG_FILE * rows.read:
+        first = rows.examples[0].removeprefix(f"{part.source}: ")
+        raise InputError(f"{part.source}: not a {part.table} file: more than half of its rows are bad; first: {first}")
+    rows.frame = pl.concat(good)
+    return rows
+
+
+def _clean_json(source: str | bytes, table: Table) -> pl.DataFrame | None:
+    """The columns of JSON lines, or None if a row breaks a rule; integers are text there, other fields are not read."""
+    import polars as pl
+
+    schema: dict[str, Any] = {}
+    for column in table.columns:
+        outer, _, inner = column.name.partition(".")
+        schema[outer] = {**schema.get(outer, {}), inner: pl.Float64} if inner else pl.String
+    schema = {name: pl.Struct(kind) if isinstance(kind, dict) else kind for name, kind in schema.items()}
+    try:
+        scan = pl.scan_ndjson(source, schema=schema)
+        frame = scan.select(_flat(table.columns, {})).collect(engine="streaming")
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return None
+    faults = frame.select(pl.any_horizontal(bad.any() for _, bad in _faults(table))).item()
+    return None if faults else frame
+
+
+def _json_rows(
+    rows: Rows, source: str, table: Table, before: int, block: bytes
+) -> tuple[list[int], list[list[str]]]:
+    """Line numbers and fields, as text, of the JSON objects in a block that comes after `before` lines."""
+    lines, batch = [], []
+    for number, line in enumerate(block.splitlines(), before + 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict):
+            rows.read += 1
+            _note(rows, source, "not a JSON object", number, f"not a JSON object: {line[:60]!r}")
+            continue
+        values = []
+        for name in table.fields:
+            outer, _, inner = name.partition(".")
+            value = row.get(outer)
+            if inner:
+                value = value.get(inner) if isinstance(value, dict) else None
+            values.append("" if value is None else str(value))
+        lines.append(number)
+        batch.append(values)
+    return lines, batch
+
+
+def _blocks(source: str) -> Iterator[tuple[int, bytes]]:
+    """Blocks of whole lines, each with the number of lines before it. Raises InputError for a damaged file."""
+    line, rest = 0, b""
+    try:
+        with open_bytes(source) as file:
+            while chunk := file.read(BLOCK):
+                end = chunk.rfind(b"\n") + 1
+                if not end:
+                    raise InputError(f"{source}: line {line + 1} is longer than {BLOCK >> 20} MiB: not JSON lines")
+                block, rest = rest + chunk[:end], chunk[end:]
+                yield line, block
+                line += block.count(b"\n")
+            if rest:
+                yield line, rest
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{source}: cannot be read past line {line}, truncated or damaged: {error}") from None

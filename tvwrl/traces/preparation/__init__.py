@@ -1,0 +1,1 @@
+"""From published files to the canonical trace: rows -> parts -> series -> trace and report."""

@@ -1,0 +1,166 @@
+"""Prepares a published trace: its files become the canonical folder, with a report of what was read and dropped."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from tvwrl.runs import check_new_folder, provenance, whole_folder, write_json
+from tvwrl.traces.canonical import HEADER, USAGE, WORKLOADS
+from tvwrl.traces.loaders.base import EXAMPLES, Loader, Part
+from tvwrl.traces.preparation import engine
+from tvwrl.traces.preparation.report import describe, write_report
+from tvwrl.traces.preparation.series import SeriesRules
+from tvwrl.traces.preparation.unpacking import unpack
+from tvwrl.types import InputError
+
+SHARE_BYTES = 48 << 20  # of input per share: about a million rows of a compressed trace
+MOST_SHARES = 256  # each costs a look at every part
+
+
+def prepare(
+    loader: Loader,
+    source: str,
+    out: Path,
+    rules: SeriesRules,
+    max_bad_fraction: float = 0.01,
+    workers: int | None = None,
+    ray: str | None = None,
+    plots: bool = True,
+) -> dict[str, Any]:
+    """Write the trace at `source` as a canonical folder `out`, and return its report.
+
+    What is finished of an earlier run that was stopped is kept in a folder beside `out` and used. Raises InputError
+    for input that cannot be used, if more than `max_bad_fraction` (0..1) of the rows are bad, and if nothing is left.
+    """
+    if not 0 <= max_bad_fraction <= 1:
+        raise InputError(f"max_bad_fraction is {max_bad_fraction}: must be 0 to 1")
+    if workers is not None and workers < 1:
+        raise InputError(f"workers is {workers}: must be at least 1")
+    check_new_folder(out)
+    loader = loader.at(source)
+    with _working_folder(out, {"loader": repr(loader), "source": source}) as work:
+        folder = unpack(source, work)
+        parts = loader.parts(folder)
+        shares = _shares(parts)
+        pieces = work / f"{shares}-shares"
+
+        def run(what: str, sizes: list[int], calls: Sequence[engine.Call]) -> list[dict[str, Any]]:
+            return _run(what, sizes, engine.run_calls(calls, workers or os.cpu_count() or 1, ray))
+
+        read = run("reading", [p.size for p in parts], [(engine.read_part, (loader, p, pieces, shares)) for p in parts])
+        found = _sum_up(read, max_bad_fraction)
+        if not found["spans"]:
+            raise InputError(f"{source}: empty: no usable row of usage; {found['rows']}")
+        origin = engine.first_slot(found["spans"], rules.slot_seconds)
+        calls = [(engine.make_share, (loader, rules, parts, pieces, share, origin)) for share in range(shares)]
+        made = run("making series", [1] * shares, calls)
+        report = _report(loader, source, rules, found, made) | {"max_bad_fraction": max_bad_fraction}
+        with whole_folder(out) as partial, engine.full_disk_explained(out):
+            _assemble(loader, rules, pieces, shares, partial)
+            for name, table in loader.extras(folder).items():
+                table.write_parquet(partial / f"{name}.parquet")
+            report |= describe(partial, plots) | provenance()
+            write_report(partial, report)
+    return report
+
+
+@contextlib.contextmanager
+def _working_folder(out: Path, settings: dict[str, Any]) -> Iterator[Path]:
+    """The folder of finished pieces, beside `out`; what was made with other settings is thrown away first.
+
+    It is removed in the end, and after an error too if nothing in it is worth keeping.
+    """
+    work = out.parent / f".{out.name}.work"
+    note = work / "settings.json"
+    if note.exists() and json.loads(note.read_text()) != settings:
+        shutil.rmtree(work)
+    work.mkdir(parents=True, exist_ok=True)
+    write_json(note, settings)
+    try:
+        yield work
+    except BaseException:
+        if not any(work.glob("*-shares/*.json")):
+            shutil.rmtree(work)
+        raise
+    shutil.rmtree(work)
+
+
+def _shares(parts: Sequence[Part]) -> int:
+    """How many shares the workloads are divided into: a power of two, so that a changed file seldom changes it."""
+    size = sum(part.size for part in parts if part.usage)
+    return int(min(MOST_SHARES, 2 ** int(np.ceil(np.log2(max(size / SHARE_BYTES, 1))))))
+
+
+def _sum_up(read: list[dict[str, Any]], max_bad_fraction: float) -> dict[str, Any]:
+    """What the parts have found, added up. Raises InputError if too much of it is bad."""
+    rows: dict[str, Counter[str]] = {"read": Counter(), "bad": Counter(), "dropped": Counter()}
+    for piece in read:
+        rows["read"][piece["table"]] += piece["rows"]
+        rows["bad"].update(piece["bad"])
+        rows["dropped"].update(piece["dropped"])
+    examples = [example for piece in read for example in piece["examples"]][:EXAMPLES]
+    total, bad = rows["read"].total(), rows["bad"].total()
+    if bad > max_bad_fraction * total:
+        rules = ", ".join(f"{count} x {rule}" for rule, count in rows["bad"].most_common())
+        raise InputError(
+            f"{bad} of {total} rows are bad ({bad / total:.2%}), more than --max-bad-fraction {max_bad_fraction:g}: "
+            f"{rules}; first: {'; '.join(examples)}"
+        )
+    return {"rows": rows, "examples": examples, "spans": [piece["span"] for piece in read if piece["span"]]}
+
+
+def _report(
+    loader: Loader, source: str, rules: SeriesRules, found: dict[str, Any], made: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Figures of the whole. Raises InputError if no workload is left."""
+    for share in made:
+        found["rows"]["dropped"].update(share["dropped"])
+    kept = sum(share["kept"] for share in made)
+    if not kept:
+        limits = f"--min-records {rules.min_records}, --gaps {rules.gaps}, --longest-gap {rules.longest_gap}"
+        raise InputError(f"{source}: no workload is left ({limits}); dropped: {dict(found['rows']['dropped'])}")
+    return {
+        "loader": loader.name,
+        "options": repr(loader),
+        "source": source,
+        "rules": asdict(rules),
+        "rows": found["rows"],
+        "examples": found["examples"],
+        "workloads": {"seen": sum(share["seen"] for share in made), "kept": kept},
+        "slots": sum(share["slots"] for share in made),
+        "coverage": sum(share["recorded"] for share in made) / sum(share["span"] for share in made),
+        "time": {"first": min(s[0] for s in found["spans"]), "last": max(s[1] for s in found["spans"])},
+    }
+
+
+def _run(what: str, sizes: list[int], results: Iterator[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The results in their order, with a progress bar in units of `sizes`."""
+    ordered: list[dict[str, Any]] = [{}] * len(sizes)
+    with tqdm(total=sum(sizes), desc=what, unit="B", unit_scale=True, disable=None, leave=False) as bar:
+        for position, result in results:
+            ordered[position] = result
+            bar.update(sizes[position])
+    return ordered
+
+
+def _assemble(loader: Loader, rules: SeriesRules, work: Path, shares: int, folder: Path) -> None:
+    """Put the shares together in their order, streaming."""
+    import polars as pl
+
+    for stem, name in (("usage", USAGE), ("workloads", WORKLOADS)):
+        files = [work / f"{stem}-{share:04d}.parquet" for share in range(shares)]
+        pl.scan_parquet(files, glob=False).sink_parquet(folder / name, maintain_order=True)
+    header = {"name": loader.name, "resources": list(loader.resources), "slot_seconds": rules.slot_seconds}
+    header |= {"reference_machine": loader.reference_machine, "source": "real"}
+    (folder / HEADER).write_text(json.dumps(header, indent=2) + "\n", encoding="utf-8")

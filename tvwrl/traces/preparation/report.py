@@ -1,0 +1,150 @@
+"""Says what a prepared trace is like: figures as JSON and Markdown, and a page of plots."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvwrl.traces.canonical import USAGE, read_trace
+from tvwrl.traces.statistics import DAY_SECONDS, population_statistics
+from tvwrl.types import Float, Trace
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+LARGEST = 20_000_000  # usage rows above which figures and plots are of a sample of the workloads
+EXAMPLES = 4
+
+
+def describe(folder: Path, plots: bool = True) -> dict[str, Any]:
+    """Quantiles over workloads of the statistics of the canonical trace in `folder`, and the page of plots."""
+    trace, share = _sample(folder)
+    statistics = population_statistics(trace)
+    quantiles = {
+        name: [round(float(v), 6) for v in np.quantile(known, LEVELS)]
+        for name, values in statistics.items()
+        if len(known := values[np.isfinite(values)])
+    }
+    if plots:
+        _plot(trace, statistics, folder / "report.png")
+    return {"quantiles": {"levels": LEVELS, **quantiles}, "described_share": share, "plots": plots}
+
+
+def write_report(folder: Path, report: dict[str, Any]) -> None:
+    """report.json and report.md of what `prepare` found."""
+    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    (folder / "report.md").write_text(report_text(report), encoding="utf-8")
+
+
+def report_text(report: dict[str, Any]) -> str:
+    """The report as a page of Markdown, which also reads well in a terminal."""
+    rows, workloads, rules, time = report["rows"], report["workloads"], report["rules"], report["time"]
+    days = (time["last"] - time["first"]) / 1e6 / DAY_SECONDS
+    bad = sum(rows["bad"].values())
+    lines = [
+        f"# Trace '{report['loader']}'",
+        "",
+        f"{workloads['kept']:,} of {workloads['seen']:,} workloads kept; {report['slots']:,} slots of "
+        f"{rules['slot_seconds']} s over {days:.1f} days; {report['coverage']:.1%} of the slots between a workload's "
+        "first and last are recorded.",
+        "",
+        f"Rules: gaps of at most {rules['longest_gap']} slots: {rules['gaps']}; stretches of at least "
+        f"{rules['min_records']} records; at most {report['max_bad_fraction']:.2%} bad rows.",
+        "",
+        "| rows | |",
+        "|---|---:|",
+        *(f"| read: {table} | {count:,} |" for table, count in sorted(rows["read"].items())),
+        f"| bad | {bad:,} |",
+        *(f"| bad: {rule} | {count:,} |" for rule, count in sorted(rows["bad"].items())),
+        *(f"| dropped: {rule} | {count:,} |" for rule, count in sorted(rows["dropped"].items())),
+        "",
+        *(f"- {example}" for example in report["examples"]),
+        *([""] if report["examples"] else []),
+        "| over workloads | " + " | ".join(f"{level:.0%}" for level in LEVELS) + " |",
+        "|---|" + "---:|" * len(LEVELS),
+    ]
+    quantiles = {name: values for name, values in report["quantiles"].items() if name != "levels"}
+    lines += [f"| {name} | " + " | ".join(f"{v:.4g}" for v in values) + " |" for name, values in quantiles.items()]
+    if report["described_share"] < 1:
+        lines += ["", f"Quantiles and plots are of {report['described_share']:.1%} of the workloads."]
+    if report["plots"]:
+        lines += ["", "![population, examples, daily pattern](report.png)"]
+    return "\n".join([*lines, ""])
+
+
+def _sample(folder: Path) -> tuple[Trace, float]:
+    """The trace, or if it is very large a trace of a part of its workloads; and the share that this is."""
+    import polars as pl
+
+    rows = pl.scan_parquet(folder / USAGE, glob=False).select(pl.len()).collect().item()
+    if rows <= LARGEST:
+        return read_trace(folder), 1.0
+    header = json.loads((folder / "trace.json").read_text())
+    usage = pl.scan_parquet(folder / USAGE, glob=False).head(LARGEST).collect()
+    counts = usage.group_by("workload_id", maintain_order=True).len()["len"].to_numpy()[:-1]  # the last may be cut
+    usage, n = usage.head(int(counts.sum())), len(counts)
+    unknown = np.full(n, np.nan)
+    trace = Trace(
+        name=header["name"],
+        resources=tuple(header["resources"]),
+        slot_seconds=header["slot_seconds"],
+        workload_id=usage["workload_id"].unique(maintain_order=True).to_numpy().astype(object),
+        offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        slot=usage["slot"].to_numpy(),
+        usage=usage.select(header["resources"]).to_numpy(),
+        application=np.full(n, "", dtype=object),
+        arrival=np.zeros(n, np.int64),
+        priority=unknown,
+        scheduling_class=unknown,
+        request=np.full((n, len(header["resources"])), np.nan),
+    )
+    return trace, len(usage) / rows
+
+
+def _plot(trace: Trace, statistics: dict[str, Float], path: Path) -> None:
+    """Population (level against variability), examples of series, and the daily pattern, on one page."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 8.5), layout="constrained")
+    figure.suptitle(f"{trace.name}: {len(trace)} workloads, slots of {trace.slot_seconds} s")
+    grid = figure.add_gridspec(3, 2 * EXAMPLES)
+    for d, name in enumerate(trace.resources[:2]):
+        axes = figure.add_subplot(grid[0, d * EXAMPLES : (d + 1) * EXAMPLES])
+        level, variation = statistics[f"{name}_level"], statistics[f"{name}_variation"]
+        axes.plot(np.maximum(level, 1e-6), np.maximum(variation, 1e-3), ".", ms=3, alpha=0.4)
+        axes.set(xscale="log", yscale="log", xlabel=f"{name}: mean, fraction", ylabel="std / mean")
+    order = np.argsort(np.diff(trace.offsets), kind="stable")[::-1]
+    for k, i in enumerate(order[np.linspace(0, len(order) // 2, EXAMPLES).astype(int)]):
+        axes = figure.add_subplot(grid[1, 2 * k : 2 * k + 2])
+        hours = trace.slot[trace.offsets[i] : trace.offsets[i + 1]] * trace.slot_seconds / 3600
+        for d, name in enumerate(trace.resources):
+            axes.plot(hours, trace.series(i)[:, d], lw=0.6, label=name)
+        axes.set_title(str(trace.workload_id[i])[:24], fontsize=7)
+        axes.tick_params(labelsize=6)
+        axes.set_xlabel("hours", fontsize=7)
+        if k == 0:
+            axes.legend(fontsize=6)
+    axes = figure.add_subplot(grid[2, :])
+    for d, name in enumerate(trace.resources):
+        low, middle, high = _daily(trace, d)
+        line = axes.plot(np.arange(24), middle, label=f"{name}: median over workloads, 25 to 75 %")[0]
+        axes.fill_between(np.arange(24), low, high, alpha=0.2, color=line.get_color())
+    axes.set(xlabel="hour of the day, from the trace's time 0", ylabel="usage / own mean")
+    axes.legend(fontsize=8)
+    figure.savefig(path, dpi=80)
+
+
+def _daily(trace: Trace, resource: int) -> Float:
+    """(3, 24) quartiles over workloads of the usage by hour of the day, divided by the workload's mean."""
+    owner = np.repeat(np.arange(len(trace)), np.diff(trace.offsets))
+    hour = (trace.slot * trace.slot_seconds // 3600) % 24
+    cell, size = owner * 24 + hour, len(trace) * 24
+    total, count = np.bincount(cell, trace.usage[:, resource], size), np.bincount(cell, minlength=size)
+    mean = np.add.reduceat(trace.usage[:, resource], trace.offsets[:-1]) / np.diff(trace.offsets)
+    profile = (
+        np.where(count > 0, total / np.maximum(count, 1), np.nan).reshape(-1, 24) / np.maximum(mean, 1e-12)[:, None]
+    )
+    with np.errstate(all="ignore"):
+        seen = [column[np.isfinite(column)] for column in profile.T]
+    return np.array([np.quantile(c, (0.25, 0.5, 0.75)) if len(c) else [np.nan] * 3 for c in seen]).T

@@ -1,0 +1,144 @@
+"""Makes series of slots out of usage records: duplicates, slots, gaps, members summed up, stretches long enough."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from tvwrl.types import Float, InputError, Int
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MICRO = 1_000_000  # microseconds, in which loaders give times
+
+
+@dataclass(frozen=True)
+class SeriesRules:
+    """How records become series. `longest_gap` is in slots, `min_records` in records of the source."""
+
+    slot_seconds: int
+    gaps: Literal["drop", "hold", "interpolate"] = "hold"
+    longest_gap: int = 3
+    min_records: int = 288
+
+    def __post_init__(self) -> None:
+        for name, lowest in (("slot_seconds", 1), ("longest_gap", 0), ("min_records", 1)):
+            if getattr(self, name) < lowest:
+                raise InputError(f"{name} is {getattr(self, name)}: must be at least {lowest}")
+        if self.gaps not in ("drop", "hold", "interpolate"):
+            raise InputError(f"gaps is '{self.gaps}': must be drop, hold or interpolate")
+
+
+@dataclass
+class Slots:
+    """Usage by owner and slot, sorted by both; an owner is a row of some table of keys."""
+
+    owner: Int  # (R,)
+    slot: Int  # (R,)
+    usage: Float  # (R, D)
+    records: Int  # (R,) records of the source behind a slot, 0 = filled
+
+    def take(self, rows: Int | slice) -> Slots:
+        """Some of the rows."""
+        return Slots(self.owner[rows], self.slot[rows], self.usage[rows], self.records[rows])
+
+
+def make_series(
+    frame: pl.DataFrame, keys: list[str], members: list[str], resources: list[str], rules: SeriesRules, origin: int
+) -> tuple[pl.DataFrame, Slots, Counter[str]]:
+    """Workloads (a frame of `keys`), their slots counted from slot `origin`, and what was dropped, by rule.
+
+    Records of one owner with the same begin are duplicates; the first is kept. A slot is the mean of its records
+    weighted by how long they lie in it. Gaps of at most `longest_gap` slots are held or interpolated; longer ones
+    stay, and the stretches between them with fewer than `min_records` records are dropped. Members are filled each
+    by itself and then summed.
+    """
+    import polars as pl
+
+    counts: Counter[str] = Counter()
+    owners = [*keys, *members]
+    frame = frame.sort([*owners, "begin", "end"], maintain_order=True)
+    fresh = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in owners)
+    frame = frame.with_columns(fresh.fill_null(True).cum_sum().cast(pl.Int64).alias("owner") - 1)
+    double = (pl.col("owner") == pl.col("owner").shift()) & (pl.col("begin") == pl.col("begin").shift())
+    unique = frame.filter(~double.fill_null(False))
+    counts["duplicated rows"] += len(frame) - len(unique)
+    table = unique.filter(pl.col("owner").is_first_distinct()).select(owners)
+    slots = _fill(_to_slots(unique, resources, rules.slot_seconds * MICRO, origin), rules)
+    if members:
+        new = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in keys)
+        row = table.select(new.fill_null(True).cum_sum().cast(pl.Int64) - 1).to_series().to_numpy()
+        slots, table = _sum_members(slots, row), table.unique(keys, keep="first", maintain_order=True).select(keys)
+    kept = _long_stretches(slots, rules.min_records)
+    present = np.unique(kept.owner)
+    counts["workloads without a stretch of --min-records"] += len(table) - len(present)
+    counts["slots in stretches below --min-records"] += len(slots.owner) - len(kept.owner)
+    kept.owner = np.searchsorted(present, kept.owner)
+    return table[present], kept, +counts
+
+
+def _to_slots(frame: pl.DataFrame, resources: list[str], length: int, origin: int) -> Slots:
+    owner, begin, end = (frame[name].to_numpy() for name in ("owner", "begin", "end"))
+    usage = frame.select(resources).to_numpy()
+    first = begin // length
+    more = np.maximum(end - 1, begin) // length - first  # slots that it reaches into after its first
+    row, slot = np.arange(len(owner)), first
+    if more.any():
+        row = np.repeat(row, more + 1)
+        begun = np.repeat(np.cumsum(more + 1) - more - 1, more + 1)
+        slot = first[row] + np.arange(len(row)) - begun
+        order = np.lexsort((slot, owner[row]))
+        row, slot = row[order], slot[order]
+    overlap = np.minimum(end[row], (slot + 1) * length) - np.maximum(begin[row], slot * length)
+    weight = np.where(end[row] > begin[row], overlap, 1).astype(np.float64)
+    owner, usage = owner[row], usage[row]
+    starts = np.flatnonzero(np.r_[True, (owner[1:] != owner[:-1]) | (slot[1:] != slot[:-1])][: len(owner)])
+    records = np.diff(np.append(starts, len(owner)))
+    mean = usage[starts]
+    if (several := records > 1).any():
+        total = np.add.reduceat(weight, starts)
+        sums = np.add.reduceat(usage * weight[:, None], starts, axis=0)
+        mean = np.where(several[:, None], sums / total[:, None], mean)
+    return Slots(owner[starts], slot[starts] - origin, mean, records)
+
+
+def _fill(slots: Slots, rules: SeriesRules) -> Slots:
+    """With the short gaps filled."""
+    same = slots.owner[1:] == slots.owner[:-1]
+    gap = np.append(np.where(same, slots.slot[1:] - slots.slot[:-1] - 1, 0), 0)[: len(slots.owner)]
+    gap[gap > rules.longest_gap] = 0
+    if rules.gaps == "drop" or not gap.any():
+        return slots
+    row = np.repeat(np.arange(len(gap)), gap + 1)
+    after = np.arange(len(row)) - np.repeat(np.cumsum(gap + 1) - gap - 1, gap + 1)  # slots after the recorded one
+    usage = slots.usage[row]
+    if rules.gaps == "interpolate":
+        following = slots.usage[np.minimum(row + 1, len(gap) - 1)]
+        usage = usage + (following - usage) * (after / (gap[row] + 1))[:, None]
+    records = np.where(after == 0, slots.records[row], 0)
+    return Slots(slots.owner[row], slots.slot[row] + after, usage, records)
+
+
+def _sum_members(slots: Slots, row: Int) -> Slots:
+    """Members of the same workload `row[owner]` added up slot by slot."""
+    owner = row[slots.owner]
+    order = np.lexsort((slots.slot, owner))
+    owner, slot = owner[order], slots.slot[order]
+    starts = np.flatnonzero(np.r_[True, (owner[1:] != owner[:-1]) | (slot[1:] != slot[:-1])][: len(owner)])
+    usage = np.add.reduceat(slots.usage[order], starts, axis=0) if len(starts) else slots.usage
+    records = np.maximum.reduceat(slots.records[order], starts) if len(starts) else slots.records
+    return Slots(owner[starts], slot[starts], usage, records)
+
+
+def _long_stretches(slots: Slots, min_records: int) -> Slots:
+    """Only stretches without a gap that hold at least `min_records` records."""
+    if not len(slots.owner):
+        return slots
+    starts = np.r_[True, (slots.owner[1:] != slots.owner[:-1]) | (slots.slot[1:] != slots.slot[:-1] + 1)]
+    begins = np.flatnonzero(starts)
+    enough = np.add.reduceat(slots.records, begins) >= min_records
+    return slots.take(np.flatnonzero(np.repeat(enough, np.diff(np.append(begins, len(starts))))))
