@@ -85,6 +85,8 @@ def main() -> None:
         name = policy.name
         if name in NAMES:
             raise InputError(f"the run is called '{name}' like a scheduler: rename its folder")
+        if arguments.trace is None and arguments.slot_seconds is not None:
+            raise InputError("--slot-seconds goes with --trace: without one the checkpoint's trace is used")
         if arguments.trace is None:
             trace = open_and_tell(saved.trace["argument"], saved.trace["slot_seconds"])
         else:
@@ -95,8 +97,6 @@ def main() -> None:
         schedulers.insert(0, lambda: policy)
         knowledge[name] = policy.knowledge
         facts["checkpoint"] = {"run": name, "file": path.name, "iteration": saved.iteration, "trace": saved.trace}
-    for note in problem.sampler.notes:
-        print(f"note: {note}")
     out = arguments.out or default_folder(f"evaluation-{trace.name}")
     rows = evaluate(
         problem, schedulers, arguments.load, arguments.sequences, arguments.seed, out, facts, knowledge, name

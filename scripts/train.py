@@ -82,8 +82,6 @@ def start(arguments: Arguments) -> tuple[Trainer, Trace]:
     if folder.name in NAMES:
         raise InputError(f"--out {folder}: the run would be called like the scheduler '{folder.name}': choose another")
     problem = Problem.build(trace, arguments.config.scenario)
-    for note in problem.sampler.notes:
-        print(f"note: {note}")
     path = find_trace(arguments.trace)
     identity = {
         "argument": arguments.trace if path is None else str(path.resolve()),

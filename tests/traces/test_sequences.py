@@ -235,10 +235,18 @@ def test_a_kind_that_is_missing_is_noted(make_trace: MakeTrace, quick: None) -> 
     hungry = [np.tile([0.4, 0.1], (200, 1)), np.tile([0.3, 0.1], (200, 1)), np.tile([0.2, 0.1], (200, 1))]
     # Memory is 6 units throughout and cpu at most that: it never dominates.
     sampler = SequenceSampler(make_trace(hungry * 2, slot_seconds=3600), HOUR)
-    assert sorted(sampler.notes) == [
-        "few test windows need more cpu than other resources: the mix is uneven",
-        "few train windows need more cpu than other resources: the mix is uneven",
+    assert [note.partition(": ")[0] for note in sampler.notes] == [
+        "the mix of train windows is uneven",
+        "the mix of test windows is uneven",
     ]
+    assert ": 0% most cpu, 90% most mem, 10% as much of several" in sampler.notes[0]
+
+
+def test_a_sample_worth_many_machines_is_named(make_trace: MakeTrace, quick: None) -> None:
+    series = mixed_series(6, 400)
+    series[2][100, 0] *= 1000
+    with pytest.warns(UserWarning, match=r"workload 'w2', slot 100, column cpu is .* units; the largest machine has 8"):
+        SequenceSampler(make_trace(series, slot_seconds=3600), HOUR)
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ def evaluate(
                 runner = Runner(drawn, at_load.machines, at_load.scenario, seed)
                 for make in schedulers:
                     scheduler = make()
+                    runner.play(scheduler, 0)  # compiles and loads what it needs, so that the times are of decisions
                     for i in range(sequences):
                         bar.set_postfix_str(f"{scheduler.name}, load {load:g}", refresh=False)
                         episode = runner.play(scheduler, i)

@@ -35,14 +35,14 @@ class Runner:
         cluster = Cluster(simulation)
         scheduler.reset(cluster, np.random.default_rng([self.seed, sequence]))
         state, limit = simulation.state, self._scenario.placements_per_slot
-        decisions, seconds = 0, 0.0
+        asked, seconds = 0, 0.0
         while not simulation.is_over() and state.counters[0, k.IDLE] < PATIENCE:
             visible = simulation.waiting()[: self._scenario.queue].tolist()
             before = state.counters[0, k.PLACED]
+            asked += 1
             begun = time.perf_counter()
             for placement in scheduler.schedule(cluster, [workloads[i] for i in visible]):
                 seconds += time.perf_counter() - begun
-                decisions += 1
                 position = self._position(simulation, placement.workload, placement.machine, scheduler.name)
                 simulation.place(position, placement.machine)
                 if limit is not None and state.counters[0, k.PLACED] >= limit:
@@ -54,7 +54,7 @@ class Runner:
             more = limit is None or placed < limit
             if placed == before or not more or not state.counters[0, k.WAITING]:  # else the queue has moved up
                 simulation.next_slot()
-        mean_ms = 1000.0 * seconds / max(decisions, 1)
+        mean_ms = 1000.0 * seconds / max(asked, 1)
         return replace(simulation.record(), scheduler=scheduler.name, decision_ms=mean_ms)
 
     def _simulation(self, grid: bool) -> Simulation:

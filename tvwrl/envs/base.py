@@ -34,6 +34,9 @@ def build_simulation(
             raise InputError(f"unknown environment parameter '{name}'; valid: {', '.join(known)}")
     scenario = replace(scenario or Scenario(), **changes)
     if sequences is None or isinstance(sequences, int):
+        if machines is not None:  # the load is a share of this very cluster
+            rows = (",".join(map(repr, row)) for row in machines.capacity.tolist())
+            scenario = replace(scenario, machine_types=tuple(f"1x{row}" for row in rows))
         machines = machines or default_problem(scenario).machines
         sequences = default_sequences(scenario, SEQUENCES if sequences is None else sequences)
     return Simulation(sequences, machines or scenario.cluster(sequences.resources), scenario, batch)

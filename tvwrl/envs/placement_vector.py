@@ -82,9 +82,10 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         if seed is not None and not isinstance(seed, int | np.integer):
             if len(seed) != self.num_envs:
                 raise InputError(f"seed has {len(seed)} entries for {self.num_envs} environments")
-            given = np.array([own is not None for own in seed])
+            own = np.array(seed, dtype=object)
+            given = own != None  # noqa: E711 - element by element
             drawn = self.np_random.integers(2**63, size=self.num_envs)
-            seeds = np.where(given, [own or 0 for own in seed], drawn).astype(np.uint64)
+            seeds = np.where(given, own, drawn).astype(np.uint64)
             chosen = where & given if self._seeded else where
             streams[chosen] = base.mix_seeds(seeds)[chosen]
         elif seed is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ LONG_HOURS, LONGEST_HOURS, SHORTEST_HOURS = 30.0, 60.0, 3.0  # long-running = mo
 BUSIEST_RATE = 0.8  # arrivals per possible placement; above it the queue grows without end
 DAY_SECONDS = 86400
 KIND_ATTEMPTS = 50
+GROSS = 4.0  # machines that the largest sample may be worth before it is pointed out
 CALIBRATION_WINDOWS = 1000
 
 
@@ -112,6 +114,7 @@ class SequenceSampler:
         self._runs = self._split()
         self.unit = self._fit_unit() if unit is None else unit
         self._check_fits()
+        self._note_excess()
         self._long, self._short = self._length_ranges()
         self._candidates: dict[tuple[Split, int], list[Run]] = {}
         self._demands: dict[int, Float] = {}
@@ -143,7 +146,7 @@ class SequenceSampler:
                     f"no {name} series of trace '{self.trace.name}' covers one slot of {self.scenario.step_seconds} s"
                 )
             if max(r.rows for r in runs) < longest * self.ratio and max(r.rows for r in runs) >= day:
-                self.notes.append(f"{name} series are too short for long-running workloads: their days are repeated")
+                self._note(f"{name} series are too short for long-running workloads: their days are repeated")
                 runs = [Run(r.workload, r.first, r.rows, r.rows // day * day) for r in runs if r.rows >= day]
             usable["test" if name == "test" else "train"] = runs
         usable["validation"] = usable["train"]
@@ -186,9 +189,9 @@ class SequenceSampler:
             max(10**9 if r.period else r.rows // self.ratio for r in self._runs[split]) for split in ("train", "test")
         )
         if reach < longest:
-            self.notes.append(f"the longest window is {reach} slots, not {longest}: no series is longer")
+            self._note(f"the longest window is {reach} slots, not {longest}: no series is longer")
         if reach <= border:
-            self.notes.append(f"no series lasts more than {LONG_HOURS:g} h: all workloads are short")
+            self._note(f"no series lasts more than {LONG_HOURS:g} h: all workloads are short")
             short = (min(shortest, reach), reach)
             return short, short
         return (border + 1, min(longest, reach)), (shortest, border)
@@ -220,6 +223,36 @@ class SequenceSampler:
             self._demands[run.first] = quantise(units, most) if self.scenario.quantise else np.minimum(units, most)
         return self._demands[run.first]
 
+    def _note(self, text: str) -> None:
+        """Warn of what the trace could not give, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+            warnings.warn(text, stacklevel=3)
+
+    def _note_mix(self, split: Split, windows: list[Window]) -> None:
+        """Say so if resources do not dominate equally many windows."""
+        mean = np.array([w.demand.mean(axis=0) for w in windows])
+        leads = (mean == mean.max(axis=1, keepdims=True)) & ((mean == mean.max(axis=1, keepdims=True)).sum(1) == 1)[
+            :, None
+        ]
+        shares = leads.mean(axis=0)
+        if shares.min() < 0.95 / len(shares):
+            named = ", ".join(f"{share:.0%} most {r}" for share, r in zip(shares, self.trace.resources, strict=True))
+            self._note(f"the mix of {split} windows is uneven: {named}, {1 - shares.sum():.0%} as much of several")
+
+    def _note_excess(self) -> None:
+        """Name the largest sample if it is worth several machines: it may be a mistake, and is cut all the same."""
+        largest = self.machines.capacity.max(axis=0)
+        row, d = np.unravel_index(np.argmax(self.trace.usage / (self.unit * largest)), self.trace.usage.shape)
+        units = self.trace.usage[row, d] / self.unit[d]
+        if units > GROSS * largest[d]:
+            owner = self.trace.workload_id[np.searchsorted(self.trace.offsets, row, "right") - 1]
+            self._note(
+                f"demand far above every machine's capacity: workload '{owner}', slot {self.trace.slot[row]}, column "
+                f"{self.trace.resources[d]} is {self.trace.usage[row, d]:g}, which is {units:.0f} units; the largest "
+                f"machine has {largest[d]:g}. It is cut to {self.scenario.peak_units}, like all demand above"
+            )
+
     def _draw_kind(self, split: Split, length: int, kind: int, rng: np.random.Generator) -> Window:
         """A window whose resource `kind` has the larger mean in units, if one turns up."""
         for _ in range(KIND_ATTEMPTS):
@@ -227,9 +260,6 @@ class SequenceSampler:
             mean = window.demand.mean(axis=0)
             if mean[kind] == mean.max() and (mean == mean.max()).sum() == 1:
                 return window
-        note = f"few {split} windows need more {self.trace.resources[kind]} than other resources: the mix is uneven"
-        if note not in self.notes:
-            self.notes.append(note)
         return window
 
     def windows(self, split: Split, count: int, rng: np.random.Generator) -> list[Window]:
@@ -244,6 +274,7 @@ class SequenceSampler:
     def _calibrate(self, split: Split) -> tuple[float, float]:
         """Arrivals per slot that offer the load on the busier resource, and the mean length of a workload, slots."""
         windows = self.windows(split, CALIBRATION_WINDOWS, np.random.default_rng(0))
+        self._note_mix(split, windows)
         work = np.mean([w.demand.sum(axis=0) for w in windows], axis=0)
         share = float((work / self.machines.capacity.sum(axis=0)).max())
         rate = self.scenario.load / share
