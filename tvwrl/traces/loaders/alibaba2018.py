@@ -75,12 +75,12 @@ class Alibaba2018:
             return "the container's own request of cpu and mem, which differs between containers"
         return f"a machine with {self.cores or CORES:g} cores; mem: of the normalised machine (mem_size 100)"
 
-    def at(self, source: Path) -> Alibaba2018:
+    def at(self, source: str) -> Alibaba2018:
         """With the machine that machine_meta tells; of own size if nothing is known of the containers."""
-        own = self.own_size or not _files(source, "container_meta")
+        own = self.own_size or not (_files(source, "container_meta") or files_of(source, ["container_meta.tar.gz"]))
         return replace(self, cores=self.cores or _largest(source), own_size=own)
 
-    def parts(self, source: Path) -> list[Part]:
+    def parts(self, source: str) -> list[Part]:
         """The files of container_usage and container_meta, of one piece or in folders of parts."""
         usage = parts_of("container_usage", _files(source, "container_usage"))
         if not usage:
@@ -121,17 +121,17 @@ class Alibaba2018:
             *(pl.col(name).alias(f"{what}_{name}") for what in ("request", "scale") for name in size),
         )
 
-    def extras(self, source: Path) -> dict[str, pl.DataFrame]:
+    def extras(self, source: str) -> dict[str, pl.DataFrame]:
         """The batch tasks with their DAGs, if batch_task is there."""
         tasks = _files(source, "batch_task")
         return {"tasks": alibaba_tasks(tasks, _files(source, "batch_instance"))} if tasks else {}
 
 
-def _files(source: Path, table: str) -> list[Path]:
+def _files(source: str, table: str) -> list[Path]:
     return files_of(source, [f"{table}{place}.csv{packed}" for place in ("/*", "*") for packed in ("", ".gz")])
 
 
-def _largest(source: Path) -> float:
+def _largest(source: str) -> float:
     """Cores of the largest machine."""
     files = _files(source, "machine_meta")
     if not files:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tvwrl.traces.loaders.base import Part, parts_of
+from tvwrl.traces.loaders.base import Part, Rows, parts_of
 from tvwrl.traces.preparation.reading import Column, Table, read_table
 from tvwrl.types import InputError
 
@@ -39,8 +39,8 @@ def alibaba_tasks(tasks: Sequence[Path], instances: Sequence[Path]) -> pl.DataFr
     """One row per row of the files of batch_task.
 
     Columns: `job`, `task` (its name), `kind`, `number`, `predecessors` (numbers of tasks of the same job), `instances`,
-    `start` and `end` (s, end null if it did not end), `plan_cpu` (100 = one core) and `plan_mem` (percent of a machine),
-    both per instance, and `duration` (s, mean of its instances; null where there are none, or no batch_instance).
+    `start` and `end` (s, end null if it did not end), `plan_cpu` (100 = one core) and `plan_mem` (normalised) of an
+    instance, and `duration` (s, mean of its instances; null where there are none, or no batch_instance).
     """
     import polars as pl
 
@@ -76,7 +76,7 @@ def _durations(files: Sequence[Path]) -> pl.DataFrame:
     wanted = {"job": pl.String, "task": pl.String, "start": pl.Float64, "end": pl.Float64}
     schema = {name: wanted.get(name, pl.String) for name in BATCH_INSTANCE}
     scan = pl.scan_csv(
-        files,
+        list(files),
         glob=False,
         has_header=False,
         schema=schema,
@@ -101,7 +101,12 @@ def read_whole(parts: Sequence[Part], table: Table) -> pl.DataFrame:
     frames = []
     for part in parts:
         rows = read_table(part, table)
-        if bad := sum(rows.bad.values()):
-            warnings.warn(f"{bad} of {rows.read} rows are bad and left out: {rows.examples[0]}", stacklevel=2)
+        warn_of_bad(rows)
         frames.append(rows.frame)
     return pl.concat(frames)
+
+
+def warn_of_bad(rows: Rows) -> None:
+    """Say how many rows of a table that is stored beside the trace were left out."""
+    if bad := sum(rows.bad.values()):
+        warnings.warn(f"{bad} of {rows.read} rows are bad and left out, first: {rows.examples[0]}", stacklevel=2)

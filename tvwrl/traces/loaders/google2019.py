@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tvwrl.traces.loaders.base import Part, Rows, not_found, parts_of
+from tvwrl.traces.preparation.json_lines import flat_columns, read_json_lines
 from tvwrl.traces.preparation.reading import (
-    WRONG_FILE,
     Column,
     Table,
-    _check_batch,
-    _dtype,
-    _faults,
-    _note,
     drop_bad,
+    dtype_of,
     files_of,
     header_of,
-    open_bytes,
     read_parquet,
     read_table,
 )
@@ -31,7 +25,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 WINDOW = 300_000_000  # microseconds; records end at its multiples, or earlier
-BLOCK = 16 << 20  # bytes of JSON that are read at a time where a file has bad lines
 ALLOC_SET, ADD = 1, 1  # collection type, type of machine event
 ENDED = {4: "that were evicted", 5: "that failed", 7: "that were killed", 8: "that were lost"}  # event types
 
@@ -101,7 +94,7 @@ class Google2019:
     slot_seconds: ClassVar[int] = 300
     min_records: ClassVar[int] = 288
     paper_records: ClassVar[int | None] = 6000
-    reference_machine: ClassVar[str] = "the largest machine: 1 normalised compute unit, 1 of normalised memory"
+    reference_machine: ClassVar[str] = "normalised units of the trace: 1 NCU, 1 of memory"
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -113,11 +106,11 @@ class Google2019:
         """Columns of what is summed."""
         return () if self.per == "instance" else ("instance_index",)
 
-    def at(self, source: Path) -> Google2019:
+    def at(self, source: str) -> Google2019:
         """Itself."""
         return self
 
-    def parts(self, source: Path) -> list[Part]:
+    def parts(self, source: str) -> list[Part]:
         """Files in folders of the tables' names, or with the name in front."""
         usage = _files(source, "instance_usage")
         if not usage:
@@ -145,8 +138,6 @@ class Google2019:
         rows.frame = _last_events(_events(rows.frame))
         if part.table == "collection_events" and self.per == "instance":  # these are handed to every share
             rows.frame = rows.frame.select("collection_id", "time", "logical_name").drop_nulls()
-        if part.table == "limits":
-            rows.read = 0  # they were counted as usage
         return rows
 
     def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
@@ -178,7 +169,7 @@ class Google2019:
         wanted = ("application", "priority", "class", "request_cpu", "request_mem", "dropped")
         return known.select(*self.keys, *(name for name in wanted if name in known.columns))
 
-    def extras(self, source: Path) -> dict[str, pl.DataFrame]:
+    def extras(self, source: str) -> dict[str, pl.DataFrame]:
         """The kinds of machines at the trace's beginning, and how many there are of each."""
         import polars as pl
 
@@ -192,7 +183,7 @@ class Google2019:
         return {"machines": kinds}
 
 
-def _files(source: Path, table: str) -> list[Path]:
+def _files(source: str, table: str) -> list[Path]:
     ends = [f".{kind}{packed}" for kind in ("json", "csv", "parquet") for packed in ("", ".gz")]
     return files_of(source, [f"{table}{between}*{end}" for between in ("/", "") for end in ends])
 
@@ -237,7 +228,7 @@ def _read(part: Part, columns: Sequence[Column]) -> Rows:
     periods = ("start_time", "end_time") if columns is USAGE else None
     table = Table(tuple(column.name for column in columns), tuple(columns), begin_end=periods)
     if ".json" in Path(part.source).name:
-        return _read_json(part, table)
+        return read_json_lines(part, table)
     names = _names(part.source)
     found = _found(part, columns, names)
     has_end = "end_time" in found
@@ -250,8 +241,8 @@ def _read(part: Part, columns: Sequence[Column]) -> Rows:
         rows = read_table(part, replace(there, fields=fields, header=True, quoted=True, loose=True))
     if periods and not has_end:
         rows.frame = rows.frame.with_columns(end_time=(pl.col("start_time") // WINDOW + 1) * WINDOW)
-    rest = [pl.lit(None, _dtype(column)).alias(column.name) for column in columns]
-    rows.frame = rows.frame.with_columns(column for column in rest if column.meta.output_name() not in rows.frame)
+    lacking = [column for column in columns if column.name not in rows.frame]
+    rows.frame = rows.frame.with_columns(pl.lit(None, dtype_of(column)).alias(column.name) for column in lacking)
     return rows
 
 
@@ -291,107 +282,5 @@ def _found(part: Part, columns: Sequence[Column], names: Collection[str]) -> dic
 def _read_flat(part: Part, table: Table, found: dict[str, str]) -> Rows:
     """The columns of a Parquet file, taken out of their structures."""
     frame = read_parquet(part, list(dict.fromkeys(name.partition(".")[0] for name in found.values())))
-    frame = frame.select(_flat(table.columns, found))
+    frame = frame.select(flat_columns(table.columns, found))
     return drop_bad(Rows(frame, len(frame)), part.source, table)
-
-
-def _flat(columns: Sequence[Column], names: dict[str, str]) -> list[pl.Expr]:
-    """Columns of nested tables by the names they have there; what cannot be read as a number is empty."""
-    import polars as pl
-
-    flat = []
-    for column in columns:
-        outer, _, inner = names.get(column.name, column.name).partition(".")
-        value = pl.col(outer).struct.field(inner) if inner else pl.col(outer)
-        flat.append(value.cast(_dtype(column), strict=False).alias(column.name))
-    return flat
-
-
-def _read_json(part: Part, table: Table) -> Rows:
-    """JSON lines: all at once, or where that shows a fault, by blocks and the faulty ones of these by lines."""
-    import polars as pl
-
-    frame = _clean_json(part.source, table)
-    if frame is not None and len(frame):
-        return Rows(frame, len(frame))
-    rows, good = Rows(pl.DataFrame(), 0), []
-    for before, block in _blocks(part.source):
-        frame = _clean_json(block, table)
-        if frame is None:
-            lines, batch = _json_rows(rows, part.source, table, before, block)
-            frame = _check_batch(rows, part.source, table, lines, batch)
-            rows.read += len(lines)
-        else:
-            rows.read += len(frame)
-        good.append(frame)
-    if not rows.read:
-        raise InputError(f"{part.source}: empty: it holds no rows of {part.table}")
-    if sum(rows.bad.values()) > WRONG_FILE * rows.read:
-        first = rows.examples[0].removeprefix(f"{part.source}: ")
-        raise InputError(f"{part.source}: not a {part.table} file: more than half of its rows are bad; first: {first}")
-    rows.frame = pl.concat(good)
-    return rows
-
-
-def _clean_json(source: str | bytes, table: Table) -> pl.DataFrame | None:
-    """The columns of JSON lines, or None if a row breaks a rule; integers are text there, other fields are not read."""
-    import polars as pl
-
-    schema: dict[str, Any] = {}
-    for column in table.columns:
-        outer, _, inner = column.name.partition(".")
-        schema[outer] = {**schema.get(outer, {}), inner: pl.Float64} if inner else pl.String
-    schema = {name: pl.Struct(kind) if isinstance(kind, dict) else kind for name, kind in schema.items()}
-    try:
-        scan = pl.scan_ndjson(source, schema=schema)
-        frame = scan.select(_flat(table.columns, {})).collect(engine="streaming")
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
-        return None
-    faults = frame.select(pl.any_horizontal(bad.any() for _, bad in _faults(table))).item()
-    return None if faults else frame
-
-
-def _json_rows(
-    rows: Rows, source: str, table: Table, before: int, block: bytes
-) -> tuple[list[int], list[list[str]]]:
-    """Line numbers and fields, as text, of the JSON objects in a block that comes after `before` lines."""
-    lines, batch = [], []
-    for number, line in enumerate(block.splitlines(), before + 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError:
-            row = None
-        if not isinstance(row, dict):
-            rows.read += 1
-            _note(rows, source, "not a JSON object", number, f"not a JSON object: {line[:60]!r}")
-            continue
-        values = []
-        for name in table.fields:
-            outer, _, inner = name.partition(".")
-            value = row.get(outer)
-            if inner:
-                value = value.get(inner) if isinstance(value, dict) else None
-            values.append("" if value is None else str(value))
-        lines.append(number)
-        batch.append(values)
-    return lines, batch
-
-
-def _blocks(source: str) -> Iterator[tuple[int, bytes]]:
-    """Blocks of whole lines, each with the number of lines before it. Raises InputError for a damaged file."""
-    line, rest = 0, b""
-    try:
-        with open_bytes(source) as file:
-            while chunk := file.read(BLOCK):
-                end = chunk.rfind(b"\n") + 1
-                if not end:
-                    raise InputError(f"{source}: line {line + 1} is longer than {BLOCK >> 20} MiB: not JSON lines")
-                block, rest = rest + chunk[:end], chunk[end:]
-                yield line, block
-                line += block.count(b"\n")
-            if rest:
-                yield line, rest
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{source}: cannot be read past line {line}, truncated or damaged: {error}") from None

@@ -22,7 +22,7 @@ import numpy as np
 
 from tvwrl.runs import whole_file, write_json
 from tvwrl.traces.loaders.base import Loader, Part
-from tvwrl.traces.preparation.series import MICRO, SeriesRules, make_series
+from tvwrl.traces.preparation.series import MICRO, TOO_SHORT, SeriesRules, make_series
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
@@ -43,10 +43,12 @@ def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str
     span: list[int] = []
     if part.usage and len(rows.frame):
         span = [int(rows.frame["begin"].min()), int(rows.frame["end"].max())]  # type: ignore[arg-type]
-    share = pl.lit(None, pl.UInt16)  # facts about something else than one workload are for all shares
-    if set(loader.keys) <= set(rows.frame.columns):
-        share = (pl.struct(loader.keys).hash(seed=0) % shares).cast(pl.UInt16)
-    frame = rows.frame.with_columns(share.alias("share")).sort("share", maintain_order=True)
+    frame = rows.frame.with_columns(pl.lit(None, pl.UInt16).alias("share"))
+    if set(loader.keys) <= set(frame.columns):  # facts about something else than one workload are for all shares
+        frame = frame.with_columns((_hash(loader.keys) % shares).cast(pl.UInt16).alias("share"))
+    if part.usage:
+        frame = frame.with_columns(_hash((*loader.keys, *loader.members)).alias("owner"))
+    frame = frame.sort("share", maintain_order=True)
     with full_disk_explained(folder), whole_file(folder / f"{part.name}.parquet") as partial:
         # A row group is about one share, so that a reader of a share skips the others.
         frame.write_parquet(partial, compression="lz4", row_group_size=max(len(frame) // shares, 1024))
@@ -55,6 +57,13 @@ def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str
     with full_disk_explained(folder):
         write_json(done, found)
     return found
+
+
+def _hash(columns: Sequence[str]) -> pl.Expr:
+    """UInt64 from the values of the columns; of 64 bits, so that two workloads never share one in practice."""
+    import polars as pl
+
+    return pl.struct(columns).hash(seed=0)
 
 
 def make_share(
@@ -72,13 +81,18 @@ def make_share(
     counts: Counter[str] = Counter()
     known = loader.workloads(facts)
     keys, members, resources = list(loader.keys), list(loader.members), list(loader.resources)
-    workloads = usage.select(keys).unique()
-    seen = len(workloads)
     if known is not None:
-        unwanted = workloads.join(known, on=keys, how="left").select(*keys, _reason(known)).drop_nulls("dropped")
+        unwanted = (
+            usage.select(keys)
+            .unique()
+            .join(known, on=keys, how="left")
+            .select(*keys, _reason(known))
+            .drop_nulls("dropped")
+        )
         counts.update(f"workloads {reason}" for reason in unwanted["dropped"].to_list())
         if len(unwanted):
             usage = usage.join(unwanted, on=keys, how="anti", maintain_order="left")
+    unlike = sum(counts.values())
     table, slots, dropped = make_series(usage, keys, members, resources, rules, origin)
     facts_of = table if known is None else table.join(known, on=keys, how="left", maintain_order="left")
     values = slots.usage
@@ -89,14 +103,19 @@ def make_share(
     series = pl.DataFrame({"workload_id": ids.gather(slots.owner), "slot": slots.slot})
     series = series.with_columns(pl.Series(name, values[:, d]) for d, name in enumerate(resources))
     with full_disk_explained(folder):
-        with whole_file(folder / f"usage-{share:04d}.parquet") as partial:
-            series.write_parquet(partial)
-        with whole_file(folder / f"workloads-{share:04d}.parquet") as partial:
-            _described(ids, facts_of, resources, slots.owner, slots.slot).write_parquet(partial)
+        with whole_file(folder / f"usage-{share:04d}.arrow") as partial:
+            series.write_ipc(partial)
+        with whole_file(folder / f"workloads-{share:04d}.arrow") as partial:
+            _described(ids, facts_of, resources, slots.owner, slots.slot).write_ipc(partial)
         recorded, first = int((slots.records > 0).sum()), np.unique(slots.owner, return_index=True)[1]
         last = np.append(first[1:], len(slots.owner)) - 1 if len(first) else first
         span = int((slots.slot[last] - slots.slot[first] + 1).sum()) if len(first) else 0
-        found = {"stamp": stamp, "dropped": counts + dropped, "seen": seen, "kept": len(table)}
+        found = {
+            "stamp": stamp,
+            "dropped": counts + dropped,
+            "seen": unlike + len(table) + dropped[TOO_SHORT],
+            "kept": len(table),
+        }
         found |= {"slots": len(slots.slot), "recorded": recorded, "span": span}
         write_json(done, found)
     return found

@@ -159,8 +159,8 @@ def _assemble(loader: Loader, rules: SeriesRules, work: Path, shares: int, folde
     import polars as pl
 
     for stem, name in (("usage", USAGE), ("workloads", WORKLOADS)):
-        files = [work / f"{stem}-{share:04d}.parquet" for share in range(shares)]
-        pl.scan_parquet(files, glob=False).sink_parquet(folder / name, maintain_order=True)
+        files = [work / f"{stem}-{share:04d}.arrow" for share in range(shares)]
+        pl.scan_ipc(files, glob=False).sink_parquet(folder / name, maintain_order=True)
     header = {"name": loader.name, "resources": list(loader.resources), "slot_seconds": rules.slot_seconds}
     header |= {"reference_machine": loader.reference_machine, "source": "real"}
     (folder / HEADER).write_text(json.dumps(header, indent=2) + "\n", encoding="utf-8")

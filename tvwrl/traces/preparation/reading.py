@@ -69,7 +69,7 @@ def read_table(part: Part, table: Table) -> Rows:
     return rows
 
 
-def _dtype(column: Column) -> Any:
+def dtype_of(column: Column) -> Any:
     import polars as pl
 
     return {float: pl.Float64, int: pl.Int64, str: pl.String}[column.kind]
@@ -78,14 +78,15 @@ def _dtype(column: Column) -> Any:
 def _read_fast(source: str, table: Table) -> pl.DataFrame:
     import polars as pl
 
-    wanted = {column.name: _dtype(column) for column in table.columns}
+    wanted = {column.name: dtype_of(column) for column in table.columns}
     schema = {name: wanted.get(name, pl.String) for name in table.fields} | {BEYOND: pl.String}
     if "::" in source:
         with open_bytes(source) as file:
             lazy = pl.read_csv(file.read(), **_csv_options(table, schema)).lazy()
     else:
         lazy = pl.scan_csv(source, glob=False, **_csv_options(table, schema))
-    return lazy.select(*wanted, *{table.fields[-1], BEYOND} - set(wanted)).collect(engine="streaming")
+    last = () if table.loose else (table.fields[-1],)  # whether a row ends early shows by its last field
+    return lazy.select(*wanted, *{*last, BEYOND} - set(wanted)).collect(engine="streaming")
 
 
 def _csv_options(table: Table, schema: dict[str, Any]) -> dict[str, Any]:
@@ -98,14 +99,14 @@ def _is_clean(frame: pl.DataFrame, table: Table) -> bool:
     """Whether no row of what the fast way read can be bad; a row too short shows by its last field."""
     import polars as pl
 
-    checks = [~bad.any() for _, bad in _faults(table)]
+    checks = [~bad.any() for _, bad in faults(table)]
     checks.append(pl.col(BEYOND).is_null().all())
     if not table.loose:
         checks.append(pl.col(table.fields[-1]).is_not_null().all())
     return len(frame) > 0 and bool(frame.select(pl.all_horizontal(checks)).item())
 
 
-def _faults(table: Table) -> Iterator[tuple[str, pl.Expr]]:
+def faults(table: Table) -> Iterator[tuple[str, pl.Expr]]:
     """Rules of the table, and for each an expression that is true where a row breaks it."""
     import polars as pl
 
@@ -127,41 +128,41 @@ def _read_slow(source: str, table: Table) -> Rows:
     """Row by row through the csv module: every bad row is found, with its line."""
     import polars as pl
 
-    schema = {column.name: _dtype(column) for column in table.columns}
+    schema = {column.name: dtype_of(column) for column in table.columns}
     rows, good = Rows(pl.DataFrame(schema=schema), 0), []
     for lines, batch in _batches(source, table):
         count = len(table.fields)
         fits = [len(row) == count or (table.loose and len(row) < count) for row in batch]
         for line, row, right in zip(lines, batch, fits, strict=True):
             if not right:
-                _note(rows, source, "wrong number of fields", line, f"{len(row)} fields, {count} are needed")
+                note(rows, source, "wrong number of fields", line, f"{len(row)} fields, {count} are needed")
         rows.read += len(batch)
         lines = [line for line, right in zip(lines, fits, strict=True) if right]
         batch = [row + [""] * (count - len(row)) for row, right in zip(batch, fits, strict=True) if right]
-        good.append(_check_batch(rows, source, table, lines, batch))
+        good.append(check_batch(rows, source, table, lines, batch))
     rows.frame = pl.concat(good) if good else rows.frame
     return rows
 
 
-def _check_batch(rows: Rows, source: str, table: Table, lines: list[int], batch: list[list[str]]) -> pl.DataFrame:
+def check_batch(rows: Rows, source: str, table: Table, lines: list[int], batch: list[list[str]]) -> pl.DataFrame:
     """The good rows of a batch of rows of the right length; the others are noted in `rows`."""
     import polars as pl
 
     place = {name: i for i, name in enumerate(table.fields)}
     text = pl.DataFrame({c.name: [row[place[c.name]].strip() or None for row in batch] for c in table.columns})
     text = text.cast(pl.String)
-    frame = text.select(pl.col(c.name).cast(_dtype(c), strict=False) for c in table.columns)
+    frame = text.select(pl.col(c.name).cast(dtype_of(c), strict=False) for c in table.columns)
     bad = pl.repeat(False, len(frame), eager=True)
     given = [text[c.name].is_not_null() for c in table.columns]
     unread = [
         (f"{c.name} is not a number", there & frame[c.name].is_null())
         for c, there in zip(table.columns, given, strict=True)
     ]
-    for rule, where in [*unread, *((rule, frame.select(where).to_series()) for rule, where in _faults(table))]:
+    for rule, where in [*unread, *((rule, frame.select(where).to_series()) for rule, where in faults(table))]:
         where = where & ~bad
         for i in where.arg_true().to_list():
             shown = "" if rule.endswith("missing") else f": {_shown(text, rule, i)}"
-            _note(rows, source, rule, lines[i], rule + shown)
+            note(rows, source, rule, lines[i], rule + shown)
         bad = bad | where
     return frame.filter(~bad)
 
@@ -171,7 +172,7 @@ def _shown(text: pl.DataFrame, rule: str, row: int) -> str:
     return repr(text[name][row]) if name is not None else "?"
 
 
-def _note(rows: Rows, source: str, rule: str, line: int, what: str) -> None:
+def note(rows: Rows, source: str, rule: str, line: int, what: str) -> None:
     rows.bad[rule] += 1
     if len(rows.examples) < EXAMPLES:
         rows.examples.append(f"{source}: line {line}: {what}")
@@ -271,7 +272,7 @@ def drop_bad(rows: Rows, source: str, table: Table) -> Rows:
     import polars as pl
 
     frame, bad = rows.frame, pl.repeat(False, len(rows.frame), eager=True)
-    for rule, expression in _faults(table):
+    for rule, expression in faults(table):
         where = frame.select(expression.fill_null(False)).to_series() & ~bad
         rows.bad.update({rule: int(where.sum())} if where.any() else {})
         for i in where.arg_true()[:EXAMPLES].to_list():

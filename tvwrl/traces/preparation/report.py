@@ -13,7 +13,7 @@ from tvwrl.traces.statistics import DAY_SECONDS, population_statistics
 from tvwrl.types import Float, Trace
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-LARGEST = 20_000_000  # usage rows above which figures and plots are of a sample of the workloads
+LARGEST = 1_000_000  # usage rows above which figures and plots are of a part of the workloads
 EXAMPLES = 4
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+import polars as pl
 
+from tvwrl.traces.preparation.kernels import number_distinct, stable_order
 from tvwrl.types import Float, InputError, Int
 
-if TYPE_CHECKING:
-    import polars as pl
-
 MICRO = 1_000_000  # microseconds, in which loaders give times
+TOO_SHORT = "workloads without a stretch of --min-records"
 
 
 @dataclass(frozen=True)
@@ -52,58 +52,63 @@ def make_series(
 ) -> tuple[pl.DataFrame, Slots, Counter[str]]:
     """Workloads (a frame of `keys`), their slots counted from slot `origin`, and what was dropped, by rule.
 
+    `frame` has, beside what `Rows` asks for, a hash `owner` (UInt64) of keys and members.
     Records of one owner with the same begin are duplicates; the first is kept. A slot is the mean of its records
     weighted by how long they lie in it. Gaps of at most `longest_gap` slots are held or interpolated; longer ones
     stay, and the stretches between them with fewer than `min_records` records are dropped. Members are filled each
     by itself and then summed.
     """
-    import polars as pl
-
     counts: Counter[str] = Counter()
     owners = [*keys, *members]
-    frame = frame.sort([*owners, "begin", "end"], maintain_order=True)
-    fresh = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in owners)
-    frame = frame.with_columns(fresh.fill_null(True).cum_sum().cast(pl.Int64).alias("owner") - 1)
-    double = (pl.col("owner") == pl.col("owner").shift()) & (pl.col("begin") == pl.col("begin").shift())
-    unique = frame.filter(~double.fill_null(False))
-    counts["duplicated rows"] += len(frame) - len(unique)
-    table = unique.filter(pl.col("owner").is_first_distinct()).select(owners)
-    slots = _fill(_to_slots(unique, resources, rules.slot_seconds * MICRO, origin), rules)
+    number, first = number_distinct(frame["owner"].to_numpy())
+    table = frame.select(owners)[first].with_row_index("number").sort(owners)
+    place = np.empty(len(first), np.int64)
+    place[table["number"].to_numpy()] = np.arange(len(first))
+    table = table.drop("number")
+    owner, begin, end = place[number], frame["begin"].to_numpy(), frame["end"].to_numpy()
+    order = stable_order(owner, len(table))
+    owner, begin = owner[order], begin[order]
+    if ((owner[1:] == owner[:-1]) & (begin[1:] < begin[:-1])).any():  # seldom: files are sorted by time
+        again = np.lexsort((end[order], begin, owner))
+        order, owner, begin = order[again], owner[again], begin[again]
+    double = np.append(False, (owner[1:] == owner[:-1]) & (begin[1:] == begin[:-1]))[: len(owner)]
+    if double.any():
+        counts["duplicated rows"] += int(double.sum())
+        order, owner, begin = order[~double], owner[~double], begin[~double]
+    usage = np.column_stack([frame[name].to_numpy()[order] for name in resources])
+    slots = _fill(_to_slots(owner, begin, end[order], usage, rules.slot_seconds * MICRO, origin), rules)
     if members:
         new = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in keys)
         row = table.select(new.fill_null(True).cum_sum().cast(pl.Int64) - 1).to_series().to_numpy()
         slots, table = _sum_members(slots, row), table.unique(keys, keep="first", maintain_order=True).select(keys)
     kept = _long_stretches(slots, rules.min_records)
     present = np.unique(kept.owner)
-    counts["workloads without a stretch of --min-records"] += len(table) - len(present)
+    counts[TOO_SHORT] += len(table) - len(present)
     counts["slots in stretches below --min-records"] += len(slots.owner) - len(kept.owner)
     kept.owner = np.searchsorted(present, kept.owner)
     return table[present], kept, +counts
 
 
-def _to_slots(frame: pl.DataFrame, resources: list[str], length: int, origin: int) -> Slots:
-    owner, begin, end = (frame[name].to_numpy() for name in ("owner", "begin", "end"))
-    usage = frame.select(resources).to_numpy()
-    first = begin // length
-    more = np.maximum(end - 1, begin) // length - first  # slots that it reaches into after its first
-    row, slot = np.arange(len(owner)), first
+def _to_slots(owner: Int, begin: Int, end: Int, usage: Float, length: int, origin: int) -> Slots:
+    """Records sorted by owner and begin (microseconds), put into slots of `length`."""
+    slot = begin // length
+    more = np.maximum(end - 1, begin) // length - slot  # slots that a record reaches into after its first
     if more.any():
-        row = np.repeat(row, more + 1)
-        begun = np.repeat(np.cumsum(more + 1) - more - 1, more + 1)
-        slot = first[row] + np.arange(len(row)) - begun
+        row = np.repeat(np.arange(len(owner)), more + 1)
+        slot = slot[row] + np.arange(len(row)) - np.repeat(np.cumsum(more + 1) - more - 1, more + 1)
         order = np.lexsort((slot, owner[row]))
         row, slot = row[order], slot[order]
-    overlap = np.minimum(end[row], (slot + 1) * length) - np.maximum(begin[row], slot * length)
-    weight = np.where(end[row] > begin[row], overlap, 1).astype(np.float64)
-    owner, usage = owner[row], usage[row]
-    starts = np.flatnonzero(np.r_[True, (owner[1:] != owner[:-1]) | (slot[1:] != slot[:-1])][: len(owner)])
-    records = np.diff(np.append(starts, len(owner)))
-    mean = usage[starts]
-    if (several := records > 1).any():
-        total = np.add.reduceat(weight, starts)
-        sums = np.add.reduceat(usage * weight[:, None], starts, axis=0)
-        mean = np.where(several[:, None], sums / total[:, None], mean)
-    return Slots(owner[starts], slot[starts] - origin, mean, records)
+        owner, begin, end, usage = owner[row], begin[row], end[row], usage[row]
+    starts = np.append(True, (owner[1:] != owner[:-1]) | (slot[1:] != slot[:-1]))[: len(owner)]
+    if starts.all():
+        return Slots(owner, slot - origin, usage, np.ones(len(owner), np.int64))
+    overlap = np.minimum(end, (slot + 1) * length) - np.maximum(begin, slot * length)
+    weight = np.where(end > begin, overlap, 1).astype(np.float64)
+    first = np.flatnonzero(starts)
+    records = np.diff(np.append(first, len(owner)))
+    sums = np.add.reduceat(usage * weight[:, None], first, axis=0)
+    mean = np.where((records > 1)[:, None], sums / np.add.reduceat(weight, first)[:, None], usage[first])
+    return Slots(owner[first], slot[first] - origin, mean, records)
 
 
 def _fill(slots: Slots, rules: SeriesRules) -> Slots:

@@ -1,0 +1,335 @@
+"""What every registered loader keeps to: the same usage out of every format, bad input named, nothing half-written."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tvwrl.traces import read_trace
+from tvwrl.traces.loaders import LOADERS
+from tvwrl.traces.preparation import engine
+from tvwrl.traces.preparation.prepare import prepare
+from tvwrl.traces.preparation.series import SeriesRules
+from tvwrl.types import InputError
+
+Record = tuple[int, int, float, float]  # workload 0 or 1, slot, cpu and mem as fractions
+
+
+def records(slots: int) -> list[Record]:
+    """Two workloads side by side: 0 rises and falls, 1 is constant."""
+    return [(w, t, 0.3 if w else 0.1 + 0.01 * (t % 5), 0.2 + 0.2 * w) for t in range(slots) for w in range(2)]
+
+
+def google2011(folder: Path, rows: list[Record]) -> Path:
+    def line(w: int, t: int, cpu: float, mem: float) -> str:
+        return f"{t * 300_000_000},{(t + 1) * 300_000_000},{w},0,7,{cpu},{mem},0,0,0,0,0,0,0,0,0,0,1,0,{cpu}"
+
+    return _text(folder / "task_usage" / "part-00000-of-00500.csv.gz", [line(*r) for r in rows])
+
+
+def google2019(folder: Path, rows: list[Record]) -> Path:
+    def line(w: int, t: int, cpu: float, mem: float) -> str:
+        times = {"start_time": str(t * 300_000_000), "end_time": str((t + 1) * 300_000_000)}
+        names = {"collection_id": str(w), "instance_index": "0", "machine_id": "7", "collection_type": "0"}
+        return json.dumps(times | names | {"average_usage": {"cpus": cpu, "memory": mem}, "assigned_memory": 0.5})
+
+    return _text(folder / "instance_usage" / "instance_usage-000000000000.json.gz", [line(*r) for r in rows])
+
+
+def alibaba2018(folder: Path, rows: list[Record]) -> Path:
+    _text(folder / "container_meta.csv", [f"{w},m_1,0,app_{w},started,9600,9600,100" for w in range(2)])
+    lines = [f"{w},m_1,{t * 300},{100 * cpu:.10g},{100 * mem:.10g},,,,,," for w, t, cpu, mem in rows]
+    return _text(folder / "container_usage.csv.gz", lines)
+
+
+def tianchi(folder: Path, rows: list[Record]) -> Path:
+    _text(folder / "machine_resources.csv", ["machine_1,100,100,1000,7,7,7"])
+    series = {w: [r for r in rows if r[0] == w] for w in dict.fromkeys(r[0] for r in rows)}
+    columns = {w: ["|".join(f"{100 * r[d]:.10g}" for r in found) for d in (2, 3)] for w, found in series.items()}
+    return _text(folder / "app_resources.csv", [f"{w},{cpu},{mem},10,1,1,1" for w, (cpu, mem) in columns.items()])
+
+
+def bitbrains(folder: Path, rows: list[Record]) -> Path:
+    heads = ["Timestamp [ms]", "CPU cores", "CPU capacity provisioned [MHZ]", "CPU usage [MHZ]", "CPU usage [%]"]
+    heads += ["Memory capacity provisioned [KB]", "Memory usage [KB]"]
+    for w in (1, 0):
+        lines = [
+            f"{1_376_314_800 + 300 * t};\t4;\t1000;\t{1000 * cpu:.10g};\t{100 * cpu:.10g};\t8000;\t{8000 * mem:.10g}"
+            for v, t, cpu, mem in rows
+            if v == w
+        ]
+        path = _text(folder / "fastStorage" / "2013-8" / f"{w}.csv", [";\t".join(heads), *lines])
+    return path
+
+
+def azure2019(folder: Path, rows: list[Record]) -> Path:
+    # 24 of 30 cores and 32 of 70 GiB are the buckets; usage is of the VM's own cores, memory stays at the request.
+    _text(folder / "vmtable.csv.gz", [f"{w},s,d,0,9,1,1,1,Unknown,24,32" for w in range(2)])
+    lines = [f"{t * 300},{w},0,100,{100 * cpu * 30 / 24:.12g}" for w, t, cpu, _ in rows]
+    return _text(folder / "vm_cpu_readings-file-1-of-195.csv.gz", lines)
+
+
+def csv(folder: Path, rows: list[Record]) -> Path:
+    return _text(
+        folder / "mine.csv.gz", ["time,workload_id,cpu,mem", *(f"{t * 300},{w},{c},{m}" for w, t, c, m in rows)]
+    )
+
+
+def parquet(folder: Path, rows: list[Record]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    frame = pl.DataFrame(rows, schema=["workload_id", "time", "cpu", "mem"], orient="row")
+    frame.with_columns(pl.col("time") * 300).write_parquet(folder / "mine.parquet")
+    return folder / "mine.parquet"
+
+
+def _text(path: Path, lines: list[str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = ("\n".join(lines) + "\n").encode()
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    return path
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How a format is written, and what is particular about it."""
+
+    write: Callable[[Path, list[Record]], Path]  # returns the file that is damaged in tests
+    ids: tuple[str, str] = ("0", "1")
+    slots: int = 320
+    mem: tuple[float, float] | None = None  # where it is not what was written
+    series: bool = False  # a row is a whole series, not a record
+    text: bool = True
+    own_maximum: bool = False  # fractions of the largest that is there
+
+
+SAMPLES = {
+    "google2011": Sample(google2011, ("0-0", "1-0")),
+    "google2019": Sample(google2019, ("0-0", "1-0")),
+    "alibaba2018": Sample(alibaba2018),
+    "tianchi": Sample(tianchi, slots=98, series=True),
+    "bitbrains": Sample(bitbrains, ("2013-8-0", "2013-8-1")),
+    "azure2019": Sample(azure2019, mem=(32 / 70, 32 / 70)),
+    "csv": Sample(csv),
+    "parquet": Sample(parquet, text=False),
+}
+RECORDS = [name for name, sample in SAMPLES.items() if not sample.series]
+GZ = ["google2011", "google2019", "alibaba2018", "azure2019", "csv"]
+
+
+def run(name: str, source: Path | str, out: Path, **options: Any) -> tuple[Any, dict[str, Any]]:
+    loader = LOADERS[name]()
+    rules = SeriesRules(loader.slot_seconds, options.pop("gaps", "hold"), 2, loader.min_records)
+    report = prepare(loader, str(source), out, rules, plots=options.pop("plots", False), **options)
+    return read_trace(out), report
+
+
+def check(trace: Any, sample: Sample) -> None:
+    """The trace holds exactly the records."""
+    assert sorted(trace.workload_id) == list(sample.ids)
+    for w, workload in enumerate(sample.ids):
+        i = list(trace.workload_id).index(workload)
+        wanted = np.array([r[2:] for r in records(sample.slots) if r[0] == w])
+        if sample.mem is not None:
+            wanted[:, 1] = sample.mem[w]
+        assert np.allclose(trace.series(i), wanted, rtol=1e-9, atol=0)
+        assert trace.slot[trace.offsets[i] : trace.offsets[i + 1]].tolist() == list(range(sample.slots))
+
+
+def digest(folder: Path) -> str:
+    """Of the trace itself; the report holds times and the command."""
+    return hashlib.sha256(
+        b"".join((folder / f).read_bytes() for f in ("usage.parquet", "workloads.parquet"))
+    ).hexdigest()
+
+
+def test_every_loader_has_a_sample() -> None:
+    assert set(LOADERS) == {*SAMPLES, "prometheus"}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_usage_comes_out_as_it_was_written(name: str, tmp_path: Path) -> None:
+    sample = SAMPLES[name]
+    sample.write(tmp_path / "source", records(sample.slots))
+    trace, report = run(name, tmp_path / "source", tmp_path / "out", plots=True)
+    check(trace, sample)
+    assert (trace.name, trace.source, trace.slot_seconds) == (name, "real", LOADERS[name]().slot_seconds)
+    assert trace.reference_machine is not None or name in ("csv", "parquet")
+    assert report["workloads"] == {"seen": 2, "kept": 2}
+    assert report["coverage"] == 1.0
+    assert not report["rows"]["bad"]
+    assert {"usage.parquet", "workloads.parquet", "trace.json", "report.json", "report.md", "report.png"} <= {
+        path.name for path in (tmp_path / "out").iterdir()
+    }
+    assert f"2 of 2 workloads kept; {2 * sample.slots} slots" in (tmp_path / "out" / "report.md").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_same_input_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
+    sample = SAMPLES[name]
+    sample.write(tmp_path / "source", records(sample.slots))
+    for out, workers in (("a", 1), ("b", 3)):
+        run(name, tmp_path / "source", tmp_path / out, workers=workers)
+    assert digest(tmp_path / "a") == digest(tmp_path / "b")
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_run_that_was_stopped_goes_on(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = SAMPLES[name]
+    sample.write(tmp_path / "source", records(sample.slots))
+    run(name, tmp_path / "source", tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "make_share", _stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(name, tmp_path / "source", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    loader = LOADERS[name]
+    monkeypatch.setattr(loader, "read", lambda self, part: pytest.fail(f"{part.name} is read again"))
+    run(name, tmp_path / "source", tmp_path / "out")
+    assert digest(tmp_path / "out") == digest(tmp_path / "whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source", "whole"]
+
+
+def _stop(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_gaps(name: str, tmp_path: Path) -> None:
+    sample = SAMPLES[name]
+    missing = [r for r in records(640) if r[:2] not in ((0, 300), (0, 301), (1, 310), (1, 311), (1, 312))]
+    sample.write(tmp_path / "source", missing)
+    held, report = run(name, tmp_path / "source", tmp_path / "held")
+    first, second = (list(held.workload_id).index(workload) for workload in sample.ids)
+    assert np.allclose(held.series(first)[299:302, 0], 0.14)  # slot 299 is held for two
+    assert 310 not in held.slot[held.offsets[second] : held.offsets[second + 1]]  # three slots are too long a gap
+    assert report["coverage"] == pytest.approx((638 + 637) / 1280)
+    filled, _ = run(name, tmp_path / "source", tmp_path / "filled", gaps="interpolate")
+    assert np.allclose(filled.series(first)[299:303, 0], [0.14, 0.14 - 0.02 / 3, 0.14 - 0.04 / 3, 0.12])
+    left, _ = run(name, tmp_path / "source", tmp_path / "left", gaps="drop")
+    assert len(left.slot) == 638 + 637
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_duplicates_are_dropped_and_order_does_not_matter(name: str, tmp_path: Path) -> None:
+    sample = SAMPLES[name]
+    rows = records(sample.slots)
+    sample.write(tmp_path / "source", [*rows[::-1], rows[17], rows[17]])
+    trace, report = run(name, tmp_path / "source", tmp_path / "out")
+    check(trace, sample)
+    assert report["rows"]["dropped"] == {"duplicated rows": 2}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+@pytest.mark.parametrize("cpu", [-0.5, float("nan")])
+def test_a_bad_value_is_counted_and_named(name: str, cpu: float, tmp_path: Path) -> None:
+    sample, rows = SAMPLES[name], records(sample_slots := SAMPLES[name].slots)
+    rows[40] = (*rows[40][:2], cpu, rows[40][3])  # slot 20 of workload 0
+    path = sample.write(tmp_path / "source", rows)
+    trace, report = run(name, tmp_path / "source", tmp_path / "out")
+    assert len(trace.slot) == 2 * sample_slots  # the gap is held
+    assert sum(report["rows"]["bad"].values()) == 1
+    assert str(path) in report["examples"][0] or path.name in report["examples"][0]
+    assert any(f"{word} " in report["examples"][0] for word in ("line", "row"))
+    with pytest.raises(InputError, match=r"1 of \d+ rows are bad \(0\.\d+%\), more than --max-bad-fraction 0"):
+        run(name, tmp_path / "source", tmp_path / "strict", max_bad_fraction=0)
+    assert not (tmp_path / "strict").exists()
+
+
+@pytest.mark.parametrize("name", [name for name in RECORDS if SAMPLES[name].text])
+def test_a_row_cut_off_is_counted_and_named(name: str, tmp_path: Path) -> None:
+    sample = SAMPLES[name]
+    path = sample.write(tmp_path / "source", records(sample.slots))
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    lines = data.decode().splitlines()
+    lines[40] = lines[40][: len(lines[40]) // 3]
+    _text(path, lines)
+    _, report = run(name, tmp_path / "source", tmp_path / "out")
+    assert sum(report["rows"]["bad"].values()) == 1
+    assert "line 41" in report["examples"][0]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_damaged_foreign_and_absent_files_are_refused(name: str, tmp_path: Path) -> None:
+    sample = SAMPLES[name]
+    path = sample.write(tmp_path / "source", records(sample.slots))
+    whole = path.read_bytes()
+    contents = [b"", b"PAR1", whole[: len(whole) // 2]] if name in GZ or not sample.text else [b""]
+    foreign = b"these are not\nthe rows\nthat are needed\n" * 20
+    for content in [*contents, gzip.compress(foreign) if path.suffix == ".gz" else foreign]:
+        path.write_bytes(content)
+        with pytest.raises(InputError) as caught:
+            run(name, tmp_path / "source", tmp_path / "out")
+        assert path.name in str(caught.value), content
+    for folder in ("empty", "nowhere"):
+        if folder == "empty":
+            (tmp_path / folder).mkdir()
+        with pytest.raises(InputError, match=folder):
+            run(name, tmp_path / folder, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_series_that_are_too_short_leave_nothing(name: str, tmp_path: Path) -> None:
+    sample = SAMPLES[name]
+    sample.write(tmp_path / "source", records(sample.slots))
+    loader = LOADERS[name]()
+    rules = SeriesRules(loader.slot_seconds, min_records=sample.slots + 1)
+    with pytest.raises(InputError, match=rf"no workload is left \(--min-records {sample.slots + 1}"):
+        prepare(loader, str(tmp_path / "source"), tmp_path / "out", rules)
+    assert not (tmp_path / "out").exists()
+
+
+def test_prometheus_gives_the_same(tmp_path: Path, server: str) -> None:
+    """Against a server that knows just enough; tests/traces/loaders/test_prometheus.py asks a real one."""
+    loader = LOADERS["prometheus"](start="0", end=str(320 * 300), reference_cpu=1.0, reference_mem=1.0)  # type: ignore[call-arg]
+    prepare(loader, server, tmp_path / "out", SeriesRules(300), plots=False)
+    trace = read_trace(tmp_path / "out")
+    for w in range(2):
+        i = [name.endswith(f"pod-{w}") for name in trace.workload_id].index(True)
+        wanted = np.array([r[2:] for r in records(320) if r[0] == w])
+        assert np.allclose(trace.series(i)[: len(wanted)], wanted, rtol=1e-9)
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """Answers range queries for cpu and memory of two pods; knows nothing else."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()}
+            query, result = asked.get("query", ""), []
+            which = 2 if "cpu_usage" in query else 3 if "working_set" in query else None
+            if which is not None and "start" in asked:
+                begin, end, step = (float(asked[key]) for key in ("start", "end", "step"))
+                times = np.arange(begin, end + 1, step)
+                for w in range(2):
+                    value = {r[1]: r[which] for r in records(320) if r[0] == w}
+                    scale = 1 if which == 2 else 2**30
+                    # the sample at t is for the slot that ends there
+                    pairs = [[t, str(value[s] * scale)] for t in times if (s := int(t // 300) - 1) in value]
+                    result.append({"metric": {"namespace": "n", "pod": f"pod-{w}"}, "values": pairs})
+            body = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=http.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{http.server_port}"
+    http.shutdown()

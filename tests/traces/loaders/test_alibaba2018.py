@@ -1,0 +1,240 @@
+"""Alibaba 2018: percent of a container's request become fractions of a machine, and names of tasks become a DAG."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tvwrl.traces.canonical import read_trace
+from tvwrl.traces.loaders.alibaba2018 import Alibaba2018
+from tvwrl.traces.loaders.batch import decoded
+from tvwrl.traces.preparation.prepare import prepare
+from tvwrl.traces.preparation.series import SeriesRules
+from tvwrl.types import InputError
+
+REAL_DATA = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
+RULES = SeriesRules(slot_seconds=300, min_records=1)
+USAGE = """c_1,m_1,630,70,60,,,,,,
+c_1,m_1,600,50,40,1.5,0.03,0,0.1,0.1,4
+,m_1,700,10,10,1.5,0.03,0,0.1,0.1,4
+c_1,m_1,900,20,20
+c_2,m_2,600,100,50,1.5,0.03,0,0.1,0.1,4
+c_2,m_2,900,,50,1.5,0.03,0,0.1,0.1,4
+"""
+META = """c_1,m_1,0,app_7,started,400,800,1.5
+c_1,m_1,500,app_7,started,800,800,3
+c_2,m_2,0,app_8,started,400,400,6
+"""
+MACHINES = "m_1,0,1,2,96,100,USING\nm_2,0,1,2,64,50,USING\nm_3,0,1,2,,,\n"
+
+
+def write(folder: Path, **tables: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, content in tables.items():
+        (folder / f"{name}.csv.gz").write_bytes(gzip.compress(content.encode()))
+    return folder
+
+
+def run(source: Path, loader: Alibaba2018 | None = None, rules: SeriesRules = RULES, **limits: Any) -> dict[str, Any]:
+    out = source.parent / "out"
+    return prepare(loader or Alibaba2018(), str(source), out, rules, plots=False, **limits)
+
+
+def test_a_case_worked_out_by_hand(tmp_path: Path) -> None:
+    source = write(tmp_path / "in", container_usage=USAGE, container_meta=META, machine_meta=MACHINES)
+    report = run(source)
+    assert report["rows"]["dropped"] == {"rows without an id": 1, "rows without cpu or mem": 1}
+    assert report["rows"]["bad"] == {}
+    trace = read_trace(tmp_path / "out")
+    order = np.argsort(trace.workload_id)
+    assert trace.workload_id[order].tolist() == ["c_1", "c_2"]
+    # c_1 has 8 cores of 96 and 3 % of the memory: (50 + 70) / 2 % and 20 % of them; c_2 has 4 cores and 6 %.
+    np.testing.assert_allclose(trace.series(order[0]), [[0.6 * 8 / 96, 0.5 * 0.03], [0.2 * 8 / 96, 0.2 * 0.03]])
+    np.testing.assert_allclose(trace.series(order[1]), [[4 / 96, 0.5 * 0.06]])
+    np.testing.assert_allclose(trace.request[order], [[8 / 96, 0.03], [4 / 96, 0.06]])
+    assert trace.application[order].tolist() == ["app_7", "app_8"]
+    assert "96 cores" in str(trace.reference_machine)
+
+
+def test_without_container_meta_fractions_are_of_the_own_size(tmp_path: Path) -> None:
+    run(write(tmp_path / "in", container_usage=USAGE))
+    trace = read_trace(tmp_path / "out")
+    first = trace.workload_id.tolist().index("c_1")
+    np.testing.assert_allclose(trace.series(first), [[0.6, 0.5], [0.2, 0.2]])
+    assert np.isnan(trace.request).all()
+    assert "own request" in str(trace.reference_machine)
+
+
+def test_own_size_can_be_asked_for_and_keeps_the_application(tmp_path: Path) -> None:
+    run(write(tmp_path / "in", container_usage=USAGE, container_meta=META), Alibaba2018(own_size=True))
+    trace = read_trace(tmp_path / "out")
+    first = trace.workload_id.tolist().index("c_1")
+    np.testing.assert_allclose(trace.series(first)[0], [0.6, 0.5])
+    assert sorted(trace.application) == ["app_7", "app_8"]
+
+
+def test_the_reference_machine_can_be_given(tmp_path: Path) -> None:
+    run(write(tmp_path / "in", container_usage=USAGE, container_meta=META), Alibaba2018(cores=48))
+    trace = read_trace(tmp_path / "out")
+    first = trace.workload_id.tolist().index("c_1")
+    assert trace.series(first)[0, 0] == pytest.approx(0.6 * 8 / 48)
+    assert "48 cores" in str(trace.reference_machine)
+    for cores in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(InputError, match="--cores"):
+            Alibaba2018(cores=cores)
+
+
+def test_containers_of_unknown_size_are_dropped(tmp_path: Path) -> None:
+    meta = "c_1,m_1,0,app_7,started,400,800,1.5\nc_2,m_2,0,app_8,started,0,400,6\n"
+    report = run(write(tmp_path / "in", container_usage=USAGE + "c_3,m_1,600,1,1\n", container_meta=meta))
+    assert report["rows"]["dropped"]["workloads of unknown size"] == 2
+    assert read_trace(tmp_path / "out").workload_id.tolist() == ["c_1"]
+
+
+def test_folders_of_parts_give_the_same(tmp_path: Path) -> None:
+    write(tmp_path / "in", container_usage=USAGE, container_meta=META, machine_meta=MACHINES)
+    run(tmp_path / "in")
+    (tmp_path / "out").rename(tmp_path / "whole")
+    lines, meta = USAGE.splitlines(keepends=True), META.splitlines(keepends=True)
+    parted = tmp_path / "parted"
+    parted.mkdir()
+    write(parted / "container_usage", **{"part-00000": "".join(lines[:1]), "part-00001": "".join(lines[1:])})
+    write(parted / "container_meta", **{"part-00000": meta[2] + meta[1], "part-00001": meta[0]})
+    write(parted / "machine_meta", **{"part-00000": MACHINES})
+    run(parted)
+    for name in ("usage", "workloads"):
+        whole, parts = (pl.read_parquet(tmp_path / f / f"{name}.parquet") for f in ("whole", "out"))
+        assert whole.equals(parts)
+
+
+def test_plain_text_is_read_too(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "container_usage.csv").write_text(USAGE)
+    assert run(tmp_path / "in")["workloads"]["kept"] == 2
+
+
+def test_bad_rows_are_named(tmp_path: Path) -> None:
+    bad = USAGE + "c_2,m_2,950,-1,50\nc_2,m_2,yesterday,1,50\n"
+    source = write(tmp_path / "in", container_usage=bad)
+    with pytest.raises(InputError, match=r"2 of 8 rows are bad.*line 8: time is not.*line 7: cpu is negative: '-1'"):
+        run(source)
+    report = run(source, max_bad_fraction=0.5)
+    assert report["rows"]["bad"] == {"cpu is negative": 1, "time is not a number": 1}
+
+
+def test_other_folders_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        run(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"no container_usage.*fetch_trace.py alibaba2018"):
+        run(write(tmp_path / "in", machine_meta=MACHINES))
+    with pytest.raises(InputError, match="not a container_usage file"):
+        run(write(tmp_path / "in", container_usage=META))
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "number", "predecessors"),
+    [
+        ("M1", "M", 1, []),
+        ("J5_2_4", "J", 5, [2, 4]),
+        ("R12_11", "R", 12, [11]),
+        ("MR3_1_Stg2", "MR", 3, [1]),
+        ("task_LTU0MTQyNTI1", None, None, []),
+        ("task_12_3", None, None, []),
+        ("MergeTask", None, None, []),
+        ("M", None, None, []),
+    ],
+)
+def test_names_of_tasks_tell_the_dag(task: str, kind: str | None, number: int | None, predecessors: list[int]) -> None:
+    row = pl.DataFrame({"task": [task]}).select(decoded(pl.col("task"))).row(0, named=True)
+    assert row == {"kind": kind, "number": number, "predecessors": predecessors}
+
+
+def test_batch_tasks_lie_beside_the_trace(tmp_path: Path) -> None:
+    tasks = """M1,2,j_1,1,Terminated,100,160,100,0.5
+R2_1,1,j_1,1,Terminated,160,200,50,0.3
+task_ab,1,j_2,1,Running,300,0,,
+"""
+    instances = """ins_1,M1,j_1,1,Terminated,100,140,m_1,1,1,50,60,0.1,0.2
+ins_2,M1,j_1,1,Terminated,100,160,m_2,1,1,50,60,0.1,0.2
+ins_3,M1,j_1,1,Failed,120,0,m_2,1,1,,,,
+ins_4,R2_1,j_1,1,Terminated,160,oops,m_2,1,1,,,,
+"""
+    source = write(tmp_path / "in", container_usage=USAGE, batch_task=tasks)
+    run(source)
+    assert pl.read_parquet(tmp_path / "out" / "tasks.parquet")["duration"].to_list() == [None] * 3
+    (tmp_path / "out").rename(tmp_path / "before")
+    run(write(source, batch_instance=instances))
+    table = pl.read_parquet(tmp_path / "out" / "tasks.parquet")
+    assert table.rows() == [
+        ("j_1", "M1", "M", 1, [], 2, 100.0, 160.0, 100.0, 0.5, 50.0),
+        ("j_1", "R2_1", "R", 2, [1], 1, 160.0, 200.0, 50.0, 0.3, None),
+        ("j_2", "task_ab", None, None, [], 1, 300.0, None, None, None, None),
+    ]
+    assert table.columns[:6] == ["job", "task", "kind", "number", "predecessors", "instances"]
+
+
+def test_bad_rows_of_batch_tasks_are_left_out_with_a_warning(tmp_path: Path) -> None:
+    tasks = "M1,2,j_1,1,Terminated,100,160,100,0.5\n" * 3 + "M2,-1,j_1,1,Terminated,100,160,100,0.5\n"
+    with pytest.warns(UserWarning, match="1 of 4 rows are bad .* line 4: instances is negative"):
+        run(write(tmp_path / "in", container_usage=USAGE, batch_task=tasks))
+
+
+def test_truncated_batch_instances_are_refused(tmp_path: Path) -> None:
+    source = write(tmp_path / "in", container_usage=USAGE, batch_task="M1,2,j_1,1,Terminated,100,160,100,0.5\n")
+    rows = "".join(f"ins_{i},M1,j_1,1,Terminated,100,{i},m_1,1,1,50,60,0.1,0.2\n" for i in range(9999))
+    (source / "batch_instance.csv.gz").write_bytes(gzip.compress(rows.encode())[:-2000])
+    with pytest.raises(InputError, match="batch_instance cannot be read, truncated or damaged"):
+        run(source)
+
+
+def shape(nodes: list[dict[str, Any]]) -> tuple[str, ...]:
+    """The same for jobs whose DAGs differ in the numbers of their tasks only."""
+    before = {node["number"]: node["predecessors"] for node in nodes}
+    after = {number: [n for n, tasks in before.items() if number in tasks] for number in before}
+    label = {node["number"]: node["kind"] for node in nodes}
+    for _ in nodes:
+        around = {n: (label[n], sorted(label[p] for p in before[n]), sorted(label[s] for s in after[n])) for n in label}
+        label = {n: hashlib.md5(repr(view).encode()).hexdigest() for n, view in around.items()}
+    return tuple(sorted(label.values()))
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(not REAL_DATA.is_dir(), reason=f"no folder of real traces at {REAL_DATA}")
+def test_shapes_of_real_dags() -> None:
+    tasks = pl.read_csv(REAL_DATA / "batch" / "ali18_usage_tasks.csv.gz").with_columns(decoded(pl.col("task")))
+    assert (len(tasks), tasks["job"].n_unique(), tasks["number"].null_count()) == (22409, 3690, 0)
+    jobs = tasks.group_by("job").agg(pl.struct("kind", "number", "predecessors").alias("nodes"))["nodes"]
+    shapes = Counter(shape(nodes) for nodes in jobs.to_list())
+    assert (len(shapes), sum(count == 1 for count in shapes.values())) == (221, 55)
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(not REAL_DATA.is_dir(), reason=f"no folder of real traces at {REAL_DATA}")
+def test_the_real_sample(tmp_path: Path) -> None:
+    source = REAL_DATA / "alibaba2018"
+    rules = SeriesRules(slot_seconds=3600, gaps="drop", min_records=1)
+    report = prepare(Alibaba2018(), str(source), tmp_path / "out", rules, plots=False)
+    assert report["rows"]["read"] == {"container_usage": 10000}
+    assert report["rows"]["dropped"] == {"rows without an id": 3503}
+    trace = read_trace(tmp_path / "out")
+    assert "own request" in str(trace.reference_machine)
+    assert len(trace) == 8
+    with gzip.open(source / "container_usage.csv.gz", "rt") as file:
+        rows = [line.split(",") for line in file]
+    hours: dict[tuple[str, int], list[list[float]]] = {}
+    for row in rows:
+        if row[0]:
+            hours.setdefault((row[0], int(row[2]) // 3600), []).append([float(row[3]) / 100, float(row[4]) / 100])
+    owner = np.repeat(trace.workload_id, np.diff(trace.offsets))
+    first = min(hour for _, hour in hours)
+    found = {(str(w), int(s) + first): u for w, s, u in zip(owner, trace.slot, trace.usage, strict=True)}
+    assert found.keys() == hours.keys()
+    np.testing.assert_allclose([found[k] for k in hours], [np.mean(v, axis=0) for v in hours.values()])

@@ -1,0 +1,157 @@
+"""Azure 2019: CPU in percent of a VM's cores becomes a fraction of the machine, memory stays at the VM's size."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tvwrl.traces.canonical import read_trace
+from tvwrl.traces.loaders.azure2019 import Azure2019
+from tvwrl.traces.preparation.prepare import prepare
+from tvwrl.traces.preparation.series import SeriesRules
+from tvwrl.types import InputError, Trace
+
+RULES = SeriesRules(300, min_records=1)
+VMS = [  # vmid, subscription, deployment, created, deleted, max, avg and p95 CPU, category, cores, memory
+    "vm/a+1=,sub1,dep1,0,2591400,90.5,10.25,80.5,Interactive,2,4",
+    "vmb,sub1,dep1,0,2591400,90.5,10.25,80.5,Delay-insensitive,>24,>64",
+    "vmc,sub2,dep2,300,600,90.5,10.25,80.5,Unknown,4,32",
+]
+READINGS = [  # time, vmid, min, max and average CPU
+    "0,vm/a+1=,1.5,90.0,30.0",
+    "0,vmb,1.5,90.0,50.0",
+    "0,stranger,1.5,90.0,50.0",
+    "300,vm/a+1=,1.5,90.0,60.0",
+    "300,vmc,0,0,0",
+    "300,vmb,1.5,90.0,25.0",
+]
+CORES, GB = 30, 70  # the default machine
+BY_HAND = {
+    "vm/a+1=": [[0.3 * 2 / CORES, 4 / GB], [0.6 * 2 / CORES, 4 / GB]],
+    "vmb": [[0.5, 1.0], [0.25, 1.0]],
+    "vmc": [[0.0, 32 / GB]],
+}
+
+
+def write(folder: Path, vms: list[str] = VMS, packed: bool = True, **readings: list[str]) -> Path:
+    """The published folders; readings in two parts unless others are given."""
+    parts = readings or {"1": READINGS[:3], "2": READINGS[3:]}
+    tables = {f"vm_cpu_readings/vm_cpu_readings-file-{n}-of-195.csv": rows for n, rows in parts.items()}
+    for name, rows in (tables | {"vmtable/vmtable.csv": vms}).items():
+        path = folder / (name + ".gz" * packed)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = "".join(f"{row}\n" for row in rows).encode()
+        path.write_bytes(gzip.compress(text) if packed else text)
+    return folder
+
+
+def run(source: Path, out: Path, loader: Azure2019 | None = None, **options: Any) -> tuple[Trace, dict[str, Any]]:
+    report = prepare(loader or Azure2019(), str(source), out, RULES, workers=2, plots=False, **options)
+    return read_trace(out), report
+
+
+def expect(trace: Trace, wanted: dict[str, list[list[float]]]) -> None:
+    assert sorted(trace.workload_id) == sorted(wanted)
+    for i, name in enumerate(trace.workload_id):
+        np.testing.assert_allclose(trace.series(i), wanted[name])
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_the_published_layout_gives_what_was_worked_out_by_hand(tmp_path: Path, packed: bool) -> None:
+    trace, report = run(write(tmp_path / "in", packed=packed), tmp_path / "out")
+    expect(trace, BY_HAND)
+    assert trace.reference_machine == {"cpu": "30 cores", "mem": "70 GB"}
+    assert report["rows"]["dropped"] == {"workloads of unknown size": 1}
+    columns = ["workload_id", "arrival", "application", "priority", "class", "request_cpu", "request_mem"]
+    facts = pl.read_parquet(tmp_path / "out" / "workloads.parquet").select(columns).sort("workload_id").rows()
+    assert facts == [
+        ("vm/a+1=", 0, "dep1", None, 1, 2 / CORES, 4 / GB),
+        ("vmb", 0, "dep1", None, 0, 1, 1),
+        ("vmc", 1, "dep2", None, None, 4 / CORES, 32 / GB),
+    ]
+
+
+def test_the_reference_machine_is_an_option(tmp_path: Path) -> None:
+    trace, _ = run(write(tmp_path / "in"), tmp_path / "out", Azure2019(reference_cores=60, reference_memory=140))
+    expect(trace, {name: (np.array(values) / 2).tolist() for name, values in BY_HAND.items()})
+    assert trace.reference_machine == {"cpu": "60 cores", "mem": "140 GB"}
+
+
+@pytest.mark.parametrize("wrong", [0, -1, float("inf"), float("nan")])
+def test_a_reference_machine_without_a_size_is_refused(wrong: float) -> None:
+    with pytest.raises(InputError, match=r"--reference-memory .* must be a finite number > 0"):
+        Azure2019(reference_memory=wrong)
+
+
+def test_facts_that_are_empty_are_unknown(tmp_path: Path) -> None:
+    vms = ["vmb,,,,,,,,,8,16", VMS[1], "vm/a+1=,,,,,,,,,2,4"]  # the first row of a VM counts
+    trace, _ = run(write(tmp_path / "in", vms), tmp_path / "out")
+    expect(trace, {"vm/a+1=": BY_HAND["vm/a+1="], "vmb": [[4 / CORES, 16 / GB], [2 / CORES, 16 / GB]]})
+    assert list(trace.application) == ["", ""]
+    assert np.isnan(trace.scheduling_class).all()
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("0,vmb,1.5,90.0", "4 fields, 5 are needed"),
+        ("0,vmb,1.5,90.0,50.0,7", "6 fields, 5 are needed"),
+        ("0,vmb,1.5,90.0,-50.0", "avgcpu is negative: '-50.0'"),
+        ("0,vmb,1.5,90.0,", "avgcpu is missing"),
+        ("0,vmb,1.5,90.0,nan", "avgcpu is not finite: 'nan'"),
+        ("0,,1.5,90.0,50.0", "vmid is missing"),
+        ("noon,vmb,1.5,90.0,50.0", "timestamp is not a number: 'noon'"),
+    ],
+)
+def test_a_bad_reading_is_counted_named_and_left_out(tmp_path: Path, row: str, message: str) -> None:
+    source = write(tmp_path / "in", **{"1": [*READINGS[:2], row, *READINGS[2:]]})
+    trace, report = run(source, tmp_path / "out", max_bad_fraction=0.5)
+    expect(trace, BY_HAND)
+    assert sum(report["rows"]["bad"].values()) == 1
+    assert f"file-1-of-195.csv.gz: line 3: {message}" in report["examples"][0]
+    with pytest.raises(InputError, match=r"1 of 10 rows are bad .* more than --max-bad-fraction 0.01"):
+        run(source, tmp_path / "strict")
+    assert not (tmp_path / "strict").exists()
+
+
+@pytest.mark.parametrize("size", ["many,32", "4,>128", "0,32", "4,-1", "4,inf"])
+def test_a_vm_with_an_unreadable_size_is_named_and_left_out(tmp_path: Path, size: str) -> None:
+    vms = [*VMS[:2], f"vmc,sub2,dep2,300,600,90.5,10.25,80.5,Unknown,{size}"]
+    trace, report = run(write(tmp_path / "in", vms), tmp_path / "out", max_bad_fraction=0.5)
+    expect(trace, {name: BY_HAND[name] for name in ("vm/a+1=", "vmb")})
+    assert sum(report["rows"]["bad"].values()) == 1
+    assert "vmtable.csv.gz: VM vmc: vm" in report["examples"][0]
+    assert "bucket is not a number above 0: " in report["examples"][0]
+
+
+def test_duplicated_readings_count_once(tmp_path: Path) -> None:
+    source = write(tmp_path / "in", **{"1": READINGS, "2": READINGS[3:]})
+    trace, report = run(source, tmp_path / "out")
+    expect(trace, BY_HAND)
+    assert report["rows"]["dropped"]["duplicated rows"] == 3
+
+
+def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
+    source = write(tmp_path / "in")
+    file = source / "vm_cpu_readings" / "vm_cpu_readings-file-2-of-195.csv.gz"
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(InputError, match=r"file-2-of-195.csv.gz: cannot be read past line .* truncated or damaged"):
+        run(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_wrong_or_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"file-1-of-195.csv.gz: not a vm_cpu_readings file: more than half"):
+        run(write(tmp_path / "in", **{"1": VMS}), tmp_path / "out")
+    (tmp_path / "in" / "vmtable" / "vmtable.csv.gz").unlink()
+    with pytest.raises(
+        InputError, match=r"no vmtable.csv.gz here; download it with: python scripts/fetch_trace.py azur"
+    ):
+        run(tmp_path / "in", tmp_path / "out")
+    with pytest.raises(InputError, match=r"vm_cpu_readings-file-\*-of-195.csv.gz"):
+        run(tmp_path / "in" / "vmtable", tmp_path / "out")

@@ -1,0 +1,133 @@
+"""Azure public dataset V2 (VMs of 2019): vmtable and vm_cpu_readings. It records CPU only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tvwrl.traces.loaders.base import EXAMPLES, Part, Rows, not_found, parts_of
+from tvwrl.traces.preparation.reading import Column, Table, files_of, read_table
+from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+INTERVAL = 300_000_000  # microseconds that a reading is for
+BUCKETS = ("vmcorecountbucket", "vmmemorybucket")
+OPEN_BUCKETS = {"vmcorecountbucket": {">24": "30"}, "vmmemorybucket": {">64": "70"}}  # as the publisher takes them
+CATEGORIES = {"Delay-insensitive": 0.0, "Interactive": 1.0}
+
+READINGS = Table(
+    fields=("timestamp", "vmid", "mincpu", "maxcpu", "avgcpu"),
+    columns=(Column("timestamp", int, lowest=0), Column("vmid", str), Column("avgcpu", lowest=0)),
+)
+VMTABLE = Table(
+    fields=(
+        *("vmid", "subscriptionid", "deploymentid", "vmcreated", "vmdeleted", "maxcpu", "avgcpu", "p95maxcpu"),
+        *("vmcategory", *BUCKETS),
+    ),
+    columns=(
+        Column("vmid", str),
+        Column("deploymentid", str, optional=True),
+        Column("vmcategory", str, optional=True),
+        *(Column(bucket, str) for bucket in BUCKETS),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Azure2019:
+    """Azure VM trace of 2019 (public dataset V2): vmtable.csv.gz and vm_cpu_readings-file-*-of-195.csv.gz, no header.
+
+    A workload is a VM: its CPU is the average reading, in percent of its cores; its memory, which is not recorded,
+    stays at what it has. Cores and memory are given as buckets, by their upper end; the open ones, >24 cores and
+    >64 GB, are taken as 30 and 70, as in the publisher's own analysis. A VM without a row in vmtable is left out.
+    The class is 0 for delay-insensitive VMs, 1 for interactive ones, unknown for the others.
+    """
+
+    reference_cores: float = 30
+    """Cores of the reference machine; the largest bucket by default."""
+    reference_memory: float = 70
+    """Memory of the reference machine, GB; the largest bucket by default."""
+
+    name: ClassVar[str] = "azure2019"
+    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
+    slot_seconds: ClassVar[int] = 300
+    min_records: ClassVar[int] = 288
+    paper_records: ClassVar[int | None] = None
+    keys: ClassVar[tuple[str, ...]] = ("vmid",)
+    members: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("reference_cores", "reference_memory"):
+            if not 0 < (value := getattr(self, name)) < float("inf"):
+                raise InputError(f"--{name.replace('_', '-')} {value}: must be a finite number > 0")
+
+    @property
+    def reference_machine(self) -> dict[str, Any]:
+        """What 1.0 means."""
+        return {"cpu": f"{self.reference_cores:g} cores", "mem": f"{self.reference_memory:g} GB"}
+
+    def at(self, source: str) -> Azure2019:
+        """Itself."""
+        return self
+
+    def parts(self, source: str) -> list[Part]:
+        """Files of the published names, anywhere below the source."""
+        found = []
+        for table, file in (("vm_cpu_readings", "vm_cpu_readings-file-*-of-195.csv.gz"), ("vmtable", "vmtable.csv.gz")):
+            files = files_of(source, [f"{table}*.csv", f"{table}*.csv.gz"])
+            if not files:
+                raise not_found(source, file, "python scripts/fetch_trace.py azure2019")
+            found += parts_of(table, files, usage=table == "vm_cpu_readings")
+        return found
+
+    def read(self, part: Part) -> Rows:
+        """Usage as a fraction of the VM's own size; sizes of the VMs as numbers."""
+        import polars as pl
+
+        if not part.usage:
+            return _sized(part, read_table(part, VMTABLE))
+        rows = read_table(part, READINGS)
+        begin = pl.col("timestamp") * 1_000_000
+        cpu, mem = pl.col("avgcpu") / 100, pl.lit(1.0)
+        rows.frame = rows.frame.select("vmid", begin=begin, end=begin + INTERVAL, cpu=cpu, mem=mem)
+        return rows
+
+    def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
+        """Deployment, category and size of the VMs."""
+        import polars as pl
+
+        cores, memory = (pl.col(bucket) for bucket in BUCKETS)
+        size = {"cpu": cores / self.reference_cores, "mem": memory / self.reference_memory}
+        return (
+            facts["vmtable"]
+            .unique("vmid", keep="first", maintain_order=True)
+            .select(
+                "vmid",
+                pl.col("deploymentid").alias("application"),
+                pl.col("vmcategory").replace_strict(CATEGORIES, default=None, return_dtype=pl.Float64).alias("class"),
+                *(value.alias(f"{use}_{name}") for name, value in size.items() for use in ("request", "scale")),
+            )
+        )
+
+    def extras(self, source: str) -> dict[str, pl.DataFrame]:
+        """None: the publisher says nothing of the machines."""
+        return {}
+
+
+def _sized(part: Part, rows: Rows) -> Rows:
+    """With the buckets as numbers; VMs for which one is none are bad rows."""
+    import polars as pl
+
+    for bucket in BUCKETS:
+        number = pl.col(bucket).str.strip_chars().replace(OPEN_BUCKETS[bucket]).cast(pl.Float64, strict=False)
+        numbers = rows.frame.with_columns(number.alias("number"))
+        fits = ((pl.col("number") > 0) & pl.col("number").is_finite()).fill_null(False)
+        for vm, value in numbers.filter(~fits).select("vmid", bucket).rows():
+            rule = f"{bucket} is not a number above 0"
+            rows.bad[rule] += 1
+            if len(rows.examples) < EXAMPLES:
+                rows.examples.append(f"{part.source}: VM {vm}: {rule}: {value!r}")
+        rows.frame = numbers.filter(fits).drop(bucket).rename({"number": bucket})
+    return rows

@@ -1,0 +1,206 @@
+"""Bitbrains GWA-T-12: VMs of business-critical applications, fastStorage and Rnd, one file per VM and month."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tvwrl.traces.loaders.base import EXAMPLES, Part, Rows, not_found, parts_of
+from tvwrl.traces.preparation.reading import Column, Table, checked, files_of, header_of, read_parquet, read_table
+from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FILES = 50  # VMs read at a time
+MILLISECONDS = 100_000_000_000  # a time above this is in milliseconds, below in seconds
+SLOT = 300_000_000  # of the Parquet, microseconds
+PUBLISHED = {  # titles of the columns, in lower case: the blanks and brackets differ between months
+    "time": "timestamp",
+    "cap": "cpu capacity provisioned",
+    "cpu": "cpu usage [mhz]",
+    "memcap": "memory capacity provisioned",
+    "mem": "memory usage [kb]",
+}
+META = Table(
+    fields=("month", "vm", "cores", "cap", "memcap"),
+    columns=(
+        *(Column("month", str), Column("vm", int), Column("cores", optional=True, lowest=0)),
+        *(Column("cap", optional=True, lowest=0), Column("memcap", optional=True, lowest=0)),
+    ),
+    header=True,
+)
+
+
+@dataclass(frozen=True)
+class Bitbrains:
+    """Bitbrains GWA-T-12 (fastStorage, Rnd): folders or zips of one CSV per VM, or a Parquet file of them."""
+
+    name: ClassVar[str] = "bitbrains"
+    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
+    slot_seconds: ClassVar[int] = 300
+    min_records: ClassVar[int] = 288
+    paper_records: ClassVar[int | None] = None
+    keys: ClassVar[tuple[str, ...]] = ("month", "vm")
+    members: ClassVar[tuple[str, ...]] = ()
+    reference_machine: ClassVar[str] = (
+        "the largest CPU capacity and the largest memory capacity of a VM in the data (capacities.parquet); "
+        "the VM's own capacity where capacities are not known"
+    )
+
+    def at(self, source: str) -> Bitbrains:
+        """Itself."""
+        return self
+
+    def parts(self, source: str) -> list[Part]:
+        """Files of some VMs each, first for their usage, then for their capacities; or a Parquet file and its meta."""
+        tables = parts_of("usage", files_of(source, ["*.parquet"]))
+        if tables:
+            return tables + parts_of("meta", files_of(source, ["*_meta.csv", "*_meta.csv.gz"]), usage=False)
+        folders = _folders(source)
+        if not folders:
+            raise not_found(source, "<month>/<vm>.csv", "python scripts/fetch_trace.py bitbrains")
+        bundles = [bundle for place, files in sorted(folders.items()) for bundle in _bundles(place, sorted(files))]
+        return [
+            Part(table, f"{table}-{i:05d}", place, size, table == "vms", detail)
+            for table in ("vms", "capacity")
+            for i, (place, size, detail) in enumerate(bundles)
+        ]
+
+    def read(self, part: Part) -> Rows:
+        """Usage in MHz and KB, or of the Parquet as fractions of the VM's own capacity; capacities of VMs."""
+        import polars as pl
+
+        if part.table == "usage":
+            return _read_usage(part)
+        if part.table == "meta":
+            rows = read_table(part, META)
+            rows.frame = _capacities([rows.frame])
+            return rows
+        total, frames = Rows(pl.DataFrame(), 0), []
+        for name in part.detail[1:]:
+            rows = _read_vm(part, f"{part.source}/{name}", int(name.removesuffix(".csv")))
+            frames.append(rows.frame)
+            if part.usage:  # the same rows are read for the capacities
+                total.read += rows.read
+                total.bad.update(rows.bad)
+                total.examples = [*total.examples, *rows.examples][:EXAMPLES]
+        total.frame = pl.concat(frames) if part.usage else _capacities(frames)
+        return total
+
+    def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
+        """Request: the VM's capacity, as a fraction of the largest there is."""
+        import polars as pl
+
+        if not facts:
+            return None
+        known = _capacities([*facts.values()]).rename({"number": "vm"})
+        absolute = "capacity" in facts  # usage is in MHz and KB, not of the VM's own capacity
+        columns = []
+        for name, column in (("cpu", "cap"), ("mem", "memcap")):
+            own = pl.when(pl.col(column) > 0).then(pl.col(column))
+            columns.append((own / own.max()).alias(f"request_{name}"))
+            columns.append(((1 if absolute else own) / own.max()).alias(f"scale_{name}"))
+        return known.select(*self.keys, *columns)
+
+    def extras(self, source: str) -> dict[str, pl.DataFrame]:
+        """`capacities` of VMs: month, vm, cores, cap (MHz), memcap (KB); the largest that each VM ever has."""
+        facts = [self.read(part).frame for part in self.parts(source) if not part.usage]
+        return {"capacities": _capacities(facts).rename({"number": "vm"})} if facts else {}
+
+
+def _folders(source: str) -> dict[str, list[tuple[str, int, int]]]:
+    """Name, bytes and time of modification of the files <vm>.csv of each folder of a month; of zips if there are none.
+
+    A folder in a zip is "archive.zip::folder".
+    """
+    found: dict[str, list[tuple[str, int, int]]] = {}
+    for path in files_of(source, ["*.csv"]):
+        if path.stem.isdigit():
+            state = path.stat()
+            found.setdefault(str(path.parent.resolve()), []).append((path.name, state.st_size, state.st_mtime_ns))
+    if found:
+        return found
+    for archive in files_of(source, ["*.zip"]):
+        try:
+            with zipfile.ZipFile(archive) as opened:
+                members = opened.infolist()
+        except (OSError, zipfile.BadZipFile) as error:
+            raise InputError(f"{archive}: not a zip, or truncated: {error}") from None
+        for member in members:
+            name = PurePosixPath(member.filename)
+            if name.suffix == ".csv" and name.stem.isdigit() and len(name.parts) > 1:
+                found.setdefault(f"{archive}::{name.parent}", []).append((name.name, member.file_size, 0))
+    return found
+
+
+def _bundles(place: str, files: list[tuple[str, int, int]]) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
+    """Source, size and detail of parts of FILES files: the time of the newest, and their names."""
+    for i in range(0, len(files), FILES):
+        names, sizes, times = zip(*files[i : i + FILES], strict=True)
+        yield place, sum(sizes), (max(times), *names)
+
+
+def _month(place: str) -> str:
+    """Name of a VM's month: that of its folder; Rnd's have "rnd-" before, as its VMs have fastStorage's numbers."""
+    *_, group, month = ("", *PurePosixPath(place.replace("::", "/")).parts)
+    return f"rnd-{month}" if group.lower() == "rnd" else month
+
+
+def _read_vm(part: Part, place: str, number: int) -> Rows:
+    """The usage of one VM, whose file is at `place`, or its largest capacities."""
+    import polars as pl
+
+    titles = [title.lower() for title in header_of(place, ";")]
+    fields = [next((n for n, start in PUBLISHED.items() if t.startswith(start)), t) for t in titles]
+    for field, title in PUBLISHED.items():
+        if fields.count(field) != 1:
+            raise InputError(f"{place}: no column '{title}'; the columns are: {', '.join(titles)}")
+    columns = [Column(n, lowest=0) for n in ("time", "cpu", "mem")]
+    if not part.usage:
+        columns = [Column(n, optional=True) for n in ("cpu cores", "cap", "memcap") if n in fields]
+    rows = read_table(Part(part.table, "", place, 0), Table(tuple(fields), tuple(columns), ";", header=True))
+    keys = [pl.lit(_month(part.source)).alias("month"), pl.lit(number, pl.Int64)]
+    if not part.usage:
+        largest = [pl.col(n).max().alias(n.removeprefix("cpu ")) for n in rows.frame.columns]
+        rows.frame = rows.frame.select(keys[0], keys[1].alias("number"), *largest)
+        return rows
+    unit = pl.when(pl.col("time") > MILLISECONDS).then(1_000).otherwise(1_000_000)
+    moment = (pl.col("time") * unit).round().cast(pl.Int64)
+    times = [moment.alias("begin"), moment.alias("end")]
+    rows.frame = rows.frame.select(keys[0], keys[1].alias("vm"), *times, "cpu", "mem")
+    return rows
+
+
+def _capacities(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """One row per VM: month, number, cores, cap (MHz), memcap (KB), each the largest there is.
+
+    Its number is not called vm, so that every share of the workloads gets all VMs and finds the same largest.
+    """
+    import polars as pl
+
+    renamed = [frame.rename({"vm": "number"}, strict=False) for frame in frames]
+    together = pl.concat(renamed, how="diagonal")
+    if "cores" not in together.columns:
+        together = together.with_columns(pl.lit(None, pl.Float64).alias("cores"))
+    largest = [pl.col(name).max() for name in ("cores", "cap", "memcap")]
+    return together.group_by("month", "number", maintain_order=True).agg(*largest)
+
+
+def _read_usage(part: Part) -> Rows:
+    """Hundredths of a percent of the VM's own capacity: columns month, vm, slot, cpu, mem."""
+    import polars as pl
+
+    frame = read_parquet(part, ("month", "vm", "slot", "cpu", "mem"))
+    moment = pl.col("slot").cast(pl.Int64) * SLOT
+    frame = frame.select(
+        pl.col("month").cast(pl.String),
+        pl.col("vm").cast(pl.Int64),
+        moment.alias("begin"),
+        (moment + SLOT).alias("end"),
+        *((pl.col(name).cast(pl.Float64) / 10_000).alias(name) for name in ("cpu", "mem")),
+    )
+    return checked(part, frame)

@@ -1,0 +1,446 @@
+"""A Kubernetes cluster as its Prometheus server (2.40 or later) has recorded it: cAdvisor and kube-state-metrics."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import re
+import threading
+import time
+import warnings
+import zlib
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from http.client import HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from urllib.error import HTTPError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import Request, urlopen
+
+from tvwrl.traces.loaders.base import EXAMPLES, Part, Rows
+from tvwrl.traces.preparation.series import MICRO
+from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+HEADER = "TVWRL_PROMETHEUS_HEADER"  # environment variable
+AT_ONCE = threading.BoundedSemaphore(4)  # queries: a server that watches a cluster has other things to do
+FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0  # seconds before another attempt
+TOO_MUCH = re.compile("too many samples|maximum resolution", re.IGNORECASE)
+DAY, GIB, LOOKBACK = 86400, 2**30, 300  # seconds, bytes, seconds that a server holds an old sample to be current
+POINT_BYTES = 50  # of one moment of one pod, cpu and memory, in an answer
+
+CPU, MEMORY = "container_cpu_usage_seconds_total", "container_memory_working_set_bytes"
+REQUESTS, OWNER = "kube_pod_container_resource_requests", "kube_pod_owner"
+CONTAINERS = 'namespace!="",pod!="",container!="",container!="POD"'  # not the sum over a pod, nor its pause container
+WHERE = {CPU: CONTAINERS, MEMORY: CONTAINERS, REQUESTS: 'resource=~"cpu|memory"', OWNER: 'owner_is_controller!="false"'}
+CAPACITY = {
+    "cpu": ['kube_node_status_capacity{resource="cpu"}', "machine_cpu_cores"],
+    "mem": ['kube_node_status_capacity{resource="memory"}', "machine_memory_bytes"],
+}
+REPLICA_SET_HASH = "-[bcdfghjklmnpqrstvwxz2456789]{6,10}$"  # that a Deployment appends
+
+
+class _Passing(Exception):
+    """A failure that another attempt may not meet."""
+
+
+class _TooMuch(InputError):
+    """The server refuses a query for its size."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """The HTTP API of a Prometheus server at `url`; `timeout` in seconds, `retries` after the first attempt."""
+
+    url: str
+    timeout: float
+    retries: int
+
+    def get(self, path: str, arguments: dict[str, Any]) -> Any:
+        """The data of an answer. Raises InputError, with the URL, for a refusal or if no attempt succeeds."""
+        url = f"{self.url}/api/v1/{path}?{urlencode(arguments)}"
+        reason = ""
+        for attempt in range(self.retries + 1):
+            if attempt:
+                time.sleep(min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT))
+            try:
+                with AT_ONCE:
+                    body = self._fetch(url)
+                return self._data(url, body)
+            except _Passing as error:
+                reason = str(error)
+        raise InputError(f"{url}: {reason}; given up after {self.retries + 1} attempts (--retries, --timeout, --chunk)")
+
+    def clock(self) -> int:
+        """The server's time, seconds since 1970."""
+        data = self.get("query", {"query": "time()"})
+        try:
+            return int(float(data["result"][1]))
+        except (TypeError, KeyError, IndexError, ValueError):
+            raise _foreign(f"{self.url}/api/v1/query", "no answer to time()") from None
+
+    def table(self, query: str, span: tuple[int, int], step: int, labels: tuple[str, ...], name: str) -> pl.DataFrame:
+        """Values of a query at first, first + step, ..., last: `labels`, `time` (microseconds) and the value `name`."""
+        import polars as pl
+
+        found = self._matrix(query, *span, step)
+        columns: dict[str, Any] = {label: [one["metric"].get(label, "") for one in found] for label in labels}
+        columns["time"] = [[round(t * MICRO) for t, _ in one["values"]] for one in found]
+        columns[name] = [[float(value) for _, value in one["values"]] for one in found]
+        schema = dict.fromkeys(labels, pl.String) | {"time": pl.List(pl.Int64), name: pl.List(pl.Float64)}
+        return pl.DataFrame(columns, schema=schema).explode("time", name).sort(*labels, "time")
+
+    def _matrix(self, query: str, first: int, last: int, step: int) -> list[Any]:
+        arguments = {"query": query, "start": first, "end": last, "step": step}
+        try:
+            data = self.get("query_range", arguments)
+        except _TooMuch:
+            if last - first < step:
+                raise
+            middle = first + (last - first) // step // 2 * step
+            return self._matrix(query, first, middle, step) + self._matrix(query, middle + step, last, step)
+        if not isinstance(data, dict) or data.get("resultType") != "matrix":
+            raise _foreign(f"{self.url}/api/v1/query_range", "the answer is no matrix")
+        result: list[Any] = data["result"]
+        return result
+
+    def _fetch(self, url: str) -> bytes:
+        request = Request(url, headers={"Accept-Encoding": "gzip"})
+        for name, value in _secret_headers():
+            request.add_unredirected_header(name, value)  # not for whoever it may be redirected to
+        try:
+            with urlopen(request, timeout=self.timeout) as response:
+                return _body(response)
+        except HTTPError as error:
+            raise _refusal(url, error) from None
+        except (HTTPException, EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise _Passing(f"the answer is truncated or damaged: {error!r}") from None
+        except TimeoutError:
+            raise _Passing(f"no answer within {self.timeout:g} seconds") from None
+        except OSError as error:
+            raise _Passing(f"cannot be reached: {getattr(error, 'reason', error)}") from None
+
+    def _data(self, url: str, body: bytes) -> Any:
+        try:
+            answer = json.loads(body)
+        except ValueError as error:
+            if body.lstrip()[:1] == b"{":
+                raise _Passing(f"the answer is truncated: {len(body)} bytes, {error}") from None
+            raise _foreign(url, "the answer is not JSON") from None
+        if not isinstance(answer, dict) or answer.get("status") != "success" or "data" not in answer:
+            raise _foreign(url, "the answer has no status 'success' with data")
+        for text in answer.get("warnings") or ():
+            warnings.warn(f"{self.url}: {text}", stacklevel=2)
+        return answer["data"]
+
+
+def _body(response: Any) -> bytes:
+    body: bytes = response.read()
+    return gzip.decompress(body) if response.headers["Content-Encoding"] == "gzip" else body
+
+
+def _foreign(url: str, why: str) -> InputError:
+    return InputError(f"{url}: not a Prometheus server: {why}; needed is its address, e.g. http://host:9090")
+
+
+def _refusal(url: str, error: HTTPError) -> Exception:
+    """What an answer with an error code becomes."""
+    try:
+        body = json.loads(_body(error))
+        said = body.get("error") if isinstance(body, dict) else None
+    except (OSError, EOFError, zlib.error, HTTPException, ValueError):
+        said = None
+    what = f"HTTP {error.code} {error.reason}" + (f": {said}" if said else "")
+    if said and TOO_MUCH.search(str(said)):
+        return _TooMuch(f"{url}: {what}; a single step is too much for the server, narrow it down with --selector")
+    if error.code >= 500 or error.code in (408, 429):
+        return _Passing(what)
+    if error.code in (401, 403):
+        return InputError(f"{url}: {what}; put the header it wants into {HEADER}: 'Authorization: Bearer ...'")
+    return InputError(f"{url}: {what}") if said else _foreign(url, what)
+
+
+def _secret_headers() -> list[tuple[str, str]]:
+    lines = [line.partition(":") for line in os.environ.get(HEADER, "").splitlines() if line.strip()]
+    for i, (name, colon, value) in enumerate(lines, 1):
+        if not colon or not re.fullmatch(r"[\w-]+", name.strip(), re.ASCII) or not re.fullmatch(r"[ -~]+", value):
+            raise InputError(f"{HEADER}: line {i}: needed: 'Name: value', in ASCII (not shown: it may be secret)")
+    return [(name.strip(), value.strip()) for name, _, value in lines]
+
+
+def _address(source: str | Path) -> str:
+    """The URL without a slash at its end, also from a path that has lost one of its two slashes."""
+    url = re.sub(r"^(https?):/+", r"\1://", str(source).strip()).rstrip("/")
+    try:
+        split = urlsplit(url)
+        good = split.scheme in ("http", "https") and bool(split.hostname) and split.port != 0
+    except ValueError:  # a port that is no number
+        good = False
+    if good and split.username is not None:
+        raise InputError(f"{split.hostname}: no user and password in the address: put a header into {HEADER}")
+    if not good or split.query or split.fragment:
+        raise InputError(f"{source}: not the address of a Prometheus server; needed is e.g. http://host:9090")
+    return url
+
+
+def _moment(option: str, text: str) -> int:
+    """Seconds since 1970 of an ISO time (UTC, unless it says otherwise) or a number."""
+    try:
+        return int(float(text))
+    except (ValueError, OverflowError):
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"--{option} {text}: needed: 2026-01-31T12:00:00Z, or seconds since 1970") from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """A Prometheus server, e.g. http://host:9090: usage from cAdvisor, requests and owners from kube-state-metrics.
+
+    Workloads are pods, or the owners of pods: a ReplicaSet counts as the Deployment that made it. A header that the
+    server asks for goes into the environment variable TVWRL_PROMETHEUS_HEADER ("Authorization: Bearer ...", one per
+    line), so that no record holds it. A run that was stopped goes on where it was if its range is the same: without
+    --end until the next midnight UTC, else always.
+    """
+
+    start: str | None = None
+    """First moment: 2026-01-31T12:00:00Z or seconds since 1970, in whole steps; default: 7 days before the end."""
+    end: str | None = None
+    """Last moment; default: the last midnight UTC on the server's clock."""
+    step: int = 300
+    """Seconds from one record to the next, at least twice the scrape interval; also the default slot."""
+    chunk: float = 6.0
+    """Hours that are asked for at a time; what the server refuses as too many samples is halved."""
+    per: Literal["pod", "owner"] = "pod"
+    """A workload is a pod, or an owner: the sum of its pods."""
+    selector: str = ""
+    """Label matchers that all metrics of pods have to meet: 'namespace="prod"'."""
+    reference_cpu: float | None = None
+    """Cores of the reference machine; default: the most that a node has."""
+    reference_mem: float | None = None
+    """Memory of the reference machine, GiB; default: the most that a node has."""
+    timeout: float = 60.0
+    """Seconds to wait for an answer."""
+    retries: int = 4
+    """Attempts after a failed one, with growing waits between them."""
+
+    name: ClassVar[str] = "prometheus"
+    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
+    min_records: ClassVar[int] = 288
+    paper_records: ClassVar[int | None] = None
+    keys: ClassVar[tuple[str, ...]] = ("workload",)  # "namespace/pod": with "-" between them two could be the same
+
+    def __post_init__(self) -> None:
+        for name, lowest in (("step", 1), ("retries", 0)):
+            if getattr(self, name) < lowest:
+                raise InputError(f"--{name} {getattr(self, name)}: must be at least {lowest}")
+        for name in ("chunk", "timeout", "reference_cpu", "reference_mem"):
+            if (value := getattr(self, name)) is not None and not 0 < value < math.inf:
+                raise InputError(f"--{name.replace('_', '-')} {value}: must be a finite number > 0")
+
+    @property
+    def slot_seconds(self) -> int:
+        """Default length of a slot."""
+        return self.step
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Columns of what is summed."""
+        return ("pod",) if self.per == "owner" else ()
+
+    @property
+    def reference_machine(self) -> dict[str, float | None]:
+        """What 1.0 means."""
+        return {"cpu_cores": self.reference_cpu, "mem_gib": self.reference_mem}
+
+    def at(self, source: str | Path) -> Prometheus:
+        """With start, end and the reference machine settled, from the server's clock and nodes where not given."""
+        server = self._server(source)
+        now = server.clock()
+        end = now // DAY * DAY if self.end is None else _moment("end", self.end)
+        if end > now:
+            raise InputError(f"--end {self.end}: after the present of {server.url}, {_iso(now)}")
+        end -= end % self.step
+        start = end - 7 * DAY if self.start is None else _moment("start", self.start)
+        start -= start % self.step
+        if not 0 <= start < end:
+            raise InputError(f"--start {_iso(start)}: not before --end {_iso(end)}, or before 1970, in whole steps")
+        fixed = replace(self, start=str(start), end=str(end))
+        cpu = self.reference_cpu or fixed._largest(server, "cpu")
+        return replace(fixed, reference_cpu=cpu, reference_mem=self.reference_mem or fixed._largest(server, "mem"))
+
+    def parts(self, source: str | Path) -> list[Part]:
+        """Chunks of time, of usage and of facts. Raises InputError if a metric that is needed was never recorded."""
+        if self.start is None or self.end is None:
+            return self.at(source).parts(source)
+        server = self._server(source)
+        for metric in (CPU, MEMORY, *([OWNER] if self.per == "owner" else [])):
+            self._check_recorded(server, metric)
+        start, end = int(self.start), int(self.end)
+        pods = server.table(f"count(count by (namespace, pod) ({self._all(MEMORY)}))", *self._coarse, (), "pods")
+        most = max(pods["pods"].to_list(), default=1)
+        # A power of two, lest data that expire while a run is stopped change what is finished.
+        size = 2 ** math.ceil(math.log2(max(most, 1))) * POINT_BYTES
+        length = max(int(self.chunk * 3600) // self.step, 1) * self.step
+        spans = [(begin, min(begin + length, end)) for begin in range(start, end, length)]
+        return [
+            Part(table, f"{table}-{i:05d}", server.url, size * (span[1] - span[0]) // self.step, usage, span)
+            for table, usage in (("cadvisor", True), ("kube_state", False))
+            for i, span in enumerate(spans)
+        ]
+
+    def read(self, part: Part) -> Rows:
+        """One chunk: usage of pods, or application and requests of workloads."""
+        server = self._server(part.source)
+        begin, end = part.detail
+        return self._usage(server, begin, end) if part.usage else self._facts(server, begin, end)
+
+    def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
+        """The last application, the largest request."""
+        import polars as pl
+
+        requests = [pl.col(f"request_{name}").max() for name in self.resources]
+        return facts["kube_state"].group_by("workload").agg(pl.col("application").drop_nulls().last(), *requests)
+
+    def extras(self, source: str | Path) -> dict[str, pl.DataFrame]:
+        """None."""
+        return {}
+
+    def _server(self, source: str | Path) -> Server:
+        return Server(_address(source), self.timeout, self.retries)
+
+    @property
+    def _coarse(self) -> tuple[tuple[int, int], int]:
+        """First and last of some moments of the range, and the step between them, for what changes slowly."""
+        start, end = int(self.start or 0), int(self.end or 0)
+        step = max((end - start) // 24, self.step)
+        return (end - (end - start) // step * step, end), step
+
+    def _all(self, metric: str) -> str:
+        """The selector of a metric's series."""
+        return f"{metric}{{{','.join(filter(None, (WHERE[metric], self.selector.strip(' {},'))))}}}"
+
+    def _check_recorded(self, server: Server, metric: str) -> None:
+        start, end = int(self.start or 0), int(self.end or 0)
+        arguments = {"match[]": self._all(metric), "start": start, "end": end}
+        if not server.get("label/__name__/values", arguments):
+            check = urlencode({"query": f"count({self._all(metric)})", "time": end})
+            raise InputError(
+                f"{server.url}: empty: nothing recorded of {self._all(metric)} from {_iso(start)} to {_iso(end)}; "
+                f"to check it, open {server.url}/api/v1/query?{check}"
+            )
+
+    def _largest(self, server: Server, resource: str) -> float:
+        """Capacity of the largest node, cores or GiB."""
+        for query in CAPACITY[resource]:
+            largest = server.table(f"max({query})", *self._coarse, (), resource)[resource].max()
+            if isinstance(largest, float) and 0 < largest < math.inf:
+                return largest if resource == "cpu" else largest / GIB
+        raise InputError(
+            f"{server.url}: neither {' nor '.join(CAPACITY[resource])} is recorded: how large is a node? "
+            "Give --reference-cpu CORES and --reference-mem GIB"
+        )
+
+    def _unit(self, resource: str) -> float:
+        """Cores or bytes of the reference machine."""
+        return (self.reference_cpu or math.nan) if resource == "cpu" else (self.reference_mem or math.nan) * GIB
+
+    def _usage(self, server: Server, begin: int, end: int) -> Rows:
+        import polars as pl
+
+        span, pod, length = (begin + self.step, end), ("namespace", "pod"), self.step * MICRO
+        sums = {"cpu": f"rate({self._all(CPU)}[{self.step}s])", "mem": self._all(MEMORY)}
+        cpu, mem = (
+            server.table(f"sum by (namespace, pod) ({query})", span, self.step, pod, name)
+            for name, query in sums.items()
+        )
+        frame = cpu.join(mem, on=[*pod, "time"], how="full", coalesce=True).sort(*pod, "time")
+        rows = Rows(frame, len(frame))
+        if not len(frame):
+            rows.dropped[f"chunks without {CPU} and {MEMORY}"] += 1
+        rows.drop(f"rows without a rate of {CPU} over --step", pl.col("cpu").is_not_null())
+        rows.drop(f"rows without {MEMORY}", pl.col("mem").is_not_null())
+        _drop_bad(rows, server.url)
+        workload = pl.concat_str(pod, separator="/")
+        if self.per == "owner":
+            rows.frame = rows.frame.join(self._owners(server, begin, end), on=pod, how="left", maintain_order="left")
+            rows.drop(f"rows of pods without {OWNER}", pl.col("owner").is_not_null())
+            workload = pl.col("owner")
+        usage = [pl.col(name) / self._unit(name) for name in self.resources]
+        moment = pl.col("time")
+        rows.frame = rows.frame.select(
+            workload.alias("workload"), *self.members, (moment - length).alias("begin"), moment.alias("end"), *usage
+        )
+        return rows
+
+    def _owners(self, server: Server, begin: int, end: int) -> pl.DataFrame:
+        """Columns namespace, pod, owner ("namespace/deployment/name"): whoever owned a pod in a stretch of time."""
+        import polars as pl
+
+        labels, kind, name = (
+            ("namespace", "pod", "owner_kind", "owner_name"),
+            pl.col("owner_kind"),
+            pl.col("owner_name"),
+        )
+        window = f"last_over_time({self._all(OWNER)}[{end - begin + LOOKBACK}s])"
+        found = server.table(f"max by ({', '.join(labels)}) ({window})", (end, end), self.step, labels, "value")
+        owner = (
+            pl.when(kind.is_in(["", "<none>", "Node"]))  # pods that run for themselves
+            .then("pod/" + pl.col("pod"))
+            .when((kind == "ReplicaSet") & name.str.contains(REPLICA_SET_HASH))
+            .then("deployment/" + name.str.replace(REPLICA_SET_HASH, ""))
+            .otherwise(kind.str.to_lowercase() + "/" + name)
+        )
+        found = found.with_columns(pl.concat_str("namespace", owner, separator="/").alias("owner"))
+        return found.unique(["namespace", "pod"], keep="last", maintain_order=True).select("namespace", "pod", "owner")
+
+    def _facts(self, server: Server, begin: int, end: int) -> Rows:
+        """Application of every workload, and the most that it requested at a time, of the reference machine."""
+        import polars as pl
+
+        labels = ("namespace", "pod", "resource")
+        query = f"sum by ({', '.join(labels)}) ({self._all(REQUESTS)})"
+        requests = server.table(query, (begin + self.step, end), self.step, labels, "request")
+        owners = self._owners(server, begin, end)
+        frame = requests.join(owners, on=["namespace", "pod"], how="full", coalesce=True, maintain_order="left_right")
+        workload = pl.col("owner") if self.per == "owner" else pl.concat_str("namespace", "pod", separator="/")
+        frame = frame.with_columns(workload.alias("workload")).drop_nulls("workload")
+        sums = frame.group_by("workload", "resource", "time", maintain_order=True).agg(
+            pl.col("owner").last(), pl.col("request").sum()
+        )
+        most = {
+            f"request_{name}": pl.col("request").filter(pl.col("resource") == kind).max() / self._unit(name)
+            for name, kind in (("cpu", "cpu"), ("mem", "memory"))
+        }
+        application = pl.col("owner").drop_nulls().last().alias("application")
+        found = sums.group_by("workload", maintain_order=True).agg(application, **most)
+        return Rows(found, len(found))
+
+
+def _drop_bad(rows: Rows, url: str) -> None:
+    """Leave out usage that is not finite or negative, count and name it."""
+    import polars as pl
+
+    for name in ("cpu", "mem"):
+        value = pl.col(name)
+        for rule, wrong in ((f"{name} is not finite", ~value.is_finite()), (f"{name} is negative", value < 0)):
+            bad = rows.frame.filter(wrong)
+            if not len(bad):
+                continue
+            rows.bad[rule] += len(bad)
+            rows.frame = rows.frame.filter(~wrong)
+            for row in bad.head(EXAMPLES - len(rows.examples)).to_dicts():
+                pod, moment = f"{row['namespace']}/{row['pod']}", _iso(row["time"] / MICRO)
+                rows.examples.append(f"{url}: pod {pod} at {moment}: {rule}: {row[name]:g}")

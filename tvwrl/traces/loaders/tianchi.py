@@ -1,0 +1,259 @@
+"""Alibaba Tianchi scheduling contest of 2018: applications, affinity, deployment, machines, and batch jobs."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from tvwrl.traces.loaders.base import EXAMPLES, Part, Rows, not_found
+from tvwrl.traces.loaders.batch import read_whole, warn_of_bad
+from tvwrl.traces.preparation.reading import Column, Table, drop_bad, files_of, read_table
+from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+POINTS = 98  # of a series
+STEP = 900_000_000  # between them, microseconds
+CORES, MEMORY = 92.0, 288.0  # of the contest's largest machines, cores and GiB
+TABLE = re.compile(
+    r"(?:.*_)??(?:(?P<before>[a-e])_)?"  # scheduling_preliminary_b_app_resources_20180726.csv
+    r"(?P<table>app_resources|app_interference|instance_deploy|machine_resources|job_info)"
+    r"(?:\.(?P<after>[a-e]))?(?:_\d+)?\.csv(?:\.gz)?"  # job_info.a.csv
+)
+LIMITS = ("disk", "P", "M", "PM")  # disk in GiB; numbers of instances of kinds P, M and both
+
+APP_RESOURCES = Table(
+    fields=("application", "cpu", "mem", *LIMITS),
+    columns=(
+        *(Column(name, str) for name in ("application", "cpu", "mem")),
+        *(Column(name, lowest=0) for name in LIMITS),
+    ),
+)
+MACHINES = Table(
+    fields=("machine", "cpu", "mem", *LIMITS),
+    columns=(Column("machine", str), *(Column(name, lowest=0) for name in ("cpu", "mem", *LIMITS))),
+)
+AFFINITY = Table(
+    fields=("app_a", "app_b", "k"), columns=(Column("app_a", str), Column("app_b", str), Column("k", int, lowest=0))
+)
+DEPLOYMENT = Table(
+    fields=("instance", "application", "machine"),
+    columns=(Column("instance", str), Column("application", str), Column("machine", str, optional=True)),
+    loose=True,
+)
+LINES = Table(fields=("line",), columns=(Column("line", str),), separator="\x1f")  # rows of any number of fields
+JOB_COLUMNS = (
+    *(Column("job", str), Column("task", str), Column("number", int)),
+    *(Column(name, lowest=0) for name in ("cpu", "mem", "instances", "minutes")),
+)
+
+
+@dataclass(frozen=True)
+class Tianchi:
+    """Alibaba Tianchi contest of 2018: the zip, or a folder; affinity, deployment, machines and jobs are stored too."""
+
+    per: Literal["application", "instance"] = "application"
+    """A workload is an application, or each instance of the deployment, with the series of its application."""
+    data_set: str | None = None
+    """Letter of the deployment, machines and jobs to use; default: the first that there is of each."""
+    cores: float | None = None
+    """Cores of the reference machine; default: the largest of machine_resources, 92 without it."""
+    memory: float | None = None
+    """GiB of the reference machine; default: the largest of machine_resources, 288 without it."""
+
+    name: ClassVar[str] = "tianchi"
+    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
+    slot_seconds: ClassVar[int] = 900
+    min_records: ClassVar[int] = POINTS
+    paper_records: ClassVar[int | None] = None
+    members: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for name, value in (("cores", self.cores), ("memory", self.memory)):
+            if value is not None and not 0 < value < float("inf"):
+                raise InputError(f"--{name} {value}: must be a finite number > 0")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Columns that name a workload."""
+        return (self.per,)
+
+    @property
+    def reference_machine(self) -> dict[str, float]:
+        """What 1.0 means: cores, and GiB."""
+        return {"cpu": self.cores or CORES, "mem": self.memory or MEMORY}
+
+    def at(self, source: str) -> Tianchi:
+        """With the machine that machine_resources tells."""
+        largest: dict[str, float] = {}
+        if "machine_resources" in (parts := self._tables(source)):
+            machines = read_whole([parts["machine_resources"]], MACHINES)
+            largest = machines.select("cpu", "mem").max().row(0, named=True)
+        cores, memory = (largest.get(name) or default for name, default in (("cpu", CORES), ("mem", MEMORY)))
+        return replace(self, cores=self.cores or cores, memory=self.memory or memory)
+
+    def parts(self, source: str) -> list[Part]:
+        """The series, and who they belong to."""
+        found = self._tables(source)
+        if "app_resources" not in found:
+            raise not_found(source, "app_resources*.csv or zip with it", FETCH)
+        if self.per == "application":
+            return [found["app_resources"], replace(found["app_resources"], name="applications", usage=False)]
+        if "instance_deploy" not in found:
+            raise not_found(source, "instance_deploy*.csv, which --per instance needs,", FETCH)
+        deployment = found["instance_deploy"]
+        detail = (deployment.source, *deployment.stamp)
+        return [replace(found["app_resources"], detail=detail), replace(deployment, usage=False)]
+
+    def read(self, part: Part) -> Rows:
+        """The series as fractions of the reference machine, or which applications or instances there are."""
+        import polars as pl
+
+        if part.table == "instance_deploy":
+            rows = read_table(part, DEPLOYMENT)
+            rows.frame = rows.frame.select("instance", "application")
+            return rows
+        rows = read_table(part, APP_RESOURCES)
+        if not part.usage:  # these rows were counted with the usage
+            return Rows(rows.frame.select("application"), 0)
+        series = _series(rows, part.source, self.cores or CORES, self.memory or MEMORY)
+        if self.per == "instance":
+            instances = read_table(Part("instance_deploy", "", part.detail[0], 0), DEPLOYMENT).frame
+            series = instances.select("instance", "application").join(series, on="application").drop("application")
+        begin = (pl.int_range(pl.len()) % POINTS * STEP).alias("begin")
+        frame = series.explode(self.resources).with_columns(begin, (begin + STEP).alias("end"))
+        rows.frame = frame.select(*self.keys, "begin", "end", *self.resources)
+        return rows
+
+    def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
+        """The application of each workload."""
+        known = facts["app_resources" if self.per == "application" else "instance_deploy"]
+        return known.unique(self.keys, keep="first", maintain_order=True)
+
+    def extras(self, source: str) -> dict[str, pl.DataFrame]:
+        """Machines, applications with their number of replicas, affinity, deployment and tasks: what there is of them.
+
+        Units: cpu in cores, mem and disk in GiB, k in instances of app_b that may be beside app_a.
+        """
+        import polars as pl
+
+        found = self._tables(source)
+        layouts = {"machine_resources": MACHINES, "app_interference": AFFINITY, "instance_deploy": DEPLOYMENT}
+        names = {"machine_resources": "machines", "app_interference": "affinity", "instance_deploy": "deployment"}
+        extras = {names[t]: read_whole([found[t]], layout) for t, layout in layouts.items() if t in found}
+        if "app_resources" in found:
+            applications = read_whole([found["app_resources"]], APP_RESOURCES).select("application", *LIMITS)
+            replicas = pl.lit(None, pl.Int64).alias("replicas")
+            if "deployment" in extras:
+                counts = extras["deployment"].group_by("application").agg(pl.len().cast(pl.Int64).alias("replicas"))
+                applications = applications.join(counts, on="application", how="left", maintain_order="left")
+                replicas = pl.col("replicas").fill_null(0)
+            extras["applications"] = applications.select("application", replicas, *LIMITS)
+        if "job_info" in found:
+            extras["tasks"] = _tasks(found["job_info"])
+        return extras
+
+    def _tables(self, source: str) -> dict[str, Part]:
+        """One file per table: of the letter asked for, rather beside app_resources than elsewhere, the first."""
+        files = sorted(_files(source), key=lambda file: (file[1], file[2].source))
+        letters = sorted({letter for _, letter, _ in files} - {""})
+        if self.data_set is not None and letters and self.data_set not in letters:
+            raise InputError(f"{source}: no data set '{self.data_set}' here; there are: {', '.join(letters)}")
+        files = [file for file in files if self.data_set is None or file[1] in ("", self.data_set)]
+        home = next((_home(part) for table, _, part in files if table == "app_resources"), "")
+        tables: dict[str, Part] = {}
+        for table, _, part in sorted(files, key=lambda file: _home(file[2]) != home):
+            tables.setdefault(table, part)
+        return tables
+
+
+FETCH = "a browser, from https://tianchi.aliyun.com/competition/entrance/231663 (it needs an account)"
+
+
+def _files(source: str) -> Iterator[tuple[str, str, Part]]:
+    """Table, letter ("" for none) and file of all that is named like a file of the contest, in zips too."""
+    for path in files_of(source, ["*.csv", "*.csv.gz", "*.zip"]):
+        members = [(path.name, str(path), path.stat().st_size)]
+        if path.suffix == ".zip":
+            try:
+                with zipfile.ZipFile(path) as archive:
+                    listed = archive.infolist()
+            except (OSError, zipfile.BadZipFile) as error:
+                raise InputError(f"{path}: not a zip, or truncated: {error}") from None
+            members = [(Path(m.filename).name, f"{path}::{m.filename}", m.compress_size) for m in listed]
+        for name, place, size in members:
+            if match := TABLE.fullmatch(name):
+                table = match["table"]
+                yield table, match["before"] or match["after"] or "", Part(table, table, place, size)
+
+
+def _home(part: Part) -> str:
+    """The archive or folder that a file is in."""
+    path, archived, _ = part.source.partition("::")
+    return path if archived else str(Path(path).parent)
+
+
+def _series(rows: Rows, source: str, cores: float, memory: float) -> pl.DataFrame:
+    """`application` and lists `cpu` and `mem` of POINTS values; bad series are noted in `rows`."""
+    import polars as pl
+
+    points = pl.element().str.strip_chars().cast(pl.Float64, strict=False)
+    frame = rows.frame.with_columns(pl.col(n).str.split("|").list.eval(points) for n in ("cpu", "mem"))
+    bad = pl.repeat(False, len(frame), eager=True)
+    for name in ("cpu", "mem"):
+        value = pl.element()
+        for rule, where in (
+            (f"{name} has not {POINTS} points", pl.col(name).list.len() != POINTS),
+            (f"{name} is not a number", pl.col(name).list.eval(value.is_null() | ~value.is_finite()).list.any()),
+            (f"{name} is negative", pl.col(name).list.eval(value < 0).list.any()),
+        ):
+            broken = frame.select(where).to_series().fill_null(True) & ~bad
+            _note(rows, source, rule, frame["application"].filter(broken).to_list())
+            bad = bad | broken
+    if int(bad.sum()) > len(bad) / 2:
+        raise InputError(f"{source}: not an app_resources file: more than half of its rows are bad: {rows.examples[0]}")
+    return frame.filter(~bad).select("application", pl.col("cpu") / cores, pl.col("mem") / memory)
+
+
+def _note(rows: Rows, source: str, rule: str, applications: list[str]) -> None:
+    """Count bad rows, and name the lines of a few."""
+    if not applications:
+        return
+    rows.bad[rule] += len(applications)
+    wanted = set(applications[: EXAMPLES - len(rows.examples)])
+    lines = read_table(Part("app_resources", "", source, 0), LINES).frame["line"].to_list() if wanted else []
+    for line, text in enumerate(lines, 1):
+        if text.partition(",")[0] in wanted:
+            rows.examples.append(f"{source}: line {line}: {rule}")
+
+
+def _tasks(part: Part) -> pl.DataFrame:
+    """job, task (its name), number, predecessors (numbers of tasks of the job), cpu, mem, instances, minutes.
+
+    cpu (cores), mem (GiB) and minutes are those of one instance.
+    """
+    import polars as pl
+
+    rows = read_table(part, LINES)
+    fields = pl.col("line").str.strip_chars().str.split(",")
+    task = fields.list.get(0)
+    number = pl.element().str.extract(r"-(\d+)$").cast(pl.Int64)
+    numbers = [
+        fields.list.get(i + 1, null_on_oob=True).cast(pl.Float64, strict=False).alias(column.name)
+        for i, column in enumerate(JOB_COLUMNS[3:])
+    ]
+    rows.frame = rows.frame.select(
+        task.str.extract(r"^(.+)-\d+$").alias("job"),
+        task.alias("task"),
+        task.str.extract(r"-(\d+)$").cast(pl.Int64).alias("number"),
+        fields.list.slice(5).list.eval(number).list.drop_nulls().alias("predecessors"),
+        *numbers,
+    )
+    rows = drop_bad(rows, part.source, Table(tuple(rows.frame.columns), JOB_COLUMNS))
+    warn_of_bad(rows)
+    return rows.frame.with_columns(pl.col("instances").cast(pl.Int64))

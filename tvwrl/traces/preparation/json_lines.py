@@ -1,0 +1,132 @@
+"""Reads JSON lines with nested fields, named as outer.inner: fast, and where a line is bad, so that it is named."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tvwrl.traces.loaders.base import Part, Rows
+from tvwrl.traces.preparation.reading import (
+    WRONG_FILE,
+    Column,
+    Table,
+    check_batch,
+    dtype_of,
+    faults,
+    note,
+    open_bytes,
+)
+from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BLOCK = 16 << 20  # bytes that are read at a time where a file has bad lines
+
+
+def flat_columns(columns: Sequence[Column], names: dict[str, str]) -> list[pl.Expr]:
+    """Columns of nested tables by the names they have there; what cannot be read as a number is empty."""
+    import polars as pl
+
+    flat = []
+    for column in columns:
+        outer, _, inner = names.get(column.name, column.name).partition(".")
+        value = pl.col(outer).struct.field(inner) if inner else pl.col(outer)
+        flat.append(value.cast(dtype_of(column), strict=False).alias(column.name))
+    return flat
+
+
+def read_json_lines(part: Part, table: Table) -> Rows:
+    """The columns of a file of JSON lines (.gz or plain); a bad line is counted, named and left out.
+
+    Read all at once, or where that shows a fault by blocks, and the faulty ones of these line by line. Raises
+    InputError if the file is truncated, empty, or more than half of it is bad.
+    """
+    import polars as pl
+
+    frame = _clean(part.source, table)
+    if frame is not None and len(frame):
+        return Rows(frame, len(frame))
+    rows, good = Rows(pl.DataFrame(), 0), []
+    for before, block in _blocks(part.source):
+        frame = _clean(block, table)
+        if frame is None:
+            lines, batch = _rows_of(rows, part.source, table, before, block)
+            frame = check_batch(rows, part.source, table, lines, batch)
+            rows.read += len(lines)
+        else:
+            rows.read += len(frame)
+        good.append(frame)
+    if not rows.read:
+        raise InputError(f"{part.source}: empty: it holds no rows of {part.table}")
+    if sum(rows.bad.values()) > WRONG_FILE * rows.read:
+        first = rows.examples[0].removeprefix(f"{part.source}: ")
+        raise InputError(f"{part.source}: not a {part.table} file: more than half of its rows are bad; first: {first}")
+    rows.frame = pl.concat(good)
+    return rows
+
+
+def _clean(source: str | bytes, table: Table) -> pl.DataFrame | None:
+    """The columns of JSON lines, or None if a row breaks a rule; integers are text there, other fields are not read."""
+    import polars as pl
+
+    schema: dict[str, Any] = {}
+    for column in table.columns:
+        outer, _, inner = column.name.partition(".")
+        schema[outer] = {**schema.get(outer, {}), inner: pl.Float64} if inner else pl.String
+    schema = {name: pl.Struct(kind) if isinstance(kind, dict) else kind for name, kind in schema.items()}
+    try:
+        scan = pl.scan_ndjson(source, schema=schema)
+        frame = scan.select(flat_columns(table.columns, {})).collect(engine="streaming")
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return None
+    bad = frame.select(pl.any_horizontal(where.any() for _, where in faults(table))).item()
+    return None if bad else frame
+
+
+def _rows_of(rows: Rows, source: str, table: Table, before: int, block: bytes) -> tuple[list[int], list[list[str]]]:
+    """Line numbers and fields, as text, of the JSON objects in a block that comes after `before` lines."""
+    lines, batch = [], []
+    for number, line in enumerate(block.split(b"\n"), before + 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict):
+            rows.read += 1
+            note(rows, source, "not a JSON object", number, f"not a JSON object: {line[:60]!r}")
+            continue
+        values = []
+        for name in table.fields:
+            outer, _, inner = name.partition(".")
+            value = row.get(outer)
+            if inner:
+                value = value.get(inner) if isinstance(value, dict) else None
+            values.append("" if value is None else str(value))
+        lines.append(number)
+        batch.append(values)
+    return lines, batch
+
+
+def _blocks(source: str) -> Iterator[tuple[int, bytes]]:
+    """Blocks of whole lines, each with the number of lines before it. Raises InputError for a damaged file."""
+    line, rest = 0, b""
+    try:
+        with open_bytes(source) as file:
+            while chunk := file.read(BLOCK):
+                chunk = rest + chunk
+                end = chunk.rfind(b"\n") + 1
+                if not end and len(chunk) > BLOCK:
+                    raise InputError(f"{source}: line {line + 1} is longer than {BLOCK >> 20} MiB: not JSON lines")
+                block, rest = chunk[:end], chunk[end:]
+                if block:
+                    yield line, block
+                line += block.count(b"\n")
+            if rest:
+                yield line, rest
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{source}: cannot be read past line {line}, truncated or damaged: {error}") from None

@@ -1,0 +1,52 @@
+"""Compiled loops of the preparation."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def stable_order(owner, owners):  # type: ignore[no-untyped-def]
+    """(R,) rows sorted by `owner` (R,), 0..owners - 1, ties in their order: one pass to count, one to place."""
+    place = np.zeros(owners + 1, np.int64)
+    for i in owner:
+        place[i + 1] += 1
+    for i in range(owners):
+        place[i + 1] += place[i]
+    order = np.empty(len(owner), np.int64)
+    for row in range(len(owner)):
+        order[place[owner[row]]] = row
+        place[owner[row]] += 1
+    return order
+
+
+@njit(cache=True, nogil=True)
+def number_distinct(values):  # type: ignore[no-untyped-def]
+    """Numbers (R,) of the distinct `values` (R,) uint64 in order of appearance, and the row of each first one."""
+    size = 1 << 12
+    slots, table = np.full(size, -1, np.int64), np.empty(size, np.uint64)
+    number, first, count = np.empty(len(values), np.int64), np.empty(size // 2, np.int64), 0
+    for row in range(len(values)):
+        value = values[row]
+        place = np.int64(value & np.uint64(size - 1))
+        while slots[place] >= 0 and table[place] != value:
+            place = (place + 1) & (size - 1)
+        if slots[place] < 0:
+            if count == size // 2:  # half full: twice the size
+                size *= 2
+                slots, old = np.full(size, -1, np.int64), first
+                table, first = np.empty(size, np.uint64), np.empty(size // 2, np.int64)
+                for k in range(count):
+                    first[k] = old[k]
+                    place = np.int64(values[old[k]] & np.uint64(size - 1))
+                    while slots[place] >= 0:
+                        place = (place + 1) & (size - 1)
+                    slots[place], table[place] = k, values[old[k]]
+                place = np.int64(value & np.uint64(size - 1))
+                while slots[place] >= 0:
+                    place = (place + 1) & (size - 1)
+            slots[place], table[place], first[count] = count, value, row
+            count += 1
+        number[row] = slots[place]
+    return number, first[:count]
