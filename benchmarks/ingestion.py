@@ -120,11 +120,8 @@ def main() -> None:
                 best[job] = min(best.get(job, figures), figures, key=lambda f: f["wall"])
         for job, figures in best.items():
             ratio = figures["wall"] / best["scan"]["wall"]
-            print(
-                f"{parts} million rows, {job:8s} {figures['wall']:7.1f} s ({ratio:.2f} x scan), CPU {figures['cpu']:7.1f} s, "
-                f"peak {figures['memory']:.2f} GiB",
-                flush=True,
-            )
+            times = f"{figures['wall']:7.1f} s ({ratio:.2f} x scan), CPU {figures['cpu']:7.1f} s"
+            print(f"{parts} million rows, {job:8s} {times}, peak {figures['memory']:.2f} GiB", flush=True)
 
 
 if __name__ == "__main__":

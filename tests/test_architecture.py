@@ -111,7 +111,7 @@ def test_importing_the_package_imports_nothing_heavy():
 
 
 def test_every_library_that_the_package_imports_is_declared():
-    known = {module_of(name) for name in declared("", "train", "sb3")} | set(sys.stdlib_module_names)
+    known = {module_of(name) for name in declared("", "train", "sb3", "ray")} | set(sys.stdlib_module_names)
     used = {name.split(".")[0] for path in MODULES for name in imports(path)} - {"tvwrl"}
     assert used <= known
 

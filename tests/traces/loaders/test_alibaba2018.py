@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import tarfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ RULES = SeriesRules(slot_seconds=300, min_records=1)
 USAGE = """c_1,m_1,630,70,60,,,,,,
 c_1,m_1,600,50,40,1.5,0.03,0,0.1,0.1,4
 ,m_1,700,10,10,1.5,0.03,0,0.1,0.1,4
-c_1,m_1,900,20,20
+c_1,m_1,900,20,20,,,,,,
 c_2,m_2,600,100,50,1.5,0.03,0,0.1,0.1,4
 c_2,m_2,900,,50,1.5,0.03,0,0.1,0.1,4
 """
@@ -94,7 +95,7 @@ def test_the_reference_machine_can_be_given(tmp_path: Path) -> None:
 
 def test_containers_of_unknown_size_are_dropped(tmp_path: Path) -> None:
     meta = "c_1,m_1,0,app_7,started,400,800,1.5\nc_2,m_2,0,app_8,started,0,400,6\n"
-    report = run(write(tmp_path / "in", container_usage=USAGE + "c_3,m_1,600,1,1\n", container_meta=meta))
+    report = run(write(tmp_path / "in", container_usage=USAGE + "c_3,m_1,600,1,1,,,,,,\n", container_meta=meta))
     assert report["rows"]["dropped"]["workloads of unknown size"] == 2
     assert read_trace(tmp_path / "out").workload_id.tolist() == ["c_1"]
 
@@ -106,13 +107,29 @@ def test_folders_of_parts_give_the_same(tmp_path: Path) -> None:
     lines, meta = USAGE.splitlines(keepends=True), META.splitlines(keepends=True)
     parted = tmp_path / "parted"
     parted.mkdir()
-    write(parted / "container_usage", **{"part-00000": "".join(lines[:1]), "part-00001": "".join(lines[1:])})
+    write(parted / "container_usage", **{"part-00000": "".join(lines[:2]), "part-00001": "".join(lines[2:])})
     write(parted / "container_meta", **{"part-00000": meta[2] + meta[1], "part-00001": meta[0]})
     write(parted / "machine_meta", **{"part-00000": MACHINES})
     run(parted)
     for name in ("usage", "workloads"):
         whole, parts = (pl.read_parquet(tmp_path / f / f"{name}.parquet") for f in ("whole", "out"))
         assert whole.equals(parts)
+
+
+def test_archives_as_published_give_the_same(tmp_path: Path) -> None:
+    tables = {"container_usage": USAGE, "container_meta": META}
+    run(write(tmp_path / "in", **tables))
+    (tmp_path / "out").rename(tmp_path / "plain")
+    (tmp_path / "packed").mkdir()
+    for name, content in tables.items():
+        (tmp_path / f"{name}.csv").write_text(content)
+        with tarfile.open(tmp_path / "packed" / f"{name}.tar.gz", "w:gz") as archive:
+            archive.add(tmp_path / f"{name}.csv", f"{name}.csv")
+    run(tmp_path / "packed")
+    for name in ("usage", "workloads"):
+        plain, packed = (pl.read_parquet(tmp_path / f / f"{name}.parquet") for f in ("plain", "out"))
+        assert plain.equals(packed)
+    assert "96 cores" in str(read_trace(tmp_path / "out").reference_machine)
 
 
 def test_plain_text_is_read_too(tmp_path: Path) -> None:
@@ -122,7 +139,7 @@ def test_plain_text_is_read_too(tmp_path: Path) -> None:
 
 
 def test_bad_rows_are_named(tmp_path: Path) -> None:
-    bad = USAGE + "c_2,m_2,950,-1,50\nc_2,m_2,yesterday,1,50\n"
+    bad = USAGE + "c_2,m_2,950,-1,50,,,,,,\nc_2,m_2,yesterday,1,50,,,,,,\n"
     source = write(tmp_path / "in", container_usage=bad)
     with pytest.raises(InputError, match=r"2 of 8 rows are bad.*line 8: time is not.*line 7: cpu is negative: '-1'"):
         run(source)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from tvwrl.traces.loaders.base import Part, Rows, not_found, parts_of
 from tvwrl.traces.loaders.batch import alibaba_tasks, read_whole
+from tvwrl.traces.preparation.loader import Part, Rows, not_found, parts_of
 from tvwrl.traces.preparation.reading import Column, Table, files_of, read_table
 from tvwrl.types import InputError
 
@@ -27,7 +27,6 @@ CONTAINER_USAGE = Table(
         Column("cpu", optional=True, lowest=0),
         Column("mem", optional=True, lowest=0),
     ),
-    loose=True,
 )
 CONTAINER_META = Table(
     fields=("container", "machine", "time", "application", "status", "cpu_request", "cpu_limit", "mem_size"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tvwrl.traces.loaders.base import EXAMPLES, Part, Rows, not_found, parts_of
+from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows, not_found, parts_of
 from tvwrl.traces.preparation.reading import Column, Table, files_of, read_table
 from tvwrl.types import InputError
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tvwrl.traces.loaders.base import Part, Rows, parts_of
+from tvwrl.traces.preparation.loader import Part, Rows, parts_of
 from tvwrl.traces.preparation.reading import Column, Table, read_table
 from tvwrl.types import InputError
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tvwrl.traces.loaders.base import EXAMPLES, Part, Rows, not_found, parts_of
+from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows, not_found, parts_of
 from tvwrl.traces.preparation.reading import Column, Table, checked, files_of, header_of, read_parquet, read_table
 from tvwrl.types import InputError
 
@@ -20,6 +20,7 @@ MILLISECONDS = 100_000_000_000  # a time above this is in milliseconds, below in
 SLOT = 300_000_000  # of the Parquet, microseconds
 PUBLISHED = {  # titles of the columns, in lower case: the blanks and brackets differ between months
     "time": "timestamp",
+    "cores": "cpu cores",
     "cap": "cpu capacity provisioned",
     "cpu": "cpu usage [mhz]",
     "memcap": "memory capacity provisioned",
@@ -155,17 +156,17 @@ def _read_vm(part: Part, place: str, number: int) -> Rows:
     import polars as pl
 
     titles = [title.lower() for title in header_of(place, ";")]
-    fields = [next((n for n, start in PUBLISHED.items() if t.startswith(start)), t) for t in titles]
+    fields = [next((n for n, start in PUBLISHED.items() if t.startswith(start)), f"{t} (not read)") for t in titles]
     for field, title in PUBLISHED.items():
-        if fields.count(field) != 1:
+        if fields.count(field) != 1 and field != "cores":
             raise InputError(f"{place}: no column '{title}'; the columns are: {', '.join(titles)}")
     columns = [Column(n, lowest=0) for n in ("time", "cpu", "mem")]
     if not part.usage:
-        columns = [Column(n, optional=True) for n in ("cpu cores", "cap", "memcap") if n in fields]
+        columns = [Column(n, optional=True) for n in ("cores", "cap", "memcap") if n in fields]
     rows = read_table(Part(part.table, "", place, 0), Table(tuple(fields), tuple(columns), ";", header=True))
     keys = [pl.lit(_month(part.source)).alias("month"), pl.lit(number, pl.Int64)]
     if not part.usage:
-        largest = [pl.col(n).max().alias(n.removeprefix("cpu ")) for n in rows.frame.columns]
+        largest = [pl.col(n).max() for n in rows.frame.columns]
         rows.frame = rows.frame.select(keys[0], keys[1].alias("number"), *largest)
         return rows
     unit = pl.when(pl.col("time") > MILLISECONDS).then(1_000).otherwise(1_000_000)

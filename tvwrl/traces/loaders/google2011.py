@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from tvwrl.traces.loaders.base import Part, Rows, not_found, parts_of
+from tvwrl.traces.preparation.loader import Part, Rows, not_found, parts_of
 from tvwrl.traces.preparation.reading import Column, Table, checked, files_of, read_parquet, read_table
 
 if TYPE_CHECKING:

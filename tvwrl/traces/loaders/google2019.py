@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from tvwrl.traces.loaders.base import Part, Rows, not_found, parts_of
 from tvwrl.traces.preparation.json_lines import flat_columns, read_json_lines
+from tvwrl.traces.preparation.loader import Part, Rows, not_found, parts_of
 from tvwrl.traces.preparation.reading import (
     Column,
     Table,

@@ -20,7 +20,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
-from tvwrl.traces.loaders.base import EXAMPLES, Part, Rows
+from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows
 from tvwrl.traces.preparation.series import MICRO
 from tvwrl.types import InputError
 
@@ -266,28 +266,30 @@ class Prometheus:
         return {"cpu_cores": self.reference_cpu, "mem_gib": self.reference_mem}
 
     def at(self, source: str | Path) -> Prometheus:
-        """With start, end and the reference machine settled, from the server's clock and nodes where not given."""
+        """With start, end and the reference machine settled, from the server's clock and nodes where not given.
+
+        Raises InputError if a metric that is needed was not recorded in that range.
+        """
         server = self._server(source)
-        now = server.clock()
-        end = now // DAY * DAY if self.end is None else _moment("end", self.end)
-        if end > now:
-            raise InputError(f"--end {self.end}: after the present of {server.url}, {_iso(now)}")
+        end = server.clock() // DAY * DAY if self.end is None else _moment("end", self.end)
+        if self.end is not None and end > time.time():  # its chunks would count as finished before they are over
+            raise InputError(f"--end {self.end}: must not be in the future")
         end -= end % self.step
         start = end - 7 * DAY if self.start is None else _moment("start", self.start)
         start -= start % self.step
         if not 0 <= start < end:
             raise InputError(f"--start {_iso(start)}: not before --end {_iso(end)}, or before 1970, in whole steps")
         fixed = replace(self, start=str(start), end=str(end))
+        for metric in (CPU, MEMORY, *([OWNER] if self.per == "owner" else [])):
+            fixed._check_recorded(server, metric)
         cpu = self.reference_cpu or fixed._largest(server, "cpu")
         return replace(fixed, reference_cpu=cpu, reference_mem=self.reference_mem or fixed._largest(server, "mem"))
 
     def parts(self, source: str | Path) -> list[Part]:
-        """Chunks of time, of usage and of facts. Raises InputError if a metric that is needed was never recorded."""
+        """Chunks of time, of usage and of facts."""
         if self.start is None or self.end is None:
             return self.at(source).parts(source)
         server = self._server(source)
-        for metric in (CPU, MEMORY, *([OWNER] if self.per == "owner" else [])):
-            self._check_recorded(server, metric)
         start, end = int(self.start), int(self.end)
         pods = server.table(f"count(count by (namespace, pod) ({self._all(MEMORY)}))", *self._coarse, (), "pods")
         most = max(pods["pods"].to_list(), default=1)

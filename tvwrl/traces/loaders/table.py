@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from tvwrl.traces.loaders.base import Part, Rows, not_found, parts_of
+from tvwrl.traces.preparation.loader import Part, Rows, not_found, parts_of
 from tvwrl.traces.preparation.reading import (
     Column,
     Table,

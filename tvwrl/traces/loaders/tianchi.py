@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from tvwrl.traces.loaders.base import EXAMPLES, Part, Rows, not_found
 from tvwrl.traces.loaders.batch import read_whole, warn_of_bad
+from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows, not_found
 from tvwrl.traces.preparation.reading import Column, Table, drop_bad, files_of, read_table
 from tvwrl.types import InputError
 

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import json
 import os
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvwrl.runs import whole_file, write_json
-from tvwrl.traces.loaders.base import Loader, Part
+from tvwrl.traces.preparation.loader import Loader, Part
 from tvwrl.traces.preparation.series import MICRO, TOO_SHORT, SeriesRules, make_series
 from tvwrl.types import InputError
 
@@ -215,8 +216,10 @@ def _on_ray(calls: Sequence[Call], address: str) -> Iterator[tuple[int, dict[str
         raise InputError("--ray needs Ray: pip install 'tvwrl[ray]'") from None
 
     if not ray.is_initialized():
+        _check_cluster(address)
+        options = {"include_dashboard": False} if address == "local" else {"address": address}
         try:
-            ray.init(address=None if address == "local" else address, log_to_driver=False, configure_logging=False)
+            ray.init(log_to_driver=False, configure_logging=False, **options)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise InputError(f"--ray {address}: no Ray cluster there: {error}") from None
     remote = ray.remote(num_cpus=1, max_retries=3)(_apply)
@@ -233,6 +236,18 @@ def _on_ray(calls: Sequence[Call], address: str) -> Iterator[tuple[int, dict[str
     finally:
         for reference in waiting:
             ray.cancel(reference)
+
+
+def _check_cluster(address: str) -> None:
+    """Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if address in ("local", "auto"):
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, ValueError) as error:
+        needed = 'needed: HOST:PORT of a running cluster, "auto" or "local"'
+        raise InputError(f"--ray {address}: no Ray cluster there ({error}); {needed}") from None
 
 
 def _apply(function: Callable[..., dict[str, Any]], arguments: tuple[Any, ...]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvwrl.traces.loaders.base import Part, Rows
+from tvwrl.traces.preparation.loader import Part, Rows
 from tvwrl.traces.preparation.reading import (
     WRONG_FILE,
     Column,

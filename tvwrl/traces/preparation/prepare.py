@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -17,8 +18,8 @@ from tqdm import tqdm
 
 from tvwrl.runs import check_new_folder, provenance, whole_folder, write_json
 from tvwrl.traces.canonical import HEADER, USAGE, WORKLOADS
-from tvwrl.traces.loaders.base import EXAMPLES, Loader, Part
 from tvwrl.traces.preparation import engine
+from tvwrl.traces.preparation.loader import EXAMPLES, Loader, Part
 from tvwrl.traces.preparation.report import describe, write_report
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.traces.preparation.unpacking import unpack
@@ -48,12 +49,13 @@ def prepare(
     if workers is not None and workers < 1:
         raise InputError(f"workers is {workers}: must be at least 1")
     check_new_folder(out)
-    loader = loader.at(source)
     with _working_folder(out, {"loader": repr(loader), "source": source}) as work:
         folder = unpack(source, work)
+        loader = loader.at(folder)
         parts = loader.parts(folder)
         shares = _shares(parts)
-        pieces = work / f"{shares}-shares"
+        key = hashlib.sha256(repr(loader).encode()).hexdigest()[:12]  # pieces are of these very options
+        pieces = work / f"{shares}-shares-{key}"
 
         def run(what: str, sizes: list[int], calls: Sequence[engine.Call]) -> list[dict[str, Any]]:
             return _run(what, sizes, engine.run_calls(calls, workers or os.cpu_count() or 1, ray))
@@ -90,7 +92,7 @@ def _working_folder(out: Path, settings: dict[str, Any]) -> Iterator[Path]:
     try:
         yield work
     except BaseException:
-        if not any(work.glob("*-shares/*.json")):
+        if not any(work.glob("*-shares-*/*.json")):
             shutil.rmtree(work)
         raise
     shutil.rmtree(work)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tvwrl.traces.loaders.base import EXAMPLES, Part, Rows
+from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def read_table(part: Part, table: Table) -> Rows:
 
     try:
         frame = _read_fast(part.source, table)
-        if _is_clean(frame, table):
+        if _is_clean(part.source, frame, table):
             return Rows(frame.select(c.name for c in table.columns), len(frame))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
         pass  # the slow way tells what it was
@@ -95,15 +95,33 @@ def _csv_options(table: Table, schema: dict[str, Any]) -> dict[str, Any]:
     return options | {"schema": schema, "skip_rows": int(table.header), "truncate_ragged_lines": True}
 
 
-def _is_clean(frame: pl.DataFrame, table: Table) -> bool:
+def _is_clean(source: str, frame: pl.DataFrame, table: Table) -> bool:
     """Whether no row of what the fast way read can be bad; a row too short shows by its last field."""
     import polars as pl
 
     checks = [~bad.any() for _, bad in faults(table)]
     checks.append(pl.col(BEYOND).is_null().all())
-    if not table.loose:
-        checks.append(pl.col(table.fields[-1]).is_not_null().all())
-    return len(frame) > 0 and bool(frame.select(pl.all_horizontal(checks)).item())
+    if not len(frame) or not frame.select(pl.all_horizontal(checks)).item():
+        return False
+    return table.loose or not frame[table.fields[-1]].has_nulls() or _is_whole(source, table)
+
+
+def _is_whole(source: str, table: Table) -> bool:
+    """Whether every line has all its separators; asked where the last field is empty somewhere, which may be right."""
+    import polars as pl
+
+    if table.quoted or "::" in source:
+        return False
+    options: dict[str, Any] = {
+        "separator": "\x1f",
+        "quote_char": None,
+        "has_header": False,
+        "schema": {"line": pl.String},
+    }
+    lines = pl.scan_csv(source, glob=False, skip_rows=int(table.header), **options)
+    separators = pl.col("line").str.count_matches(table.separator, literal=True)
+    whole = lines.select((separators == len(table.fields) - 1).all()).collect(engine="streaming")
+    return bool(whole.item())
 
 
 def faults(table: Table) -> Iterator[tuple[str, pl.Expr]]:

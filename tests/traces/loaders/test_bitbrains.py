@@ -1,0 +1,212 @@
+"""Bitbrains: one file per VM and month, in folders or zips, and the Parquet of them."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tvwrl.traces.canonical import read_trace
+from tvwrl.traces.loaders.bitbrains import Bitbrains
+from tvwrl.traces.preparation.prepare import prepare
+from tvwrl.traces.preparation.series import SeriesRules
+from tvwrl.types import InputError
+
+REAL_DATA = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
+RULES = SeriesRules(slot_seconds=300, min_records=1)
+HEADER = (
+    "Timestamp [ms];\tCPU cores;\tCPU capacity provisioned [MHZ];\tCPU usage [MHZ];\tCPU usage [%];\t"
+    "Memory capacity provisioned [KB];\tMemory usage [KB];\tDisk read throughput [KB/s];\t"
+    "Disk write throughput [KB/s];\tNetwork received throughput [KB/s];\tNetwork transmitted throughput [KB/s]\n"
+)
+START = 1_376_314_800  # s, at the beginning of a slot
+
+
+def row(time: int, mhz: float, kb: float, cap: float = 8000.0, memcap: float = 4000.0) -> str:
+    return f"{time};\t4;\t{cap};\t{mhz};\t50.0;\t{memcap};\t{kb};\t0.0;\t12.5;\t0.1;\t0.2\n"
+
+
+FILES = {
+    "fastStorage/2013-8/1.csv": row(START, 2000, 1000) + row(START + 301, 8000, 500),
+    # Its capacity was 0 at first, and changed.
+    "fastStorage/2013-8/12.csv": row(START, 0, 0, 0, 0)
+    + row(START + 300, 1000, 8000, 2000, 8000)
+    + row(START + 600, 1000, 2000, 4000, 4000),
+    "rnd/2013-8/1.csv": row(START * 1000, 4000, 2000) + row((START + 300) * 1000, 800, 80),  # milliseconds
+}
+
+
+def write(folder: Path, files: dict[str, str] = FILES, header: str = HEADER) -> Path:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(header + content)
+    return folder
+
+
+def run(source: Path, out: Path, **limits: Any) -> dict[str, Any]:
+    return prepare(Bitbrains(), str(source), out, RULES, plots=False, **limits)
+
+
+def series(out: Path) -> dict[str, list[list[float]]]:
+    trace = read_trace(out)
+    return {str(name): trace.series(i).tolist() for i, name in enumerate(trace.workload_id)}
+
+
+def test_a_case_worked_out_by_hand(tmp_path: Path) -> None:
+    report = run(write(tmp_path / "in"), tmp_path / "out")
+    assert report["rows"]["read"].get("vms") == 7
+    assert report["rows"]["bad"] == {}
+    # The largest VMs: 8000 MHz and 8000 KB.
+    expected = {
+        "2013-8-1": [[0.25, 0.125], [1.0, 0.0625]],
+        "2013-8-12": [[0, 0], [0.125, 1.0], [0.125, 0.25]],
+        "rnd-2013-8-1": [[0.5, 0.25], [0.1, 0.01]],
+    }
+    found = series(tmp_path / "out")
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values)
+    trace = read_trace(tmp_path / "out")
+    request = dict(zip(trace.workload_id, trace.request.tolist(), strict=True))
+    assert request == {"2013-8-1": [1.0, 0.5], "2013-8-12": [0.5, 1.0], "rnd-2013-8-1": [1.0, 0.5]}
+    assert trace.arrival.tolist() == [0, 0, 0]
+    capacities = pl.read_parquet(tmp_path / "out" / "capacities.parquet").sort("month", "vm")
+    assert capacities.columns == ["month", "vm", "cores", "cap", "memcap"]
+    assert capacities.rows()[1] == ("2013-8", 12, 4, 4000, 8000)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_the_zip_gives_the_same(tmp_path: Path, inside: bool) -> None:
+    archive = tmp_path / "zipped" / "all.zip"
+    archive.parent.mkdir()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in FILES.items():
+            packed.writestr(name, HEADER + content)
+    run(write(tmp_path / "in"), tmp_path / "plain")
+    run(archive.parent if inside else archive, tmp_path / "out")
+    assert series(tmp_path / "out") == series(tmp_path / "plain")
+
+
+def test_one_month_by_itself(tmp_path: Path) -> None:
+    run(write(tmp_path / "in") / "rnd" / "2013-8", tmp_path / "out")
+    np.testing.assert_allclose(series(tmp_path / "out")["rnd-2013-8-1"], [[0.5, 0.5], [0.1, 0.02]])
+
+
+def test_many_files_are_few_parts(tmp_path: Path) -> None:
+    files = {f"fastStorage/2013-8/{i}.csv": row(START, 8 * i, 4 * i) for i in range(1, 121)}
+    source = write(tmp_path / "in", files)
+    usage = [part for part in Bitbrains().parts(str(source)) if part.usage]
+    assert len(usage) == 3
+    run(source, tmp_path / "out")
+    found = series(tmp_path / "out")
+    assert len(found) == 120
+    for i in (1, 60, 120):
+        np.testing.assert_allclose(found[f"2013-8-{i}"], [[i / 1000, i / 1000]])
+    before = [part.stamp for part in usage]
+    (source / "fastStorage" / "2013-8" / "7.csv").write_text(HEADER + row(START, 9, 9))
+    after = [part.stamp for part in Bitbrains().parts(str(source)) if part.usage]
+    assert sum(a != b for a, b in zip(after, before, strict=True)) == 1
+
+
+def test_other_blanks_in_the_header_and_columns_in_another_order(tmp_path: Path) -> None:
+    header = "Timestamp [ms];Memory usage [KB];Memory capacity provisioned [KB];"
+    header += "CPU usage [MHZ];CPU capacity provisioned [MHZ]\n"
+    run(write(tmp_path / "in", {"fastStorage/2013-8/3.csv": f"{START};50;100;20;40\n"}, header), tmp_path / "out")
+    np.testing.assert_allclose(series(tmp_path / "out")["2013-8-3"], [[0.5, 0.5]])
+
+
+def test_bad_rows_are_named_and_counted_once(tmp_path: Path) -> None:
+    bad = {"fastStorage/2013-8/2.csv": row(START, 1, 1) + row(START + 300, -1, 1) + row(START + 600, 1, 1)}
+    source = write(tmp_path / "in", bad)
+    with pytest.raises(InputError, match=r"1 of 3 rows are bad.*2013-8/2.csv: line 3: cpu is negative"):
+        run(source, tmp_path / "out")
+    report = run(source, tmp_path / "out", max_bad_fraction=0.5)
+    assert report["rows"]["bad"] == {"cpu is negative": 1}
+    assert len(series(tmp_path / "out")["2013-8-2"]) == 3  # the gap is filled
+
+
+def test_other_sources_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        run(tmp_path / "nowhere", tmp_path / "out")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"fetch_trace\.py bitbrains"):
+        run(tmp_path / "empty", tmp_path / "out")
+    source = write(tmp_path / "in", {"2013-8/1.csv": "1;2\n"}, "time;cpu\n")
+    with pytest.raises(InputError, match=r"1.csv: no column 'timestamp'; the columns are: time, cpu"):
+        run(source, tmp_path / "out")
+    (tmp_path / "bad.zip").write_bytes(b"PK but no archive")
+    with pytest.raises(InputError, match="not a zip, or truncated"):
+        run(tmp_path / "bad.zip", tmp_path / "out")
+
+
+def parquet(folder: Path) -> Path:
+    folder.mkdir()
+    rows = [("2013-8", 1, 0, 5000, 100), ("2013-8", 1, 1, 10000, 200), ("2013-8", 2, 1, 2500, 10000)]
+    types = {"month": pl.Categorical, "vm": pl.Int16, "slot": pl.Int32, "cpu": pl.UInt16, "mem": pl.UInt16}
+    pl.DataFrame(rows, schema=types, orient="row").write_parquet(folder / "fastStorage.parquet")
+    return folder
+
+
+def test_parquet_by_hand(tmp_path: Path) -> None:
+    source = parquet(tmp_path / "in")
+    meta = "month,vm,cores,cap,memcap\n2013-8,1,4,8000.0,1000.0\n2013-8,2,2,2000.0,4000.0\n"
+    (source / "fastStorage_meta.csv.gz").write_bytes(gzip.compress(meta.encode()))
+    run(source, tmp_path / "out")
+    found = series(tmp_path / "out")
+    np.testing.assert_allclose(found["2013-8-1"], [[0.5, 0.01 / 4], [1.0, 0.02 / 4]])
+    np.testing.assert_allclose(found["2013-8-2"], [[0.25 / 4, 1.0]])
+    trace = read_trace(tmp_path / "out")
+    np.testing.assert_allclose(trace.request[trace.workload_id.tolist().index("2013-8-2")], [0.25, 1.0])
+
+
+def test_parquet_without_capacities_is_of_the_own_size(tmp_path: Path) -> None:
+    run(parquet(tmp_path / "in"), tmp_path / "out")
+    found = series(tmp_path / "out")
+    np.testing.assert_allclose(found["2013-8-1"], [[0.5, 0.01], [1.0, 0.02]])
+    assert np.isnan(read_trace(tmp_path / "out").request).all()
+
+
+def test_vms_without_a_capacity_are_dropped(tmp_path: Path) -> None:
+    source = parquet(tmp_path / "in")
+    (source / "fastStorage_meta.csv").write_text(
+        "month,vm,cores,cap,memcap\n2013-8,1,4,8000.0,1000.0\n2013-8,2,2,0,0\n"
+    )
+    report = run(source, tmp_path / "out")
+    assert report["rows"]["dropped"] == {"workloads of unknown size": 1}
+    assert list(series(tmp_path / "out")) == ["2013-8-1"]
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(not REAL_DATA.is_dir(), reason=f"no folder of real traces at {REAL_DATA}")
+def test_the_real_sample(tmp_path: Path) -> None:
+    """Of the VMs below 100 only, which is quicker."""
+    usage = pl.read_parquet(REAL_DATA / "bitbrains" / "fastStorage.parquet").filter(pl.col("vm") < 100)
+    meta = pl.read_csv(REAL_DATA / "bitbrains" / "fastStorage_meta.csv.gz")
+    (tmp_path / "in").mkdir()
+    usage.write_parquet(tmp_path / "in" / "fastStorage.parquet")
+    (tmp_path / "in" / "fastStorage_meta.csv.gz").symlink_to(REAL_DATA / "bitbrains" / "fastStorage_meta.csv.gz")
+    report = run(tmp_path / "in", tmp_path / "out")
+    assert report["rows"]["read"] == {"usage": len(usage), "meta": 1249}
+    assert report["rows"]["dropped"] == {}
+    trace = read_trace(tmp_path / "out")
+    assert len(trace) == usage["vm"].n_unique()
+    recorded = pl.DataFrame(
+        {
+            "vm": np.repeat([int(name.rsplit("-")[-1]) for name in trace.workload_id], np.diff(trace.offsets)),
+            "slot": trace.slot + usage["slot"].min(),
+            "cpu": trace.usage[:, 0],
+            "mem": trace.usage[:, 1],
+        },
+        schema_overrides={"vm": pl.Int16, "slot": pl.Int32},
+    )
+    both = usage.join(recorded, on=["vm", "slot"], suffix="_found").join(meta.cast({"vm": pl.Int16}), on="vm")
+    assert len(both) == len(usage)
+    for name, cap in (("cpu", "cap"), ("mem", "memcap")):
+        expected = both[name].cast(pl.Float64) / 10_000 * both[cap] / meta[cap].max()
+        np.testing.assert_allclose(both[f"{name}_found"], expected, rtol=1e-12)

@@ -1,0 +1,249 @@
+"""Tianchi: lists of points become series, and the contest's other tables lie beside them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tvwrl.traces.canonical import read_trace
+from tvwrl.traces.loaders.tianchi import Tianchi
+from tvwrl.traces.preparation.prepare import prepare
+from tvwrl.traces.preparation.series import SeriesRules
+from tvwrl.types import InputError
+
+REAL_DATA = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
+RULES = SeriesRules(slot_seconds=900, min_records=98)
+
+
+def points(*values: float) -> str:
+    """98 points: the values, the last one again and again."""
+    return "|".join(f"{v:.3f}" for v in [*values, *[values[-1]] * (98 - len(values))])
+
+
+TABLES = {
+    "app_resources": f"app_1,{points(23, 46)},{points(36)},60,0,1,0\n"
+    f"app_2,{points(4.6)},{points(28.8, 144)},40,1,0,1\n",
+    "app_interference": "app_1,app_2,0\napp_2,app_2,2\n",
+    "instance_deploy": "inst_1,app_1,machine_2\ninst_2,app_2,\ninst_3,app_2,machine_1\n",
+    "machine_resources": "machine_1,32,64,600,7,3,7\nmachine_2,46,144,1024,7,7,9\n",
+    "job_info": "7-1,0.50,0.25,111,98,\n7-2,1,2,3,4,7-1\n7-12,1,2,3,4,7-1,7-2\n",
+}
+PRELIMINARY = "scheduling_preliminary_b_{}_20180726.csv"
+
+
+def write(folder: Path, tables: dict[str, str] = TABLES, name: str = "{}.csv") -> Path:
+    folder.mkdir(exist_ok=True)
+    for table, content in tables.items():
+        path = folder / name.format(table)
+        path.write_bytes(gzip.compress(content.encode()) if path.suffix == ".gz" else content.encode())
+    return folder
+
+
+def pack(path: Path, tables: dict[str, str] = TABLES, name: str = PRELIMINARY) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for table, content in tables.items():
+            archive.writestr(name.format(table), content)
+    return path
+
+
+def run(source: Path, out: Path, loader: Tianchi | None = None, **limits: Any) -> dict[str, Any]:
+    return prepare(loader or Tianchi(), str(source), out, RULES, plots=False, **limits)
+
+
+def test_a_case_worked_out_by_hand(tmp_path: Path) -> None:
+    report = run(write(tmp_path / "in"), tmp_path / "out")
+    assert report["rows"]["read"] == {"app_resources": 2}
+    trace = read_trace(tmp_path / "out")
+    assert (trace.slot_seconds, trace.workload_id.tolist()) == (900, ["app_1", "app_2"])
+    # Of the largest machine: 46 cores, 144 GiB.
+    assert trace.reference_machine == {"cpu": 46.0, "mem": 144.0}
+    assert np.diff(trace.offsets).tolist() == [98, 98]
+    np.testing.assert_array_equal(trace.slot, [*range(98), *range(98)])
+    np.testing.assert_allclose(trace.series(0)[:3], [[0.5, 0.25], [1, 0.25], [1, 0.25]])
+    np.testing.assert_allclose(trace.series(1)[:3], [[0.1, 0.2], [0.1, 1], [0.1, 1]])
+    assert trace.application.tolist() == ["app_1", "app_2"]
+    extras = {
+        "machines": [("machine_1", 32, 64, 600, 7, 3, 7), ("machine_2", 46, 144, 1024, 7, 7, 9)],
+        "applications": [("app_1", 1, 60, 0, 1, 0), ("app_2", 2, 40, 1, 0, 1)],
+        "affinity": [("app_1", "app_2", 0), ("app_2", "app_2", 2)],
+        "deployment": [("inst_1", "app_1", "machine_2"), ("inst_2", "app_2", None), ("inst_3", "app_2", "machine_1")],
+        "tasks": [
+            ("7", "7-1", 1, [], 0.5, 0.25, 111, 98),
+            ("7", "7-2", 2, [1], 1, 2, 3, 4),
+            ("7", "7-12", 12, [1, 2], 1, 2, 3, 4),
+        ],
+    }
+    for name, rows in extras.items():
+        assert pl.read_parquet(tmp_path / "out" / f"{name}.parquet").rows() == rows
+
+
+def test_a_workload_per_instance(tmp_path: Path) -> None:
+    report = run(write(tmp_path / "in"), tmp_path / "out", Tianchi(per="instance"))
+    assert report["rows"]["read"] == {"app_resources": 2, "instance_deploy": 3}
+    trace = read_trace(tmp_path / "out")
+    assert trace.workload_id.tolist() == ["inst_1", "inst_2", "inst_3"]
+    assert trace.application.tolist() == ["app_1", "app_2", "app_2"]
+    np.testing.assert_allclose(trace.series(0)[:2], [[0.5, 0.25], [1, 0.25]])
+    for i in (1, 2):
+        np.testing.assert_allclose(trace.series(i)[:2], [[0.1, 0.2], [0.1, 1]])
+        np.testing.assert_array_equal(trace.slot[98 * i : 98 * i + 98], range(98))
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_the_zip_gives_the_same(tmp_path: Path, inside: bool) -> None:
+    archive = pack(tmp_path / "zipped" / "preliminary.zip")
+    run(write(tmp_path / "in"), tmp_path / "plain")
+    run(archive.parent if inside else archive, tmp_path / "out")
+    for name in ("usage", "workloads", "applications", "tasks"):
+        plain, packed = (pl.read_parquet(tmp_path / f / f"{name}.parquet") for f in ("plain", "out"))
+        assert plain.equals(packed)
+
+
+def test_only_the_series_are_needed(tmp_path: Path) -> None:
+    source = write(
+        tmp_path / "in", {"app_resources": TABLES["app_resources"]}, "scheduling_preliminary_{}_20180606.csv.gz"
+    )
+    run(source, tmp_path / "out")
+    trace = read_trace(tmp_path / "out")
+    assert trace.reference_machine == {"cpu": 92.0, "mem": 288.0}
+    np.testing.assert_allclose(trace.series(0)[0], [0.25, 0.125])
+    assert {path.stem for path in (tmp_path / "out").glob("*.parquet")} == {"usage", "workloads", "applications"}
+    assert pl.read_parquet(tmp_path / "out" / "applications.parquet")["replicas"].to_list() == [None, None]
+    with pytest.raises(InputError, match=r"instance_deploy.*--per instance needs"):
+        run(source, tmp_path / "other", Tianchi(per="instance"))
+
+
+def test_data_sets_of_the_semifinal(tmp_path: Path) -> None:
+    source = write(tmp_path / "in", {name: TABLES[name] for name in ("app_resources", "app_interference")})
+    write(source, {"machine_resources": "machine_1,92,288,1024,7,7,9\n", "job_info": "1-1,1,1,1,1,\n"}, "{}.a.csv.gz")
+    write(source, {"machine_resources": "machine_1,32,64,600,7,3,7\n", "job_info": "2-1,1,1,1,1,\n"}, "{}.c.csv")
+    for letter, cores, job in ((None, 92.0, "1"), ("a", 92.0, "1"), ("c", 32.0, "2")):
+        out = tmp_path / f"out-{letter}"
+        run(source, out, Tianchi(data_set=letter))
+        assert read_trace(out).reference_machine["cpu"] == cores
+        assert pl.read_parquet(out / "tasks.parquet")["job"].to_list() == [job]
+    with pytest.raises(InputError, match="no data set 'b' here; there are: a, c"):
+        run(source, tmp_path / "out", Tianchi(data_set="b"))
+
+
+def test_tables_beside_the_series_go_before_those_elsewhere(tmp_path: Path) -> None:
+    pack(tmp_path / "in" / "preliminary.zip", {name: TABLES[name] for name in TABLES if name != "job_info"})
+    (tmp_path / "in" / "semifinal").mkdir()
+    other = {"machine_resources": "machine_1,92,288,1024,7,7,9\n", "job_info": "1-1,1,1,1,1,\n"}
+    write(tmp_path / "in" / "semifinal", other, "{}.a.csv.gz")
+    run(tmp_path / "in", tmp_path / "out")
+    assert read_trace(tmp_path / "out").reference_machine["cpu"] == 46
+    assert len(pl.read_parquet(tmp_path / "out" / "tasks.parquet")) == 1
+
+
+def test_the_reference_machine_can_be_given(tmp_path: Path) -> None:
+    run(write(tmp_path / "in"), tmp_path / "out", Tianchi(cores=23, memory=72))
+    np.testing.assert_allclose(read_trace(tmp_path / "out").series(0)[0], [1, 0.5])
+    for option in ("cores", "memory"):
+        with pytest.raises(InputError, match=f"--{option}"):
+            Tianchi(**{option: 0.0})
+
+
+@pytest.mark.parametrize(
+    ("cpu", "rule"),
+    [
+        ("|".join(["1"] * 97), "cpu has not 98 points"),
+        (points(1) + "|1", "cpu has not 98 points"),
+        ("one|" + "|".join(["1"] * 97), "cpu is not a number"),
+        ("|" + "|".join(["1"] * 97), "cpu is not a number"),
+        ("nan|" + "|".join(["1"] * 97), "cpu is not a number"),
+        (points(1, -0.5, 1), "cpu is negative"),
+    ],
+)
+def test_bad_series_are_named(tmp_path: Path, cpu: str, rule: str) -> None:
+    bad = f"app_3,{cpu},{points(1)},60,0,0,0\n"
+    good, last = TABLES["app_resources"].splitlines(keepends=True)
+    source = write(tmp_path / "in", TABLES | {"app_resources": good + bad + last})
+    with pytest.raises(InputError, match=f"1 of 3 rows are bad.*app_resources.csv: line 2: {rule}"):
+        run(source, tmp_path / "out")
+    report = run(source, tmp_path / "out", max_bad_fraction=0.5)
+    assert report["rows"]["bad"] == {rule: 1}
+    assert read_trace(tmp_path / "out").workload_id.tolist() == ["app_1", "app_2"]
+
+
+def test_lines_are_right_beside_rows_of_another_length(tmp_path: Path) -> None:
+    good, last = TABLES["app_resources"].splitlines(keepends=True)
+    bad = f"app_3,1,2\n{good}{last}app_4,{points(1)},{points(-1)},60,0,0,0\n"
+    source = write(tmp_path / "in", TABLES | {"app_resources": bad})
+    with pytest.raises(InputError, match=r"2 of 4 rows .*line 1: 3 fields, 7 are needed.*line 4: mem is negative"):
+        run(source, tmp_path / "out")
+
+
+def test_bad_rows_beside_the_series_are_left_out_with_a_warning(tmp_path: Path) -> None:
+    jobs = TABLES["job_info"] + "7-13,-1,2,3,4,\n"
+    source = write(tmp_path / "in", TABLES | {"job_info": jobs})
+    with pytest.warns(UserWarning, match="1 of 4 rows are bad.*row 4: cpu is negative"):
+        run(source, tmp_path / "out")
+    assert len(pl.read_parquet(tmp_path / "out" / "tasks.parquet")) == 3
+
+
+def test_other_sources_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        run(tmp_path / "nowhere", tmp_path / "out")
+    with pytest.raises(InputError, match="no app_resources"):
+        run(write(tmp_path / "in", {"job_info": TABLES["job_info"]}), tmp_path / "out")
+    with pytest.raises(InputError, match="not an app_resources file: more than half"):
+        run(write(tmp_path / "other", {"app_resources": TABLES["machine_resources"]}), tmp_path / "out")
+    archive = pack(tmp_path / "cut.zip")
+    archive.write_bytes(archive.read_bytes()[:-30])
+    with pytest.raises(InputError, match="not a zip, or truncated"):
+        run(archive, tmp_path / "out")
+
+
+@pytest.mark.slow
+@pytest.mark.real_data
+@pytest.mark.skipif(not REAL_DATA.is_dir(), reason=f"no folder of real traces at {REAL_DATA}")
+def test_the_real_sample(tmp_path: Path) -> None:
+    report = run(REAL_DATA / "tianchi", tmp_path / "out")
+    assert report["rows"]["read"] == {"app_resources": 9338}
+    assert report["workloads"] == {"seen": 9338, "kept": 9338}
+    trace = read_trace(tmp_path / "out")
+    assert trace.reference_machine == {"cpu": 92.0, "mem": 288.0}
+    with zipfile.ZipFile(next((REAL_DATA / "tianchi").glob("preliminary*.zip"))) as archive:
+        content = {name: archive.read(name).decode().splitlines() for name in archive.namelist()}
+    lines = {
+        table: next(v for name, v in content.items() if f"_{table}_" in name) for table in TABLES if "job" not in table
+    }
+    total, row = np.zeros(2), dict(zip(trace.workload_id.tolist(), range(len(trace)), strict=True))
+    for i, fields in enumerate(csv.reader(lines["app_resources"])):
+        expected = np.array([fields[1].split("|"), fields[2].split("|")], dtype=float).T / [92, 288]
+        total += expected.sum(axis=0)
+        if i % 50 == 0:
+            np.testing.assert_allclose(trace.series(row[fields[0]]), expected)
+    np.testing.assert_allclose(trace.usage.sum(axis=0), total)
+    tables = {path.stem: pl.read_parquet(path) for path in (tmp_path / "out").glob("*.parquet")}
+    counts = {name: len(tables[name]) for name in ("machines", "applications", "affinity", "deployment", "tasks")}
+    assert counts == {"machines": 6000, "applications": 9338, "affinity": 33416, "deployment": 68224, "tasks": 5241}
+    assert tables["applications"]["replicas"].sum() == 68224
+    assert tables["deployment"]["machine"].null_count() == sum(x.endswith(",") for x in lines["instance_deploy"])
+    tasks = tables["tasks"]
+    assert tasks["predecessors"].list.len().sum() == 4148
+    jobs = dict(zip(tasks["task"].to_list(), tasks["predecessors"].to_list(), strict=True))
+    assert jobs["6801-3"] == [1, 2]
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(not REAL_DATA.is_dir(), reason=f"no folder of real traces at {REAL_DATA}")
+def test_the_real_semifinal_has_no_series() -> None:
+    source = str(REAL_DATA / "tianchi" / "semifinal")
+    with pytest.raises(InputError, match="no app_resources"):
+        Tianchi().parts(source)
+    extras = Tianchi(data_set="b").extras(source)
+    assert {name: len(table) for name, table in extras.items()} == {"tasks": 5637}
+    assert extras["tasks"]["predecessors"].list.len().sum() == 4541
+    machines = Tianchi(data_set="e").extras(source)["machines"]
+    assert len(machines) == 8000
