@@ -55,7 +55,11 @@ def main() -> int:
     if arguments.resume and replace(arguments, resume=None, stop_after=None) != Arguments():
         raise InputError("--resume goes on with the run's own settings: of the other options only --stop-after fits")
     trainer, trace = resume(arguments.resume) if arguments.resume else start(arguments)
-    ended = trainer.run(arguments.stop_after)
+    try:
+        ended = trainer.run(arguments.stop_after)
+    except (KeyboardInterrupt, SystemExit):  # before its first iteration, or a second time
+        print(f"stopped; go on with: --resume {trainer.folder}")
+        raise
     if ended != "finished":
         print(f"stopped after iteration {trainer.iteration}; go on with: --resume {trainer.folder}")
         return {"stopped": 0, "SIGINT": 130, "SIGTERM": 143}[ended]

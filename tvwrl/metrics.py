@@ -98,7 +98,9 @@ def penalties(
 
 
 def replay_run(folder: str | Path) -> pl.DataFrame:
-    """All rows of an evaluation, recomputed from its files alone: run.json, episodes.parquet and demand.parquet.
+    """All rows of an evaluation as a polars DataFrame (`.to_pandas()` makes a pandas one), from its files alone.
+
+    These are run.json, episodes.parquet and demand.parquet.
 
     Columns as in `score_episode`, rows in the order of episodes.parquet; `decision_ms` is NaN, as a wall-clock time
     cannot be recomputed. Raises InputError, naming file and field, for a missing file or field, or demand that is
@@ -107,6 +109,10 @@ def replay_run(folder: str | Path) -> pl.DataFrame:
     import polars as pl
 
     folder = Path(folder)
+    if not (folder / "episodes.parquet").exists():
+        inside = f"; it is a training run: its evaluation is {folder / 'evaluation'}"
+        hint = inside if (folder / "checkpoints").is_dir() else ""
+        raise InputError(f"{folder}: {f'no evaluation here{hint}' if folder.is_dir() else 'no such folder'}")
     machines, weights, overshoot_per = _read_run(folder / "run.json")
     episodes = _read_episodes(folder, machines.resources)
     return pl.DataFrame([score_episode(episode, machines, weights, overshoot_per) for episode in episodes])

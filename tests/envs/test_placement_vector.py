@@ -42,7 +42,7 @@ Build = Callable[..., PlacementVectorEnv]
 def test_a_batch_is_as_many_single_environments(
     make: Build, problem: Problem, train: SequenceSet, changes: dict[str, Any]
 ) -> None:
-    vector, count = make(5, max_slots=200, **changes), 5
+    vector, count = make(5, max_slots=300, **changes), 5
     singles = [PlacementEnv(train, problem.machines, problem.scenario, **changes) for _ in range(count)]
     rng, over = np.random.default_rng(0), [False] * count
     seen, info = vector.reset(seed=7)
@@ -170,7 +170,7 @@ def test_streams_of_a_batch_never_meet(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [0, 12345, None])
 def test_environments_draw_from_streams_of_their_own(make: Build, seed: int | None) -> None:
-    env = make(200, max_slots=20, history=1)
+    env = make(200, max_slots=30, history=1)
     env.reset(seed=seed)
     assert smallest_distance(env.simulation.state.counters[:, k.STREAM].copy()) > 10**6
     drawn = []
@@ -257,7 +257,7 @@ def python_work(function: Callable[[], Any]) -> tuple[int, int]:
 def test_no_python_work_per_environment(make: Build, mode: str) -> None:
     work: list[list[tuple[int, int]]] = []
     for count in (4, 64):
-        env = make(count, autoreset_mode=mode, max_slots=20)
+        env = make(count, autoreset_mode=mode, max_slots=30)
         env.reset(seed=0)
         for _ in range(3):
             env.step(np.zeros(count, int))

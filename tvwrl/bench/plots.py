@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 # Okabe and Ito (2008): told apart with every common colour blindness; yellow is left out, too pale on white.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F7F7F")
 HATCHES = ("", "///", "...", "xxx")  # from the eighth scheduler on colours repeat, hatched
+NOT_IN_NAMES = r"[^\w.+ -]"  # of files; a resource may be called mem/GB
 DPI = 150
 
 
@@ -35,7 +37,7 @@ def plot_comparison(rows: pl.DataFrame, folder: str | Path, seed: int = 0) -> li
     schedulers = list(dict.fromkeys(rows["scheduler"].to_list()))
     files = []
     for column, title in panels.items():
-        files.append(folder / f"{column}.png")
+        files.append(folder / f"{re.sub(NOT_IN_NAMES, '-', column)}.png")
         _figure(loads, schedulers, {column: title}, seed, files[-1])
     files.append(folder / "comparison.png")
     _figure(loads, schedulers, panels, seed, files[-1])

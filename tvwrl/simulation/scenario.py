@@ -76,6 +76,8 @@ class Scenario:
 
         for name in ("capacity", "machine_types", "K_c", "K_u", "K_o"):
             value = getattr(self, name)
+            if isinstance(value, str):
+                object.__setattr__(self, name, (value,))
             if isinstance(value, list | np.ndarray):  # so that a scenario can be hashed
                 object.__setattr__(self, name, tuple(value))
         for name in WHOLE:

@@ -23,6 +23,7 @@ LONG_HOURS, LONGEST_HOURS, SHORTEST_HOURS = 30.0, 60.0, 3.0  # long-running = mo
 BUSIEST_RATE = 0.8  # arrivals per possible placement; above it the queue grows without end
 DAY_SECONDS = 86400
 KIND_ATTEMPTS = 50
+FEW = 5  # workloads below which windows are hardly a sample
 GROSS = 4.0  # machines that the largest sample may be worth before it is pointed out
 CALIBRATION_WINDOWS = 1000
 
@@ -82,9 +83,10 @@ def split_workloads(trace: Trace) -> tuple[list[int], list[int]]:
             f"trace '{trace.name}' has {len(trace)} workload: at least 2 are needed, "
             "because training and test sequences draw from different ones"
         )
+    by_name = np.argsort(trace.workload_id, kind="stable")  # the order of rows in a file makes no difference
     order = np.random.default_rng(0).permutation(len(trace))
     test = max(1, round(TEST_SHARE * len(trace)))
-    return sorted(order[test:].tolist()), sorted(order[:test].tolist())
+    return by_name[np.sort(order[test:])].tolist(), by_name[np.sort(order[:test])].tolist()
 
 
 class SequenceSampler:
@@ -132,7 +134,7 @@ class SequenceSampler:
             parts = {"train": gapless_runs(self.trace, train), "test": gapless_runs(self.trace, test)}
         else:
             parts = {"train": [], "test": []}
-            for run in gapless_runs(self.trace, range(len(self.trace))):
+            for run in gapless_runs(self.trace, np.argsort(self.trace.workload_id, kind="stable").tolist()):
                 cut = round((1 - TEST_SHARE) * run.rows)
                 parts["train"].append(Run(run.workload, run.first, cut, 0))
                 parts["test"].append(Run(run.workload, run.first + cut, run.rows - cut, 0))
@@ -149,6 +151,8 @@ class SequenceSampler:
                 self._note(f"{name} series are too short for long-running workloads: their days are repeated")
                 runs = [Run(r.workload, r.first, r.rows, r.rows // day * day) for r in runs if r.rows >= day]
             usable["test" if name == "test" else "train"] = runs
+            if (sources := len({r.workload for r in runs})) < FEW:
+                self._note(f"{name} windows come from {sources} workloads only: results say little about others")
         usable["validation"] = usable["train"]
         return usable
 
