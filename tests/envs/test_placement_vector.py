@@ -42,7 +42,7 @@ Build = Callable[..., PlacementVectorEnv]
 def test_a_batch_is_as_many_single_environments(
     make: Build, problem: Problem, train: SequenceSet, changes: dict[str, Any]
 ) -> None:
-    vector, count = make(5, max_slots=300, **changes), 5
+    vector, count = make(5, max_slots=200, **changes), 5
     singles = [PlacementEnv(train, problem.machines, problem.scenario, **changes) for _ in range(count)]
     rng, over = np.random.default_rng(0), [False] * count
     seen, info = vector.reset(seed=7)
