@@ -19,7 +19,7 @@ import pytest
 
 from tvwrl.traces import read_trace
 from tvwrl.traces.loaders import LOADERS
-from tvwrl.traces.preparation import engine
+from tvwrl.traces.preparation import prepare as preparing
 from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.types import InputError
@@ -191,7 +191,7 @@ def test_a_run_that_was_stopped_goes_on(name: str, tmp_path: Path, monkeypatch: 
     sample.write(tmp_path / "source", records(sample.slots))
     run(name, tmp_path / "source", tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "make_share", _stop)
+        patch.setattr(preparing, "make_share", _stop)
         with pytest.raises(KeyboardInterrupt):
             run(name, tmp_path / "source", tmp_path / "out")
     assert not (tmp_path / "out").exists()

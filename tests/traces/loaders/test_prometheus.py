@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 from tvwrl.traces import read_trace
-from tvwrl.traces.loaders import prometheus
+from tvwrl.traces.loaders import prometheus_api
 from tvwrl.traces.loaders.prometheus import CPU, MEMORY, OWNER, REQUESTS, Prometheus
 from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
@@ -37,8 +37,8 @@ Series = dict[str, tuple[list[int], list[list[float]]]]
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.delenv(prometheus.HEADER, raising=False)
-    monkeypatch.setattr(prometheus, "FIRST_WAIT", 0.001)
+    monkeypatch.delenv(prometheus_api.HEADER, raising=False)
+    monkeypatch.setattr(prometheus_api, "FIRST_WAIT", 0.001)
 
 
 def run(source: Any, out: Path, loader: Prometheus, rules: SeriesRules = FEW, **options: Any) -> Any:
@@ -213,6 +213,8 @@ def test_times_may_be_iso(site: Site) -> None:
         ({"start": str(T0 + 2 * HOUR), "end": str(T0)}, "--start 2026-01-05T02:00:00Z: not before --end"),
         ({"start": "yesterday"}, "--start yesterday: needed: 2026"),
         ({"start": "nan"}, "--start nan: needed: 2026"),
+        ({"start": f"{T0}000"}, f"--start {T0}000: needed: .* seconds since 1970"),  # milliseconds
+        ({"start": "0001-01-01T00:00+23:00"}, "needed: 2026"),  # in the year 0 of UTC
         ({"step": 0}, "--step 0: must be at least 1"),
         ({"chunk": 0.0}, "--chunk 0.0: must be a finite number > 0"),
         ({"reference_mem": -1.0}, "--reference-mem -1.0: must be a finite number > 0"),
@@ -223,7 +225,13 @@ def test_options_refused(site: Site, options: dict[str, Any], message: str) -> N
         hours(1, **options).at(site.url)
 
 
-@pytest.mark.parametrize("source", ["host:9090", "ftp://host", "http://", "http://host:x", "http://h/graph?g0.expr=up"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        *("host:9090", "ftp://host", "http://", "http://host:x", "http://h/graph?g0.expr=up"),
+        *("http://a..b:9090", "http://h o", "http://h/ä"),
+    ],
+)
 def test_not_an_address(source: str) -> None:
     with pytest.raises(InputError, match=r"not the address of a Prometheus server; needed is e.g. http://host:9090"):
         Prometheus().at(source)
@@ -343,6 +351,7 @@ def test_refusals_are_not_retried(site: Site, tmp_path: Path, fault: Any, messag
         (("hang",), "no answer within 0.2 seconds"),
         (("truncate", True), "the answer is truncated or damaged: IncompleteRead"),
         (("truncate", False), "the answer is truncated: 33 bytes"),
+        ((200, b""), "the answer is truncated: 0 bytes"),
         ((200, gzip.compress(b"{}" * 99)[:-9], {"Content-Encoding": "gzip"}), "the answer is truncated or damaged"),
         ((200, b"{}", {"Content-Encoding": "gzip"}), "the answer is truncated or damaged"),
     ],
@@ -361,6 +370,25 @@ def test_failures_are_retried_and_then_named(site: Site, tmp_path: Path, fault: 
     assert "given up after 3 attempts" in str(raised.value)
     assert len(site.asked(CPU)) == asked + 3
     assert not (tmp_path / "never").exists()
+
+
+@pytest.mark.parametrize("result", [None, [1], [{"metric": {}}], [{"metric": {}, "values": [[T0, "much"]]}]])
+def test_matrix_that_is_none(site: Site, result: Any) -> None:
+    body = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}}).encode()
+    site.fault = lambda path, query: (200, body) if path == "query_range" else None
+    with pytest.raises(InputError, match=f"{site.url}/api/v1/query_range: not a Prometheus server: .* no matrix"):
+        hours(1).at(site.url)
+
+
+def test_waits_do_not_grow_forever(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(prometheus_api.time, "sleep", waits.append)
+    monkeypatch.setattr(prometheus_api, "FIRST_WAIT", 1.0)
+    site.fault = lambda path, query: (503, b"")
+    with pytest.raises(InputError, match="given up after 1101 attempts"):
+        hours(1, retries=1100).at(site.url)
+    assert waits[:6] == [1, 2, 4, 8, 16, 30]
+    assert waits[-1] == 30
 
 
 def test_nobody_there() -> None:
@@ -398,18 +426,18 @@ def test_requests_may_be_unknown(site: Site, tmp_path: Path) -> None:
 
 
 def test_header_is_sent_and_not_recorded(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(prometheus.HEADER, "Authorization: Bearer s3cret\nX-Scope-OrgID: me")
+    monkeypatch.setenv(prometheus_api.HEADER, "Authorization: Bearer s3cret\nX-Scope-OrgID: me")
     run(site.url, tmp_path / "out", hours(1))
     assert {(h["Authorization"], h["X-Scope-OrgID"]) for h in site.headers} == {("Bearer s3cret", "me")}
     assert not any(b"s3cret" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    monkeypatch.setenv(prometheus.HEADER, "Bearer s3cret")
+    monkeypatch.setenv(prometheus_api.HEADER, "Bearer s3cret")
     with pytest.raises(InputError, match="TVWRL_PROMETHEUS_HEADER: line 1: needed: 'Name: value'") as raised:
         hours(1).at(site.url)
     assert "s3cret" not in str(raised.value)
 
 
 def test_header_does_not_go_where_the_server_redirects_to(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(prometheus.HEADER, "Authorization: Bearer s3cret")
+    monkeypatch.setenv(prometheus_api.HEADER, "Authorization: Bearer s3cret")
     elsewhere = site.url.replace("127.0.0.1", "localhost")
     site.fault = lambda path, query: (
         (302, b"", {"Location": f"{elsewhere}/api/v1/query?query=time()&x=1"})
@@ -420,9 +448,17 @@ def test_header_does_not_go_where_the_server_redirects_to(site: Site, monkeypatc
     assert [headers["Authorization"] for headers in site.headers[:2]] == ["Bearer s3cret", None]
 
 
-def test_no_password_in_the_address() -> None:
-    with pytest.raises(InputError, match="host: no user and password in the address") as raised:
-        Prometheus().at("http://me:s3cret@host:9090")
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("http://me:s3cret@host:9090", "host:9090: no user and password in the address"),
+        ("http://me:s3cret@host:x", "host:x: not the address"),
+        ("me:s3cret@host:9090", "host:9090: not the address"),
+    ],
+)
+def test_no_password_in_the_address(source: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as raised:
+        Prometheus().at(source)
     assert "s3cret" not in str(raised.value)
 
 
@@ -614,16 +650,16 @@ def test_real_server_run_that_was_stopped_goes_on(real: str, tmp_path: Path, mon
 def watch(monkeypatch: pytest.MonkeyPatch, fail_from: int | None = None) -> list[dict[str, str]]:
     """The queries asked from now on; those for a rate that start from `fail_from` on are interrupted."""
     asked: list[dict[str, str]] = []
-    fetch = prometheus.Server._fetch
+    fetch = prometheus_api.Server._fetch
 
-    def watched(server: prometheus.Server, url: str) -> bytes:
+    def watched(server: prometheus_api.Server, url: str) -> bytes:
         query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
         asked.append(query)
         if fail_from is not None and CPU in query.get("query", "") and int(query["start"]) >= fail_from:
             raise KeyboardInterrupt
         return fetch(server, url)
 
-    monkeypatch.setattr(prometheus.Server, "_fetch", watched)
+    monkeypatch.setattr(prometheus_api.Server, "_fetch", watched)
     return asked
 
 

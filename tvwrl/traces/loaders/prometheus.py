@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
-import os
-import re
-import threading
 import time
-import warnings
-import zlib
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
-from urllib.error import HTTPError
-from urllib.parse import urlencode, urlsplit
-from urllib.request import Request, urlopen
+from typing import TYPE_CHECKING, ClassVar, Literal
+from urllib.parse import urlencode
 
+from tvwrl.traces.loaders.prometheus_api import Server, address
 from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows
 from tvwrl.traces.preparation.series import MICRO
 from tvwrl.types import InputError
@@ -27,11 +18,8 @@ from tvwrl.types import InputError
 if TYPE_CHECKING:
     import polars as pl
 
-HEADER = "TVWRL_PROMETHEUS_HEADER"  # environment variable
-AT_ONCE = threading.BoundedSemaphore(4)  # queries: a server that watches a cluster has other things to do
-FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0  # seconds before another attempt
-TOO_MUCH = re.compile("too many samples|maximum resolution", re.IGNORECASE)
 DAY, GIB, LOOKBACK = 86400, 2**30, 300  # seconds, bytes, seconds that a server holds an old sample to be current
+YEAR_10000 = 253_402_300_800  # seconds since 1970; no date is as late
 POINT_BYTES = 50  # of one moment of one pod, cpu and memory, in an answer
 
 CPU, MEMORY = "container_cpu_usage_seconds_total", "container_memory_working_set_bytes"
@@ -45,160 +33,20 @@ CAPACITY = {
 REPLICA_SET_HASH = "-[bcdfghjklmnpqrstvwxz2456789]{6,10}$"  # that a Deployment appends
 
 
-class _Passing(Exception):
-    """A failure that another attempt may not meet."""
-
-
-class _TooMuch(InputError):
-    """The server refuses a query for its size."""
-
-
-@dataclass(frozen=True)
-class Server:
-    """The HTTP API of a Prometheus server at `url`; `timeout` in seconds, `retries` after the first attempt."""
-
-    url: str
-    timeout: float
-    retries: int
-
-    def get(self, path: str, arguments: dict[str, Any]) -> Any:
-        """The data of an answer. Raises InputError, with the URL, for a refusal or if no attempt succeeds."""
-        url = f"{self.url}/api/v1/{path}?{urlencode(arguments)}"
-        reason = ""
-        for attempt in range(self.retries + 1):
-            if attempt:
-                time.sleep(min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT))
-            try:
-                with AT_ONCE:
-                    body = self._fetch(url)
-                return self._data(url, body)
-            except _Passing as error:
-                reason = str(error)
-        raise InputError(f"{url}: {reason}; given up after {self.retries + 1} attempts (--retries, --timeout, --chunk)")
-
-    def clock(self) -> int:
-        """The server's time, seconds since 1970."""
-        data = self.get("query", {"query": "time()"})
-        try:
-            return int(float(data["result"][1]))
-        except (TypeError, KeyError, IndexError, ValueError):
-            raise _foreign(f"{self.url}/api/v1/query", "no answer to time()") from None
-
-    def table(self, query: str, span: tuple[int, int], step: int, labels: tuple[str, ...], name: str) -> pl.DataFrame:
-        """Values of a query at first, first + step, ..., last: `labels`, `time` (microseconds) and the value `name`."""
-        import polars as pl
-
-        found = self._matrix(query, *span, step)
-        columns: dict[str, Any] = {label: [one["metric"].get(label, "") for one in found] for label in labels}
-        columns["time"] = [[round(t * MICRO) for t, _ in one["values"]] for one in found]
-        columns[name] = [[float(value) for _, value in one["values"]] for one in found]
-        schema = dict.fromkeys(labels, pl.String) | {"time": pl.List(pl.Int64), name: pl.List(pl.Float64)}
-        return pl.DataFrame(columns, schema=schema).explode("time", name).sort(*labels, "time")
-
-    def _matrix(self, query: str, first: int, last: int, step: int) -> list[Any]:
-        arguments = {"query": query, "start": first, "end": last, "step": step}
-        try:
-            data = self.get("query_range", arguments)
-        except _TooMuch:
-            if last - first < step:
-                raise
-            middle = first + (last - first) // step // 2 * step
-            return self._matrix(query, first, middle, step) + self._matrix(query, middle + step, last, step)
-        if not isinstance(data, dict) or data.get("resultType") != "matrix":
-            raise _foreign(f"{self.url}/api/v1/query_range", "the answer is no matrix")
-        result: list[Any] = data["result"]
-        return result
-
-    def _fetch(self, url: str) -> bytes:
-        request = Request(url, headers={"Accept-Encoding": "gzip"})
-        for name, value in _secret_headers():
-            request.add_unredirected_header(name, value)  # not for whoever it may be redirected to
-        try:
-            with urlopen(request, timeout=self.timeout) as response:
-                return _body(response)
-        except HTTPError as error:
-            raise _refusal(url, error) from None
-        except (HTTPException, EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise _Passing(f"the answer is truncated or damaged: {error!r}") from None
-        except TimeoutError:
-            raise _Passing(f"no answer within {self.timeout:g} seconds") from None
-        except OSError as error:
-            raise _Passing(f"cannot be reached: {getattr(error, 'reason', error)}") from None
-
-    def _data(self, url: str, body: bytes) -> Any:
-        try:
-            answer = json.loads(body)
-        except ValueError as error:
-            if body.lstrip()[:1] == b"{":
-                raise _Passing(f"the answer is truncated: {len(body)} bytes, {error}") from None
-            raise _foreign(url, "the answer is not JSON") from None
-        if not isinstance(answer, dict) or answer.get("status") != "success" or "data" not in answer:
-            raise _foreign(url, "the answer has no status 'success' with data")
-        for text in answer.get("warnings") or ():
-            warnings.warn(f"{self.url}: {text}", stacklevel=2)
-        return answer["data"]
-
-
-def _body(response: Any) -> bytes:
-    body: bytes = response.read()
-    return gzip.decompress(body) if response.headers["Content-Encoding"] == "gzip" else body
-
-
-def _foreign(url: str, why: str) -> InputError:
-    return InputError(f"{url}: not a Prometheus server: {why}; needed is its address, e.g. http://host:9090")
-
-
-def _refusal(url: str, error: HTTPError) -> Exception:
-    """What an answer with an error code becomes."""
-    try:
-        body = json.loads(_body(error))
-        said = body.get("error") if isinstance(body, dict) else None
-    except (OSError, EOFError, zlib.error, HTTPException, ValueError):
-        said = None
-    what = f"HTTP {error.code} {error.reason}" + (f": {said}" if said else "")
-    if said and TOO_MUCH.search(str(said)):
-        return _TooMuch(f"{url}: {what}; a single step is too much for the server, narrow it down with --selector")
-    if error.code >= 500 or error.code in (408, 429):
-        return _Passing(what)
-    if error.code in (401, 403):
-        return InputError(f"{url}: {what}; put the header it wants into {HEADER}: 'Authorization: Bearer ...'")
-    return InputError(f"{url}: {what}") if said else _foreign(url, what)
-
-
-def _secret_headers() -> list[tuple[str, str]]:
-    lines = [line.partition(":") for line in os.environ.get(HEADER, "").splitlines() if line.strip()]
-    for i, (name, colon, value) in enumerate(lines, 1):
-        if not colon or not re.fullmatch(r"[\w-]+", name.strip(), re.ASCII) or not re.fullmatch(r"[ -~]+", value):
-            raise InputError(f"{HEADER}: line {i}: needed: 'Name: value', in ASCII (not shown: it may be secret)")
-    return [(name.strip(), value.strip()) for name, _, value in lines]
-
-
-def _address(source: str | Path) -> str:
-    """The URL without a slash at its end, also from a path that has lost one of its two slashes."""
-    url = re.sub(r"^(https?):/+", r"\1://", str(source).strip()).rstrip("/")
-    try:
-        split = urlsplit(url)
-        good = split.scheme in ("http", "https") and bool(split.hostname) and split.port != 0
-    except ValueError:  # a port that is no number
-        good = False
-    if good and split.username is not None:
-        raise InputError(f"{split.hostname}: no user and password in the address: put a header into {HEADER}")
-    if not good or split.query or split.fragment:
-        raise InputError(f"{source}: not the address of a Prometheus server; needed is e.g. http://host:9090")
-    return url
-
-
 def _moment(option: str, text: str) -> int:
     """Seconds since 1970 of an ISO time (UTC, unless it says otherwise) or a number."""
+    wrong = InputError(f"--{option} {text}: needed: 2026-01-31T12:00:00Z, or seconds since 1970")
     try:
-        return int(float(text))
-    except (ValueError, OverflowError):
-        pass
-    try:
-        moment = datetime.fromisoformat(text)
+        seconds = float(text)
     except ValueError:
-        raise InputError(f"--{option} {text}: needed: 2026-01-31T12:00:00Z, or seconds since 1970") from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise wrong from None
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    if not 0 <= seconds < YEAR_10000:  # nor NaN; milliseconds are beyond it
+        raise wrong
+    return int(seconds)
 
 
 def _iso(seconds: float) -> str:
@@ -321,7 +169,7 @@ class Prometheus:
         return {}
 
     def _server(self, source: str | Path) -> Server:
-        return Server(_address(source), self.timeout, self.retries)
+        return Server(address(source), self.timeout, self.retries)
 
     @property
     def _coarse(self) -> tuple[tuple[int, int], int]:

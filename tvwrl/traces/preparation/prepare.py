@@ -22,6 +22,7 @@ from tvwrl.traces.preparation import engine
 from tvwrl.traces.preparation.loader import EXAMPLES, Loader, Part
 from tvwrl.traces.preparation.report import describe, write_report
 from tvwrl.traces.preparation.series import SeriesRules
+from tvwrl.traces.preparation.shares import first_slot, full_disk_explained, make_share, read_part
 from tvwrl.traces.preparation.unpacking import unpack
 from tvwrl.types import InputError
 
@@ -60,15 +61,15 @@ def prepare(
         def run(what: str, sizes: list[int], calls: Sequence[engine.Call]) -> list[dict[str, Any]]:
             return _run(what, sizes, engine.run_calls(calls, workers or os.cpu_count() or 1, ray))
 
-        read = run("reading", [p.size for p in parts], [(engine.read_part, (loader, p, pieces, shares)) for p in parts])
+        read = run("reading", [p.size for p in parts], [(read_part, (loader, p, pieces, shares)) for p in parts])
         found = _sum_up(read, max_bad_fraction)
         if not found["spans"]:
             raise InputError(f"{source}: empty: no usable row of usage; {found['rows']}")
-        origin = engine.first_slot(found["spans"], rules.slot_seconds)
-        calls = [(engine.make_share, (loader, rules, parts, pieces, share, origin)) for share in range(shares)]
+        origin = first_slot(found["spans"], rules.slot_seconds)
+        calls = [(make_share, (loader, rules, parts, pieces, share, origin)) for share in range(shares)]
         made = run("making series", [1] * shares, calls)
         report = _report(loader, source, rules, found, made) | {"max_bad_fraction": max_bad_fraction}
-        with whole_folder(out) as partial, engine.full_disk_explained(out):
+        with whole_folder(out) as partial, full_disk_explained(out):
             _assemble(loader, rules, pieces, shares, partial)
             for name, table in loader.extras(folder).items():
                 table.write_parquet(partial / f"{name}.parquet")
@@ -162,7 +163,7 @@ def _assemble(loader: Loader, rules: SeriesRules, work: Path, shares: int, folde
 
     for stem, name in (("usage", USAGE), ("workloads", WORKLOADS)):
         files = [work / f"{stem}-{share:04d}.arrow" for share in range(shares)]
-        pl.scan_ipc(files, glob=False).sink_parquet(folder / name, maintain_order=True)
+        pl.scan_ipc(files, glob=False).sink_parquet(folder / name, maintain_order=True, compression="lz4")
     header = {"name": loader.name, "resources": list(loader.resources), "slot_seconds": rules.slot_seconds}
     header |= {"reference_machine": loader.reference_machine, "source": "real"}
     (folder / HEADER).write_text(json.dumps(header, indent=2) + "\n", encoding="utf-8")

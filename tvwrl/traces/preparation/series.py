@@ -48,11 +48,18 @@ class Slots:
 
 
 def make_series(
-    frame: pl.DataFrame, keys: list[str], members: list[str], resources: list[str], rules: SeriesRules, origin: int
+    frame: pl.DataFrame,
+    names: pl.DataFrame,
+    keys: list[str],
+    members: list[str],
+    resources: list[str],
+    rules: SeriesRules,
+    origin: int,
 ) -> tuple[pl.DataFrame, Slots, Counter[str]]:
     """Workloads (a frame of `keys`), their slots counted from slot `origin`, and what was dropped, by rule.
 
-    `frame` has, beside what `Rows` asks for, a hash `owner` (UInt64) of keys and members.
+    `frame` has usage as `Rows` describes it, with a number `owner` (UInt64) in place of keys and members; `names` has
+    these for each owner.
     Records of one owner with the same begin are duplicates; the first is kept. A slot is the mean of its records
     weighted by how long they lie in it. Gaps of at most `longest_gap` slots are held or interpolated; longer ones
     stay, and the stretches between them with fewer than `min_records` records are dropped. Members are filled each
@@ -61,10 +68,10 @@ def make_series(
     counts: Counter[str] = Counter()
     owners = [*keys, *members]
     number, first = number_distinct(frame["owner"].to_numpy())
-    table = frame.select(owners)[first].with_row_index("number").sort(owners)
+    table = frame.select("owner")[first].with_row_index("number").join(names, on="owner").sort(owners)
     place = np.empty(len(first), np.int64)
     place[table["number"].to_numpy()] = np.arange(len(first))
-    table = table.drop("number")
+    table = table.select(owners)
     owner, begin, end = place[number], frame["begin"].to_numpy(), frame["end"].to_numpy()
     order = stable_order(owner, len(table))
     owner, begin = owner[order], begin[order]

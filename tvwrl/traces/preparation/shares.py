@@ -1,0 +1,199 @@
+"""The two steps of a preparation: parts of the input become shares of workloads, shares become series.
+
+Every part is read, checked and sorted by share (`read_part`); then every share is made into series (`make_share`). Each
+call writes its own files, whole or not at all, and notes last that it is done, so that a run that was stopped goes on
+where it was. A share holds all records of its workloads and fits into memory, however large the input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tvwrl.runs import whole_file, write_json
+from tvwrl.traces.preparation.kernels import number_distinct, stable_order
+from tvwrl.traces.preparation.loader import Loader, Part
+from tvwrl.traces.preparation.series import MICRO, TOO_SHORT, SeriesRules, Slots, make_series
+from tvwrl.types import InputError
+
+
+def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str, Any]:
+    """Read one part, write its rows sorted by share, and say what was found; skips what is done already."""
+    folder.mkdir(parents=True, exist_ok=True)
+    done = folder / f"{part.name}.json"
+    if (before := _finished(done, part.stamp)) is not None:
+        return before
+    rows = loader.read(part)
+    found = {"stamp": part.stamp, "table": part.table, "rows": rows.read, "bad": rows.bad, "dropped": rows.dropped}
+    found |= {"examples": rows.examples, "span": []}
+    with full_disk_explained(folder):
+        if part.usage:
+            found |= _write_usage(loader, rows.frame, folder / part.name, shares)
+        else:
+            _write_facts(loader, rows.frame, folder / part.name, shares)
+        write_json(done, found)
+    return found
+
+
+def _write_usage(loader: Loader, frame: pl.DataFrame, stem: Path, shares: int) -> dict[str, Any]:
+    """Two files: owners (hash, keys, members, share), each once; and rows with the owner's hash, share by share.
+
+    Returns the time span of the rows and where each share begins in them.
+    """
+    names = [*loader.keys, *loader.members]
+    hashes = frame.select(_hash(names)).to_series().rename("owner")
+    number, first = number_distinct(hashes.to_numpy())
+    owners = frame.select(names)[first].with_columns(hashes[first], _share(loader, shares))
+    with whole_file(stem.with_suffix(".owners.parquet")) as partial:
+        owners.write_parquet(partial)
+    share = owners["share"].cast(pl.Int64).to_numpy()[number]
+    rows = frame.select(hashes, "begin", "end", *loader.resources)[stable_order(share, shares)]
+    with whole_file(stem.with_suffix(".arrow")) as partial:
+        rows.write_ipc(partial)
+    offsets = [0, *np.cumsum(np.bincount(share, minlength=shares)).tolist()]
+    span = [int(rows["begin"].min()), int(rows["end"].max())] if len(rows) else []
+    return {"span": span, "offsets": offsets}
+
+
+def _write_facts(loader: Loader, frame: pl.DataFrame, stem: Path, shares: int) -> None:
+    """One file; facts about something else than one workload are for all shares: null."""
+    of_one = set(loader.keys) <= set(frame.columns)
+    share = _share(loader, shares) if of_one else pl.lit(None, pl.UInt16).alias("share")
+    with whole_file(stem.with_suffix(".parquet")) as partial:
+        frame.with_columns(share).sort("share", maintain_order=True).write_parquet(partial)
+
+
+def _hash(columns: Sequence[str]) -> pl.Expr:
+    """UInt64 from the values of the columns; of 64 bits, so that two owners never share one in practice."""
+    return pl.struct(columns).hash(seed=0)
+
+
+def _share(loader: Loader, shares: int) -> pl.Expr:
+    return (_hash(loader.keys) % shares).cast(pl.UInt16).alias("share")
+
+
+def make_share(
+    loader: Loader, rules: SeriesRules, parts: Sequence[Part], folder: Path, share: int, origin: int
+) -> dict[str, Any]:
+    """Make the series of one share of the workloads; writes usage, workloads and what was dropped."""
+    done, stamp = folder / f"share-{share:04d}.json", [asdict(rules), origin, [part.stamp for part in parts]]
+    if (before := _finished(done, stamp)) is not None:
+        return before
+    keys, members, resources = list(loader.keys), list(loader.members), list(loader.resources)
+    usage_parts = [part for part in parts if part.usage]
+    owners = _of_share([folder / f"{part.name}.owners.parquet" for part in usage_parts], share).unique("owner")
+    usage = _usage_of(usage_parts, folder, share)
+    known = loader.workloads(_facts_of(parts, folder, share))
+    counts: Counter[str] = Counter()
+    if known is not None:
+        judged = owners.select("owner", *keys).join(known, on=keys, how="left")
+        unwanted = judged.select("owner", *keys, _reason(known)).drop_nulls("dropped")
+        counts.update(f"workloads {reason}" for reason in unwanted.unique(keys)["dropped"].to_list())
+        if len(unwanted):
+            usage = usage.filter(~pl.col("owner").is_in(unwanted["owner"].implode()))
+    unlike = counts.total()
+    table, slots, dropped = make_series(usage, owners, keys, members, resources, rules, origin)
+    facts = table if known is None else table.join(known, on=keys, how="left", maintain_order="left")
+    for d, name in enumerate(resources):
+        if f"scale_{name}" in facts.columns:
+            slots.usage[:, d] *= facts[f"scale_{name}"].cast(pl.Float64).to_numpy()[slots.owner]
+    ids = table.select(pl.concat_str([pl.col(k).cast(pl.String) for k in keys], separator="-")).to_series()
+    with full_disk_explained(folder):
+        with whole_file(folder / f"usage-{share:04d}.arrow") as partial:
+            columns = {name: slots.usage[:, d] for d, name in enumerate(resources)}
+            series = {"workload_id": ids.gather(slots.owner), "slot": slots.slot, **columns}
+            pl.DataFrame(series).write_ipc(partial)
+        with whole_file(folder / f"workloads-{share:04d}.arrow") as partial:
+            _described(ids, facts, resources, slots).write_ipc(partial)
+        found = {"stamp": stamp, "dropped": counts + dropped, "kept": len(table)}
+        found |= {"seen": unlike + len(table) + dropped[TOO_SHORT], "slots": len(slots.slot)}
+        found |= {"recorded": int((slots.records > 0).sum()), "span": _span(slots)}
+        write_json(done, found)
+    return found
+
+
+def _usage_of(parts: Sequence[Part], folder: Path, share: int) -> pl.DataFrame:
+    slices = []
+    for part in parts:
+        begin, end = json.loads((folder / f"{part.name}.json").read_text())["offsets"][share : share + 2]
+        if end > begin:
+            slices.append(pl.scan_ipc(folder / f"{part.name}.arrow", glob=False).slice(begin, end - begin))
+    if not slices:  # none of the workloads: the columns without a row
+        slices = [pl.scan_ipc(folder / f"{parts[0].name}.arrow", glob=False).head(0)]
+    return pl.concat(slices).collect()
+
+
+def _facts_of(parts: Sequence[Part], folder: Path, share: int) -> dict[str, pl.DataFrame]:
+    files: dict[str, list[Path]] = {}
+    for part in parts:
+        if not part.usage:
+            files.setdefault(part.table, []).append(folder / f"{part.name}.parquet")
+    return {table: _of_share(found, share) for table, found in files.items()}
+
+
+def _of_share(files: Sequence[Path], share: int) -> pl.DataFrame:
+    mine = (pl.col("share") == share) | pl.col("share").is_null()
+    return pl.scan_parquet(list(files), glob=False).filter(mine).drop("share").collect()
+
+
+def _span(slots: Slots) -> int:
+    """Slots between the first and the last of every workload, both counted, added up."""
+    first = np.unique(slots.owner, return_index=True)[1]
+    last = np.append(first[1:], len(slots.owner)) - 1
+    return int((slots.slot[last] - slots.slot[first] + 1).sum()) if len(first) else 0
+
+
+def _reason(known: pl.DataFrame) -> pl.Expr:
+    """Why a workload is not wanted, or null: what the loader says, or that its usage cannot be scaled."""
+    reason = pl.col("dropped") if "dropped" in known.columns else pl.lit(None, pl.String)
+    scales = [pl.col(name).is_null() for name in known.columns if name.startswith("scale_")]
+    unknown = pl.any_horizontal(scales) if scales else pl.lit(False)
+    return pl.coalesce(reason, pl.when(unknown).then(pl.lit("of unknown size"))).alias("dropped")
+
+
+def _described(ids: pl.Series, facts: pl.DataFrame, resources: list[str], slots: Slots) -> pl.DataFrame:
+    """The rows of workloads.parquet."""
+    kinds = {"application": pl.String, "priority": pl.Float64, "class": pl.Float64}
+    kinds |= {f"request_{name}": pl.Float64 for name in resources}
+    first = slots.slot[np.unique(slots.owner, return_index=True)[1]]
+    columns = [pl.col(n).cast(k) if n in facts.columns else pl.lit(None, k).alias(n) for n, k in kinds.items()]
+    known = facts.with_columns(columns).select(list(kinds))
+    return pl.DataFrame([ids.alias("workload_id"), pl.Series("arrival", first, dtype=pl.Int64), *known])
+
+
+def _finished(done: Path, stamp: list[Any]) -> dict[str, Any] | None:
+    """What a finished piece has found, if it was made of the same input."""
+    try:
+        found: dict[str, Any] = json.loads(done.read_text())
+    except (OSError, ValueError):
+        return None
+    return found if found.get("stamp") == json.loads(json.dumps(stamp)) else None
+
+
+@contextlib.contextmanager
+def full_disk_explained(folder: Path) -> Iterator[None]:
+    """Say what to do where the disk is full."""
+    try:
+        yield
+    except Exception as error:
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if not full and "No space left" not in str(error):
+            raise
+        raise InputError(
+            f"{folder}: no space left on the disk; make room, or put the output elsewhere with --out, and run the same "
+            "command again: finished parts are kept"
+        ) from None
+
+
+def first_slot(spans: Sequence[list[int]], slot_seconds: int) -> int:
+    """The slot, counted from time 0, in which the earliest record begins."""
+    return min(begin for begin, _ in spans) // (slot_seconds * MICRO)
