@@ -80,7 +80,7 @@ def run(options: Options, loader: Any) -> None:
         from tvwrl.traces.fetch import fetch
 
         folder = data_folder() / "raw" / loader.name
-        fetch(loader.name, folder, base_url=source)
+        fetch(loader.name, folder, parts="all", base_url=source)
         source = str(folder)
     limits = options.max_bad_fraction, options.workers, options.ray, options.plots
     report = prepare(loader, source, out, rules, *limits)

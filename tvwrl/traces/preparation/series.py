@@ -42,6 +42,10 @@ class Slots:
     usage: Float  # (R, D)
     records: Int  # (R,) records of the source behind a slot, 0 = filled
 
+    def first_rows(self) -> Int:
+        """(owners,) first row of each owner."""
+        return np.flatnonzero(np.append(True, self.owner[1:] != self.owner[:-1])[: len(self.owner)])
+
     def take(self, rows: Int | slice) -> Slots:
         """Some of the rows."""
         return Slots(self.owner[rows], self.slot[rows], self.usage[rows], self.records[rows])
@@ -89,10 +93,11 @@ def make_series(
         row = table.select(new.fill_null(True).cum_sum().cast(pl.Int64) - 1).to_series().to_numpy()
         slots, table = _sum_members(slots, row), table.unique(keys, keep="first", maintain_order=True).select(keys)
     kept = _long_stretches(slots, rules.min_records)
-    present = np.unique(kept.owner)
+    present = kept.owner[kept.first_rows()]
     counts[TOO_SHORT] += len(table) - len(present)
     counts["slots in stretches below --min-records"] += len(slots.owner) - len(kept.owner)
-    kept.owner = np.searchsorted(present, kept.owner)
+    if len(present) < len(table):
+        kept.owner = np.searchsorted(present, kept.owner)
     return table[present], kept, +counts
 
 
@@ -153,4 +158,6 @@ def _long_stretches(slots: Slots, min_records: int) -> Slots:
     starts = np.r_[True, (slots.owner[1:] != slots.owner[:-1]) | (slots.slot[1:] != slots.slot[:-1] + 1)]
     begins = np.flatnonzero(starts)
     enough = np.add.reduceat(slots.records, begins) >= min_records
+    if enough.all():
+        return slots
     return slots.take(np.flatnonzero(np.repeat(enough, np.diff(np.append(begins, len(starts))))))

@@ -147,7 +147,7 @@ def _of_share(files: Sequence[Path], share: int) -> pl.DataFrame:
 
 def _span(slots: Slots) -> int:
     """Slots between the first and the last of every workload, both counted, added up."""
-    first = np.unique(slots.owner, return_index=True)[1]
+    first = slots.first_rows()
     last = np.append(first[1:], len(slots.owner)) - 1
     return int((slots.slot[last] - slots.slot[first] + 1).sum()) if len(first) else 0
 
@@ -164,7 +164,7 @@ def _described(ids: pl.Series, facts: pl.DataFrame, resources: list[str], slots:
     """The rows of workloads.parquet."""
     kinds = {"application": pl.String, "priority": pl.Float64, "class": pl.Float64}
     kinds |= {f"request_{name}": pl.Float64 for name in resources}
-    first = slots.slot[np.unique(slots.owner, return_index=True)[1]]
+    first = slots.slot[slots.first_rows()]
     columns = [pl.col(n).cast(k) if n in facts.columns else pl.lit(None, k).alias(n) for n, k in kinds.items()]
     known = facts.with_columns(columns).select(list(kinds))
     return pl.DataFrame([ids.alias("workload_id"), pl.Series("arrival", first, dtype=pl.Int64), *known])
