@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import os
 from importlib.resources import files
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
+from tvwrl.traces import read_trace
+from tvwrl.traces.loaders import LOADERS
+from tvwrl.traces.preparation.prepare import prepare
+from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.traces.statistics import compare_populations, lag_correlation, population_statistics
 from tvwrl.traces.synthetic import POPULATIONS, synthetic_trace
 from tvwrl.types import InputError, Trace
@@ -143,15 +145,6 @@ def test_shipped_figures_hold_no_series(population: str) -> None:
     assert longest(content) <= 48  # shorter than half of the shortest real series
 
 
-def _fitting() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("fit_population", REPOSITORY / "scripts" / "fit_population.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.real_data
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL_DATA.is_dir(), reason=f"no folder of real traces at {REAL_DATA}")
@@ -159,8 +152,18 @@ def _fitting() -> ModuleType:
     ("population", "folder", "days", "joint"),
     [("google", "google2011", None, 0.12), ("alibaba", "tianchi", TIANCHI_DAYS, 0.12)],
 )
-def test_close_to_the_real_population(population: str, folder: str, days: float | None, joint: float) -> None:
-    real = getattr(_fitting(), f"read_{population}")(REAL_DATA / folder)
+def test_close_to_the_real_population(
+    population: str, folder: str, days: float | None, joint: float, tmp_path: Path
+) -> None:
+    loader = LOADERS[folder]()
+    prepare(
+        loader,
+        str(REAL_DATA / folder),
+        tmp_path / "real",
+        SeriesRules(loader.slot_seconds, min_records=loader.min_records),
+        plots=False,
+    )
+    real = read_trace(tmp_path / "real")
     # A seed that the fit never generated.
     distances = compare_populations(synthetic_trace(population, workloads=2000, seed=101, days=days), real)
     assert distances.pop("joint") <= joint

@@ -159,7 +159,9 @@ def test_bad_rows_are_counted_and_named(write: Callable[..., Path], row: str, ru
     assert report["rows"]["bad"] == {rule: 1}
     assert said in report["examples"][0]
     assert f"{source}/task_usage/part-00000-of-00500.csv.gz: line 101: " in report["examples"][0]
-    with pytest.raises(InputError, match=r"1 of 201 rows are bad .*more than --max-bad-fraction 0\.001.*line 101"):
+    with pytest.raises(
+        InputError, match=r"1 of 201 rows of task_usage are bad .*more than --max-bad-fraction 0\.001.*line 101"
+    ):
         run(source, "strict", max_bad_fraction=0.001)
     assert sorted(p.name for p in source.parent.iterdir() if "strict" in p.name) == [".strict.work"]
 

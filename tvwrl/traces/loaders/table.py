@@ -35,7 +35,7 @@ class _OwnTable:
     time_column: str = "time"
     """Column with the moment of the record, or the beginning of the interval that it is for."""
     time_unit: Literal["s", "ms", "us", "ns", "slot", "iso"] = "s"
-    """Unit of the time: since any origin; slots of --slot-seconds; or text such as 2026-01-31T12:00:00Z."""
+    """Unit of the time: since any origin; numbers of --interval (slot); or text such as 2026-01-31T12:00:00Z."""
     application_column: str | None = None
     """Column with the application of which the workload is a replica."""
     request_columns: dict[str, str] = field(default_factory=dict)

@@ -21,7 +21,7 @@ POINTS = 98  # of a series
 STEP = 900_000_000  # between them, microseconds
 CORES, MEMORY = 92.0, 288.0  # of the contest's largest machines, cores and GiB
 TABLE = re.compile(
-    r"(?:.*_)??(?:(?P<before>[a-e])_)?"  # scheduling_preliminary_b_app_resources_20180726.csv
+    r"(?:.*?_)??(?:(?P<before>[a-e])_)?"  # scheduling_preliminary_b_app_resources_20180726.csv
     r"(?P<table>app_resources|app_interference|instance_deploy|machine_resources|job_info)"
     r"(?:\.(?P<after>[a-e]))?(?:_\d+)?\.csv(?:\.gz)?"  # job_info.a.csv
 )

@@ -64,7 +64,7 @@ def prepare(
         read = run("reading", [p.size for p in parts], [(read_part, (loader, p, pieces, shares)) for p in parts])
         found = _sum_up(read, max_bad_fraction)
         if not found["spans"]:
-            raise InputError(f"{source}: empty: no usable row of usage; {found['rows']}")
+            raise InputError(f"{source}: empty: no usable row of usage; dropped: {_listed(found['rows']['dropped'])}")
         origin = first_slot(found["spans"], rules.slot_seconds)
         calls = [(make_share, (loader, rules, parts, pieces, share, origin)) for share in range(shares)]
         made = run("making series", [1] * shares, calls)
@@ -100,9 +100,10 @@ def _working_folder(out: Path, settings: dict[str, Any]) -> Iterator[Path]:
 
 
 def _shares(parts: Sequence[Part]) -> int:
-    """How many shares the workloads are divided into: a power of two, so that a changed file seldom changes it."""
+    """How many shares the workloads are divided into: in steps of 10 %, so that a changed file seldom changes it."""
     size = sum(part.size for part in parts if part.usage)
-    return int(min(MOST_SHARES, 2 ** int(np.ceil(np.log2(max(size / SHARE_BYTES, 1))))))
+    steps = np.ceil(np.log(max(size / SHARE_BYTES, 1)) / np.log(1.1))
+    return int(min(MOST_SHARES, np.ceil(1.1**steps)))
 
 
 def _sum_up(read: list[dict[str, Any]], max_bad_fraction: float) -> dict[str, Any]:
@@ -113,14 +114,18 @@ def _sum_up(read: list[dict[str, Any]], max_bad_fraction: float) -> dict[str, An
         rows["bad"].update(piece["bad"])
         rows["dropped"].update(piece["dropped"])
     examples = [example for piece in read for example in piece["examples"]][:EXAMPLES]
-    total, bad = rows["read"].total(), rows["bad"].total()
-    if bad > max_bad_fraction * total:
-        rules = ", ".join(f"{count} x {rule}" for rule, count in rows["bad"].most_common())
-        raise InputError(
-            f"{bad} of {total} rows are bad ({bad / total:.2%}), more than --max-bad-fraction {max_bad_fraction:g}: "
-            f"{rules}; first: {'; '.join(examples)}"
-        )
+    for table, total in rows["read"].items():  # each by itself: a large one must not hide the faults of another
+        found = sum((Counter(piece["bad"]) for piece in read if piece["table"] == table), Counter())
+        if found.total() > max_bad_fraction * total:
+            raise InputError(
+                f"{found.total()} of {total} rows of {table} are bad ({found.total() / total:.2%}), more than "
+                f"--max-bad-fraction {max_bad_fraction:g}: {_listed(found)}; first: {'; '.join(examples)}"
+            )
     return {"rows": rows, "examples": examples, "spans": [piece["span"] for piece in read if piece["span"]]}
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} x {rule}" for rule, count in counts.most_common()) or "nothing"
 
 
 def _report(
@@ -132,7 +137,9 @@ def _report(
     kept = sum(share["kept"] for share in made)
     if not kept:
         limits = f"--min-records {rules.min_records}, --gaps {rules.gaps}, --longest-gap {rules.longest_gap}"
-        raise InputError(f"{source}: no workload is left ({limits}); dropped: {dict(found['rows']['dropped'])}")
+        longest = max((share["longest"] for share in made), default=0)
+        limits += f"; the longest stretch has {longest} records"
+        raise InputError(f"{source}: no workload is left ({limits}); dropped: {_listed(found['rows']['dropped'])}")
     return {
         "loader": loader.name,
         "options": repr(loader),

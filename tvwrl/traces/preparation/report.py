@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.traces.canonical import USAGE, read_trace
+from tvwrl.traces.canonical import USAGE, WORKLOADS, read_trace
 from tvwrl.traces.statistics import DAY_SECONDS, population_statistics
 from tvwrl.types import Float, Trace
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 LARGEST = 1_000_000  # usage rows above which figures and plots are of a part of the workloads
-EXAMPLES = 4
+EXAMPLES = 4  # series that are drawn, from much to little variation
 
 
 def describe(folder: Path, plots: bool = True) -> dict[str, Any]:
@@ -81,9 +81,11 @@ def _sample(folder: Path) -> tuple[Trace, float]:
     if rows <= LARGEST:
         return read_trace(folder), 1.0
     header = json.loads((folder / "trace.json").read_text())
-    usage = pl.scan_parquet(folder / USAGE, glob=False).head(LARGEST).collect()
-    counts = usage.group_by("workload_id", maintain_order=True).len()["len"].to_numpy()[:-1]  # the last may be cut
-    usage, n = usage.head(int(counts.sum())), len(counts)
+    ids = pl.read_parquet(folder / WORKLOADS, columns=["workload_id"], glob=False)["workload_id"]
+    chosen = ids.gather_every(-(-rows // LARGEST))  # spread over all: neighbours may be alike
+    usage = pl.scan_parquet(folder / USAGE, glob=False).filter(pl.col("workload_id").is_in(chosen.implode())).collect()
+    counts = usage.group_by("workload_id", maintain_order=True).len()["len"].to_numpy()
+    n = len(counts)
     unknown = np.full(n, np.nan)
     trace = Trace(
         name=header["name"],
@@ -114,12 +116,15 @@ def _plot(trace: Trace, statistics: dict[str, Float], path: Path) -> None:
         level, variation = statistics[f"{name}_level"], statistics[f"{name}_variation"]
         axes.plot(np.maximum(level, 1e-6), np.maximum(variation, 1e-3), ".", ms=3, alpha=0.4)
         axes.set(xscale="log", yscale="log", xlabel=f"{name}: mean, fraction", ylabel="std / mean")
-    order = np.argsort(np.diff(trace.offsets), kind="stable")[::-1]
-    for k, i in enumerate(order[np.linspace(0, len(order) // 2, EXAMPLES).astype(int)]):
+    order = np.argsort(statistics[f"{trace.resources[0]}_variation"], kind="stable")
+    for k, i in enumerate(order[(np.linspace(0.95, 0.35, EXAMPLES) * (len(order) - 1)).astype(int)]):
         axes = figure.add_subplot(grid[1, 2 * k : 2 * k + 2])
-        hours = trace.slot[trace.offsets[i] : trace.offsets[i + 1]] * trace.slot_seconds / 3600
+        slot = trace.slot[trace.offsets[i] : trace.offsets[i + 1]]
+        filled = np.full((slot[-1] - slot[0] + 1, len(trace.resources)), np.nan)  # a gap is not drawn
+        filled[slot - slot[0]] = trace.series(i)
+        hours = (slot[0] + np.arange(len(filled))) * trace.slot_seconds / 3600
         for d, name in enumerate(trace.resources):
-            axes.plot(hours, trace.series(i)[:, d], lw=0.6, label=name)
+            axes.plot(hours, filled[:, d], lw=0.6, label=name)
         axes.set_title(str(trace.workload_id[i])[:24], fontsize=7)
         axes.tick_params(labelsize=6)
         axes.set_xlabel("hours", fontsize=7)

@@ -59,8 +59,8 @@ def make_series(
     resources: list[str],
     rules: SeriesRules,
     origin: int,
-) -> tuple[pl.DataFrame, Slots, Counter[str]]:
-    """Workloads (a frame of `keys`), their slots counted from slot `origin`, and what was dropped, by rule.
+) -> tuple[pl.DataFrame, Slots, int, Counter[str]]:
+    """Workloads (a frame of `keys`), their slots from slot `origin`, records of the longest stretch, what was dropped.
 
     `frame` has usage as `Rows` describes it, with a number `owner` (UInt64) in place of keys and members; `names` has
     these for each owner.
@@ -92,13 +92,13 @@ def make_series(
         new = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in keys)
         row = table.select(new.fill_null(True).cum_sum().cast(pl.Int64) - 1).to_series().to_numpy()
         slots, table = _sum_members(slots, row), table.unique(keys, keep="first", maintain_order=True).select(keys)
-    kept = _long_stretches(slots, rules.min_records)
+    kept, longest = _long_stretches(slots, rules.min_records)
     present = kept.owner[kept.first_rows()]
     counts[TOO_SHORT] += len(table) - len(present)
     counts["slots in stretches below --min-records"] += len(slots.owner) - len(kept.owner)
     if len(present) < len(table):
         kept.owner = np.searchsorted(present, kept.owner)
-    return table[present], kept, +counts
+    return table[present], kept, longest, +counts
 
 
 def _to_slots(owner: Int, begin: Int, end: Int, usage: Float, length: int, origin: int) -> Slots:
@@ -151,13 +151,15 @@ def _sum_members(slots: Slots, row: Int) -> Slots:
     return Slots(owner[starts], slot[starts], usage, records)
 
 
-def _long_stretches(slots: Slots, min_records: int) -> Slots:
-    """Only stretches without a gap that hold at least `min_records` records."""
+def _long_stretches(slots: Slots, min_records: int) -> tuple[Slots, int]:
+    """Only stretches without a gap that hold at least `min_records` records; and the most that one holds."""
     if not len(slots.owner):
-        return slots
-    starts = np.r_[True, (slots.owner[1:] != slots.owner[:-1]) | (slots.slot[1:] != slots.slot[:-1] + 1)]
+        return slots, 0
+    starts = np.append(True, (slots.owner[1:] != slots.owner[:-1]) | (slots.slot[1:] != slots.slot[:-1] + 1))
     begins = np.flatnonzero(starts)
-    enough = np.add.reduceat(slots.records, begins) >= min_records
+    records = np.add.reduceat(slots.records, begins)
+    enough, longest = records >= min_records, int(records.max())
     if enough.all():
-        return slots
-    return slots.take(np.flatnonzero(np.repeat(enough, np.diff(np.append(begins, len(starts))))))
+        return slots, longest
+    kept = np.flatnonzero(np.repeat(enough, np.diff(np.append(begins, len(starts)))))
+    return slots.take(kept), longest

@@ -101,7 +101,7 @@ def make_share(
         if len(unwanted):
             usage = usage.filter(~pl.col("owner").is_in(unwanted["owner"].implode()))
     unlike = counts.total()
-    table, slots, dropped = make_series(usage, owners, keys, members, resources, rules, origin)
+    table, slots, longest, dropped = make_series(usage, owners, keys, members, resources, rules, origin)
     facts = table if known is None else table.join(known, on=keys, how="left", maintain_order="left")
     for d, name in enumerate(resources):
         if f"scale_{name}" in facts.columns:
@@ -116,7 +116,7 @@ def make_share(
             _described(ids, facts, resources, slots).write_ipc(partial)
         found = {"stamp": stamp, "dropped": counts + dropped, "kept": len(table)}
         found |= {"seen": unlike + len(table) + dropped[TOO_SHORT], "slots": len(slots.slot)}
-        found |= {"recorded": int((slots.records > 0).sum()), "span": _span(slots)}
+        found |= {"longest": longest, "recorded": int((slots.records > 0).sum()), "span": _span(slots)}
         write_json(done, found)
     return found
 
