@@ -114,7 +114,9 @@ def test_a_bad_reading_is_counted_named_and_left_out(tmp_path: Path, row: str, m
     expect(trace, BY_HAND)
     assert sum(report["rows"]["bad"].values()) == 1
     assert f"file-1-of-195.csv.gz: line 3: {message}" in report["examples"][0]
-    with pytest.raises(InputError, match=r"1 of 7 rows of vm_cpu_readings are bad .* more than --max-bad-fraction 0.01"):
+    with pytest.raises(
+        InputError, match=r"1 of 7 rows of vm_cpu_readings are bad .* more than --max-bad-fraction 0.01"
+    ):
         run(source, tmp_path / "strict")
     assert not (tmp_path / "strict").exists()
 

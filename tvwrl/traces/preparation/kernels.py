@@ -7,18 +7,20 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def stable_order(owner, owners):  # type: ignore[no-untyped-def]
-    """(R,) rows sorted by `owner` (R,), 0..owners - 1, ties in their order: one pass to count, one to place."""
-    place = np.zeros(owners + 1, np.int64)
-    for i in owner:
+def sorted_rows(rows, group, groups):  # type: ignore[no-untyped-def]
+    """`rows` (R, C) sorted by `group` (R,), 0..groups - 1, ties in their order: one pass to count, one to place."""
+    place = np.zeros(groups + 1, np.int64)
+    for i in group:
         place[i + 1] += 1
-    for i in range(owners):
+    for i in range(groups):
         place[i + 1] += place[i]
-    order = np.empty(len(owner), np.int64)
-    for row in range(len(owner)):
-        order[place[owner[row]]] = row
-        place[owner[row]] += 1
-    return order
+    result = np.empty_like(rows)
+    for row in range(len(rows)):
+        to = place[group[row]]
+        place[group[row]] += 1
+        for column in range(rows.shape[1]):
+            result[to, column] = rows[row, column]
+    return result
 
 
 @njit(cache=True, nogil=True)

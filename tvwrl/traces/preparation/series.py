@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from tvwrl.traces.preparation.kernels import number_distinct, stable_order
+from tvwrl.traces.preparation.kernels import number_distinct, sorted_rows
 from tvwrl.types import Float, InputError, Int
+
+Records = NDArray[np.void]
 
 MICRO = 1_000_000  # microseconds, in which loaders give times
 TOO_SHORT = "workloads without a stretch of --min-records"
@@ -51,19 +55,24 @@ class Slots:
         return Slots(self.owner[rows], self.slot[rows], self.usage[rows], self.records[rows])
 
 
+def record_type(resources: Sequence[str]) -> np.dtype[Any]:
+    """A record of usage: the number of its owner, from when to when (microseconds), a value per resource."""
+    return np.dtype([("owner", "<u8"), ("begin", "<i8"), ("end", "<i8"), *((name, "<f8") for name in resources)])
+
+
+def sorted_records(records: Records, group: Int, groups: int) -> Records:
+    """(R,) records sorted by `group` (R,), 0..groups - 1, ties in their order."""
+    words = records.view(np.uint64).reshape(len(records), records.itemsize // 8)
+    result: Records = sorted_rows(words, group, groups).reshape(-1).view(records.dtype)
+    return result
+
+
 def make_series(
-    frame: pl.DataFrame,
-    names: pl.DataFrame,
-    keys: list[str],
-    members: list[str],
-    resources: list[str],
-    rules: SeriesRules,
-    origin: int,
+    records: Records, names: pl.DataFrame, keys: list[str], members: list[str], rules: SeriesRules, origin: int
 ) -> tuple[pl.DataFrame, Slots, int, Counter[str]]:
     """Workloads (a frame of `keys`), their slots from slot `origin`, records of the longest stretch, what was dropped.
 
-    `frame` has usage as `Rows` describes it, with a number `owner` (UInt64) in place of keys and members; `names` has
-    these for each owner.
+    `records` (R,) are of `record_type`; `names` has keys and members for each `owner`.
     Records of one owner with the same begin are duplicates; the first is kept. A slot is the mean of its records
     weighted by how long they lie in it. Gaps of at most `longest_gap` slots are held or interpolated; longer ones
     stay, and the stretches between them with fewer than `min_records` records are dropped. Members are filled each
@@ -71,23 +80,26 @@ def make_series(
     """
     counts: Counter[str] = Counter()
     owners = [*keys, *members]
-    number, first = number_distinct(frame["owner"].to_numpy())
-    table = frame.select("owner")[first].with_row_index("number").join(names, on="owner").sort(owners)
+    number, first = number_distinct(np.ascontiguousarray(records["owner"]))
+    seen = pl.DataFrame({"owner": records["owner"][first], "number": np.arange(len(first))})
+    table = seen.join(names, on="owner").sort(owners)
     place = np.empty(len(first), np.int64)
     place[table["number"].to_numpy()] = np.arange(len(first))
     table = table.select(owners)
-    owner, begin, end = place[number], frame["begin"].to_numpy(), frame["end"].to_numpy()
-    order = stable_order(owner, len(table))
-    owner, begin = owner[order], begin[order]
+    owner = place[number]
+    records = sorted_records(records, owner, len(table))
+    owner = np.repeat(np.arange(len(table)), np.bincount(owner, minlength=len(table)))
+    begin = records["begin"]
     if ((owner[1:] == owner[:-1]) & (begin[1:] < begin[:-1])).any():  # seldom: files are sorted by time
-        again = np.lexsort((end[order], begin, owner))
-        order, owner, begin = order[again], owner[again], begin[again]
+        order = np.lexsort((records["end"], begin, owner))
+        owner, records = owner[order], records[order]
+        begin = records["begin"]
     double = np.append(False, (owner[1:] == owner[:-1]) & (begin[1:] == begin[:-1]))[: len(owner)]
     if double.any():
         counts["duplicated rows"] += int(double.sum())
-        order, owner, begin = order[~double], owner[~double], begin[~double]
-    usage = np.column_stack([frame[name].to_numpy()[order] for name in resources])
-    slots = _fill(_to_slots(owner, begin, end[order], usage, rules.slot_seconds * MICRO, origin), rules)
+        owner, records = owner[~double], records[~double]
+    usage = np.column_stack([records[name] for name in (records.dtype.names or ())[3:]])
+    slots = _fill(_to_slots(owner, records["begin"], records["end"], usage, rules.slot_seconds * MICRO, origin), rules)
     if members:
         new = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in keys)
         row = table.select(new.fill_null(True).cum_sum().cast(pl.Int64) - 1).to_series().to_numpy()

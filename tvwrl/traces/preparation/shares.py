@@ -20,9 +20,18 @@ import numpy as np
 import polars as pl
 
 from tvwrl.runs import whole_file, write_json
-from tvwrl.traces.preparation.kernels import number_distinct, stable_order
+from tvwrl.traces.preparation.kernels import number_distinct
 from tvwrl.traces.preparation.loader import Loader, Part
-from tvwrl.traces.preparation.series import MICRO, TOO_SHORT, SeriesRules, Slots, make_series
+from tvwrl.traces.preparation.series import (
+    MICRO,
+    TOO_SHORT,
+    Records,
+    SeriesRules,
+    Slots,
+    make_series,
+    record_type,
+    sorted_records,
+)
 from tvwrl.types import InputError
 
 
@@ -45,7 +54,7 @@ def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str
 
 
 def _write_usage(loader: Loader, frame: pl.DataFrame, stem: Path, shares: int) -> dict[str, Any]:
-    """Two files: owners (hash, keys, members, share), each once; and rows with the owner's hash, share by share.
+    """Two files: owners (hash, keys, members, share), each once; and records with the owner's hash, share by share.
 
     Returns the time span of the rows and where each share begins in them.
     """
@@ -56,11 +65,14 @@ def _write_usage(loader: Loader, frame: pl.DataFrame, stem: Path, shares: int) -
     with whole_file(stem.with_suffix(".owners.parquet")) as partial:
         owners.write_parquet(partial)
     share = owners["share"].cast(pl.Int64).to_numpy()[number]
-    rows = frame.select(hashes, "begin", "end", *loader.resources)[stable_order(share, shares)]
-    with whole_file(stem.with_suffix(".arrow")) as partial:
-        rows.write_ipc(partial)
+    records = np.empty(len(frame), record_type(loader.resources))
+    records["owner"] = hashes.to_numpy()
+    for name in records.dtype.names[1:]:
+        records[name] = frame[name].to_numpy()
+    with whole_file(stem.with_suffix(".records")) as partial:
+        sorted_records(records, share, shares).tofile(partial)
     offsets = [0, *np.cumsum(np.bincount(share, minlength=shares)).tolist()]
-    span = [int(rows["begin"].min()), int(rows["end"].max())] if len(rows) else []
+    span = [int(records["begin"].min()), int(records["end"].max())] if len(records) else []
     return {"span": span, "offsets": offsets}
 
 
@@ -91,7 +103,7 @@ def make_share(
     keys, members, resources = list(loader.keys), list(loader.members), list(loader.resources)
     usage_parts = [part for part in parts if part.usage]
     owners = _of_share([folder / f"{part.name}.owners.parquet" for part in usage_parts], share).unique("owner")
-    usage = _usage_of(usage_parts, folder, share)
+    usage = _usage_of(usage_parts, folder, share, record_type(resources))
     known = loader.workloads(_facts_of(parts, folder, share))
     counts: Counter[str] = Counter()
     if known is not None:
@@ -99,9 +111,9 @@ def make_share(
         unwanted = judged.select("owner", *keys, _reason(known)).drop_nulls("dropped")
         counts.update(f"workloads {reason}" for reason in unwanted.unique(keys)["dropped"].to_list())
         if len(unwanted):
-            usage = usage.filter(~pl.col("owner").is_in(unwanted["owner"].implode()))
+            usage = usage[~np.isin(usage["owner"], unwanted["owner"].to_numpy())]
     unlike = counts.total()
-    table, slots, longest, dropped = make_series(usage, owners, keys, members, resources, rules, origin)
+    table, slots, longest, dropped = make_series(usage, owners, keys, members, rules, origin)
     facts = table if known is None else table.join(known, on=keys, how="left", maintain_order="left")
     for d, name in enumerate(resources):
         if f"scale_{name}" in facts.columns:
@@ -121,15 +133,16 @@ def make_share(
     return found
 
 
-def _usage_of(parts: Sequence[Part], folder: Path, share: int) -> pl.DataFrame:
-    slices = []
-    for part in parts:
-        begin, end = json.loads((folder / f"{part.name}.json").read_text())["offsets"][share : share + 2]
-        if end > begin:
-            slices.append(pl.scan_ipc(folder / f"{part.name}.arrow", glob=False).slice(begin, end - begin))
-    if not slices:  # none of the workloads: the columns without a row
-        slices = [pl.scan_ipc(folder / f"{parts[0].name}.arrow", glob=False).head(0)]
-    return pl.concat(slices).collect()
+def _usage_of(parts: Sequence[Part], folder: Path, share: int, kind: np.dtype[Any]) -> Records:
+    """(R,) records of one share, in the order of the parts."""
+    spans = [json.loads((folder / f"{part.name}.json").read_text())["offsets"][share : share + 2] for part in parts]
+    records, row = np.empty(sum(end - begin for begin, end in spans), kind), 0
+    for part, (begin, end) in zip(parts, spans, strict=True):
+        with (folder / f"{part.name}.records").open("rb") as file:
+            file.seek(begin * kind.itemsize)
+            records[row : row + end - begin] = np.fromfile(file, kind, end - begin)
+        row += end - begin
+    return records
 
 
 def _facts_of(parts: Sequence[Part], folder: Path, share: int) -> dict[str, pl.DataFrame]:
