@@ -14,7 +14,7 @@ import pytest
 
 from tvwrl.traces.canonical import read_trace
 from tvwrl.traces.loaders.google2019 import Google2019
-from tvwrl.traces.preparation import json_lines
+from tvwrl.traces.preparation import files
 from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.types import InputError, Trace
@@ -262,7 +262,7 @@ def test_a_bad_line_is_counted_named_and_left_out(tmp_path: Path, row: Any, mess
 
 
 def test_lines_are_counted_over_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_lines, "BLOCK", 1000)
+    monkeypatch.setattr(files, "BLOCK", 1000)
     file = tmp_path / "instance_usage.json.gz"
     rows: list[Any] = [usage((300 * i, 300 * i + 300), 1, 0, i / 100, 0.5) for i in range(60)]
     rows[40] = "{"
@@ -275,10 +275,10 @@ def test_lines_are_counted_over_blocks(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_lines_without_an_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_lines, "BLOCK", 1000)
+    monkeypatch.setattr(files, "BLOCK", 1000)
     file = tmp_path / "instance_usage.json.gz"
     file.write_bytes(gzip.compress(b"[" + b"1," * 3000))
-    with pytest.raises(InputError, match=r"instance_usage.json.gz: line 1 is longer than .* not JSON lines"):
+    with pytest.raises(InputError, match=r"instance_usage.json.gz: line 1 is longer than .* not a instance_usage file"):
         run(Google2019(), file, tmp_path / "out")
 
 

@@ -1,16 +1,14 @@
-"""Preparation of many files: killed and gone on with, on a Ray cluster, from archives, on a full disk."""
+"""Preparation of many files: killed and gone on with, on a Ray cluster, on a full disk."""
 
 from __future__ import annotations
 
 import errno
 import gzip
 import hashlib
-import io
 import os
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ import pytest
 from tvwrl.traces import read_trace
 from tvwrl.traces.loaders.google2011 import Google2011
 from tvwrl.traces.preparation import prepare as preparing
-from tvwrl.traces.preparation import unpacking
 from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.types import InputError
@@ -138,25 +135,6 @@ def test_no_ray_cluster_at_an_address(source: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray")
     with pytest.raises(InputError, match=r"--ray nowhere:1: "):
         run(source, tmp_path / "out", ray="nowhere:1")
-
-
-def test_archives_are_cut_into_files_of_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "BLOCK", 10_000)
-    rows = [usage(job, slot) for slot in range(20) for job in range(30)]
-    data = ("\n".join(rows) + "\n").encode()
-    (tmp_path / "source").mkdir()
-    with tarfile.open(tmp_path / "source" / "task_usage.tar.gz", "w:gz") as archive:
-        entry = tarfile.TarInfo("some/folder/task_usage.csv")
-        entry.size = len(data)
-        archive.addfile(entry, io.BytesIO(data))
-    report = run(tmp_path / "source", tmp_path / "out")
-    assert report["rows"]["read"] == {"task_usage": 600}
-    assert len(read_trace(tmp_path / "out")) == 30
-    whole = (tmp_path / "source" / "task_usage.tar.gz").read_bytes()
-    (tmp_path / "source" / "task_usage.tar.gz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=r"task_usage\.tar\.gz: truncated or damaged"):
-        run(tmp_path / "source", tmp_path / "cut")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
 
 
 @pytest.mark.parametrize("step", ["write_parquet", "write_ipc", "sink_parquet"])

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from tvwrl.traces.loaders.batch import alibaba_tasks, read_whole
-from tvwrl.traces.preparation.loader import Part, Rows, not_found, parts_of
-from tvwrl.traces.preparation.reading import Column, Table, files_of, read_table
+from tvwrl.traces.preparation.files import files_of, parts_of
+from tvwrl.traces.preparation.layout import Column, Table
+from tvwrl.traces.preparation.loader import Part, Rows, not_found
+from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:

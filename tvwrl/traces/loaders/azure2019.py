@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows, not_found, parts_of
-from tvwrl.traces.preparation.reading import Column, Table, files_of, read_table
+from tvwrl.traces.preparation.files import files_of, parts_of
+from tvwrl.traces.preparation.layout import Column, Table
+from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows, not_found
+from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tvwrl.traces.preparation.loader import Part, Rows, parts_of
-from tvwrl.traces.preparation.reading import Column, Table, read_table
+from tvwrl.traces.preparation.files import parts_of
+from tvwrl.traces.preparation.layout import Column, Table
+from tvwrl.traces.preparation.loader import Part, Rows
+from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:

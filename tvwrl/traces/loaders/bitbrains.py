@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows, not_found, parts_of
-from tvwrl.traces.preparation.reading import Column, Table, checked, files_of, header_of, read_parquet, read_table
+from tvwrl.traces.preparation.files import files_of, header_of, parts_of
+from tvwrl.traces.preparation.layout import Column, Table
+from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows, not_found
+from tvwrl.traces.preparation.parquet import checked, read_parquet
+from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from tvwrl.traces.preparation.loader import Part, Rows, not_found, parts_of
-from tvwrl.traces.preparation.reading import Column, Table, checked, files_of, read_parquet, read_table
+from tvwrl.traces.preparation.files import files_of, parts_of
+from tvwrl.traces.preparation.layout import Column, Table
+from tvwrl.traces.preparation.loader import Part, Rows, not_found
+from tvwrl.traces.preparation.parquet import checked, read_parquet
+from tvwrl.traces.preparation.reading import read_table
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,18 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from tvwrl.traces.preparation.files import files_of, header_of, parts_of
 from tvwrl.traces.preparation.json_lines import flat_columns, read_json_lines
-from tvwrl.traces.preparation.loader import Part, Rows, not_found, parts_of
-from tvwrl.traces.preparation.reading import (
-    Column,
-    Table,
-    drop_bad,
-    dtype_of,
-    files_of,
-    header_of,
-    read_parquet,
-    read_table,
-)
+from tvwrl.traces.preparation.layout import Column, Table, dtype_of
+from tvwrl.traces.preparation.loader import Part, Rows, not_found
+from tvwrl.traces.preparation.parquet import checked, read_parquet
+from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
@@ -283,4 +277,4 @@ def _read_flat(part: Part, table: Table, found: dict[str, str]) -> Rows:
     """The columns of a Parquet file, taken out of their structures."""
     frame = read_parquet(part, list(dict.fromkeys(name.partition(".")[0] for name in found.values())))
     frame = frame.select(flat_columns(table.columns, found))
-    return drop_bad(Rows(frame, len(frame)), part.source, table)
+    return checked(part, frame, table)

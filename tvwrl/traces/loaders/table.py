@@ -6,16 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from tvwrl.traces.preparation.loader import Part, Rows, not_found, parts_of
-from tvwrl.traces.preparation.reading import (
-    Column,
-    Table,
-    drop_bad,
-    files_of,
-    header_of,
-    read_parquet,
-    read_table,
-)
+from tvwrl.traces.preparation.files import files_of, header_of, parts_of
+from tvwrl.traces.preparation.layout import Column, Table, drop_bad
+from tvwrl.traces.preparation.loader import Part, Rows, not_found
+from tvwrl.traces.preparation.parquet import read_parquet
+from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
@@ -122,7 +117,7 @@ class _OwnTable:
         usage = [scaled(name, column) for name, column in self.columns.items()]
         rows.frame = rows.frame.select(workload, begin.alias("begin"), (begin + length).alias("end"), *usage)
         checks = (Column("workload", str), Column("begin", int), *(Column(n, lowest=0) for n in self.columns))
-        return drop_bad(rows, part.source, Table(tuple(rows.frame.columns), checks))
+        return drop_bad(rows, part.source, Table(tuple(rows.frame.columns), checks), part.span[0] if part.span else 0)
 
     def _moment(self, frame: pl.DataFrame) -> pl.Expr:
         import polars as pl

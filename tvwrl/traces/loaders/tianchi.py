@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tvwrl.traces.loaders.batch import read_whole, warn_of_bad
+from tvwrl.traces.preparation.files import files_of
+from tvwrl.traces.preparation.layout import Column, Table, drop_bad
 from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows, not_found
-from tvwrl.traces.preparation.reading import Column, Table, drop_bad, files_of, read_table
+from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import json
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tvwrl.traces.preparation.files import blocks_of, text_of
+from tvwrl.traces.preparation.layout import Column, Table, check_file, dtype_of, faults, note
 from tvwrl.traces.preparation.loader import Part, Rows
-from tvwrl.traces.preparation.reading import (
-    WRONG_FILE,
-    Column,
-    Table,
-    check_batch,
-    dtype_of,
-    faults,
-    note,
-    open_bytes,
-)
-from tvwrl.types import InputError
+from tvwrl.traces.preparation.reading import check_batch
 
 if TYPE_CHECKING:
     import polars as pl
-
-BLOCK = 16 << 20  # bytes that are read at a time where a file has bad lines
 
 
 def flat_columns(columns: Sequence[Column], names: dict[str, str]) -> list[pl.Expr]:
@@ -39,18 +28,18 @@ def flat_columns(columns: Sequence[Column], names: dict[str, str]) -> list[pl.Ex
 
 
 def read_json_lines(part: Part, table: Table) -> Rows:
-    """The columns of a file of JSON lines (.gz or plain); a bad line is counted, named and left out.
+    """The columns of a part of a file of JSON lines; a bad line is counted, named and left out.
 
     Read all at once, or where that shows a fault by blocks, and the faulty ones of these line by line. Raises
     InputError if the file is truncated, empty, or more than half of it is bad.
     """
     import polars as pl
 
-    frame = _clean(part.source, table)
+    frame = _clean(text_of(part), table)
     if frame is not None and len(frame):
         return Rows(frame, len(frame))
     rows, good = Rows(pl.DataFrame(), 0), []
-    for before, block in _blocks(part.source):
+    for before, block in blocks_of(part):
         frame = _clean(block, table)
         if frame is None:
             lines, batch = _rows_of(rows, part.source, table, before, block)
@@ -59,11 +48,7 @@ def read_json_lines(part: Part, table: Table) -> Rows:
         else:
             rows.read += len(frame)
         good.append(frame)
-    if not rows.read:
-        raise InputError(f"{part.source}: empty: it holds no rows of {part.table}")
-    if sum(rows.bad.values()) > WRONG_FILE * rows.read:
-        first = rows.examples[0].removeprefix(f"{part.source}: ")
-        raise InputError(f"{part.source}: not a {part.table} file: more than half of its rows are bad; first: {first}")
+    check_file(part, rows)
     rows.frame = pl.concat(good)
     return rows
 
@@ -110,23 +95,3 @@ def _rows_of(rows: Rows, source: str, table: Table, before: int, block: bytes) -
         lines.append(number)
         batch.append(values)
     return lines, batch
-
-
-def _blocks(source: str) -> Iterator[tuple[int, bytes]]:
-    """Blocks of whole lines, each with the number of lines before it. Raises InputError for a damaged file."""
-    line, rest = 0, b""
-    try:
-        with open_bytes(source) as file:
-            while chunk := file.read(BLOCK):
-                chunk = rest + chunk
-                end = chunk.rfind(b"\n") + 1
-                if not end and len(chunk) > BLOCK:
-                    raise InputError(f"{source}: line {line + 1} is longer than {BLOCK >> 20} MiB: not JSON lines")
-                block, rest = chunk[:end], chunk[end:]
-                if block:
-                    yield line, block
-                line += block.count(b"\n")
-            if rest:
-                yield line, rest
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{source}: cannot be read past line {line}, truncated or damaged: {error}") from None

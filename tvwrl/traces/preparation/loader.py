@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,7 +17,7 @@ EXAMPLES = 5  # bad rows that are named in a report or an error
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of input that is read in one go: a file, a member of an archive, a stretch of time of a server."""
+    """What is read in one go: a file or a piece of it, a member of an archive, a stretch of time of a server."""
 
     table: str  # name of the published table; what is in it is for the loader to know
     name: str  # of the file that it becomes, unique among the parts of a trace, e.g. "task_usage-00012"
@@ -26,12 +25,13 @@ class Part:
     size: int  # bytes, to share out the work and show progress
     usage: bool = True  # whether it holds usage, else facts about workloads
     detail: tuple[Any, ...] = ()  # whatever else the loader needs, e.g. a stretch of time
+    span: tuple[int, int] | None = None  # piece of a file: bytes of text from line end to line end, or rows of Parquet
 
     @property
     def stamp(self) -> list[Any]:
         """What changes when its content does: size and, for a file, time of modification."""
         path = Path(self.source.split("::")[0])
-        return [self.size, path.stat().st_mtime_ns if path.exists() else 0, *map(str, self.detail)]
+        return [self.size, path.stat().st_mtime_ns if path.exists() else 0, *map(str, self.detail), *(self.span or ())]
 
 
 @dataclass
@@ -110,11 +110,6 @@ class Loader(Protocol):
 
     def extras(self, source: str) -> dict[str, pl.DataFrame]:
         """Further tables to store beside the trace, by file name without suffix (machines, affinity, ...)."""
-
-
-def parts_of(table: str, files: Sequence[Path], usage: bool = True) -> list[Part]:
-    """One part per file of a table."""
-    return [Part(table, f"{table}-{i:05d}", str(f), f.stat().st_size, usage) for i, f in enumerate(files)]
 
 
 def not_found(source: str | Path, needed: str, fetch: str = "") -> InputError:

@@ -1,76 +1,104 @@
-"""Cuts the tables inside .tar.gz archives into compressed files of whole lines, so that they are read side by side."""
+"""Unpacks what cannot be read in pieces as it is: .tar.gz archives, and text that was packed whole into a large .gz."""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
+import shutil
 import tarfile
 import zlib
-from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO
 
 from tqdm import tqdm
 
 from tvwrl.runs import whole_folder
-from tvwrl.traces.preparation.reading import files_of
+from tvwrl.traces.preparation.files import files_of
 from tvwrl.types import InputError
 
-BLOCK = 256 << 20  # bytes of text in a file
+ARCHIVES = (".tar.gz", ".tgz")
+ROWS = 4_000_000  # of a .gz that are read in one go; more are unpacked. A part of Google 2011 has 2.4 million
+TEXT = 1 << 30  # bytes of text in a .gz likewise, for tables with long rows
+SAMPLE = 1 << 20  # bytes at the beginning of a .gz by which the rest is judged
+CHUNK = 8 << 20  # bytes that are copied at a time
 
 
 def unpack(source: str, work: Path) -> str:
-    """The folder to read instead of `source`: itself, if it holds no .tar.gz.
+    """The folder to read instead of `source`: itself, if nothing in it has to be unpacked.
 
-    Else a folder in `work` with links to the other files and, for each member `a/table.csv` of an archive, a folder
-    `table` of files of about `BLOCK` bytes. Raises InputError for a damaged archive.
+    Else a folder in `work` with the unpacked files and links to all others, both below it as they are below `source`.
+    What is there of other archives, or of older versions of these, is removed. Raises InputError for a damaged archive.
     """
-    archives = files_of(source, ["*.tar.gz", "*.tgz"])
-    if not archives:
+    packed = [path for path in files_of(source, ["*.gz", "*.tgz"]) if _is_archive(path) or _is_large(path)]
+    if not packed:
         return source
-    for path in files_of(source, ["*"]):
-        link = work / "unpacked" / "links" / path.name
-        if path not in archives and not link.exists():
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(path.resolve())
-    for archive in archives:
-        folder = work / "unpacked" / f"{archive.name}-{archive.stat().st_mtime_ns}"
-        if not folder.exists():
-            with whole_folder(folder) as partial:
-                _unpack(archive, partial)
-    return str(work / "unpacked")
+    root, folder = Path(source), work / "unpacked"
+    root = root.parent if root.is_file() else root
+    stores = {path: folder / _stamp(path.relative_to(root), path) for path in packed}
+    for found in folder.iterdir() if folder.exists() else ():
+        if found not in stores.values():
+            shutil.rmtree(found)
+    for path in set(files_of(source, ["*"])) - set(packed):
+        link = folder / "links" / path.relative_to(root)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(path.resolve())
+    for path, store in stores.items():
+        if not store.exists():
+            with whole_folder(store) as partial:
+                _unpack(path, partial / path.relative_to(root).parent)
+    only = [found for found in folder.rglob("*") if found.is_file()]
+    return str(only[0] if Path(source).is_file() and len(only) == 1 else folder)
 
 
-def _unpack(archive: Path, folder: Path) -> None:
+def _stamp(name: Path, path: Path) -> str:
+    """Name of a folder for what is in a file, another one when the file has changed."""
+    state = path.stat()
+    key = hashlib.sha256(f"{name} {state.st_size} {state.st_mtime_ns}".encode()).hexdigest()[:12]
+    return f"{path.name}-{key}"
+
+
+def _is_archive(path: Path) -> bool:
+    return path.name.endswith(ARCHIVES)
+
+
+def _is_large(path: Path) -> bool:
+    """Whether a .gz holds so much text that it has to be read in pieces, to judge by its beginning."""
+    size = path.stat().st_size
     try:
-        with tarfile.open(archive, "r|gz") as tar:
+        with path.open("rb") as raw, gzip.open(raw) as file:
+            text = file.read(SAMPLE)
+            packed = raw.tell()
+    except (OSError, EOFError, zlib.error):
+        return False  # its reader says what is wrong with it
+    return max(len(text) / TEXT, text.count(b"\n") / ROWS) * size > packed
+
+
+def _unpack(path: Path, folder: Path) -> None:
+    try:
+        if not _is_archive(path):
+            with gzip.open(path) as file:
+                _copy(file, folder / path.stem)  # type: ignore[arg-type]
+            return
+        with tarfile.open(path, "r|gz") as tar:
             for member in tar:
                 content = tar.extractfile(member) if member.isfile() else None
                 if content is not None:
-                    _cut(content, folder / Path(member.name).name.partition(".")[0], member.size)
+                    _copy(content, folder / _inside(member.name))
     except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise InputError(f"{archive}: truncated or damaged: {error}") from None
+        raise InputError(f"{path}: truncated or damaged: {error}") from None
 
 
-def _cut(content: IO[bytes], folder: Path, size: int) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    with tqdm(total=size, desc=f"unpacking {folder.name}", unit="B", unit_scale=True, disable=None, leave=False) as bar:
-        for i, block in enumerate(_blocks(content)):
-            with gzip.open(folder / f"part-{i:05d}.csv.gz", "wb", compresslevel=1) as file:
-                file.write(block)
-            bar.update(len(block))
+def _inside(name: str) -> str:
+    """The path of a member of an archive without what would lead out of a folder."""
+    return str(PurePosixPath(*(part for part in PurePosixPath(name).parts if part not in ("/", ".."))))
 
 
-def _blocks(content: IO[bytes]) -> Iterator[bytes]:
-    """Blocks of whole lines."""
-    rest = b""
-    while chunk := content.read(BLOCK):
-        head, newline, tail = chunk.rpartition(b"\n")
-        if newline:
-            yield rest + head + newline
-            rest = tail
-        else:
-            rest += chunk
-    if rest:
-        yield rest
+def _copy(content: IO[bytes], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    bar = tqdm(desc=f"unpacking {path.name}", unit="B", unit_scale=True, disable=None, leave=False)
+    with path.open("wb") as file, bar:
+        while chunk := content.read(CHUNK):
+            file.write(chunk)
+            bar.update(len(chunk))

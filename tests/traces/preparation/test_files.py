@@ -1,0 +1,183 @@
+"""Large files are read in pieces, archives are unpacked: what comes out is the same, and nothing is read twice."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tvwrl.traces import read_trace
+from tvwrl.traces.loaders import LOADERS
+from tvwrl.traces.preparation import files, unpacking
+from tvwrl.traces.preparation.files import blocks_of, parts_of
+from tvwrl.traces.preparation.layout import Column, Table
+from tvwrl.traces.preparation.loader import Part
+from tvwrl.traces.preparation.prepare import prepare
+from tvwrl.traces.preparation.reading import read_table
+from tvwrl.traces.preparation.series import SeriesRules
+from tvwrl.types import InputError
+
+TWO = Table(("a", "b"), (Column("a", int), Column("b", int)))
+NAMED = Table(("a", "b"), (Column("a", str), Column("b", int)), header=True, quoted=True)
+
+
+def run(name: str, source: Path, out: Path, **options: Any) -> dict[str, Any]:
+    return prepare(LOADERS[name](), str(source), out, SeriesRules(300, min_records=10), plots=False, **options)
+
+
+def digest(folder: Path) -> str:
+    return hashlib.sha256(
+        b"".join((folder / f).read_bytes() for f in ("usage.parquet", "workloads.parquet"))
+    ).hexdigest()
+
+
+def text(path: Path, lines: list[str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = ("\n".join(lines) + "\n").encode()
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    return path
+
+
+def archive(path: Path, members: dict[str, list[str]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w:gz") as file:
+        for name, lines in members.items():
+            data = ("\n".join(lines) + "\n").encode()
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            file.addfile(entry, io.BytesIO(data))
+    return path
+
+
+def container(slots: int, cpu: int = 50) -> list[str]:
+    return [f"c_{k},m_1,{300 * t},{cpu + k},40,,,,,," for t in range(slots) for k in range(3)]
+
+
+META = [f"c_{k},m_1,0,app_1,started,400,400,100" for k in range(3)]
+
+
+def test_text_is_cut_at_line_ends_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "PIECE", 9)
+    path = text(tmp_path / "x.csv", ["1,2", "3,4", "55,66", "7,8"])  # lines begin at bytes 0, 4, 8 and 14
+    parts = parts_of("x", [path])
+    assert [(part.name, part.span, part.size) for part in parts] == [
+        ("x-00000-0000", (0, 14), 14),
+        ("x-00000-0001", (14, 18), 4),
+    ]
+    assert [read_table(part, TWO).frame.rows() for part in parts] == [[(1, 2), (3, 4), (55, 66)], [(7, 8)]]
+
+
+def test_rows_of_parquet_are_cut_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "PIECE_ROWS", 2)
+    pl.DataFrame({"a": range(5)}).write_parquet(tmp_path / "x.parquet")
+    assert [part.span for part in parts_of("x", [tmp_path / "x.parquet"])] == [(0, 2), (2, 4), (4, 5)]
+
+
+def test_a_bad_row_of_a_piece_is_named_by_its_line_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "PIECE", 30)
+    lines = [f"{i},{i}" for i in range(100)]
+    lines[70] = "70,x"
+    path = text(tmp_path / "x.csv", lines)
+    found = [read_table(part, TWO) for part in parts_of("x", [path])]
+    assert [line for rows in found for line in rows.examples] == [f"{path}: line 71: b is not a number: 'x'"]
+    assert sum(rows.read for rows in found) == 100
+    assert [a for rows in found for a in rows.frame["a"]] == [i for i in range(100) if i != 70]
+
+
+def test_only_the_first_piece_has_the_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "PIECE", 8)
+    path = text(tmp_path / "x.csv", ["a,b", "u,1", "v,2", '"w,w",x', "y,4"])
+    found = [read_table(part, NAMED) for part in parts_of("x", [path])]
+    assert [row for rows in found for row in rows.frame.rows()] == [("u", 1), ("v", 2), ("y", 4)]
+    assert [line for rows in found for line in rows.examples] == [f"{path}: line 4: b is not a number: 'x'"]
+
+
+def test_blocks_end_with_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "BLOCK", 4)
+    path = tmp_path / "x.csv"
+    path.write_bytes(b'1,2\n3,"a\nb\nc"\n5,6\n')
+    blocks = list(blocks_of(Part("x", "x", str(path), 0), quoted=True))
+    assert blocks == [(0, b"1,2\n"), (1, b'3,"a\nb\nc"\n'), (4, b"5,6\n")]
+
+
+def test_one_bad_row_leaves_the_other_blocks_to_the_fast_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tvwrl.traces.preparation import reading
+
+    monkeypatch.setattr(files, "BLOCK", 100)
+    lines = [f"{i},{i}" for i in range(1000)]
+    lines[500] = "500"
+    checked: list[int] = []
+    check = reading.check_batch
+    monkeypatch.setattr(reading, "check_batch", lambda *a: (checked.append(len(a[3])), check(*a))[1])
+    rows = read_table(Part("x", "x", str(text(tmp_path / "x.csv.gz", lines)), 0), TWO)
+    assert rows.frame["a"].to_list() == [i for i in range(1000) if i != 500]
+    assert (rows.read, dict(rows.bad)) == (1000, {"wrong number of fields": 1})
+    assert sum(checked) < 20
+
+
+SINGLE = {
+    "alibaba2018": "container_usage.csv",
+    "csv": "x.csv",
+    "parquet": "x.parquet",
+    "google2019": "instance_usage.csv",
+}
+
+
+def single(name: str, folder: Path, packed: bool = False) -> Path:
+    """One file of 3 workloads and 400 slots."""
+    own = ["time,workload_id,cpu,mem", *(f'{300 * t},"w,{k}",0.{k + 1},0.2' for t in range(400) for k in range(3))]
+    path = folder / (SINGLE[name] + (".gz" if packed else ""))
+    if name == "parquet":
+        folder.mkdir()
+        pl.read_csv(text(folder / "x.csv", own)).write_parquet(path)
+        return path
+    head = "start_time,end_time,collection_id,instance_index,average_usage.cpus,average_usage.memory"
+    s = 300_000_000
+    borg = [head, *(f"{t * s},{t * s + s},{k},0,0.{k + 1},0.2" for t in range(400) for k in range(3))]
+    return text(path, {"alibaba2018": container(400), "csv": own, "google2019": borg}[name])
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", SINGLE)
+def test_pieces_give_the_same_bytes_as_the_whole(
+    name: str, packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if packed and name == "parquet":
+        pytest.skip("is packed inside")
+    source = single(name, tmp_path / "source", packed)
+    whole = run(name, source, tmp_path / "whole")
+    monkeypatch.setattr(files, "PIECE", 4_000)
+    monkeypatch.setattr(files, "PIECE_ROWS", 130)
+    monkeypatch.setattr(unpacking, "ROWS", 500)
+    names: list[str] = []
+    read = LOADERS[name].read
+    monkeypatch.setattr(LOADERS[name], "read", lambda self, part: (names.append(part.name), read(self, part))[1])
+    pieces = run(name, source, tmp_path / "pieces")
+    assert len(names) > 5
+    assert digest(tmp_path / "pieces") == digest(tmp_path / "whole")
+    assert pieces["rows"] == whole["rows"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pieces", "source", "whole"]
+
+
+def test_archives_are_unpacked(tmp_path: Path) -> None:
+    source = archive(tmp_path / "source" / "container_usage.tar.gz", {"some/folder/container_usage.csv": container(20)})
+    report = run("alibaba2018", source.parent, tmp_path / "out")
+    assert report["rows"]["read"] == {"container_usage": 60}
+    assert len(read_trace(tmp_path / "out")) == 3
+    whole = source.read_bytes()
+    source.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"container_usage\.tar\.gz: truncated or damaged"):
+        run("alibaba2018", source.parent, tmp_path / "cut")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
+
+
+def test_hidden_files_are_not_seen(tmp_path: Path) -> None:
+    source = single("csv", tmp_path / "source")
+    (source.parent / "._x.csv").write_bytes(b"\x00\x05\x16\x07")  # as macOS leaves them
+    assert run("csv", source.parent, source.parent / "out")["workloads"]["kept"] == 3

@@ -1,0 +1,155 @@
+"""Which files a source holds, in which pieces they are read, and what is in a piece."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import itertools
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from tvwrl.traces.preparation.loader import Part
+from tvwrl.types import InputError
+
+PIECE = 64 << 20  # bytes of text that are read at a time, so that memory does not grow with a file
+PIECE_ROWS = 1_000_000  # rows of Parquet likewise
+ROW = 48  # bytes by which a row of Parquet counts, however well it is packed
+BLOCK = 8 << 20  # bytes that are looked at together where a piece has bad rows
+DAMAGE = (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error, zipfile.BadZipFile)
+
+
+def files_of(source: str | Path, patterns: Sequence[str]) -> list[Path]:
+    """Files below `source` (or itself) that match one of the patterns, sorted by name; hidden ones are not seen."""
+    root = Path(source)
+    if root.is_file():
+        return [root] if any(root.match(pattern) for pattern in patterns) else []
+    found = {path for pattern in patterns for path in root.rglob(pattern) if path.is_file()}
+    return sorted(path for path in found if not any(name.startswith(".") for name in path.relative_to(root).parts))
+
+
+def parts_of(table: str, files: Sequence[Path], usage: bool = True) -> list[Part]:
+    """The files of a table, large ones in pieces: ranges of bytes that end with a line, or of rows of Parquet."""
+    parts = []
+    for i, path in enumerate(files):
+        name, spans, unit = f"{table}-{i:05d}", _spans(path), ROW if path.suffix == ".parquet" else 1
+        if len(spans) < 2:
+            size = max(path.stat().st_size, unit * spans[0][1] if spans else 0)
+            parts.append(Part(table, name, str(path), size, usage))
+            continue
+        for k, span in enumerate(spans):
+            parts.append(Part(table, f"{name}-{k:04d}", str(path), unit * (span[1] - span[0]), usage, span=span))
+    return parts
+
+
+def _spans(path: Path) -> list[tuple[int, int]]:
+    """The pieces of a file; one or none if it is read in one go, as what is packed always is."""
+    if path.suffix in (".gz", ".zip"):
+        return []
+    if path.suffix == ".parquet":
+        rows = _rows_of(path)
+        return [(begin, min(begin + PIECE_ROWS, rows)) for begin in range(0, rows, PIECE_ROWS)]
+    size, ends = path.stat().st_size, [0]
+    with path.open("rb") as file:
+        while ends[-1] < size:
+            file.seek(min(ends[-1] + PIECE, size))
+            file.readline()
+            ends.append(file.tell())
+    return list(itertools.pairwise(ends))
+
+
+def _rows_of(path: Path) -> int:
+    """Rows of a Parquet file; 0 for a damaged one, which is refused when it is read."""
+    import polars as pl
+
+    try:
+        return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return 0
+
+
+@contextmanager
+def open_bytes(source: str) -> Iterator[IO[bytes]]:
+    """The content of a file, unpacked: plain, .gz, or a member of a zip ("archive.zip::member")."""
+    path, _, member = source.partition("::")
+    if member:
+        with zipfile.ZipFile(path) as archive, archive.open(member) as file:
+            yield file
+    elif path.endswith(".gz"):
+        with gzip.open(path) as unpacked:
+            yield unpacked  # type: ignore[misc]
+    else:
+        with Path(path).open("rb") as file:
+            yield file
+
+
+def text_of(part: Part) -> str | bytes:
+    """What polars is to read: the path of a file, or the bytes of a piece or of a member of a zip."""
+    if part.span is None and "::" not in part.source:
+        return part.source
+    with _open_piece(part) as file:
+        return file.read()
+
+
+@contextmanager
+def _open_piece(part: Part) -> Iterator[IO[bytes]]:
+    with open_bytes(part.source) as file:
+        if part.span is None:
+            yield file
+        else:
+            file.seek(part.span[0])
+            yield io.BytesIO(file.read(part.span[1] - part.span[0]))
+
+
+def blocks_of(part: Part, quoted: bool = False) -> Iterator[tuple[int, bytes]]:
+    """The text of a part in blocks of whole rows of about BLOCK bytes, each with the number of lines before it.
+
+    A row of a `quoted` table can have line ends between quotes. Raises InputError for a damaged file.
+    """
+    line, rest = _lines_before(part), b""
+    try:
+        with _open_piece(part) as file:
+            while chunk := file.read(BLOCK):
+                rest += chunk
+                end = rest.rfind(b"\n") + 1
+                if not end and len(rest) > 2 * BLOCK:
+                    limit = f"longer than {2 * BLOCK >> 20} MiB"
+                    raise InputError(f"{part.source}: line {line + 1} is {limit}: not a {part.table} file")
+                if not end or (quoted and rest.count(b'"', 0, end) % 2):
+                    continue
+                block, rest = rest[:end], rest[end:]
+                yield line, block
+                line += block.count(b"\n")
+            if rest:
+                yield line, rest
+    except DAMAGE as error:
+        raise InputError(f"{part.source}: cannot be read past line {line}, truncated or damaged: {error}") from None
+
+
+def _lines_before(part: Part) -> int:
+    """Lines of the file that come before a piece of it."""
+    if part.span is None:
+        return 0
+    lines, left = 0, part.span[0]
+    with open_bytes(part.source) as file:
+        while left:
+            chunk = file.read(min(left, BLOCK))
+            lines += chunk.count(b"\n")
+            left -= len(chunk)
+    return lines
+
+
+def header_of(source: str, separator: str = ",") -> list[str]:
+    """The names in the first line of a file. Raises InputError if it is empty or damaged."""
+    try:
+        with open_bytes(source) as binary:
+            first = io.TextIOWrapper(binary, encoding="utf-8-sig").readline()
+    except DAMAGE as error:
+        raise InputError(f"{source}: cannot be read, truncated or damaged: {error}") from None
+    if not first.strip():
+        raise InputError(f"{source}: empty")
+    return [name.strip() for name in next(csv.reader([first], delimiter=separator))]

@@ -1,0 +1,98 @@
+"""Layout of a table, and the rules that its rows have to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows
+from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+WRONG_FILE = 0.5  # share of bad rows above which a file is taken for something else
+
+
+@dataclass(frozen=True)
+class Column:
+    """A field that is read: `optional` ones may be empty, `lowest` is the smallest value of a number."""
+
+    name: str
+    kind: type = float  # float, int or str
+    optional: bool = False
+    lowest: float | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Layout of a delimited table: the names of all its fields in order, and of them the columns that are read."""
+
+    fields: tuple[str, ...]
+    columns: tuple[Column, ...]
+    separator: str = ","
+    header: bool = False
+    quoted: bool = False
+    loose: bool = False  # rows may end early: the missing fields are empty
+    begin_end: tuple[str, str] | None = None  # two columns of which the first must not be above the second
+
+
+def dtype_of(column: Column) -> Any:
+    """The type of polars for a column."""
+    import polars as pl
+
+    return {float: pl.Float64, int: pl.Int64, str: pl.String}[column.kind]
+
+
+def faults(table: Table) -> Iterator[tuple[str, pl.Expr]]:
+    """Rules of the table, and for each an expression that is true where a row breaks it."""
+    import polars as pl
+
+    for column in table.columns:
+        value = pl.col(column.name)
+        if not column.optional:
+            yield f"{column.name} is missing", value.is_null()
+        if column.lowest is not None:
+            limit = "is negative" if column.lowest == 0 else f"is below {column.lowest:g}"
+            yield f"{column.name} {limit}", (value < column.lowest).fill_null(False)
+        if column.kind is float:
+            yield f"{column.name} is not finite", (~value.is_finite()).fill_null(False)
+    if table.begin_end is not None:
+        begin, end = table.begin_end
+        yield f"{end} is before {begin}", (pl.col(end) < pl.col(begin)).fill_null(False)
+
+
+def drop_bad(rows: Rows, source: str, table: Table, first: int = 0) -> Rows:
+    """Leave out the rows of the frame that break a rule of the table, count and name them; `first` come before them."""
+    import polars as pl
+
+    frame, bad = rows.frame, pl.repeat(False, len(rows.frame), eager=True)
+    for rule, expression in faults(table):
+        where = frame.select(expression.fill_null(False)).to_series() & ~bad
+        rows.bad.update({rule: int(where.sum())} if where.any() else {})
+        for i in where.arg_true()[:EXAMPLES].to_list():
+            rows.examples.append(f"{source}: row {first + i + 1}: {rule}")
+        bad = bad | where
+    if bad.any():
+        rows.frame = frame.filter(~bad)
+    if int(bad.sum()) > WRONG_FILE * len(frame):
+        raise InputError(f"{source}: more than half of its rows are bad; first: {rows.examples[0]}")
+    rows.examples = rows.examples[:EXAMPLES]
+    return rows
+
+
+def note(rows: Rows, source: str, rule: str, line: int, what: str) -> None:
+    """Count a bad row, and name it if few have been named."""
+    rows.bad[rule] += 1
+    if len(rows.examples) < EXAMPLES:
+        rows.examples.append(f"{source}: line {line}: {what}")
+
+
+def check_file(part: Part, rows: Rows) -> None:
+    """Raises InputError for a part without rows, and for one that must be something else."""
+    if not rows.read:
+        raise InputError(f"{part.source}: empty: it holds no rows of {part.table}")
+    if sum(rows.bad.values()) > WRONG_FILE * rows.read:
+        first = rows.examples[0].removeprefix(f"{part.source}: ")
+        raise InputError(f"{part.source}: not a {part.table} file: more than half of its rows are bad; first: {first}")
