@@ -17,6 +17,7 @@ from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.training import Trainer
 from tvwrl.bench.evaluation import DEFAULT_SCHEDULERS, evaluate
 from tvwrl.bench.tables import terminal_table
+from tvwrl.ec import CLASSES_FILE, REPRESENTATIONS, Classes, EquivalenceClasses
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
 from tvwrl.schedulers import NAMES, make_scheduler
@@ -36,6 +37,8 @@ class Arguments:
     """google, alibaba, the name of a prepared trace, a canonical trace folder, or a CSV."""
     slot_seconds: int | None = None
     """Interval of a CSV trace, seconds."""
+    ec: str = "temporal"
+    """A classes file of scripts/fit_ec.py; or make --classes classes now by temporal, aggregate or dtw; or none."""
     preset: Literal["fast", "paper", "smoke"] = "fast"
     """Hyper-parameters to start from: fast (minutes), paper (the paper's values), smoke (a trial in seconds)."""
     out: Path | None = None
@@ -85,7 +88,7 @@ def start(arguments: Arguments) -> tuple[Trainer, Trace]:
     check_new_folder(folder)
     if folder.name in NAMES:
         raise InputError(f"--out {folder}: the run would be called like the scheduler '{folder.name}': choose another")
-    problem = Problem.build(trace, arguments.config.scenario)
+    problem = Problem.build(trace, arguments.config.scenario, classes_for(arguments, trace))
     path = find_trace(arguments.trace)
     identity = {
         "argument": arguments.trace if path is None else str(path.resolve()),
@@ -96,10 +99,22 @@ def start(arguments: Arguments) -> tuple[Trainer, Trace]:
     }
     trainer = Trainer(problem, arguments.config, folder, identity, tqdm_print)
     trainer.save()  # from here on there is something to resume
-    facts = {"trace": identity | {"workloads": len(trace)}, "notes": problem.sampler.notes}
+    facts = {"trace": identity | {"workloads": len(trace)}, "ec": arguments.ec, "notes": problem.sampler.notes}
     write_json(folder / "run.json", provenance() | facts | {"config": arguments.config.to_dict()})
     print(f"run folder: {folder} (watch it with: tensorboard --logdir {folder})")
     return trainer, trace
+
+
+def classes_for(arguments: Arguments, trace: Trace) -> Classes | str:
+    """What --ec means: the classes of a file, checked against the trace, or how to make some."""
+    if arguments.ec in (*REPRESENTATIONS, "none"):
+        return arguments.ec
+    path = Path(arguments.ec)
+    if not path.exists():
+        raise InputError(f"--ec {arguments.ec}: no such file, and not one of {', '.join(REPRESENTATIONS)}, none")
+    classes = EquivalenceClasses.load(path / CLASSES_FILE if path.is_dir() else path)
+    classes.check_fits(trace.resources, arguments.config.scenario.step_seconds, trace.name, trace_hash(trace))
+    return classes
 
 
 def resume(folder: Path) -> tuple[Trainer, Trace]:

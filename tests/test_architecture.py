@@ -23,6 +23,7 @@ ROOMS = (
     "types",
     "runs",
     "command_line",
+    "markdown",
     "packing",
     "penalties",
     "simulation",
@@ -40,8 +41,11 @@ ROOMS = (
 )
 HEAVY = ("numba", "torch", "polars", "sklearn", "matplotlib", "scipy", "pandas")
 
+LIBRARY_EXTRAS = ("train", "sb3", "ray", "tsfresh", "tslearn", "kmedoids", "sklx")  # all but those of development
+
 MODULE_OF = {  # where it is not the distribution's name with "_" for "-"
     "scikit-learn": "sklearn",
+    "scikit-learn-extra": "sklearn_extra",
     "pillow": "PIL",
     "pytest-xdist": "xdist",
 }
@@ -111,7 +115,7 @@ def test_importing_the_package_imports_nothing_heavy():
 
 
 def test_every_library_that_the_package_imports_is_declared():
-    known = {module_of(name) for name in declared("", "train", "sb3", "ray")} | set(sys.stdlib_module_names)
+    known = {module_of(name) for name in declared("", *LIBRARY_EXTRAS)} | set(sys.stdlib_module_names)
     used = {name.split(".")[0] for path in MODULES for name in imports(path)} - {"tvwrl"}
     assert used <= known
 

@@ -26,7 +26,7 @@ class OneClass:
 
     k = 1
 
-    def label_table(self, demand: np.ndarray, length: np.ndarray, request: np.ndarray) -> np.ndarray:
+    def label_table(self, demand: np.ndarray, length: np.ndarray, metadata: np.ndarray, every: int) -> np.ndarray:
         return np.ones((*demand.shape[:2], demand.shape[2] + 1), np.uint8)
 
 

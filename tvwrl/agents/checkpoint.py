@@ -13,13 +13,13 @@ import torch
 from tvwrl import __version__
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.networks import Policy, make_policy
-from tvwrl.ec import LevelVariabilityClasses
+from tvwrl.ec import Classes, classes_from
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import whole_file
 from tvwrl.traces import trace_hash
 from tvwrl.types import InputError, Trace
 
-FORMAT = 1
+FORMAT = 2  # 2: classes by representation, with a classifier
 DAMAGE = (AttributeError, LookupError, TypeError, ValueError)  # what reading a damaged file can raise
 
 
@@ -31,7 +31,7 @@ class Checkpoint:
     trace: dict[str, Any]  # argument, slot_seconds, name, source, hash
     unit: list[float]  # input value of one unit per resource
     resources: list[str]
-    classes: LevelVariabilityClasses
+    classes: Classes
     shapes: dict[str, Any]  # grid (M, D, h, C), queue (Q, F), classes, actions
     policy: dict[str, Any]  # weights
     optimiser: dict[str, Any]
@@ -74,7 +74,7 @@ class Checkpoint:
             raise InputError(f"{path} is damaged: field '{missing[0]}' is missing")
         try:
             fields["config"] = TrainConfig.from_dict(fields["config"])
-            fields["classes"] = LevelVariabilityClasses.from_dict(fields["classes"])
+            fields["classes"] = classes_from(fields["classes"])
         except DAMAGE as error:
             raise InputError(f"{path} is damaged or of another version: {error}") from error
         return cls(**fields)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tvwrl.markdown import markdown_table
 from tvwrl.types import Float, InputError
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def comparison_table(
     for load, group in by_load(rows).items():
         head = ["scheduler", *(metric.title for metric in metrics)]
         body = [[n, *(_interval_cell(m, group[n][m.column], seed) for m in metrics)] for n in _best_first(group)]
-        parts += [f"### {_heading(load, group)}", _markdown(head, body)]
+        parts += [f"### {_heading(load, group)}", markdown_table(head, body)]
         if len(group) > 1:
             parts.append(_difference_table(group, reference, load, seed))
     parts.append(
@@ -180,7 +181,7 @@ def _difference_table(group: Summaries, reference: str | None, load: float, seed
         body.append([name, f"{mean:+.2f}" if len(a) else "", interval, f"{(a > b).sum()} of {len(a)}"])
     head = ["against", "mean difference", "95 % interval", "sequences won"]
     title = f"Reward of `{reference}` minus that of each other scheduler, thousands, paired by sequence:"
-    return f"{title}\n\n{_markdown(head, body)}"
+    return f"{title}\n\n{markdown_table(head, body)}"
 
 
 def _best_first(group: Summaries) -> list[str]:
@@ -218,11 +219,6 @@ def _half_width_cell(metric: Metric, values: Float, seed: int) -> str:
     low, high = (metric.scale * v for v in bootstrap_interval(values, np.random.default_rng(seed)))
     half = "" if np.isnan(low) else f" ±{(high - low) / 2:.{metric.decimals}f}"
     return _mean_cell(metric, values, seed) + half
-
-
-def _markdown(head: list[str], body: list[list[str]]) -> str:
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *body]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def _clip(text: str, width: int) -> str:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-import numpy as np
-
-from tvwrl.ec import LevelVariabilityClasses
+from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.sequences import SequenceSampler, Split
 from tvwrl.types import Float, Machines, SequenceSet, Trace
 
-FITTING_WINDOWS = 1000  # training windows that classes are fitted on
+QUICK_INITIALISATIONS = 10  # where classes are made on the way; scripts/fit_ec.py takes its time
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,23 +20,27 @@ class Problem:
     trace: Trace
     scenario: Scenario
     sampler: SequenceSampler
-    classes: LevelVariabilityClasses
+    classes: Classes
 
     @classmethod
     def build(
         cls,
         trace: Trace,
         scenario: Scenario,
-        classes: LevelVariabilityClasses | None = None,
+        classes: Classes | str = "temporal",
         unit: Float | None = None,
     ) -> Problem:
-        """Set the rate for the trace; units and classes come from its training series unless they are given."""
+        """Set the rate for the trace; units come from its training series unless they are given.
+
+        So do classes: `scenario.classes` of the named representation (temporal, aggregate, dtw), or "none", where each
+        workload has a label of its own, as long as there are labels.
+        """
         sampler = SequenceSampler(trace, scenario, unit)
-        if classes is None:
-            windows = sampler.windows("train", FITTING_WINDOWS, np.random.default_rng(1))
-            request = trace.request[[w.workload for w in windows]] / sampler.unit
-            classes = LevelVariabilityClasses(scenario.classes, scenario.relabel_every)
-            classes.fit([w.demand for w in windows], request)
+        if classes == "none":
+            classes = OwnLabels(scenario.classes)
+        elif isinstance(classes, str):
+            made = EquivalenceClasses(classes, scenario.classes, QUICK_INITIALISATIONS)
+            classes = made.fit(population_of(sampler), {"trace": trace.name})
         return cls(trace, scenario, sampler, classes)
 
     def at_load(self, load: float) -> Problem:

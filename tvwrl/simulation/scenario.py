@@ -55,7 +55,7 @@ class Scenario:
     max_slots: int = 200
     """Training episodes are cut after so many slots (0: never); evaluation is never cut."""
     classes: int = 6
-    """Equivalence classes that label the workloads (G)."""
+    """Equivalence classes that label the workloads (G), where no classes file says otherwise."""
     relabel_every: int = 1
     """Slots between two predictions of a running workload's class."""
     K_c: float | tuple[float, ...] = 0.1

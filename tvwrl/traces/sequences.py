@@ -34,7 +34,7 @@ class Labels(Protocol):
     @property
     def k(self) -> int: ...
 
-    def label_table(self, demand: Float, length: Int, request: Float) -> npt.NDArray[np.uint8]: ...
+    def label_table(self, demand: Float, length: Int, metadata: Float, every: int) -> npt.NDArray[np.uint8]: ...
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,13 @@ def quantise(units: Float, peak_units: int) -> Float:
     return rounded
 
 
+def average_slots(rows: Float, ratio: int, sample: str) -> Float:
+    """(n, D) slots of the environment from (n * ratio, D) samples of the trace: their mean, or max."""
+    grouped = rows.reshape(-1, ratio, rows.shape[1])
+    slots: Float = grouped.mean(axis=1) if sample == "mean" else grouped.max(axis=1)
+    return slots
+
+
 def gapless_runs(trace: Trace, workloads: Sequence[int]) -> list[Run]:
     """Stretches of consecutive slots of the given workloads."""
     runs = []
@@ -74,6 +81,13 @@ def gapless_runs(trace: Trace, workloads: Sequence[int]) -> list[Run]:
         edges = [0, *breaks.tolist(), end - begin]
         runs += [Run(i, begin + a, b - a, 0) for a, b in pairwise(edges)]
     return runs
+
+
+def metadata_of(trace: Trace, workloads: Int, unit: Float) -> Float:
+    """(..., D + 2) what is declared of workloads (...): requests in units, priority, scheduling class; NaN = not."""
+    declared = (trace.priority[workloads][..., None], trace.scheduling_class[workloads][..., None])
+    metadata: Float = np.concatenate((trace.request[workloads] / unit, *declared), axis=-1)
+    return metadata
 
 
 def split_workloads(trace: Trace) -> tuple[list[int], list[int]]:
@@ -128,6 +142,11 @@ class SequenceSampler:
             self.arrivals[split] = scenario.workloads or min(max(40, at_a_time), 200)
         self.rate["validation"], self.arrivals["validation"] = self.rate["train"], self.arrivals["train"]
 
+    @property
+    def train_runs(self) -> list[Run]:
+        """The stretches of usage that training windows are cut from."""
+        return self._runs["train"]
+
     def _split(self) -> dict[Split, list[Run]]:
         if self.scenario.split == "workloads":
             train, test = split_workloads(self.trace)
@@ -159,18 +178,13 @@ class SequenceSampler:
     def _slots(self, hours: float) -> int:
         return round(hours * 3600 / self.scenario.step_seconds)
 
-    def _averaged(self, rows: Float) -> Float:
-        """(n, D) slots of the environment from (n * ratio, D) samples of the trace."""
-        grouped = rows.reshape(-1, self.ratio, rows.shape[1])
-        slots: Float = grouped.mean(axis=1) if self.scenario.sample == "mean" else grouped.max(axis=1)
-        return slots
-
     def _fit_unit(self) -> Float:
         """(D,) input value of one unit: the 99.5th percentile of training demand maps to `peak_units`."""
         pooled = []
         for run in self._runs["train"]:
             whole = run.rows - run.rows % self.ratio
-            pooled.append(self._averaged(self.trace.usage[run.first : run.first + whole]))
+            rows = self.trace.usage[run.first : run.first + whole]
+            pooled.append(average_slots(rows, self.ratio, self.scenario.sample))
         top: Float = np.percentile(np.concatenate(pooled), 99.5, axis=0)
         if (top <= 0).any():
             name = self.trace.resources[int(np.argmin(top))]
@@ -314,7 +328,7 @@ class SequenceSampler:
                 demand[s, n, : len(window.demand)] = window.demand
                 seen[window.workload] = seen.get(window.workload, 0) + 1
                 workload_id[s, n] = f"{trace.workload_id[window.workload]}#{seen[window.workload]}"
-        request = trace.request[source] / self.unit
+        metadata = metadata_of(trace, source, self.unit)
         return SequenceSet(
             resources=trace.resources,
             workload_id=workload_id,
@@ -323,8 +337,8 @@ class SequenceSampler:
             arrival=arrival,
             length=length,
             demand=demand,
-            request=request,
-            label=classes.label_table(demand, length, request),
+            request=metadata[..., : len(trace.resources)],
+            label=classes.label_table(demand, length, metadata, self.scenario.relabel_every),
             classes=classes.k,
             load=self.scenario.load,
         )

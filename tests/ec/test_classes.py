@@ -1,0 +1,188 @@
+"""Equivalence classes: what labels mean and may depend on, files, and answers to odd populations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tvwrl.ec import REPRESENTATIONS, EquivalenceClasses, OwnLabels, Population, classes_from, population_of
+from tvwrl.envs.problem import Problem
+from tvwrl.types import InputError, SequenceSet
+
+
+@pytest.fixture(scope="module")
+def fitted(four_kinds: Population) -> EquivalenceClasses:
+    return EquivalenceClasses("temporal", 4, 10).fit(four_kinds, examples=4000)
+
+
+def windows(population: Population, slots: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One sequence: (1, n, slots, D) demand in whole units, (1, n) lengths, (1, n, P) metadata."""
+    demand = np.array([np.clip(np.round(one[:slots]), 1, 6) for one in population.series])[None]
+    return demand, np.full((1, len(population)), slots), population.metadata[None]
+
+
+def test_labels_rise_with_the_level(fitted: EquivalenceClasses, four_kinds: Population) -> None:
+    # Kinds come as low, high, daily, restless; their means are 1, 5.5, 2.5 and 3.5.
+    assert fitted.labels_.tolist() == [1] * 8 + [4] * 8 + [2] * 8 + [3] * 8
+    assert fitted.k == 4
+    assert fitted.labels_[fitted.medoids_].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", REPRESENTATIONS)
+def test_members_are_predicted_into_their_own_class(name: str, four_kinds: Population) -> None:
+    classes = EquivalenceClasses(name, 4, 10)
+    classes.cluster(four_kinds)
+    same = classes.predict(four_kinds.series) == classes.labels_
+    assert same.mean() >= 0.9  # K-Medoids and K-Means keep everybody at the nearest centre, up to ties
+    order = np.random.default_rng(0).permutation(len(four_kinds))
+    shuffled = EquivalenceClasses(name, 4, 10)
+    shuffled.cluster(four_kinds.select(order))
+    assert (shuffled.labels_ == classes.labels_[order]).mean() >= 0.9
+
+
+def test_the_classifier_learns_the_classes(fitted: EquivalenceClasses, four_kinds: Population) -> None:
+    demand, length, metadata = windows(four_kinds)
+    label = fitted.label_table(demand, length, metadata)
+    assert (label.shape, label.dtype) == ((1, 32, 61), np.uint8)
+    assert (label[0, :, 0] == fitted.labels_).mean() > 0.9  # requests tell the level
+    assert (label[0, :, 60] == fitted.labels_).mean() > 0.9
+    nothing = np.full_like(metadata, np.nan)
+    assert len(set(fitted.label_table(demand, length, nothing)[0, :, 0].tolist())) == 1
+
+
+def test_the_future_changes_no_label_before(fitted: EquivalenceClasses, four_kinds: Population) -> None:
+    demand, length, metadata = windows(four_kinds)
+    before = fitted.label_table(demand, length, metadata)
+    for seen in (0, 1, 7, 30):
+        other = demand.copy()
+        other[:, :, seen:] = 7 - other[:, :, seen:]
+        after = fitted.label_table(other, length, metadata)
+        assert np.array_equal(after[:, :, : seen + 1], before[:, :, : seen + 1])
+        assert not np.array_equal(after, before)
+
+
+def test_prediction_every_few_slots_keeps_the_last_label(fitted: EquivalenceClasses, four_kinds: Population) -> None:
+    demand, length, metadata = windows(four_kinds, 18)
+    metadata = np.full_like(metadata, np.nan)
+    demand = np.random.default_rng(0).integers(1, 7, demand.shape).astype(float)
+    every = fitted.label_table(demand, length, metadata)
+    rarely = fitted.label_table(demand, length, metadata, 4)
+    for seen in range(1, 19):  # predicted after 1, 5, 9, ... slots
+        assert np.array_equal(rarely[:, :, seen], every[:, :, seen - (seen - 1) % 4])
+    assert np.array_equal(rarely[:, :, 0], every[:, :, 0])
+    assert not np.array_equal(rarely, every)
+
+
+def test_a_workload_is_labelled_as_long_as_it_runs(fitted: EquivalenceClasses, four_kinds: Population) -> None:
+    demand, _, metadata = windows(four_kinds, 20)
+    length = np.tile([5, 20, 1, 12], 8)[None]
+    label = fitted.label_table(demand, length, metadata, 3)
+    runs = np.arange(21) <= length[0, :, None]
+    assert (label[0][runs] >= 1).all()
+    assert (label <= fitted.k).all()
+
+
+def test_round_trip(fitted: EquivalenceClasses, four_kinds: Population, tmp_path: Path) -> None:
+    inputs = windows(four_kinds)
+    for name in REPRESENTATIONS:
+        classes = EquivalenceClasses(name, 3, 4).fit(four_kinds, examples=600)
+        classes.save(tmp_path / "classes.json")
+        copy = EquivalenceClasses.load(tmp_path / "classes.json")
+        assert json.dumps(copy.to_dict()) == json.dumps(classes.to_dict())
+        assert np.array_equal(copy.label_table(*inputs), classes.label_table(*inputs))
+        assert np.array_equal(copy.predict(four_kinds.series), classes.predict(four_kinds.series))
+
+
+def test_the_same_random_state_gives_the_same_classes(fitted: EquivalenceClasses, four_kinds: Population) -> None:
+    again = EquivalenceClasses("temporal", 4, 10).fit(four_kinds, examples=4000)
+    assert json.dumps(again.to_dict()) == json.dumps(fitted.to_dict())
+
+
+@pytest.mark.parametrize("name", REPRESENTATIONS)
+def test_odd_populations(name: str, make_population: Callable[..., Population]) -> None:
+    flat = [np.full((60, 2), level) for level in (2.0, 1.0, 2.0, 1.0, 2.0)]
+    with pytest.warns(UserWarning, match="6 classes are wanted, but only 2 of 5 workloads are distinct"):
+        classes = EquivalenceClasses(name, 6, 2).fit(make_population(flat), examples=200)
+    assert (classes.k, classes.labels_.tolist()) == (2, [2, 1, 2, 1, 2])
+    with pytest.warns(UserWarning, match="only 1 of 1 workloads are distinct"):
+        one = EquivalenceClasses(name, 6, 2).fit(make_population(flat[:1]), examples=200)
+    assert (one.k, one.labels_.tolist()) == (1, [1])
+    assert one.predict([np.full((9, 2), 5.0)]).tolist() == [1]
+    assert (one.label_table(*windows(make_population(flat[:1]), 10)) == 1).all()
+    zero = make_population([np.zeros((60, 2)), *flat[:3], np.ones((60, 2)) * np.arange(60)[:, None] / 10])
+    everything = EquivalenceClasses(name, 2, 4).fit(zero, examples=200)
+    assert set(everything.labels_) == {1, 2}
+    alone = EquivalenceClasses(name, 1).fit(zero, examples=200)
+    assert set(alone.labels_) == {1}
+    with pytest.raises(InputError, match="ask for fewer classes"):
+        EquivalenceClasses(name).fit(make_population(flat))
+    gap = np.ones((60, 2))
+    gap[7, 1] = np.nan
+    with pytest.raises(InputError, match=r"workload 1.*7"):
+        EquivalenceClasses(name, 2).fit(make_population([np.ones((60, 2)), gap]))
+
+
+def test_series_shorter_than_the_longest_lag(make_population: Callable[..., Population]) -> None:
+    rng = np.random.default_rng(0)
+    short = make_population([rng.uniform(0, 6, (length, 2)) for length in (1, 2, 3, 5, 8, 20, 30, 47)])
+    classes = EquivalenceClasses("temporal", 3, 4).fit(short, examples=400)
+    assert len(classes.labels_) == 8
+    assert np.isfinite(classes.representation_.scaled_).all()
+
+
+def test_files_that_are_none(tmp_path: Path, fitted: EquivalenceClasses) -> None:
+    path = tmp_path / "classes.json"
+    for content, message in (
+        (None, "no classes file .*make one with scripts/fit_ec.py"),
+        ("{", "not JSON"),
+        ("[1]", "not a classes file of format 1"),
+        ('{"format": 7}', r"format 1 \(format: 7\)"),
+        ('{"format": 1, "asked": {}}', "damaged: KeyError 'k'"),
+    ):
+        if content is not None:
+            path.write_text(content)
+        with pytest.raises(InputError, match=message):
+            EquivalenceClasses.load(path)
+
+
+def test_classes_of_another_trace(fitted: EquivalenceClasses) -> None:
+    with pytest.raises(InputError, match="made of the resources cpu, mem, but trace 'x' has cpu, gpu"):
+        fitted.check_fits(("cpu", "gpu"), 1800, "x", "")
+    with pytest.raises(InputError, match="made of slots of 1800 s, but step_seconds is 300"):
+        fitted.check_fits(("cpu", "mem"), 300, "x", "")
+    other = EquivalenceClasses.from_dict(fitted.to_dict())
+    other.fitted_on_ = fitted.fitted_on_ | {"trace": "home", "hash": "1"}
+    with pytest.warns(UserWarning, match=r"made of another trace \('home'\)"):
+        other.check_fits(("cpu", "mem"), 1800, "x", "2")
+
+
+def test_own_labels(train: SequenceSet) -> None:
+    own = OwnLabels(5)
+    label = own.label_table(train.demand, train.length, np.zeros((*train.length.shape, 4)))
+    assert label.shape == train.label.shape
+    assert label[0, :7, 3].tolist() == [1, 2, 3, 4, 5, 1, 2]
+    assert (label == label[:, :, :1]).all()
+    assert classes_from(own.to_dict()).k == 5
+
+
+def test_classes_of_a_problem(problem: Problem) -> None:
+    assert problem.classes.k == 6
+    population = population_of(problem.sampler)
+    workloads = {run.workload for run in problem.sampler.train_runs}
+    assert set(population.workload_id) == set(problem.trace.workload_id[sorted(workloads)])
+    # By hand: the first training series in half-hours of units.
+    first = population.series[0]
+    whole = problem.trace.series(list(problem.trace.workload_id).index(population.workload_id[0]))
+    assert first[0] == pytest.approx(whole[:6].mean(axis=0) / problem.sampler.unit)
+    assert population.slots_per_day == 48
+
+
+def test_none_and_other_representations(problem: Problem) -> None:
+    assert isinstance(Problem.build(problem.trace, problem.scenario, "none").classes, OwnLabels)
+    made = Problem.build(problem.trace, problem.scenario, "aggregate").classes
+    assert isinstance(made, EquivalenceClasses)
+    assert made.representation == "aggregate"

@@ -1,0 +1,73 @@
+"""The run-time classifier: its inputs by hand, what it learns, and its report."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.neural_network import MLPClassifier
+
+from tvwrl.ec import Population
+from tvwrl.ec.classifier import PER_RESOURCE, RuntimeClassifier, prefix_features
+from tvwrl.ec.classifier_report import report_classifier
+from tvwrl.types import InputError
+
+
+def test_features_of_beginnings_by_hand() -> None:
+    features = prefix_features(np.array([[[1.0], [3.0], [2.0]]]))
+    assert features.shape == (1, 4, 1 + PER_RESOURCE)
+    assert (features[0, 0] == 0).all()
+    mean, std, least, most, change, slope, together, last, *recent = features[0, 3, 1:]
+    assert (mean, least, most, last) == (2.0, 1.0, 3.0, 2.0)
+    assert std == pytest.approx(np.sqrt(2 / 3))
+    assert change == pytest.approx((2 + 1) / 2)
+    assert slope == pytest.approx(0.5)  # least squares through (1, 1), (2, 3), (3, 2)
+    assert together == pytest.approx(0.75)  # ((1 * 3 + 3 * 2) / 2 - 4) / (2 / 3)
+    assert recent == [3.0, 1.0, 0.0, 0.0]
+
+
+def test_features_say_nothing_of_the_future() -> None:
+    rng = np.random.default_rng(0)
+    demand = rng.integers(1, 7, (5, 30, 2)).astype(float)
+    whole = prefix_features(demand)
+    for seen in (0, 1, 2, 13, 30):
+        assert np.allclose(prefix_features(demand[:, :seen])[:, -1], whole[:, seen])
+    assert np.isfinite(whole).all()
+
+
+def test_layers_are_those_of_scikit_learn() -> None:
+    """Our forward pass, without scikit-learn, gives its probabilities."""
+    rng = np.random.default_rng(1)
+    inputs, labels = rng.normal(size=(300, 5)), rng.integers(1, 4, 300)
+    for k in (3, 2):
+        classifier = RuntimeClassifier(hidden=8, epochs=3)
+        classifier.classes_ = np.arange(1, k + 1)
+        labels = np.minimum(labels, k)
+        classifier.layers_ = classifier._train(inputs, labels)
+        peer = MLPClassifier((8, 8), batch_size=300, learning_rate_init=3e-3, max_iter=3, random_state=0)
+        with pytest.warns(UserWarning, match="Maximum iterations"):
+            peer.fit(inputs, labels)
+        classifier.shift_, classifier.width_ = np.zeros(5), np.ones(5)
+        ours = classifier.predict_proba(np.zeros((300, 0)), inputs)
+        assert np.allclose(ours, peer.predict_proba(inputs))
+
+
+def test_report(four_kinds: Population) -> None:
+    labels = np.repeat([1, 4, 2, 3], 8)
+    report = report_classifier(four_kinds, labels)
+    assert report is not None
+    assert report.workloads == 8
+    assert report.confusion.shape == (4, 4)
+    assert report.confusion.sum() == 8 * 8 * len(report.seen) == sum(report.counts)
+    assert report.accuracy[-1] > 0.9
+    assert report.commonest == 0.25
+    assert 0 <= report.calibration_error <= 1
+    # Labels that mean nothing cannot be learnt: far from sure, and far from right.
+    meaningless = report_classifier(four_kinds, np.random.default_rng(0).permutation(labels))
+    assert meaningless is not None
+    assert np.nanmean(meaningless.accuracy) < 0.6
+    assert report_classifier(four_kinds.select([0, 8]), np.array([1, 2])) is None
+
+
+def test_bad_input(four_kinds: Population) -> None:
+    with pytest.raises(InputError, match="32 series, 32 rows of metadata and 3 labels"):
+        RuntimeClassifier().fit(four_kinds.series, four_kinds.metadata, np.ones(3, np.int64))

@@ -1,0 +1,222 @@
+"""Equivalence classes: which workloads behave alike, and the class that a workload is taken for at run time."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.ec.choice import LARGEST_K, SMALLEST_K, KSearch, search_k
+from tvwrl.ec.classifier import RuntimeClassifier, prefix_features
+from tvwrl.ec.population import Population
+from tvwrl.ec.representations import make_representation, representation_from
+from tvwrl.runs import write_json
+from tvwrl.types import Float, InputError, Int
+
+FORMAT = 1
+CLASSES_FILE = "classes.json"
+INITIALISATIONS = 50  # paper
+
+
+class EquivalenceClasses:
+    """Workloads clustered by how they are alike, and a classifier that tells a workload's class while it runs.
+
+    Follows scikit-learn: `fit`, `predict`, `labels_`, `random_state`. Labels are 1..k in rising order of the classes'
+    mean demand over all resources, so that a label used as a number means something; 0 is kept for "nothing there".
+
+    `representation` is aggregate, temporal or dtw; `n_classes` None chooses k from 3 to 15 by silhouette.
+    Fitted attributes: `k`, `labels_` (n,), `medoids_` (k,) the most central workload of each class, `search_` the
+    silhouettes, `classifier_`, `fitted_on_` what the trace was.
+    """
+
+    def __init__(
+        self,
+        representation: str = "temporal",
+        n_classes: int | None = None,
+        n_init: int = INITIALISATIONS,
+        radius: int | None = None,
+        ks: Sequence[int] = tuple(range(SMALLEST_K, LARGEST_K + 1)),
+        random_state: int = 0,
+    ) -> None:
+        self.representation = representation
+        self.n_classes = n_classes
+        self.n_init = n_init
+        self.radius = radius
+        self.ks = ks
+        self.random_state = random_state
+
+    def fit(
+        self,
+        population: Population,
+        fitted_on: dict[str, Any] | None = None,
+        progress: Callable[[], Any] = lambda: None,
+        examples: int = 12_000,
+    ) -> EquivalenceClasses:
+        """Cluster the workloads, then train the classifier on `examples` beginnings of them.
+
+        Where fewer workloads are distinct than classes wanted, each of these is a class, with a warning. Raises
+        InputError if k is to be chosen and there are too few to choose from.
+        """
+        self.cluster(population, progress)
+        self.train_classifier(population, fitted_on, examples)
+        return self
+
+    def train_classifier(
+        self, population: Population, fitted_on: dict[str, Any] | None = None, examples: int = 12_000
+    ) -> None:
+        """Only the classifier: `classifier_` learns the labels of the workloads that were clustered."""
+        self.classifier_ = RuntimeClassifier(
+            examples=examples, peak_units=population.peak_units, random_state=self.random_state
+        ).fit(population.series, population.metadata, self.labels_)
+        self.fitted_on_: dict[str, Any] = {"resources": list(population.resources)}
+        self.fitted_on_ |= {"step_seconds": population.step_seconds, "peak_units": population.peak_units}
+        self.fitted_on_ |= {"workloads": len(population)} | (fitted_on or {})
+
+    def cluster(self, population: Population, progress: Callable[[], Any] = lambda: None) -> None:
+        """Only the clustering: `labels_`, `medoids_`, `search_`."""
+        found = make_representation(self.representation, self.radius).fit(population)
+        kinds = found.kinds()
+        distinct = int(kinds.max()) + 1
+        self.search_: KSearch | None = None
+        if self.n_classes is not None and distinct <= max(self.n_classes, 2):
+            if distinct < self.n_classes:
+                warnings.warn(
+                    f"{self.n_classes} classes are wanted, but only {distinct} of {len(kinds)} workloads are distinct: "
+                    f"there are {distinct} classes",
+                    stacklevel=3,
+                )
+            groups = kinds if self.n_classes > 1 else np.zeros_like(kinds)
+        elif self.n_classes == 1:
+            groups = np.zeros_like(kinds)
+        else:
+            ks = self.ks if self.n_classes is None else [self.n_classes]
+            self.search_ = search_k(found, ks, self.n_init, self.random_state, progress)
+            groups = self.search_.groups
+        found.settle(groups)
+        if len(found.rows_) < len(population):
+            groups = found.predict(population.series)
+        level = np.array([one.mean(axis=0).sum() for one in population.series])
+        self.k = int(groups.max()) + 1
+        mean = np.array([level[groups == g].mean() for g in range(self.k)])
+        order = np.argsort(mean, kind="stable")
+        self._rank = np.argsort(order)
+        self.labels_: Int = self._rank[groups] + 1
+        self.medoids_: Int = found.rows_[found.medoids_[order]]
+        self.representation_ = found
+
+    def predict(self, series: Sequence[Float]) -> Int:
+        """(n,) labels of whole series (length, D) units: the nearest centre or medoid."""
+        labels: Int = self._rank[self.representation_.predict(series)] + 1
+        return labels
+
+    def label_table(self, demand: Float, length: Int, metadata: Float, every: int = 1) -> npt.NDArray[np.uint8]:
+        """(S, N, L + 1) label of every workload after 0, 1, ..., L slots have been seen, and no slot more.
+
+        0 where no slot is left to predict for. `demand` (S, N, L, D) units, `length` (S, N) slots, `metadata`
+        (S, N, P). Labels of waiting workloads come from the metadata alone; those of running ones are predicted anew
+        after 1, 1 + `every`, ... slots (Algorithm 1, line 8). What a workload uses does not depend on its machine, so
+        the table is made ahead of the episode.
+        """
+        slots = demand.shape[2]
+        labels = np.zeros((*length.shape, slots + 1), np.uint8)
+        due = np.concatenate([[0], np.arange(1, slots + 1, every)])
+        for own, seen, runs, known in zip(labels, demand, length, metadata, strict=True):
+            alive = due <= runs[:, None]  # what a workload would be taken for after its end is never asked
+            workload, _ = np.nonzero(alive)
+            predicted = np.zeros(alive.shape, np.uint8)
+            predicted[alive] = self.classifier_.predict(known[workload], prefix_features(seen)[:, due][alive])
+            own[:, 0] = predicted[:, 0]
+            own[:, 1:] = np.repeat(predicted[:, 1:], every, axis=1)[:, :slots]
+        return labels
+
+    def check_fits(self, resources: Sequence[str], step_seconds: int, trace: str, trace_hash: str) -> None:
+        """Raise InputError for other resources or slots; warn if the classes were made of another trace."""
+        made: dict[str, Any] = self.fitted_on_
+        if list(resources) != made["resources"]:
+            raise InputError(
+                f"the classes were made of the resources {', '.join(made['resources'])}, but trace '{trace}' has "
+                f"{', '.join(resources)}: make classes of this trace with scripts/fit_ec.py"
+            )
+        if step_seconds != made["step_seconds"]:
+            raise InputError(
+                f"the classes were made of slots of {made['step_seconds']} s, but step_seconds is {step_seconds}: "
+                "make them anew with scripts/fit_ec.py --step-seconds, or change step_seconds"
+            )
+        if made.get("hash") not in (None, trace_hash):
+            warnings.warn(
+                f"the classes were made of another trace ('{made.get('trace')}'): workloads of '{trace}' get the class "
+                "that their requests and units of demand resemble",
+                stacklevel=3,
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and lists from which `from_dict` makes an equal object."""
+        asked: dict[str, Any] = {
+            "representation": self.representation,
+            "n_classes": self.n_classes,
+            "n_init": self.n_init,
+        }
+        asked |= {"radius": self.radius, "ks": list(self.ks), "random_state": self.random_state}
+        fitted = {"k": self.k, "rank": self._rank.tolist(), "fitted_on": self.fitted_on_}
+        pieces = {"fitted": self.representation_.to_dict(), "classifier": self.classifier_.to_dict()}
+        return {"format": FORMAT, "asked": asked, **fitted, **pieces}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> EquivalenceClasses:
+        """The classes that `to_dict` described, ready to predict."""
+        classes = cls(**content["asked"])
+        classes.k, classes.fitted_on_ = int(content["k"]), content["fitted_on"]
+        classes._rank = np.array(content["rank"], np.int64)
+        classes.representation_ = representation_from(content["fitted"])
+        classes.classifier_ = RuntimeClassifier.from_dict(content["classifier"])
+        return classes
+
+    def save(self, path: Path) -> None:
+        """Write a classes file (JSON), whole."""
+        write_json(path, self.to_dict())
+
+    @classmethod
+    def load(cls, path: Path) -> EquivalenceClasses:
+        """Read a classes file. Raises InputError for one that is missing, damaged or of another version."""
+        try:
+            content = json.loads(path.read_text())
+        except OSError as error:
+            raise InputError(f"no classes file {path}: {error.strerror}; make one with scripts/fit_ec.py") from None
+        except ValueError:
+            raise InputError(f"{path} is not a classes file: it is not JSON") from None
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            found = content.get("format") if isinstance(content, dict) else None
+            raise InputError(f"{path} is not a classes file of format {FORMAT} (format: {found})")
+        try:
+            return cls.from_dict(content)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"{path} is damaged: {type(error).__name__} {error}") from None
+
+
+class OwnLabels:
+    """No classes: every workload of a sequence has its own label 1..k, in turn if there are more than k."""
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+
+    def label_table(self, demand: Float, length: Int, metadata: Float, every: int = 1) -> npt.NDArray[np.uint8]:
+        """(S, N, L + 1) labels, the same at all times."""
+        own = (np.arange(length.shape[1]) % self.k + 1).astype(np.uint8)
+        return np.broadcast_to(own[None, :, None], (*length.shape, demand.shape[2] + 1)).copy()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The number of labels."""
+        return {"own_labels": self.k}
+
+
+Classes = EquivalenceClasses | OwnLabels
+
+
+def classes_from(content: dict[str, Any]) -> Classes:
+    """The classes of a checkpoint."""
+    return OwnLabels(content["own_labels"]) if "own_labels" in content else EquivalenceClasses.from_dict(content)

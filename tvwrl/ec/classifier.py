@@ -1,0 +1,170 @@
+"""The run-time classifier: which class a workload seems to be of, from what is declared and what it has used so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvwrl.types import Float, InputError, Int
+
+RECENT = 4  # last slots that are seen as they were
+PER_RESOURCE = 8 + RECENT
+SHARE_UNSEEN = 0.15  # of the training examples: workloads that have not run yet
+SHARE_HIDDEN = 0.2  # of the metadata: a value may be missing later though it never was in training
+PREFIXES = 4  # training examples from a window
+LONGEST = 120  # slots of the longest window that workloads are cut to, about
+
+
+def prefix_features(demand: Float) -> Float:
+    """(N, L + 1, 1 + D * PER_RESOURCE) what can be said after 0, 1, ..., L slots of `demand` (N, L, D), and no more.
+
+    The logarithm of the slots seen; per resource mean, standard deviation, least, most, mean absolute change, slope,
+    autocorrelation one slot apart, last, and the last `RECENT` slots. All are 0 before the first slot.
+    """
+    count, slots, resources = demand.shape
+    out = np.zeros((count, slots + 1, 1 + resources * PER_RESOURCE))
+    if not slots:
+        return out
+    seen = np.arange(1, slots + 1.0)[:, None]
+    out[:, 1:, 0] = np.log1p(seen[:, 0]) / np.log1p(LONGEST)
+    mean = np.cumsum(demand, axis=1) / seen
+    variance = np.maximum(np.cumsum(demand**2, axis=1) / seen - mean**2, 0.0)
+    change = np.diff(demand, axis=1, prepend=demand[:, :1])
+    follows = np.concatenate([np.zeros_like(mean[:, :1]), np.cumsum(demand[:, 1:] * demand[:, :-1], axis=1)], axis=1)
+    pairs = np.maximum(seen - 1, 1)
+    together = np.where(variance > 1e-9, (follows / pairs - mean**2) / np.maximum(variance, 1e-9), 0.0)
+    time = np.cumsum(demand * seen, axis=1) / seen - mean * (seen + 1) / 2  # covariance with the time
+    slope = time / np.maximum((seen**2 - 1) / 12, 0.25)
+    statistics = [
+        mean,
+        np.sqrt(variance),
+        np.minimum.accumulate(demand, axis=1),
+        np.maximum.accumulate(demand, axis=1),
+        np.cumsum(np.abs(change), axis=1) / pairs,
+        slope,
+        np.clip(together, -1.0, 1.0) * (seen > 2),
+        demand,
+    ]
+    for back in range(1, RECENT + 1):
+        before = np.zeros_like(demand)
+        before[:, back:] = demand[:, :-back]
+        statistics.append(before)
+    out[:, 1:, 1:] = np.concatenate(statistics, axis=2)
+    return out
+
+
+class RuntimeClassifier:
+    """Two dense ReLU layers and softmax, trained with Adam on the cross-entropy (paper: EC Prediction).
+
+    Inputs are the metadata (P,), unknown ones as 0 beside a mask, and `prefix_features` of the slots seen so far: none
+    at all, or any number. Trained on random beginnings of random windows of the workloads, in whole units as the
+    environment shows them. Follows scikit-learn: `fit`, `predict`, `predict_proba`, `classes_`, `random_state`.
+    """
+
+    def __init__(
+        self, hidden: int = 32, examples: int = 12_000, epochs: int = 25, peak_units: int = 6, random_state: int = 0
+    ) -> None:
+        self.hidden = hidden
+        self.examples = examples
+        self.epochs = epochs
+        self.peak_units = peak_units
+        self.random_state = random_state
+
+    def fit(self, series: Sequence[Float], metadata: Float, labels: Int) -> RuntimeClassifier:
+        """Learn from n workloads: `series` n of (length, D) units, `metadata` (n, P) with NaN, `labels` (n,) >= 1."""
+        if not len(series) == len(metadata) == len(labels):
+            raise InputError(f"{len(series)} series, {len(metadata)} rows of metadata and {len(labels)} labels")
+        self.classes_ = np.unique(labels)
+        rng = np.random.default_rng(self.random_state)
+        windows = np.arange(max(self.examples // PREFIXES, len(series))) % len(series)
+        parts = [_examples([series[i] for i in part], rng, self.peak_units) for part in np.array_split(windows, 10)]
+        chosen = np.repeat(windows, PREFIXES)
+        known = metadata[chosen]
+        known[rng.random(known.shape) < SHARE_HIDDEN] = np.nan
+        inputs = np.concatenate([_masked(known), np.concatenate(parts)], axis=1)
+        spread = inputs.std(axis=0)
+        self.shift_, self.width_ = inputs.mean(axis=0), np.where(spread > 1e-6, spread, 1.0)
+        self.layers_ = self._train((inputs - self.shift_) / self.width_, labels[chosen])
+        return self
+
+    def _train(self, inputs: Float, labels: Int) -> list[tuple[Float, Float]]:
+        """Weights and biases of the three layers."""
+        import warnings
+
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.neural_network import MLPClassifier
+        from threadpoolctl import threadpool_limits
+
+        if len(self.classes_) == 1:
+            return [(np.zeros((inputs.shape[1], 1)), np.zeros(1))]
+        network = MLPClassifier(
+            (self.hidden, self.hidden),
+            batch_size=min(512, len(inputs)),
+            learning_rate_init=3e-3,
+            max_iter=self.epochs,
+            random_state=self.random_state,
+        )
+        with warnings.catch_warnings(), threadpool_limits(1):  # small matrices: threads would only wait
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are counted on purpose
+            network.fit(inputs, labels)
+        layers = list(zip(network.coefs_, network.intercepts_, strict=True))
+        if len(self.classes_) == 2:  # one logistic output there: the same as a softmax over it and 0
+            weights, bias = layers[-1]
+            layers[-1] = (np.hstack([np.zeros_like(weights), weights]), np.append(0.0, bias))
+        return layers
+
+    def predict_proba(self, metadata: Float, features: Float) -> Float:
+        """(..., K) probability of each of `classes_`: `metadata` (..., P), `features` (..., F) of the slots seen."""
+        values = (np.concatenate([_masked(metadata), features], axis=-1) - self.shift_) / self.width_
+        for weights, bias in self.layers_[:-1]:
+            values = np.maximum(values @ weights + bias, 0.0)
+        weights, bias = self.layers_[-1]
+        logits = values @ weights + bias
+        odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        probability: Float = odds / odds.sum(axis=-1, keepdims=True)
+        return probability
+
+    def predict(self, metadata: Float, features: Float) -> Int:
+        """(...) the most probable class."""
+        labels: Int = self.classes_[self.predict_proba(metadata, features).argmax(axis=-1)]
+        return labels
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and lists from which `from_dict` makes an equal object."""
+        layers = [[weights.tolist(), bias.tolist()] for weights, bias in self.layers_]
+        parameters = {n: getattr(self, n) for n in ("hidden", "examples", "epochs", "peak_units", "random_state")}
+        fitted = {"classes": self.classes_.tolist(), "shift": self.shift_.tolist(), "width": self.width_.tolist()}
+        return {"parameters": parameters, **fitted, "layers": layers}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> RuntimeClassifier:
+        """The classifier that `to_dict` described."""
+        classifier = cls(**content["parameters"])
+        classifier.classes_ = np.array(content["classes"], np.int64)
+        classifier.shift_, classifier.width_ = np.array(content["shift"]), np.array(content["width"])
+        classifier.layers_ = [(np.array(weights), np.array(bias)) for weights, bias in content["layers"]]
+        return classifier
+
+
+def _masked(metadata: Float) -> Float:
+    """(..., 2 P) values, 0 where unknown, and a mask, 1 where known."""
+    known = np.isfinite(metadata)
+    masked: Float = np.concatenate([np.where(known, metadata, 0.0), known], axis=-1)
+    return masked
+
+
+def _examples(series: Sequence[Float], rng: np.random.Generator, peak_units: int) -> Float:
+    """(n * PREFIXES, F) features of random beginnings of one random window of each of n series."""
+    from tvwrl.traces.sequences import quantise
+
+    begin = [int(rng.integers(len(one))) for one in series]
+    length = np.array([min(LONGEST, len(one) - b) for one, b in zip(series, begin, strict=True)], np.int64)
+    demand = np.zeros((len(series), length.max(initial=0), series[0].shape[1] if len(series) else 1))
+    for window, one, b, slots in zip(demand, series, begin, length, strict=True):
+        window[:slots] = quantise(one[b : b + slots], peak_units)
+    seen = np.exp(rng.uniform(0.0, np.log(length)[:, None], (len(series), PREFIXES))).round().astype(np.int64)
+    seen[rng.random(seen.shape) < SHARE_UNSEEN] = 0
+    features: Float = prefix_features(demand)[np.arange(len(series))[:, None], seen].reshape(seen.size, -1)
+    return features

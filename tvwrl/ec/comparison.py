@@ -1,0 +1,119 @@
+"""Which representation to take: each is clustered by its best k; the one whose classes help forecasting most wins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from tvwrl.ec.classes import EquivalenceClasses
+from tvwrl.ec.population import Population
+from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    from tvwrl.ec.forecaster import AgnosticForecast, ForecastSettings, GainReport
+
+PREFERRED = ("temporal", "dtw", "aggregate")  # where nothing tells them apart: the paper's choice goes first
+
+
+@dataclass
+class Candidate:
+    """A representation with its classes, clustered, and what they gain."""
+
+    classes: EquivalenceClasses
+    seconds: float  # of representing and clustering, all k and initialisations
+    gain: GainReport | None = None  # None: not judged
+
+    @property
+    def name(self) -> str:
+        """The representation's."""
+        return self.classes.representation
+
+    def to_dict(self) -> dict[str, Any]:
+        """For report.json."""
+        search, gain = self.classes.search_, self.gain
+        return {
+            "representation": self.name,
+            "k": self.classes.k,
+            "search": search.to_dict() if search else None,
+            "gain": gain.to_dict() if gain else None,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass
+class Comparison:
+    """The candidates, which of them was chosen, and why."""
+
+    candidates: list[Candidate]
+    chosen: Candidate
+    why: str
+
+
+def compare(
+    population: Population,
+    makes: Sequence[Callable[[], EquivalenceClasses]],
+    settings: ForecastSettings | None,
+    wanted: str | None = None,
+) -> Comparison:
+    """Cluster by every representation, judge the classes by the forecaster (None: do not), choose (`wanted`: that one).
+
+    Raises InputError where workloads cannot be clustered as asked.
+    """
+    candidates = [_clustered(population, make()) for make in makes]
+    why_not = "the forecaster was left out"
+    if settings is not None:
+        try:
+            _judge(population, candidates, settings)
+        except InputError as error:  # too little to forecast is no reason to have no classes
+            why_not = str(error)
+    return _choose(candidates, wanted, why_not)
+
+
+def _clustered(population: Population, classes: EquivalenceClasses) -> Candidate:
+    begun = time.perf_counter()
+    ks = classes.ks if classes.n_classes is None else [classes.n_classes]
+    with tqdm(total=len(ks) * classes.n_init, desc=classes.representation, leave=False, disable=None) as bar:
+        classes.cluster(population, bar.update)
+    return Candidate(classes, time.perf_counter() - begun)
+
+
+def _judge(population: Population, candidates: list[Candidate], settings: ForecastSettings) -> None:
+    """Fill in what each candidate's classes gain; the model of all workloads is trained once for all."""
+    from tvwrl.ec.forecaster import agnostic_forecast, prediction_gain
+
+    def bar_of(name: str) -> Callable[[int, int], None]:
+        bar = tqdm(desc=f"forecaster, {name}", leave=False, disable=None)
+
+        def show(done: int, total: int) -> None:
+            bar.total, bar.n = total, done
+            bar.refresh()
+            if done == total:
+                bar.close()
+
+        return show
+
+    series, day = population.series, population.slots_per_day
+    of_all: AgnosticForecast = agnostic_forecast(series, day, settings, bar_of("all workloads"))
+    for candidate in candidates:
+        labels = candidate.classes.labels_
+        candidate.gain = prediction_gain(series, labels, day, settings, bar_of(candidate.name), of_all)
+
+
+def _choose(candidates: list[Candidate], wanted: str | None, why_not: str) -> Comparison:
+    by_name = {candidate.name: candidate for candidate in candidates}
+    first = next(by_name[name] for name in PREFERRED if name in by_name)
+    if wanted is not None:
+        return Comparison(candidates, by_name[wanted], "it was asked for")
+    if len(candidates) == 1:
+        return Comparison(candidates, first, "no other was compared")
+    gains = {name: c.gain.effective_gain for name, c in by_name.items() if c.gain is not None}
+    if not gains:
+        return Comparison(candidates, first, f"the paper's choice; nothing was judged: {why_not}")
+    best = max((by_name[name] for name in PREFERRED if name in gains), key=lambda c: gains[c.name])
+    if gains[best.name] == 0:
+        return Comparison(candidates, first, "the paper's choice; no classes help the forecaster")
+    return Comparison(candidates, best, "its classes have the highest effective prediction gain")

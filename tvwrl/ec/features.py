@@ -1,0 +1,251 @@
+"""Feature vectors of workload series: the aggregate baseline, the temporal features, and their scaling to [0, 1]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.ec.temporal_statistics import Settings, column_names, temporal_settings, temporal_statistics
+from tvwrl.types import Float, InputError, Int
+
+BLOCK_VALUES = 2**17  # values worked on at a time: 1 MiB stays in the cache
+NO_USAGE = 1e-9  # fraction of the reference machine: below the resolution of any trace
+LARGEST = 1e300  # a feature beyond it counts as undefined, so that ranges stay finite
+CONSTANT = 1e-12  # relative range below which a feature varies by rounding only
+
+
+def aggregate_features(series: Sequence[Float], resources: Sequence[str]) -> tuple[Float, list[str]]:
+    """What a workload uses in all, whatever its course: the baseline after Zhang et al. 2011.
+
+    Paper, "Equivalence-class (EC) Analysis": total and mean of each resource, duration, and mean, standard deviation
+    and normalised (by the mean) standard deviation of the memory-CPU ratio; here the ratio of each later resource
+    to the first, so none for one resource. Slots in which the first resource is idle (<= 1e-9) have no ratio and are
+    left out; a workload with no other slot has a ratio of 0, and a ratio of mean 0 a normalised deviation of 0.
+
+    Args:
+        series: n arrays (length, D), fraction of the reference machine, >= 0; lengths >= 1 may differ.
+        resources: D names.
+
+    Returns:
+        features (n, F), F = 2 D + 1 + 3 (D - 1), all finite: totals in fraction x slots, duration in slots; and
+        their F names: `cpu__total`, `cpu__mean`, ..., `duration`, `mem_per_cpu__mean`, `mem_per_cpu__std`,
+        `mem_per_cpu__normalised_std`.
+
+    Raises:
+        InputError: see `temporal_features`.
+    """
+    checked = _checked(series, resources)
+    names = [f"{resource}__{what}" for resource in resources for what in ("total", "mean")] + ["duration"]
+    for later in resources[1:]:
+        names += [f"{later}_per_{resources[0]}__{what}" for what in ("mean", "std", "normalised_std")]
+    features = np.empty((len(checked), len(names)))
+    for members, values in _blocks(checked):
+        length = values.shape[2]
+        total = values.sum(axis=2)
+        levels = np.stack([total, total / length], axis=2).reshape(len(values), -1)
+        duration = np.full((len(values), 1), float(length))
+        features[members] = np.concatenate([levels, duration, _ratio_features(values)], axis=1)
+    return features, names
+
+
+def _ratio_features(values: Float) -> Float:
+    """(b, 3 (D - 1)) mean, std and normalised std of each later resource's ratio to the first in `values` (b, D, n)."""
+    first, later = values[:, :1], values[:, 1:]
+    busy = first > NO_USAGE
+    slots = np.maximum(busy.sum(axis=2), 1)
+    ratio = np.divide(later, first, out=np.zeros_like(later), where=busy)
+    mean = ratio.sum(axis=2) / slots
+    apart = np.where(busy, ratio - mean[:, :, None], 0.0)
+    std = np.sqrt((apart**2).sum(axis=2) / slots)
+    normalised = np.divide(std, mean, out=np.zeros_like(std), where=mean > 0)
+    return np.stack([mean, std, normalised], axis=2).reshape(len(values), -1)
+
+
+def temporal_features(
+    series: Sequence[Float],
+    resources: Sequence[str],
+    slots_per_day: int,
+    backend: Literal["tvwrl", "tsfresh"] = "tvwrl",
+) -> tuple[Float, list[str]]:
+    """Autocorrelation, trends, mean, mean absolute change and standard deviation of every resource.
+
+    Paper, "Temporal Features" and "EC Creation"; which ones exactly is `temporal_settings`. Names and values are
+    tsfresh's (Christ et al. 2016); both backends take the same settings.
+
+    Args:
+        series: n arrays (length, D), finite, any unit; lengths >= 1 may differ.
+        resources: D names.
+        slots_per_day: >= 1; the longest lag.
+        backend: "tvwrl", numpy on many series at a time, or "tsfresh" itself: 1 process, many times slower.
+
+    Returns:
+        features (n, D F'), resource after resource, and their names, e.g. `cpu__autocorrelation__lag_1`. NaN where
+        tsfresh defines no value: a lag or chunk as long as the series, autocorrelation of a series with a variance
+        <= 1e-8 (constant, all zero), correlation with a constant; `FeatureScaler` fills them.
+
+    Raises:
+        InputError: no series, an empty one, NaN or infinite usage, another number of resources than named, names
+            that tsfresh's column names cannot hold, slots_per_day < 1, an unknown backend, tsfresh not installed.
+    """
+    settings = temporal_settings(slots_per_day)
+    checked = _checked(series, resources)
+    names = [name for resource in resources for name in column_names(resource, settings)]
+    if backend == "tsfresh":
+        return features_by_tsfresh(checked, resources, settings)[names].to_numpy(), names
+    if backend != "tvwrl":
+        raise InputError(f"unknown backend {backend!r} for temporal features: must be 'tvwrl' or 'tsfresh'")
+    features = np.empty((len(checked), len(names)))
+    for members, values in _blocks(checked):
+        rows = values.reshape(-1, values.shape[2])
+        features[members] = temporal_statistics(rows, settings).reshape(len(members), -1)
+    return features, names
+
+
+def features_by_tsfresh(series: Sequence[Float], resources: Sequence[str], settings: Settings, n_jobs: int = 0) -> Any:
+    """The pandas table, a row per workload in order, that tsfresh makes of valid series; `n_jobs` processes, 0 = none.
+
+    Raises:
+        InputError: tsfresh is not installed.
+    """
+    try:
+        from tsfresh import extract_features
+    except ImportError:
+        raise InputError(
+            "backend 'tsfresh' of the temporal features needs tsfresh: pip install 'tvwrl[tsfresh]'"
+        ) from None
+    import pandas as pd
+
+    workload = "_".join(["workload", *resources])  # no resource can be named so
+    frame = pd.DataFrame(np.concatenate(series), columns=list(resources))
+    frame.insert(0, workload, np.repeat(np.arange(len(series)), [len(one) for one in series]))
+    return extract_features(
+        frame, default_fc_parameters=settings, column_id=workload, n_jobs=n_jobs, disable_progressbar=True
+    )
+
+
+def _blocks(series: Sequence[Float]) -> Iterator[tuple[Int, Float]]:
+    """Workloads of equal length together, in pieces that fit the cache: indices (b,) and values (b, D, length)."""
+    lengths = np.array([len(one) for one in series])
+    order = np.argsort(lengths, kind="stable")
+    resources = series[0].shape[1]
+    for group in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1):
+        size = max(1, BLOCK_VALUES // (len(series[group[0]]) * resources))
+        for begin in range(0, len(group), size):
+            members = group[begin : begin + size]
+            values = np.stack([series[i] for i in members])
+            yield members, np.ascontiguousarray(values.transpose(0, 2, 1))
+
+
+def _checked(series: Sequence[Float], resources: Sequence[str]) -> list[Float]:
+    """The series as arrays (length, D) of finite numbers, or an InputError that names workload, slot and resource."""
+    if len(resources) == 0 or len(set(resources)) < len(resources):
+        raise InputError(f"resources {list(resources)}: must be at least one, with different names")
+    for name in resources:
+        if "__" in name or name.endswith("_"):
+            raise InputError(f"resource {name!r}: its name must not contain '__' or end in '_' (names of features)")
+    if len(series) == 0:
+        raise InputError("features need at least one workload: there is no series")
+    return [_checked_one(i, one, resources) for i, one in enumerate(series)]
+
+
+def _checked_one(i: int, one: npt.ArrayLike, resources: Sequence[str]) -> Float:
+    try:
+        values = np.asarray(one, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"workload {i}: its series is not an array of numbers ({error})") from None
+    if values.ndim != 2 or values.shape[1] != len(resources):
+        raise InputError(
+            f"workload {i}: its series has shape {values.shape}, must be (length, {len(resources)}): "
+            f"one column for each of {', '.join(resources)}"
+        )
+    if len(values) == 0:
+        raise InputError(f"workload {i}: its series is empty, must have at least one slot")
+    if not np.isfinite(values).all():
+        slot, resource = np.argwhere(~np.isfinite(values))[0]
+        raise InputError(
+            f"workload {i}, slot {slot}, {resources[resource]}: usage is {values[slot, resource]}, must be finite; "
+            "fill or cut gaps first"
+        )
+    return values
+
+
+class FeatureScaler:
+    """Scales every feature to [0, 1] on the training set, so that features of any unit weigh the same (paper,
+    "Temporal Features").
+
+    Follows scikit-learn: `fit`, `transform`, `fit_transform`. Undefined values (NaN, infinite, beyond 1e300) take the
+    training median of the feature, 0 if it was never defined; a feature constant in training (to 1e-12, which is
+    rounding) becomes 0; what lies outside the training range is clipped to [0, 1].
+
+    Fitted attributes, each (F,) and finite: `low_` training minimum, `width_` training range, 0 = constant,
+    `fill_` training median.
+    """
+
+    low_: Float
+    width_: Float
+    fill_: Float
+
+    def fit(self, features: Float) -> FeatureScaler:
+        """Learn range and median of `features` (n, F), n >= 1. Raises InputError for another shape."""
+        features = _table(features)
+        defined = np.abs(features) <= LARGEST
+        self.fill_ = np.array(
+            [
+                np.median(column[known]) if known.any() else 0.0
+                for column, known in zip(features.T, defined.T, strict=True)
+            ]
+        )
+        filled = np.where(defined, features, self.fill_)
+        high = filled.max(axis=0)
+        self.low_ = filled.min(axis=0)
+        width = high - self.low_
+        self.width_ = np.where(width > CONSTANT * np.maximum(np.abs(high), np.abs(self.low_)), width, 0.0)
+        return self
+
+    def transform(self, features: Float) -> Float:
+        """(n, F) in [0, 1] of `features` (n, F). Raises InputError before `fit` and for another number of features."""
+        if not hasattr(self, "low_"):
+            raise InputError("FeatureScaler was not fitted: call fit on the training features first")
+        features = _table(features)
+        if features.shape[1] != len(self.low_):
+            raise InputError(f"{features.shape[1]} features: the scaler was fitted on {len(self.low_)}")
+        filled = np.where(np.abs(features) <= LARGEST, features, self.fill_)
+        varies = self.width_ > 0
+        with np.errstate(over="ignore"):  # far outside a narrow range: infinite, then clipped
+            scaled = (filled - self.low_) / np.where(varies, self.width_, 1.0)
+        return np.where(varies, np.clip(scaled, 0.0, 1.0), 0.0)
+
+    def fit_transform(self, features: Float) -> Float:
+        """(n, F) in [0, 1]: `fit`, then `transform` of the same features."""
+        return self.fit(features).transform(features)
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Plain lists of finite numbers from which `from_dict` makes an equal scaler."""
+        return {"low": self.low_.tolist(), "width": self.width_.tolist(), "fill": self.fill_.tolist()}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> FeatureScaler:
+        """The scaler that `to_dict` described. Raises InputError if it is no such description."""
+        try:
+            low, width, fill = (np.array(content[key], dtype=np.float64) for key in ("low", "width", "fill"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"not a scaler of features: {type(error).__name__} {error}") from None
+        if not (low.ndim == 1 and low.shape == width.shape == fill.shape):
+            raise InputError(
+                f"not a scaler of features: low {low.shape}, width {width.shape}, fill {fill.shape} differ"
+            )
+        if not (np.isfinite([low, width, fill]).all() and (width >= 0).all()):
+            raise InputError("not a scaler of features: its numbers must be finite, and widths >= 0")
+        scaler = cls()
+        scaler.low_, scaler.width_, scaler.fill_ = low, width, fill
+        return scaler
+
+
+def _table(features: Float) -> Float:
+    table = np.asarray(features, dtype=np.float64)
+    if table.ndim != 2 or table.size == 0:
+        raise InputError(f"features have shape {table.shape}, must be (n, F) with n and F at least 1")
+    return table

@@ -1,0 +1,254 @@
+"""Compiled loops of dynamic time warping and of K-Medoids.
+
+A pair of series of n and m points is warped along the diagonals i + j = d of its n x m table: the cells of a diagonal
+do not depend on one another, so a loop over them is vectorised, and a cell needs only the two diagonals before.
+With k = i - j, a cell's three predecessors are k itself on diagonal d - 2 and k - 1, k + 1 on d - 1: two arrays, one
+for the even k and one for the odd, are updated in place, and a band on k is a fixed stretch of them.
+`i` walks up a diagonal while `j` walks down, so one series is stored forwards, the other backwards.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# A diagonal is computed in whole blocks of so many cells, which spares the loop over a rest. Series are padded by as
+# many points: +inf where stored forwards, -inf where backwards, so cells beyond the table are infinitely far.
+BLOCK = 8
+# Rounding may not let a bound exceed the distance that it bounds.
+SLACK = 1e-9
+_FAST = {"nnan", "nsz", "contract"}
+_FAST_SUMS = {*_FAST, "reassoc"}
+
+
+@njit(cache=True, nogil=True)
+def _band(n, m, radius):  # type: ignore[no-untyped-def]
+    """Lowest and highest allowed i - j; `radius` < 0 = no band.
+
+    As in tslearn the band follows both corners: its edges are `radius` beyond the diagonals that end in them.
+    """
+    if radius < 0:
+        return 1 - m, n - 1
+    return max(1 - m, min(n - m, 0) - radius), min(n - 1, max(n - m, 0) + radius)
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST_SUMS)
+def _smallest(work, row, first, count):  # type: ignore[no-untyped-def]
+    """The least of `count` values in a row of `work`."""
+    least = np.inf
+    for value in work[row, first : first + count]:
+        least = min(least, value)
+    return least
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _warp(x, start, n, y, other_start, m, radius, limit, work):  # type: ignore[no-untyped-def]
+    """Smallest sum of squared differences along a warping path, or inf where it is certain to exceed `limit`.
+
+    The series are n points of `x` (D, points) from `start` on, forwards, and m of `y` from `other_start` on, backwards,
+    each with BLOCK of padding; whole arrays, because a stretch of one would not be known to be contiguous.
+    `work` (2, >= (n + m) / 2 + 2 * BLOCK) is room for the diagonals.
+    """
+    low, high = _band(n, m, radius)
+    base = low - 2  # k stands in work[(k - base) & 1, (k - base) >> 1]
+    work[:, : ((high - base) >> 1) + 2 + BLOCK] = np.inf
+    corner = 0.0
+    for r in range(len(x)):
+        corner += (x[r, start] - y[r, other_start + m - 1]) ** 2
+    work[-base & 1, -base >> 1] = corner
+    first, cells = -base >> 1, 1
+    for d in range(1, n + m - 1):
+        first_before, cells_before = first, cells
+        lowest = max(low, -d, d - 2 * (m - 1))
+        lowest += (lowest - d) & 1
+        highest = min(high, d, 2 * (n - 1) - d)
+        cells = ((highest - lowest) >> 1) + 1
+        count = (cells + BLOCK - 1) & ~(BLOCK - 1)
+        odd, first = (lowest - base) & 1, (lowest - base) >> 1
+        own = work[odd, first : first + count]
+        others = work[1 - odd, first + odd - 1 : first + odd + count]
+        i, back = start + ((d + lowest) >> 1), other_start + m - 1 - ((d - lowest) >> 1)
+        x_part, y_part = x[0, i : i + count], y[0, back : back + count]
+        for h in range(count):
+            best = own[h]
+            best = others[h] if others[h] < best else best
+            best = others[h + 1] if others[h + 1] < best else best
+            apart = x_part[h] - y_part[h]
+            own[h] = best + apart * apart
+        for r in range(1, len(x)):
+            x_part, y_part = x[r, i : i + count], y[r, back : back + count]
+            for h in range(count):
+                apart = x_part[h] - y_part[h]
+                own[h] += apart * apart
+        work[odd, first + cells] = np.inf  # computed in the last block, but outside the band
+        # Every path crosses diagonal d or d - 1.
+        if d & 15 == 15 and limit < np.inf:
+            least = _smallest(work, odd, first, cells)
+            if min(least, _smallest(work, 1 - odd, first_before, cells_before)) > limit:
+                return np.inf
+    return work[(n - m - base) & 1, (n - m - base) >> 1]
+
+
+@njit(cache=True, nogil=True)
+def warp_rows(  # type: ignore[no-untyped-def]
+    forwards, starts, lengths, backwards, other_starts, other_lengths, radius, rows, symmetric, result
+):
+    """Fill the `rows` of `result` (n, m) with distances of series (D, points) to the others; half if `symmetric`.
+
+    Series i takes `lengths[i]` points from `starts[i]` on, and BLOCK of padding.
+    """
+    work = np.empty((2, (lengths.max() + other_lengths.max()) // 2 + 4 * BLOCK))
+    for i in rows:
+        for j in range(i + 1 if symmetric else 0, len(other_lengths)):
+            start, other_start = starts[i], other_starts[j]
+            squared = _warp(forwards, start, lengths[i], backwards, other_start, other_lengths[j], radius, np.inf, work)
+            result[i, j] = np.sqrt(squared)
+            if symmetric:
+                result[j, i] = result[i, j]
+
+
+@njit(cache=True, nogil=True)
+def _envelope(y, sign, low, high, queue, envelope):  # type: ignore[no-untyped-def]
+    """Highest (`sign` 1) or lowest (-1) of the points of y (m,) that point i of another series may be paired with.
+
+    `envelope` (n,) is filled, `queue` (m,) is room for candidates: places of points still in the window, best first.
+    """
+    head, tail, j = 0, 0, 0
+    for i in range(len(envelope)):
+        while j < len(y) and j <= i - low:
+            while tail > head and sign * y[queue[tail - 1]] <= sign * y[j]:
+                tail -= 1
+            queue[tail] = j
+            tail += 1
+            j += 1
+        while queue[head] < i - high:
+            head += 1
+        envelope[i] = y[queue[head]]
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST_SUMS)
+def _bound(x, first, last, highest, lowest):  # type: ignore[no-untyped-def]
+    """Lower bound of the squared distance: each point of x (n,) against the nearest it may be paired with (LB_Keogh).
+
+    Both ends are paired with each other in every path (LB_Kim): `first` and `last` are those of the other series.
+    """
+    total = 0.0
+    for i in range(1, len(x) - 1):
+        apart = max(x[i] - highest[i], lowest[i] - x[i], 0.0)
+        total += apart * apart
+    total += (x[0] - first) ** 2
+    if len(x) > 1:
+        total += (x[-1] - last) ** 2
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _mean_distance(  # type: ignore[no-untyped-def]
+    x, start, n, y, other_start, m, radius, scale, bounds, nearest, work
+):
+    """Mean over resources of the distance by sqrt(n + m) and scale (D,), or inf where it exceeds `nearest`.
+
+    Series as `_warp` takes them; `bounds` (D,) are below each resource's share.
+    """
+    resources, total, ahead = len(scale), 0.0, bounds.sum()
+    norm = np.sqrt(n + m)
+    for r in range(resources):
+        ahead -= bounds[r]
+        limit = np.inf
+        if nearest < np.inf:
+            left = max(nearest * resources - total - ahead, 0.0) + SLACK * nearest
+            limit = (left * scale[r] * norm) ** 2
+        squared = _warp(x[r : r + 1], start, n, y[r : r + 1], other_start, m, radius, limit, work)
+        if squared == np.inf:
+            return np.inf
+        total += np.sqrt(squared) / norm / scale[r]
+    return total / resources
+
+
+@njit(cache=True, nogil=True)
+def nearest_rows(  # type: ignore[no-untyped-def]
+    forwards, starts, lengths, medoids, backwards, medoid_starts, medoid_lengths, scale, radius, rows, index, distance
+):
+    """Fill `index` and `distance` (n,) at `rows`: the nearest medoid of each series, the first of equals.
+
+    `medoids` and `backwards` (D, points) are the same series, forwards and backwards, padded. Envelopes are made anew
+    where the length changes, so `rows` come best in order of length.
+    """
+    resources, count = len(scale), len(medoid_lengths)
+    longest, widest = lengths.max(), medoid_lengths.max()
+    work, queue = np.empty((2, (longest + widest) // 2 + 4 * BLOCK)), np.empty(widest, np.int64)
+    highest, lowest = np.empty((count, resources, longest)), np.empty((count, resources, longest))
+    bounds, length = np.empty((count, resources)), -1
+    for row in rows:
+        changed, length, start = lengths[row] != length, lengths[row], starts[row]
+        for c in range(count):
+            size = medoid_lengths[c]
+            low, high = _band(length, size, radius)
+            for r in range(resources):
+                y = medoids[r, medoid_starts[c] : medoid_starts[c] + size]
+                above, below = highest[c, r, :length], lowest[c, r, :length]
+                if changed:
+                    _envelope(y, 1, low, high, queue, above)
+                    _envelope(y, -1, low, high, queue, below)
+                squared = _bound(forwards[r, start : start + length], y[0], y[-1], above, below)
+                bounds[c, r] = np.sqrt(squared) / np.sqrt(length + size) / scale[r] * (1 - SLACK)
+        best, nearest = np.inf, 0
+        for c in np.argsort(bounds.sum(axis=1)):
+            if bounds[c].sum() / resources > best:
+                break
+            other, size = medoid_starts[c], medoid_lengths[c]
+            mean = _mean_distance(forwards, start, length, backwards, other, size, radius, scale, bounds[c], best, work)
+            if mean < best or (mean == best and c < nearest):
+                best, nearest = mean, c
+        index[row], distance[row] = nearest, best
+
+
+@njit(cache=True, nogil=True)
+def _assign(distances, medoids, first, second, owner, removal):  # type: ignore[no-untyped-def]
+    """Distance to the nearest and second nearest medoid, which is nearest, and what removing each medoid would cost."""
+    removal[:] = 0.0
+    for o in range(len(distances)):
+        first[o], second[o] = np.inf, np.inf
+        for c in range(len(medoids)):
+            apart = distances[medoids[c], o]
+            if apart < first[o]:
+                first[o], second[o], owner[o] = apart, first[o], c
+            elif apart < second[o]:
+                second[o] = apart
+        removal[owner[o]] += second[o] - first[o]
+
+
+@njit(cache=True, nogil=True)
+def swap_medoids(distances, medoids, max_iter):  # type: ignore[no-untyped-def]
+    """FasterPAM: improve `medoids` (k,), k > 1, in place until no swap lowers the loss; passes taken, and whether done.
+
+    `distances` (n, n) are symmetric. Every sample in turn is tried in place of all medoids at once, in O(n), and the
+    best swap is taken at once (Schubert and Rousseeuw 2021, https://doi.org/10.1016/j.is.2021.101804).
+    """
+    n = len(distances)
+    first, second = np.empty(n), np.empty(n)
+    owner, removal = np.zeros(n, np.int64), np.empty(len(medoids))
+    _assign(distances, medoids, first, second, owner, removal)
+    last = -1
+    for passes in range(1, max_iter + 1):
+        swapped = False
+        for candidate in range(n):
+            if candidate == last:  # all others were tried since the last swap
+                return passes, True
+            if (medoids == candidate).any():
+                continue
+            change, shared = removal.copy(), 0.0
+            for o in range(n):
+                apart = distances[candidate, o]
+                if apart < first[o]:
+                    shared += apart - first[o]
+                    change[owner[o]] += first[o] - second[o]
+                elif apart < second[o]:
+                    change[owner[o]] += apart - second[o]
+            leaving = change.argmin()
+            if change[leaving] + shared < -1e-12 * first.sum():  # less is rounding, and could go round for ever
+                medoids[leaving], last, swapped = candidate, candidate, True
+                _assign(distances, medoids, first, second, owner, removal)
+        if not swapped:
+            return passes, True
+    return max_iter, False

@@ -1,0 +1,62 @@
+"""The workloads that classes are made of: one series of demand each, and what is known of them beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvwrl.traces.sequences import DAY_SECONDS, Run, SequenceSampler, average_slots, metadata_of
+from tvwrl.types import Float, InputError, Int, Strings
+
+
+@dataclass(frozen=True)
+class Population:
+    """n workloads, each with its longest stretch of usage without a gap."""
+
+    resources: tuple[str, ...]  # (D,)
+    workload_id: Strings  # (n,)
+    series: list[Float]  # n of (length, D) units, >= 0
+    metadata: Float  # (n, D + 2), as of `metadata_of`
+    step_seconds: int  # length of a slot
+    peak_units: int  # what the environment cuts demand to
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    @property
+    def slots_per_day(self) -> int:
+        """Slots of the series in a day, at least 1."""
+        return max(1, round(DAY_SECONDS / self.step_seconds))
+
+    def select(self, chosen: Sequence[int] | Int) -> Population:
+        """Some of the workloads."""
+        index = np.asarray(chosen, np.int64)
+        series = [self.series[i] for i in index]
+        return Population(
+            self.resources, self.workload_id[index], series, self.metadata[index], self.step_seconds, self.peak_units
+        )
+
+
+def population_of(sampler: SequenceSampler, runs: Sequence[Run] | None = None) -> Population:
+    """The training workloads of a sampler in its slots and units, or those of other `runs` of its trace.
+
+    Raises InputError if none of them covers a slot.
+    """
+    trace, ratio, scenario = sampler.trace, sampler.ratio, sampler.scenario
+    longest: dict[int, Run] = {}
+    for run in sampler.train_runs if runs is None else runs:
+        if run.rows >= ratio and (run.workload not in longest or run.rows > longest[run.workload].rows):
+            longest[run.workload] = run
+    if not longest:
+        raise InputError(f"no workload of trace '{trace.name}' covers one slot of {scenario.step_seconds} s")
+    series = []
+    for run in longest.values():
+        rows = trace.usage[run.first : run.first + run.rows - run.rows % ratio]
+        series.append(average_slots(rows, ratio, scenario.sample) / sampler.unit)
+    chosen = np.array(list(longest), np.int64)
+    metadata = metadata_of(trace, chosen, sampler.unit)
+    return Population(
+        trace.resources, trace.workload_id[chosen], series, metadata, scenario.step_seconds, scenario.peak_units
+    )

@@ -1,0 +1,198 @@
+"""Three ways to say how alike two workloads are: aggregate features, temporal features, dynamic time warping.
+
+Each makes something to cluster of a population, and knows the group of a new series: the nearest centre or medoid.
+Fitted, they turn into plain numbers and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from tvwrl.ec.features import FeatureScaler, aggregate_features, temporal_features
+from tvwrl.ec.population import Population
+from tvwrl.types import Float, InputError, Int
+
+MOST_WARPED = 2000  # series of which all distances are computed; of more, a sample (as in CLARA) finds the medoids
+ALIKE = 9  # decimals to which features of equal workloads agree, whatever the order of summation
+
+
+class Representation(Protocol):
+    """How a population is compared. Groups are numbers 0..k-1 of the workloads `rows_`: all, or a sample of many."""
+
+    name: str
+    rows_: Int  # (n,) workloads of the population that are clustered
+
+    def fit(self, population: Population) -> Representation:
+        """Look at the workloads; keeps what the other methods need."""
+
+    def kinds(self) -> Int:
+        """(n,) numbers 0, 1, ... that are equal for workloads between which there is no distance."""
+
+    def distances(self, chosen: Int) -> Float:
+        """(c, c) between some of the n."""
+
+    def cluster(self, k: int, random_state: int) -> Int:
+        """(n,) groups 0..k-1 from one initialisation."""
+
+    def settle(self, groups: Int) -> None:
+        """Take these groups, whose representatives `predict` compares with."""
+
+    def predict(self, series: Sequence[Float]) -> Int:
+        """(n,) groups of other series (length, D) units."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `predict` needs, as plain numbers and lists."""
+
+
+class FeatureRepresentation:
+    """Euclidean distance between features scaled to [0, 1], K-Means with k-means++."""
+
+    def __init__(self, name: str, backend: str = "tvwrl") -> None:
+        self.name, self.backend = name, backend
+
+    def _features(self, series: Sequence[Float]) -> tuple[Float, list[str]]:
+        if self.name == "aggregate":
+            return aggregate_features(series, self.resources)
+        return temporal_features(series, self.resources, self.slots_per_day, self.backend)  # type: ignore[arg-type]
+
+    def fit(self, population: Population) -> FeatureRepresentation:
+        """Compute and scale the features: `scaled_` (n, F), `names_` (F,)."""
+        self.resources, self.slots_per_day = population.resources, population.slots_per_day
+        features, self.names_ = self._features(population.series)
+        self.scaler_ = FeatureScaler().fit(features)
+        self.scaled_: Float = self.scaler_.transform(features).round(ALIKE)
+        self.rows_ = np.arange(len(population))
+        return self
+
+    def kinds(self) -> Int:
+        """(n,) numbers of the distinct rows of features."""
+        return np.unique(self.scaled_, axis=0, return_inverse=True)[1].reshape(-1)
+
+    def distances(self, chosen: Int) -> Float:
+        """(c, c) Euclidean."""
+        from scipy.spatial.distance import cdist
+
+        between: Float = cdist(self.scaled_[chosen], self.scaled_[chosen])
+        return between
+
+    def cluster(self, k: int, random_state: int) -> Int:
+        """(n,) groups of K-Means."""
+        from sklearn.cluster import KMeans
+
+        groups: Int = KMeans(k, n_init=1, random_state=random_state).fit(self.scaled_).labels_.astype(np.int64)
+        return groups
+
+    def settle(self, groups: Int) -> None:
+        """Keep the centre of each group, `centres_` (k, F), and its most central workload, `medoids_` (k,)."""
+        members = [np.flatnonzero(groups == g) for g in range(groups.max() + 1)]
+        self.centres_ = np.array([self.scaled_[m].mean(axis=0) for m in members])
+        apart = [((self.scaled_[m] - c) ** 2).sum(axis=1) for m, c in zip(members, self.centres_, strict=True)]
+        self.medoids_ = np.array([m[a.argmin()] for m, a in zip(members, apart, strict=True)])
+
+    def predict(self, series: Sequence[Float]) -> Int:
+        """(n,) group of the nearest centre."""
+        scaled = self.scaler_.transform(self._features(series)[0])
+        nearest: Int = ((scaled[:, None] - self.centres_) ** 2).sum(axis=2).argmin(axis=1)
+        return nearest
+
+    def to_dict(self) -> dict[str, Any]:
+        """Scaler, names of the features and centres."""
+        place = {"resources": list(self.resources), "slots_per_day": self.slots_per_day, "backend": self.backend}
+        fitted = {"names": self.names_, "scaler": self.scaler_.to_dict(), "centres": self.centres_.tolist()}
+        return {"name": self.name, **place, **fitted}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> FeatureRepresentation:
+        """What `to_dict` described, ready to predict."""
+        made = cls(content["name"], content["backend"])
+        made.resources, made.slots_per_day = tuple(content["resources"]), content["slots_per_day"]
+        made.names_, made.scaler_ = content["names"], FeatureScaler.from_dict(content["scaler"])
+        made.centres_ = np.array(content["centres"])
+        return made
+
+
+class DTWRepresentation:
+    """Dynamic time warping per resource, normalised and averaged over resources; K-Medoids."""
+
+    name = "dtw"
+
+    def __init__(self, radius: int | None = None, backend: str = "tvwrl") -> None:
+        self.radius, self.backend = radius, backend
+
+    def fit(self, population: Population) -> DTWRepresentation:
+        """Compute all distances, `distances_` (n, n), and the scale of each resource, `scale_` (D,)."""
+        from tvwrl.ec.dtw import distance_scale, dtw_distances, mean_distance
+
+        count = len(population)
+        drawn = np.random.default_rng(0).permutation(count)[:MOST_WARPED] if count > MOST_WARPED else np.arange(count)
+        self.rows_ = np.sort(drawn)
+        self.series_ = [population.series[i] for i in self.rows_]
+        lengths = np.array([len(one) for one in self.series_])
+        between = dtw_distances(self.series_, radius=self.radius)
+        self.scale_: Float = distance_scale(between, lengths)
+        self.distances_: Float = mean_distance(between, lengths, lengths, self.scale_).round(ALIKE)
+        return self
+
+    def kinds(self) -> Int:
+        """(n,) numbers of the workloads between which there is a distance."""
+        first = (self.distances_ <= 0).argmax(axis=1)
+        return np.unique(first, return_inverse=True)[1].reshape(-1)
+
+    def distances(self, chosen: Int) -> Float:
+        """(c, c) mean over resources of the normalised distances."""
+        between: Float = self.distances_[np.ix_(chosen, chosen)]
+        return between
+
+    def cluster(self, k: int, random_state: int) -> Int:
+        """(n,) groups of K-Medoids."""
+        from tvwrl.ec.k_medoids import KMedoids
+
+        found = KMedoids(k, metric="precomputed", backend=self.backend, random_state=random_state)
+        groups: Int = found.fit(self.distances_).labels_.astype(np.int64)
+        return groups
+
+    def settle(self, groups: Int) -> None:
+        """Keep the medoid of each group: `medoids_` (k,) and their series."""
+        members = [np.flatnonzero(groups == g) for g in range(groups.max() + 1)]
+        self.medoids_ = np.array([m[self.distances_[np.ix_(m, m)].sum(axis=0).argmin()] for m in members])
+        self.medoid_series_ = [self.series_[i] for i in self.medoids_]
+
+    def predict(self, series: Sequence[Float]) -> Int:
+        """(n,) group of the nearest medoid."""
+        from tvwrl.ec.dtw import nearest
+
+        groups: Int = nearest(series, self.medoid_series_, self.scale_, self.radius)[0]
+        return groups
+
+    def to_dict(self) -> dict[str, Any]:
+        """Scale and the medoids' series."""
+        medoids = [one.round(6).tolist() for one in self.medoid_series_]
+        return {"name": self.name, "radius": self.radius, "scale": self.scale_.tolist(), "medoids": medoids}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> DTWRepresentation:
+        """What `to_dict` described, ready to predict."""
+        made = cls(content["radius"])
+        made.scale_ = np.array(content["scale"])
+        made.medoid_series_ = [np.array(one) for one in content["medoids"]]
+        return made
+
+
+REPRESENTATIONS = ("aggregate", "temporal", "dtw")
+
+
+def make_representation(name: str, radius: int | None = None) -> FeatureRepresentation | DTWRepresentation:
+    """The representation of that name. Raises InputError for an unknown one."""
+    if name not in REPRESENTATIONS:
+        raise InputError(f"unknown representation '{name}'; valid: {', '.join(REPRESENTATIONS)}")
+    return DTWRepresentation(radius) if name == "dtw" else FeatureRepresentation(name)
+
+
+def representation_from(content: dict[str, Any]) -> FeatureRepresentation | DTWRepresentation:
+    """The representation that `to_dict` described."""
+    kind = DTWRepresentation if content["name"] == "dtw" else FeatureRepresentation
+    made: FeatureRepresentation | DTWRepresentation = kind.from_dict(content)
+    return made
