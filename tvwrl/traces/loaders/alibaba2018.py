@@ -60,6 +60,7 @@ class Alibaba2018:
     name: ClassVar[str] = "alibaba2018"
     resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
     slot_seconds: ClassVar[int] = 300
+    sample_seconds: ClassVar[int] = 0
     min_records: ClassVar[int] = 288
     paper_records: ClassVar[int | None] = 2000
     keys: ClassVar[tuple[str, ...]] = ("container",)

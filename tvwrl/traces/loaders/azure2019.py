@@ -55,6 +55,7 @@ class Azure2019:
     name: ClassVar[str] = "azure2019"
     resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
     slot_seconds: ClassVar[int] = 300
+    sample_seconds: ClassVar[int] = 0
     min_records: ClassVar[int] = 288
     paper_records: ClassVar[int | None] = None
     keys: ClassVar[tuple[str, ...]] = ("vmid",)

@@ -46,6 +46,7 @@ class Bitbrains:
     name: ClassVar[str] = "bitbrains"
     resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
     slot_seconds: ClassVar[int] = 300
+    sample_seconds: ClassVar[int] = 300
     min_records: ClassVar[int] = 288
     paper_records: ClassVar[int | None] = None
     keys: ClassVar[tuple[str, ...]] = ("month", "vm")

@@ -98,6 +98,7 @@ class Google2011:
     name: ClassVar[str] = "google2011"
     resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
     slot_seconds: ClassVar[int] = 300
+    sample_seconds: ClassVar[int] = 0
     min_records: ClassVar[int] = 288
     paper_records: ClassVar[int | None] = 6000
     reference_machine: ClassVar[str] = "the largest machine of the cluster"

@@ -86,6 +86,7 @@ class Google2019:
     name: ClassVar[str] = "google2019"
     resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
     slot_seconds: ClassVar[int] = 300
+    sample_seconds: ClassVar[int] = 0
     min_records: ClassVar[int] = 288
     paper_records: ClassVar[int | None] = 6000
     reference_machine: ClassVar[str] = "normalised units of the trace: 1 NCU, 1 of memory"

@@ -86,6 +86,7 @@ class Prometheus:
 
     name: ClassVar[str] = "prometheus"
     resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
+    sample_seconds: ClassVar[int] = 0
     min_records: ClassVar[int] = 288
     paper_records: ClassVar[int | None] = None
     keys: ClassVar[tuple[str, ...]] = ("workload",)  # "namespace/pod": with "-" between them two could be the same

@@ -28,7 +28,7 @@ class _OwnTable:
     workload_column: str = "workload_id"
     """Column with the name of the workload."""
     time_column: str = "time"
-    """Column with the moment of the record, or the beginning of the interval that it is for."""
+    """Column with the moment of the record: it counts in the slot that this lies in."""
     time_unit: Literal["s", "ms", "us", "ns", "slot", "iso"] = "s"
     """Unit of the time: since any origin; numbers of --interval (slot); or text such as 2026-01-31T12:00:00Z."""
     application_column: str | None = None
@@ -38,7 +38,7 @@ class _OwnTable:
     reference: str | None = None
     """What 1.0 means, in words, for the record."""
     interval: int = 300
-    """Interval of the records, seconds; also the default slot."""
+    """Interval of the records, seconds; also the default slot. In shorter slots a record stands for an interval."""
 
     keys: ClassVar[tuple[str, ...]] = ("workload",)
     members: ClassVar[tuple[str, ...]] = ()
@@ -66,6 +66,11 @@ class _OwnTable:
     @property
     def slot_seconds(self) -> int:
         """Default length of a slot."""
+        return self.interval
+
+    @property
+    def sample_seconds(self) -> int:
+        """The interval, which begins with the record."""
         return self.interval
 
     @property
@@ -113,9 +118,8 @@ class _OwnTable:
             rows.frame = rows.frame.select(workload, *facts, *requests)
             return rows
         begin = self._moment(rows.frame)
-        length = self.interval * 1_000_000
         usage = [scaled(name, column) for name, column in self.columns.items()]
-        rows.frame = rows.frame.select(workload, begin.alias("begin"), (begin + length).alias("end"), *usage)
+        rows.frame = rows.frame.select(workload, begin.alias("begin"), begin.alias("end"), *usage)
         checks = (Column("workload", str), Column("begin", int), *(Column(n, lowest=0) for n in self.columns))
         return drop_bad(rows, part.source, Table(tuple(rows.frame.columns), checks), part.span[0] if part.span else 0)
 

@@ -71,6 +71,7 @@ class Tianchi:
     name: ClassVar[str] = "tianchi"
     resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
     slot_seconds: ClassVar[int] = 900
+    sample_seconds: ClassVar[int] = 0
     min_records: ClassVar[int] = POINTS
     paper_records: ClassVar[int | None] = None
     members: ClassVar[tuple[str, ...]] = ()

@@ -12,6 +12,7 @@ from tvwrl.types import InputError
 if TYPE_CHECKING:
     import polars as pl
 
+LONGEST = 3  # days that a record may last: an absurd end must not become a million slots
 WRONG_FILE = 0.5  # share of bad rows above which a file is taken for something else
 
 
@@ -35,7 +36,7 @@ class Table:
     header: bool = False
     quoted: bool = False
     loose: bool = False  # rows may end early: the missing fields are empty
-    begin_end: tuple[str, str] | None = None  # two columns of which the first must not be above the second
+    begin_end: tuple[str, str] | None = None  # two columns of moments, microseconds
 
 
 def dtype_of(column: Column) -> Any:
@@ -61,6 +62,8 @@ def faults(table: Table) -> Iterator[tuple[str, pl.Expr]]:
     if table.begin_end is not None:
         begin, end = table.begin_end
         yield f"{end} is before {begin}", (pl.col(end) < pl.col(begin)).fill_null(False)
+        late = pl.col(end) - pl.col(begin) > LONGEST * 86_400_000_000
+        yield f"{end} is more than {LONGEST} days after {begin}", late.fill_null(False)
 
 
 def drop_bad(rows: Rows, source: str, table: Table, first: int = 0) -> Rows:

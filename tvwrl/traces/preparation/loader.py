@@ -73,6 +73,10 @@ class Loader(Protocol):
         """Interval of the published records, the default slot."""
 
     @property
+    def sample_seconds(self) -> int:
+        """For how long a sample at a moment stands where slots are shorter; 0: only for the slot that it lies in."""
+
+    @property
     def min_records(self) -> int:
         """Default of --min-records."""
 

@@ -44,7 +44,8 @@ class Slots:
     owner: Int  # (R,)
     slot: Int  # (R,)
     usage: Float  # (R, D)
-    records: Int  # (R,) records of the source behind a slot, 0 = filled
+    records: Int  # (R,) records of the source that begin in a slot
+    recorded: NDArray[np.bool_]  # (R,) whether a record lies in a slot; else it is filled
 
     def first_rows(self) -> Int:
         """(owners,) first row of each owner."""
@@ -52,7 +53,8 @@ class Slots:
 
     def take(self, rows: Int | slice) -> Slots:
         """Some of the rows."""
-        return Slots(self.owner[rows], self.slot[rows], self.usage[rows], self.records[rows])
+        of = self.owner[rows], self.slot[rows], self.usage[rows]
+        return Slots(*of, self.records[rows], self.recorded[rows])
 
 
 def record_type(resources: Sequence[str]) -> np.dtype[Any]:
@@ -72,32 +74,13 @@ def make_series(
 ) -> tuple[pl.DataFrame, Slots, int, Counter[str]]:
     """Workloads (a frame of `keys`), their slots from slot `origin`, records of the longest stretch, what was dropped.
 
-    `records` (R,) are of `record_type`; `names` has keys and members for each `owner`.
-    Records of one owner with the same begin are duplicates; the first is kept. A slot is the mean of its records
-    weighted by how long they lie in it. Gaps of at most `longest_gap` slots are held or interpolated; longer ones
-    stay, and the stretches between them with fewer than `min_records` records are dropped. Members are filled each
-    by itself and then summed.
+    `records` (R,) are of `record_type`; `names` has keys and members for each `owner`. A slot is the mean of its
+    records weighted by how long they lie in it. Gaps of at most `longest_gap` slots are held or interpolated; longer
+    ones stay, and the stretches between them in which fewer than `min_records` records begin are dropped. Members are
+    filled each by itself and then summed. The order of the records makes no difference.
     """
-    counts: Counter[str] = Counter()
-    owners = [*keys, *members]
-    number, first = number_distinct(np.ascontiguousarray(records["owner"]))
-    seen = pl.DataFrame({"owner": records["owner"][first], "number": np.arange(len(first))})
-    table = seen.join(names, on="owner").sort(owners)
-    place = np.empty(len(first), np.int64)
-    place[table["number"].to_numpy()] = np.arange(len(first))
-    table = table.select(owners)
-    owner = place[number]
-    records = sorted_records(records, owner, len(table))
-    owner = np.repeat(np.arange(len(table)), np.bincount(owner, minlength=len(table)))
-    begin = records["begin"]
-    if ((owner[1:] == owner[:-1]) & (begin[1:] < begin[:-1])).any():  # seldom: files are sorted by time
-        order = np.lexsort((records["end"], begin, owner))
-        owner, records = owner[order], records[order]
-        begin = records["begin"]
-    double = np.append(False, (owner[1:] == owner[:-1]) & (begin[1:] == begin[:-1]))[: len(owner)]
-    if double.any():
-        counts["duplicated rows"] += int(double.sum())
-        owner, records = owner[~double], records[~double]
+    table, owner, records = _by_owner(records, names, [*keys, *members])
+    owner, records, counts = _one_at_a_time(owner, records)
     usage = np.column_stack([records[name] for name in (records.dtype.names or ())[3:]])
     slots = _fill(_to_slots(owner, records["begin"], records["end"], usage, rules.slot_seconds * MICRO, origin), rules)
     if members:
@@ -113,6 +96,39 @@ def make_series(
     return table[present], kept, longest, +counts
 
 
+def _by_owner(records: Records, names: pl.DataFrame, columns: list[str]) -> tuple[pl.DataFrame, Int, Records]:
+    """Owners (a frame of `columns`, sorted), and the records sorted by owner with the row of each one's owner (R,)."""
+    number, first = number_distinct(np.ascontiguousarray(records["owner"]))
+    seen = pl.DataFrame({"owner": records["owner"][first], "number": np.arange(len(first))})
+    table = seen.join(names, on="owner").sort(columns)
+    place = np.empty(len(first), np.int64)
+    place[table["number"].to_numpy()] = np.arange(len(first))
+    owner = place[number]
+    records = sorted_records(records, owner, len(table))
+    owner = np.repeat(np.arange(len(table)), np.bincount(owner, minlength=len(table)))
+    return table.select(columns), owner, records
+
+
+def _one_at_a_time(owner: Int, records: Records) -> tuple[Int, Records, Counter[str]]:
+    """Records sorted by owner put in order of time, and of those of an owner that begin at the same moment only one.
+
+    That is the one that ends last, of these the one with the most of the first resource, of the second, ...
+    """
+    counts: Counter[str] = Counter()
+    begin = records["begin"]
+    if not ((owner[1:] == owner[:-1]) & (begin[1:] <= begin[:-1])).any():  # as a rule: files are sorted by time
+        return owner, records, counts
+    names = records.dtype.names or ()
+    order = np.lexsort((*(records[name] for name in reversed(names[1:])), owner))
+    owner, records = owner[order], records[order]
+    same = [owner[1:] == owner[:-1], *(records[name][1:] == records[name][:-1] for name in names[1:])]
+    together = same[0] & same[1]
+    counts["duplicated rows"] = int(np.all(same, axis=0).sum())
+    counts["rows of the same time as another"] = int(together.sum()) - counts["duplicated rows"]
+    last = np.append(~together, True)
+    return owner[last], records[last], +counts
+
+
 def _to_slots(owner: Int, begin: Int, end: Int, usage: Float, length: int, origin: int) -> Slots:
     """Records sorted by owner and begin (microseconds), put into slots of `length`."""
     slot = begin // length
@@ -124,15 +140,16 @@ def _to_slots(owner: Int, begin: Int, end: Int, usage: Float, length: int, origi
         row, slot = row[order], slot[order]
         owner, begin, end, usage = owner[row], begin[row], end[row], usage[row]
     starts = np.append(True, (owner[1:] != owner[:-1]) | (slot[1:] != slot[:-1]))[: len(owner)]
+    begins, recorded = (begin // length == slot).astype(np.int64), np.ones(int(starts.sum()), np.bool_)
     if starts.all():
-        return Slots(owner, slot - origin, usage, np.ones(len(owner), np.int64))
+        return Slots(owner, slot - origin, usage, begins, recorded)
     overlap = np.minimum(end, (slot + 1) * length) - np.maximum(begin, slot * length)
     weight = np.where(end > begin, overlap, 1).astype(np.float64)
     first = np.flatnonzero(starts)
-    records = np.diff(np.append(first, len(owner)))
+    several = np.diff(np.append(first, len(owner))) > 1
     sums = np.add.reduceat(usage * weight[:, None], first, axis=0)
-    mean = np.where((records > 1)[:, None], sums / np.add.reduceat(weight, first)[:, None], usage[first])
-    return Slots(owner[first], slot[first] - origin, mean, records)
+    mean = np.where(several[:, None], sums / np.add.reduceat(weight, first)[:, None], usage[first])
+    return Slots(owner[first], slot[first] - origin, mean, np.add.reduceat(begins, first), recorded)
 
 
 def _fill(slots: Slots, rules: SeriesRules) -> Slots:
@@ -149,22 +166,28 @@ def _fill(slots: Slots, rules: SeriesRules) -> Slots:
         following = slots.usage[np.minimum(row + 1, len(gap) - 1)]
         usage = usage + (following - usage) * (after / (gap[row] + 1))[:, None]
     records = np.where(after == 0, slots.records[row], 0)
-    return Slots(slots.owner[row], slots.slot[row] + after, usage, records)
+    return Slots(slots.owner[row], slots.slot[row] + after, usage, records, after == 0)
 
 
 def _sum_members(slots: Slots, row: Int) -> Slots:
-    """Members of the same workload `row[owner]` added up slot by slot."""
+    """Members of the same workload `row[owner]` added up slot by slot; records are those of the member with most."""
     owner = row[slots.owner]
     order = np.lexsort((slots.slot, owner))
     owner, slot = owner[order], slots.slot[order]
-    starts = np.flatnonzero(np.r_[True, (owner[1:] != owner[:-1]) | (slot[1:] != slot[:-1])][: len(owner)])
-    usage = np.add.reduceat(slots.usage[order], starts, axis=0) if len(starts) else slots.usage
-    records = np.maximum.reduceat(slots.records[order], starts) if len(starts) else slots.records
-    return Slots(owner[starts], slot[starts], usage, records)
+    first = np.flatnonzero(np.r_[True, (owner[1:] != owner[:-1]) | (slot[1:] != slot[:-1])][: len(owner)])
+    if not len(first):
+        return slots
+    return Slots(
+        owner[first],
+        slot[first],
+        np.add.reduceat(slots.usage[order], first, axis=0),
+        np.maximum.reduceat(slots.records[order], first),
+        np.logical_or.reduceat(slots.recorded[order], first),
+    )
 
 
 def _long_stretches(slots: Slots, min_records: int) -> tuple[Slots, int]:
-    """Only stretches without a gap that hold at least `min_records` records; and the most that one holds."""
+    """Only stretches without a gap in which at least `min_records` records begin; and the most that do in one."""
     if not len(slots.owner):
         return slots, 0
     starts = np.append(True, (slots.owner[1:] != slots.owner[:-1]) | (slots.slot[1:] != slots.slot[:-1] + 1))

@@ -104,6 +104,8 @@ def make_share(
     usage_parts = [part for part in parts if part.usage]
     owners = _of_share([folder / f"{part.name}.owners.parquet" for part in usage_parts], share).unique("owner")
     usage = _usage_of(usage_parts, folder, share, record_type(resources))
+    if loader.sample_seconds > rules.slot_seconds:
+        usage["end"][usage["end"] == usage["begin"]] += loader.sample_seconds * MICRO
     known = loader.workloads(_facts_of(parts, folder, share))
     counts: Counter[str] = Counter()
     if known is not None:
@@ -128,7 +130,7 @@ def make_share(
             _described(ids, facts, resources, slots).write_ipc(partial)
         found = {"stamp": stamp, "dropped": counts + dropped, "kept": len(table)}
         found |= {"seen": unlike + len(table) + dropped[TOO_SHORT], "slots": len(slots.slot)}
-        found |= {"longest": longest, "recorded": int((slots.records > 0).sum()), "span": _span(slots)}
+        found |= {"longest": longest, "recorded": int(slots.recorded.sum()), "span": _span(slots)}
         write_json(done, found)
     return found
 
