@@ -1,0 +1,92 @@
+"""scripts/fit_ec.py and scripts/reproduce.py from end to end, and what bad input gets to hear."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tvwrl.ec import EquivalenceClasses
+
+QUICK = ["--k-max", "5", "--initialisations", "3"]
+FORECAST = ["--forecast.window", "8", "--forecast.steps", "4", "--forecast.folds", "2", "--forecast.batch", "16"]
+
+
+@pytest.fixture(scope="module")
+def made(call, trace, tmp_path_factory):
+    """Classes by two representations and a forecaster of few steps."""
+    out = tmp_path_factory.mktemp("ec") / "classes"
+    options = ["--compare", "aggregate", "dtw", "--radius", "12", *QUICK, *FORECAST]
+    done = call("fit_ec.py", "--trace", trace, "--out", out, *options)
+    assert done.returncode == 0, done.stderr
+    return out, done.stdout
+
+
+@pytest.mark.slow
+def test_the_report_says_what_was_chosen_and_why(made):
+    out, printed = made
+    report = json.loads((out / "report.json").read_text())
+    assert {c["representation"] for c in report["candidates"]} == {"aggregate", "dtw"}
+    gains = {c["representation"]: c["gain"]["effective_gain"] for c in report["candidates"]}
+    if max(gains.values()) > 0:
+        assert gains[report["chosen"]] == max(gains.values())
+    classes = EquivalenceClasses.load(out / "classes.json")
+    chosen = next(c for c in report["candidates"] if c["representation"] == report["chosen"])
+    means = {int(k): np.mean(row) for k, row in chosen["search"]["silhouettes"].items()}
+    assert classes.k == chosen["k"] == max(means, key=means.get)
+    assert set(report["labels"].values()) == set(range(1, classes.k + 1))
+    assert (out / "report.md").read_text() in printed
+    for shown in ("silhouette", "EG", "last value", "slots seen", "| class "):
+        assert shown in printed
+    drawn = {path.stem for path in (out / "plots").iterdir()}
+    assert {"silhouettes", "members-aggregate", "members-dtw", "features-aggregate", "classifier"} <= drawn
+
+
+@pytest.mark.slow
+def test_training_and_checkpoints_use_the_file(call, tiny, made, trace, tmp_path):
+    file, out = made[0] / "classes.json", tmp_path / "run"
+    options = ["--ec", file, *tiny, "--iterations", 2]
+    done = call("train.py", "--trace", trace, "--out", out, *options)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((out / "evaluation" / "run.json").read_text())["classes"] == json.loads(file.read_text())
+    assert json.loads((out / "run.json").read_text())["ec"] == str(file)
+    again = call("evaluate.py", "--checkpoint", out, "--schedulers", "random", "--sequences", 1, "--out", tmp_path / "e")
+    assert again.returncode == 0, again.stderr
+    none = call("train.py", "--trace", trace, "--out", tmp_path / "none", "--ec", "none", *tiny, "--iterations", 2)
+    assert none.returncode == 0, none.stderr
+
+
+@pytest.mark.slow
+def test_one_representation_and_k_can_be_asked_for(call, trace, tmp_path):
+    options = ["--representation", "aggregate", "--compare", "aggregate", "--k", "3", "--initialisations", "2"]
+    done = call("fit_ec.py", "--trace", trace, "--out", tmp_path / "a", "--no-judge", "--workloads", "all", *options)
+    assert done.returncode == 0, done.stderr
+    assert "**aggregate** with 3 classes; it was asked for" in done.stdout
+    assert "24 workloads" in done.stdout
+
+
+def test_bad_input(refused, made, trace, tiny, tmp_path):
+    refused("fit_ec.py", "--trace", trace, "--k", 99, said=["k is 99, but there are 17 workloads"])
+    refused("fit_ec.py", "--trace", trace, "--k-min", 1, said=["k_min is 1: must be at least 2"])
+    refused("fit_ec.py", "--trace", trace, "--k-min", 6, "--k-max", 4, said=["k_max is 4: must be at least k_min, 6"])
+    refused("fit_ec.py", "--trace", trace, "--forecast.folds", 1, said=["folds is 1: must be at least 2"])
+    refused("fit_ec.py", "--trace", tmp_path / "nothing", said=["not a file or folder"])
+    refused("train.py", "--trace", trace, "--ec", "shape", said=["--ec shape", "temporal", "none"])
+    broken = tmp_path / "classes.json"
+    broken.write_text("{}")
+    refused("train.py", "--trace", trace, "--ec", broken, said=["not a classes file of format 1"])
+    hour = ["--step-seconds", 3600]
+    refused("train.py", "--trace", trace, "--ec", made[0], *hour, said=["slots of 1800 s, but step_seconds is 3600"])
+    refused("reproduce.py", "table1", "--google", "", "--alibaba", "", said=["nothing to do"])
+    refused("reproduce.py", "table2-clustering", "--seeds", -1, said=["different numbers >= 0"])
+
+
+@pytest.mark.slow
+def test_table_1_stands_beside_the_published_one(call, trace, tmp_path):
+    forecast = [*FORECAST, "--forecast.steps", "2"]
+    options = ["--google", trace, "--alibaba", "", "--radius", "6", "--out", tmp_path / "t", *forecast]
+    done = call("reproduce.py", "table1", *options)
+    assert done.returncode == 0, done.stderr
+    for published in ("(5)", "(0.65)", "(6.82)", "(9.83)", "(0.55)"):
+        assert published in done.stdout
+    assert "effective gain: the order" in done.stdout
+    assert (tmp_path / "t" / "table1.md").read_text() in done.stdout
