@@ -181,3 +181,57 @@ def test_hidden_files_are_not_seen(tmp_path: Path) -> None:
     source = single("csv", tmp_path / "source")
     (source.parent / "._x.csv").write_bytes(b"\x00\x05\x16\x07")  # as macOS leaves them
     assert run("csv", source.parent, source.parent / "out")["workloads"]["kept"] == 3
+
+
+def test_a_replaced_archive_is_read_without_the_old_one(tmp_path: Path) -> None:
+    path = archive(tmp_path / "source" / "container_usage.tar.gz", {"container_usage.csv": container(20)})
+    with pytest.raises(InputError, match="no workload is left"):  # which leaves the work folder
+        prepare(LOADERS["alibaba2018"](), str(path.parent), tmp_path / "out", SeriesRules(300, min_records=100))
+    assert list(tmp_path.glob(".out.work/unpacked/*/container_usage.csv"))
+    archive(path, {"container_usage.csv": container(12, cpu=10)})
+    report = run("alibaba2018", path.parent, tmp_path / "out")
+    assert report["rows"]["read"] == {"container_usage": 36}
+    assert sorted({x for trace in [read_trace(tmp_path / "out")] for x in trace.usage[:, 0]}) == [0.1, 0.11, 0.12]
+
+
+@pytest.mark.parametrize("member", ["container_usage.csv", "part-0.csv"])
+def test_an_archive_beside_what_was_in_it_is_read_once(member: str, tmp_path: Path) -> None:
+    name = "container_usage" if member == "container_usage.csv" else "container_usage_all"
+    folder = tmp_path / "source"
+    archive(folder / f"{name}.tar.gz", {f"container_usage/{member}": container(20)})
+    text(folder / "container_usage" / member, container(20))
+    with pytest.warns(UserWarning, match=rf"{name}\.tar\.gz.* not read: .*there already"):
+        report = run("alibaba2018", folder, tmp_path / "out")
+    assert report["rows"]["read"] == {"container_usage": 60}
+
+
+def test_a_file_beside_its_gz_is_read_once(tmp_path: Path) -> None:
+    for end in ("", ".gz"):
+        text(tmp_path / "source" / f"container_usage.csv{end}", container(20))
+    with pytest.warns(UserWarning, match=r"container_usage\.csv\.gz is not read: container_usage\.csv is beside it"):
+        report = run("alibaba2018", tmp_path / "source", tmp_path / "out")
+    assert report["rows"]["read"] == {"container_usage": 60}
+
+
+def test_files_of_the_same_name_beside_an_archive_are_told_apart(tmp_path: Path) -> None:
+    text(tmp_path / "source" / "container_usage" / "part-0.csv", container(20))
+    text(tmp_path / "source" / "container_meta" / "part-0.csv", META)
+    archive(tmp_path / "source" / "machine_meta.tar.gz", {"machine_meta.csv": ["m_1,0,1,1,96,100,USING"]})
+    report = run("alibaba2018", tmp_path / "source", tmp_path / "out")
+    assert report["rows"]["read"] == {"container_usage": 60, "container_meta": 3}
+
+
+def test_a_member_of_an_archive_stays_in_the_work_folder(tmp_path: Path) -> None:
+    members = {"../../container_usage.csv": container(20), "/tmp/container_meta.csv": META}
+    archive(tmp_path / "source" / "all.tar.gz", members)
+    report = run("alibaba2018", tmp_path / "source", tmp_path / "out")
+    assert report["rows"]["read"] == {"container_usage": 60, "container_meta": 3}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
+
+
+def test_leftovers_of_a_download_are_not_read(tmp_path: Path) -> None:
+    rows = [f"{t}00000000,{t + 3}00000000,1,0,7,.1,.2,0,0,0,0,0,0,0,0,0,0,1,0,.1" for t in range(0, 60, 3)]
+    path = text(tmp_path / "source" / "task_usage" / "part-00000-of-00500.csv.gz", rows)
+    for end in (".part", ".part.json"):
+        path.with_name(f"part-00001-of-00500.csv.gz{end}").write_bytes(path.read_bytes()[:40])
+    assert run("google2011", tmp_path / "source", tmp_path / "out")["rows"]["read"] == {"task_usage": 20}

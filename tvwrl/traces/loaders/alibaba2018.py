@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from tvwrl.traces.loaders.batch import alibaba_tasks, read_whole
-from tvwrl.traces.preparation.files import files_of, parts_of
+from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table
 from tvwrl.traces.preparation.loader import Part, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
@@ -79,15 +78,15 @@ class Alibaba2018:
 
     def at(self, source: str) -> Alibaba2018:
         """With the machine that machine_meta tells; of own size if nothing is known of the containers."""
-        own = self.own_size or not (_files(source, "container_meta") or files_of(source, ["container_meta.tar.gz"]))
+        own = self.own_size or not tables_of(source, "container_meta")
         return replace(self, cores=self.cores or _largest(source), own_size=own)
 
     def parts(self, source: str) -> list[Part]:
         """The files of container_usage and container_meta, of one piece or in folders of parts."""
-        usage = parts_of("container_usage", _files(source, "container_usage"))
+        usage = parts_of("container_usage", tables_of(source, "container_usage"))
         if not usage:
             raise not_found(source, "container_usage*.csv.gz", "python scripts/fetch_trace.py alibaba2018")
-        return usage + parts_of("container_meta", _files(source, "container_meta"), usage=False)
+        return usage + parts_of("container_meta", tables_of(source, "container_meta"), usage=False)
 
     def read(self, part: Part) -> Rows:
         """Usage as fractions of the container's own request; facts reduced to one row per container."""
@@ -125,17 +124,13 @@ class Alibaba2018:
 
     def extras(self, source: str) -> dict[str, pl.DataFrame]:
         """The batch tasks with their DAGs, if batch_task is there."""
-        tasks = _files(source, "batch_task")
-        return {"tasks": alibaba_tasks(tasks, _files(source, "batch_instance"))} if tasks else {}
-
-
-def _files(source: str, table: str) -> list[Path]:
-    return files_of(source, [f"{table}{place}.csv{packed}" for place in ("/*", "*") for packed in ("", ".gz")])
+        tasks = tables_of(source, "batch_task")
+        return {"tasks": alibaba_tasks(tasks, tables_of(source, "batch_instance"))} if tasks else {}
 
 
 def _largest(source: str) -> float:
     """Cores of the largest machine."""
-    files = _files(source, "machine_meta")
+    files = tables_of(source, "machine_meta")
     if not files:
         return CORES
     cores = read_whole(parts_of("machine_meta", files, usage=False), MACHINE_META)["cpu"].max()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tvwrl.traces.preparation.files import files_of, parts_of
+from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table
 from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
@@ -79,7 +79,7 @@ class Azure2019:
         """Files of the published names, anywhere below the source."""
         found = []
         for table, file in (("vm_cpu_readings", "vm_cpu_readings-file-*-of-195.csv.gz"), ("vmtable", "vmtable.csv.gz")):
-            files = files_of(source, [f"{table}*.csv", f"{table}*.csv.gz"])
+            files = tables_of(source, table)
             if not files:
                 raise not_found(source, file, "python scripts/fetch_trace.py azure2019")
             found += parts_of(table, files, usage=table == "vm_cpu_readings")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from tvwrl.traces.preparation.files import files_of, parts_of
+from tvwrl.traces.preparation.files import files_of, parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table
 from tvwrl.traces.preparation.loader import Part, Rows, not_found
 from tvwrl.traces.preparation.parquet import checked, read_parquet
@@ -122,12 +122,11 @@ class Google2011:
         found = parts_of("job_usage", files_of(source, ["job_usage.parquet"]))
         if found:
             return found + parts_of("job_meta", files_of(source, ["job_meta.csv"]), usage=False)
-        patterns = {t: [f"{t}/*.csv*", f"{t}*.csv*"] for t in ("task_usage", "task_events", "job_events")}
-        found = parts_of("task_usage", files_of(source, patterns["task_usage"]))
+        found = parts_of("task_usage", tables_of(source, "task_usage"))
         if not found:
             raise not_found(source, "task_usage/part-*.csv.gz", "python scripts/fetch_trace.py google2011")
         for table in ("task_events", "job_events") if self.per == "task" else ("job_events", "task_events"):
-            found += parts_of(table, files_of(source, patterns[table]), usage=False)
+            found += parts_of(table, tables_of(source, table), usage=False)
         return found
 
     def read(self, part: Part) -> Rows:
@@ -177,7 +176,7 @@ class Google2011:
         """The kinds of machines at the trace's beginning, and how many there are of each."""
         import polars as pl
 
-        files = files_of(source, ["machine_events/*.csv*", "machine_events*.csv*"])
+        files = tables_of(source, "machine_events")
         if not files:
             return {}
         rows = [read_table(part, MACHINE_EVENTS).frame for part in parts_of("machine_events", files, usage=False)]

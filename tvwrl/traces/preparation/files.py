@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import itertools
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -24,12 +25,26 @@ DAMAGE = (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error, zipfile.
 
 
 def files_of(source: str | Path, patterns: Sequence[str]) -> list[Path]:
-    """Files below `source` (or itself) that match one of the patterns, sorted by name; hidden ones are not seen."""
+    """Files below `source` (or itself) that match one of the patterns, sorted by name.
+
+    Hidden ones are not seen, nor a file.gz beside the file; a warning says so.
+    """
     root = Path(source)
     if root.is_file():
         return [root] if any(root.match(pattern) for pattern in patterns) else []
     found = {path for pattern in patterns for path in root.rglob(pattern) if path.is_file()}
-    return sorted(path for path in found if not any(name.startswith(".") for name in path.relative_to(root).parts))
+    seen = []
+    for path in sorted(found):
+        if path.suffix == ".gz" and path.with_suffix("") in found:
+            warnings.warn(f"{path} is not read: {path.stem} is beside it", stacklevel=2)
+        elif not any(name.startswith(".") for name in path.relative_to(root).parts):
+            seen.append(path)
+    return seen
+
+
+def tables_of(source: str | Path, table: str) -> list[Path]:
+    """Text files of a published table: in a folder of its name, or with the name in front."""
+    return files_of(source, [f"{table}{place}.csv{packed}" for place in ("/*", "*") for packed in ("", ".gz")])
 
 
 def parts_of(table: str, files: Sequence[Path], usage: bool = True) -> list[Part]:

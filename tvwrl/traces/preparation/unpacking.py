@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import shutil
 import tarfile
+import warnings
 import zlib
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -29,16 +30,20 @@ def unpack(source: str, work: Path) -> str:
     Else a folder in `work` with the unpacked files and links to all others, both below it as they are below `source`.
     What is there of other archives, or of older versions of these, is removed. Raises InputError for a damaged archive.
     """
-    packed = [path for path in files_of(source, ["*.gz", "*.tgz"]) if _is_archive(path) or _is_large(path)]
+    files = files_of(source, ["*"])
+    archives = {path for path in files if path.name.endswith(ARCHIVES)}
+    plain = [path for path in files if path not in archives]
+    archives -= {path for path in archives if _is_unpacked(path, plain)}
+    packed = archives | {path for path in plain if path.suffix == ".gz" and _is_large(path)}
     if not packed:
         return source
     root, folder = Path(source), work / "unpacked"
     root = root.parent if root.is_file() else root
-    stores = {path: folder / _stamp(path.relative_to(root), path) for path in packed}
+    stores = {path: folder / _stamp(path.relative_to(root), path) for path in sorted(packed)}
     for found in folder.iterdir() if folder.exists() else ():
         if found not in stores.values():
             shutil.rmtree(found)
-    for path in set(files_of(source, ["*"])) - set(packed):
+    for path in set(plain) - packed:
         link = folder / "links" / path.relative_to(root)
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(path.resolve())
@@ -57,8 +62,14 @@ def _stamp(name: Path, path: Path) -> str:
     return f"{path.name}-{key}"
 
 
-def _is_archive(path: Path) -> bool:
-    return path.name.endswith(ARCHIVES)
+def _is_unpacked(archive: Path, files: list[Path]) -> bool:
+    """Whether what is in table.tar.gz lies among the other files, as table.csv or in a folder of that name."""
+    table = archive.name.partition(".")[0]
+    names = {f"{table}.csv", f"{table}.csv.gz"}
+    there = [path for path in files if path.name in names or path.is_relative_to(archive.parent / table)]
+    if there:
+        warnings.warn(f"{archive} is not read: {there[0]} is there already", stacklevel=3)
+    return bool(there)
 
 
 def _is_large(path: Path) -> bool:
@@ -75,15 +86,17 @@ def _is_large(path: Path) -> bool:
 
 def _unpack(path: Path, folder: Path) -> None:
     try:
-        if not _is_archive(path):
+        if not path.name.endswith(ARCHIVES):
             with gzip.open(path) as file:
                 _copy(file, folder / path.stem)  # type: ignore[arg-type]
             return
         with tarfile.open(path, "r|gz") as tar:
             for member in tar:
-                content = tar.extractfile(member) if member.isfile() else None
-                if content is not None:
-                    _copy(content, folder / _inside(member.name))
+                name = _inside(member.name)
+                if (path.parent / name).is_file():
+                    warnings.warn(f"{path}: {name} in it is not read: it is there already", stacklevel=3)
+                elif content := tar.extractfile(member) if member.isfile() else None:
+                    _copy(content, folder / name)
     except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
