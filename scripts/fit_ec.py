@@ -16,8 +16,9 @@ from tvwrl.ec.choice import LARGEST_K, SMALLEST_K
 from tvwrl.ec.classes import CLASSES_FILE, INITIALISATIONS
 from tvwrl.ec.classifier_report import report_classifier
 from tvwrl.ec.comparison import compare
-from tvwrl.ec.forecaster import ForecastSettings
+from tvwrl.ec.lstnet import ForecastSettings
 from tvwrl.ec.report import ClassesReport
+from tvwrl.ec.representations import Backends
 from tvwrl.runs import check_new_folder, default_folder, whole_folder
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import describe_source, open_trace, trace_hash
@@ -66,6 +67,7 @@ class Arguments:
     """How training and test are told apart: see train.py."""
     seed: int = 0
     """Seed of everything random."""
+    backends: Backends = field(default_factory=Backends)
     forecast: ForecastSettings = field(default_factory=ForecastSettings)
 
 
@@ -83,7 +85,9 @@ def main() -> None:
     begun = time.perf_counter()
     asked = arguments.k, arguments.initialisations, arguments.radius, range(arguments.k_min, arguments.k_max + 1)
     names = arguments.compare if arguments.representation is None else (*arguments.compare, arguments.representation)
-    makes = [partial(EquivalenceClasses, name, *asked, arguments.seed) for name in dict.fromkeys(names)]
+    makes = [
+        partial(EquivalenceClasses, name, *asked, arguments.seed, arguments.backends) for name in dict.fromkeys(names)
+    ]
     comparison = compare(population, makes, arguments.forecast if arguments.judge else None, arguments.representation)
     seconds |= {f"clustering by {c.name}": c.seconds for c in comparison.candidates}
     seconds["forecaster"] = time.perf_counter() - begun - sum(seconds.values())

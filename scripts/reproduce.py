@@ -11,7 +11,7 @@ import tyro
 from tvwrl import command_line
 from tvwrl.agents.config import PRESETS
 from tvwrl.bench.reproduction import TABLE1, table1, table2_clustering
-from tvwrl.ec.forecaster import ForecastSettings
+from tvwrl.ec.lstnet import ForecastSettings
 from tvwrl.runs import default_folder, provenance, write_json
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import describe_source, open_trace, trace_hash
@@ -79,7 +79,7 @@ class Table2Clustering:
     own_labels: int = 40
     """Labels where there are no classes: each workload of a sequence has its own, in turn beyond so many."""
     out: Path | None = None
-    """Output folder; give the same again to go on where a run was stopped. Default: runs/table2-clustering-<timestamp>."""
+    """Output folder; give the same again to go on after a stop. Default: runs/table2-clustering-<timestamp>."""
 
     def run(self) -> None:
         """Train and evaluate all variants."""

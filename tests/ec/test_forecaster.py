@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from tvwrl.ec.forecaster import (
-    ForecastSettings,
-    LSTNet,
     agnostic_forecast,
-    correlations,
     effective_gain,
     gaining_fraction,
     percentage_gain,
     prediction_gain,
 )
+from tvwrl.ec.lstnet import ForecastSettings, LSTNet
+from tvwrl.ec.windows import correlations
 from tvwrl.types import InputError
 
 TINY = ForecastSettings(

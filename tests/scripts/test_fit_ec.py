@@ -49,7 +49,8 @@ def test_training_and_checkpoints_use_the_file(call, tiny, made, trace, tmp_path
     assert done.returncode == 0, done.stderr
     assert json.loads((out / "evaluation" / "run.json").read_text())["classes"] == json.loads(file.read_text())
     assert json.loads((out / "run.json").read_text())["ec"] == str(file)
-    again = call("evaluate.py", "--checkpoint", out, "--schedulers", "random", "--sequences", 1, "--out", tmp_path / "e")
+    options = ["--schedulers", "random", "--sequences", 1, "--out", tmp_path / "e"]
+    again = call("evaluate.py", "--checkpoint", out, *options)
     assert again.returncode == 0, again.stderr
     none = call("train.py", "--trace", trace, "--out", tmp_path / "none", "--ec", "none", *tiny, "--iterations", 2)
     assert none.returncode == 0, none.stderr

@@ -27,7 +27,7 @@ from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import Trace
 
 if TYPE_CHECKING:
-    from tvwrl.ec.forecaster import ForecastSettings
+    from tvwrl.ec.lstnet import ForecastSettings
 
 TABLE1: dict[str, dict[str, tuple[int, float, float]]] = {  # trace -> distance -> k, f, effective gain in %
     "google": {"aggregate": (5, 0.65, 6.82), "temporal": (6, 0.58, 9.83), "dtw": (3, 0.55, 9.3)},

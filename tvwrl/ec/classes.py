@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tvwrl.ec.choice import LARGEST_K, SMALLEST_K, KSearch, search_k
 from tvwrl.ec.classifier import RuntimeClassifier, prefix_features
 from tvwrl.ec.population import Population
-from tvwrl.ec.representations import make_representation, representation_from
+from tvwrl.ec.representations import Backends, make_representation, representation_from
 from tvwrl.runs import write_json
 from tvwrl.types import Float, InputError, Int
 
@@ -42,6 +42,7 @@ class EquivalenceClasses:
         radius: int | None = None,
         ks: Sequence[int] = tuple(range(SMALLEST_K, LARGEST_K + 1)),
         random_state: int = 0,
+        backends: Backends = Backends(),  # noqa: B008 it is frozen
     ) -> None:
         self.representation = representation
         self.n_classes = n_classes
@@ -49,6 +50,7 @@ class EquivalenceClasses:
         self.radius = radius
         self.ks = ks
         self.random_state = random_state
+        self.backends = backends
 
     def fit(
         self,
@@ -79,7 +81,7 @@ class EquivalenceClasses:
 
     def cluster(self, population: Population, progress: Callable[[], Any] = lambda: None) -> None:
         """Only the clustering: `labels_`, `medoids_`, `search_`."""
-        found = make_representation(self.representation, self.radius).fit(population)
+        found = make_representation(self.representation, self.radius, self.backends).fit(population)
         kinds = found.kinds()
         distinct = int(kinds.max()) + 1
         self.search_: KSearch | None = None

@@ -14,7 +14,8 @@ from tvwrl.ec.population import Population
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
-    from tvwrl.ec.forecaster import AgnosticForecast, ForecastSettings, GainReport
+    from tvwrl.ec.forecaster import AgnosticForecast, GainReport
+    from tvwrl.ec.lstnet import ForecastSettings
 
 PREFERRED = ("temporal", "dtw", "aggregate")  # where nothing tells them apart: the paper's choice goes first
 

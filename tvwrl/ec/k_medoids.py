@@ -37,7 +37,7 @@ class KMedoids(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         metric: Literal["euclidean", "precomputed"] = "euclidean",
         n_init: int = 1,
         max_iter: int = 100,
-        backend: Literal["tvwrl", "kmedoids", "sklearn-extra"] = "tvwrl",
+        backend: str = "tvwrl",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_clusters = n_clusters

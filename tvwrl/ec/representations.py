@@ -7,7 +7,8 @@ Fitted, they turn into plain numbers and back.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -17,6 +18,18 @@ from tvwrl.types import Float, InputError, Int
 
 MOST_WARPED = 2000  # series of which all distances are computed; of more, a sample (as in CLARA) finds the medoids
 ALIKE = 9  # decimals to which features of equal workloads agree, whatever the order of summation
+
+
+@dataclass(frozen=True)
+class Backends:
+    """Who computes; results are the same, ours are faster. The others are optional dependencies."""
+
+    features: Literal["tvwrl", "tsfresh"] = "tvwrl"
+    """Temporal features."""
+    dtw: Literal["tvwrl", "tslearn"] = "tvwrl"
+    """Distances by dynamic time warping."""
+    k_medoids: Literal["tvwrl", "kmedoids", "sklearn-extra"] = "tvwrl"
+    """K-Medoids."""
 
 
 class Representation(Protocol):
@@ -50,13 +63,13 @@ class Representation(Protocol):
 class FeatureRepresentation:
     """Euclidean distance between features scaled to [0, 1], K-Means with k-means++."""
 
-    def __init__(self, name: str, backend: str = "tvwrl") -> None:
-        self.name, self.backend = name, backend
+    def __init__(self, name: str, backends: Backends = Backends()) -> None:
+        self.name, self.backends = name, backends
 
     def _features(self, series: Sequence[Float]) -> tuple[Float, list[str]]:
         if self.name == "aggregate":
             return aggregate_features(series, self.resources)
-        return temporal_features(series, self.resources, self.slots_per_day, self.backend)  # type: ignore[arg-type]
+        return temporal_features(series, self.resources, self.slots_per_day, self.backends.features)
 
     def fit(self, population: Population) -> FeatureRepresentation:
         """Compute and scale the features: `scaled_` (n, F), `names_` (F,)."""
@@ -100,14 +113,14 @@ class FeatureRepresentation:
 
     def to_dict(self) -> dict[str, Any]:
         """Scaler, names of the features and centres."""
-        place = {"resources": list(self.resources), "slots_per_day": self.slots_per_day, "backend": self.backend}
+        place = {"resources": list(self.resources), "slots_per_day": self.slots_per_day}
         fitted = {"names": self.names_, "scaler": self.scaler_.to_dict(), "centres": self.centres_.tolist()}
         return {"name": self.name, **place, **fitted}
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> FeatureRepresentation:
         """What `to_dict` described, ready to predict."""
-        made = cls(content["name"], content["backend"])
+        made = cls(content["name"])
         made.resources, made.slots_per_day = tuple(content["resources"]), content["slots_per_day"]
         made.names_, made.scaler_ = content["names"], FeatureScaler.from_dict(content["scaler"])
         made.centres_ = np.array(content["centres"])
@@ -119,8 +132,8 @@ class DTWRepresentation:
 
     name = "dtw"
 
-    def __init__(self, radius: int | None = None, backend: str = "tvwrl") -> None:
-        self.radius, self.backend = radius, backend
+    def __init__(self, radius: int | None = None, backends: Backends = Backends()) -> None:
+        self.radius, self.backends = radius, backends
 
     def fit(self, population: Population) -> DTWRepresentation:
         """Compute all distances, `distances_` (n, n), and the scale of each resource, `scale_` (D,)."""
@@ -131,7 +144,7 @@ class DTWRepresentation:
         self.rows_ = np.sort(drawn)
         self.series_ = [population.series[i] for i in self.rows_]
         lengths = np.array([len(one) for one in self.series_])
-        between = dtw_distances(self.series_, radius=self.radius)
+        between = dtw_distances(self.series_, radius=self.radius, backend=self.backends.dtw)
         self.scale_: Float = distance_scale(between, lengths)
         self.distances_: Float = mean_distance(between, lengths, lengths, self.scale_).round(ALIKE)
         return self
@@ -150,7 +163,7 @@ class DTWRepresentation:
         """(n,) groups of K-Medoids."""
         from tvwrl.ec.k_medoids import KMedoids
 
-        found = KMedoids(k, metric="precomputed", backend=self.backend, random_state=random_state)
+        found = KMedoids(k, metric="precomputed", backend=self.backends.k_medoids, random_state=random_state)
         groups: Int = found.fit(self.distances_).labels_.astype(np.int64)
         return groups
 
@@ -184,11 +197,15 @@ class DTWRepresentation:
 REPRESENTATIONS = ("aggregate", "temporal", "dtw")
 
 
-def make_representation(name: str, radius: int | None = None) -> FeatureRepresentation | DTWRepresentation:
+def make_representation(
+    name: str,
+    radius: int | None = None,
+    backends: Backends = Backends(),
+) -> FeatureRepresentation | DTWRepresentation:
     """The representation of that name. Raises InputError for an unknown one."""
     if name not in REPRESENTATIONS:
         raise InputError(f"unknown representation '{name}'; valid: {', '.join(REPRESENTATIONS)}")
-    return DTWRepresentation(radius) if name == "dtw" else FeatureRepresentation(name)
+    return DTWRepresentation(radius, backends) if name == "dtw" else FeatureRepresentation(name, backends)
 
 
 def representation_from(content: dict[str, Any]) -> FeatureRepresentation | DTWRepresentation:
