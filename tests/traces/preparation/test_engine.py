@@ -10,16 +10,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tvwrl.traces import read_trace
 from tvwrl.traces.loaders.google2011 import Google2011
 from tvwrl.traces.preparation import prepare as preparing
+from tvwrl.traces.preparation import shares as shares_of_trace
 from tvwrl.traces.preparation.prepare import prepare
-from tvwrl.traces.preparation.series import SeriesRules
+from tvwrl.traces.preparation.series import SeriesRules, record_type
 from tvwrl.types import InputError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -151,6 +154,40 @@ def test_a_full_disk_is_explained(source: Path, tmp_path: Path, monkeypatch: pyt
     assert not (tmp_path / "out").exists()
     assert not list(tmp_path.rglob("*.partial"))
     run(source, tmp_path / "out")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)]
+    try:
+        mounted = subprocess.run(mount, capture_output=True).returncode == 0
+    except OSError:
+        mounted = False
+    if not mounted:
+        pytest.skip("mounting a file system takes root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_that_is_full_and_then_is_not(source: Path, disk: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no space left on the disk; make room.*finished parts are kept"):
+        run(source, disk / "out", workers=1)
+    assert not (disk / "out").exists()
+    assert not list(disk.rglob("*.partial"))
+    subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+    run(source, disk / "out")
+    run(source, tmp_path / "whole")
+    assert digest(disk / "out") == digest(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("rows", [4, 4000])
+def test_records_are_not_lost_on_a_full_disk(rows: int) -> None:
+    with pytest.raises(OSError, match="No space left") as caught:
+        shares_of_trace._write(np.zeros(rows, record_type(["cpu", "mem"])), Path("/dev/full"))
+    assert caught.value.errno == errno.ENOSPC
 
 
 def test_limits_are_checked(source: Path, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def prepare(
     if workers is not None and workers < 1:
         raise InputError(f"workers is {workers}: must be at least 1")
     check_new_folder(out)
-    with _working_folder(out, {"loader": repr(loader), "source": source}) as work:
+    with _working_folder(out, {"loader": repr(loader), "source": source}) as work, full_disk_explained(out.parent):
         folder = unpack(source, work)
         loader = loader.at(folder)
         parts = loader.parts(folder)
@@ -69,7 +69,7 @@ def prepare(
         calls = [(make_share, (loader, rules, parts, pieces, share, origin)) for share in range(shares)]
         made = run("making series", [1] * shares, calls)
         report = _report(loader, source, rules, found, made) | {"max_bad_fraction": max_bad_fraction}
-        with whole_folder(out) as partial, full_disk_explained(out):
+        with whole_folder(out) as partial:
             _assemble(loader, rules, pieces, shares, partial)
             for name, table in loader.extras(folder).items():
                 table.write_parquet(partial / f"{name}.parquet")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -70,10 +71,18 @@ def _write_usage(loader: Loader, frame: pl.DataFrame, stem: Path, shares: int) -
     for name in records.dtype.names[1:]:
         records[name] = frame[name].to_numpy()
     with whole_file(stem.with_suffix(".records")) as partial:
-        sorted_records(records, share, shares).tofile(partial)
+        _write(sorted_records(records, share, shares), partial)
     offsets = [0, *np.cumsum(np.bincount(share, minlength=shares)).tolist()]
     span = [int(records["begin"].min()), int(records["end"].max())] if len(records) else []
     return {"span": span, "offsets": offsets}
+
+
+def _write(records: Records, path: Path) -> None:
+    """In the order that they have in memory. Unlike ndarray.tofile this fails where the disk is full."""
+    with path.open("wb") as file:
+        file.write(records.view(np.uint8).data)
+        file.flush()
+        os.fsync(file.fileno())  # some file systems find out only then
 
 
 def _write_facts(loader: Loader, frame: pl.DataFrame, stem: Path, shares: int) -> None:
