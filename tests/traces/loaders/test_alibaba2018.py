@@ -146,7 +146,10 @@ def test_bad_rows_are_named(tmp_path: Path) -> None:
     ):
         run(source)
     report = run(source, max_bad_fraction=0.5)
-    assert report["rows"]["bad"] == {"cpu is negative": 1, "time is not a number": 1}
+    assert report["rows"]["bad"] == {
+        "container_usage: cpu is negative": 1,
+        "container_usage: time is not a number": 1,
+    }
 
 
 def test_other_folders_are_refused(tmp_path: Path) -> None:
@@ -190,7 +193,7 @@ ins_4,R2_1,j_1,1,Terminated,160,oops,m_2,1,1,,,,
     run(source)
     assert pl.read_parquet(tmp_path / "out" / "tasks.parquet")["duration"].to_list() == [None] * 3
     (tmp_path / "out").rename(tmp_path / "before")
-    run(write(source, batch_instance=instances))
+    run(write(source, batch_instance=instances), max_bad_fraction=0.25)
     table = pl.read_parquet(tmp_path / "out" / "tasks.parquet")
     assert table.rows() == [
         ("j_1", "M1", "M", 1, [], 2, 100.0, 160.0, 100.0, 0.5, 50.0),
@@ -200,17 +203,22 @@ ins_4,R2_1,j_1,1,Terminated,160,oops,m_2,1,1,,,,
     assert table.columns[:6] == ["job", "task", "kind", "number", "predecessors", "instances"]
 
 
-def test_bad_rows_of_batch_tasks_are_left_out_with_a_warning(tmp_path: Path) -> None:
-    tasks = "M1,2,j_1,1,Terminated,100,160,100,0.5\n" * 3 + "M2,-1,j_1,1,Terminated,100,160,100,0.5\n"
-    with pytest.warns(UserWarning, match="1 of 4 rows are bad .* line 4: instances is negative"):
-        run(write(tmp_path / "in", container_usage=USAGE, batch_task=tasks))
+def test_bad_rows_of_batch_tasks_and_instances_are_counted(tmp_path: Path) -> None:
+    task, instance = "M1,2,j_1,1,Terminated,100,160,100,0.5\n", "ins_1,M1,j_1,1,Terminated,100,140,m_1,1,1,,,,\n"
+    tasks, instances = 3 * task + task.replace("2", "-1", 1), 3 * instance + "garbage\n"
+    source = write(tmp_path / "in", container_usage=USAGE, batch_task=tasks)
+    with pytest.raises(InputError, match=r"1 of 4 rows of batch_task are bad .* line 4: instances is negative"):
+        run(source)
+    write(source, batch_task=task, batch_instance=instances)
+    report = run(source, max_bad_fraction=0.3)
+    assert report["rows"]["bad"] == {"batch_instance: task is missing": 1}
 
 
 def test_truncated_batch_instances_are_refused(tmp_path: Path) -> None:
     source = write(tmp_path / "in", container_usage=USAGE, batch_task="M1,2,j_1,1,Terminated,100,160,100,0.5\n")
     rows = "".join(f"ins_{i},M1,j_1,1,Terminated,100,{i},m_1,1,1,50,60,0.1,0.2\n" for i in range(9999))
     (source / "batch_instance.csv.gz").write_bytes(gzip.compress(rows.encode())[:-2000])
-    with pytest.raises(InputError, match="batch_instance cannot be read, truncated or damaged"):
+    with pytest.raises(InputError, match=r"batch_instance.csv.gz: cannot be read past line .* truncated or damaged"):
         run(source)
 
 
@@ -241,7 +249,7 @@ def test_the_real_sample(tmp_path: Path) -> None:
     source = REAL_DATA / "alibaba2018"
     rules = SeriesRules(slot_seconds=3600, gaps="drop", min_records=1)
     report = prepare(Alibaba2018(), str(source), tmp_path / "out", rules, plots=False)
-    assert report["rows"]["read"] == {"container_usage": 10000}
+    assert report["rows"]["read"] == {"container_usage": 10000, "machine_meta": 17592}
     assert report["rows"]["dropped"] == {"rows without an id": 3503}
     trace = read_trace(tmp_path / "out")
     assert "own request" in str(trace.reference_machine)

@@ -127,7 +127,7 @@ def test_bad_rows_are_named_and_counted_once(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"1 of 3 rows of [a-z0-9_]+ are bad.*2013-8/2.csv: line 3: cpu is negative"):
         run(source, tmp_path / "out")
     report = run(source, tmp_path / "out", max_bad_fraction=0.5)
-    assert report["rows"]["bad"] == {"cpu is negative": 1}
+    assert report["rows"]["bad"] == {"vms: cpu is negative": 1}
     assert len(series(tmp_path / "out")["2013-8-2"]) == 3  # the gap is filled
 
 

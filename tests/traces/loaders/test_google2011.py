@@ -156,7 +156,7 @@ def test_bad_rows_are_counted_and_named(write: Callable[..., Path], row: str, ru
     source = write(task_usage=[[*GOOD[:100], row, *GOOD[100:]]])
     trace, report = run(source)
     assert trace.slot.tolist() == list(range(200))
-    assert report["rows"]["bad"] == {rule: 1}
+    assert report["rows"]["bad"] == {f"task_usage: {rule}": 1}
     assert said in report["examples"][0]
     assert f"{source}/task_usage/part-00000-of-00500.csv.gz: line 101: " in report["examples"][0]
     with pytest.raises(

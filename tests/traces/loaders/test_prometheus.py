@@ -259,7 +259,7 @@ def test_rows_without_one_of_the_two_and_bad_rows_are_counted(site: Site, tmp_pa
         f"rows without a rate of {CPU} over --step": 1,
         f"rows without {MEMORY}": 2,
     }
-    assert report["rows"]["bad"] == {"cpu is not finite": 2, "cpu is negative": 1}
+    assert report["rows"]["bad"] == {"cadvisor: cpu is not finite": 2, "cadvisor: cpu is negative": 1}
     pod = "prod/web-5d4f8c7b9d-aaaaa"
     assert f"{site.url}: pod {pod} at 2026-01-05T00:10:00Z: cpu is not finite: nan" in report["examples"]
     with pytest.raises(InputError, match=r"3 of 12 rows of cadvisor are bad .* more than --max-bad-fraction 0.01"):

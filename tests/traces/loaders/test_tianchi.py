@@ -61,7 +61,8 @@ def run(source: Path, out: Path, loader: Tianchi | None = None, **limits: Any) -
 
 def test_a_case_worked_out_by_hand(tmp_path: Path) -> None:
     report = run(write(tmp_path / "in"), tmp_path / "out")
-    assert report["rows"]["read"] == {"app_resources": 2}
+    beside = {"app_interference": 2, "instance_deploy": 3, "machine_resources": 2, "job_info": 3}
+    assert report["rows"]["read"] == {"app_resources": 2} | beside
     trace = read_trace(tmp_path / "out")
     assert (trace.slot_seconds, trace.workload_id.tolist()) == (900, ["app_1", "app_2"])
     # Of the largest machine: 46 cores, 144 GiB.
@@ -88,7 +89,8 @@ def test_a_case_worked_out_by_hand(tmp_path: Path) -> None:
 
 def test_a_workload_per_instance(tmp_path: Path) -> None:
     report = run(write(tmp_path / "in"), tmp_path / "out", Tianchi(per="instance"))
-    assert report["rows"]["read"] == {"app_resources": 2, "instance_deploy": 3}
+    beside = {"app_interference": 2, "machine_resources": 2, "job_info": 3}
+    assert report["rows"]["read"] == {"app_resources": 2, "instance_deploy": 3} | beside
     trace = read_trace(tmp_path / "out")
     assert trace.workload_id.tolist() == ["inst_1", "inst_2", "inst_3"]
     assert trace.application.tolist() == ["app_1", "app_2", "app_2"]
@@ -171,7 +173,7 @@ def test_bad_series_are_named(tmp_path: Path, cpu: str, rule: str) -> None:
     with pytest.raises(InputError, match=f"1 of 3 rows of [a-z0-9_]+ are bad.*app_resources.csv: line 2: {rule}"):
         run(source, tmp_path / "out")
     report = run(source, tmp_path / "out", max_bad_fraction=0.5)
-    assert report["rows"]["bad"] == {rule: 1}
+    assert report["rows"]["bad"] == {f"app_resources: {rule}": 1}
     assert read_trace(tmp_path / "out").workload_id.tolist() == ["app_1", "app_2"]
 
 
@@ -183,11 +185,13 @@ def test_lines_are_right_beside_rows_of_another_length(tmp_path: Path) -> None:
         run(source, tmp_path / "out")
 
 
-def test_bad_rows_beside_the_series_are_left_out_with_a_warning(tmp_path: Path) -> None:
+def test_bad_rows_beside_the_series_are_counted(tmp_path: Path) -> None:
     jobs = TABLES["job_info"] + "7-13,-1,2,3,4,\n"
     source = write(tmp_path / "in", TABLES | {"job_info": jobs})
-    with pytest.warns(UserWarning, match="1 of 4 rows are bad.*row 4: cpu is negative"):
+    with pytest.raises(InputError, match=r"1 of 4 rows of job_info are bad .*row 4: cpu is negative"):
         run(source, tmp_path / "out")
+    report = run(source, tmp_path / "out", max_bad_fraction=0.25)
+    assert report["rows"]["bad"] == {"job_info: cpu is negative": 1}
     assert len(pl.read_parquet(tmp_path / "out" / "tasks.parquet")) == 3
 
 
@@ -209,7 +213,7 @@ def test_other_sources_are_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(not REAL_DATA.is_dir(), reason=f"no folder of real traces at {REAL_DATA}")
 def test_the_real_sample(tmp_path: Path) -> None:
     report = run(REAL_DATA / "tianchi", tmp_path / "out")
-    assert report["rows"]["read"] == {"app_resources": 9338}
+    assert report["rows"]["read"]["app_resources"] == 9338
     assert report["workloads"] == {"seen": 9338, "kept": 9338}
     trace = read_trace(tmp_path / "out")
     assert trace.reference_machine == {"cpu": 92.0, "mem": 288.0}
@@ -242,8 +246,8 @@ def test_the_real_semifinal_has_no_series() -> None:
     source = str(REAL_DATA / "tianchi" / "semifinal")
     with pytest.raises(InputError, match="no app_resources"):
         Tianchi().parts(source)
-    extras = Tianchi(data_set="b").extras(source)
+    extras = Tianchi(data_set="b").extras(source).tables
     assert {name: len(table) for name, table in extras.items()} == {"tasks": 5637}
     assert extras["tasks"]["predecessors"].list.len().sum() == 4541
-    machines = Tianchi(data_set="e").extras(source)["machines"]
+    machines = Tianchi(data_set="e").extras(source).tables["machines"]
     assert len(machines) == 8000

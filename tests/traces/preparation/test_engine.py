@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from tvwrl.traces import read_trace
@@ -142,8 +143,6 @@ def test_no_ray_cluster_at_an_address(source: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("step", ["write_parquet", "write_ipc", "sink_parquet"])
 def test_a_full_disk_is_explained(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    import polars as pl
-
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -188,6 +187,24 @@ def test_records_are_not_lost_on_a_full_disk(rows: int) -> None:
     with pytest.raises(OSError, match="No space left") as caught:
         shares_of_trace._write(np.zeros(rows, record_type(["cpu", "mem"])), Path("/dev/full"))
     assert caught.value.errno == errno.ENOSPC
+
+
+def test_a_fault_in_what_is_stored_beside_ends_the_run_before_the_long_work(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines = source / "machine_events" / "part-00000-of-00001.csv"
+    machines.parent.mkdir()
+    lines = [f"0,{i},0,p,0.5,{-1 if i == 1 else 1}" for i in range(4)]
+    machines.write_text("\n".join(lines))
+    with monkeypatch.context() as patch:
+        patch.setattr(preparing, "read_part", None)
+        with pytest.raises(InputError, match=r"1 of 4 rows of machine_events are bad .* line 2: mem is negative"):
+            run(source, tmp_path / "out")
+    report = run(source, tmp_path / "out", max_bad_fraction=0.3)
+    assert report["rows"]["read"] == {"machine_events": 4, "task_usage": 48_000}
+    assert report["rows"]["bad"] == {"machine_events: mem is negative": 1}
+    assert pl.read_parquet(tmp_path / "out" / "machines.parquet").rows() == [(0.5, 1.0, 3)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
 
 
 def test_limits_are_checked(source: Path, tmp_path: Path) -> None:

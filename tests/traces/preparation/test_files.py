@@ -218,7 +218,7 @@ def test_files_of_the_same_name_beside_an_archive_are_told_apart(tmp_path: Path)
     text(tmp_path / "source" / "container_meta" / "part-0.csv", META)
     archive(tmp_path / "source" / "machine_meta.tar.gz", {"machine_meta.csv": ["m_1,0,1,1,96,100,USING"]})
     report = run("alibaba2018", tmp_path / "source", tmp_path / "out")
-    assert report["rows"]["read"] == {"container_usage": 60, "container_meta": 3}
+    assert report["rows"]["read"] == {"container_usage": 60, "container_meta": 3, "machine_meta": 1}
 
 
 def test_a_member_of_an_archive_stays_in_the_work_folder(tmp_path: Path) -> None:

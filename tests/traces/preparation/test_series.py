@@ -94,5 +94,5 @@ def test_a_record_without_a_sensible_end_is_bad(tmp_path: Path) -> None:
     lines = [f"{SLOT * i},{SLOT * (i + 1)},{rest}" for i in range(400)] + [f"{SLOT * 400},{2**63 - 1},{rest}"]
     (tmp_path / "task_usage.csv").write_text("\n".join(lines))
     report = prepare(Google2011(), str(tmp_path), tmp_path / "out", SeriesRules(300), plots=False)
-    assert report["rows"]["bad"] == {"end is more than 3 days after begin": 1}
+    assert report["rows"]["bad"] == {"task_usage: end is more than 3 days after begin": 1}
     assert report["slots"] == 400

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from tvwrl.traces.loaders.batch import alibaba_tasks, read_whole
+from tvwrl.traces.loaders.batch import alibaba_tasks
 from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table
-from tvwrl.traces.preparation.loader import Part, Rows, not_found
+from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found, together
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
@@ -122,18 +122,24 @@ class Alibaba2018:
             *(pl.col(name).alias(f"{what}_{name}") for what in ("request", "scale") for name in size),
         )
 
-    def extras(self, source: str) -> dict[str, pl.DataFrame]:
+    def extras(self, source: str) -> Extras:
         """The batch tasks with their DAGs, if batch_task is there."""
         tasks = tables_of(source, "batch_task")
-        return {"tasks": alibaba_tasks(tasks, tables_of(source, "batch_instance"))} if tasks else {}
+        extras = alibaba_tasks(tasks, tables_of(source, "batch_instance")) if tasks else Extras()
+        if (machines := _machines(source)) is not None:
+            extras.read["machine_meta"] = machines
+        return extras
+
+
+def _machines(source: str) -> Rows | None:
+    parts = parts_of("machine_meta", tables_of(source, "machine_meta"), usage=False)
+    return together(read_table(part, MACHINE_META) for part in parts) if parts else None
 
 
 def _largest(source: str) -> float:
     """Cores of the largest machine."""
-    files = tables_of(source, "machine_meta")
-    if not files:
-        return CORES
-    cores = read_whole(parts_of("machine_meta", files, usage=False), MACHINE_META)["cpu"].max()
+    machines = _machines(source)
+    cores = machines.frame["cpu"].max() if machines is not None else None
     return float(cores) if cores else CORES  # type: ignore[arg-type]
 
 

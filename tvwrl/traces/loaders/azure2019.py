@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table
-from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows, not_found
+from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
@@ -114,9 +114,9 @@ class Azure2019:
             )
         )
 
-    def extras(self, source: str) -> dict[str, pl.DataFrame]:
+    def extras(self, source: str) -> Extras:
         """None: the publisher says nothing of the machines."""
-        return {}
+        return Extras()
 
 
 def _sized(part: Part, rows: Rows) -> Rows:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
 from tvwrl.traces.preparation.layout import Column, Table
-from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows, not_found
+from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found
 from tvwrl.traces.preparation.parquet import checked, read_parquet
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
@@ -90,9 +90,7 @@ class Bitbrains:
             rows = _read_vm(part, f"{part.source}/{name}", int(name.removesuffix(".csv")))
             frames.append(rows.frame)
             if part.usage:  # the same rows are read for the capacities
-                total.read += rows.read
-                total.bad.update(rows.bad)
-                total.examples = [*total.examples, *rows.examples][:EXAMPLES]
+                total.count(rows)
         total.frame = pl.concat(frames) if part.usage else _capacities(frames)
         return total
 
@@ -111,10 +109,10 @@ class Bitbrains:
             columns.append(((1 if absolute else own) / own.max()).alias(f"scale_{name}"))
         return known.select(*self.keys, *columns)
 
-    def extras(self, source: str) -> dict[str, pl.DataFrame]:
+    def extras(self, source: str) -> Extras:
         """`capacities` of VMs: month, vm, cores, cap (MHz), memcap (KB); the largest that each VM ever has."""
         facts = [self.read(part).frame for part in self.parts(source) if not part.usage]
-        return {"capacities": _capacities(facts).rename({"number": "vm"})} if facts else {}
+        return Extras({"capacities": _capacities(facts).rename({"number": "vm"})} if facts else {})
 
 
 def _folders(source: str) -> dict[str, list[tuple[str, int, int]]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tvwrl.traces.preparation.files import files_of, parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table
-from tvwrl.traces.preparation.loader import Part, Rows, not_found
+from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found, together
 from tvwrl.traces.preparation.parquet import checked, read_parquet
 from tvwrl.traces.preparation.reading import read_table
 
@@ -172,17 +172,18 @@ class Google2011:
         wanted = ("application", "priority", "class", "request_cpu", "request_mem", "dropped")
         return known.select(*self.keys, *(name for name in wanted if name in known.columns))
 
-    def extras(self, source: str) -> dict[str, pl.DataFrame]:
+    def extras(self, source: str) -> Extras:
         """The kinds of machines at the trace's beginning, and how many there are of each."""
         import polars as pl
 
         files = tables_of(source, "machine_events")
         if not files:
-            return {}
-        rows = [read_table(part, MACHINE_EVENTS).frame for part in parts_of("machine_events", files, usage=False)]
-        first = pl.concat(rows).filter((pl.col("time") == 0) & (pl.col("event") == 0)).drop_nulls(["cpu", "mem"])
+            return Extras()
+        parts = parts_of("machine_events", files, usage=False)
+        events = together(read_table(part, MACHINE_EVENTS) for part in parts)
+        first = events.frame.filter((pl.col("time") == 0) & (pl.col("event") == 0)).drop_nulls(["cpu", "mem"])
         kinds = first.group_by("cpu", "mem").len("machines").sort("machines", "cpu", "mem", descending=True)
-        return {"machines": kinds}
+        return Extras({"machines": kinds}, {"machine_events": events})
 
 
 def _last_events(events: pl.DataFrame) -> pl.DataFrame:

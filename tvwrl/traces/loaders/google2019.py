@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
 from tvwrl.traces.preparation.json_lines import flat_columns, read_json_lines
 from tvwrl.traces.preparation.layout import Column, Table, dtype_of
-from tvwrl.traces.preparation.loader import Part, Rows, not_found
+from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found, together
 from tvwrl.traces.preparation.parquet import checked, read_parquet
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
@@ -164,18 +164,18 @@ class Google2019:
         wanted = ("application", "priority", "class", "request_cpu", "request_mem", "dropped")
         return known.select(*self.keys, *(name for name in wanted if name in known.columns))
 
-    def extras(self, source: str) -> dict[str, pl.DataFrame]:
+    def extras(self, source: str) -> Extras:
         """The kinds of machines at the trace's beginning, and how many there are of each."""
         import polars as pl
 
         parts = parts_of("machine_events", _files(source, "machine_events"), usage=False)
         if not parts:
-            return {}
-        events = pl.concat([_read(part, MACHINE_EVENTS).frame for part in parts])
-        first = events.filter((pl.col("time") == 0) & (pl.col("type") == ADD))
+            return Extras()
+        events = together(_read(part, MACHINE_EVENTS) for part in parts)
+        first = events.frame.filter((pl.col("time") == 0) & (pl.col("type") == ADD))
         first = first.select(cpu="capacity.cpus", mem="capacity.memory").drop_nulls()
         kinds = first.group_by("cpu", "mem").len("machines").sort("machines", "cpu", "mem", descending=True)
-        return {"machines": kinds}
+        return Extras({"machines": kinds}, {"machine_events": events})
 
 
 def _files(source: str, table: str) -> list[Path]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from urllib.parse import urlencode
 
 from tvwrl.traces.loaders.prometheus_api import Server, address
-from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows
+from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, Rows
 from tvwrl.traces.preparation.series import MICRO
 from tvwrl.types import InputError
 
@@ -165,9 +165,9 @@ class Prometheus:
         requests = [pl.col(f"request_{name}").max() for name in self.resources]
         return facts["kube_state"].group_by("workload").agg(pl.col("application").drop_nulls().last(), *requests)
 
-    def extras(self, source: str | Path) -> dict[str, pl.DataFrame]:
+    def extras(self, source: str | Path) -> Extras:
         """None."""
-        return {}
+        return Extras()
 
     def _server(self, source: str | Path) -> Server:
         return Server(address(source), self.timeout, self.retries)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
 from tvwrl.traces.preparation.layout import Column, Table, drop_bad
-from tvwrl.traces.preparation.loader import Part, Rows, not_found
+from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found
 from tvwrl.traces.preparation.parquet import read_parquet
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
@@ -82,9 +82,9 @@ class _OwnTable:
         """Itself."""
         return self
 
-    def extras(self, source: str) -> dict[str, pl.DataFrame]:
+    def extras(self, source: str) -> Extras:
         """None."""
-        return {}
+        return Extras()
 
     def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
         """Application and requests, if columns were named for them."""

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from tvwrl.traces.loaders.batch import read_whole, warn_of_bad
 from tvwrl.traces.preparation.files import files_of
 from tvwrl.traces.preparation.layout import Column, Table, drop_bad
-from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows, not_found
+from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
@@ -49,6 +48,9 @@ DEPLOYMENT = Table(
     loose=True,
 )
 LINES = Table(fields=("line",), columns=(Column("line", str),), separator="\x1f")  # rows of any number of fields
+STORED = {"machine_resources": MACHINES, "app_interference": AFFINITY, "instance_deploy": DEPLOYMENT}
+NAMES = {"machine_resources": "machines", "app_interference": "affinity", "instance_deploy": "deployment"}
+NAMES |= {"job_info": "tasks"}
 JOB_COLUMNS = (
     *(Column("job", str), Column("task", str), Column("number", int)),
     *(Column(name, lowest=0) for name in ("cpu", "mem", "instances", "minutes")),
@@ -95,7 +97,7 @@ class Tianchi:
         """With the machine that machine_resources tells."""
         largest: dict[str, float] = {}
         if "machine_resources" in (parts := self._tables(source)):
-            machines = read_whole([parts["machine_resources"]], MACHINES)
+            machines = read_table(parts["machine_resources"], MACHINES).frame
             largest = machines.select("cpu", "mem").max().row(0, named=True)
         cores, memory = (largest.get(name) or default for name, default in (("cpu", CORES), ("mem", MEMORY)))
         return replace(self, cores=self.cores or cores, memory=self.memory or memory)
@@ -138,28 +140,21 @@ class Tianchi:
         known = facts["app_resources" if self.per == "application" else "instance_deploy"]
         return known.unique(self.keys, keep="first", maintain_order=True)
 
-    def extras(self, source: str) -> dict[str, pl.DataFrame]:
+    def extras(self, source: str) -> Extras:
         """Machines, applications with their number of replicas, affinity, deployment and tasks: what there is of them.
 
         Units: cpu in cores, mem and disk in GiB, k in instances of app_b that may be beside app_a.
         """
-        import polars as pl
-
         found = self._tables(source)
-        layouts = {"machine_resources": MACHINES, "app_interference": AFFINITY, "instance_deploy": DEPLOYMENT}
-        names = {"machine_resources": "machines", "app_interference": "affinity", "instance_deploy": "deployment"}
-        extras = {names[t]: read_whole([found[t]], layout) for t, layout in layouts.items() if t in found}
-        if "app_resources" in found:
-            applications = read_whole([found["app_resources"]], APP_RESOURCES).select("application", *LIMITS)
-            replicas = pl.lit(None, pl.Int64).alias("replicas")
-            if "deployment" in extras:
-                counts = extras["deployment"].group_by("application").agg(pl.len().cast(pl.Int64).alias("replicas"))
-                applications = applications.join(counts, on="application", how="left", maintain_order="left")
-                replicas = pl.col("replicas").fill_null(0)
-            extras["applications"] = applications.select("application", replicas, *LIMITS)
+        rows = {table: read_table(found[table], layout) for table, layout in STORED.items() if table in found}
         if "job_info" in found:
-            extras["tasks"] = _tasks(found["job_info"])
-        return extras
+            rows["job_info"] = _tasks(found["job_info"])
+        tables = {NAMES[table]: those.frame for table, those in rows.items()}
+        if "app_resources" in found:
+            applications = read_table(found["app_resources"], APP_RESOURCES).frame.select("application", *LIMITS)
+            tables["applications"] = _counted(applications, tables.get("deployment"))
+        parts = {"app_resources", "instance_deploy" if self.per == "instance" else ""}
+        return Extras(tables, {table: those for table, those in rows.items() if table not in parts})
 
     def _tables(self, source: str) -> dict[str, Part]:
         """One file per table: of the letter asked for, rather beside app_resources than elsewhere, the first."""
@@ -235,7 +230,19 @@ def _note(rows: Rows, source: str, rule: str, applications: list[str]) -> None:
             rows.examples.append(f"{source}: line {line}: {rule}")
 
 
-def _tasks(part: Part) -> pl.DataFrame:
+def _counted(applications: pl.DataFrame, deployment: pl.DataFrame | None) -> pl.DataFrame:
+    """With `replicas`, the instances of the deployment, after the name; null where there is no deployment."""
+    import polars as pl
+
+    replicas = pl.lit(None, pl.Int64).alias("replicas")
+    if deployment is not None:
+        counts = deployment.group_by("application").agg(pl.len().cast(pl.Int64).alias("replicas"))
+        applications = applications.join(counts, on="application", how="left", maintain_order="left")
+        replicas = pl.col("replicas").fill_null(0)
+    return applications.select("application", replicas, *LIMITS)
+
+
+def _tasks(part: Part) -> Rows:
     """job, task (its name), number, predecessors (numbers of tasks of the job), cpu, mem, instances, minutes.
 
     cpu (cores), mem (GiB) and minutes are those of one instance.
@@ -258,5 +265,5 @@ def _tasks(part: Part) -> pl.DataFrame:
         *numbers,
     )
     rows = drop_bad(rows, part.source, Table(tuple(rows.frame.columns), JOB_COLUMNS))
-    warn_of_bad(rows)
-    return rows.frame.with_columns(pl.col("instances").cast(pl.Int64))
+    rows.frame = rows.frame.with_columns(pl.col("instances").cast(pl.Int64))
+    return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -49,12 +50,39 @@ class Rows:
     dropped: Counter[str] = field(default_factory=Counter)  # rows that are as they should be, but not wanted, by rule
     examples: list[str] = field(default_factory=list)  # "file: line 7: ...", a few of the bad rows
 
+    def count(self, other: Rows) -> None:
+        """Add what was found in another part."""
+        self.read += other.read
+        self.bad.update(other.bad)
+        self.dropped.update(other.dropped)
+        self.examples = [*self.examples, *other.examples][:EXAMPLES]
+
     def drop(self, rule: str, wanted: pl.Expr) -> None:
         """Keep the rows for which `wanted` holds, count the others under `rule`."""
         before = len(self.frame)
         self.frame = self.frame.filter(wanted)
         if before > len(self.frame):
             self.dropped[rule] += before - len(self.frame)
+
+
+def together(pieces: Iterable[Rows]) -> Rows:
+    """The rows of at least one part, as one."""
+    import polars as pl
+
+    total, frames = Rows(pl.DataFrame(), 0), []
+    for rows in pieces:
+        total.count(rows)
+        frames.append(rows.frame)
+    total.frame = pl.concat(frames)
+    return total
+
+
+@dataclass
+class Extras:
+    """Tables to store beside the trace, and what was found in the published tables that they are made of."""
+
+    tables: dict[str, pl.DataFrame] = field(default_factory=dict)  # by file name without suffix: machines, tasks, ...
+    read: dict[str, Rows] = field(default_factory=dict)  # by published table, those left out that are parts too
 
 
 class Loader(Protocol):
@@ -112,8 +140,8 @@ class Loader(Protocol):
         workload is not wanted, else null), `scale_<resource>` (factor on its usage). None: nothing is known.
         """
 
-    def extras(self, source: str) -> dict[str, pl.DataFrame]:
-        """Further tables to store beside the trace, by file name without suffix (machines, affinity, ...)."""
+    def extras(self, source: str) -> Extras:
+        """What else the source holds that is worth storing; read before the parts, as a fault in it ends the run."""
 
 
 def not_found(source: str | Path, needed: str, fetch: str = "") -> InputError:

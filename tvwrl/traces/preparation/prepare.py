@@ -19,6 +19,7 @@ from tqdm import tqdm
 from tvwrl.runs import check_new_folder, provenance, whole_folder, write_json
 from tvwrl.traces.canonical import HEADER, USAGE, WORKLOADS
 from tvwrl.traces.preparation import engine
+from tvwrl.traces.preparation.extras import copy_extras, read_extras
 from tvwrl.traces.preparation.loader import EXAMPLES, Loader, Part
 from tvwrl.traces.preparation.report import describe, write_report
 from tvwrl.traces.preparation.series import SeriesRules
@@ -61,8 +62,10 @@ def prepare(
         def run(what: str, sizes: list[int], calls: Sequence[engine.Call]) -> list[dict[str, Any]]:
             return _run(what, sizes, engine.run_calls(calls, workers or os.cpu_count() or 1, ray))
 
+        beside = read_extras(loader, folder, pieces)
+        _sum_up(beside, max_bad_fraction)
         read = run("reading", [p.size for p in parts], [(read_part, (loader, p, pieces, shares)) for p in parts])
-        found = _sum_up(read, max_bad_fraction)
+        found = _sum_up([*beside, *read], max_bad_fraction)
         if not found["spans"]:
             raise InputError(f"{source}: empty: no usable row of usage; dropped: {_listed(found['rows']['dropped'])}")
         origin = first_slot(found["spans"], rules.slot_seconds)
@@ -71,8 +74,7 @@ def prepare(
         report = _report(loader, source, rules, found, made) | {"max_bad_fraction": max_bad_fraction}
         with whole_folder(out) as partial:
             _assemble(loader, rules, pieces, shares, partial)
-            for name, table in loader.extras(folder).items():
-                table.write_parquet(partial / f"{name}.parquet")
+            copy_extras(pieces, partial)
             report |= describe(partial, plots) | provenance()
             write_report(partial, report)
     return report
@@ -111,16 +113,18 @@ def _sum_up(read: list[dict[str, Any]], max_bad_fraction: float) -> dict[str, An
     rows: dict[str, Counter[str]] = {"read": Counter(), "bad": Counter(), "dropped": Counter()}
     for piece in read:
         rows["read"][piece["table"]] += piece["rows"]
-        rows["bad"].update(piece["bad"])
+        rows["bad"].update({f"{piece['table']}: {rule}": count for rule, count in piece["bad"].items()})
         rows["dropped"].update(piece["dropped"])
-    examples = [example for piece in read for example in piece["examples"]][:EXAMPLES]
     for table, total in rows["read"].items():  # each by itself: a large one must not hide the faults of another
-        found = sum((Counter(piece["bad"]) for piece in read if piece["table"] == table), Counter())
+        pieces = [piece for piece in read if piece["table"] == table]
+        found = sum((Counter(piece["bad"]) for piece in pieces), Counter())
+        examples = [example for piece in pieces for example in piece["examples"]][:EXAMPLES]
         if found.total() > max_bad_fraction * total:
             raise InputError(
                 f"{found.total()} of {total} rows of {table} are bad ({found.total() / total:.2%}), more than "
                 f"--max-bad-fraction {max_bad_fraction:g}: {_listed(found)}; first: {'; '.join(examples)}"
             )
+    examples = [example for piece in read for example in piece["examples"]][:EXAMPLES]
     return {"rows": rows, "examples": examples, "spans": [piece["span"] for piece in read if piece["span"]]}
 
 

@@ -22,7 +22,7 @@ import polars as pl
 
 from tvwrl.runs import whole_file, write_json
 from tvwrl.traces.preparation.kernels import number_distinct
-from tvwrl.traces.preparation.loader import Loader, Part
+from tvwrl.traces.preparation.loader import Loader, Part, Rows
 from tvwrl.traces.preparation.series import (
     MICRO,
     TOO_SHORT,
@@ -43,8 +43,7 @@ def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str
     if (before := _finished(done, part.stamp)) is not None:
         return before
     rows = loader.read(part)
-    found = {"stamp": part.stamp, "table": part.table, "rows": rows.read, "bad": rows.bad, "dropped": rows.dropped}
-    found |= {"examples": rows.examples, "span": []}
+    found = counts_of(part.table, rows) | {"stamp": part.stamp}
     with full_disk_explained(folder):
         if part.usage:
             found |= _write_usage(loader, rows.frame, folder / part.name, shares)
@@ -52,6 +51,12 @@ def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str
             _write_facts(loader, rows.frame, folder / part.name, shares)
         write_json(done, found)
     return found
+
+
+def counts_of(table: str, rows: Rows) -> dict[str, Any]:
+    """What was found in some rows of a table."""
+    found = {"table": table, "rows": rows.read, "bad": rows.bad, "dropped": rows.dropped}
+    return found | {"examples": rows.examples, "span": []}
 
 
 def _write_usage(loader: Loader, frame: pl.DataFrame, stem: Path, shares: int) -> dict[str, Any]:

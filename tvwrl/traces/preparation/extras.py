@@ -1,0 +1,39 @@
+"""Tables that are stored beside a trace: read before the long work, and kept until it is done."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tvwrl.runs import whole_file, write_json
+from tvwrl.traces.preparation.files import files_of
+from tvwrl.traces.preparation.loader import Loader
+from tvwrl.traces.preparation.shares import counts_of
+
+DONE = "extras.json"
+
+
+def read_extras(loader: Loader, source: str, folder: Path) -> list[dict[str, Any]]:
+    """Put what is stored beside the trace into `folder`, and say what was found in each table that was read for it."""
+    files = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files_of(source, ["*"])]
+    stamp = json.loads(json.dumps(files))
+    done = folder / DONE
+    if done.exists() and (before := json.loads(done.read_text()))["stamp"] == stamp:
+        return list(before["found"])
+    extras = loader.extras(source)
+    found = [counts_of(table, rows) for table, rows in extras.read.items()]
+    if extras.tables:
+        for name, table in extras.tables.items():
+            with whole_file(folder / f"{name}.extra.parquet") as partial:
+                table.write_parquet(partial)
+        write_json(done, {"stamp": stamp, "names": list(extras.tables), "found": found})
+    return found
+
+
+def copy_extras(folder: Path, out: Path) -> None:
+    """Put them beside the trace."""
+    if (folder / DONE).exists():
+        for name in json.loads((folder / DONE).read_text())["names"]:
+            shutil.copyfile(folder / f"{name}.extra.parquet", out / f"{name}.parquet")
