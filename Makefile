@@ -4,6 +4,7 @@ ARGS ?=
 QUIET ?= -qq
 
 VENV := .venv
+SKLX := .venv-sklx
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 FRESH_KERNELS := $(VENV)/.kernels
@@ -16,12 +17,12 @@ KERNELS := $(shell grep -rlE '^(from|import) numba' --include='*.py' tvwrl)
 WORKER = popen//env:OMP_NUM_THREADS=1//env:NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/kernels
 PYTEST = $(BIN)/python -m pytest --dist loadfile --tx '$(WORKER)0' --tx '$(WORKER)1'
 
-.PHONY: help install train test check format lint types bench clean
+.PHONY: help install train test test-sklx check format lint types bench clean
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## print this
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 install: $(INSTALLED) $(FRESH_KERNELS) ## create or update .venv with the package and its development extras
 
@@ -30,6 +31,11 @@ train: install ## train on the google trace and print the comparison table; opti
 
 test: install ## run all tests; options of pytest in ARGS="..."
 	@$(PYTEST) $(ARGS)
+
+test-sklx: ## compare K-Medoids with scikit-learn-extra, which needs numpy < 2 and so an environment of its own
+	@test -x $(SKLX)/bin/pip || $(PYTHON) -m venv $(SKLX)
+	@$(SKLX)/bin/python -m pip install $(QUIET) --no-compile --disable-pip-version-check -e '.[sklx]' pytest hypothesis
+	@NUMBA_CACHE_DIR=$(CURDIR)/$(SKLX)/kernels $(SKLX)/bin/python -m pytest tests/ec/test_k_medoids.py
 
 check: install ## what a commit has to pass: format, lint, types, fast tests
 	@$(BIN)/ruff format --check --quiet .
@@ -52,7 +58,7 @@ bench: install ## measure speed (docs/benchmarks.md)
 
 clean: ## remove caches, compiled kernels and build leftovers; .venv and runs/ stay
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)/kernels[01]
-	@find . -name .git -prune -o -name $(notdir $(VENV)) -prune -o \
+	@find . -name .git -prune -o -name '.venv*' -prune -o \
 		\( -name __pycache__ -o -name '*.nbi' -o -name '*.nbc' \) -prune -exec rm -rf {} +
 
 # torch goes first and alone: chosen together with the rest, its CUDA build and gigabytes of libraries come along.

@@ -10,6 +10,8 @@ import gymnasium as gym
 import numpy as np
 
 import tvwrl
+from tvwrl.envs.problem import default_problem
+from tvwrl.simulation.scenario import Scenario
 
 ROUNDS = 12  # the best of several short rounds: the machine may be shared
 
@@ -24,11 +26,10 @@ def best_rate(work: Callable[[], float]) -> float:
     return max(rates)
 
 
-def vector(batch: int) -> tuple[float, float]:
+def vector(batch: int, relabel_every: int = 1) -> tuple[float, float]:
     """Decisions and slots per second of the vector environment with random actions, observations written."""
-    envs = gym.make_vec(
-        "tvwrl/Placement-v0", num_envs=batch, vectorization_mode="vector_entry_point", workloads=40, copy=False
-    )
+    options = {"workloads": 40, "copy": False, "relabel_every": relabel_every}
+    envs = gym.make_vec("tvwrl/Placement-v0", num_envs=batch, vectorization_mode="vector_entry_point", **options)
     envs.reset(seed=0)
     actions = np.random.default_rng(0).integers(0, 10, (64, batch))
     steps, slots = max(64, 40_000 // batch), 0.0
@@ -61,6 +62,18 @@ def single(name: str, steps: int = 20_000, **kwargs: object) -> float:
     return best_rate(work)
 
 
+def labelling(sequences: int) -> tuple[float, float]:
+    """CPU seconds of the labels of so many sequences, predicted anew in every slot, and of one slot of one workload."""
+    problem = default_problem(Scenario(workloads=40))
+    drawn = problem.sequences("train", sequences, seed=0)
+    metadata = np.full((*drawn.length.shape, len(drawn.resources) + 2), np.nan)
+    metadata[..., : len(drawn.resources)] = drawn.request
+    begun = time.process_time()
+    problem.classes.label_table(drawn.demand, drawn.length, metadata, 1)
+    spent = time.process_time() - begun
+    return spent, spent / float(drawn.length.sum())
+
+
 def main() -> None:
     """Print one line per figure, with a CartPole of the same run as the yardstick."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -70,6 +83,11 @@ def main() -> None:
     for batch in arguments.batches:
         decisions, slots = vector(batch)
         print(f"vector, B = {batch:5d}: {decisions:10,.0f} decisions/s, {slots:10,.0f} slots/s")
+    batch = arguments.batches[0]
+    every, never = vector(batch)[1], vector(batch, 100_000)[1]
+    print(f"vector, B = {batch:5d}: {every:10,.0f} slots/s with new labels every slot, {never:,.0f} without")
+    spent, each = labelling(300)
+    print(f"labels of 300 sequences, made once: {spent:.2f} s, {each * 1e6:.1f} us per workload and slot")
     ours, yardstick = single("tvwrl/Placement-v0", workloads=40), single("CartPole-v1")
     print(f"single env.step:  {ours:10,.0f} /s (CartPole-v1 in the same run: {yardstick:,.0f} /s)")
 
