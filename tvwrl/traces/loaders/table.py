@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
-from tvwrl.traces.preparation.layout import Column, Table, drop_bad
+from tvwrl.traces.preparation.layout import Column, Rule, Table, dtype_of
 from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found
-from tvwrl.traces.preparation.parquet import read_parquet
+from tvwrl.traces.preparation.parquet import checked, read_parquet
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
     import polars as pl
 
+YEAR_10000 = 253_402_300_800  # seconds since 1970; no date is as late
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -104,6 +105,23 @@ class _OwnTable:
         facts = parts_of("facts", files, usage=False) if self._facts else []
         return parts_of("usage", files) + facts
 
+    def _columns(self) -> tuple[Column, ...]:
+        """What is read, and checked row by row."""
+        time = Column(self.time_column, str if self.time_unit == "iso" else float, rules=self._time_rules())
+        usage = (Column(column, lowest=0) for column in self.columns.values())
+        application = [Column(self.application_column, str, True)] if self.application_column else []
+        requests = (Column(column, optional=True, lowest=0) for column in self.request_columns.values())
+        asked = (Column(self.workload_column, str), time, *usage, *application, *requests)
+        return tuple({column.name: column for column in reversed(asked)}.values())[::-1]
+
+    def _time_rules(self) -> tuple[Rule, ...]:
+        if self.time_unit == "iso":
+            return (("is no time such as 2026-01-31T12:00:00Z", lambda value: _iso(value).is_null()),)
+        last = YEAR_10000 // self.interval if self.time_unit == "slot" else YEAR_10000 * PER_SECOND[self.time_unit]
+        late: Rule = (f"is beyond all dates: --time-unit {self.time_unit}?", lambda value: value.abs() > last)
+        whole: Rule = ("is not a whole number, as --time-unit slot needs", lambda value: value != value.round())
+        return (late, whole) if self.time_unit == "slot" else (late,)
+
     def _rows(self, part: Part, rows: Rows) -> Rows:
         """Named and scaled as everything else expects it."""
         import polars as pl
@@ -111,29 +129,32 @@ class _OwnTable:
         def scaled(name: str, column: str) -> pl.Expr:
             return (pl.col(column).cast(pl.Float64) * self.scale.get(name, 1.0)).alias(name)
 
-        workload = pl.col(self.workload_column).cast(pl.String).alias("workload")
-        if not part.usage:
-            facts = [pl.col(c).cast(pl.String).alias("application") for c in [self.application_column] if c]
+        workload = pl.col(self.workload_column).alias("workload")
+        if not part.usage:  # these rows were counted with the usage
+            facts = [pl.col(c).alias("application") for c in [self.application_column] if c]
             requests = [scaled(n, c).alias(f"request_{n}") for n, c in self.request_columns.items()]
-            rows.frame = rows.frame.select(workload, *facts, *requests)
-            return rows
-        begin = self._moment(rows.frame)
+            return Rows(rows.frame.select(workload, *facts, *requests), 0)
+        moment = self._moment(pl.col(self.time_column))
         usage = [scaled(name, column) for name, column in self.columns.items()]
-        rows.frame = rows.frame.select(workload, begin.alias("begin"), begin.alias("end"), *usage)
-        checks = (Column("workload", str), Column("begin", int), *(Column(n, lowest=0) for n in self.columns))
-        return drop_bad(rows, part.source, Table(tuple(rows.frame.columns), checks), part.span[0] if part.span else 0)
+        rows.frame = rows.frame.select(workload, moment.alias("begin"), moment.alias("end"), *usage)
+        return rows
 
-    def _moment(self, frame: pl.DataFrame) -> pl.Expr:
+    def _moment(self, time: pl.Expr) -> pl.Expr:
+        """Microseconds."""
         import polars as pl
 
-        time = pl.col(self.time_column)
-        if frame.schema[self.time_column].is_temporal():
-            return time.cast(pl.Datetime("us")).cast(pl.Int64)
         if self.time_unit == "iso":
-            return time.cast(pl.String).str.to_datetime(time_unit="us", time_zone="UTC", strict=False).cast(pl.Int64)
+            return _iso(time)
         if self.time_unit == "slot":
-            return time.cast(pl.Int64, strict=False) * (self.interval * 1_000_000)
-        return (time.cast(pl.Float64, strict=False) * (1_000_000 / PER_SECOND[self.time_unit])).round().cast(pl.Int64)
+            return time.cast(pl.Int64) * (self.interval * 1_000_000)
+        return (time * (1_000_000 / PER_SECOND[self.time_unit])).round().cast(pl.Int64)
+
+
+def _iso(time: pl.Expr) -> pl.Expr:
+    """Microseconds of text, null if it is no time."""
+    import polars as pl
+
+    return time.str.to_datetime(time_unit="us", time_zone="UTC", strict=False).cast(pl.Int64)
 
 
 @dataclass(frozen=True)
@@ -154,18 +175,13 @@ class Csv(_OwnTable):
 
     def read(self, part: Part) -> Rows:
         """One file."""
-        names = header_of(part.source, self.separator)
-        asked = [Column(self.workload_column, str), Column(self.time_column, str if self.time_unit == "iso" else float)]
-        if part.usage:
-            asked += [Column(column, lowest=0) for column in self.columns.values()]
-        else:
-            asked += [Column(c, str if c == self.application_column else float, True) for c in self._facts.values()]
+        names, asked = header_of(part.source, self.separator), self._columns()
         for column in asked:
             if column.name not in names:
                 raise InputError(f"{part.source}: no column '{column.name}'; the columns are: {', '.join(names)}")
         if len(set(names)) < len(names):
             raise InputError(f"{part.source}: line 1: two columns have the same name: {', '.join(names)}")
-        table = Table(tuple(names), tuple(asked), self.separator, header=True, quoted=True, loose=False)
+        table = Table(tuple(names), asked, self.separator, header=True, quoted=True)
         return self._rows(part, read_table(part, table))
 
 
@@ -184,6 +200,13 @@ class Parquet(_OwnTable):
 
     def read(self, part: Part) -> Rows:
         """One file."""
-        columns = [*self.columns.values()] if part.usage else [*self._facts.values()]
-        frame = read_parquet(part, list(dict.fromkeys([self.workload_column, self.time_column, *columns])))
-        return self._rows(part, Rows(frame, len(frame)))
+        import polars as pl
+
+        names = [column.name for column in self._columns()]
+        frame, reader = read_parquet(part, names), self
+        if frame.schema[self.time_column].is_temporal():
+            moment = pl.col(self.time_column).cast(pl.Datetime("us")).cast(pl.Int64)
+            frame, reader = frame.with_columns(moment), replace(self, time_unit="us")
+        asked = reader._columns()
+        frame = frame.select(pl.col(column.name).cast(dtype_of(column), strict=False) for column in asked)
+        return reader._rows(part, checked(part, frame, Table(tuple(names), asked)))

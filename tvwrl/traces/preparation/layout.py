@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,9 @@ LONGEST = 3  # days that a record may last: an absurd end must not become a mill
 WRONG_FILE = 0.5  # share of bad rows above which a file is taken for something else
 
 
+Rule = tuple[str, "Callable[[pl.Expr], pl.Expr]"]  # "is odd", and what is true of a value that breaks the rule
+
+
 @dataclass(frozen=True)
 class Column:
     """A field that is read: `optional` ones may be empty, `lowest` is the smallest value of a number."""
@@ -24,6 +27,7 @@ class Column:
     kind: type = float  # float, int or str
     optional: bool = False
     lowest: float | None = None
+    rules: tuple[Rule, ...] = ()  # further ones
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ def faults(table: Table) -> Iterator[tuple[str, pl.Expr]]:
             yield f"{column.name} {limit}", (value < column.lowest).fill_null(False)
         if column.kind is float:
             yield f"{column.name} is not finite", (~value.is_finite()).fill_null(False)
+        for rule, breaks in column.rules:
+            yield f"{column.name} {rule}", breaks(value).fill_null(False)
     if table.begin_end is not None:
         begin, end = table.begin_end
         yield f"{end} is before {begin}", (pl.col(end) < pl.col(begin)).fill_null(False)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -28,6 +29,7 @@ from tvwrl.traces.preparation.unpacking import unpack
 from tvwrl.types import InputError
 
 SHARE_BYTES = 48 << 20  # of input per share: about a million rows of a compressed trace
+SPARSE = 0.05  # coverage below which something must be wrong
 MOST_SHARES = 256  # each costs a look at every part
 
 
@@ -75,6 +77,7 @@ def prepare(
         with whole_folder(out) as partial:
             _assemble(loader, rules, pieces, shares, partial)
             copy_extras(pieces, partial)
+            _warn_of_empty_slots(loader, report)
             report |= describe(partial, plots) | provenance()
             write_report(partial, report)
     return report
@@ -143,6 +146,7 @@ def _report(
         limits = f"--min-records {rules.min_records}, --gaps {rules.gaps}, --longest-gap {rules.longest_gap}"
         longest = max((share["longest"] for share in made), default=0)
         limits += f"; the longest stretch has {longest} records"
+        limits += f"; is --time-unit {unit} right?" if (unit := getattr(loader, "time_unit", None)) else ""
         raise InputError(f"{source}: no workload is left ({limits}); dropped: {_listed(found['rows']['dropped'])}")
     return {
         "loader": loader.name,
@@ -156,6 +160,14 @@ def _report(
         "coverage": sum(share["recorded"] for share in made) / sum(share["span"] for share in made),
         "time": {"first": min(s[0] for s in found["spans"]), "last": max(s[1] for s in found["spans"])},
     }
+
+
+def _warn_of_empty_slots(loader: Loader, report: dict[str, Any]) -> None:
+    if report["coverage"] < SPARSE:
+        unit = getattr(loader, "time_unit", None)
+        hint = f"; is --time-unit {unit} right?" if unit else ""
+        share = f"{report['coverage']:.2%} of the slots between a workload's first and last"
+        warnings.warn(f"{report['source']}: records in only {share}{hint}", stacklevel=2)
 
 
 def _run(what: str, sizes: list[int], results: Iterator[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
