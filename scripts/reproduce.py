@@ -43,15 +43,14 @@ class Table1:
         if not any(asked.values()):
             raise InputError("both traces are left out: nothing to do")
         out = self.out or default_folder("table1")
+        scenario = Scenario(step_seconds=self.step_seconds, placements_per_slot=None)
+        traces = {like: open_trace(name) for like, name in asked.items() if name}
+        samplers = {like: SequenceSampler(trace, scenario) for like, trace in traces.items()}  # refuse before long work
         parts, facts = ["# Table 1: different distance methods (published values in brackets)"], {}
-        for like, name in asked.items():
-            if not name:
-                continue
-            trace = open_trace(name)
-            source = describe_source(trace, name)
+        for like, trace in traces.items():
+            source = describe_source(trace, asked[like])
             print(source)
-            scenario = Scenario(step_seconds=self.step_seconds, placements_per_slot=None)
-            text, candidates = table1(like, SequenceSampler(trace, scenario), self.forecast, self.radius, self.seed)
+            text, candidates = table1(like, samplers[like], self.forecast, self.radius, self.seed)
             parts += [f"## {like.capitalize()}", source, text]
             facts[like] = {
                 "trace": trace.name,
