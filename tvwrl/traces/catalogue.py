@@ -35,7 +35,10 @@ def find_trace(name_or_path: str) -> Path | None:
     if name_or_path and os.path.exists(path):
         return path
     names = ", ".join(sorted({*SUBFOLDERS, *prepared}))
-    raise InputError(f"unknown trace {name_or_path!r}: not a file or folder, and not one of: {names}")
+    raise InputError(
+        f"unknown trace {name_or_path!r}: not a file or folder, and not one of: {names}; traces prepared with "
+        f"scripts/prepare_trace.py are looked for in TVWRL_DATA ({data})"
+    )
 
 
 def open_trace(name_or_path: str, slot_seconds: int | None = None, seed: int = 0) -> Trace:
