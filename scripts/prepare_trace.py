@@ -10,6 +10,7 @@ from typing import Any, Literal
 import tyro
 
 from tvwrl import command_line
+from tvwrl.runs import check_new_folder
 from tvwrl.traces.catalogue import data_folder
 from tvwrl.traces.loaders import LOADERS
 from tvwrl.traces.preparation.prepare import prepare
@@ -23,7 +24,8 @@ class Options:
     """What every loader is told."""
 
     source: str
-    """Folder or file of the published data, or an address to fetch it from (a Prometheus server: its address)."""
+    """Folder or file of the published data, or the address of a mirror or of the publisher to fetch all of it from
+    (prometheus: of the server)."""
     out: Path | None = None
     """Folder to write; default: <name> in TVWRL_DATA (~/.cache/tvwrl), where --trace <name> finds it."""
     slot_seconds: int | None = None
@@ -76,16 +78,25 @@ def run(options: Options, loader: Any) -> None:
     rules = SeriesRules(seconds, options.gaps, options.longest_gap, records)
     out = options.out or data_folder() / loader.name
     source = options.source
+    check_new_folder(out)  # before a download of days
     if "://" in source and loader.name != "prometheus":
-        from tvwrl.traces.fetch import fetch
-
-        folder = data_folder() / "raw" / loader.name
-        fetch(loader.name, folder, parts="all", base_url=source)
-        source = str(folder)
+        source = _fetched(loader.name, source)
     limits = options.max_bad_fraction, options.workers, options.ray, options.plots
     report = prepare(loader, source, out, rules, *limits)
     print(report_text(report))
     print(f"written to {out}; train on it with: python scripts/train.py --trace {options.out or loader.name}")
+
+
+def _fetched(name: str, url: str) -> str:
+    """The folder to which all parts at an address were downloaded."""
+    from tvwrl.traces.fetch import fetch, source_folder, split_cell
+
+    if name in ("csv", "parquet"):
+        raise InputError(f"--source {url}: {name} reads files only: download it first, and give its path")
+    base, cell = split_cell(name, url)
+    folder = data_folder() / "raw" / name
+    fetch(name, folder, parts="all", base_url=base, cell=cell)
+    return str(source_folder(name, folder, cell))
 
 
 if __name__ == "__main__":

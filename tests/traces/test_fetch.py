@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from base64 import b64encode
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from unittest import mock
@@ -21,7 +21,7 @@ import pytest
 
 from tvwrl.traces import download as downloading
 from tvwrl.traces.download import Patience
-from tvwrl.traces.fetch import PUBLISHERS, fetch, source_folder
+from tvwrl.traces.fetch import PUBLISHERS, fetch, source_folder, split_cell
 from tvwrl.types import InputError
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "fetch_trace.py"
@@ -437,6 +437,20 @@ def test_azure_files_are_named_as_the_release_has_them():
         "trace_data_vm_cpu_readings_vm_cpu_readings-file-195-of-195.csv.gz",
     )
     assert tables["vmtable"].names(0, "") == ("vmtable/vmtable.csv.gz", "trace_data_vmtable_vmtable.csv.gz")
+
+
+def test_the_publishers_own_address_has_the_publishers_names(get, site, tmp_path, monkeypatch):
+    own = replace(PUBLISHERS["azure2019"], base=f"{site.url}/", checksums="")
+    monkeypatch.setitem(PUBLISHERS, "azure2019", own)
+    site.files["trace_data_vmtable_vmtable.csv.gz"] = b"vms"
+    get("azure2019", ["vmtable"], base_url=site.url)
+    assert (tmp_path / "raw" / "vmtable" / "vmtable.csv.gz").read_bytes() == b"vms"
+
+
+def test_the_address_of_a_cell():
+    assert split_cell("google2019", "https://x.org/a/clusterdata_2019_c") == ("https://x.org/a/", "c")
+    assert split_cell("google2019", "https://x.org/a") == ("https://x.org/a", None)
+    assert split_cell("azure2019", "https://x.org/a") == ("https://x.org/a", None)
 
 
 def call(*arguments):

@@ -138,24 +138,25 @@ def fetch(
 
     `parts` are numbers of files from 0, as `0-9`, `0,3,7-8` or `all` (None: 0), for tables that come in several;
     `tables` names tables (None: those that the loader needs); `cell` is a letter for google2019 (None: a);
-    `base_url` is a mirror that lays the files out as `folder` has them, with a SHA256SUM or without; `report` is
-    given lines for the user. Sizes are in bytes. An interrupted download leaves `<file>.part`, which is gone on from.
-    Raises InputError for unknown names and parts, for a server that refuses or stays away, for a full disk and for a
-    wrong checksum; it names the URL or file and what to do.
+    `base_url` is a mirror that lays the files out as `folder` has them, with a SHA256SUM or without, or the publisher's
+    own address; `report` is given lines for the user. Sizes are in bytes. An interrupted download leaves `<file>.part`,
+    which is gone on from. Raises InputError for unknown names and parts, for a server that refuses or stays away, for a
+    full disk and for a wrong checksum; it names the URL or file and what to do.
     """
     publisher, patience = _publisher(name), patience or Patience()
     chosen = _choose(name, publisher, tables, parts)
     cell = _check_cell(name, publisher, cell)
     base = _check_address(base_url) if base_url else publisher.base
+    mirror = base != publisher.base
     _announce(name, publisher, chosen, parts, report)
     client = Client(report, patience)
-    where = "SHA256SUM" if base_url else publisher.checksums
+    where = "SHA256SUM" if mirror else publisher.checksums
     sums = (client.read_sums(urljoin(base, where)) if where else {}) | dict(publisher.sha256)
     paths: list[Path] = []
     for table, numbers in chosen.items():
         for number in numbers:
             local, published = publisher.tables[table].names(number, cell)
-            remote = local if base_url else published
+            remote = local if mirror else published
             if number > 0 and not isinstance(numbers, Sequence) and not client.exists(base + remote):
                 report(f"{table}: {number} parts are all that there are")
                 break
@@ -169,6 +170,16 @@ def source_folder(name: str, folder: Path, cell: str | None = None) -> Path:
     """The folder that the loader reads after `fetch(name, folder, cell=cell)`."""
     publisher = _publisher(name)
     return folder / publisher.folder.format(cell=_check_cell(name, publisher, cell))
+
+
+def split_cell(name: str, url: str) -> tuple[str, str | None]:
+    """The address above the folder of a cell, and the cell, if `url` leads to such a folder; else `url` and None."""
+    publisher, base = _publisher(name), _check_address(url)
+    for cell in publisher.cells:
+        above = base.removesuffix(publisher.folder.format(cell=cell) + "/")
+        if above != base:
+            return above, cell
+    return url, None
 
 
 def _publisher(name: str) -> Publisher:

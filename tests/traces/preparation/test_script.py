@@ -1,0 +1,54 @@
+"""scripts/prepare_trace.py, as it is called."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import runpy
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "prepare_trace.py"
+
+
+def call(*arguments: object) -> tuple[object, str, str]:
+    """Exit code, output and errors."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", [str(SCRIPT), *map(str, arguments)]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit) as end,
+    ):
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+    return end.value.code, out.getvalue(), err.getvalue()
+
+
+def test_nothing_is_downloaded_for_a_folder_that_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
+    code, _, err = call("google2011", "--source", "http://127.0.0.1:9/", "--out", tmp_path / "out")
+    assert (code, "already exists and is not empty" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("csv", "csv reads files only: download it first, and give its path"), ("tianchi", "download the zip by hand")],
+)
+def test_what_cannot_be_fetched_says_what_to_do(name: str, message: str, tmp_path: Path) -> None:
+    code, _, err = call(name, "--source", "http://127.0.0.1:9/x.csv", "--out", tmp_path / "out")
+    assert (code, message in err) == (2, True)
+
+
+def test_the_report_is_printed(tmp_path: Path) -> None:
+    lines = ["time,workload_id,cpu,mem", *(f"{300 * i},a,0.1,0.2" for i in range(300) if i != 7), "9,a,-1,0.2"]
+    (tmp_path / "x.csv").write_text("\n".join(lines))
+    out = tmp_path / "out"
+    code, text, _ = call("csv", "--source", tmp_path / "x.csv", "--out", out, "--no-plots", "--workers", 1)
+    assert not code
+    assert "1 of 1 workloads kept; 300 slots of 300 s over 1.0 days" in text
+    assert "| bad: usage: cpu is negative | 1 |" in text
+    assert text.endswith(f"written to {out}; train on it with: python scripts/train.py --trace {out}\n")
