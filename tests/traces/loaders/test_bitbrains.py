@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from tvwrl.traces.canonical import read_trace
+from tvwrl.traces.loaders import bitbrains
 from tvwrl.traces.loaders.bitbrains import Bitbrains
 from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
@@ -210,3 +211,17 @@ def test_the_real_sample(tmp_path: Path) -> None:
     for name, cap in (("cpu", "cap"), ("mem", "memcap")):
         expected = both[name].cast(pl.Float64) / 10_000 * both[cap] / meta[cap].max()
         np.testing.assert_allclose(both[f"{name}_found"], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("places", "months"),
+    [
+        (["/d/fastStorage/2013-8", "/d/rnd/2013-8"], ["2013-8", "rnd-2013-8"]),
+        (["/d/gwa_fastStorage.zip::fastStorage/2013-8", "/d/gwa_t_12_Rnd.zip::2013-8"], ["2013-8", "rnd-2013-8"]),
+        (["/arnd/one/2013-8", "/arnd/two/2013-8", "/arnd/two/2013-9"], ["one-2013-8", "two-2013-8", "2013-9"]),
+        (["/d/a/x/2013-8", "/d/b/x/2013-8"], ["a-x-2013-8", "b-x-2013-8"]),
+        (["/d/one.zip::2013-8", "/d/two.zip::2013-8"], ["one-2013-8", "two-2013-8"]),
+    ],
+)
+def test_folders_of_the_same_month_are_told_apart(places: list[str], months: list[str]) -> None:
+    assert list(bitbrains._months(places).values()) == months

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -68,7 +70,8 @@ class Bitbrains:
         folders = _folders(source)
         if not folders:
             raise not_found(source, "<month>/<vm>.csv", "python scripts/fetch_trace.py bitbrains")
-        bundles = [bundle for place, files in sorted(folders.items()) for bundle in _bundles(place, sorted(files))]
+        months = _months(folders)
+        bundles = [b for place, files in sorted(folders.items()) for b in _bundles(place, months[place], sorted(files))]
         return [
             Part(table, f"{table}-{i:05d}", place, size, table == "vms", detail)
             for table in ("vms", "capacity")
@@ -86,7 +89,7 @@ class Bitbrains:
             rows.frame = _capacities([rows.frame])
             return rows
         total, frames = Rows(pl.DataFrame(), 0), []
-        for name in part.detail[1:]:
+        for name in part.detail[2:]:
             rows = _read_vm(part, f"{part.source}/{name}", int(name.removesuffix(".csv")))
             frames.append(rows.frame)
             if part.usage:  # the same rows are read for the capacities
@@ -140,17 +143,31 @@ def _folders(source: str) -> dict[str, list[tuple[str, int, int]]]:
     return found
 
 
-def _bundles(place: str, files: list[tuple[str, int, int]]) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
-    """Source, size and detail of parts of FILES files: the time of the newest, and their names."""
+def _bundles(place: str, month: str, files: list[tuple[str, int, int]]) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
+    """Source, size and detail of parts of FILES files: their month, the time of the newest, and their names."""
     for i in range(0, len(files), FILES):
         names, sizes, times = zip(*files[i : i + FILES], strict=True)
-        yield place, sum(sizes), (max(times), *names)
+        yield place, sum(sizes), (month, max(times), *names)
 
 
-def _month(place: str) -> str:
-    """Name of a VM's month: that of its folder; Rnd's have "rnd-" before, as its VMs have fastStorage's numbers."""
-    *_, group, month = ("", *PurePosixPath(place.replace("::", "/")).parts)
-    return f"rnd-{month}" if group.lower() == "rnd" else month
+def _months(places: Collection[str]) -> dict[str, str]:
+    """A name for the month in each folder: that of the folder, after "rnd-" if its group or archive is called so.
+
+    VMs of fastStorage and Rnd have the same numbers, so folders that would still share a name are called after what
+    differs in their paths.
+    """
+    months, paths = {}, {}
+    for place in places:
+        archive, archived, _ = place.partition("::")
+        paths[place] = PurePosixPath(place.replace(".zip::", "/").replace("::", "/"))
+        group = f"{paths[place].parent.name} {PurePosixPath(archive).name if archived else ''}"
+        months[place] = f"rnd-{paths[place].name}" if "rnd" in group.lower() else paths[place].name
+    for month, count in Counter(months.values()).items():
+        if count > 1:
+            alike = [place for place in places if months[place] == month]
+            common = os.path.commonpath([paths[place] for place in alike])
+            months |= {place: "-".join(paths[place].relative_to(common).parts) for place in alike}
+    return months
 
 
 def _read_vm(part: Part, place: str, number: int) -> Rows:
@@ -166,7 +183,7 @@ def _read_vm(part: Part, place: str, number: int) -> Rows:
     if not part.usage:
         columns = [Column(n, optional=True) for n in ("cores", "cap", "memcap") if n in fields]
     rows = read_table(Part(part.table, "", place, 0), Table(tuple(fields), tuple(columns), ";", header=True))
-    keys = [pl.lit(_month(part.source)).alias("month"), pl.lit(number, pl.Int64)]
+    keys = [pl.lit(part.detail[0]).alias("month"), pl.lit(number, pl.Int64)]
     if not part.usage:
         largest = [pl.col(n).max() for n in rows.frame.columns]
         rows.frame = rows.frame.select(keys[0], keys[1].alias("number"), *largest)
