@@ -97,12 +97,14 @@ def test_an_unknown_trace(data, recorded, name):
     (data / "notrace").mkdir()
     with pytest.raises(InputError) as error:
         open_trace(name)
-    wanted = f"unknown trace {name!r}: not a file or folder, and not one of: alibaba, google, mine"
-    assert str(error.value) == wanted
+    wanted = (
+        f"unknown trace {name!r}: not a file or folder, and not one of: alibaba, google, mine; traces prepared with "
+    )
+    assert str(error.value) == f"{wanted}scripts/prepare_trace.py are looked for in TVWRL_DATA ({data})"
 
 
 def test_an_unknown_trace_without_a_data_folder(data):
-    with pytest.raises(InputError, match=r"not one of: alibaba, google$"):
+    with pytest.raises(InputError, match="not one of: alibaba, google; traces prepared"):
         open_trace("x")
 
 
