@@ -31,7 +31,8 @@ class Options:
     slot_seconds: int | None = None
     """Length of a slot, seconds; default: the interval of the published records."""
     gaps: Literal["drop", "hold", "interpolate"] = "hold"
-    """Slots without a record, up to --longest-gap in a row: left out, filled with the last value, or linearly."""
+    """Slots without a record, up to --longest-gap in a row: filled with the last value or linearly; with drop, none is
+    filled, every empty slot divides a series, and --longest-gap means nothing."""
     longest_gap: int = 3
     """Slots; a longer gap divides a series into stretches, which each need --min-records."""
     min_records: int | None = None

@@ -126,6 +126,14 @@ def test_what_did_not_end_well_is_dropped(write: Callable[..., Path], rows: list
     assert len(kept) == 2
 
 
+def test_without_job_events_a_job_ended_if_all_its_tasks_did(write: Callable[..., Path]) -> None:
+    rows = [usage(job, task, slot * S, 0.1, 0.2) for slot in range(3) for job in (1, 2) for task in range(2)]
+    killed = [event(S, 1, 0, 5), event(S, 1, 1, 2), event(S, 2, 0, 5), event(0, 2, 1, 0)]
+    trace, report = run(write(task_usage=[rows], task_events=[killed]), loader=Google2011(per="job"))
+    assert trace.workload_id.tolist() == ["2"]
+    assert report["rows"]["dropped"] == {"workloads that were evicted": 1}
+
+
 def test_events_in_several_parts_are_put_together(write: Callable[..., Path]) -> None:
     samples = [usage(1, task, slot * S, 0.1, 0.2) for slot in range(3) for task in range(2)]
     parts = [[event(0, 1, 0, 0, request="0.1,0.1"), event(0, 1, 1, 0)], [event(9, 1, 0, 8, request="0.3,0.3")]]

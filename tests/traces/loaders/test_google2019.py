@@ -167,6 +167,17 @@ def test_collection_events_alone_are_enough_for_collections(tmp_path: Path) -> N
     assert facts(tmp_path / "out")["1"] == ("web", 200, 3, None, None)
 
 
+def test_without_instance_events_those_of_the_collection_decide(tmp_path: Path) -> None:
+    rows = [usage((300 * i, 300 * i + 300), collection, 0, 0.1, 0.2) for i in range(3) for collection in (1, 2)]
+    write_json(tmp_path / "in" / "instance_usage-0.json.gz", rows)
+    events = [event(0, 0, 1, priority="200", collection_logical_name="one"), event(0, 7, 2)]
+    write_json(tmp_path / "in" / "collection_events-0.json.gz", events)
+    trace, report = run(Google2019(), tmp_path / "in", tmp_path / "out")
+    assert trace.workload_id.tolist() == [f"{BIG + 1}-0"]
+    assert (trace.application.tolist(), trace.priority.tolist()) == (["one"], [200.0])
+    assert report["rows"]["dropped"] == {"workloads that were killed": 1}
+
+
 def test_usage_alone_is_enough(tmp_path: Path) -> None:
     write_json(tmp_path / "instance_usage.json.gz", USAGE)
     trace, _ = run(Google2019(), tmp_path / "instance_usage.json.gz", tmp_path / "out")

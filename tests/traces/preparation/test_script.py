@@ -50,5 +50,6 @@ def test_the_report_is_printed(tmp_path: Path) -> None:
     code, text, _ = call("csv", "--source", tmp_path / "x.csv", "--out", out, "--no-plots", "--workers", 1)
     assert not code
     assert "1 of 1 workloads kept; 300 slots of 300 s over 1.0 days" in text
-    assert "| bad: usage: cpu is negative | 1 |" in text
+    assert "Time: 0 s to 89,700 s." in text
+    assert "| rows | |\n|---|---:|\n| read: usage | 300 |\n| bad | 1 |\n| bad: usage: cpu is negative | 1 |\n\n" in text
     assert text.endswith(f"written to {out}; train on it with: python scripts/train.py --trace {out}\n")

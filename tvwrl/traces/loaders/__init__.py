@@ -1,4 +1,4 @@
-"""Loaders of published traces and of the user's own, by name; one file each."""
+"""Loaders by name: of published traces, of the user's own tables, of a Prometheus server."""
 
 from __future__ import annotations
 

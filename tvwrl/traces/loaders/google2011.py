@@ -210,12 +210,13 @@ def _last_events(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sum_tasks(tasks: pl.DataFrame) -> pl.DataFrame:
-    """One row per job: its tasks' requests added up, the rest of its last task."""
+    """One row per job: its tasks' requests added up, the rest of its last task; it ended as they did if all ended."""
     import polars as pl
 
     requests = [pl.when(pl.col(n).count() > 0).then(pl.col(n).sum()).alias(n) for n in ("request_cpu", "request_mem")]
     last = [pl.col(n).drop_nulls().last() for n in ("class", "priority")]
-    ended = [pl.lit(None, pl.Int64).alias("outcome"), pl.lit(False).alias("partly")]
+    outcome = pl.when(pl.col("outcome").is_not_null().all()).then(pl.col("outcome").last())
+    ended = [outcome.alias("outcome"), pl.col("partly").all()]
     return tasks.group_by("job", maintain_order=True).agg(*requests, *last, *ended)
 
 

@@ -114,6 +114,9 @@ class Google2019:
         for table in ("instance_events", "collection_events"):
             found += parts_of(table, _files(source, table), usage=False)
         if not any(part.table == "instance_events" for part in found):
+            found = [
+                replace(part, detail=("decides",)) if part.table == "collection_events" else part for part in found
+            ]
             flat = [path for path in usage if {"priority", "cpu_limit"} & set(_names(str(path)))]
             found += parts_of("limits", flat, usage=False)
         return found
@@ -131,7 +134,7 @@ class Google2019:
             return rows
         rows = _read(part, TABLES[part.table])
         rows.frame = _last_events(_events(rows.frame))
-        if part.table == "collection_events" and self.per == "instance":  # these are handed to every share
+        if part.table == "collection_events" and self.per == "instance" and not part.detail:  # for every share: small
             rows.frame = rows.frame.select("collection_id", "time", "logical_name").drop_nulls()
         return rows
 
@@ -142,10 +145,11 @@ class Google2019:
         if self.per == "collection" and own is not None:
             own = _sum_instances(own)
         if own is None:
-            return self._judged(collections) if collections is not None and self.per == "collection" else None
+            return self._judged(collections) if collections is not None else None
         if collections is not None:
-            columns = ["logical_name"] if self.per == "instance" else ["logical_name", "outcome", "partly"]
-            # Of a collection its own events decide, not those of one of its instances.
+            # Of a collection its own events decide, not those of one of its instances; of instances without events too.
+            decides = self.per == "collection" or "instance_events" not in known
+            columns = ["logical_name", "outcome", "partly"] if decides else ["logical_name"]
             own = own.drop(columns, strict=False).join(
                 collections.select("collection_id", *columns), on="collection_id", how="left"
             )
@@ -162,7 +166,7 @@ class Google2019:
             reason = pl.lit(None, pl.String)
         known = known.with_columns(application.alias("application"), reason.alias("dropped"))
         wanted = ("application", "priority", "class", "request_cpu", "request_mem", "dropped")
-        return known.select(*self.keys, *(name for name in wanted if name in known.columns))
+        return known.select(name for name in (*self.keys, *wanted) if name in known.columns)
 
     def extras(self, source: str) -> Extras:
         """The kinds of machines at the trace's beginning, and how many there are of each."""
@@ -207,12 +211,13 @@ def _last_events(facts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sum_instances(instances: pl.DataFrame) -> pl.DataFrame:
-    """One row per collection: its instances' requests added up, the rest of its last instance."""
+    """One row per collection: its instances' requests added up, the rest of its last one; its end if all ended."""
     import polars as pl
 
     requests = [pl.when(pl.col(n).count() > 0).then(pl.col(n).sum()).alias(n) for n in ("request_cpu", "request_mem")]
     last = [pl.col(n).drop_nulls().last() for n in ("class", "priority")]
-    ended = [pl.lit(None, pl.Int64).alias("outcome"), pl.lit(False).alias("partly")]
+    outcome = pl.when(pl.col("outcome").is_not_null().all()).then(pl.col("outcome").last())
+    ended = [outcome.alias("outcome"), pl.col("partly").all()]
     return instances.group_by("collection_id", maintain_order=True).agg(*requests, *last, *ended)
 
 

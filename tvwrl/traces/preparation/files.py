@@ -20,7 +20,7 @@ from tvwrl.types import InputError
 PIECE = 64 << 20  # bytes of text that are read at a time, so that memory does not grow with a file
 PIECE_ROWS = 1_000_000  # rows of Parquet likewise
 ROW = 48  # bytes by which a row of Parquet counts, however well it is packed
-BLOCK = 8 << 20  # bytes that are looked at together where a piece has bad rows
+BLOCK = 2 << 20  # bytes that are looked at together where a piece has bad rows
 DAMAGE = (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error, zipfile.BadZipFile)
 
 

@@ -136,8 +136,8 @@ class Loader(Protocol):
     def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
         """What is known of workloads, from their facts by table (those of one share of all workloads).
 
-        Columns: `keys`, and any of `application, priority, class, request_<resource>`, `dropped` (reason why the
-        workload is not wanted, else null), `scale_<resource>` (factor on its usage). None: nothing is known.
+        Columns: `keys` or some of them, and any of `application, priority, class, request_<resource>`, `dropped` (why
+        the workload is not wanted, else null), `scale_<resource>` (factor on its usage). None: nothing is known.
         """
 
     def extras(self, source: str) -> Extras:

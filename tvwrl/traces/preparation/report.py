@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tvwrl.traces.canonical import USAGE, WORKLOADS, read_trace
 from tvwrl.traces.statistics import DAY_SECONDS, population_statistics
 from tvwrl.types import Float, Trace
 
+YEAR_2000 = 946_684_800  # seconds since 1970
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 LARGEST = 1_000_000  # usage rows above which figures and plots are of a part of the workloads
 EXAMPLES = 4  # series that are drawn, from much to little variation
@@ -41,7 +43,6 @@ def report_text(report: dict[str, Any]) -> str:
     """The report as a page of Markdown, which also reads well in a terminal."""
     rows, workloads, rules, time = report["rows"], report["workloads"], report["rules"], report["time"]
     days = (time["last"] - time["first"]) / 1e6 / DAY_SECONDS
-    bad = sum(rows["bad"].values())
     lines = [
         f"# Trace '{report['loader']}'",
         "",
@@ -49,16 +50,12 @@ def report_text(report: dict[str, Any]) -> str:
         f"{rules['slot_seconds']} s over {days:.1f} days; {report['coverage']:.1%} of the slots between a workload's "
         "first and last are recorded.",
         "",
+        f"Time: {_moment(time['first'])} to {_moment(time['last'])}.",
+        "",
         f"Rules: gaps of at most {rules['longest_gap']} slots: {rules['gaps']}; stretches of at least "
         f"{rules['min_records']} records; at most {report['max_bad_fraction']:.2%} bad rows.",
         "",
-        "| rows | |",
-        "|---|---:|",
-        *(f"| read: {table} | {count:,} |" for table, count in sorted(rows["read"].items())),
-        f"| bad | {bad:,} |",
-        *(f"| bad: {rule} | {count:,} |" for rule, count in sorted(rows["bad"].items())),
-        *(f"| dropped: {rule} | {count:,} |" for rule, count in sorted(rows["dropped"].items())),
-        "",
+        *_counts(rows),
         *(f"- {example}" for example in report["examples"]),
         *([""] if report["examples"] else []),
         "| over workloads | " + " | ".join(f"{level:.0%}" for level in LEVELS) + " |",
@@ -71,6 +68,25 @@ def report_text(report: dict[str, Any]) -> str:
     if report["plots"]:
         lines += ["", "![population, examples, daily pattern](report.png)"]
     return "\n".join([*lines, ""])
+
+
+def _moment(microseconds: int) -> str:
+    """A date, or if it were one before 2000 what it is on the trace's own clock."""
+    if microseconds / 1e6 < YEAR_2000:
+        return f"{microseconds / 1e6:,.0f} s"
+    return datetime.fromtimestamp(microseconds / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _counts(rows: dict[str, dict[str, int]]) -> list[str]:
+    """Tables of what was read and dropped, one for each unit: rows, slots, workloads."""
+    found = {"rows": [f"| read: {table} | {count:,} |" for table, count in sorted(rows["read"].items()) if count]}
+    found["rows"].append(f"| bad | {sum(rows['bad'].values()):,} |")
+    found["rows"] += [f"| bad: {rule} | {count:,} |" for rule, count in sorted(rows["bad"].items())]
+    for rule, count in sorted(rows["dropped"].items()):
+        unit = rule.partition(" ")[0]
+        unit = unit if unit in ("slots", "workloads") else "rows"
+        found.setdefault(unit, []).append(f"| dropped: {rule} | {count:,} |")
+    return [line for unit, lines in found.items() for line in (f"| {unit} | |", "|---|---:|", *lines, "")]
 
 
 def _sample(folder: Path) -> tuple[Trace, float]:

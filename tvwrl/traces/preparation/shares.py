@@ -121,16 +121,17 @@ def make_share(
     if loader.sample_seconds > rules.slot_seconds:
         usage["end"][usage["end"] == usage["begin"]] += loader.sample_seconds * MICRO
     known = loader.workloads(_facts_of(parts, folder, share))
+    shared = [key for key in keys if known is not None and key in known.columns]
     counts: Counter[str] = Counter()
     if known is not None:
-        judged = owners.select("owner", *keys).join(known, on=keys, how="left")
+        judged = owners.select("owner", *keys).join(known, on=shared, how="left")
         unwanted = judged.select("owner", *keys, _reason(known)).drop_nulls("dropped")
         counts.update(f"workloads {reason}" for reason in unwanted.unique(keys)["dropped"].to_list())
         if len(unwanted):
             usage = usage[~np.isin(usage["owner"], unwanted["owner"].to_numpy())]
     unlike = counts.total()
     table, slots, longest, dropped = make_series(usage, owners, keys, members, rules, origin)
-    facts = table if known is None else table.join(known, on=keys, how="left", maintain_order="left")
+    facts = table if known is None else table.join(known, on=shared, how="left", maintain_order="left")
     for d, name in enumerate(resources):
         if f"scale_{name}" in facts.columns:
             slots.usage[:, d] *= facts[f"scale_{name}"].cast(pl.Float64).to_numpy()[slots.owner]
