@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from tqdm import tqdm
 
 from tvwrl.ec.classes import EquivalenceClasses
 from tvwrl.ec.population import Population
-from tvwrl.types import InputError
+from tvwrl.types import InputError, Int
 
 if TYPE_CHECKING:
-    from tvwrl.ec.forecaster import AgnosticForecast, GainReport
+    from tvwrl.ec.forecaster import GainReport
     from tvwrl.ec.lstnet import ForecastSettings
 
 PREFERRED = ("temporal", "dtw", "aggregate")  # where nothing tells them apart: the paper's choice goes first
@@ -52,6 +53,7 @@ class Comparison:
     candidates: list[Candidate]
     chosen: Candidate
     why: str
+    chance: GainReport | None = None  # what the chosen labels gain when dealt out at random
 
 
 def compare(
@@ -65,13 +67,20 @@ def compare(
     Raises InputError where workloads cannot be clustered as asked.
     """
     candidates = [_clustered(population, make()) for make in makes]
-    why_not = "the forecaster was left out"
+    why_not, judge = "the forecaster was left out", None
     if settings is not None:
         try:
-            _judge(population, candidates, settings)
+            judge = _judge(population, settings)
         except InputError as error:  # too little to forecast is no reason to have no classes
             why_not = str(error)
-    return _choose(candidates, wanted, why_not)
+    if judge:
+        for candidate in candidates:
+            candidate.gain = judge(candidate.name, candidate.classes.labels_)
+    comparison = _choose(candidates, wanted, why_not)
+    if judge and settings:
+        dealt = np.random.default_rng(settings.seed).permutation(comparison.chosen.classes.labels_)
+        comparison.chance = judge("labels dealt out at random", dealt)
+    return comparison
 
 
 def _clustered(population: Population, classes: EquivalenceClasses) -> Candidate:
@@ -82,8 +91,11 @@ def _clustered(population: Population, classes: EquivalenceClasses) -> Candidate
     return Candidate(classes, time.perf_counter() - begun)
 
 
-def _judge(population: Population, candidates: list[Candidate], settings: ForecastSettings) -> None:
-    """Fill in what each candidate's classes gain; the model of all workloads is trained once for all."""
+def _judge(population: Population, settings: ForecastSettings) -> Callable[[str, Int], GainReport]:
+    """A function from labels to what they gain, with a name for its progress bar.
+
+    The model of all workloads is trained here, once.
+    """
     from tvwrl.ec.forecaster import agnostic_forecast, prediction_gain
 
     def bar_of(name: str) -> Callable[[int, int], None]:
@@ -98,10 +110,8 @@ def _judge(population: Population, candidates: list[Candidate], settings: Foreca
         return show
 
     series, day = population.series, population.slots_per_day
-    of_all: AgnosticForecast = agnostic_forecast(series, day, settings, bar_of("all workloads"))
-    for candidate in candidates:
-        labels = candidate.classes.labels_
-        candidate.gain = prediction_gain(series, labels, day, settings, bar_of(candidate.name), of_all)
+    of_all = agnostic_forecast(series, day, settings, bar_of("all workloads"))
+    return lambda name, labels: prediction_gain(series, labels, day, settings, bar_of(name), of_all)
 
 
 def _choose(candidates: list[Candidate], wanted: str | None, why_not: str) -> Comparison:

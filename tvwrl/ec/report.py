@@ -36,9 +36,11 @@ class ClassesReport:
         self.comparison.chosen.classes.save(folder / CLASSES_FILE)
         (folder / "report.md").write_text(self.text(), encoding="utf-8")
         candidates = [candidate.to_dict() for candidate in self.comparison.candidates]
-        chosen = {"chosen": self.comparison.chosen.name, "why": self.comparison.why}
+        chosen: dict[str, Any] = {"chosen": self.comparison.chosen.name, "why": self.comparison.why}
         members = dict(zip(self.population.workload_id, self._labels.tolist(), strict=True))
         classifier = self.classifier.to_dict() if self.classifier else None
+        if self.comparison.chance is not None:
+            chosen |= {"chance": self.comparison.chance.to_dict()}
         content = self.facts | chosen | {"candidates": candidates, "classifier": classifier, "seconds": self.seconds}
         write_json(folder / "report.json", content | {"labels": members} | provenance())
 
@@ -101,11 +103,17 @@ class ClassesReport:
             return []
         better = min(gain.agnostic, gain.correlation) > max(gain.last_value, np.nan_to_num(gain.seasonal, nan=-1.0))
         verdict = "Both forecasters beat them." if better else "Mind: not every forecaster beats them."
-        return [
+        lines = [
             f"Forecasts {gain.horizon} slots ahead from {gain.window} slots. Out of sample, the last value reaches r = "
             f"{gain.last_value:.3f}, the value a day before {gain.seasonal:.3f}. {verdict}",
             "",
         ]
+        if (chance := self.comparison.chance) is not None:
+            more = gain.effective_gain > chance.effective_gain
+            judged = "differences of that size say nothing" if more else "the classes found gain no more than chance"
+            dealt = f"The labels of {self.comparison.chosen.name} dealt out at random reach EG ="
+            lines += [f"{dealt} {chance.effective_gain:.2f}: {judged}.", ""]
+        return lines
 
     def _class_table(self) -> str:
         chosen, labels = self.comparison.chosen, self._labels
