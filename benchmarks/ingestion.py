@@ -75,7 +75,37 @@ def prepare_trace(folder: Path) -> None:
     print(report["rows"]["read"], "rows,", report["workloads"]["kept"], "workloads")
 
 
-JOBS = {"scan": scan, "duckdb": scan_duckdb, "prepare": prepare_trace}
+def write_one(folder: Path) -> None:
+    """The same rows of 2,000 containers as one csv, one csv.gz and one Parquet file; N million for a folder one-N."""
+    import polars as pl
+
+    rows, rng = int(folder.name.removeprefix("one-")) * ROWS, np.random.default_rng(0)
+    usage = {name: np.round(100 * rng.random(rows), 4) for name in ("cpu", "mem")}
+    container = pl.Series("workload_id", np.arange(rows) % 2000).cast(pl.String)
+    frame = pl.DataFrame({"workload_id": container, "time": np.arange(rows) // 2000 * 300, **usage})
+    empty = [pl.lit("").alias(f"field {i}") for i in range(6)]
+    for name in ("csv", "csv.gz", "parquet"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    frame.write_parquet(folder / "parquet" / "x.parquet", row_group_size=rows)
+    columns = frame.select("workload_id", pl.lit("m_1").alias("machine"), "time", "cpu", "mem", *empty)
+    columns.write_csv(folder / "csv" / "container_usage.csv", include_header=False, quote_style="never")
+    with gzip.open(folder / "csv.gz" / "container_usage.csv.gz", "wb", compresslevel=1) as file:
+        file.write((folder / "csv" / "container_usage.csv").read_bytes())
+
+
+def prepare_one(folder: Path) -> None:
+    """A table in one file, text or Parquet."""
+    from tvwrl.traces.loaders import LOADERS
+    from tvwrl.traces.preparation.prepare import prepare
+    from tvwrl.traces.preparation.series import SeriesRules
+
+    out = folder.parent / f"{folder.name}.prepared"
+    shutil.rmtree(out, ignore_errors=True)
+    loader = LOADERS["parquet" if folder.name == "parquet" else "alibaba2018"]()
+    prepare(loader, str(folder), out, SeriesRules(300))
+
+
+JOBS = {"scan": scan, "duckdb": scan_duckdb, "prepare": prepare_trace, "one": prepare_one, "write": write_one}
 
 
 def measure(job: str, folder: Path) -> dict[str, float]:
@@ -92,7 +122,8 @@ def measure(job: str, folder: Path) -> dict[str, float]:
 def main() -> None:
     """Generate what is missing, then measure scan and preparation in turn."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", type=int, nargs="+", default=[10, 50], help="sizes, in parts of a million rows")
+    parser.add_argument("--parts", type=int, nargs="*", default=[10, 50], help="sizes, in parts of a million rows")
+    parser.add_argument("--one-file", type=int, nargs="*", default=[], help="million rows of a table in one file")
     parser.add_argument(
         "--folder", type=Path, default=Path("runs/benchmark-task-usage"), help="for the generated files"
     )
@@ -105,6 +136,16 @@ def main() -> None:
         used = resource.getrusage(resource.RUSAGE_SELF)
         print(json.dumps({"cpu": used.ru_utime + used.ru_stime, "memory": used.ru_maxrss / 2**20}))
         return
+    for millions in arguments.one_file:
+        folder = arguments.folder / f"one-{millions}"
+        if not folder.exists():
+            measure("write", folder)  # in a process of its own: a child's peak begins with its parent's memory
+        for name in ("csv", "csv.gz", "parquet"):
+            figures = measure("one", folder / name)
+            print(
+                f"{millions} million rows, {name}: {figures['wall']:.1f} s, peak {figures['memory']:.2f} GiB",
+                flush=True,
+            )
     for parts in arguments.parts:
         folder = arguments.folder / f"{parts}"
         (folder / "task_usage").mkdir(parents=True, exist_ok=True)
