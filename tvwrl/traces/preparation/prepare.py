@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import shutil
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,7 +15,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from tvwrl.runs import check_new_folder, provenance, whole_folder, write_json
+from tvwrl.runs import provenance
 from tvwrl.traces.canonical import HEADER, USAGE, WORKLOADS
 from tvwrl.traces.preparation import engine
 from tvwrl.traces.preparation.extras import copy_extras, read_extras
@@ -26,6 +24,7 @@ from tvwrl.traces.preparation.report import describe, write_report
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.traces.preparation.shares import first_slot, full_disk_explained, make_share, read_part
 from tvwrl.traces.preparation.unpacking import unpack
+from tvwrl.traces.preparation.working import assembled, working_folder
 from tvwrl.types import InputError
 
 SHARE_BYTES = 48 << 20  # of input per share: about a million rows of a compressed trace
@@ -52,8 +51,7 @@ def prepare(
         raise InputError(f"max_bad_fraction is {max_bad_fraction}: must be 0 to 1")
     if workers is not None and workers < 1:
         raise InputError(f"workers is {workers}: must be at least 1")
-    check_new_folder(out)
-    with _working_folder(out, {"loader": repr(loader), "source": source}) as work, full_disk_explained(out.parent):
+    with working_folder(out, {"loader": repr(loader), "source": source}) as work, full_disk_explained(out.parent):
         folder = unpack(source, work)
         loader = loader.at(folder)
         parts = loader.parts(folder)
@@ -74,34 +72,13 @@ def prepare(
         calls = [(make_share, (loader, rules, parts, pieces, share, origin)) for share in range(shares)]
         made = run("making series", [1] * shares, calls)
         report = _report(loader, source, rules, found, made) | {"max_bad_fraction": max_bad_fraction}
-        with whole_folder(out) as partial:
+        with assembled(work, out) as partial:
             _assemble(loader, rules, pieces, shares, partial)
             copy_extras(pieces, partial)
             _warn_of_empty_slots(loader, report)
             report |= describe(partial, plots) | provenance()
             write_report(partial, report)
     return report
-
-
-@contextlib.contextmanager
-def _working_folder(out: Path, settings: dict[str, Any]) -> Iterator[Path]:
-    """The folder of finished pieces, beside `out`; what was made with other settings is thrown away first.
-
-    It is removed in the end, and after an error too if nothing in it is worth keeping.
-    """
-    work = out.parent / f".{out.name}.work"
-    note = work / "settings.json"
-    if note.exists() and json.loads(note.read_text()) != settings:
-        shutil.rmtree(work)
-    work.mkdir(parents=True, exist_ok=True)
-    write_json(note, settings)
-    try:
-        yield work
-    except BaseException:
-        if not any(work.glob("*-shares-*/*.json")):
-            shutil.rmtree(work)
-        raise
-    shutil.rmtree(work)
 
 
 def _shares(parts: Sequence[Part]) -> int:
