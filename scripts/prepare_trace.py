@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,10 +59,12 @@ def _command(kind: Any) -> Callable[..., None]:
     """A subcommand with the options of one loader beside those of all."""
 
     def command(options: Options, loader: Any) -> None:
-        run(options, loader)
+        run(options, kind(**{field.name: getattr(loader, field.name) for field in fields(kind)}))
 
-    command.__doc__ = kind.__doc__
-    command.__annotations__ = {"options": Options, "loader": kind, "return": None}
+    # Checks have to wait for the command: tyro would report what they raise as a fault in a parameter called "loader".
+    unchecked = type(kind.__name__, (kind,), {"__post_init__": lambda self: None, "__module__": kind.__module__})
+    command.__doc__ = unchecked.__doc__ = kind.__doc__
+    command.__annotations__ = {"options": Options, "loader": unchecked, "return": None}
     return command
 
 

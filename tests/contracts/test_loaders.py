@@ -295,6 +295,9 @@ def test_series_that_are_too_short_leave_nothing(name: str, tmp_path: Path) -> N
     rules = SeriesRules(loader.slot_seconds, min_records=sample.slots + 1)
     with pytest.raises(InputError, match=rf"no workload is left \(--min-records {sample.slots + 1}"):
         prepare(loader, str(tmp_path / "source"), tmp_path / "out", rules)
+    advice = f"try --min-records {sample.slots} or fewer, a larger --longest-gap, or longer --slot-seconds"
+    with pytest.raises(InputError, match=advice):
+        prepare(loader, str(tmp_path / "source"), tmp_path / "out", rules)
     assert not (tmp_path / "out").exists()
 
 

@@ -346,7 +346,7 @@ def test_bad_rows_of_a_flat_table_are_named(tmp_path: Path) -> None:
     ids = {"collection_id": [BIG] * 20, "instance_index": [0] * 20}
     source = flat_usage(tmp_path / "in", time=times, avg_cpu_usage=cpu, avg_memory_usage=[*cpu[::-1][1:], 0.2], **ids)
     _, report = run(Google2019(), source, tmp_path / "out2", max_bad_fraction=0.1)
-    assert report["examples"][0].endswith("instance_usage.parquet: row 20: average_usage.cpus is negative")
+    assert report["examples"][0].endswith("instance_usage.parquet: row 20: average_usage.cpus is negative: -1.0")
 
 
 @pytest.mark.real_data

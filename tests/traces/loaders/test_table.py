@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 
 from tvwrl.traces.loaders.table import Csv, Parquet
+from tvwrl.traces.preparation import files
 from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.types import InputError
@@ -46,7 +48,9 @@ def test_nearly_all_slots_are_empty(tmp_path: Path) -> None:
     source = write(tmp_path, *(f"{300_000 * i},a,0.1,0.2" for i in range(5)))  # milliseconds since some start
     with pytest.warns(UserWarning, match=r"x\.csv: records in only 0\.12% of the slots .* is --time-unit s right\?"):
         run(source)
-    with pytest.raises(InputError, match=r"longest stretch has 1 records; is --time-unit s right\?"):
+    with pytest.raises(
+        InputError, match=r"longest stretch has 1 records; is --time-unit s right\?\); try --min-records 1 or"
+    ):
         prepare(Csv(), str(source), tmp_path / "none", SeriesRules(300), plots=False)
 
 
@@ -82,3 +86,59 @@ def test_a_row_is_counted_once_with_facts(tmp_path: Path) -> None:
     assert report["rows"]["bad"] == {"usage: wrong number of fields": 1}
     table = pl.read_parquet(tmp_path / "out" / "workloads.parquet")
     assert table.select("application", "request_cpu").rows() == [("web", 1.0)]
+
+
+def test_a_time_that_cannot_be_read_is_named_with_its_column(tmp_path: Path) -> None:
+    start = ["2026-01-05T00:00:00Z", "2026-01-05T00:05:00Z", "5 past ten"]
+    frame = pl.DataFrame({"start": start, "workload_id": "a", "cpu": 0.1, "mem": ["0.2", "x", "0.2"]})
+    frame.write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(
+        InputError, match=r"first: row 1: start is not a number: --time-unit s\?: '2026-01-05T00:00:00Z'"
+    ):
+        run(tmp_path / "x.parquet", Parquet(time_column="start"))
+    report = run(
+        tmp_path / "x.parquet",
+        Parquet(time_column="start", time_unit="iso", columns={"cpu": "cpu"}),
+        max_bad_fraction=0.5,
+    )
+    rule = "row 3: start is no time such as 2026-01-31T12:00:00Z: '5 past ten'"
+    assert report["examples"] == [f"{tmp_path / 'x.parquet'}: {rule}"]
+
+
+def test_times_written_in_two_ways_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "BLOCK", 200)
+    rows = [f"2026-01-05T{i:02}:00:00Z,a,0.1,0.2" for i in range(20)]
+    rows += ["x,a,0.1,0.2", *(f"2026/01/06 {i:02}:00,a,0.1,0.2" for i in range(20))]
+    with pytest.raises(InputError, match=r"time '2026/01/06 \d\d:00' is not written as '2026-01-05T00:00:00Z' is"):
+        run(write(tmp_path, *rows), Csv(time_unit="iso"), max_bad_fraction=0.5)
+
+
+def test_a_header_without_rows_lacks_usage(tmp_path: Path) -> None:
+    for loader in (Csv(), Csv(application_column="workload_id")):
+        with pytest.raises(InputError, match=r"x\.csv: empty: it holds no rows of usage"):
+            run(write(tmp_path), loader)
+
+
+@pytest.mark.parametrize(("rows", "line"), [(9, 11), (3000, 3002)])
+def test_other_text_than_utf8_is_refused_with_its_line(rows: int, line: int, tmp_path: Path) -> None:
+    source = write(tmp_path, *(f"{300 * i},a,0.1,0.2" for i in range(rows)))
+    source.write_bytes(source.read_bytes() + "0,ä,0.1,0.2\n0,ö,0.1,0.2\n".encode("latin-1"))
+    with pytest.raises(InputError, match=rf"x\.csv: line {line}: byte 0xe4 is not UTF-8, which is needed; .*iconv"):
+        run(source)
+    source.write_bytes("time,workload_id,cpu,mem,größe\n0,a,.1,.2,3\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"x\.csv: line 1: byte 0xf6 is not UTF-8"):
+        run(source)
+
+
+def test_percents_without_a_scale_are_warned_of(tmp_path: Path) -> None:
+    source = write(tmp_path, *(f"{300 * i},{w},{(20, 20, 1)[w]},0.2" for i in range(5) for w in range(3)))
+    percent = r"x\.csv: the median workload uses 20 reference machines of cpu \(column 'cpu'\): is --scale cpu "
+    with pytest.warns(UserWarning, match=percent + r"missing\?") as caught:
+        run(source)
+    assert len(caught) == 1
+    for number, scale in enumerate((0.5, 0.05)):
+        rules, loader = SeriesRules(300, min_records=1), Csv(scale={"cpu": scale})
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            prepare(loader, str(source), tmp_path / f"out{number}", rules, plots=False)
+        assert ["is --scale cpu 0.5 right?" in str(w.message) for w in found] == ([True] if scale == 0.5 else [])

@@ -53,3 +53,14 @@ def test_the_report_is_printed(tmp_path: Path) -> None:
     assert "Time: 0 s to 89,700 s." in text
     assert "| rows | |\n|---|---:|\n| read: usage | 300 |\n| bad | 1 |\n| bad: usage: cpu is negative | 1 |\n\n" in text
     assert text.endswith(f"written to {out}; train on it with: python scripts/train.py --trace {out}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("csv", "--scale", "gpu", 1), "--scale: no resource 'gpu'; --columns has: cpu, mem"),
+        (("tianchi", "--cores", -1), "--cores -1.0: must be a finite number > 0"),
+    ],
+)
+def test_a_bad_option_is_one_line(arguments: tuple[object, ...], message: str, tmp_path: Path) -> None:
+    assert call(*arguments, "--source", tmp_path) == (2, "", f"error: {message}\n")

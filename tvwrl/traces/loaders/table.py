@@ -107,7 +107,8 @@ class _OwnTable:
 
     def _columns(self) -> tuple[Column, ...]:
         """What is read, and checked row by row."""
-        time = Column(self.time_column, str if self.time_unit == "iso" else float, rules=self._time_rules())
+        kind, unread = (str if self.time_unit == "iso" else float), f"is not a number: --time-unit {self.time_unit}?"
+        time = Column(self.time_column, kind, rules=self._time_rules(), unread=unread)
         usage = (Column(column, lowest=0) for column in self.columns.values())
         application = [Column(self.application_column, str, True)] if self.application_column else []
         requests = (Column(column, optional=True, lowest=0) for column in self.request_columns.values())
@@ -135,6 +136,9 @@ class _OwnTable:
             requests = [scaled(n, c).alias(f"request_{n}") for n, c in self.request_columns.items()]
             return Rows(rows.frame.select(workload, *facts, *requests), 0)
         moment = self._moment(pl.col(self.time_column))
+        if odd := rows.frame.filter(moment.is_null())[self.time_column].to_list():  # of another block than the first
+            like = f"as {rows.frame[self.time_column][0]!r} is"
+            raise InputError(f"{part.source}: {self.time_column} {odd[0]!r} is not written {like}: one way is needed")
         usage = [scaled(name, column) for name, column in self.columns.items()]
         rows.frame = rows.frame.select(workload, moment.alias("begin"), moment.alias("end"), *usage)
         return rows
@@ -182,7 +186,7 @@ class Csv(_OwnTable):
         if len(set(names)) < len(names):
             raise InputError(f"{part.source}: line 1: two columns have the same name: {', '.join(names)}")
         table = Table(tuple(names), asked, self.separator, header=True, quoted=True)
-        return self._rows(part, read_table(part, table))
+        return self._rows(part, read_table(replace(part, table="usage"), table))
 
 
 @dataclass(frozen=True)
@@ -203,10 +207,10 @@ class Parquet(_OwnTable):
         import polars as pl
 
         names = [column.name for column in self._columns()]
-        frame, reader = read_parquet(part, names), self
+        frame, reader = read_parquet(replace(part, table="usage"), names), self
         if frame.schema[self.time_column].is_temporal():
             moment = pl.col(self.time_column).cast(pl.Datetime("us")).cast(pl.Int64)
             frame, reader = frame.with_columns(moment), replace(self, time_unit="us")
         asked = reader._columns()
-        frame = frame.select(pl.col(column.name).cast(dtype_of(column), strict=False) for column in asked)
-        return reader._rows(part, checked(part, frame, Table(tuple(names), asked)))
+        typed = frame.select(pl.col(column.name).cast(dtype_of(column), strict=False) for column in asked)
+        return reader._rows(part, checked(part, typed, Table(tuple(names), asked), frame))

@@ -21,7 +21,7 @@ PIECE = 64 << 20  # bytes of text that are read at a time, so that memory does n
 PIECE_ROWS = 1_000_000  # rows of Parquet likewise
 ROW = 48  # bytes by which a row of Parquet counts, however well it is packed
 BLOCK = 2 << 20  # bytes that are looked at together where a piece has bad rows
-DAMAGE = (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error, zipfile.BadZipFile)
+DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
 
 
 def files_of(source: str | Path, patterns: Sequence[str]) -> list[Path]:
@@ -158,11 +158,23 @@ def _lines_before(part: Part) -> int:
     return lines
 
 
+def decoded(source: str, before: int, block: bytes) -> str:
+    """Some text of a file that comes after `before` lines. Raises InputError if it is not UTF-8."""
+    try:
+        return block.decode()
+    except UnicodeDecodeError as error:
+        line = before + block.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{source}: line {line}: byte 0x{block[error.start]:02x} is not UTF-8, which is needed; "
+            "if this is text in Latin-1: iconv -f ISO-8859-1 -t UTF-8 FILE > NEW_FILE"
+        ) from None
+
+
 def header_of(source: str, separator: str = ",") -> list[str]:
     """The names in the first line of a file. Raises InputError if it is empty or damaged."""
     try:
         with open_bytes(source) as binary:
-            first = io.TextIOWrapper(binary, encoding="utf-8-sig").readline()
+            first = decoded(source, 0, binary.readline()).removeprefix("\ufeff")
     except DAMAGE as error:
         raise InputError(f"{source}: cannot be read, truncated or damaged: {error}") from None
     if not first.strip():

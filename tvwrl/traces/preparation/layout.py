@@ -28,6 +28,7 @@ class Column:
     optional: bool = False
     lowest: float | None = None
     rules: tuple[Rule, ...] = ()  # further ones
+    unread: str = "is not a number"  # what is said of a value that is none of the kind
 
 
 @dataclass(frozen=True)
@@ -72,22 +73,43 @@ def faults(table: Table) -> Iterator[tuple[str, pl.Expr]]:
         yield f"{end} is more than {LONGEST} days after {begin}", late.fill_null(False)
 
 
-def drop_bad(rows: Rows, source: str, table: Table, first: int = 0) -> Rows:
-    """Leave out the rows of the frame that break a rule of the table, count and name them; `first` come before them."""
+def good_rows(
+    rows: Rows, source: str, table: Table, frame: pl.DataFrame, given: pl.DataFrame, place: Callable[[int], str]
+) -> pl.DataFrame:
+    """The rows of the frame that break no rule; the others are counted in `rows`, and a few named.
+
+    They are named by `place(row)` and the value in `given`, which has the columns as they came, not yet of their types.
+    """
     import polars as pl
 
-    frame, bad = rows.frame, pl.repeat(False, len(rows.frame), eager=True)
-    for rule, expression in faults(table):
-        where = frame.select(expression.fill_null(False)).to_series() & ~bad
-        rows.bad.update({rule: int(where.sum())} if where.any() else {})
-        for i in where.arg_true()[:EXAMPLES].to_list():
-            rows.examples.append(f"{source}: row {first + i + 1}: {rule}")
-        bad = bad | where
-    if bad.any():
-        rows.frame = frame.filter(~bad)
-    if int(bad.sum()) > WRONG_FILE * len(frame):
-        raise InputError(f"{source}: more than half of its rows are bad; first: {rows.examples[0]}")
-    rows.examples = rows.examples[:EXAMPLES]
+    bad = pl.repeat(False, len(frame), eager=True)
+    unread = [(f"{c.name} {c.unread}", given[c.name].is_not_null() & frame[c.name].is_null()) for c in table.columns]
+    for rule, where in [*unread, *((rule, frame.select(breaks).to_series()) for rule, breaks in faults(table))]:
+        new = where.fill_null(False) & ~bad
+        rows.bad.update({rule: int(new.sum())} if new.any() else {})
+        for i in new.arg_true()[: EXAMPLES - len(rows.examples)].to_list():
+            rows.examples.append(f"{source}: {place(i)}: {rule}{_shown(given, rule, i)}")
+        bad = bad | new
+    return frame.filter(~bad)
+
+
+def _shown(given: pl.DataFrame, rule: str, row: int) -> str:
+    """The value that breaks a rule."""
+    name = next((name for name in given.columns if rule.startswith(f"{name} ")), None)
+    return "" if name is None or rule.endswith(" is missing") else f": {given[name][row]!r}"
+
+
+def drop_bad(rows: Rows, source: str, table: Table, first: int = 0, given: pl.DataFrame | None = None) -> Rows:
+    """Leave out the rows of the frame that break a rule of the table, count and name them; `first` come before them.
+
+    `given` has the columns as they came, if they were changed since.
+    """
+    frame = rows.frame
+    given = frame if given is None else given
+    rows.frame = good_rows(rows, source, table, frame, given, lambda i: f"row {first + i + 1}")
+    if len(frame) - len(rows.frame) > WRONG_FILE * len(frame):
+        example = rows.examples[0].removeprefix(f"{source}: ")
+        raise InputError(f"{source}: more than half of its rows are bad; first: {example}")
     return rows
 
 

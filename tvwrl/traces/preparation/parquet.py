@@ -37,12 +37,12 @@ def read_parquet(part: Part, columns: Sequence[str]) -> pl.DataFrame:
     return frame
 
 
-def checked(part: Part, frame: pl.DataFrame, table: Table | None = None) -> Rows:
+def checked(part: Part, frame: pl.DataFrame, table: Table | None = None, given: pl.DataFrame | None = None) -> Rows:
     """The rows of a part with the bad ones counted, named by their row (from 1) and left out.
 
-    Without a table they are usage with the columns begin, end, cpu and mem.
+    Without a table they are usage with the columns begin, end, cpu and mem; `given` has the columns as they came.
     """
     if table is None:
         columns = (Column("begin", int), Column("end", int), *(Column(name, lowest=0) for name in ("cpu", "mem")))
         table = Table(tuple(frame.columns), columns, begin_end=("begin", "end"))
-    return drop_bad(Rows(frame, len(frame)), part.source, table, part.span[0] if part.span else 0)
+    return drop_bad(Rows(frame, len(frame)), part.source, table, part.span[0] if part.span else 0, given)

@@ -20,7 +20,7 @@ from tvwrl.traces.canonical import HEADER, USAGE, WORKLOADS
 from tvwrl.traces.preparation import engine
 from tvwrl.traces.preparation.extras import copy_extras, read_extras
 from tvwrl.traces.preparation.loader import EXAMPLES, Loader, Part
-from tvwrl.traces.preparation.report import describe, write_report
+from tvwrl.traces.preparation.report import LEVELS, describe, write_report
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.traces.preparation.shares import first_slot, full_disk_explained, make_share, read_part
 from tvwrl.traces.preparation.unpacking import unpack
@@ -29,6 +29,7 @@ from tvwrl.types import InputError
 
 SHARE_BYTES = 48 << 20  # of input per share: about a million rows of a compressed trace
 SPARSE = 0.05  # coverage below which something must be wrong
+LARGE = 1.5  # usage of the median workload, as a fraction of the reference machine, above which it must be too
 MOST_SHARES = 256  # each costs a look at every part
 
 
@@ -77,6 +78,7 @@ def prepare(
             copy_extras(pieces, partial)
             _warn_of_empty_slots(loader, report)
             report |= describe(partial, plots) | provenance()
+            _warn_of_large_usage(loader, report)
             write_report(partial, report)
     return report
 
@@ -124,7 +126,10 @@ def _report(
         longest = max((share["longest"] for share in made), default=0)
         limits += f"; the longest stretch has {longest} records"
         limits += f"; is --time-unit {unit} right?" if (unit := getattr(loader, "time_unit", None)) else ""
-        raise InputError(f"{source}: no workload is left ({limits}); dropped: {_listed(found['rows']['dropped'])}")
+        gaps = "--gaps hold" if rules.gaps == "drop" else "a larger --longest-gap"
+        advice = f"; try --min-records {longest} or fewer, {gaps}, or longer --slot-seconds" if longest else ""
+        dropped = _listed(found["rows"]["dropped"])
+        raise InputError(f"{source}: no workload is left ({limits}){advice}; dropped: {dropped}")
     return {
         "loader": loader.name,
         "options": repr(loader),
@@ -145,6 +150,20 @@ def _warn_of_empty_slots(loader: Loader, report: dict[str, Any]) -> None:
         hint = f"; is --time-unit {unit} right?" if unit else ""
         share = f"{report['coverage']:.2%} of the slots between a workload's first and last"
         warnings.warn(f"{report['source']}: records in only {share}{hint}", stacklevel=2)
+
+
+def _warn_of_large_usage(loader: Loader, report: dict[str, Any]) -> None:
+    """As of percents or bytes that were taken for fractions of a machine."""
+    columns, scale = getattr(loader, "columns", {}), getattr(loader, "scale", {})
+    for name in loader.resources:
+        median = report["quantiles"][f"{name}_level"][LEVELS.index(0.5)]
+        if median > LARGE:
+            given = f"is --scale {name} {scale[name]:g} right?" if name in scale else f"is --scale {name} missing?"
+            place, hint = (
+                (f" (column '{columns[name]}')", given) if columns else ("", "is the reference machine right?")
+            )
+            usage = f"the median workload uses {median:,.3g} reference machines of {name}{place}"
+            warnings.warn(f"{report['source']}: {usage}: {hint}", stacklevel=2)
 
 
 def _run(what: str, sizes: list[int], results: Iterator[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:

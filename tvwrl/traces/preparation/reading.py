@@ -7,8 +7,8 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tvwrl.traces.preparation.files import blocks_of, text_of
-from tvwrl.traces.preparation.layout import Table, check_file, dtype_of, faults, note
+from tvwrl.traces.preparation.files import blocks_of, decoded, text_of
+from tvwrl.traces.preparation.layout import Table, check_file, dtype_of, faults, good_rows, note
 from tvwrl.traces.preparation.loader import Part, Rows
 from tvwrl.types import InputError
 
@@ -104,15 +104,15 @@ def _check_rows(rows: Rows, source: str, table: Table, before: int, block: bytes
 def _split(source: str, table: Table, before: int, block: bytes) -> Iterator[tuple[int, list[str]]]:
     """Line number and fields of the rows of a block. Raises InputError for a damaged one."""
     quoting: Any = csv.QUOTE_MINIMAL if table.quoted else csv.QUOTE_NONE
-    text = io.TextIOWrapper(io.BytesIO(block), encoding="utf-8", newline="")
-    reader = csv.reader(text, delimiter=table.separator, quoting=quoting)
+    text = decoded(source, before, block)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=table.separator, quoting=quoting)
     try:
         if table.header and not before:
             next(reader, None)
         for row in reader:
             if row:
                 yield before + reader.line_num, row
-    except (UnicodeDecodeError, csv.Error) as error:
+    except csv.Error as error:
         line = before + reader.line_num
         raise InputError(f"{source}: cannot be read past line {line}, truncated or damaged: {error}") from None
 
@@ -125,21 +125,4 @@ def check_batch(rows: Rows, source: str, table: Table, lines: list[int], batch: 
     text = pl.DataFrame({c.name: [row[place[c.name]].strip() or None for row in batch] for c in table.columns})
     text = text.cast(pl.String)
     frame = text.select(pl.col(c.name).cast(dtype_of(c), strict=False) for c in table.columns)
-    bad = pl.repeat(False, len(frame), eager=True)
-    given = [text[c.name].is_not_null() for c in table.columns]
-    unread = [
-        (f"{c.name} is not a number", there & frame[c.name].is_null())
-        for c, there in zip(table.columns, given, strict=True)
-    ]
-    for rule, where in [*unread, *((rule, frame.select(where).to_series()) for rule, where in faults(table))]:
-        where = where & ~bad
-        for i in where.arg_true().to_list():
-            shown = "" if rule.endswith("missing") else f": {_shown(text, rule, i)}"
-            note(rows, source, rule, lines[i], rule + shown)
-        bad = bad | where
-    return frame.filter(~bad)
-
-
-def _shown(text: pl.DataFrame, rule: str, row: int) -> str:
-    name = next((name for name in text.columns if rule.startswith(f"{name} ")), None)
-    return repr(text[name][row]) if name is not None else "?"
+    return good_rows(rows, source, table, frame, text, lambda i: f"line {lines[i]}")
