@@ -18,6 +18,8 @@ from tvwrl.traces.preparation.report import report_text
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.types import InputError
 
+OWN_TABLES = ("csv", "parquet")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -26,6 +28,8 @@ class Options:
     source: str
     """Folder or file of the published data, or the address of a mirror or of the publisher to fetch all of it from
     (prometheus: of the server)."""
+    name: str | None = None
+    """Name of the trace; default: that of its loader, and of csv and parquet the name of the source."""
     out: Path | None = None
     """Folder to write; default: <name> in TVWRL_DATA (~/.cache/tvwrl), where --trace <name> finds it."""
     slot_seconds: int | None = None
@@ -79,22 +83,37 @@ def run(options: Options, loader: Any) -> None:
         records = loader.paper_records
     seconds = loader.slot_seconds if options.slot_seconds is None else options.slot_seconds
     rules = SeriesRules(seconds, options.gaps, options.longest_gap, records)
-    out = options.out or data_folder() / loader.name
+    name = _name(options, loader)
+    out = options.out or data_folder() / name
     source = options.source
     check_new_folder(out)  # before a download of days
     if "://" in source and loader.name != "prometheus":
         source = _fetched(loader.name, source)
     limits = options.max_bad_fraction, options.workers, options.ray, options.plots
-    report = prepare(loader, source, out, rules, *limits)
+    report = prepare(loader, source, out, rules, *limits, name=name)
     print(report_text(report))
-    print(f"written to {out}; train on it with: python scripts/train.py --trace {options.out or loader.name}")
+    print(f"written to {out}; train on it with: python scripts/train.py --trace {options.out or name}")
+
+
+def _name(options: Options, loader: Any) -> str:
+    """What the trace is called, in its records and by default its folder."""
+    if options.name is not None:
+        if not options.name.strip() or "/" in options.name or options.name.startswith("."):
+            raise InputError(f"--name {options.name!r}: must be a name without / and not begin with a dot")
+        return options.name
+    if loader.name not in OWN_TABLES:
+        return str(loader.name)
+    name = Path(options.source).resolve().name
+    for ending in (".gz", ".csv", ".parquet"):
+        name = name.removesuffix(ending)
+    return name.lstrip(".") or str(loader.name)
 
 
 def _fetched(name: str, url: str) -> str:
     """The folder to which all parts at an address were downloaded."""
     from tvwrl.traces.fetch import fetch, source_folder, split_cell
 
-    if name in ("csv", "parquet"):
+    if name in OWN_TABLES:
         raise InputError(f"--source {url}: {name} reads files only: download it first, and give its path")
     base, cell = split_cell(name, url)
     folder = data_folder() / "raw" / name

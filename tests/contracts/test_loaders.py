@@ -168,6 +168,9 @@ def test_usage_comes_out_as_it_was_written(name: str, tmp_path: Path) -> None:
     assert trace.reference_machine is not None or name in ("csv", "parquet")
     assert report["workloads"] == {"seen": 2, "kept": 2}
     assert report["coverage"] == 1.0
+    assert report["described"] == 2
+    beside = {path.stem for path in (tmp_path / "out").glob("*.parquet")} - {"usage", "workloads"}
+    assert report["beside"] == {path: len(pl.read_parquet(tmp_path / "out" / f"{path}.parquet")) for path in beside}
     assert not report["rows"]["bad"]
     assert {"usage.parquet", "workloads.parquet", "trace.json", "report.json", "report.md", "report.png"} <= {
         path.name for path in (tmp_path / "out").iterdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import runpy
 import sys
 from pathlib import Path
@@ -64,3 +65,34 @@ def test_the_report_is_printed(tmp_path: Path) -> None:
 )
 def test_a_bad_option_is_one_line(arguments: tuple[object, ...], message: str, tmp_path: Path) -> None:
     assert call(*arguments, "--source", tmp_path) == (2, "", f"error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "name"),
+    [
+        ("my.usage.csv", (), "my.usage"),
+        ("cluster a", (), "cluster a"),
+        ("my.usage.csv", ("--name", "prod"), "prod"),
+    ],
+)
+def test_a_table_of_ones_own_has_a_name(
+    source: str, options: tuple[str, ...], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TVWRL_DATA", str(tmp_path / "data"))
+    path = tmp_path / source
+    if not path.suffix:
+        path.mkdir()
+    file = path if path.suffix else path / "x.csv"
+    file.write_text("\n".join(["time,workload_id,cpu,mem", *(f"{300 * i},a,0.1,0.2" for i in range(300))]))
+    code, text, _ = call("csv", "--source", path, *options, "--workers", 1)
+    assert not code
+    assert text.startswith(f"# Trace '{name}', read as csv\n")
+    assert text.endswith(f"--trace {name}\n")
+    assert json.loads((tmp_path / "data" / name / "trace.json").read_text())["name"] == name
+    assert (tmp_path / "data" / name / "report.md").read_text().startswith(f"# Trace '{name}'")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", ".a"])
+def test_a_name_that_is_no_folder_is_refused(name: str, tmp_path: Path) -> None:
+    code, _, err = call("csv", "--source", tmp_path, "--name", name)
+    assert (code, f"--name {name!r}: must be a name" in err) == (2, True)

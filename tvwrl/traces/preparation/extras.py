@@ -32,8 +32,12 @@ def read_extras(loader: Loader, source: str, folder: Path) -> list[dict[str, Any
     return found
 
 
-def copy_extras(folder: Path, out: Path) -> None:
-    """Put them beside the trace."""
-    if (folder / DONE).exists():
-        for name in json.loads((folder / DONE).read_text())["names"]:
-            shutil.copyfile(folder / f"{name}.extra.parquet", out / f"{name}.parquet")
+def copy_extras(folder: Path, out: Path) -> dict[str, int]:
+    """Put them beside the trace; returns the rows of each by its name."""
+    import polars as pl
+
+    names = json.loads((folder / DONE).read_text())["names"] if (folder / DONE).exists() else []
+    for name in names:
+        shutil.copyfile(folder / f"{name}.extra.parquet", out / f"{name}.parquet")
+    files = {name: pl.scan_parquet(out / f"{name}.parquet", glob=False) for name in sorted(names)}
+    return {name: int(file.select(pl.len()).collect().item()) for name, file in files.items()}

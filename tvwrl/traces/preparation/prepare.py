@@ -42,8 +42,9 @@ def prepare(
     workers: int | None = None,
     ray: str | None = None,
     plots: bool = True,
+    name: str | None = None,
 ) -> dict[str, Any]:
-    """Write the trace at `source` as a canonical folder `out`, and return its report.
+    """Write the trace at `source` as a canonical folder `out`, called `name` (None: as its loader); returns its report.
 
     What is finished of an earlier run that was stopped is kept in a folder beside `out` and used. Raises InputError
     for input that cannot be used, if more than `max_bad_fraction` (0..1) of the rows are bad, and if nothing is left.
@@ -72,10 +73,11 @@ def prepare(
         origin = first_slot(found["spans"], rules.slot_seconds)
         calls = [(make_share, (loader, rules, parts, pieces, share, origin)) for share in range(shares)]
         made = run("making series", [1] * shares, calls)
-        report = _report(loader, source, rules, found, made) | {"max_bad_fraction": max_bad_fraction}
+        report = _report(loader, source, rules, found, made)
+        report |= {"name": name or loader.name, "max_bad_fraction": max_bad_fraction}
         with assembled(work, out) as partial:
-            _assemble(loader, rules, pieces, shares, partial)
-            copy_extras(pieces, partial)
+            _assemble(report["name"], loader, rules, pieces, shares, partial)
+            report["beside"] = copy_extras(pieces, partial)
             _warn_of_empty_slots(loader, report)
             report |= describe(partial, plots) | provenance()
             _warn_of_large_usage(loader, report)
@@ -176,13 +178,13 @@ def _run(what: str, sizes: list[int], results: Iterator[tuple[int, dict[str, Any
     return ordered
 
 
-def _assemble(loader: Loader, rules: SeriesRules, work: Path, shares: int, folder: Path) -> None:
-    """Put the shares together in their order, streaming."""
+def _assemble(name: str, loader: Loader, rules: SeriesRules, work: Path, shares: int, folder: Path) -> None:
+    """Put the shares together in their order, streaming; the trace is called `name`."""
     import polars as pl
 
-    for stem, name in (("usage", USAGE), ("workloads", WORKLOADS)):
+    for stem, file in (("usage", USAGE), ("workloads", WORKLOADS)):
         files = [work / f"{stem}-{share:04d}.arrow" for share in range(shares)]
-        pl.scan_ipc(files, glob=False).sink_parquet(folder / name, maintain_order=True, compression="lz4")
-    header = {"name": loader.name, "resources": list(loader.resources), "slot_seconds": rules.slot_seconds}
+        pl.scan_ipc(files, glob=False).sink_parquet(folder / file, maintain_order=True, compression="lz4")
+    header = {"name": name, "resources": list(loader.resources), "slot_seconds": rules.slot_seconds}
     header |= {"reference_machine": loader.reference_machine, "source": "real"}
     (folder / HEADER).write_text(json.dumps(header, indent=2) + "\n", encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,15 +13,19 @@ from tvwrl.traces.canonical import USAGE, WORKLOADS, read_trace
 from tvwrl.traces.statistics import DAY_SECONDS, population_statistics
 from tvwrl.types import Float, Trace
 
+if TYPE_CHECKING:
+    from matplotlib.axis import Axis
+
 YEAR_2000 = 946_684_800  # seconds since 1970
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 LARGEST = 1_000_000  # usage rows above which figures and plots are of a part of the workloads
+SHORT_AXIS = 100  # largest over smallest value of an axis
 EXAMPLES = 4  # series that are drawn, from much to little variation
 
 
 def describe(folder: Path, plots: bool = True) -> dict[str, Any]:
     """Quantiles over workloads of the statistics of the canonical trace in `folder`, and the page of plots."""
-    trace, share = _sample(folder)
+    trace, workloads = _sample(folder)
     statistics = population_statistics(trace)
     quantiles = {
         name: [round(float(v), 6) for v in np.quantile(known, LEVELS)]
@@ -29,8 +33,8 @@ def describe(folder: Path, plots: bool = True) -> dict[str, Any]:
         if len(known := values[np.isfinite(values)])
     }
     if plots:
-        _plot(trace, statistics, folder / "report.png")
-    return {"quantiles": {"levels": LEVELS, **quantiles}, "described_share": share, "plots": plots}
+        _plot(trace, statistics, workloads, folder / "report.png")
+    return {"quantiles": {"levels": LEVELS, **quantiles}, "described": len(trace), "plots": plots}
 
 
 def write_report(folder: Path, report: dict[str, Any]) -> None:
@@ -44,7 +48,7 @@ def report_text(report: dict[str, Any]) -> str:
     rows, workloads, rules, time = report["rows"], report["workloads"], report["rules"], report["time"]
     days = (time["last"] - time["first"]) / 1e6 / DAY_SECONDS
     lines = [
-        f"# Trace '{report['loader']}'",
+        f"# Trace '{report['name']}'" + (f", read as {report['loader']}" if report["loader"] != report["name"] else ""),
         "",
         f"{workloads['kept']:,} of {workloads['seen']:,} workloads kept; {report['slots']:,} slots of "
         f"{rules['slot_seconds']} s over {days:.1f} days; {report['coverage']:.1%} of the slots between a workload's "
@@ -58,13 +62,15 @@ def report_text(report: dict[str, Any]) -> str:
         *_counts(rows),
         *(f"- {example}" for example in report["examples"]),
         *([""] if report["examples"] else []),
+        *_beside(report["beside"]),
         "| over workloads | " + " | ".join(f"{level:.0%}" for level in LEVELS) + " |",
         "|---|" + "---:|" * len(LEVELS),
     ]
     quantiles = {name: values for name, values in report["quantiles"].items() if name != "levels"}
     lines += [f"| {name} | " + " | ".join(f"{v:.4g}" for v in values) + " |" for name, values in quantiles.items()]
-    if report["described_share"] < 1:
-        lines += ["", f"Quantiles and plots are of {report['described_share']:.1%} of the workloads."]
+    if report["described"] < workloads["kept"]:
+        sample = f"{report['described']:,} of the {workloads['kept']:,} workloads"
+        lines += ["", f"Quantiles and plots are of a sample: {sample}."]
     if report["plots"]:
         lines += ["", "![population, examples, daily pattern](report.png)"]
     return "\n".join([*lines, ""])
@@ -89,13 +95,20 @@ def _counts(rows: dict[str, dict[str, int]]) -> list[str]:
     return [line for unit, lines in found.items() for line in (f"| {unit} | |", "|---|---:|", *lines, "")]
 
 
-def _sample(folder: Path) -> tuple[Trace, float]:
-    """The trace, or if it is very large a trace of a part of its workloads; and the share that this is."""
+def _beside(tables: dict[str, int]) -> list[str]:
+    """The tables that are stored beside the trace, with their rows."""
+    lines = [f"| {name}.parquet | {rows:,} |" for name, rows in tables.items()]
+    return ["| written beside | rows |", "|---|---:|", *lines, ""] if lines else []
+
+
+def _sample(folder: Path) -> tuple[Trace, int]:
+    """The trace, or if it is very large a trace of a part of its workloads; and how many workloads there are."""
     import polars as pl
 
     rows = pl.scan_parquet(folder / USAGE, glob=False).select(pl.len()).collect().item()
     if rows <= LARGEST:
-        return read_trace(folder), 1.0
+        trace = read_trace(folder)
+        return trace, len(trace)
     header = json.loads((folder / "trace.json").read_text())
     ids = pl.read_parquet(folder / WORKLOADS, columns=["workload_id"], glob=False)["workload_id"]
     chosen = ids.gather_every(-(-rows // LARGEST))  # spread over all: neighbours may be alike
@@ -117,21 +130,27 @@ def _sample(folder: Path) -> tuple[Trace, float]:
         scheduling_class=unknown,
         request=np.full((n, len(header["resources"])), np.nan),
     )
-    return trace, len(usage) / rows
+    return trace, len(ids)
 
 
-def _plot(trace: Trace, statistics: dict[str, Float], path: Path) -> None:
-    """Population (level against variability), examples of series, and the daily pattern, on one page."""
+def _plot(trace: Trace, statistics: dict[str, Float], workloads: int, path: Path) -> None:
+    """Population (level against variability), examples of series, and the daily pattern, on one page.
+
+    The trace is a sample of as many `workloads`, or all of them.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 8.5), layout="constrained")
-    figure.suptitle(f"{trace.name}: {len(trace)} workloads, slots of {trace.slot_seconds} s")
+    count = f"{len(trace):,}" if len(trace) == workloads else f"sample of {len(trace):,} of {workloads:,}"
+    figure.suptitle(f"{trace.name}: {count} workloads, slots of {trace.slot_seconds} s")
     grid = figure.add_gridspec(3, 2 * EXAMPLES)
     for d, name in enumerate(trace.resources[:2]):
         axes = figure.add_subplot(grid[0, d * EXAMPLES : (d + 1) * EXAMPLES])
         level, variation = statistics[f"{name}_level"], statistics[f"{name}_variation"]
         axes.plot(np.maximum(level, 1e-6), np.maximum(variation, 1e-3), ".", ms=3, alpha=0.4)
         axes.set(xscale="log", yscale="log", xlabel=f"{name}: mean, fraction", ylabel="std / mean")
+        _label_sparsely(axes.xaxis)
+        _label_sparsely(axes.yaxis)
     order = np.argsort(statistics[f"{trace.resources[0]}_variation"], kind="stable")
     for k, i in enumerate(order[(np.linspace(0.95, 0.35, EXAMPLES) * (len(order) - 1)).astype(int)]):
         axes = figure.add_subplot(grid[1, 2 * k : 2 * k + 2])
@@ -154,6 +173,18 @@ def _plot(trace: Trace, statistics: dict[str, Float], path: Path) -> None:
     axes.set(xlabel="hour of the day, from the trace's time 0", ylabel="usage / own mean")
     axes.legend(fontsize=8)
     figure.savefig(path, dpi=80)
+
+
+def _label_sparsely(axis: Axis) -> None:
+    """Labels of a logarithmic axis that do not run into each other: at 1, 2 and 5, or if it is long at decades only."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    if high < SHORT_AXIS * low:
+        axis.set_view_interval(low / 1.5, high * 1.5, ignore=True)  # there is a label then, however short it was
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _daily(trace: Trace, resource: int) -> Float:

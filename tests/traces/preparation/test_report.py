@@ -1,0 +1,76 @@
+"""The report says what it is of."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+
+from tvwrl.traces.loaders import LOADERS
+from tvwrl.traces.preparation import report as reporting
+from tvwrl.traces.preparation.prepare import prepare
+from tvwrl.traces.preparation.report import report_text
+from tvwrl.traces.preparation.series import SeriesRules
+
+
+@pytest.fixture
+def titles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Of the pages of plots."""
+    found: list[str] = []
+    monkeypatch.setattr(Figure, "suptitle", lambda self, text: found.append(text))
+    return found
+
+
+def prepared(folder: Path, lengths: list[int]) -> dict[str, Any]:
+    """The report on workloads of so many slots, and two tables beside them."""
+    rows = [(300 * t, f"w{w}", 0.1 + 0.01 * (t % 7), 0.2) for w, n in enumerate(lengths) for t in range(n)]
+    pl.DataFrame(rows, schema=["time", "workload_id", "cpu", "mem"], orient="row").write_parquet(folder / "x.parquet")
+    return prepare(LOADERS["parquet"](), str(folder / "x.parquet"), folder / "out", SeriesRules(300, min_records=1))
+
+
+def test_a_sample_is_called_one_by_hand(tmp_path: Path, titles: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporting, "LARGEST", 100)
+    report = prepared(tmp_path, [100, 10, 60, 30])  # 200 rows: every second workload, w0 and w2
+    assert report["described"] == 2
+    assert "Quantiles and plots are of a sample: 2 of the 4 workloads." in report_text(report)
+    assert titles == ["parquet: sample of 2 of 4 workloads, slots of 300 s"]
+
+
+def test_the_whole_is_not_called_a_sample(tmp_path: Path, titles: list[str]) -> None:
+    report = prepared(tmp_path, [30, 20])
+    assert "sample" not in report_text(report)
+    assert titles == ["parquet: 2 workloads, slots of 300 s"]
+
+
+def test_tables_beside_the_trace_are_listed(tmp_path: Path) -> None:
+    report = prepared(tmp_path, [30]) | {"beside": {"affinity": 12_345, "machines": 7}}
+    table = "| written beside | rows |\n|---|---:|\n| affinity.parquet | 12,345 |\n| machines.parquet | 7 |\n\n"
+    assert table in report_text(report)
+    assert "written beside" not in report_text(report | {"beside": {}})
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.3, 0.3), (0.06, 0.75), (0.011, 0.9), (1e-6, 1.0)])
+def test_labels_of_an_axis_do_not_overlap(low: float, high: float) -> None:
+    figure = Figure(figsize=(5.5, 2.8), dpi=80)
+    axes = figure.add_subplot()
+    axes.plot(np.geomspace(low, high, 9), np.geomspace(low, high, 9))
+    axes.set(xscale="log", yscale="log")
+    reporting._label_sparsely(axes.xaxis)
+    boxes = label_boxes(axes.xaxis, figure)
+    assert boxes
+    assert all(right.x0 > left.x1 for left, right in itertools.pairwise(boxes))
+
+
+def label_boxes(axis: Axis, figure: Figure) -> list[Any]:
+    """Of the labels that are shown, from left to right."""
+    figure.draw_without_rendering()
+    low, high = sorted(axis.get_view_interval())
+    ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+    shown = [tick for tick in ticks if tick.label1.get_text() and low <= tick.get_loc() <= high]
+    return sorted((tick.label1.get_window_extent() for tick in shown), key=lambda box: box.x0)
