@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +34,8 @@ class Arguments:
     out: Path | None = None
     """Folder to download to; default: raw/<name> in TVWRL_DATA (~/.cache/tvwrl if that is not set)."""
     base_url: str | None = None
-    """A mirror that lays the files out as --out has them, with a SHA256SUM or without."""
+    """A mirror that lays the files out as --out has them, with a SHA256SUM or without: google2011 asks it for
+    <base-url>/task_usage/part-00000-of-00500.csv.gz; docs/traces.md lists the files of every trace."""
 
 
 def main() -> None:
@@ -41,7 +43,11 @@ def main() -> None:
     arguments = tyro.cli(Arguments)
     name = arguments.name
     out = arguments.out or data_folder() / "raw" / name
-    paths = fetch(name, out, arguments.parts, arguments.tables, arguments.base_url, arguments.cell)
+    try:
+        paths = fetch(name, out, arguments.parts, arguments.tables, arguments.base_url, arguments.cell)
+    except KeyboardInterrupt:
+        print(f"the same command goes on where it stopped; what was fetched is in {out}", file=sys.stderr)
+        raise
     print(f"{len(paths)} {'file' if len(paths) == 1 else 'files'} in {out}; to go on:")
     source = source_folder(name, out, arguments.cell)
     print(f"python scripts/prepare_trace.py {name} --source {shlex.quote(str(source))}")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import shlex
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +19,7 @@ from tvwrl.traces.loaders import LOADERS
 from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.report import report_text
 from tvwrl.traces.preparation.series import SeriesRules
+from tvwrl.traces.preparation.working import working_path
 from tvwrl.types import InputError
 
 OWN_TABLES = ("csv", "parquet")
@@ -90,9 +94,22 @@ def run(options: Options, loader: Any) -> None:
     if "://" in source and loader.name != "prometheus":
         source = _fetched(loader.name, source)
     limits = options.max_bad_fraction, options.workers, options.ray, options.plots
-    report = prepare(loader, source, out, rules, *limits, name=name)
+    with _interruption_explained(working_path(out)):
+        report = prepare(loader, source, out, rules, *limits, name=name)
     print(report_text(report))
-    print(f"written to {out}; train on it with: python scripts/train.py --trace {options.out or name}")
+    trace = shlex.quote(str(options.out or name))
+    print(f"written to {out}; train on it with: python scripts/train.py --trace {trace}")
+
+
+@contextlib.contextmanager
+def _interruption_explained(folder: Path) -> Iterator[None]:
+    """Say how to go on with what is in the folder."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if folder.exists():
+            print(f"the same command goes on where it stopped; what is finished is in {folder}", file=sys.stderr)
+        raise
 
 
 def _name(options: Options, loader: Any) -> str:
@@ -117,7 +134,8 @@ def _fetched(name: str, url: str) -> str:
         raise InputError(f"--source {url}: {name} reads files only: download it first, and give its path")
     base, cell = split_cell(name, url)
     folder = data_folder() / "raw" / name
-    fetch(name, folder, parts="all", base_url=base, cell=cell)
+    with _interruption_explained(folder):
+        fetch(name, folder, parts="all", base_url=base, cell=cell)
     return str(source_folder(name, folder, cell))
 
 

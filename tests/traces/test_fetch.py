@@ -481,3 +481,28 @@ def test_the_script_ends_with_code_2_and_one_clear_line(site, tmp_path):
     assert done.stderr.startswith(f"error: {site.url}/{ZIP}: HTTP 404")
     assert len(done.stderr.splitlines()) == 1
     assert files_in(tmp_path) == []
+
+
+def test_a_mirror_without_checksums_is_said_to_have_none(get, site, said):
+    get()
+    assert f"{site.url}/SHA256SUM: no checksums there (HTTP 404): sizes are checked only" in said
+    assert not any("--base-url" in line for line in said)
+
+
+def test_an_interrupted_script_says_how_to_go_on(site, tmp_path, monkeypatch, capsys):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(downloading.Client, "fetch_file", stop)
+    code, _ = call("bitbrains", "--base-url", site.url, "--out", tmp_path / "raw")
+    assert code == 130
+    hint = f"the same command goes on where it stopped; what was fetched is in {tmp_path / 'raw'}\n"
+    assert capsys.readouterr().err.endswith(hint + "interrupted\n")
+
+
+def test_the_documentation_lists_the_files_that_are_asked_for():
+    page = (SCRIPT.parents[1] / "docs" / "traces.md").read_text()
+    for name, publisher in PUBLISHERS.items():
+        for table in publisher.tables.values():
+            local, _ = table.names(0, publisher.cells[:1])
+            assert f"`{local}`" in page, (name, local)

@@ -74,7 +74,7 @@ class Client:
         try:
             text = self.persist(url, attempt).decode(errors="replace")
         except Refused as error:
-            self.report(f"{error}; without that list, sizes are checked only")
+            self.report(f"{url}: no checksums there (HTTP {error.status}): sizes are checked only")
             return {}
         if text.startswith("{"):
             with contextlib.suppress(ValueError):

@@ -6,11 +6,15 @@ import contextlib
 import io
 import json
 import runpy
+import shlex
 import sys
 from pathlib import Path
 from unittest import mock
 
 import pytest
+
+from tvwrl.traces import fetch as fetching
+from tvwrl.traces.preparation import prepare as preparing
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "prepare_trace.py"
 
@@ -87,7 +91,7 @@ def test_a_table_of_ones_own_has_a_name(
     code, text, _ = call("csv", "--source", path, *options, "--workers", 1)
     assert not code
     assert text.startswith(f"# Trace '{name}', read as csv\n")
-    assert text.endswith(f"--trace {name}\n")
+    assert text.endswith(f"--trace {shlex.quote(name)}\n")
     assert json.loads((tmp_path / "data" / name / "trace.json").read_text())["name"] == name
     assert (tmp_path / "data" / name / "report.md").read_text().startswith(f"# Trace '{name}'")
 
@@ -96,3 +100,27 @@ def test_a_table_of_ones_own_has_a_name(
 def test_a_name_that_is_no_folder_is_refused(name: str, tmp_path: Path) -> None:
     code, _, err = call("csv", "--source", tmp_path, "--name", name)
     assert (code, f"--name {name!r}: must be a name" in err) == (2, True)
+
+
+def _stop(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interruption_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.csv").write_text("time,workload_id,cpu,mem\n0,a,0.1,0.2\n")
+    out = tmp_path / "out"
+    monkeypatch.setattr(preparing, "make_share", _stop)
+    code, _, err = call("csv", "--source", tmp_path / "x.csv", "--out", out, "--workers", 1)
+    hint = f"the same command goes on where it stopped; what is finished is in {tmp_path / '.out.work'}\n"
+    assert (code, err) == (130, hint + "interrupted\n")
+    monkeypatch.setattr(preparing, "read_part", _stop)
+    code, _, err = call("csv", "--source", tmp_path / "x.csv", "--out", tmp_path / "none", "--workers", 1)
+    assert (code, err) == (130, "interrupted\n")  # nothing is kept
+
+
+def test_an_interrupted_download_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVWRL_DATA", str(tmp_path))
+    (tmp_path / "raw" / "bitbrains").mkdir(parents=True)
+    monkeypatch.setattr(fetching, "fetch", _stop)
+    code, _, err = call("bitbrains", "--source", "http://127.0.0.1:9/")
+    assert (code, f"what is finished is in {tmp_path / 'raw' / 'bitbrains'}\n" in err) == (130, True)
