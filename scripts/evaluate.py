@@ -92,7 +92,7 @@ def main() -> None:
         else:
             trace = open_and_tell(arguments.trace, arguments.slot_seconds)
         if not saved.knows(trace):
-            print("note: this is not the trace that the policy was trained on; units are set anew for it")
+            print("note: this is not the trace that the policy was trained on; units are set anew for it, classes not")
         problem = saved.problem(trace, load)
         schedulers.insert(0, lambda: policy)
         knowledge[name] = policy.knowledge

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -66,7 +66,7 @@ class Arguments:
     split: Literal["workloads", "time"] = "workloads"
     """How training and test are told apart: see train.py."""
     seed: int = 0
-    """Seed of everything random."""
+    """Seed of everything random, the forecaster's too."""
     backends: Backends = field(default_factory=Backends)
     forecast: ForecastSettings = field(default_factory=ForecastSettings)
 
@@ -88,7 +88,8 @@ def main() -> None:
     makes = [
         partial(EquivalenceClasses, name, *asked, arguments.seed, arguments.backends) for name in dict.fromkeys(names)
     ]
-    comparison = compare(population, makes, arguments.forecast if arguments.judge else None, arguments.representation)
+    settings = replace(arguments.forecast, seed=arguments.seed) if arguments.judge else None
+    comparison = compare(population, makes, settings, arguments.representation)
     seconds |= {f"clustering by {c.name}": c.seconds for c in comparison.candidates}
     seconds["forecaster"] = time.perf_counter() - begun - sum(seconds.values())
     begun = time.perf_counter()

@@ -50,13 +50,14 @@ class Table1:
         for like, trace in traces.items():
             source = describe_source(trace, asked[like])
             print(source)
-            text, candidates = table1(like, samplers[like], self.forecast, self.radius, self.seed)
+            text, comparison = table1(like, samplers[like], self.forecast, self.radius, self.seed)
             parts += [f"## {like.capitalize()}", source, text]
             facts[like] = {
                 "trace": trace.name,
                 "hash": trace_hash(trace),
                 "published": TABLE1[like],
-                "candidates": [candidate.to_dict() for candidate in candidates],
+                "candidates": [candidate.to_dict() for candidate in comparison.candidates],
+                "chance": comparison.chance.to_dict() if comparison.chance else None,
             }
         finish(out, "table1", "\n\n".join(parts) + "\n", facts)
 

@@ -113,7 +113,7 @@ def classes_for(arguments: Arguments, trace: Trace) -> Classes | str:
     if not path.exists():
         raise InputError(f"--ec {arguments.ec}: no such file, and not one of {', '.join(REPRESENTATIONS)}, none")
     classes = EquivalenceClasses.load(path / CLASSES_FILE if path.is_dir() else path)
-    classes.check_fits(trace.resources, arguments.config.scenario.step_seconds, trace.name, trace_hash(trace))
+    classes.check_fits(trace, arguments.config.scenario)
     return classes
 
 

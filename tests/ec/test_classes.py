@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from tvwrl.ec import REPRESENTATIONS, EquivalenceClasses, OwnLabels, Population, classes_from, population_of
+from tvwrl.ec.classifier import RuntimeClassifier
 from tvwrl.envs.problem import Problem
-from tvwrl.types import InputError, SequenceSet
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.types import InputError, SequenceSet, Trace
 
 
 @pytest.fixture(scope="module")
@@ -149,15 +153,62 @@ def test_files_that_are_none(tmp_path: Path, fitted: EquivalenceClasses) -> None
             EquivalenceClasses.load(path)
 
 
-def test_classes_of_another_trace(fitted: EquivalenceClasses) -> None:
-    with pytest.raises(InputError, match="made of the resources cpu, mem, but trace 'x' has cpu, gpu"):
-        fitted.check_fits(("cpu", "gpu"), 1800, "x", "")
-    with pytest.raises(InputError, match="made of slots of 1800 s, but step_seconds is 300"):
-        fitted.check_fits(("cpu", "mem"), 300, "x", "")
-    other = EquivalenceClasses.from_dict(fitted.to_dict())
-    other.fitted_on_ = fitted.fitted_on_ | {"trace": "home", "hash": "1"}
-    with pytest.warns(UserWarning, match=r"made of another trace \('home'\)"):
-        other.check_fits(("cpu", "mem"), 1800, "x", "2")
+def test_classes_of_another_trace(fitted: EquivalenceClasses, google: Trace) -> None:
+    with pytest.raises(InputError, match=r"made with resources \['cpu', 'mem'\], but here it is \['cpu', 'gpu'\]"):
+        fitted.check_fits(replace(google, resources=("cpu", "gpu")), Scenario())
+    with pytest.raises(InputError, match="made with step_seconds 1800, but here it is 300"):
+        fitted.check_fits(google, Scenario(step_seconds=300))
+    fitted.check_fits(google, Scenario())
+    for made, scenario, warning in (
+        ({"trace": "home", "hash": "1"}, Scenario(), r"made of another trace \('home'\)"),
+        ({"of": "all"}, Scenario(), "of all workloads, those of the test sequences too"),
+        ({}, Scenario(peak_units=3), "made with peak_units 6, but here it is 3"),
+        ({}, Scenario(quantise=False), "made with quantised True, but here it is False"),
+    ):
+        other = EquivalenceClasses.from_dict(fitted.to_dict())
+        other.fitted_on_ = fitted.fitted_on_ | made
+        with pytest.warns(UserWarning, match=warning):
+            other.check_fits(google, scenario)
+    other.fitted_on_ = fitted.fitted_on_ | {"split": "workloads"}
+    with pytest.raises(InputError, match="made with split workloads, but here it is time"):
+        other.check_fits(google, Scenario(split="time"))
+
+
+def test_damaged_content_is_refused(fitted: EquivalenceClasses, tmp_path: Path) -> None:
+    good = fitted.to_dict()
+    weights = good["classifier"]["layers"]
+    for damaged in (
+        good | {"k": 2},
+        good | {"fitted_on": {}},
+        good | {"classifier": good["classifier"] | {"layers": weights[:2]}},
+        good | {"classifier": good["classifier"] | {"shift": [0.0]}},
+        good | {"classifier": good["classifier"] | {"width": [float("nan")] * len(good["classifier"]["width"])}},
+    ):
+        (tmp_path / "classes.json").write_text(json.dumps(damaged))
+        with pytest.raises(InputError, match="is damaged"):
+            EquivalenceClasses.load(tmp_path / "classes.json")
+
+
+def test_parameters_are_those_of_an_estimator() -> None:
+    copy = clone(EquivalenceClasses("dtw", 4, radius=3, random_state=5_000_000_000))
+    assert (copy.representation, copy.n_classes, copy.radius) == ("dtw", 4, 3)
+    assert clone(RuntimeClassifier(hidden=8)).set_params(epochs=2).get_params()["hidden"] == 8
+    with pytest.raises(ValueError, match="no parameter 'size'"):
+        copy.set_params(size=1)
+
+
+def test_any_seed_will_do(four_kinds: Population) -> None:
+    classes = EquivalenceClasses("temporal", 4, 2, random_state=5_000_000_000)
+    classes.cluster(four_kinds)
+    assert classes.k == 4
+
+
+def test_without_rounding_the_classifier_learns_fractions(four_kinds: Population) -> None:
+    exact = EquivalenceClasses("temporal", 4, 4).fit(replace(four_kinds, quantised=False), examples=2000)
+    assert exact.classifier_.shown(np.array([[0.2, 7.0]])).tolist() == [[0.2, 6.0]]
+    demand = np.array([np.minimum(one[:60], 6) for one in four_kinds.series])[None]
+    label = exact.label_table(demand, np.full((1, 32), 60), four_kinds.metadata[None])
+    assert (label[0, :, 60] == exact.labels_).mean() > 0.9
 
 
 def test_own_labels(train: SequenceSet) -> None:

@@ -217,7 +217,7 @@ def test_scaled_features_lie_in_0_1_and_survive_json(train: np.ndarray, data: st
     ("series", "resources", "message"),
     [
         ([], CPU_MEM, "no series"),
-        ([np.ones((3, 2)), np.ones((0, 2))], CPU_MEM, "workload 1: its series is empty"),
+        ([np.ones((3, 2)), np.ones((0, 2))], CPU_MEM, r"workload 1: its series has shape \(0, 2\)"),
         (
             [np.ones((3, 2)), np.ones((3, 3))],
             CPU_MEM,
@@ -228,9 +228,9 @@ def test_scaled_features_lie_in_0_1_and_survive_json(train: np.ndarray, data: st
         (
             [np.ones((3, 2)), np.array([[1, 1], [1, np.nan]])],
             CPU_MEM,
-            "workload 1, slot 1, mem: usage is nan.*gaps first",
+            "workload 1, slot 1, resource 1: usage is nan.*gaps first",
         ),
-        ([np.array([[np.inf, 1]])], CPU_MEM, "workload 0, slot 0, cpu: usage is inf"),
+        ([np.array([[np.inf, 1]])], CPU_MEM, "workload 0, slot 0, resource 0: usage is inf"),
         ([np.ones((3, 0))], (), "at least one"),
         ([np.ones((3, 2))], ("cpu", "cpu"), "different names"),
         ([np.ones((3, 1))], ("cpu__a",), "'cpu__a': its name must not contain '__'"),

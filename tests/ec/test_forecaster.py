@@ -269,7 +269,7 @@ def test_refuses_usage_that_is_none(value):
 def test_refuses_series_of_unlike_shape():
     series, labels = opposite_families(6)
     series[2] = series[2][:, :1]
-    with pytest.raises(InputError, match=r"workload 2 has shape \(120, 1\): must be \(slots, 2\)"):
+    with pytest.raises(InputError, match=r"workload 2: its series has shape \(120, 1\), must be \(length, 2\)"):
         prediction_gain(series, labels, 12, TINY)
     with pytest.raises(InputError, match="no series"):
         agnostic_forecast([], 12, TINY)

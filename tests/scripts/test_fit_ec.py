@@ -76,7 +76,9 @@ def test_bad_input(refused, made, trace, tiny, tmp_path):
     broken.write_text("{}")
     refused("train.py", "--trace", trace, "--ec", broken, said=["not a classes file of format 1"])
     hour = ["--step-seconds", 3600]
-    refused("train.py", "--trace", trace, "--ec", made[0], *hour, said=["slots of 1800 s, but step_seconds is 3600"])
+    refused(
+        "train.py", "--trace", trace, "--ec", made[0], *hour, said=["made with step_seconds 1800, but here it is 3600"]
+    )
     refused("reproduce.py", "table1", "--google", "", "--alibaba", "", said=["nothing to do"])
     refused("reproduce.py", "table2-clustering", "--seeds", -1, said=["different numbers >= 0"])
 

@@ -5,9 +5,11 @@ Paper: "Scheduling of Time-Varying Workloads Using Reinforcement Learning" (AAAI
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +22,13 @@ from tvwrl.agents.training import Trainer
 from tvwrl.bench.evaluation import evaluate
 from tvwrl.ec import REPRESENTATIONS, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.ec.classes import Classes
-from tvwrl.ec.comparison import Candidate, compare
+from tvwrl.ec.comparison import Comparison, compare
 from tvwrl.envs.problem import Problem
 from tvwrl.markdown import markdown_table
+from tvwrl.runs import write_json
+from tvwrl.traces import trace_hash
 from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.types import Trace
+from tvwrl.types import InputError, Trace
 
 if TYPE_CHECKING:
     from tvwrl.ec.lstnet import ForecastSettings
@@ -54,32 +58,46 @@ TABLE2 = {  # metric -> the variants' values
 
 def table1(
     like: str, problem: SequenceSampler, settings: ForecastSettings, radius: int | None, seed: int
-) -> tuple[str, list[Candidate]]:
+) -> tuple[str, Comparison]:
     """Table 1's half for a trace `like` google or alibaba: k, f and EG, each with the published value in brackets."""
-    population = population_of(problem)
     makes: list[Callable[[], EquivalenceClasses]] = [
-        lambda name=name: EquivalenceClasses(name, radius=radius, random_state=seed)  # type: ignore[misc]
-        for name in REPRESENTATIONS
+        partial(EquivalenceClasses, name, radius=radius, random_state=seed) for name in REPRESENTATIONS
     ]
-    candidates = compare(population, makes, settings).candidates
-    rows = []
-    for candidate in candidates:
-        k, f, gain = TABLE1[like][candidate.name]
-        measured = candidate.gain
-        shown = ["-", "-"] if measured is None else [f"{measured.fraction:.2f}", f"{measured.effective_gain:.2f}"]
-        rows.append([candidate.name, f"{candidate.classes.k} ({k})", f"{shown[0]} ({f})", f"{shown[1]} ({gain})"])
-    heads = ["distance", "k", "f", "effective gain, %"]
-    text = markdown_table(heads, rows)
-    measured_gains = {c.name: c.gain.effective_gain for c in candidates if c.gain}
+    comparison = compare(population_of(problem), makes, replace(settings, seed=seed))
+    rows, gains = [], {}
+    for candidate in comparison.candidates:
+        k, f, effective = TABLE1[like][candidate.name]
+        shown = ["-"] * 6
+        if (gain := candidate.gain) is not None:
+            gains[candidate.name] = gain.effective_gain
+            shown = [f"{gain.fraction:.2f}", f"{gain.effective_gain:.2f}"]
+            shown += [f"{r:.3f}" for r in (gain.correlation, gain.agnostic, gain.last_value, gain.seasonal)]
+        first = [candidate.name, f"{candidate.classes.k} ({k})", f"{shown[0]} ({f})", f"{shown[1]} ({effective})"]
+        rows.append([*first, *shown[2:]])
+    head = ["distance", "k", "f", "effective gain, %", "r, by class", "r, of all", "r, last value", "r, a day before"]
     published = {name: row[2] for name, row in TABLE1[like].items()}
-    return f"{text}\n\n{_orders('effective gain', measured_gains, published, True)}", candidates
+    lines = [markdown_table(head, rows), "", *_orders("effective gain", gains, published, True)]
+    if comparison.chance is not None:
+        dealt = (
+            f"the labels of {comparison.chosen.name} dealt out at random reach {comparison.chance.effective_gain:.2f} %"
+        )
+        lines.append(f"- chance: {dealt}; differences of that size say nothing")
+        if not comparison.chance.beats_plain_rules:
+            lines.append("- mind: the forecaster does not beat plain rules on this trace, so f and gains say nothing")
+    return "\n".join(lines), comparison
 
 
 def table2_clustering(trace: Trace, config: TrainConfig, seeds: Sequence[int], own_labels: int, out: Path) -> str:
     """Train and evaluate without classes and with each representation, at load 0.5; the six metrics of Table 2.
 
-    A variant and seed that is finished in `out` is not trained again. Returns the table in Markdown.
+    A variant and seed that is finished in `out` is not trained again. Returns the table in Markdown. Raises InputError
+    if `out` holds trainings of another trace or with other settings.
     """
+    asked = {"hash": trace_hash(trace), "own_labels": own_labels, "config": replace(config, seed=0).to_dict()}
+    settings = out / "settings.json"
+    if settings.exists() and json.loads(settings.read_text()) != json.loads(json.dumps(asked)):
+        raise InputError(f"{out} holds trainings of another trace or with other settings: give --out another folder")
+    write_json(settings, asked)
     means: dict[str, dict[str, np.ndarray]] = {}
     for variant in VARIANTS:
         runs = [_variant(trace, config, variant, seed, own_labels, out / f"{variant}-{seed}") for seed in seeds]
@@ -93,7 +111,7 @@ def table2_clustering(trace: Trace, config: TrainConfig, seeds: Sequence[int], o
             cells.append(f"{values.mean():.3f}{spread} ({published})")
         rows.append([name, *cells])
         measured = {variant: float(means[variant][column].mean()) for variant in VARIANTS}
-        orders.append(_orders(name, measured, dict(zip(VARIANTS, TABLE2[name], strict=True)), more))
+        orders.extend(_orders(name, measured, dict(zip(VARIANTS, TABLE2[name], strict=True)), more))
     head = ["metric", "without classes", *VARIANTS[1:]]
     lines = [markdown_table(head, rows), "", *orders]
     return "\n".join(lines) + "\n"
@@ -131,8 +149,6 @@ def _trainer(trace: Trace, config: TrainConfig, variant: str, own_labels: int, f
             trainer.restore(saved)
             return trainer
         problem = Problem.build(trace, config.scenario, _classes(trace, config, variant, own_labels))
-    from tvwrl.traces import trace_hash
-
     trainer = Trainer(problem, config, folder, identity | {"hash": trace_hash(trace)}, lambda text: None)
     trainer.save()
     return trainer
@@ -145,13 +161,15 @@ def _classes(trace: Trace, config: TrainConfig, variant: str, own_labels: int) -
     return EquivalenceClasses(variant).fit(population_of(SequenceSampler(trace, config.scenario)))
 
 
-def _orders(name: str, measured: dict[str, float], published: dict[str, float], more: bool) -> str:
-    """A line that says whether the order is the published one."""
+def _orders(name: str, measured: dict[str, float], published: dict[str, float], more: bool) -> list[str]:
+    """A line that says whether the order is the published one; none if not all were measured."""
+    if measured.keys() != published.keys():
+        return []
 
     def order(values: dict[str, float]) -> str:
         return ", ".join(sorted(values, key=lambda variant: values[variant], reverse=more))
 
     ours, theirs = order(measured), order(published)
     if ours == theirs:
-        return f"- {name}: the order is the paper's, best first {ours}"
-    return f"- {name}: the order differs: here, best first, {ours}; in the paper {theirs}"
+        return [f"- {name}: the order is the paper's, best first {ours}"]
+    return [f"- {name}: the order differs: here, best first, {ours}; in the paper {theirs}"]

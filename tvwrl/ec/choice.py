@@ -20,7 +20,7 @@ class KSearch:
     """Silhouettes of every number of classes that was tried, and the groups of the best one."""
 
     ks: list[int]
-    silhouettes: Float  # (len(ks), initialisations) mean over workloads, -1..1; NaN = fewer groups than k came out
+    silhouettes: Float  # (len(ks), initialisations) mean over workloads, -1..1
     k: int
     groups: Int  # (n,) 0..k-1 of `Representation.rows_`, from the initialisation with the highest silhouette at k
 
@@ -61,7 +61,7 @@ def search_k(
     best: dict[int, tuple[float, Int]] = {}
     for row, k in enumerate(tried):
         for i in range(initialisations):
-            groups = representation.cluster(k, random_state * 1_000_003 + i)
+            groups = representation.cluster(k, _seed(random_state, i))
             score = scores[row, i] = silhouette(within, groups[sample])
             if k not in best or score > best[k][0]:
                 best[k] = (float(score), groups)
@@ -89,6 +89,11 @@ def silhouette(distances: Float, groups: Int) -> float:
     widest = np.maximum(inside, nearest)
     values = np.where((own > 1) & (widest > 0), (nearest - inside) / np.where(widest > 0, widest, 1.0), 0.0)
     return float(values.mean())
+
+
+def _seed(random_state: int, initialisation: int) -> int:
+    """A seed below 2**32, which is what scikit-learn takes."""
+    return int(np.random.SeedSequence([random_state, initialisation]).generate_state(1)[0])
 
 
 def _sample(count: int, random_state: int) -> Int:

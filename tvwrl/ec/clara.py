@@ -11,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from tqdm import tqdm
 
-from tvwrl.ec.dtw import checked_series, distance_scale, dtw_distances, mean_distance, nearest
+from tvwrl.ec.checks import checked_series
+from tvwrl.ec.dtw import distance_scale, dtw_distances, mean_distance, nearest
 from tvwrl.ec.k_medoids import KMedoids
 from tvwrl.types import Float, InputError, Int
 

@@ -13,17 +13,20 @@ import numpy.typing as npt
 
 from tvwrl.ec.choice import LARGEST_K, SMALLEST_K, KSearch, search_k
 from tvwrl.ec.classifier import RuntimeClassifier, prefix_features
+from tvwrl.ec.parameters import Parameters
 from tvwrl.ec.population import Population
 from tvwrl.ec.representations import Backends, make_representation, representation_from
 from tvwrl.runs import write_json
-from tvwrl.types import Float, InputError, Int
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces import trace_hash
+from tvwrl.types import Float, InputError, Int, Trace
 
 FORMAT = 1
 CLASSES_FILE = "classes.json"
 INITIALISATIONS = 50  # paper
 
 
-class EquivalenceClasses:
+class EquivalenceClasses(Parameters):
     """Workloads clustered by how they are alike, and a classifier that tells a workload's class while it runs.
 
     Follows scikit-learn: `fit`, `predict`, `labels_`, `random_state`. Labels are 1..k in rising order of the classes'
@@ -31,7 +34,8 @@ class EquivalenceClasses:
 
     `representation` is aggregate, temporal or dtw; `n_classes` None chooses k from 3 to 15 by silhouette.
     Fitted attributes: `k`, `labels_` (n,), `medoids_` (k,) the most central workload of each class, `search_` the
-    silhouettes, `classifier_`, `fitted_on_` what the trace was.
+    silhouettes, `classifier_`, `fitted_on_` what the trace was. Of these a file or a checkpoint keeps `k`,
+    `classifier_` and `fitted_on_`, and what `predict` needs.
     """
 
     def __init__(
@@ -72,16 +76,16 @@ class EquivalenceClasses:
         self, population: Population, fitted_on: dict[str, Any] | None = None, examples: int = 12_000
     ) -> None:
         """Only the classifier: `classifier_` learns the labels of the workloads that were clustered."""
-        self.classifier_ = RuntimeClassifier(
-            examples=examples, peak_units=population.peak_units, random_state=self.random_state
-        ).fit(population.series, population.metadata, self.labels_)
+        shown: dict[str, Any] = {"peak_units": population.peak_units, "quantised": population.quantised}
+        self.classifier_ = RuntimeClassifier(examples=examples, random_state=self.random_state, **shown)
+        self.classifier_.fit(population.series, population.metadata, self.labels_)
         self.fitted_on_: dict[str, Any] = {"resources": list(population.resources)}
-        self.fitted_on_ |= {"step_seconds": population.step_seconds, "peak_units": population.peak_units}
+        self.fitted_on_ |= {"step_seconds": population.step_seconds, **shown}
         self.fitted_on_ |= {"workloads": len(population)} | (fitted_on or {})
 
     def cluster(self, population: Population, progress: Callable[[], Any] = lambda: None) -> None:
         """Only the clustering: `labels_`, `medoids_`, `search_`."""
-        found = make_representation(self.representation, self.radius, self.backends).fit(population)
+        found = make_representation(self.representation, self.radius, self.backends, self.random_state).fit(population)
         kinds = found.kinds()
         distinct = int(kinds.max()) + 1
         self.search_: KSearch | None = None
@@ -136,25 +140,32 @@ class EquivalenceClasses:
             own[:, 1:] = np.repeat(predicted[:, 1:], every, axis=1)[:, :slots]
         return labels
 
-    def check_fits(self, resources: Sequence[str], step_seconds: int, trace: str, trace_hash: str) -> None:
-        """Raise InputError for other resources or slots; warn if the classes were made of another trace."""
-        made: dict[str, Any] = self.fitted_on_
-        if list(resources) != made["resources"]:
-            raise InputError(
-                f"the classes were made of the resources {', '.join(made['resources'])}, but trace '{trace}' has "
-                f"{', '.join(resources)}: make classes of this trace with scripts/fit_ec.py"
+    def check_fits(self, trace: Trace, scenario: Scenario) -> None:
+        """Raise InputError for other resources, slots or split; warn of what makes results mean something else."""
+        made = self.fitted_on_
+        for field, own, asked in (
+            ("resources", made["resources"], list(trace.resources)),
+            ("step_seconds", made["step_seconds"], scenario.step_seconds),
+            ("split", made.get("split", scenario.split), scenario.split),
+        ):
+            if own != asked:
+                raise InputError(
+                    f"the classes were made with {field} {own}, but here it is {asked}: make classes for this with "
+                    "scripts/fit_ec.py"
+                )
+        notes = []
+        if made.get("hash") not in (None, trace_hash(trace)):
+            notes.append(
+                f"of another trace ('{made.get('trace')}'): workloads of '{trace.name}' get the class that their "
+                "requests and units of demand resemble"
             )
-        if step_seconds != made["step_seconds"]:
-            raise InputError(
-                f"the classes were made of slots of {made['step_seconds']} s, but step_seconds is {step_seconds}: "
-                "make them anew with scripts/fit_ec.py --step-seconds, or change step_seconds"
-            )
-        if made.get("hash") not in (None, trace_hash):
-            warnings.warn(
-                f"the classes were made of another trace ('{made.get('trace')}'): workloads of '{trace}' get the class "
-                "that their requests and units of demand resemble",
-                stacklevel=3,
-            )
+        if made.get("of") == "all":
+            notes.append("of all workloads, those of the test sequences too: these are not unseen then")
+        for field, used in (("peak_units", scenario.peak_units), ("quantised", scenario.quantise)):
+            if made.get(field, used) != used:
+                notes.append(f"with {field} {made[field]}, but here it is {used}: their classifier sees other units")
+        for note in notes:
+            warnings.warn(f"the classes were made {note}", stacklevel=3)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists from which `from_dict` makes an equal object."""
@@ -176,6 +187,11 @@ class EquivalenceClasses:
         classes._rank = np.array(content["rank"], np.int64)
         classes.representation_ = representation_from(content["fitted"])
         classes.classifier_ = RuntimeClassifier.from_dict(content["classifier"])
+        labels = classes.classifier_.classes_
+        if sorted(classes._rank) != list(range(classes.k)) or not set(labels) <= set(range(1, classes.k + 1)):
+            raise ValueError(f"k is {classes.k}, ranks are {classes._rank.tolist()}, labels {labels.tolist()}")
+        if not {"resources", "step_seconds"} <= set(classes.fitted_on_):
+            raise KeyError("resources, step_seconds")
         return classes
 
     def save(self, path: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from tvwrl.ec.parameters import Parameters
 from tvwrl.types import Float, InputError, Int
 
 RECENT = 4  # last slots that are seen as they were
@@ -55,21 +57,28 @@ def prefix_features(demand: Float) -> Float:
     return out
 
 
-class RuntimeClassifier:
+class RuntimeClassifier(Parameters):
     """Two dense ReLU layers and softmax, trained with Adam on the cross-entropy (paper: EC Prediction).
 
     Inputs are the metadata (P,), unknown ones as 0 beside a mask, and `prefix_features` of the slots seen so far: none
-    at all, or any number. Trained on random beginnings of random windows of the workloads, in whole units as the
+    at all, or any number. Trained on random beginnings of random windows of the workloads, in units as the
     environment shows them. Follows scikit-learn: `fit`, `predict`, `predict_proba`, `classes_`, `random_state`.
     """
 
     def __init__(
-        self, hidden: int = 32, examples: int = 12_000, epochs: int = 25, peak_units: int = 6, random_state: int = 0
+        self,
+        hidden: int = 32,
+        examples: int = 12_000,
+        epochs: int = 25,
+        peak_units: int = 6,
+        quantised: bool = True,
+        random_state: int = 0,
     ) -> None:
         self.hidden = hidden
         self.examples = examples
         self.epochs = epochs
         self.peak_units = peak_units
+        self.quantised = quantised
         self.random_state = random_state
 
     def fit(self, series: Sequence[Float], metadata: Float, labels: Int) -> RuntimeClassifier:
@@ -79,7 +88,7 @@ class RuntimeClassifier:
         self.classes_ = np.unique(labels)
         rng = np.random.default_rng(self.random_state)
         windows = np.arange(max(self.examples // PREFIXES, len(series))) % len(series)
-        parts = [_examples([series[i] for i in part], rng, self.peak_units) for part in np.array_split(windows, 10)]
+        parts = [self._examples([series[i] for i in part], rng) for part in np.array_split(windows, 10)]
         chosen = np.repeat(windows, PREFIXES)
         known = metadata[chosen]
         known[rng.random(known.shape) < SHARE_HIDDEN] = np.nan
@@ -115,6 +124,18 @@ class RuntimeClassifier:
             layers[-1] = (np.hstack([np.zeros_like(weights), weights]), np.append(0.0, bias))
         return layers
 
+    def _examples(self, series: Sequence[Float], rng: np.random.Generator) -> Float:
+        """(n * PREFIXES, F) features of random beginnings of one random window of each of n series."""
+        begin = [int(rng.integers(len(one))) for one in series]
+        length = np.array([min(LONGEST, len(one) - b) for one, b in zip(series, begin, strict=True)], np.int64)
+        demand = np.zeros((len(series), length.max(initial=0), series[0].shape[1] if len(series) else 1))
+        for window, one, b, slots in zip(demand, series, begin, length, strict=True):
+            window[:slots] = self.shown(one[b : b + slots])
+        seen = np.exp(rng.uniform(0.0, np.log(length)[:, None], (len(series), PREFIXES))).round().astype(np.int64)
+        seen[rng.random(seen.shape) < SHARE_UNSEEN] = 0
+        features: Float = prefix_features(demand)[np.arange(len(series))[:, None], seen].reshape(seen.size, -1)
+        return features
+
     def predict_proba(self, metadata: Float, features: Float) -> Float:
         """(..., K) probability of each of `classes_`: `metadata` (..., P), `features` (..., F) of the slots seen."""
         values = (np.concatenate([_masked(metadata), features], axis=-1) - self.shift_) / self.width_
@@ -134,9 +155,8 @@ class RuntimeClassifier:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists from which `from_dict` makes an equal object."""
         layers = [[weights.tolist(), bias.tolist()] for weights, bias in self.layers_]
-        parameters = {n: getattr(self, n) for n in ("hidden", "examples", "epochs", "peak_units", "random_state")}
         fitted = {"classes": self.classes_.tolist(), "shift": self.shift_.tolist(), "width": self.width_.tolist()}
-        return {"parameters": parameters, **fitted, "layers": layers}
+        return {"parameters": self.get_params(), **fitted, "layers": layers}
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> RuntimeClassifier:
@@ -145,7 +165,21 @@ class RuntimeClassifier:
         classifier.classes_ = np.array(content["classes"], np.int64)
         classifier.shift_, classifier.width_ = np.array(content["shift"]), np.array(content["width"])
         classifier.layers_ = [(np.array(weights), np.array(bias)) for weights, bias in content["layers"]]
+        sizes = [len(classifier.shift_), *(len(bias) for _, bias in classifier.layers_)]
+        shapes = [weights.shape for weights, _ in classifier.layers_]
+        numbers = [classifier.shift_, classifier.width_, *(part for layer in classifier.layers_ for part in layer)]
+        outputs, inputs = len(classifier.classes_), len(classifier.width_)
+        if shapes != list(pairwise(sizes)) or (sizes[0], sizes[-1]) != (inputs, outputs):
+            raise ValueError(f"layers of shapes {shapes} do not fit {inputs} inputs and {outputs} classes")
+        if not all(np.isfinite(part).all() for part in numbers):
+            raise ValueError("a weight is not finite")
         return classifier
+
+    def shown(self, units: Float) -> Float:
+        """Demand (..., D) as the environment shows it."""
+        from tvwrl.traces.sequences import quantise
+
+        return quantise(units, self.peak_units) if self.quantised else np.minimum(units, self.peak_units)
 
 
 def _masked(metadata: Float) -> Float:
@@ -153,18 +187,3 @@ def _masked(metadata: Float) -> Float:
     known = np.isfinite(metadata)
     masked: Float = np.concatenate([np.where(known, metadata, 0.0), known], axis=-1)
     return masked
-
-
-def _examples(series: Sequence[Float], rng: np.random.Generator, peak_units: int) -> Float:
-    """(n * PREFIXES, F) features of random beginnings of one random window of each of n series."""
-    from tvwrl.traces.sequences import quantise
-
-    begin = [int(rng.integers(len(one))) for one in series]
-    length = np.array([min(LONGEST, len(one) - b) for one, b in zip(series, begin, strict=True)], np.int64)
-    demand = np.zeros((len(series), length.max(initial=0), series[0].shape[1] if len(series) else 1))
-    for window, one, b, slots in zip(demand, series, begin, length, strict=True):
-        window[:slots] = quantise(one[b : b + slots], peak_units)
-    seen = np.exp(rng.uniform(0.0, np.log(length)[:, None], (len(series), PREFIXES))).round().astype(np.int64)
-    seen[rng.random(seen.shape) < SHARE_UNSEEN] = 0
-    features: Float = prefix_features(demand)[np.arange(len(series))[:, None], seen].reshape(seen.size, -1)
-    return features

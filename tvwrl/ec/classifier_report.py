@@ -9,7 +9,6 @@ import numpy as np
 
 from tvwrl.ec.classifier import LONGEST, RuntimeClassifier, prefix_features
 from tvwrl.ec.population import Population
-from tvwrl.traces.sequences import quantise
 from tvwrl.types import Float, Int
 
 SEEN = (0, 1, 2, 4, 8, 16, 32, 64, LONGEST)  # slots
@@ -55,7 +54,9 @@ def report_classifier(population: Population, labels: Int, random_state: int = 0
     if not held.any():
         return None
     taught, asked = population.select(np.flatnonzero(~held)), population.select(np.flatnonzero(held))
-    classifier = RuntimeClassifier(peak_units=population.peak_units, random_state=random_state)
+    classifier = RuntimeClassifier(
+        peak_units=population.peak_units, quantised=population.quantised, random_state=random_state
+    )
     classifier.fit(taught.series, taught.metadata, labels[~held])
     truth, probability = _ask(classifier, asked, labels[held], rng)
     answer = classifier.classes_[np.nan_to_num(probability, nan=-1.0).argmax(axis=2)]  # (windows, seen)
@@ -85,7 +86,7 @@ def _ask(classifier: RuntimeClassifier, asked: Population, labels: Int, rng: np.
     for series, metadata, label in zip(asked.series, asked.metadata, labels, strict=True):
         for _ in range(WINDOWS):
             begin = int(rng.integers(max(1, len(series) - LONGEST + 1)))
-            demand = quantise(series[begin : begin + LONGEST], classifier.peak_units)
+            demand = classifier.shown(series[begin : begin + LONGEST])
             fits = [seen for seen in SEEN if seen <= len(demand)]
             own = np.full((len(SEEN), len(classifier.classes_)), np.nan)
             features = prefix_features(demand[None])[0, fits]

@@ -124,6 +124,9 @@ def _choose(candidates: list[Candidate], wanted: str | None, why_not: str) -> Co
     gains = {name: c.gain.effective_gain for name, c in by_name.items() if c.gain is not None}
     if not gains:
         return Comparison(candidates, first, f"the paper's choice; nothing was judged: {why_not}")
+    if not all(c.gain.beats_plain_rules for c in candidates if c.gain is not None):
+        why = "the paper's choice; the forecaster does not beat plain rules here, so gains say nothing"
+        return Comparison(candidates, first, why)
     best = max((by_name[name] for name in PREFERRED if name in gains), key=lambda c: gains[c.name])
     if gains[best.name] == 0:
         return Comparison(candidates, first, "the paper's choice; no classes help the forecaster")

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from tvwrl.ec.checks import checked_series
 from tvwrl.ec.kernels import BLOCK, nearest_rows, warp_rows
 from tvwrl.types import Float, InputError, Int
 
@@ -33,7 +34,7 @@ def dtw_distances(
     """
     _check_radius(radius)
     series = checked_series(series)
-    others = None if others is None else checked_series(others, "the other workload", series[0].shape[1])
+    others = None if others is None else checked_series(others, series[0].shape[1], "other workload")
     if backend == "tslearn":
         return _tslearn_distances(series, others, radius, dependent, threads)
     if backend != "tvwrl":
@@ -97,7 +98,7 @@ def nearest(
     `scale` (D,) > 0, `radius` as in `dtw_distances`.
     """
     _check_radius(radius)
-    medoids = checked_series(medoids, "medoid")
+    medoids = checked_series(medoids, what="medoid")
     series = checked_series(series, resources=medoids[0].shape[1])
     scale = np.asarray(scale, np.float64)
     if scale.shape != (medoids[0].shape[1],) or not (np.isfinite(scale) & (scale > 0)).all():
@@ -115,27 +116,6 @@ def nearest(
     ]
     _run(find, threads)
     return index, distance
-
-
-def checked_series(series: Sequence[Float], what: str = "workload", resources: int | None = None) -> list[Float]:
-    """The series as float arrays (length, D); InputError names the first that is empty, not finite or of another D."""
-    if len(series) == 0:
-        raise InputError(f"distances need at least one {what.removeprefix('the ')}")
-    result = [np.asarray(one, np.float64) for one in series]
-    for i, one in enumerate(result):
-        if one.ndim != 2:
-            raise InputError(f"series of {what} {i} has shape {one.shape}: must be (slots, resources)")
-        if one.size == 0:
-            raise InputError(f"series of {what} {i} is empty: shape {one.shape}, needs at least one slot and resource")
-        resources = resources or one.shape[1]
-        if one.shape[1] != resources:
-            raise InputError(f"series of {what} {i} has {one.shape[1]} resources, others have {resources}")
-        if not np.isfinite(one).all():
-            slot, resource = np.argwhere(~np.isfinite(one))[0]
-            raise InputError(
-                f"series of {what} {i} is {one[slot, resource]} in slot {slot}, resource {resource}: must be finite"
-            )
-    return result
 
 
 class _Packed(NamedTuple):

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from tvwrl.ec.checks import checked_series
 from tvwrl.ec.temporal_statistics import Settings, column_names, temporal_settings, temporal_statistics
 from tvwrl.types import Float, InputError, Int
 
@@ -140,36 +140,13 @@ def _blocks(series: Sequence[Float]) -> Iterator[tuple[Int, Float]]:
 
 
 def _checked(series: Sequence[Float], resources: Sequence[str]) -> list[Float]:
-    """The series as arrays (length, D) of finite numbers, or an InputError that names workload, slot and resource."""
+    """The series as arrays (length, D); InputError for them, or for names that features cannot have."""
     if len(resources) == 0 or len(set(resources)) < len(resources):
         raise InputError(f"resources {list(resources)}: must be at least one, with different names")
     for name in resources:
         if "__" in name or name.endswith("_"):
             raise InputError(f"resource {name!r}: its name must not contain '__' or end in '_' (names of features)")
-    if len(series) == 0:
-        raise InputError("features need at least one workload: there is no series")
-    return [_checked_one(i, one, resources) for i, one in enumerate(series)]
-
-
-def _checked_one(i: int, one: npt.ArrayLike, resources: Sequence[str]) -> Float:
-    try:
-        values = np.asarray(one, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"workload {i}: its series is not an array of numbers ({error})") from None
-    if values.ndim != 2 or values.shape[1] != len(resources):
-        raise InputError(
-            f"workload {i}: its series has shape {values.shape}, must be (length, {len(resources)}): "
-            f"one column for each of {', '.join(resources)}"
-        )
-    if len(values) == 0:
-        raise InputError(f"workload {i}: its series is empty, must have at least one slot")
-    if not np.isfinite(values).all():
-        slot, resource = np.argwhere(~np.isfinite(values))[0]
-        raise InputError(
-            f"workload {i}, slot {slot}, {resources[resource]}: usage is {values[slot, resource]}, must be finite; "
-            "fill or cut gaps first"
-        )
-    return values
+    return checked_series(series, len(resources))
 
 
 class FeatureScaler:

@@ -71,6 +71,11 @@ class GainReport:
     seconds: float  # of the class models
     agnostic_seconds: float  # of the model of all, trained once for all labellings
 
+    @property
+    def beats_plain_rules(self) -> bool:
+        """Whether the model of all workloads forecasts better than the last value and the value a day before."""
+        return bool(self.agnostic > np.nanmax([self.last_value, self.seasonal, 0.0]))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, for JSON; a correlation that does not exist is None."""
         content = dataclasses.asdict(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ class Population:
     metadata: Float  # (n, D + 2), as of `metadata_of`
     step_seconds: int  # length of a slot
     peak_units: int  # what the environment cuts demand to
+    quantised: bool = True  # whether it rounds demand to whole units
 
     def __len__(self) -> int:
         return len(self.series)
@@ -34,9 +35,7 @@ class Population:
         """Some of the workloads."""
         index = np.asarray(chosen, np.int64)
         series = [self.series[i] for i in index]
-        return Population(
-            self.resources, self.workload_id[index], series, self.metadata[index], self.step_seconds, self.peak_units
-        )
+        return replace(self, workload_id=self.workload_id[index], series=series, metadata=self.metadata[index])
 
 
 def population_of(sampler: SequenceSampler, runs: Sequence[Run] | None = None) -> Population:
@@ -57,6 +56,5 @@ def population_of(sampler: SequenceSampler, runs: Sequence[Run] | None = None) -
         series.append(average_slots(rows, ratio, scenario.sample) / sampler.unit)
     chosen = np.array(list(longest), np.int64)
     metadata = metadata_of(trace, chosen, sampler.unit)
-    return Population(
-        trace.resources, trace.workload_id[chosen], series, metadata, scenario.step_seconds, scenario.peak_units
-    )
+    environment = scenario.step_seconds, scenario.peak_units, scenario.quantise
+    return Population(trace.resources, trace.workload_id[chosen], series, metadata, *environment)

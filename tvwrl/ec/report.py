@@ -44,6 +44,11 @@ class ClassesReport:
         content = self.facts | chosen | {"candidates": candidates, "classifier": classifier, "seconds": self.seconds}
         write_json(folder / "report.json", content | {"labels": members} | provenance())
 
+    def _searched(self) -> bool:
+        """Whether there was more than one k to choose from."""
+        found = (candidate.classes.search_ for candidate in self.comparison.candidates)
+        return any(len(search.ks) > 1 for search in found if search is not None)
+
     @property
     def _labels(self) -> Any:
         return self.comparison.chosen.classes.labels_
@@ -51,7 +56,7 @@ class ClassesReport:
     def _plot(self, folder: Path) -> None:
         folder.mkdir()
         searches = {c.name: c.classes.search_ for c in self.comparison.candidates if c.classes.search_ is not None}
-        if any(len(search.ks) > 1 for search in searches.values()):
+        if self._searched():
             plot_silhouettes(searches, folder / "silhouettes.png")
         for candidate in self.comparison.candidates:
             classes = candidate.classes
@@ -82,7 +87,7 @@ class ClassesReport:
             "EG: effective prediction gain, %; r: mean correlation of forecast and usage over held-out workloads.",
             "",
             *self._plain_rules(),
-            *_picture("silhouette against k", "silhouettes", chosen.classes.search_ is not None),
+            *_picture("silhouette against k", "silhouettes", self._searched()),
             f"## Classes of {chosen.name}",
             "",
             self._class_table(),
@@ -101,8 +106,9 @@ class ClassesReport:
         gain = self.comparison.chosen.gain
         if gain is None:
             return []
-        better = min(gain.agnostic, gain.correlation) > max(gain.last_value, np.nan_to_num(gain.seasonal, nan=-1.0))
-        verdict = "Both forecasters beat them." if better else "Mind: not every forecaster beats them."
+        verdict = "Mind: the forecaster does not beat them, so f and EG say nothing."
+        if gain.beats_plain_rules:
+            verdict = "The forecaster beats them."
         lines = [
             f"Forecasts {gain.horizon} slots ahead from {gain.window} slots. Out of sample, the last value reaches r = "
             f"{gain.last_value:.3f}, the value a day before {gain.seasonal:.3f}. {verdict}",
@@ -155,13 +161,24 @@ def comparison_table(candidates: Sequence[Candidate]) -> str:
         silhouette = f"{search.mean[search.ks.index(search.k)]:.3f}" if search else "-"
         row = [candidate.name, str(candidate.classes.k), silhouette]
         if gain is None:
-            row += ["-"] * 4
+            row += ["-"] * 6
         else:
             row += [f"{gain.fraction:.2f}", f"{gain.effective_gain:.2f}"]
-            row += [f"{gain.correlation:.3f}", f"{gain.agnostic:.3f}"]
+            row += [f"{r:.3f}" for r in (gain.correlation, gain.agnostic, gain.last_value, gain.seasonal)]
         spent = f"{candidate.seconds:.1f}" + (f" + {gain.seconds:.1f}" if gain else "")
         rows.append([*row, spent])
-    head = ["representation", "k", "silhouette", "f", "EG", "r, by class", "r, of all", "seconds (+ forecaster)"]
+    head = [
+        "representation",
+        "k",
+        "silhouette",
+        "f",
+        "EG",
+        "r, by class",
+        "r, of all",
+        "r, last value",
+        "r, a day before",
+    ]
+    head.append("seconds (+ forecaster)")
     return markdown_table(head, rows)
 
 

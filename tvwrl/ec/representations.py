@@ -132,15 +132,24 @@ class DTWRepresentation:
 
     name = "dtw"
 
-    def __init__(self, radius: int | None = None, backends: Backends = Backends()) -> None:
-        self.radius, self.backends = radius, backends
+    def __init__(
+        self,
+        radius: int | None = None,
+        backends: Backends = Backends(),
+        random_state: int = 0,
+    ) -> None:
+        self.radius, self.backends, self.random_state = radius, backends, random_state
 
     def fit(self, population: Population) -> DTWRepresentation:
         """Compute all distances, `distances_` (n, n), and the scale of each resource, `scale_` (D,)."""
         from tvwrl.ec.dtw import distance_scale, dtw_distances, mean_distance
 
         count = len(population)
-        drawn = np.random.default_rng(0).permutation(count)[:MOST_WARPED] if count > MOST_WARPED else np.arange(count)
+        drawn = (
+            np.random.default_rng(self.random_state).permutation(count)[:MOST_WARPED]
+            if count > MOST_WARPED
+            else np.arange(count)
+        )
         self.rows_ = np.sort(drawn)
         self.series_ = [population.series[i] for i in self.rows_]
         lengths = np.array([len(one) for one in self.series_])
@@ -201,11 +210,12 @@ def make_representation(
     name: str,
     radius: int | None = None,
     backends: Backends = Backends(),
+    random_state: int = 0,
 ) -> FeatureRepresentation | DTWRepresentation:
     """The representation of that name. Raises InputError for an unknown one."""
     if name not in REPRESENTATIONS:
         raise InputError(f"unknown representation '{name}'; valid: {', '.join(REPRESENTATIONS)}")
-    return DTWRepresentation(radius, backends) if name == "dtw" else FeatureRepresentation(name, backends)
+    return DTWRepresentation(radius, backends, random_state) if name == "dtw" else FeatureRepresentation(name, backends)
 
 
 def representation_from(content: dict[str, Any]) -> FeatureRepresentation | DTWRepresentation:

@@ -8,10 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tvwrl.ec.checks import checked_series
 from tvwrl.types import Float, InputError, Int
 
 MIN_FORECASTS = 16  # a workload is judged by no fewer: the correlation of a handful of points is noise
 MIN_WINDOW = 8  # slots; what is shorter shows no dynamics
+PERIODS = 3  # that the window holds at least, or a recurrence over periods has nothing to recur over
 FLAT = 1e-6  # a standard deviation below this, relative to the largest value, is rounding
 
 
@@ -23,7 +25,7 @@ class Windows:
     """
 
     def __init__(self, series: Sequence[Float], slots_per_day: int, window: int, horizon: int) -> None:
-        _check_series(series)
+        series = checked_series(series, least=0.0)
         if slots_per_day < 1:
             raise InputError(f"slots_per_day is {slots_per_day}: must be at least 1")
         self.length = np.array([len(one) for one in series], dtype=np.int64)  # (n,) slots
@@ -46,9 +48,8 @@ class Windows:
         scale = np.where(self.varies, spread, np.inf)
         standard = [(one - mean[i]) / scale[i] for i, one in enumerate(series)]
         self.values = torch.from_numpy(np.concatenate(standard).astype(np.float32))  # (rows, D)
-        self.period = min(slots_per_day, self.window)
-        if slots_per_day > self.window:
-            self.period = max(part for part in range(1, self.window + 1) if slots_per_day % part == 0)
+        most = max(1, self.window // PERIODS)
+        self.period = max(part for part in range(1, most + 1) if slots_per_day % part == 0)
 
     def at(self, last: Int) -> Tensor:
         """(B, W, D) windows whose last slots are the rows `last` (B,)."""
@@ -73,23 +74,6 @@ class Windows:
             slots = slots[np.linspace(0, len(slots) - 1, most).astype(np.int64)]
         rows: Int = self.first[workload] + slots
         return rows
-
-
-def _check_series(series: Sequence[Float]) -> None:
-    """Refuse series that are not (length, D) with the same D, finite and >= 0."""
-    if len(series) == 0:
-        raise InputError("no series: a forecaster needs workloads")
-    for i, one in enumerate(series):
-        if one.ndim != 2 or one.shape[1:] != series[0].shape[1:] or one.size == 0:
-            resources = series[0].shape[1] if series[0].ndim == 2 else "resources"
-            raise InputError(f"series of workload {i} has shape {one.shape}: must be (slots, {resources}), none 0")
-        bad = ~(np.isfinite(one) & (one >= 0))
-        if bad.any():
-            slot, resource = np.argwhere(bad)[0]
-            value = one[slot, resource]
-            raise InputError(
-                f"workload {i}, slot {slot}, resource {resource}: usage is {value}, must be finite and >= 0"
-            )
 
 
 def correlations(actual: Float, forecast: Float) -> Float:
