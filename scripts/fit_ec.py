@@ -46,7 +46,7 @@ class Arguments:
     representation: Literal["aggregate", "temporal", "dtw"] | None = None
     """Take this one whatever the comparison says; default: the one of highest prediction gain."""
     k: int | None = None
-    """Number of classes; default: the one of highest mean silhouette."""
+    """Number of classes, at most the workloads and 253; default: the one of highest mean silhouette."""
     k_min: int = SMALLEST_K
     """Smallest number of classes tried."""
     k_max: int = LARGEST_K
@@ -56,7 +56,7 @@ class Arguments:
     radius: int | None = None
     """Sakoe-Chiba band of dynamic time warping, slots; default: no band."""
     judge: bool = True
-    """Train the forecaster (minutes); without it k is by silhouette and the representation temporal."""
+    """Train the forecaster (minutes); without it k is by silhouette, and temporal goes before dtw and aggregate."""
     workloads: Literal["train", "all"] = "train"
     """Whose classes: of the training series, or of all (for looking at a trace; classes then know the test series)."""
     step_seconds: int = Scenario.step_seconds
@@ -94,7 +94,8 @@ def main() -> None:
     seconds["forecaster"] = time.perf_counter() - begun - sum(seconds.values())
     begun = time.perf_counter()
     classes = comparison.chosen.classes
-    made_of = {"trace": trace.name, "hash": trace_hash(trace), "split": arguments.split, "of": arguments.workloads}
+    made_of = {"trace": trace.name, "hash": trace_hash(trace), "of": arguments.workloads}
+    made_of |= {"split": arguments.split, "sample": arguments.sample}
     classes.train_classifier(population, made_of)
     classifier = report_classifier(population, classes.labels_, arguments.seed)
     seconds["run-time classifier"] = time.perf_counter() - begun
@@ -103,7 +104,11 @@ def main() -> None:
         report.write(folder)
         text = report.text()
     print(text)
-    print(f"written to {out}; use it with: python scripts/train.py --trace {arguments.trace} --ec {out / CLASSES_FILE}")
+    options = ["--trace", arguments.trace, "--ec", str(out / CLASSES_FILE)]
+    for name in ("slot_seconds", "step_seconds", "sample", "split"):
+        if (value := getattr(arguments, name)) != getattr(Arguments, name):
+            options += [f"--{name.replace('_', '-')}", str(value)]
+    print(f"written to {out}; use it with: python scripts/train.py {' '.join(options)}")
 
 
 def check(arguments: Arguments) -> None:

@@ -114,6 +114,7 @@ def classes_for(arguments: Arguments, trace: Trace) -> Classes | str:
         raise InputError(f"--ec {arguments.ec}: no such file, and not one of {', '.join(REPRESENTATIONS)}, none")
     classes = EquivalenceClasses.load(path / CLASSES_FILE if path.is_dir() else path)
     classes.check_fits(trace, arguments.config.scenario)
+    print(f"classes: {classes.k} by {classes.representation}, from {path}")
     return classes
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
@@ -67,9 +69,14 @@ def test_pairing_narrows_the_interval_where_sequences_are_shared() -> None:
         paired_bootstrap(a, b[:-1], rng)
 
 
+def unpadded(text: str) -> str:
+    """Without what makes columns even."""
+    return re.sub(" +", " ", text)
+
+
 def test_comparison_table_content() -> None:
     rows = make_rows({"worse": [-3000.0, -3000.0], "better": [-1000.0, -2000.0]})
-    lines = comparison_table(rows, knowledge={"worse": "current load", "absent": "everything"}).splitlines()
+    lines = unpadded(comparison_table(rows, knowledge={"worse": "current load", "absent": "everything"})).splitlines()
     assert lines[0] == "### Load 0.5 (really offered: 0.45), 2 sequences"
     cells = [cell.strip() for cell in lines[4].split("|")[1:-1]]
     assert cells == [
@@ -97,11 +104,11 @@ def test_reference_and_sequences_that_only_one_has() -> None:
             make_rows({"a": [-5000.0], "b": [-6000.0]}, load=0.3),
         ]
     )
-    text = comparison_table(rows, reference="a")
+    text = unpadded(comparison_table(rows, reference="a"))
     assert text.index("Load 0.3") < text.index("Load 0.5")
     assert "3 sequences (fewer: b 2)" in text
     assert "| b | +0.00 | [-1.00, 1.00] | 1 of 2 |" in text
-    assert "| b | +1.00 |  | 1 of 1 |" in text  # one sequence: no interval
+    assert "| b | +1.00 | | 1 of 1 |" in text  # one sequence: no interval
     with pytest.raises(InputError, match=r"reference scheduler 'c' has no rows at load 0\.3"):
         comparison_table(rows, reference="c")
 

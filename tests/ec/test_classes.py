@@ -179,6 +179,7 @@ def test_damaged_content_is_refused(fitted: EquivalenceClasses, tmp_path: Path) 
     weights = good["classifier"]["layers"]
     for damaged in (
         good | {"k": 2},
+        good | {"fitted": good["fitted"] | {"centres": good["fitted"]["centres"][:3]}},
         good | {"fitted_on": {}},
         good | {"classifier": good["classifier"] | {"layers": weights[:2]}},
         good | {"classifier": good["classifier"] | {"shift": [0.0]}},

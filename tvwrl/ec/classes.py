@@ -161,7 +161,11 @@ class EquivalenceClasses(Parameters):
             )
         if made.get("of") == "all":
             notes.append("of all workloads, those of the test sequences too: these are not unseen then")
-        for field, used in (("peak_units", scenario.peak_units), ("quantised", scenario.quantise)):
+        for field, used in (
+            ("peak_units", scenario.peak_units),
+            ("quantised", scenario.quantise),
+            ("sample", scenario.sample),
+        ):
             if made.get(field, used) != used:
                 notes.append(f"with {field} {made[field]}, but here it is {used}: their classifier sees other units")
         for note in notes:
@@ -188,6 +192,8 @@ class EquivalenceClasses(Parameters):
         classes.representation_ = representation_from(content["fitted"])
         classes.classifier_ = RuntimeClassifier.from_dict(content["classifier"])
         labels = classes.classifier_.classes_
+        if (count := classes.representation_.size) != classes.k:
+            raise ValueError(f"k is {classes.k}, but there are {count} centres or medoids")
         if sorted(classes._rank) != list(range(classes.k)) or not set(labels) <= set(range(1, classes.k + 1)):
             raise ValueError(f"k is {classes.k}, ranks are {classes._rank.tolist()}, labels {labels.tolist()}")
         if not {"resources", "step_seconds"} <= set(classes.fitted_on_):

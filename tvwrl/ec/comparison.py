@@ -117,17 +117,18 @@ def _judge(population: Population, settings: ForecastSettings) -> Callable[[str,
 def _choose(candidates: list[Candidate], wanted: str | None, why_not: str) -> Comparison:
     by_name = {candidate.name: candidate for candidate in candidates}
     first = next(by_name[name] for name in PREFERRED if name in by_name)
+    default = "the paper's choice" if first.name == PREFERRED[0] else "the first that is left of the paper's order"
     if wanted is not None:
         return Comparison(candidates, by_name[wanted], "it was asked for")
     if len(candidates) == 1:
         return Comparison(candidates, first, "no other was compared")
     gains = {name: c.gain.effective_gain for name, c in by_name.items() if c.gain is not None}
     if not gains:
-        return Comparison(candidates, first, f"the paper's choice; nothing was judged: {why_not}")
+        return Comparison(candidates, first, f"{default}; nothing was judged: {why_not}")
     if not all(c.gain.beats_plain_rules for c in candidates if c.gain is not None):
-        why = "the paper's choice; the forecaster does not beat plain rules here, so gains say nothing"
+        why = f"{default}; the forecaster does not beat plain rules here, so gains say nothing"
         return Comparison(candidates, first, why)
     best = max((by_name[name] for name in PREFERRED if name in gains), key=lambda c: gains[c.name])
     if gains[best.name] == 0:
-        return Comparison(candidates, first, "the paper's choice; no classes help the forecaster")
+        return Comparison(candidates, first, f"{default}; no classes help the forecaster")
     return Comparison(candidates, best, "its classes have the highest effective prediction gain")

@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = 4  # members drawn beside the medoid
+MOST_CLASSES = 20  # that are drawn
 DAYS = 7  # of a series that are drawn at most
 
 
 def plot_silhouettes(searches: dict[str, KSearch], path: Path) -> None:
     """Silhouette against k for each representation: mean, and range over the initialisations."""
+    from matplotlib.ticker import MaxNLocator
+
     figure = _figure((8, 4.5))
     axes = figure.add_subplot()
     for name, search in searches.items():
@@ -29,6 +32,7 @@ def plot_silhouettes(searches: dict[str, KSearch], path: Path) -> None:
         spread = (search.silhouettes.min(axis=1), search.silhouettes.max(axis=1))
         axes.fill_between(search.ks, *spread, alpha=0.2, color=line.get_color())
         axes.plot(search.k, search.mean[search.ks.index(search.k)], "o", color=line.get_color())
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel="classes k", ylabel="silhouette, mean and range over initialisations")
     axes.legend()
     figure.savefig(path)
@@ -36,7 +40,7 @@ def plot_silhouettes(searches: dict[str, KSearch], path: Path) -> None:
 
 def plot_members(population: Population, labels: Int, medoids: Int, path: Path) -> None:
     """One row per class: its medoid and a few members, of each the first days."""
-    count = len(medoids)
+    count = min(len(medoids), MOST_CLASSES)
     figure = _figure((2.6 * (SHOWN + 1), 1.5 * count + 0.4))
     most = DAYS * population.slots_per_day
     grid = figure.subplots(count, SHOWN + 1, squeeze=False, sharey=True)

@@ -80,6 +80,11 @@ class FeatureRepresentation:
         self.rows_ = np.arange(len(population))
         return self
 
+    @property
+    def size(self) -> int:
+        """Number of groups."""
+        return len(self.centres_)
+
     def kinds(self) -> Int:
         """(n,) numbers of the distinct rows of features."""
         return np.unique(self.scaled_, axis=0, return_inverse=True)[1].reshape(-1)
@@ -157,6 +162,11 @@ class DTWRepresentation:
         self.scale_: Float = distance_scale(between, lengths)
         self.distances_: Float = mean_distance(between, lengths, lengths, self.scale_).round(ALIKE)
         return self
+
+    @property
+    def size(self) -> int:
+        """Number of groups."""
+        return len(self.medoid_series_)
 
     def kinds(self) -> Int:
         """(n,) numbers of the workloads between which there is a distance."""
