@@ -71,7 +71,8 @@ def table1(
         if (gain := candidate.gain) is not None:
             gains[candidate.name] = gain.effective_gain
             shown = [f"{gain.fraction:.2f}", f"{gain.effective_gain:.2f}"]
-            shown += [f"{r:.3f}" for r in (gain.correlation, gain.agnostic, gain.last_value, gain.seasonal)]
+            rs = (gain.correlation, gain.agnostic, gain.last_value, gain.seasonal)
+            shown += ["-" if np.isnan(r) else f"{r:.3f}" for r in rs]
         first = [candidate.name, f"{candidate.classes.k} ({k})", f"{shown[0]} ({f})", f"{shown[1]} ({effective})"]
         rows.append([*first, *shown[2:]])
     head = ["distance", "k", "f", "effective gain, %", "r, by class", "r, of all", "r, last value", "r, a day before"]

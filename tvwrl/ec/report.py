@@ -164,7 +164,8 @@ def comparison_table(candidates: Sequence[Candidate]) -> str:
             row += ["-"] * 6
         else:
             row += [f"{gain.fraction:.2f}", f"{gain.effective_gain:.2f}"]
-            row += [f"{r:.3f}" for r in (gain.correlation, gain.agnostic, gain.last_value, gain.seasonal)]
+            rs = (gain.correlation, gain.agnostic, gain.last_value, gain.seasonal)
+            row += ["-" if np.isnan(r) else f"{r:.3f}" for r in rs]
         spent = f"{candidate.seconds:.1f}" + (f" + {gain.seconds:.1f}" if gain else "")
         rows.append([*row, spent])
     head = [
