@@ -1,0 +1,175 @@
+"""A Prometheus server of our own that fails as asked, and how prepared traces are looked at."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+
+from tvwrl.traces import read_trace
+from tvwrl.traces.loaders import prometheus_api
+from tvwrl.traces.loaders.prometheus import CPU, MEMORY, OWNER, REQUESTS, Prometheus
+from tvwrl.traces.preparation.prepare import prepare
+from tvwrl.traces.preparation.series import SeriesRules
+
+HOUR, DAY, MIB, GIB = 3600, 86400, 2**20, 2**30
+T0 = 1767571200  # 2026-01-05T00:00:00Z, a Monday
+FEW = SeriesRules(300, gaps="drop", min_records=1)
+Series = dict[str, tuple[list[int], list[list[float]]]]
+POD = {"namespace": "prod", "pod": "web-5d4f8c7b9d-aaaaa"}
+
+
+@pytest.fixture(autouse=True)
+def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.delenv(prometheus_api.HEADER, raising=False)
+    monkeypatch.setattr(prometheus_api, "FIRST_WAIT", 0.001)
+
+
+def _run(source: Any, out: Path, loader: Prometheus, rules: SeriesRules = FEW, **options: Any) -> Any:
+    report = prepare(loader, source, out, rules, plots=False, workers=1, **options)
+    return read_trace(out), report
+
+
+@pytest.fixture
+def run() -> Callable[..., Any]:
+    """Prepares: run(source, out, loader, rules) gives the trace and the report."""
+    return _run
+
+
+def _series(trace: Any) -> Series:
+    """Slots and usage by workload."""
+    return {
+        str(name): (
+            trace.slot[trace.offsets[i] : trace.offsets[i + 1]].tolist(),
+            np.round(trace.series(i), 9).tolist(),
+        )
+        for i, name in enumerate(trace.workload_id)
+    }
+
+
+@pytest.fixture
+def series() -> Callable[..., Any]:
+    """Slots and usage of a trace by workload."""
+    return _series
+
+
+def _facts(trace: Any) -> dict[str, tuple[str, list[float]]]:
+    """Application and request by workload."""
+    return {
+        str(name): (str(trace.application[i]), np.round(trace.request[i], 9).tolist())
+        for i, name in enumerate(trace.workload_id)
+    }
+
+
+@pytest.fixture
+def facts() -> Callable[..., Any]:
+    """Application and request of a trace by workload."""
+    return _facts
+
+
+@dataclass
+class Site:
+    """What the fake server has: by metric, label sets and their value as a function of time (None: no sample)."""
+
+    url: str = ""
+    now: float = T0 + 10 * DAY + 5 * HOUR
+    metrics: dict[str, list[tuple[dict[str, str], Callable[[int], Any]]]] = field(default_factory=dict)
+    fault: Callable[[str, dict[str, str]], tuple[Any, ...] | None] = lambda path, query: None
+    requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    headers: list[Any] = field(default_factory=list)
+
+    def asked(self, text: str) -> list[dict[str, str]]:
+        return [query for path, query in self.requests if text in query.get("query", "") and path == "query_range"]
+
+    def answer(self, path: str, query: dict[str, str]) -> Any:
+        if path == "query":
+            return {"resultType": "scalar", "result": [self.now, str(self.now)]}
+        named = [name for name in self.metrics if name in query.get("match[]", query.get("query", ""))]
+        if path == "label/__name__/values":
+            return named
+        if query["query"].startswith("count("):
+            return {"resultType": "matrix", "result": [{"metric": {}, "values": [[T0, "2"]]}]}
+        times = range(int(query["start"]), int(query["end"]) + 1, int(query["step"]))
+        result = []
+        for labels, value in self.metrics[named[0]] if named else []:
+            values = [[t, str(value(t))] for t in times if value(t) is not None]
+            result += [{"metric": labels, "values": values}] if values else []
+        return {"resultType": "matrix", "result": result}
+
+
+class Handler(BaseHTTPRequestHandler):
+    site: Site
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        split = urlsplit(self.path)
+        path = split.path.removeprefix("/api/v1/")
+        query = {name: values[0] for name, values in parse_qs(split.query).items()}
+        self.site.requests.append((path, query))
+        self.site.headers.append(self.headers)
+        fault = self.site.fault(path, query)
+        if fault is None:
+            body = gzip.compress(json.dumps({"status": "success", "data": self.site.answer(path, query)}).encode())
+            return self.send(200, body, {"Content-Encoding": "gzip"})
+        if fault[0] == "hang":
+            time.sleep(0.4)
+            return None
+        if fault[0] == "truncate":  # in the middle of the body; the length is stated, or not
+            headers = {"Content-Length": "1000"} if fault[1] else {"Connection": "close"}
+            return self.send(200, b'{"status":"success","data":{"resu', headers)
+        return self.send(*fault)
+
+    def send(self, code: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(code)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """One pod of a Deployment: 1 core and 2 GiB on nodes of 4 cores and 16 GiB; it has asked for 2 cores."""
+    owner = {"owner_kind": "ReplicaSet", "owner_name": "web-5d4f8c7b9d"}
+    site = Site(
+        metrics={
+            CPU: [(POD, lambda t: 1.0)],
+            MEMORY: [(POD, lambda t: 2 * GIB)],
+            REQUESTS: [(POD | {"resource": "cpu"}, lambda t: 2)],
+            OWNER: [(POD | owner, lambda t: 1)],
+            'kube_node_status_capacity{resource="cpu"}': [({}, lambda t: 4)],
+            'kube_node_status_capacity{resource="memory"}': [({}, lambda t: 16 * GIB)],
+        }
+    )
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("MyHandler", (Handler,), {"site": site}))
+    site.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield site
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def _hours(count: float, **options: Any) -> Prometheus:
+    """The loader for the first hours after T0."""
+    return Prometheus(**{"start": str(T0), "end": str(T0 + int(count * HOUR)), "retries": 2} | options)
+
+
+@pytest.fixture
+def hours() -> Callable[..., Any]:
+    """The loader for the first hours after T0."""
+    return _hours
