@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -141,7 +140,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
+def site(serve: Callable[..., Any]) -> Iterator[Site]:
     """One pod of a Deployment: 1 core and 2 GiB on nodes of 4 cores and 16 GiB; it has asked for 2 cores."""
     owner = {"owner_kind": "ReplicaSet", "owner_name": "web-5d4f8c7b9d"}
     site = Site(
@@ -154,14 +153,8 @@ def site() -> Iterator[Site]:
             'kube_node_status_capacity{resource="memory"}': [({}, lambda t: 16 * GIB)],
         }
     )
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("MyHandler", (Handler,), {"site": site}))
-    site.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield site
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serve(Handler, site):
+        yield site
 
 
 def _hours(count: float, **options: Any) -> Prometheus:

@@ -1,0 +1,257 @@
+"""Downloading one file whole from a server that does what it likes."""
+
+import contextlib
+import email.utils
+import errno
+import hashlib
+import io
+import time
+from base64 import b64encode
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from tvwrl.traces import download as downloading
+from tvwrl.traces.download import Patience
+from tvwrl.types import InputError
+
+ZIP = "gwa_t_12_fastStorage.zip"
+BODY = bytes(range(256)) * 4096  # 1 MiB: several reads
+
+
+def part_of(tmp_path):
+    return tmp_path / "raw" / f"{ZIP}.part"
+
+
+def checksums(**sums):
+    return "".join(f"{value}  {name}\n" for name, value in sums.items()).encode()
+
+
+def files_in(tmp_path):
+    return sorted(path.name for path in (tmp_path / "raw").rglob("*") if path.is_file())
+
+
+def test_a_file_appears_whole_and_is_not_fetched_again(get, site, tmp_path, said):
+    assert get() == [tmp_path / "raw" / ZIP]
+    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+    assert files_in(tmp_path) == [ZIP]
+    written = (tmp_path / "raw" / ZIP).stat().st_mtime_ns
+    get()
+    assert (tmp_path / "raw" / ZIP).stat().st_mtime_ns == written
+    assert any("already there" in line for line in said)
+
+
+def test_a_file_of_another_size_is_fetched_anew(get, tmp_path):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / ZIP).write_bytes(b"short")
+    get()
+    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+
+
+@pytest.mark.parametrize("states_length", [True, False])
+def test_without_a_stated_length_the_body_is_taken_as_it_ends(get, site, tmp_path, states_length):
+    site.states_length = states_length
+    get()
+    get()
+    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+
+
+def test_dropped_connections_are_resumed_where_they_broke(get, site, tmp_path, waits):
+    site.faults[ZIP] = [("drop", 300_000), ("drop", 300_000), ("drop", 0), ("drop", 10)]
+    get()
+    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+    assert site.asked(ZIP) == [None, "bytes=300000-", "bytes=600000-", "bytes=600000-", "bytes=600010-"]
+    assert waits == [1, 1, 2, 1], "only failures without a new byte lengthen the wait"
+
+
+def test_a_server_without_ranges_is_begun_anew(get, site, tmp_path):
+    site.ranges = False
+    site.faults[ZIP] = [("drop", 300_000)]
+    get()
+    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+
+
+def test_a_server_without_ranges_that_always_drops_is_given_up(get, site):
+    site.ranges = False
+    site.faults[ZIP] = [("drop", 1000)] * 9
+    with pytest.raises(InputError, match=r"closed after 1000 of 1048576 bytes, 4 times in a row"):
+        get()
+
+
+@pytest.mark.parametrize("heeds_if_range", [True, False])
+@pytest.mark.parametrize("other", [BODY[::-1], b"short"])
+def test_a_file_that_changes_between_tries_is_begun_anew(get, site, tmp_path, waits, heeds_if_range, other):
+    site.heeds_if_range = heeds_if_range
+    site.faults[ZIP] = [("drop", 300_000)]
+    patience = Patience(sleep=lambda _: site.files.update({ZIP: other}))
+    get(patience=patience)
+    assert (tmp_path / "raw" / ZIP).read_bytes() == other
+
+
+def test_without_a_validator_nothing_is_resumed(get, site, tmp_path):
+    site.tags = False
+    site.faults[ZIP] = [("drop", 300_000)]
+    get()
+    assert site.asked(ZIP) == [None, None]
+    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+
+
+def test_an_interruption_leaves_a_part_to_resume_from(get, site, tmp_path):
+    site.faults[ZIP] = [("drop", 300_000)]
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        get(patience=Patience(sleep=interrupt))
+    assert part_of(tmp_path).stat().st_size == 300_000
+    assert not (tmp_path / "raw" / ZIP).exists()
+    get()
+    assert site.asked(ZIP) == [None, "bytes=300000-"]
+    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+    assert files_in(tmp_path) == [ZIP]
+
+
+def test_a_part_that_was_complete_already_is_finished(get, site, tmp_path):
+    site.faults[ZIP] = [("drop", 300_000), ("status", 404)]
+    with pytest.raises(InputError):
+        get()
+    part_of(tmp_path).write_bytes(BODY)
+    get()
+    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_passing_errors_of_the_server_are_tried_again(get, site, waits, status):
+    site.faults[ZIP] = [("status", status)] * 3
+    get()
+    assert waits == [1, 2, 4]
+
+
+def test_lasting_errors_of_the_server_are_given_up_with_the_url(get, site, tmp_path):
+    site.faults[ZIP] = [("status", 500)] * 9
+    with pytest.raises(InputError, match=rf"{site.url}/{ZIP}: HTTP 500 .*, 4 times in a row; try again later"):
+        get()
+    assert files_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 410])
+def test_a_refusal_is_not_tried_again(get, site, waits, status):
+    site.faults[ZIP] = [("status", status)] * 2
+    with pytest.raises(InputError, match=rf"{site.url}/{ZIP}: HTTP {status} .*--base-url"):
+        get()
+    assert waits == []
+
+
+@pytest.mark.parametrize("as_date", [False, True])
+def test_the_wait_that_the_server_asks_for_is_kept(get, site, waits, as_date):
+    asked = email.utils.formatdate(time.time() + 120, usegmt=True) if as_date else "120"
+    site.faults[ZIP] = [("status", 503, {"Retry-After": asked})]
+    get()
+    assert waits == [pytest.approx(120, abs=3)]
+
+
+def test_a_wait_that_is_too_long_ends_it(get, site, waits):
+    site.faults[ZIP] = [("status", 429, {"Retry-After": "86400"})]
+    with pytest.raises(InputError, match="come back in 86400 s"):
+        get()
+    assert waits == []
+
+
+def test_a_server_that_hangs_times_out(get, site, tmp_path):
+    site.faults[ZIP] = [("hang",)]
+    get()
+    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+    site.faults["gwa_t_12_rnd.zip"] = [("hang",)] * 2
+    with pytest.raises(InputError, match=r"gwa_t_12_rnd.zip: timed out, 2 times in a row"):
+        get(tables=["rnd"], patience=Patience(attempts=2, timeout=0.1, sleep=lambda _: None))
+
+
+def test_nobody_there(get, tmp_path):
+    with pytest.raises(InputError, match=r"http://127.0.0.1:9/SHA256SUM: .*refused.*--base-url"):
+        get(base_url="http://127.0.0.1:9")
+    assert not (tmp_path / "raw").exists()
+
+
+@pytest.mark.parametrize("prefix", ["", "*", "./", "bitbrains/"])
+def test_a_published_checksum_is_verified(get, site, said, prefix):
+    site.files["SHA256SUM"] = checksums(**{prefix + ZIP: hashlib.sha256(BODY).hexdigest()})
+    get()
+    assert any("sha256 as published" in line for line in said)
+
+
+def test_a_finished_file_with_another_checksum_is_fetched_anew(get, site, tmp_path):
+    site.files["SHA256SUM"] = checksums(**{ZIP: hashlib.sha256(BODY).hexdigest()})
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / ZIP).write_bytes(BODY[::-1])
+    get()
+    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+    get()
+    assert len(site.asked(ZIP)) == 1
+
+
+def test_a_wrong_checksum_is_tried_once_more_and_then_named(get, site, tmp_path):
+    found, stated = hashlib.sha256(BODY).hexdigest(), "0" * 64
+    site.files["SHA256SUM"] = checksums(**{ZIP: stated})
+    with pytest.raises(InputError, match=rf"{site.url}/{ZIP}: sha256 is {found} where {stated} is published"):
+        get()
+    assert len(site.asked(ZIP)) == 2
+    assert files_in(tmp_path) == []
+
+
+def test_a_body_that_was_wrong_once_is_repaired(get, site, tmp_path, said):
+    site.files["SHA256SUM"] = checksums(**{ZIP: hashlib.sha256(BODY).hexdigest()})
+    site.files[ZIP] = BODY[::-1]
+    get(report=lambda line: site.files.update({ZIP: BODY}) if "published is" in line else None)
+    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+
+
+@pytest.mark.parametrize("header", ["Content-MD5", "x-goog-hash"])
+@pytest.mark.parametrize("good", [True, False])
+def test_a_checksum_in_the_headers_is_verified(get, site, header, good):
+    md5 = b64encode(hashlib.md5(BODY if good else b"").digest()).decode()
+    site.headers[header] = md5 if header == "Content-MD5" else f"crc32c=AAAAAA==,md5={md5}"
+    with contextlib.nullcontext() if good else pytest.raises(InputError, match=r"md5 is .* where .* is published"):
+        get()
+
+
+def test_digests_of_a_release_are_read_from_its_description(site, said):
+    site.files["tags/v1"] = b'{"assets": [{"name": "a", "digest": "sha256:12"}, {"name": "b", "digest": null}]}'
+    client = downloading.Client(said.append, Patience())
+    assert client.read_sums(f"{site.url}/tags/v1") == {"a": "12"}
+
+
+def test_too_little_space_is_found_before_writing(get, monkeypatch, tmp_path):
+    monkeypatch.setattr(downloading.shutil, "disk_usage", lambda _: mock.Mock(free=48_576))
+    with pytest.raises(InputError, match=r"needs 1\.05MB and 48\.6kB are free: make room for 1\.00MB"):
+        get()
+    assert not (tmp_path / "raw" / ZIP).exists()
+
+
+def test_a_disk_that_fills_up_is_reported_with_what_is_missing(get, site, monkeypatch, tmp_path):
+    opened = Path.open
+
+    class Full(io.FileIO):
+        def write(self, data):
+            if self.tell() > 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().write(data)
+
+    def open_full(path, mode="r", **options):
+        return Full(path, mode) if mode == "ab" else opened(path, mode, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", open_full)
+        with pytest.raises(InputError, match=rf"{ZIP}.part: disk full, 786kB of 1\.05MB are missing; make room"):
+            get()
+    assert not (tmp_path / "raw" / ZIP).exists()
+    get()
+    assert site.asked(ZIP) == [None, "bytes=262144-"]
+    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+
+
+def test_a_folder_that_cannot_be_made(get, tmp_path):
+    (tmp_path / "raw").write_text("a file")
+    with pytest.raises(InputError, match=r"raw.*--out"):
+        get()
