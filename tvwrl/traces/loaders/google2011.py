@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from tvwrl.traces.loaders.google_events import judged, kinds_of_machines, sum_members
 from tvwrl.traces.preparation.files import files_of, parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table
 from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found, together
@@ -147,7 +148,7 @@ class Google2011:
         tasks, jobs = facts.get("task_events"), facts.get("job_events")
         own = _last_events(tasks) if tasks is not None else None
         if self.per == "job":
-            own = _sum_tasks(own) if own is not None else None
+            own = sum_members(own, "job") if own is not None else None
         if own is None:
             return None if jobs is None or self.per == "task" else self._judged(_last_events(jobs))
         if jobs is not None:
@@ -160,17 +161,9 @@ class Google2011:
     def _judged(self, known: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
 
-        if "logical_name" not in known.columns:
-            known = known.with_columns(pl.lit(None, pl.String).alias("logical_name"))
         job = pl.col("job").cast(pl.String)
-        application = pl.col("logical_name").fill_null(job) if self.per == "job" else job
-        partly = pl.when(pl.col("partly")).then(pl.lit("that were recorded only in part"))
-        reason = pl.coalesce(pl.col("outcome").replace_strict(ENDED, default=None, return_dtype=pl.String), partly)
-        if self.keep_ended:
-            reason = pl.lit(None, pl.String)
-        known = known.with_columns(application.alias("application"), reason.alias("dropped"))
-        wanted = ("application", "priority", "class", "request_cpu", "request_mem", "dropped")
-        return known.select(*self.keys, *(name for name in wanted if name in known.columns))
+        named = self.per == "job" and "logical_name" in known.columns
+        return judged(known, self.keys, pl.col("logical_name").fill_null(job) if named else job, ENDED, self.keep_ended)
 
     def extras(self, source: str) -> Extras:
         """The kinds of machines at the trace's beginning, and how many there are of each."""
@@ -181,9 +174,8 @@ class Google2011:
             return Extras()
         parts = parts_of("machine_events", files, usage=False)
         events = together(read_table(part, MACHINE_EVENTS) for part in parts)
-        first = events.frame.filter((pl.col("time") == 0) & (pl.col("event") == 0)).drop_nulls(["cpu", "mem"])
-        kinds = first.group_by("cpu", "mem").len("machines").sort("machines", "cpu", "mem", descending=True)
-        return Extras({"machines": kinds}, {"machine_events": events})
+        first = events.frame.filter((pl.col("time") == 0) & (pl.col("event") == 0))
+        return Extras({"machines": kinds_of_machines(first)}, {"machine_events": events})
 
 
 def _last_events(events: pl.DataFrame) -> pl.DataFrame:
@@ -207,17 +199,6 @@ def _last_events(events: pl.DataFrame) -> pl.DataFrame:
             partly.alias("partly"),
         )
     )
-
-
-def _sum_tasks(tasks: pl.DataFrame) -> pl.DataFrame:
-    """One row per job: its tasks' requests added up, the rest of its last task; it ended as they did if all ended."""
-    import polars as pl
-
-    requests = [pl.when(pl.col(n).count() > 0).then(pl.col(n).sum()).alias(n) for n in ("request_cpu", "request_mem")]
-    last = [pl.col(n).drop_nulls().last() for n in ("class", "priority")]
-    outcome = pl.when(pl.col("outcome").is_not_null().all()).then(pl.col("outcome").last())
-    ended = [outcome.alias("outcome"), pl.col("partly").all()]
-    return tasks.group_by("job", maintain_order=True).agg(*requests, *last, *ended)
 
 
 def _read_job_usage(part: Part) -> Rows:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from tvwrl.traces.loaders.google_events import judged, kinds_of_machines, sum_members
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
 from tvwrl.traces.preparation.json_lines import flat_columns, read_json_lines
 from tvwrl.traces.preparation.layout import Column, Table, dtype_of
@@ -143,7 +144,7 @@ class Google2019:
         known = {table: _last_events(frame) for table, frame in facts.items()}
         own, collections = known.get("instance_events", known.get("limits")), known.get("collection_events")
         if self.per == "collection" and own is not None:
-            own = _sum_instances(own)
+            own = sum_members(own, "collection_id")
         if own is None:
             return self._judged(collections) if collections is not None else None
         if collections is not None:
@@ -160,13 +161,7 @@ class Google2019:
 
         collection = pl.col("collection_id").cast(pl.String)
         application = pl.col("logical_name").fill_null(collection) if "logical_name" in known.columns else collection
-        partly = pl.when(pl.col("partly")).then(pl.lit("that were recorded only in part"))
-        reason = pl.coalesce(pl.col("outcome").replace_strict(ENDED, default=None, return_dtype=pl.String), partly)
-        if self.keep_ended:
-            reason = pl.lit(None, pl.String)
-        known = known.with_columns(application.alias("application"), reason.alias("dropped"))
-        wanted = ("application", "priority", "class", "request_cpu", "request_mem", "dropped")
-        return known.select(name for name in (*self.keys, *wanted) if name in known.columns)
+        return judged(known, self.keys, application, ENDED, self.keep_ended)
 
     def extras(self, source: str) -> Extras:
         """The kinds of machines at the trace's beginning, and how many there are of each."""
@@ -177,8 +172,7 @@ class Google2019:
             return Extras()
         events = together(_read(part, MACHINE_EVENTS) for part in parts)
         first = events.frame.filter((pl.col("time") == 0) & (pl.col("type") == ADD))
-        first = first.select(cpu="capacity.cpus", mem="capacity.memory").drop_nulls()
-        kinds = first.group_by("cpu", "mem").len("machines").sort("machines", "cpu", "mem", descending=True)
+        kinds = kinds_of_machines(first.select(cpu="capacity.cpus", mem="capacity.memory"))
         return Extras({"machines": kinds}, {"machine_events": events})
 
 
@@ -208,17 +202,6 @@ def _last_events(facts: pl.DataFrame) -> pl.DataFrame:
     partly = [pl.col("partly").any()] if "partly" in facts.columns else []
     groups = facts.sort("time", maintain_order=True).group_by(keys, maintain_order=True)
     return groups.agg(pl.col("time").last(), *(pl.col(name).drop_nulls().last() for name in last), *partly)
-
-
-def _sum_instances(instances: pl.DataFrame) -> pl.DataFrame:
-    """One row per collection: its instances' requests added up, the rest of its last one; its end if all ended."""
-    import polars as pl
-
-    requests = [pl.when(pl.col(n).count() > 0).then(pl.col(n).sum()).alias(n) for n in ("request_cpu", "request_mem")]
-    last = [pl.col(n).drop_nulls().last() for n in ("class", "priority")]
-    outcome = pl.when(pl.col("outcome").is_not_null().all()).then(pl.col("outcome").last())
-    ended = [outcome.alias("outcome"), pl.col("partly").all()]
-    return instances.group_by("collection_id", maintain_order=True).agg(*requests, *last, *ended)
 
 
 def _read(part: Part, columns: Sequence[Column]) -> Rows:

@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvwrl.traces.preparation.files import blocks_of, text_of
-from tvwrl.traces.preparation.layout import Column, Table, check_file, dtype_of, faults, note
+from tvwrl.traces.preparation.files import text_of
+from tvwrl.traces.preparation.layout import Column, Table, dtype_of, faults, note
 from tvwrl.traces.preparation.loader import Part, Rows
-from tvwrl.traces.preparation.reading import check_batch
+from tvwrl.traces.preparation.reading import check_batch, read_by_blocks
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,19 +38,14 @@ def read_json_lines(part: Part, table: Table) -> Rows:
     frame = _clean(text_of(part), table)
     if frame is not None and len(frame):
         return Rows(frame, len(frame))
-    rows, good = Rows(pl.DataFrame(), 0), []
-    for before, block in blocks_of(part):
-        frame = _clean(block, table)
-        if frame is None:
-            lines, batch = _rows_of(rows, part.source, table, before, block)
-            frame = check_batch(rows, part.source, table, lines, batch)
-            rows.read += len(lines)
-        else:
-            rows.read += len(frame)
-        good.append(frame)
-    check_file(part, rows)
-    rows.frame = pl.concat(good)
-    return rows
+
+    def check(rows: Rows, before: int, block: bytes) -> pl.DataFrame:
+        lines, batch = _rows_of(rows, part.source, table, before, block)
+        rows.read += len(lines)
+        return check_batch(rows, part.source, table, lines, batch)
+
+    empty = pl.DataFrame(schema={column.name: dtype_of(column) for column in table.columns})
+    return read_by_blocks(part, empty, lambda _, block: _clean(block, table), check)
 
 
 def _clean(source: str | bytes, table: Table) -> pl.DataFrame | None:

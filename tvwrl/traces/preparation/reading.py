@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tvwrl.traces.preparation.files import blocks_of, decoded, text_of
@@ -29,12 +29,36 @@ def read_table(part: Part, table: Table) -> Rows:
     frame = _clean(part, table)
     if frame is not None:
         return Rows(frame, len(frame))
+
+    def clean(before: int, block: bytes) -> pl.DataFrame | None:
+        return _clean_text(block, table, table.header and not before)
+
+    def check(rows: Rows, before: int, block: bytes) -> pl.DataFrame:
+        return _check_rows(rows, part.source, table, before, block)
+
     schema = {column.name: dtype_of(column) for column in table.columns}
-    rows, good = Rows(pl.DataFrame(schema=schema), 0), []
-    for before, block in blocks_of(part, table.quoted):
-        frame = _clean_text(block, table, table.header and not before)
+    return read_by_blocks(part, pl.DataFrame(schema=schema), clean, check, table.quoted)
+
+
+def read_by_blocks(
+    part: Part,
+    empty: pl.DataFrame,
+    clean: Callable[[int, bytes], pl.DataFrame | None],
+    check: Callable[[Rows, int, bytes], pl.DataFrame],
+    quoted: bool = False,
+) -> Rows:
+    """The rows of a part that has a fault somewhere: each block by `clean`, and where that gives None by `check`.
+
+    Both are handed the number of lines before the block; `check` counts the rows that it reads and notes the bad ones.
+    `empty` is what comes out of a part without a block.
+    """
+    import polars as pl
+
+    rows, good = Rows(empty, 0), [empty]
+    for before, block in blocks_of(part, quoted):
+        frame = clean(before, block)
         if frame is None:
-            frame = _check_rows(rows, part.source, table, before, block)
+            frame = check(rows, before, block)
         else:
             rows.read += len(frame)
         good.append(frame)
