@@ -12,10 +12,10 @@ import tyro
 
 from tvwrl import command_line
 from tvwrl.ec import REPRESENTATIONS, EquivalenceClasses, Population, population_of
-from tvwrl.ec.choice import LARGEST_K, SMALLEST_K
 from tvwrl.ec.classes import CLASSES_FILE, INITIALISATIONS
 from tvwrl.ec.classifier_report import report_classifier
 from tvwrl.ec.comparison import compare
+from tvwrl.ec.k_search import LARGEST_K, SMALLEST_K
 from tvwrl.ec.lstnet import ForecastSettings
 from tvwrl.ec.report import ClassesReport
 from tvwrl.ec.representations import Backends

@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+from tvwrl.ec.forecast_windows import correlations
 from tvwrl.ec.forecaster import (
     agnostic_forecast,
     effective_gain,
@@ -16,7 +17,6 @@ from tvwrl.ec.forecaster import (
     prediction_gain,
 )
 from tvwrl.ec.lstnet import ForecastSettings, LSTNet
-from tvwrl.ec.windows import correlations
 from tvwrl.types import InputError
 
 TINY = ForecastSettings(

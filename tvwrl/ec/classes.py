@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.ec.choice import LARGEST_K, SMALLEST_K, KSearch, search_k
 from tvwrl.ec.classifier import RuntimeClassifier, prefix_features
+from tvwrl.ec.k_search import LARGEST_K, SMALLEST_K, KSearch, search_k
 from tvwrl.ec.parameters import Parameters
 from tvwrl.ec.population import Population
 from tvwrl.ec.representations import Backends, make_representation, representation_from

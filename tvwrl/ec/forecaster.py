@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from tvwrl.ec.forecast_windows import MIN_FORECASTS, Windows, correlations
 from tvwrl.ec.lstnet import ForecastSettings, judge_forecaster, train_forecaster
-from tvwrl.ec.windows import MIN_FORECASTS, Windows, correlations
 from tvwrl.types import Float, InputError, Int
 
 Progress = Callable[[int, int], None]  # models trained so far, models in all

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tvwrl.ec.windows import MIN_FORECASTS, MIN_WINDOW, Windows, correlations
+from tvwrl.ec.forecast_windows import MIN_FORECASTS, MIN_WINDOW, Windows, correlations
 from tvwrl.types import Float, InputError, Int
 
 

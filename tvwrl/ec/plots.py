@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvwrl.ec.choice import KSearch
 from tvwrl.ec.classifier_report import ClassifierReport
+from tvwrl.ec.k_search import KSearch
 from tvwrl.ec.population import Population
 from tvwrl.types import Float, Int
 
