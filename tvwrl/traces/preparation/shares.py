@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -86,8 +85,6 @@ def _write(records: Records, path: Path) -> None:
     """In the order that they have in memory. Unlike ndarray.tofile this fails where the disk is full."""
     with path.open("wb") as file:
         file.write(records.view(np.uint8).data)
-        file.flush()
-        os.fsync(file.fileno())  # some file systems find out only then
 
 
 def _write_facts(loader: Loader, frame: pl.DataFrame, stem: Path, shares: int) -> None:
