@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from tvwrl.agents.config import PRESETS
-from tvwrl.agents.networks import make_policy
-from tvwrl.agents.reinforce import play, update
+from tvwrl.agents.episodes import play
+from tvwrl.agents.learners import make_learner
+from tvwrl.agents.networks import make_policy, shapes_of
 from tvwrl.envs import PlacementVectorEnv
-from tvwrl.envs.base import action_space
 from tvwrl.envs.problem import default_problem
 
 
@@ -33,14 +33,8 @@ def main() -> None:
     sequences = problem.sequences("train", config.train_sequences, 0)
     batch = config.sequences_per_iteration * config.trajectories
     envs = PlacementVectorEnv(batch, sequences, problem.machines, config.scenario, "Disabled", copy=False)
-    shapes = {
-        "grid": envs.simulation.seen_grid.shape[1:],
-        "queue": envs.simulation.state.seen_queue.shape[1:],
-        "classes": sequences.classes,
-        "actions": int(action_space(envs.simulation).n),
-    }
-    policy = make_policy(config.policy, shapes, config.hidden)
-    optimiser = torch.optim.Adam(policy.parameters())
+    policy = make_policy(config.policy, shapes_of(envs.simulation), config.hidden)
+    learner = make_learner(policy, config)
     actions, rng = torch.Generator().manual_seed(0), np.random.default_rng(0)
     decisions, seconds = 0.0, {"play": 0.0, "update": 0.0}
     for iteration in range(arguments.iterations + 1):  # the first one compiles and is not counted
@@ -48,7 +42,7 @@ def main() -> None:
         chosen = rng.choice(config.train_sequences, config.sequences_per_iteration, replace=False)
         played = play(policy, envs, np.repeat(chosen, config.trajectories), actions, config.device)
         between = time.perf_counter()
-        steps = update(policy, optimiser, played, config, iteration, actions)
+        steps = learner.update(played, iteration, actions)
         if iteration:
             seconds["play"] += between - begun
             seconds["update"] += time.perf_counter() - between

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tvwrl.ec import DemandForecaster
 from tvwrl.envs.problem import Problem
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.synthetic import synthetic_trace
@@ -22,8 +24,9 @@ def google() -> Trace:
 
 @pytest.fixture(scope="session")
 def problem(google: Trace) -> Problem:
-    """Four machines of 8 units and 16 workloads per sequence."""
-    return Problem.build(google, Scenario(machines=4, workloads=16, history=6))
+    """Four machines of 8 units and 16 workloads per sequence, with forecasts."""
+    plain = Problem.build(google, Scenario(machines=4, workloads=16, history=6))
+    return replace(plain, forecaster=DemandForecaster(windows=200, epochs=4).fit(plain.sampler, plain.classes))
 
 
 @pytest.fixture(scope="session")

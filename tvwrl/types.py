@@ -121,7 +121,7 @@ class Placement(NamedTuple):
 class Machines:
     """The machines of a cluster; rows may differ (heterogeneous capacities)."""
 
-    capacity: Float  # (M, D) units, > 0
+    capacity: Float  # (M, D) units, > 0; a row of zeros: the machine is switched off
     resources: tuple[str, ...]  # (D,)
 
     @classmethod
@@ -133,11 +133,15 @@ class Machines:
     def __post_init__(self) -> None:
         if len(self.capacity) == 0:
             raise InputError("zero machines: a cluster needs at least one machine")
-        if not (np.isfinite(self.capacity).all() and (self.capacity > 0).all()):
-            machine, resource = np.argwhere(~(np.isfinite(self.capacity) & (self.capacity > 0)))[0]
+        off = (self.capacity == 0).all(axis=1)
+        if off.all():
+            raise InputError("all machines are switched off (capacity 0): a cluster needs at least one that is on")
+        good = np.isfinite(self.capacity) & (self.capacity > 0) | off[:, None]
+        if not good.all():
+            machine, resource = np.argwhere(~good)[0]
             raise InputError(
                 f"capacity of machine {machine}, {self.resources[resource]} is "
-                f"{self.capacity[machine, resource]}: must be a finite number > 0"
+                f"{self.capacity[machine, resource]}: must be a finite number > 0, or all 0 (switched off)"
             )
 
     def __len__(self) -> int:
@@ -171,6 +175,14 @@ class Episode:
 
 
 @dataclass(frozen=True)
+class ForecastTable:
+    """Forecasts of demand ahead of an episode; columns as of `tvwrl.ec.forecast.Forecast`."""
+
+    values: npt.NDArray[np.uint8]  # (S, N, L + 1, K) whole steps, after that many slots seen (0 = waiting)
+    steps: npt.NDArray[np.float32]  # (K,) what 1 stands for: shares of peak_units (variances: of its square), or of 1
+
+
+@dataclass(frozen=True)
 class SequenceSet:
     """S arrival sequences of N workloads each: what an episode is played on.
 
@@ -188,6 +200,7 @@ class SequenceSet:
     label: npt.NDArray[np.uint8]  # (S, N, L + 1) class 1..G predicted after that many slots seen (0 = waiting)
     classes: int  # G
     load: float  # requested offered load
+    forecast: ForecastTable | None = None  # of every workload's demand, where somebody asks for it
 
     def __len__(self) -> int:
         return len(self.arrival)

@@ -9,10 +9,13 @@ import torch
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.features import machine_features
 from tvwrl.agents.networks import make_policy
-from tvwrl.agents.reinforce import Trajectories, advantages, returns, update
+from tvwrl.agents.episodes import Trajectories
+from tvwrl.agents.policy_gradient import climb
+from tvwrl.agents.reinforce import Reinforce, advantages, returns
 from tvwrl.types import InputError
 
-SHAPES = {"grid": [4, 2, 5, 8], "queue": [3, 5], "classes": 3, "actions": 4}
+SHOWS = {"request": 4, "demand": 0, "forecast": 0}
+SHAPES = {"grid": [4, 2, 5, 8], "queue": [3, 5], "classes": 3, "actions": 4, "peak_units": 6, "shows": SHOWS}
 
 
 def episodes(reward, slots, alive=None, encoded=None, actions=None):
@@ -26,6 +29,9 @@ def episodes(reward, slots, alive=None, encoded=None, actions=None):
         slots=np.array(slots),
         alive=np.ones(reward.shape, bool) if alive is None else np.array(alive),
         penalties={},
+        costs=-reward[..., None],
+        last={},
+        truncated=np.zeros(reward.shape[1], bool),
     )
 
 
@@ -40,6 +46,11 @@ def observation(rng, batch=6, machines=4):
         "queue": queue,
         "backlog": rng.integers(0, 3, (batch, 1)).astype(np.float32),
     }
+
+
+def encode(policy, seen):
+    """Its encoding, with everything allowed."""
+    return policy.encode(seen) | {"mask": torch.ones(6, 4, dtype=torch.bool)}
 
 
 def logits(policy, seen):
@@ -76,14 +87,14 @@ def test_update_makes_the_better_action_likelier(name):
     policy = make_policy(name, SHAPES, 16)
     seen = observation(np.random.default_rng(0))
     actions = np.array([[0, 1, 2, 3, 0, 1]])
-    encoded = {key: part[None] for key, part in policy.encode(seen).items()}
+    encoded = {key: part[None] for key, part in encode(policy, seen).items()}
     reward = [[-1.0, -9.0, -1.0, -9.0, -1.0, -9.0]]  # trajectories of three sequences, the first of each is better
     played = episodes(reward, [[1] * 6], encoded=encoded, actions=actions)
     config = TrainConfig(policy=name, trajectories=2, entropy_bonus=0.0, epochs=1, minibatches=1, clip=100.0)
     before = logits(policy, seen)
-    optimiser = torch.optim.Adam(policy.parameters())
+    learner = Reinforce(policy, config)
     for _ in range(40):
-        update(policy, optimiser, played, config, 0, torch.Generator())
+        learner.update(played, 0, torch.Generator())
     probability = [np.exp(x) / np.exp(x).sum(1, keepdims=True) for x in (before, logits(policy, seen))]
     rows = np.arange(6)
     change = (probability[1] - probability[0])[rows, actions[0]]
@@ -97,7 +108,7 @@ def test_plain_reinforce_gradient_equals_the_formula():
     policy = make_policy("flat", SHAPES, 8)
     seen = observation(np.random.default_rng(1))
     actions = np.array([[0, 1, 2, 3, 0, 1]])
-    encoded = policy.encode(seen)
+    encoded = encode(policy, seen)
     log_probability = torch.log_softmax(policy(encoded), 1)[torch.arange(6), torch.from_numpy(actions[0])]
     played = episodes([[-1.0, -2.0, -3.0, -5.0, -8.0, -1.0]], [[1] * 6], actions=actions)
     played.encoded = {key: part[None] for key, part in encoded.items()}
@@ -117,7 +128,8 @@ def test_plain_reinforce_gradient_equals_the_formula():
         -(log_probability * torch.tensor(advantages(played, config)[0]).float()).mean(), policy.output.weight
     )[0]
     before = policy.output.weight.detach().clone()
-    update(policy, torch.optim.SGD(policy.parameters(), lr=1.0), played, config, 0, torch.Generator())
+    optimiser = torch.optim.SGD(policy.parameters(), lr=1.0)
+    climb(policy, optimiser, played, advantages(played, config), config, 0, torch.Generator())
     assert torch.allclose(before - policy.output.weight, expected, atol=1e-6)
 
 

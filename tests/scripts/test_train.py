@@ -38,7 +38,7 @@ def test_resuming_continues_bit_exactly(call, tiny, run, trace, tmp_path):
     assert second.returncode == 0, second.stderr
     one, two = (torch.load(f / "checkpoints/last.pt", weights_only=True) for f in (whole, out))
     assert one["iteration"] == two["iteration"] == 6
-    for part in ("policy", "optimiser", "random"):
+    for part in ("policy", "learner", "random"):
         assert_equal(one[part], two[part])
     assert (one["best_reward"], one["best_iteration"]) == (two["best_reward"], two["best_iteration"])
     assert (whole / "progress.csv").read_text() == (out / "progress.csv").read_text()

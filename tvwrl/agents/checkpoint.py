@@ -13,13 +13,13 @@ import torch
 from tvwrl import __version__
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.networks import Policy, make_policy
-from tvwrl.ec import Classes, classes_from
+from tvwrl.ec import Classes, DemandForecaster, classes_from
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import whole_file
 from tvwrl.traces import trace_hash
 from tvwrl.types import InputError, Trace
 
-FORMAT = 2  # 2: classes by representation, with a classifier
+FORMAT = 3  # 3: forecasts of demand, learners with more than an optimiser
 DAMAGE = (AttributeError, LookupError, TypeError, ValueError)  # what reading a damaged file can raise
 
 
@@ -32,9 +32,10 @@ class Checkpoint:
     unit: list[float]  # input value of one unit per resource
     resources: list[str]
     classes: Classes
-    shapes: dict[str, Any]  # grid (M, D, h, C), queue (Q, F), classes, actions
+    forecaster: DemandForecaster | None
+    shapes: dict[str, Any]  # see `shapes_of`
     policy: dict[str, Any]  # weights
-    optimiser: dict[str, Any]
+    learner: dict[str, Any]  # optimisers, critic
     random: dict[str, Any]  # states of the random streams
     iteration: int  # iterations done
     best_reward: float  # of the periodic evaluation
@@ -48,6 +49,7 @@ class Checkpoint:
             **vars(self),
             "config": self.config.to_dict(),
             "classes": self.classes.to_dict(),
+            "forecaster": None if self.forecaster is None else self.forecaster.to_dict(),
         }
         with whole_file(path) as partial:
             torch.save(content, partial)
@@ -75,6 +77,8 @@ class Checkpoint:
         try:
             fields["config"] = TrainConfig.from_dict(fields["config"])
             fields["classes"] = classes_from(fields["classes"])
+            if fields["forecaster"] is not None:
+                fields["forecaster"] = DemandForecaster.from_dict(fields["forecaster"], fields["classes"])
         except DAMAGE as error:
             raise InputError(f"{path} is damaged or of another version: {error}") from error
         return cls(**fields)
@@ -94,7 +98,8 @@ class Checkpoint:
                 f"but the checkpoint was trained on {', '.join(self.resources)}"
             )
         scenario = self.config.scenario if load is None else replace(self.config.scenario, load=load)
-        return Problem.build(trace, scenario, self.classes, np.array(self.unit) if self.knows(trace) else None)
+        unit = np.array(self.unit) if self.knows(trace) else None
+        return Problem.build(trace, scenario, self.classes, unit, self.forecaster)
 
     def make_policy(self) -> Policy:
         """The policy network with its weights."""

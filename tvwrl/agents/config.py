@@ -18,43 +18,50 @@ COUNTS = (
 # fmt: on
 
 
+INFORMED = Scenario(observe_demand=True, observe_forecast=True, hold_action=True, max_slots=0)
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """Hyper-parameters; all of them travel with the checkpoint."""
 
+    algo: Literal["ppo", "reinforce"] = "ppo"
+    """ppo: advantages from a critic that values every machine; reinforce: the paper's."""
     policy: Literal["shared", "flat"] = "shared"
     """shared: one network per machine with shared weights, for any number of machines; flat: the paper's."""
     hidden: int = 64
     """Neurons of a hidden layer (paper: 20)."""
-    iterations: int = 150
+    iterations: int = 100
     """Updates of the policy."""
     train_sequences: int = 300
     """Arrival sequences to train on (paper: 100)."""
-    sequences_per_iteration: int = 20
+    sequences_per_iteration: int = 160
     """Sequences drawn for one update (paper: a batch of 20)."""
-    trajectories: int = 8
-    """Episodes on each of them, whose mean return is its baseline (N of the paper: 20)."""
-    learning_rate: float = 3e-3
+    trajectories: int = 1
+    """Episodes on each of them; with reinforce their mean return is its baseline (N of the paper: 20)."""
+    learning_rate: float = 1e-3
     """Step size of Adam at the start (paper: 0.001)."""
-    final_learning_rate: float = 3e-4
+    final_learning_rate: float = 1e-4
     """Step size at the end; falls linearly."""
-    gamma: float = 0.97
+    gamma: float = 0.99
     """Discount per slot."""
-    entropy_bonus: float = 0.03
+    gae_lambda: float = 0.8
+    """How far advantages trust what happened over what the critic expected (ppo): 1 trusts episodes alone."""
+    entropy_bonus: float = 0.01
     """Weight of the policy's entropy at the start."""
-    final_entropy_bonus: float = 0.003
+    final_entropy_bonus: float = 0.001
     """Weight of the entropy at the end; falls linearly."""
     advantage_scaling: bool = True
     """Divide advantages by their standard deviation over the batch."""
     epochs: int = 3
     """Passes over the episodes of an iteration; 1 with 1 minibatch is plain REINFORCE (paper)."""
-    minibatches: int = 4
+    minibatches: int = 8
     """Steps of Adam per pass."""
     clip: float = 0.2
     """Where the probability ratio of reused episodes is clipped; without effect in plain REINFORCE."""
-    advantage_clip: float = 3.0
+    advantage_clip: float = 5.0
     """Scaled advantages are cut to +- this: one overshoot costs as much as hundreds of other slots."""
-    max_gradient_norm: float = 1.0
+    max_gradient_norm: float = 0.5
     """Gradients are clipped to this norm; 0 does not clip."""
     seed: int = 0
     """Seed of everything random."""
@@ -72,7 +79,7 @@ class TrainConfig:
     """Iterations between two saves of checkpoints/last.pt."""
     picture_every: int = 100
     """Iterations between two pictures of the cluster in TensorBoard."""
-    scenario: Scenario = field(default_factory=Scenario)
+    scenario: Scenario = field(default_factory=lambda: INFORMED)
 
     def __post_init__(self) -> None:
         for name in COUNTS:
@@ -82,6 +89,8 @@ class TrainConfig:
         for name in ("entropy_bonus", "final_entropy_bonus", "max_gradient_norm", "clip", "advantage_clip"):
             self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) >= 0, "a number >= 0")
         self._need("gamma", 0 < self.gamma <= 1, "above 0, at most 1")
+        self._need("gae_lambda", 0 <= self.gae_lambda <= 1, "0 to 1")
+        self._need("algo", self.algo in ("ppo", "reinforce"), "ppo or reinforce")
         self._need("seed", self.seed >= 0, ">= 0")
         self._need("policy", self.policy in ("shared", "flat"), "shared or flat")
 
@@ -107,6 +116,7 @@ class TrainConfig:
 PRESETS: dict[str, TrainConfig] = {
     "fast": TrainConfig(),
     "paper": TrainConfig(
+        algo="reinforce",
         policy="flat",
         hidden=20,
         iterations=2000,
@@ -119,6 +129,7 @@ PRESETS: dict[str, TrainConfig] = {
         epochs=1,
         advantage_clip=1e9,
         minibatches=1,
+        max_gradient_norm=1.0,
         entropy_bonus=0.0,
         final_entropy_bonus=0.0,
         eval_every=50,
@@ -126,5 +137,10 @@ PRESETS: dict[str, TrainConfig] = {
     ),
 }
 PRESETS["smoke"] = replace(
-    PRESETS["fast"], iterations=6, train_sequences=8, sequences_per_iteration=4, trajectories=4, eval_every=3
+    PRESETS["fast"],
+    iterations=6,
+    train_sequences=8,
+    sequences_per_iteration=16,
+    eval_every=3,
+    scenario=replace(INFORMED, observe_forecast=False),
 )

@@ -1,10 +1,15 @@
-"""Compiled summary of label grids: per machine what the `shared` policy sees."""
+"""Compiled summaries of label grids and forecasts: per machine what the `shared` policy sees."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
+
+from tvwrl.ec.forecast import SEGMENTS
+
+FEW, SURE = 10.0, 4.0  # workloads on a machine, and standard deviations, that scale features to about 1
+LEAST_SPREAD = 0.002  # variance, share of peak_units squared; what a forecast without any doubt is taken for
 
 
 def feature_count(resources: int, history: int, classes: int) -> int:
@@ -22,6 +27,72 @@ def machine_features(grid: npt.NDArray[np.uint8], classes: int) -> npt.NDArray[n
     out = np.zeros((batch, machines, feature_count(resources, history, classes)), np.float32)
     _summarise(grid, classes, out)
     return out
+
+
+def forecast_feature_count(resources: int) -> int:
+    """Features of one machine: see `forecast_features`."""
+    return len(SEGMENTS) * (4 * resources + 1) + 5 * resources
+
+
+def sizes(features: npt.NDArray[np.float32], resources: int, history: int, classes: int) -> npt.NDArray[np.float32]:
+    """(B, M, D) capacities as shares of the grid's columns, out of `machine_features`."""
+    width = history + 4 + 2 * classes
+    return features[:, :, history + 3 :: width][:, :, :resources]
+
+
+def forecast_features(
+    forecast: npt.NDArray[np.float32], own: npt.NDArray[np.float32], capacity: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    """(B, M, F) what is to be expected of machines, from forecasts summed by machine (B, M, K) and of the head of the
+    queue (B, K), and capacities (B, M, D) in `peak_units`.
+
+    Per segment: workloads still running; and per resource, as shares of capacity, the largest and the mean load
+    expected, the largest with the head of the queue, and by how many standard deviations that stays below the
+    capacity. Per resource: the peak expected of the rest of the workloads' lives, with the head of the queue too, by
+    how many standard deviations that stays below, and whether there is a capacity at all, and how large.
+    """
+    batch, machines, _ = forecast.shape
+    out = np.zeros((batch, machines, forecast_feature_count(capacity.shape[2])), np.float32)
+    _expect(forecast, own, capacity, len(SEGMENTS), out)
+    return out
+
+
+@njit(cache=True)
+def _expect(forecast, own, capacity, segments, out):  # type: ignore[no-untyped-def]
+    batch, machines, resources = capacity.shape
+    wide = segments * resources
+    peak, alive = 3 * wide, 3 * wide + 2 * resources
+    for b in range(batch):
+        for m in range(machines):
+            f = 0
+            for d in range(resources):
+                size = capacity[b, m, d]
+                scale = np.float32(1.0) / size if size > 0 else np.float32(0.0)
+                for j in range(segments):
+                    c = j * resources + d
+                    most = forecast[b, m, c]
+                    together = most + own[b, c]
+                    spread = max(forecast[b, m, wide + c] + own[b, wide + c], np.float32(LEAST_SPREAD))
+                    out[b, m, f] = most * scale
+                    out[b, m, f + 1] = forecast[b, m, 2 * wide + c] * scale
+                    out[b, m, f + 2] = together * scale
+                    out[b, m, f + 3] = _sure(size - together, spread)
+                    f += 4
+                together = forecast[b, m, peak + d] + own[b, peak + d]
+                spread = forecast[b, m, peak + resources + d] + own[b, peak + resources + d]
+                out[b, m, f] = forecast[b, m, peak + d] * scale
+                out[b, m, f + 1] = together * scale
+                out[b, m, f + 2] = _sure(size - together, max(spread, np.float32(LEAST_SPREAD)))
+                out[b, m, f + 3] = size > 0
+                out[b, m, f + 4] = size
+                f += 5
+            for j in range(segments):
+                out[b, m, f + j] = forecast[b, m, alive + j] / np.float32(FEW)
+
+
+@njit(cache=True, inline="always")
+def _sure(room, variance):  # type: ignore[no-untyped-def]
+    return np.float32(min(max(room / np.sqrt(variance), -SURE), SURE) / SURE)
 
 
 @njit(cache=True)

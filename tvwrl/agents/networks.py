@@ -6,15 +6,20 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from tvwrl.agents.features import feature_count, machine_features
+from tvwrl.agents.features import feature_count, forecast_feature_count, forecast_features, machine_features, sizes
+from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import InputError
 
 Observation = dict[str, npt.NDArray[Any]]
 Encoded = dict[str, Tensor]
+
+FORBIDDEN = -1e9  # a logit; not infinite, so that entropies stay numbers
+RELUCTANCE = -3.0  # first logit of holding: who holds at random holds for ever
 
 
 class Policy(nn.Module, ABC):
@@ -23,7 +28,9 @@ class Policy(nn.Module, ABC):
     def __init__(self, shapes: dict[str, Any]) -> None:
         super().__init__()
         self.classes: int = shapes["classes"]
-        self.columns: int = shapes["grid"][3]
+        _, self.resources, self.history, self.columns = shapes["grid"]
+        self.shows: dict[str, int] = shapes["shows"]
+        self.peak_units: int = shapes["peak_units"]
 
     @abstractmethod
     def encode(self, seen: Observation) -> Encoded:
@@ -33,6 +40,21 @@ class Policy(nn.Module, ABC):
     def forward(self, encoded: Encoded) -> Tensor:
         """(B, actions) logits; `encoded` on the policy's device."""
 
+    def logits(self, encoded: Encoded) -> Tensor:
+        """(B, actions) logits, next to minus infinity where the mask of the encoding forbids the action."""
+        logits: Tensor = self(encoded).masked_fill(~encoded["mask"], FORBIDDEN)
+        return logits
+
+    def scaled_queue(self, queue: Tensor) -> Tensor:
+        """Queue (B, Q, F), its labels in 0..1, requests on a logarithmic scale, as they may be of any size, and demand
+        as a share of the largest capacity. Forecasts are shares already.
+        """
+        request, demand = self.shows["request"] // 2, self.shows["demand"]
+        widths = [1, request, request, demand, self.shows["forecast"]]
+        label, requested, mask, now, forecast = torch.split(queue, widths, dim=2)
+        requested = torch.log1p(requested) / math.log1p(self.columns)
+        return torch.cat([label / self.classes, requested, mask, now / self.columns, forecast], dim=2)
+
 
 class FlatPolicy(Policy):
     """The paper's network: all pixels as label / G and the queue, one hidden ReLU layer, one output per action."""
@@ -41,7 +63,7 @@ class FlatPolicy(Policy):
         super().__init__(shapes)
         machines, resources, history, columns = shapes["grid"]
         places, features = shapes["queue"]
-        inputs = machines * resources * history * columns + places * features + 1
+        inputs = machines * (resources * history * columns + shapes["shows"]["forecast"]) + places * features + 1
         self.hidden = nn.Linear(inputs, hidden)
         self.output = nn.Linear(hidden, shapes["actions"])
 
@@ -52,65 +74,114 @@ class FlatPolicy(Policy):
     def forward(self, encoded: Encoded) -> Tensor:
         """(B, actions) logits."""
         pixels = encoded["grid"].flatten(1).float() / self.classes
-        queue = _scaled_queue(encoded["queue"], self.classes, self.columns).flatten(1)
-        inputs = torch.cat([pixels, queue, torch.log1p(encoded["backlog"])], dim=1)
+        queue = self.scaled_queue(encoded["queue"]).flatten(1)
+        parts = [pixels, queue, torch.log1p(encoded["backlog"])]
+        if "forecast" in encoded:
+            parts.append(encoded["forecast"].flatten(1))
+        inputs = torch.cat(parts, dim=1)
         logits: Tensor = self.output(torch.relu(self.hidden(inputs)))
         return logits
+
+
+class SharedTrunk(nn.Module):
+    """Hidden features of every machine and of the cluster; exchanging two machines exchanges their features."""
+
+    def __init__(self, machine: int, queue: int, hidden: int) -> None:
+        super().__init__()
+        self.machine = nn.Linear(machine, hidden)
+        self.queue = nn.Linear(queue, hidden)
+        self.own = nn.Linear(hidden, hidden)
+        self.others = nn.Linear(2 * hidden, hidden)
+
+    def forward(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        """(B, M, hidden) of `machines` (B, M, F) and `queue` (B, F), and (B, hidden)."""
+        machines = torch.relu(self.machine(encoded["machines"]) + self.queue(encoded["queue"])[:, None])
+        pooled = self.others(torch.cat([machines.mean(1), machines.amax(1)], dim=1))
+        return torch.relu(self.own(machines) + pooled[:, None]), torch.relu(pooled)
 
 
 class SharedPolicy(Policy):
     """One network per machine with shared weights, which also sees a pooled summary of all machines.
 
     Exchanging two machines exchanges their logits (equivariance), and it runs on any number of machines. A machine is
-    summarised by `machine_features`; of the queue it sees the head and the mean of the visible places. All of that is
-    in the label grid and the queue; nothing else is used.
+    summarised by `machine_features` and, where forecasts are seen, `forecast_features`; of the queue it sees the head
+    and the mean of the visible places. Nothing else is used.
     """
 
     def __init__(self, shapes: dict[str, Any], hidden: int) -> None:
         super().__init__(shapes)
         machines, resources, history, _ = shapes["grid"]
         place = shapes["queue"][1] + self.classes
-        self.machine = nn.Linear(feature_count(resources, history, self.classes), hidden)
-        self.queue = nn.Linear(2 * place + 1, hidden)
-        self.own = nn.Linear(hidden, hidden)
-        self.others = nn.Linear(2 * hidden, hidden)
+        inputs = feature_count(resources, history, self.classes)
+        if self.shows["forecast"]:
+            inputs += forecast_feature_count(resources)
+        if self.shows["demand"]:
+            inputs += resources
+        self.trunk = SharedTrunk(inputs, 2 * place + 1, hidden)
         self.output = nn.Linear(hidden, 1)
-        self.hold = nn.Linear(hidden, 1) if shapes["actions"] > machines else None
         nn.init.zeros_(self.output.weight)  # a uniform policy to begin with
+        self.hold = nn.Linear(hidden, 1) if shapes["actions"] > machines else None
+        if self.hold is not None:
+            nn.init.zeros_(self.hold.weight)
+            nn.init.constant_(self.hold.bias, RELUCTANCE)
 
     def encode(self, seen: Observation) -> Encoded:
         """`machines` (B, M, F) and `queue` (B, F)."""
         queue = torch.from_numpy(seen["queue"])
         label = torch.nn.functional.one_hot(queue[..., 0].long(), self.classes + 1)[..., 1:]
-        places = torch.cat([_scaled_queue(queue, self.classes, self.columns), label.float()], dim=2)
+        places = torch.cat([self.scaled_queue(queue), label.float()], dim=2)
         beyond = torch.log1p(torch.from_numpy(seen["backlog"]))
         return {
-            "machines": torch.from_numpy(machine_features(seen["grid"], self.classes)),
+            "machines": torch.from_numpy(self._machines(seen)),
             "queue": torch.cat([places[:, 0], places.mean(1), beyond], dim=1),
         }
 
+    def _machines(self, seen: Observation) -> npt.NDArray[Any]:
+        """(B, M, F) features of machines, with room for the head of the queue and forecasts where they are seen."""
+        parts = [machine_features(seen["grid"], self.classes)]
+        size = sizes(parts[0], self.resources, self.history, self.classes)
+        head = seen["queue"][:, 0]
+        if self.shows["demand"]:
+            width = self.history + 4 + 2 * self.classes
+            now = parts[0][:, :, self.history - 1 :: width][:, :, : self.resources]
+            demand = head[:, 1 + self.shows["request"] :][:, None, : self.resources]
+            parts.append(size - now - demand / self.columns)
+        if self.shows["forecast"]:
+            capacity = size * (self.columns / self.peak_units)
+            own = np.ascontiguousarray(head[:, -self.shows["forecast"] :])
+            parts.append(forecast_features(seen["forecast"], own, capacity))
+        return np.concatenate(parts, axis=2, dtype=np.float32)
+
     def forward(self, encoded: Encoded) -> Tensor:
         """(B, actions) logits."""
-        machines = torch.relu(self.machine(encoded["machines"]) + self.queue(encoded["queue"])[:, None])
-        pooled = self.others(torch.cat([machines.mean(1), machines.amax(1)], dim=1))
-        logits: Tensor = self.output(torch.relu(self.own(machines) + pooled[:, None]))[..., 0]
-        if self.hold is not None:
-            logits = torch.cat([logits, self.hold(torch.relu(pooled))], dim=1)
-        return logits
+        machines, cluster = self.trunk(encoded)
+        logits: Tensor = self.output(machines)[..., 0]
+        return logits if self.hold is None else torch.cat([logits, self.hold(cluster)], dim=1)
 
 
-def _scaled_queue(queue: Tensor, classes: int, columns: int) -> Tensor:
-    """Queue (B, Q, 1 + 2 D) with labels in 0..1 and requests on a logarithmic scale, as they may be of any size."""
-    resources = (queue.shape[2] - 1) // 2
-    label, request, mask = queue[..., :1], queue[..., 1 : 1 + resources], queue[..., 1 + resources :]
-    return torch.cat([label / classes, torch.log1p(request) / math.log1p(columns), mask], dim=2)
+def shapes_of(simulation: Simulation) -> dict[str, Any]:
+    """What a policy has to know of its environment: grid (M, D, h, C), queue (Q, F), classes, actions, peak_units, and
+    how many numbers the queue `shows` of requests (2 D), demand (D) and forecasts (K)."""
+    scenario, resources = simulation.scenario, simulation.machines.capacity.shape[1]
+    return {
+        "grid": list(simulation.seen_grid.shape[1:]),
+        "queue": list(simulation.state.seen_queue.shape[1:]),
+        "classes": simulation.sequences.classes,
+        "actions": len(simulation.machines) + int(scenario.hold_action),
+        "peak_units": scenario.peak_units,
+        "shows": {
+            "request": 2 * resources * scenario.observe_request,
+            "demand": resources * scenario.observe_demand,
+            "forecast": simulation.state.seen_forecast.shape[2],
+        },
+    }
 
 
 POLICIES: dict[str, type[FlatPolicy] | type[SharedPolicy]] = {"flat": FlatPolicy, "shared": SharedPolicy}
 
 
 def make_policy(name: str, shapes: dict[str, Any], hidden: int) -> Policy:
-    """A new policy network; `shapes` has grid (M, D, h, C), queue (Q, F), classes and actions."""
+    """A new policy network; `shapes`: see `shapes_of`."""
     if name not in POLICIES:
         raise InputError(f"unknown policy '{name}'; valid: {', '.join(POLICIES)}")
     return POLICIES[name](shapes, hidden)

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl.agents.checkpoint import Checkpoint
+from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.networks import check_device
-from tvwrl.agents.reinforce import logits_of
+from tvwrl.envs.base import action_masks
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError, Placement, Workload
 
@@ -22,8 +23,15 @@ class PolicyScheduler:
     def __init__(self, name: str, checkpoint: Checkpoint, device: str = "cpu") -> None:
         self.name, self._shapes, self._device = name, checkpoint.shapes, device
         scenario = checkpoint.config.scenario
-        seen = "requests, classes" if scenario.observe_request else "classes"
-        self.knowledge = f"{seen} and the last {scenario.history} slots of load (learnt)"
+        seen = [f"the last {scenario.history} slots of load"]
+        shown = {
+            "forecasts of demand": scenario.observe_forecast,
+            "demand in a workload's first slot": scenario.observe_demand,
+            "requests": scenario.observe_request,
+        }
+        seen += [what for what, is_shown in shown.items() if is_shown]
+        self.knowledge = f"classes, {', '.join(seen)} (learnt)"
+        self.needs_forecasts = scenario.observe_forecast
         self._flat = checkpoint.config.policy == "flat"
         check_device(device)
         self._policy = checkpoint.make_policy().to(device).eval()
@@ -41,7 +49,8 @@ class PolicyScheduler:
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """Place from the head until the policy holds."""
         for workload in pending:
-            action = int(logits_of(self._policy, cluster.observation(), self._device)[0].argmax())
+            mask = action_masks(cluster.simulation)[cluster.b : cluster.b + 1]
+            action = int(logits_of(self._policy, cluster.observation(), mask, self._device)[0].argmax())
             if action >= len(cluster.machines):
                 return
             yield Placement(workload, action)

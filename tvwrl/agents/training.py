@@ -18,10 +18,11 @@ from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint, generator_state, restore_generator
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.networks import check_device, make_policy
-from tvwrl.agents.reinforce import Trajectories, logits_of, play, update
+from tvwrl.agents.episodes import Trajectories, logits_of, play
+from tvwrl.agents.learners import make_learner
+from tvwrl.agents.networks import check_device, make_policy, shapes_of
 from tvwrl.envs import PlacementVectorEnv
-from tvwrl.envs.base import action_space, picture
+from tvwrl.envs.base import picture
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
 from tvwrl.runs import whole_file
@@ -56,24 +57,18 @@ class Trainer:
         self.validation = PlacementVectorEnv(
             config.eval_sequences, validation, cluster, scenario, "Disabled", copy=False, max_slots=0
         )
-        simulation = self.envs.simulation
-        self.shapes = {
-            "grid": list(simulation.seen_grid.shape[1:]),
-            "queue": list(simulation.state.seen_queue.shape[1:]),
-            "classes": train.classes,
-            "actions": int(action_space(simulation).n),
-        }
+        self.shapes = shapes_of(self.envs.simulation)
         self._rng = np.random.default_rng([config.seed, 1])
         self._actions = torch.Generator().manual_seed(config.seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             self.policy = make_policy(config.policy, self.shapes, config.hidden).to(config.device)
-        self.optimiser = torch.optim.Adam(self.policy.parameters(), lr=config.learning_rate)
+        self.learner = make_learner(self.policy, config)
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue where the checkpoint was written."""
         self.policy.load_state_dict(saved.policy)
-        self.optimiser.load_state_dict(saved.optimiser)
+        self.learner.restore(saved.learner)
         restore_generator(self._rng, saved.random["sequences"])
         self._actions.set_state(saved.random["actions"])
         self.iteration, self.best_reward, self.best_iteration = (
@@ -94,9 +89,10 @@ class Trainer:
             unit=self.problem.sampler.unit.tolist(),
             resources=list(self.problem.trace.resources),
             classes=self.problem.classes,
+            forecaster=self.problem.forecaster,
             shapes=self.shapes,
             policy=self.policy.state_dict(),
-            optimiser=self.optimiser.state_dict(),
+            learner=self.learner.state(),
             random={"sequences": generator_state(self._rng), "actions": self._actions.get_state()},
             iteration=self.iteration,
             best_reward=self.best_reward,
@@ -130,7 +126,7 @@ class Trainer:
         wanted = config.sequences_per_iteration
         chosen = self._rng.choice(available, wanted, replace=wanted > available)
         played = play(self.policy, self.envs, np.repeat(chosen, config.trajectories), self._actions, config.device)
-        steps = update(self.policy, self.optimiser, played, config, self.iteration, self._actions)
+        steps = self.learner.update(played, self.iteration, self._actions)
         if not np.isfinite(steps["gradient_norm"]):
             raise InputError(
                 f"the gradient is {steps['gradient_norm']} in iteration {self.iteration + 1}: "
@@ -154,7 +150,7 @@ class Trainer:
             if name != "iteration":
                 group = "penalty" if name in penalties else "train"
                 writer.add_scalar(f"{group}/{name}", value, self.iteration)
-        writer.add_scalar("train/learning_rate", self.optimiser.param_groups[0]["lr"], self.iteration)
+        writer.add_scalar("train/learning_rate", self.learner.optimiser.param_groups[0]["lr"], self.iteration)
         writer.add_scalar("train/steps_per_second", steps["decisions"] / seconds, self.iteration)
         return row
 
@@ -190,7 +186,8 @@ class Trainer:
         return scores
 
     def _best_actions(self, seen: Any) -> Any:
-        return logits_of(self.policy, seen, self.config.device)[0].argmax(1).cpu().numpy()
+        masks = self.validation.action_masks()
+        return logits_of(self.policy, seen, masks, self.config.device)[0].argmax(1).cpu().numpy()
 
     def _paint(self, writer: Any) -> None:
         """The cluster of the first validation sequence, in the middle of it."""

@@ -50,6 +50,8 @@ def evaluate(
         raise InputError("the list of schedulers is empty")
     if len(set(loads)) != len(loads):
         raise InputError(f"load {list(loads)}: a load is given twice")
+    if any(make().needs_forecasts for make in schedulers):
+        problem = problem.with_forecasts()
     with whole_folder(out) as folder:
         problems = {load: problem.at_load(load) for load in loads}  # refuses a bad load before anything is played
         rows: list[dict[str, Any]] = []

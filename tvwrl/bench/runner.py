@@ -25,11 +25,11 @@ class Runner:
         self.sequences, self.seed = sequences, seed
         self._scenario, self._machines = scenario, machines
         self._workloads: dict[int, list[Workload]] = {}
-        self._simulations: dict[bool, Simulation] = {}
+        self._simulations: dict[tuple[bool, bool], Simulation] = {}
 
     def play(self, scheduler: Scheduler, sequence: int) -> Episode:
         """The episode of `scheduler` on sequence `sequence`; what it left after 1,000 idle slots is unplaced."""
-        simulation = self._simulation(scheduler.looks_at_grid)
+        simulation = self._simulation(scheduler.looks_at_grid, scheduler.needs_forecasts)
         workloads = self._of(sequence)
         simulation.reset(sequence)
         cluster = Cluster(simulation)
@@ -57,10 +57,12 @@ class Runner:
         mean_ms = 1000.0 * seconds / max(asked, 1)
         return replace(simulation.record(), scheduler=scheduler.name, decision_ms=mean_ms)
 
-    def _simulation(self, grid: bool) -> Simulation:
-        if grid not in self._simulations:
-            self._simulations[grid] = Simulation(self.sequences, self._machines, self._scenario, grid=grid, max_slots=0)
-        return self._simulations[grid]
+    def _simulation(self, grid: bool, forecasts: bool) -> Simulation:
+        if (grid, forecasts) not in self._simulations:
+            self._simulations[grid, forecasts] = Simulation(
+                self.sequences, self._machines, self._scenario, grid=grid, forecasts=forecasts, max_slots=0
+            )
+        return self._simulations[grid, forecasts]
 
     def _of(self, sequence: int) -> list[Workload]:
         if sequence not in self._workloads:

@@ -92,7 +92,7 @@ class RuntimeClassifier(Parameters):
         chosen = np.repeat(windows, PREFIXES)
         known = metadata[chosen]
         known[rng.random(known.shape) < SHARE_HIDDEN] = np.nan
-        inputs = np.concatenate([_masked(known), np.concatenate(parts)], axis=1)
+        inputs = np.concatenate([masked(known), np.concatenate(parts)], axis=1)
         spread = inputs.std(axis=0)
         self.shift_, self.width_ = inputs.mean(axis=0), np.where(spread > 1e-6, spread, 1.0)
         self.layers_ = self._train((inputs - self.shift_) / self.width_, labels[chosen])
@@ -138,7 +138,7 @@ class RuntimeClassifier(Parameters):
 
     def predict_proba(self, metadata: Float, features: Float) -> Float:
         """(..., K) probability of each of `classes_`: `metadata` (..., P), `features` (..., F) of the slots seen."""
-        values = (np.concatenate([_masked(metadata), features], axis=-1) - self.shift_) / self.width_
+        values = (np.concatenate([masked(metadata), features], axis=-1) - self.shift_) / self.width_
         for weights, bias in self.layers_[:-1]:
             values = np.maximum(values @ weights + bias, 0.0)
         weights, bias = self.layers_[-1]
@@ -182,7 +182,7 @@ class RuntimeClassifier(Parameters):
         return quantise(units, self.peak_units) if self.quantised else np.minimum(units, self.peak_units)
 
 
-def _masked(metadata: Float) -> Float:
+def masked(metadata: Float) -> Float:
     """(..., 2 P) values, 0 where unknown, and a mask, 1 where known."""
     known = np.isfinite(metadata)
     masked: Float = np.concatenate([np.where(known, metadata, 0.0), known], axis=-1)

@@ -49,14 +49,17 @@ def observation_space(simulation: Simulation) -> spaces.Dict:
     classes = simulation.sequences.classes
     high = np.full((places, features), np.inf, np.float32)
     high[:, 0] = classes
-    if features > 1:
-        high[:, 1 + resources :] = 1.0
+    if simulation.scenario.observe_request:
+        high[:, 1 + resources : 1 + 2 * resources] = 1.0
     shape = (machines, resources, history, columns)
+    expected = simulation.state.seen_forecast.shape[1:]
+    forecast = {"forecast": spaces.Box(0.0, np.inf, expected, np.float32)} if expected[1] else {}
     return spaces.Dict(
         {
             "grid": spaces.Box(0, classes + 1, shape, np.uint8),
             "queue": spaces.Box(np.zeros_like(high), high, dtype=np.float32),
             "backlog": spaces.Box(0.0, np.inf, (1,), np.float32),
+            **forecast,
         }
     )
 
@@ -64,6 +67,21 @@ def observation_space(simulation: Simulation) -> spaces.Dict:
 def action_space(simulation: Simulation) -> spaces.Discrete:
     """The machines, and one action more for `hold_action`."""
     return spaces.Discrete(len(simulation.machines) + int(simulation.scenario.hold_action))
+
+
+def switched_off(simulation: Simulation) -> frozenset[int]:
+    """Machines that take no workloads: of capacity 0."""
+    return frozenset(np.flatnonzero(~simulation.machines.capacity.any(axis=1)).tolist())
+
+
+def action_masks(simulation: Simulation) -> npt.NDArray[np.bool_]:
+    """(B, actions) what may sensibly be chosen: machines that are not switched off (capacity 0), and to hold only
+    while something runs, since nothing is to be waited for on an empty cluster."""
+    masks = np.ones((simulation.batch, int(action_space(simulation).n)), np.bool_)
+    masks[:, : len(simulation.machines)] = simulation.machines.capacity.any(axis=1)
+    if simulation.scenario.hold_action:
+        masks[:, -1] = simulation.state.counters[:, k.RUNNING] > 0
+    return masks
 
 
 def streams_of(seed: int, count: int) -> npt.NDArray[np.int64]:
@@ -114,8 +132,12 @@ def picture(simulation: Simulation, b: int = 0, title: str = "") -> ClusterPictu
             rows = np.arange(max(first, 0), min(first + len(demand), history))
             load[machine][:, rows] += demand[rows - first].T
     labels = queue[:, 0].astype(int)
-    known = queue.shape[1] > 1
-    request = np.where(queue[:, 1 + resources :] > 0, queue[:, 1 : 1 + resources], np.nan) if known else None
+    known = simulation.scenario.observe_request
+    request = (
+        np.where(queue[:, 1 + resources : 1 + 2 * resources] > 0, queue[:, 1 : 1 + resources], np.nan)
+        if known
+        else None
+    )
     return ClusterPicture(
         grid=simulation.seen_grid[b],
         overshoot=np.maximum(load - machines.capacity[:, :, None], 0.0),

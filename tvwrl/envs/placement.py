@@ -36,16 +36,19 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     | key | shape | type | values |
     |---|---|---|---|
     | `grid` | (M, D, h, C) | uint8 | usage of machine m, resource d: h slots (newest last) by C units, 0..G + 1 |
-    | `queue` | (Q, 1 + 2 D) | float32 | first Q waiting workloads: class label 0..G, request per resource, mask bits |
+    | `queue` | (Q, 1 + F) | float32 | first Q waiting workloads: class label 0..G, and what is shown of them |
     | `backlog` | (1,) | float32 | workloads waiting beyond Q |
+    | `forecast` | (M, K) | float32 | with `observe_forecast`: sum of the forecasts of what runs on each machine |
 
     In the grid a running workload that uses u units fills the next u free pixels with its class label 1..G, in order
     of start; 0 is free, G + 1 is beyond the machine's capacity. What does not fit is overshoot and is not drawn.
-    In the queue label 0 is an empty place; the declared request is in units, 0 where none is declared, and the mask
-    bit of a resource is 1 where one is. With `observe_request=False` the queue is (Q, 1), labels only.
+    In the queue label 0 is an empty place. Beside it stand: with `observe_request` (default) the declared request in
+    units, 0 where none is declared, and mask bits, 1 where one is (2 D); with `observe_demand` the demand in units in
+    the workload's first slot (D); with `observe_forecast` its own forecast (K), whose columns
+    `tvwrl.ec.forecast.Forecast` names.
 
-    Nothing in it tells the future: labels of waiting workloads come from their metadata, those of running ones from
-    what they have used so far.
+    Nothing in it tells the future beyond a workload's first slot: labels of waiting workloads come from their metadata,
+    those of running ones from what they have used so far, and so do forecasts.
 
     ## Clock
     A decision in slot t sees the usage of slot t: what departs at t is gone, and what is placed at t counts in t. After
@@ -95,6 +98,7 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
         self.observation_space = base.observation_space(self.simulation)  # type: ignore[assignment]
         self.action_space = base.action_space(self.simulation)
         self._actions = np.zeros(1, np.int64)
+        self._off = base.switched_off(self.simulation)
         self._limit = int(self.action_space.n)
         self._seeded = False
         self._viewer: Viewer | None = None
@@ -122,6 +126,8 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
             raise InputError(f"action is {action!r}: must be a whole number") from None
         if not 0 <= action < self._limit:
             raise InputError(f"action is {action}: must be 0 to {self._limit - 1}")
+        if action in self._off:
+            raise InputError(f"action is {action}: that machine is switched off (see action_masks)")
         if state.counters[0, k.OVER] != k.GOING:
             raise InputError("the episode is over: call reset() first")
         self._actions[0] = action
@@ -133,13 +139,14 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
         over = state.counters[0, k.OVER]
         return self._observation(), reward, bool(over == k.TERMINATED), bool(over == k.TRUNCATED), info
 
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """(actions,) what may sensibly be chosen, as sb3-contrib asks for it: no machine that is switched off
+        (capacity 0), and no holding on an empty cluster."""
+        mask: npt.NDArray[np.bool_] = base.action_masks(self.simulation)[0]
+        return mask
+
     def _observation(self) -> Observation:
-        state = self.simulation.state
-        return {
-            "grid": self.simulation.seen_grid[0].copy(),
-            "queue": state.seen_queue[0].copy(),
-            "backlog": state.seen_backlog[0].copy(),
-        }
+        return {name: seen[0].copy() for name, seen in self.simulation.observation().items()}
 
     def _info(self) -> dict[str, Any]:
         *penalties, slots = self.simulation.state.totals[0].tolist()

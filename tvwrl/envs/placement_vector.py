@@ -62,6 +62,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         self._actions = int(self.single_action_space.n)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._everywhere = np.ones(num_envs, np.bool_)
+        self._off = base.switched_off(self.simulation)
         self._seeded = False
 
     def reset(
@@ -103,6 +104,8 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         actions = np.ascontiguousarray(actions, np.int64)
         if actions.shape != (self.num_envs,) or actions.min() < 0 or actions.max() >= self._actions:
             raise InputError(f"actions must be ({self.num_envs},) integers from 0 to {self._actions - 1}")
+        if self._off and np.isin(actions, list(self._off)).any():
+            raise InputError(f"actions name a machine that is switched off ({sorted(self._off)}; see action_masks)")
         if not self._seeded:
             raise InputError("no episode has begun: call reset() first")
         self.simulation.step(actions, self._autoreset)
@@ -110,9 +113,12 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         reward = -self.simulation.state.totals[:, : k.SLOTS].sum(axis=1)
         return self._observation(), reward, over == k.TERMINATED, over == k.TRUNCATED, self._info(self._everywhere)
 
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """(B, actions) what may sensibly be chosen; see `PlacementEnv.action_masks`."""
+        return base.action_masks(self.simulation)
+
     def _observation(self) -> dict[str, Array]:
-        state = self.simulation.state
-        seen = {"grid": self.simulation.seen_grid, "queue": state.seen_queue, "backlog": state.seen_backlog}
+        seen = self.simulation.observation()
         return {name: array.copy() for name, array in seen.items()} if self._copy else seen
 
     def _info(self, where: npt.NDArray[np.bool_]) -> dict[str, Any]:

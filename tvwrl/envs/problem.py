@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
+from tvwrl.ec import Classes, DemandForecaster, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.sequences import SequenceSampler, Split
 from tvwrl.types import Float, Machines, SequenceSet, Trace
@@ -21,6 +21,7 @@ class Problem:
     scenario: Scenario
     sampler: SequenceSampler
     classes: Classes
+    forecaster: DemandForecaster | None = None
 
     @classmethod
     def build(
@@ -29,8 +30,11 @@ class Problem:
         scenario: Scenario,
         classes: Classes | str = "temporal",
         unit: Float | None = None,
+        forecaster: DemandForecaster | None = None,
     ) -> Problem:
         """Set the rate for the trace; units come from its training series unless they are given.
+
+        A forecaster is trained on them where the scenario shows forecasts and none is given.
 
         So do classes: `scenario.classes` of the named representation (temporal, aggregate, dtw), or "none", where each
         workload has a label of its own, as long as there are labels.
@@ -41,11 +45,19 @@ class Problem:
         elif isinstance(classes, str):
             made = EquivalenceClasses(classes, scenario.classes, QUICK_INITIALISATIONS)
             classes = made.fit(population_of(sampler), {"trace": trace.name})
-        return cls(trace, scenario, sampler, classes)
+        problem = cls(trace, scenario, sampler, classes, forecaster)
+        return problem.with_forecasts() if scenario.observe_forecast else problem
+
+    def with_forecasts(self) -> Problem:
+        """The same problem with a forecaster of demand."""
+        if self.forecaster is not None:
+            return self
+        return replace(self, forecaster=DemandForecaster().fit(self.sampler, self.classes))
 
     def at_load(self, load: float) -> Problem:
-        """The same problem at another offered load, with the same units and classes."""
-        return Problem.build(self.trace, replace(self.scenario, load=load), self.classes, self.sampler.unit)
+        """The same problem at another offered load, with the same units, classes and forecaster."""
+        scenario = replace(self.scenario, load=load)
+        return Problem.build(self.trace, scenario, self.classes, self.sampler.unit, self.forecaster)
 
     @property
     def machines(self) -> Machines:
@@ -54,7 +66,7 @@ class Problem:
 
     def sequences(self, split: Split, count: int, seed: int) -> SequenceSet:
         """`count` arrival sequences from the series of that split."""
-        return self.sampler.sequences(split, count, seed, self.classes)
+        return self.sampler.sequences(split, count, seed, self.classes, self.forecaster)
 
 
 @lru_cache(maxsize=4)

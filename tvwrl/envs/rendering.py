@@ -148,7 +148,9 @@ def _draw_blocks(canvas: Canvas, picture: ClusterPicture, plan: _Plan) -> None:
     (machines, resources), (tall, wide), side = picture.load.shape, plan.tile, plan.pixel
     down = math.ceil(machines / plan.across)
     blocks = np.full((down * plan.across, tall, wide), _pack(WHITE), np.uint32)
-    blocks[:machines, :side, : side * resources] = np.repeat(_shade(picture.load / picture.capacity), side, 1)[:, None]
+    blocks[:machines, :side, : side * resources] = np.repeat(
+        _shade(picture.load / np.maximum(picture.capacity, 1.0)), side, 1
+    )[:, None]
     body = blocks.reshape(down, plan.across, tall, wide).swapaxes(1, 2).reshape(down * tall, plan.across * wide)
     canvas[TOP : TOP + body.shape[0], MARGIN + 48 : MARGIN + 48 + body.shape[1]] = body
     for row in range(0, down, math.ceil(13 / tall)):

@@ -69,5 +69,6 @@ def residual_ahead(load, slot, length, capacity):  # type: ignore[no-untyped-def
         for age in range(length):
             row = (slot + age) % horizon
             for d in range(resources):
-                residual[m] += max(capacity[m, d] - load[m, row, d], 0.0) / capacity[m, d]
+                if capacity[m, d] > 0:  # else it is switched off
+                    residual[m] += max(capacity[m, d] - load[m, row, d], 0.0) / capacity[m, d]
     return residual

@@ -19,6 +19,7 @@ class Scheduler(Protocol):
 
     name: str
     looks_at_grid: bool  # whether the simulation must draw label grids for it
+    needs_forecasts: bool  # whether it must add up forecasts of demand
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Forget the last episode."""
@@ -36,6 +37,7 @@ class Greedy:
     """
 
     looks_at_grid = False
+    needs_forecasts = False
 
     def __init__(self, name: str, passes: Filter, score: Score) -> None:
         self.name, self._passes, self._score = name, passes, score

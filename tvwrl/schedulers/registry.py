@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 from tvwrl.schedulers import scores
 from tvwrl.schedulers.base import Greedy, Scheduler
+from tvwrl.schedulers.forecast_fit import ForecastFit
 from tvwrl.schedulers.simple import Random, RoundRobin
 from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError
 
 NOW = "current load, and demand in a workload's first slot"
+EXPECTED = "forecasts of demand from classes, requests and what was used so far"
 PEAKS, FUTURE = "peaks of running and waiting workloads", "the whole future (a reference)"
 
 _SCHEDULERS: dict[str, tuple[str, Callable[[], Scheduler]]] = {
@@ -24,6 +26,7 @@ _SCHEDULERS: dict[str, tuple[str, Callable[[], Scheduler]]] = {
     "round-robin": (NOW, RoundRobin),
     "spread": (NOW, lambda: Greedy("spread", Cluster.room_now, scores.emptiest)),
     "stack": (NOW, lambda: Greedy("stack", Cluster.room_now, scores.fullest)),
+    "forecast-fit": (EXPECTED, ForecastFit),
     "clairvoyant": (FUTURE, lambda: Greedy("clairvoyant", Cluster.room_ahead, scores.tightest_ahead)),
 }
 

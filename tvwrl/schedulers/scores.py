@@ -43,11 +43,11 @@ def tightest_ahead(cluster: Cluster, workload: Workload) -> Float:
 
 def emptiest(cluster: Cluster, workload: Workload) -> Float:
     """Spread: smallest share of the fuller resource in use, then fewest workloads."""
-    preference: Float = -(cluster.load / cluster.capacity).max(axis=1) - 1e-6 * cluster.active
+    preference: Float = -(cluster.load / cluster.divisor).max(axis=1) - 1e-6 * cluster.active
     return preference
 
 
 def fullest(cluster: Cluster, workload: Workload) -> Float:
     """Stack: largest share of the fuller resource in use."""
-    share: Float = (cluster.load / cluster.capacity).max(axis=1)
+    share: Float = (cluster.load / cluster.divisor).max(axis=1)
     return share

@@ -15,6 +15,7 @@ class Random:
 
     name = "random"
     looks_at_grid = False
+    needs_forecasts = False
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Take the episode's random stream."""
@@ -34,6 +35,7 @@ class RoundRobin:
 
     name = "round-robin"
     looks_at_grid = False
+    needs_forecasts = False
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Begin with machine 0."""

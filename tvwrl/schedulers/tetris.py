@@ -21,6 +21,7 @@ class Tetris:
 
     name = "tetris"
     looks_at_grid = False
+    needs_forecasts = False
 
     def __init__(self, epsilon: float = 0.1) -> None:
         self.epsilon = epsilon
@@ -41,8 +42,8 @@ class Tetris:
     def _pair_scores(self, cluster: Cluster, waiting: list[Workload]) -> Float:
         """(waiting, M), -inf where the peak finds no room."""
         reserved, capacity = cluster.reserved_peaks, cluster.capacity
-        free = (capacity - reserved) / capacity
-        share = np.array([w.peak for w in waiting])[:, None, :] / capacity
+        free = (capacity - reserved) / cluster.divisor
+        share = np.array([w.peak for w in waiting])[:, None, :] / cluster.divisor
         work = np.array([(w.peak / capacity.max(axis=0)).sum() * w.length for w in waiting])
         scores = (share * free).sum(axis=2) - self.epsilon * (work / work.max())[:, None]
         room = np.array([room_now(reserved, w.peak, capacity) for w in waiting])

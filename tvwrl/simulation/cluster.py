@@ -30,6 +30,11 @@ class Cluster:
         return self.simulation.machines.capacity
 
     @property
+    def divisor(self) -> Float:
+        """(M, D) units: the capacity where something is to be divided by it, 1 where a machine is switched off."""
+        return np.where(self.capacity > 0, self.capacity, 1.0)
+
+    @property
     def slot(self) -> int:
         """The current slot."""
         return int(self.simulation.state.counters[self.b, k.SLOT])
@@ -78,11 +83,24 @@ class Cluster:
         residual: Float = residual_ahead(load, self.slot, workload.length, self.capacity)
         return residual
 
+    @property
+    def forecast(self) -> Float:
+        """(M, K) sum of the forecasts of what runs on each machine; `tvwrl.ec.forecast.Forecast` names the columns.
+
+        Needs a simulation that adds them up.
+        """
+        summed: Float = self.simulation.state.seen_forecast[self.b]
+        return summed
+
+    def forecast_of(self, workload: Workload) -> Float:
+        """(K,) forecast of a waiting workload, which its request and its first slot's demand are known of."""
+        table = self.simulation.sequences.forecast
+        assert table is not None, "asked for forecasts of sequences without any"
+        sequence = int(self.simulation.state.counters[self.b, k.SEQUENCE])
+        own: Float = table.values[sequence, workload.index, 0] * table.steps
+        return own
+
     def observation(self) -> dict[str, npt.NDArray[np.generic]]:
         """What a policy sees, with a batch axis of 1; see `PlacementEnv`. Needs a simulation that draws grids."""
-        b, state = slice(self.b, self.b + 1), self.simulation.state
-        return {
-            "grid": self.simulation.seen_grid[b],
-            "queue": state.seen_queue[b],
-            "backlog": state.seen_backlog[b],
-        }
+        b = slice(self.b, self.b + 1)
+        return {name: seen[b] for name, seen in self.simulation.observation().items()}

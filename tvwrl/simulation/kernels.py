@@ -46,7 +46,9 @@ class State(NamedTuple):
     demand: Any  # (S, N, L, D) f8 units
     timing: Any  # (S, N, 2) i4 arrival, length in slots
     label: Any  # (S, N, L + 1) u1 class 1..G after that many slots seen
-    feature: Any  # (S, N, F) f4 what the queue shows beside the label: request, mask
+    feature: Any  # (S, N, F) f4 what the queue shows beside the label: request, mask, first demand, forecast
+    forecast: Any  # (S, N, L + 1, K) u1 forecast of its demand after that many slots seen; K = 0: none
+    steps: Any  # (K,) f4 what 1 of a forecast stands for
     # The scenario, read only
     capacity: Any  # (M, D) f8 units
     weights: Any  # (4, D) f8 K_c, K_u, K_o, K_w
@@ -62,10 +64,29 @@ class State(NamedTuple):
     grid: Any  # (B, h, M * D, C) u1 ring of drawn rows
     words: Any  # (B, h, M * D, words) the same memory in the widest integers that divide a row, for copying
     totals: Any  # (B, 5) f8 penalties and slots since the last decision
+    costs: Any  # (B, M) f8 the part of the penalties that each machine caused
     # What the agent sees
     seen_words: Any  # (B, M, D, h, words) newest row last
     seen_queue: Any  # (B, Q, 1 + F) f4 label and features of the first Q waiting workloads, 0 = empty place
     seen_backlog: Any  # (B, 1) f4 waiting beyond Q
+    seen_forecast: Any  # (B, M, K) f4 sum of the forecasts of what runs on each machine
+
+
+CHANGING = (
+    "counters",
+    "workloads",
+    "machines",
+    "load",
+    "square",
+    "filled",
+    "grid",
+    "totals",
+    "costs",
+    "seen_words",
+    "seen_queue",
+    "seen_backlog",
+    "seen_forecast",
+)  # fields of `State` that say all of where an environment is
 
 
 # Kernels index the arrays of `State` directly and are inlined into the one entry point at the end: a view or a call
@@ -173,10 +194,15 @@ def _close_slot(s, b):  # type: ignore[no-untyped-def]
             continue
         for d in range(resources):
             load, capacity = float(s.load[b, m, row, d]), s.capacity[m, d]
-            s.totals[b, CONTENTION] += s.weights[0, d] * contention(load, s.square[b, m * resources + d])
-            s.totals[b, UNDER_UTILISATION] += under_utilisation(max(capacity - load, 0.0), s.weights[1, d])
+            contended = s.weights[0, d] * contention(load, s.square[b, m * resources + d])
+            unused = under_utilisation(max(capacity - load, 0.0), s.weights[1, d])
+            s.totals[b, CONTENTION] += contended
+            s.totals[b, UNDER_UTILISATION] += unused
+            s.costs[b, m] += contended + unused
             if exceeds(load, capacity):
-                s.totals[b, OVERSHOOT] += overshoot(_first_overshoots(s, b, m, d), s.weights[2, d])
+                exceeded = overshoot(_first_overshoots(s, b, m, d), s.weights[2, d])
+                s.totals[b, OVERSHOOT] += exceeded
+                s.costs[b, m] += exceeded
             s.load[b, m, row, d] = 0
     s.totals[b, WAIT] += wait(waiting, s.weights[3, 0])
     s.totals[b, SLOTS] += 1.0
@@ -258,6 +284,23 @@ def _observe(s, b):  # type: ignore[no-untyped-def]
         for f in range(1, features):
             s.seen_queue[b, q, f] = s.feature[sequence, w, f - 1] if q < waiting else 0.0
     s.seen_backlog[b, 0] = max(waiting - places, 0)
+    if s.steps.shape[0] > 0:
+        _sum_forecasts(s, b)
+
+
+@njit(cache=True, inline="always", _nrt=False)
+def _sum_forecasts(s, b):  # type: ignore[no-untyped-def]
+    """Add up per machine what its workloads will probably need."""
+    _, machines, columns = s.seen_forecast.shape
+    for m in range(machines):
+        for c in range(columns):
+            s.seen_forecast[b, m, c] = 0.0
+    sequence, slot = s.counters[b, SEQUENCE], s.counters[b, SLOT]
+    for i in range(s.counters[b, RUNNING]):
+        w = s.workloads[b, i, RUNS]
+        m, seen = s.workloads[b, w, MACHINE], slot - s.workloads[b, w, START] + 1
+        for c in range(columns):
+            s.seen_forecast[b, m, c] += s.forecast[sequence, w, seen, c] * s.steps[c]
 
 
 @njit(cache=True, _nrt=False)
@@ -275,6 +318,7 @@ def drive(s, command, argument, position):  # type: ignore[no-untyped-def]
         if command == RESET and argument[b] == SKIP:
             continue
         s.totals[b] = 0.0
+        s.costs[b] = 0.0
         over = s.counters[b, OVER] != GOING
         begins = command == RESET or (over and command == STEP_AUTORESET)
         if over and not begins:
@@ -289,4 +333,5 @@ def drive(s, command, argument, position):  # type: ignore[no-untyped-def]
             _advance(s, b)
         if begins:
             s.totals[b] = 0.0  # nothing could wait or run yet
+            s.costs[b] = 0.0
         _observe(s, b)

@@ -27,7 +27,9 @@ class Scenario:
     capacity: tuple[float, ...] = (8.0,)
     """Capacity of a machine in units: one number, or one per resource (C_d)."""
     machine_types: tuple[str, ...] = ()
-    """Machines of several kinds, as COUNTxUNITS,UNITS..., e.g. 6x8,8 4x16,8; replaces machines and capacity."""
+    """Machines of several kinds, as COUNTxUNITS,UNITS..., e.g. 6x8,8 4x16,8; 2x0,0 are switched off.
+
+    Replaces machines and capacity."""
     load: float = 0.5
     """Offered load on the busier resource, as a share of the cluster's capacity."""
     workloads: int | None = None
@@ -46,6 +48,10 @@ class Scenario:
     """Waiting workloads shown (Q)."""
     observe_request: bool = True
     """Show the declared request of waiting workloads; the paper's agent does not see it."""
+    observe_demand: bool = False
+    """Show what waiting workloads will use in their first slot, which best-fit knows too."""
+    observe_forecast: bool = False
+    """Show forecasts of demand, of waiting workloads and summed by machine."""
     hold_action: bool = False
     """Add the action 'place nothing in this slot'."""
     placements_per_slot: int | None = 1
@@ -125,6 +131,6 @@ def _capacity_row(capacity: float | tuple[float, ...], resources: tuple[str, ...
     row = np.atleast_1d(np.asarray(capacity, dtype=np.float64))
     if len(row) not in (1, len(resources)):
         raise InputError(f"{field} has {len(row)} values for {len(resources)} resources ({', '.join(resources)})")
-    if (row < 1).any():
+    if (row < 1).any() and (row != 0).any():
         raise InputError(f"{field} is {row.tolist()}: must be at least 1 unit per resource")
     return np.broadcast_to(row, (len(resources),))

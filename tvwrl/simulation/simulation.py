@@ -13,19 +13,28 @@ from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import Episode, Float, InputError, Int, Machines, SequenceSet
 
 
-def queue_features(sequences: SequenceSet, observe_request: bool) -> npt.NDArray[np.float32]:
-    """(S, N, 2D) request in units (0 where not declared) and mask bit (1 = declared); (S, N, 0) if not observed."""
-    if not observe_request:
-        return np.zeros((*sequences.arrival.shape, 0), np.float32)
-    known = np.isfinite(sequences.request)
-    return np.concatenate([np.where(known, sequences.request, 0.0), known], axis=2).astype(np.float32)
+def queue_features(sequences: SequenceSet, scenario: Scenario) -> npt.NDArray[np.float32]:
+    """(S, N, F) what the queue shows of a waiting workload beside its label, as far as the scenario lets it be seen.
+
+    Request in units (0 where not declared) and mask bits (1 = declared), (2 D,); demand in units in its first slot,
+    (D,); forecast, (K,) shares of `peak_units`.
+    """
+    parts = [np.zeros((*sequences.arrival.shape, 0))]
+    if scenario.observe_request:
+        known = np.isfinite(sequences.request)
+        parts += [np.where(known, sequences.request, 0.0), known]
+    if scenario.observe_demand:
+        parts.append(sequences.demand[:, :, 0])
+    if scenario.observe_forecast and sequences.forecast is not None:
+        parts.append(sequences.forecast.values[:, :, 0] * sequences.forecast.steps)
+    return np.concatenate(parts, axis=2).astype(np.float32)
 
 
 class Simulation:
     """B clusters played on sequences of one set.
 
     The arrays of `state` are documented in `kernels.State`; `grid=False` leaves the label grids out, for schedulers
-    that do not look at them.
+    that do not look at them; `forecasts` adds up forecasts by machine (default: as the scenario's `observe_forecast`).
     """
 
     def __init__(
@@ -36,6 +45,7 @@ class Simulation:
         batch: int = 1,
         *,
         grid: bool = True,
+        forecasts: bool | None = None,
         max_slots: int | None = None,
     ) -> None:
         if len(sequences) == 0 or sequences.arrival.shape[1] == 0:
@@ -51,7 +61,8 @@ class Simulation:
             )
         self.sequences, self.machines, self.scenario, self.batch = sequences, machines, scenario, batch
         self._everywhere = np.ones(batch, np.bool_)
-        self.state = self._allocate(scenario.history if grid else 0, limit)
+        forecasts = scenario.observe_forecast if forecasts is None else forecasts
+        self.state = self._allocate(scenario.history if grid else 0, forecasts, limit)
         self.state.counters[:, k.OVER] = k.TERMINATED  # until `reset` begins an episode
 
     def __setstate__(self, content: dict[str, Any]) -> None:
@@ -60,7 +71,7 @@ class Simulation:
         word = self.state.words.dtype
         self.state = self.state._replace(words=self.state.grid.view(word), seen_words=self.seen_grid.view(word))
 
-    def _allocate(self, history: int, max_slots: int) -> k.State:
+    def _allocate(self, history: int, forecasts: bool, max_slots: int) -> k.State:
         sequences, scenario, batch = self.sequences, self.scenario, self.batch
         count, resources = self.machines.capacity.shape
         workloads, horizon = sequences.demand.shape[1:3]
@@ -73,13 +84,19 @@ class Simulation:
         word = next(w for w in (np.uint64, np.uint32, np.uint16, np.uint8) if columns % np.dtype(w).itemsize == 0)
         grid = np.tile(blank, (batch, history, 1, 1))
         self.seen_grid = np.zeros((batch, count, resources, history, columns), np.uint8)
-        feature = queue_features(sequences, scenario.observe_request)
+        feature = queue_features(sequences, scenario)
+        forecast = sequences.forecast if forecasts else None
+        if forecasts and forecast is None:
+            raise InputError("observe_forecast is set, but the sequences were drawn without forecasts")
+        steps = np.zeros(0, np.float32) if forecast is None else forecast.steps
         rules = [scenario.placements_per_slot or 0, max_slots, scenario.overshoot_per == "machine"]
         return k.State(
             demand=np.ascontiguousarray(sequences.demand, np.uint8 if whole else np.float64),
             timing=np.stack([sequences.arrival, sequences.length], axis=2).astype(np.int32),
             label=np.ascontiguousarray(sequences.label),
             feature=feature,
+            forecast=np.zeros((1, 1, 1, 0), np.uint8) if forecast is None else forecast.values,
+            steps=steps,
             capacity=np.ascontiguousarray(self.machines.capacity),
             weights=scenario.penalty_weights().per_resource(resources),
             rules=np.array(rules, np.int64),
@@ -93,9 +110,11 @@ class Simulation:
             grid=grid,
             words=grid.view(word),
             totals=np.zeros((batch, 5)),
+            costs=np.zeros((batch, count)),
             seen_words=self.seen_grid.view(word),
             seen_queue=np.zeros((batch, scenario.queue, 1 + feature.shape[2]), np.float32),
             seen_backlog=np.zeros((batch, 1), np.float32),
+            seen_forecast=np.zeros((batch, count, len(steps)), np.float32),
         )
 
     def reset(self, sequences: int | Int, where: npt.NDArray[np.bool_] | None = None) -> None:
@@ -106,6 +125,11 @@ class Simulation:
     def step(self, actions: Int, autoreset: bool = False) -> None:
         """One decision (B,) for the head of every queue, then the clock; penalties and slots are in `state.totals`."""
         k.drive(self.state, k.STEP_AUTORESET if autoreset else k.STEP, actions, 0)
+
+    def copy(self, source: Simulation, rows: Int, to: Int) -> None:
+        """Put environments `to` where those of `rows` in `source` are, a simulation of the same sequences."""
+        for name in k.CHANGING:
+            getattr(self.state, name)[to] = getattr(source.state, name)[rows]
 
     def place(self, position: int, machine: int) -> None:
         """Start the waiting workload at `position` of the queue on `machine`, in the current slot (batch of 1)."""
@@ -124,6 +148,12 @@ class Simulation:
         """Indices of the waiting workloads, oldest first."""
         queue: Int = self.state.workloads[b, : self.state.counters[b, k.WAITING], k.WAITS]
         return queue
+
+    def observation(self) -> dict[str, npt.NDArray[Any]]:
+        """What the agents see (B, ...): views of the simulation's memory, valid until the next command."""
+        state = self.state
+        seen = {"grid": self.seen_grid, "queue": state.seen_queue, "backlog": state.seen_backlog}
+        return seen | ({"forecast": state.seen_forecast} if self.scenario.observe_forecast else {})
 
     def is_over(self, b: int = 0) -> bool:
         """Whether the episode has ended."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.types import Float, InputError, Int, SequenceSet, Strings, Trace
+from tvwrl.types import Float, ForecastTable, InputError, Int, SequenceSet, Strings, Trace
 
 Split = Literal["train", "validation", "test"]
 
@@ -35,6 +35,12 @@ class Labels(Protocol):
     def k(self) -> int: ...
 
     def label_table(self, demand: Float, length: Int, metadata: Float, every: int) -> npt.NDArray[np.uint8]: ...
+
+
+class Forecasts(Protocol):
+    """What is asked of a forecaster of demand here."""
+
+    def table(self, demand: Float, length: Int, metadata: Float) -> ForecastTable: ...
 
 
 @dataclass(frozen=True)
@@ -304,8 +310,13 @@ class SequenceSampler:
             )
         return rate, float(np.mean([len(w.demand) for w in windows]))
 
-    def sequences(self, split: Split, count: int, seed: int, classes: Labels) -> SequenceSet:
-        """`count` arrival sequences; sequence i depends on the seed, the split and i alone."""
+    def sequences(
+        self, split: Split, count: int, seed: int, classes: Labels, forecasts: Forecasts | None = None
+    ) -> SequenceSet:
+        """`count` arrival sequences, with forecasts of demand where `forecasts` makes them.
+
+        Sequence i depends on the seed, the split and i alone.
+        """
         if count < 1:
             raise InputError(f"sequences is {count}: must be at least 1")
         drawn, arrivals = [], []
@@ -314,9 +325,11 @@ class SequenceSampler:
             drawn.append(self.windows(split, self.arrivals[split], rng))
             between = rng.exponential(1.0 / self.rate[split], self.arrivals[split])
             arrivals.append(np.floor(np.cumsum(between)))
-        return self._assemble(drawn, np.array(arrivals, dtype=np.int64), classes)
+        return self._assemble(drawn, np.array(arrivals, dtype=np.int64), classes, forecasts)
 
-    def _assemble(self, drawn: list[list[Window]], arrival: Int, classes: Labels) -> SequenceSet:
+    def _assemble(
+        self, drawn: list[list[Window]], arrival: Int, classes: Labels, forecasts: Forecasts | None
+    ) -> SequenceSet:
         trace, (count, workloads) = self.trace, arrival.shape
         length = np.array([[len(w.demand) for w in row] for row in drawn], dtype=np.int64)
         source = np.array([[w.workload for w in row] for row in drawn], dtype=np.int64)
@@ -341,4 +354,5 @@ class SequenceSampler:
             label=classes.label_table(demand, length, metadata, self.scenario.relabel_every),
             classes=classes.k,
             load=self.scenario.load,
+            forecast=None if forecasts is None else forecasts.table(demand, length, metadata),
         )

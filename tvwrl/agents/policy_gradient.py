@@ -1,0 +1,113 @@
+"""What the learners share: steps up the policy gradient."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.episodes import Trajectories
+from tvwrl.agents.networks import Encoded, Policy
+from tvwrl.types import Float
+
+CHUNK = 4096  # decisions per backward pass; gradients add up, so it bounds memory and changes nothing else
+
+
+class Learner(ABC):
+    """Improves a policy by the episodes that it played."""
+
+    def __init__(self, policy: Policy, config: TrainConfig) -> None:
+        self.policy, self.config = policy, config
+        self.optimiser = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
+
+    @abstractmethod
+    def advantages(self, played: Trajectories) -> Float:
+        """(T, B) by how much better each decision turned out than was to be expected."""
+
+    def update(self, played: Trajectories, iteration: int, rng: torch.Generator) -> dict[str, float]:
+        """Learn from the episodes of an iteration; returns what is worth a line in the log."""
+        advantage = self.advantages(played)
+        return climb(self.policy, self.optimiser, played, advantage, self.config, iteration, rng)
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps to go on exactly."""
+        return {"optimiser": self.optimiser.state_dict()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        self.optimiser.load_state_dict(state["optimiser"])
+
+
+def climb(
+    policy: Policy,
+    optimiser: torch.optim.Optimizer,
+    played: Trajectories,
+    advantage: Float,
+    config: TrainConfig,
+    iteration: int,
+    rng: torch.Generator,
+) -> dict[str, float]:
+    """Steps of Adam up the policy gradient for `advantage` (T, B) with entropy bonus; returns means, for the log.
+
+    With one epoch and one minibatch (the paper) this is one plain REINFORCE step. More steps reuse the episodes; the
+    probability ratio to the policy that played them is then clipped (Schulman et al. 2017, Eq. 7).
+    """
+    batch = _Batch.of(played, advantage, config)
+    bonus = config.at(iteration, config.entropy_bonus, config.final_entropy_bonus)
+    for group in optimiser.param_groups:
+        group["lr"] = config.at(iteration, config.learning_rate, config.final_learning_rate)
+    limit = config.max_gradient_norm if config.max_gradient_norm > 0 else float("inf")
+
+    decisions, steps = len(batch.action), config.epochs * config.minibatches
+    entropy = norm = 0.0
+    for _ in range(config.epochs):
+        order = torch.randperm(decisions, generator=rng) if steps > 1 else torch.arange(decisions)
+        for part in order.chunk(config.minibatches):
+            optimiser.zero_grad()
+            for chunk in torch.split(part, CHUNK):
+                loss, chunk_entropy = _loss(policy, batch, chunk, bonus, config.clip)
+                (loss / len(part)).backward()  # type: ignore[no-untyped-call]
+                entropy += chunk_entropy / (decisions * config.epochs)
+            norm += float(torch.nn.utils.clip_grad_norm_(policy.parameters(), limit)) / steps
+            optimiser.step()
+    return {"entropy": entropy, "gradient_norm": norm, "decisions": float(decisions)}
+
+
+@dataclass
+class _Batch:
+    """The decisions of all episodes in one row each."""
+
+    encoded: Encoded  # on the CPU: moved to the device chunk by chunk
+    action: Tensor
+    advantage: Tensor
+    log_probability: Tensor  # of the action under the policy that played
+    device: str
+
+    @classmethod
+    def of(cls, played: Trajectories, advantage: Float, config: TrainConfig) -> _Batch:
+        alive = played.alive
+        rows = torch.from_numpy(alive)
+        return cls(
+            encoded={name: part[rows] for name, part in played.encoded.items()},
+            action=torch.from_numpy(played.action[alive]),
+            advantage=torch.from_numpy(advantage[alive]).float(),
+            log_probability=torch.from_numpy(played.log_probability[alive]),
+            device=config.device,
+        )
+
+
+def _loss(policy: Policy, batch: _Batch, rows: Tensor, bonus: float, clip: float) -> tuple[Tensor, float]:
+    """Sum over `rows` of the clipped policy-gradient loss less the entropy bonus, and the sum of entropies."""
+    encoded = {name: part[rows].to(batch.device) for name, part in batch.encoded.items()}
+    action, advantage, before = (
+        x[rows].to(batch.device) for x in (batch.action, batch.advantage, batch.log_probability)
+    )
+    log_probability = torch.log_softmax(policy.logits(encoded), dim=1)
+    ratio = (log_probability.gather(1, action[:, None])[:, 0] - before).exp()
+    gain = torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+    entropy = -(log_probability.exp() * log_probability).sum()
+    return -gain.sum() - bonus * entropy, float(entropy.detach())

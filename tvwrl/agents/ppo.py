@@ -1,0 +1,140 @@
+"""PPO (Schulman et al. 2017) with generalised advantages over decisions that are unequally far apart.
+
+The critic values each machine by itself: penalties but for the wait belong to one machine, so it learns from M numbers
+a decision where their sum would be one, and sees at once which machine a placement endangers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.episodes import Trajectories
+from tvwrl.agents.networks import Encoded, SharedPolicy, SharedTrunk
+from tvwrl.agents.policy_gradient import CHUNK, Learner
+from tvwrl.types import Float, InputError
+
+
+class Critic(nn.Module):
+    """Expected discounted cost to come of every machine, and of waiting; of the form of the `shared` policy."""
+
+    def __init__(self, policy: SharedPolicy, hidden: int) -> None:
+        super().__init__()
+        self.trunk = SharedTrunk(policy.trunk.machine.in_features, policy.trunk.queue.in_features, hidden)
+        self.machine = nn.Linear(hidden, 1)
+        self.wait = nn.Linear(hidden, 1)
+        for head in (self.machine, self.wait):
+            nn.init.zeros_(head.weight)
+            nn.init.zeros_(head.bias)
+
+    def forward(self, encoded: Encoded) -> Tensor:
+        """(B, M + 1) values in units of the learner's scale: each machine's, then that of waiting."""
+        machines, cluster = self.trunk(encoded)
+        return torch.cat([self.machine(machines)[..., 0], self.wait(cluster)], dim=1)
+
+
+class PPO(Learner):
+    """Clipped policy gradient with advantages of GAE(lambda), and a critic with an optimiser of its own.
+
+    Values are learnt in units of `scale`, the mean return of the first iteration's episodes.
+    """
+
+    def __init__(self, policy: Any, config: TrainConfig) -> None:
+        super().__init__(policy, config)
+        if not isinstance(policy, SharedPolicy):
+            raise InputError(
+                f"algo ppo needs policy shared, not {config.policy}: use --policy shared or --algo reinforce"
+            )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed + 1)
+            self.critic = Critic(policy, config.hidden).to(config.device)
+        self.critic_optimiser = torch.optim.Adam(self.critic.parameters(), lr=config.learning_rate)
+        self.scale = 0.0  # until the first iteration
+
+    def advantages(self, played: Trajectories) -> Float:
+        """(T, B) GAE(lambda), less its mean and divided by its deviation, and clipped."""
+        if not self.scale:
+            self.scale = float(np.abs(played.costs * played.alive[..., None]).sum(axis=0).mean()) or 1.0
+        values, last = self._values(played.encoded), self._values({n: p[None] for n, p in played.last.items()})[0]
+        self._advantage = generalised_advantages(
+            -played.costs / self.scale, values, last * played.truncated[:, None], played, self.config
+        )
+        self._target = torch.from_numpy((self._advantage + values)[played.alive]).float()
+        total = self._advantage.sum(axis=2)
+        known = total[played.alive]
+        self._explained = 1.0 - float(known.var() / max(self._target.sum(dim=1).numpy().var(), 1e-12))
+        total = (total - known.mean()) / (known.std() + 1e-8)
+        clipped: Float = np.clip(total, -self.config.advantage_clip, self.config.advantage_clip) * played.alive
+        return clipped
+
+    def update(self, played: Trajectories, iteration: int, rng: torch.Generator) -> dict[str, float]:
+        """A step of the policy, then of the critic."""
+        logged = super().update(played, iteration, rng)
+        logged["value_loss"] = self._fit_critic(played, iteration, rng)
+        return logged | {"explained_variance": self._explained}
+
+    def _values(self, encoded: Encoded) -> Float:
+        """(T, B, M + 1) values of observations (T, B, ...)."""
+        steps, batch = encoded["mask"].shape[:2]
+        flat = {name: part.flatten(0, 1) for name, part in encoded.items()}
+        with torch.no_grad():
+            parts = [
+                self.critic({name: part[rows].to(self.config.device) for name, part in flat.items()}).cpu()
+                for rows in torch.split(torch.arange(steps * batch), CHUNK)
+            ]
+        values: Float = torch.cat(parts).numpy().reshape(steps, batch, -1).astype(np.float64)
+        return values
+
+    def _fit_critic(self, played: Trajectories, iteration: int, rng: torch.Generator) -> float:
+        """Regression on the lambda-returns; returns the mean squared error before, in squared units of the scale."""
+        config, alive = self.config, torch.from_numpy(played.alive)
+        encoded = {name: part[alive] for name, part in played.encoded.items()}
+        for group in self.critic_optimiser.param_groups:
+            group["lr"] = config.at(iteration, config.learning_rate, config.final_learning_rate)
+        losses = []
+        for _ in range(config.epochs):
+            for part in torch.randperm(len(self._target), generator=rng).chunk(config.minibatches):
+                seen = {name: rows[part].to(config.device) for name, rows in encoded.items()}
+                loss = ((self.critic(seen) - self._target[part].to(config.device)) ** 2).sum(dim=1).mean()
+                self.critic_optimiser.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_(self.critic.parameters(), config.max_gradient_norm or float("inf"))
+                self.critic_optimiser.step()
+                losses.append(float(loss.detach()))
+        return float(np.mean(losses[: config.minibatches]))
+
+    def state(self) -> dict[str, Any]:
+        """With the critic and its scale."""
+        own = {"critic": self.critic.state_dict(), "critic_optimiser": self.critic_optimiser.state_dict()}
+        return super().state() | own | {"scale": self.scale}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        super().restore(state)
+        self.critic.load_state_dict(state["critic"])
+        self.critic_optimiser.load_state_dict(state["critic_optimiser"])
+        self.scale = state["scale"]
+
+
+def generalised_advantages(
+    reward: Float, values: Float, last: Float, played: Trajectories, config: TrainConfig
+) -> Float:
+    """(T, B, P) GAE (Schulman et al. 2016, Eq. 16) of P parts of the reward, over semi-Markov steps.
+
+    A step of s slots discounts by gamma ** s, and what follows it by lambda once. `values` (T, B, P), `last` (B, P)
+    what is to come after the end: 0 where the episode was over.
+    """
+    result = np.zeros_like(reward)
+    following, after = np.zeros_like(last), last
+    for t in range(len(reward) - 1, -1, -1):
+        alive = played.alive[t][:, None]
+        discount = config.gamma ** played.slots[t][:, None]
+        difference = reward[t] + discount * after - values[t]
+        following = np.where(alive, difference + discount * config.gae_lambda * following, 0.0)
+        result[t] = following
+        after = np.where(alive, values[t], after)
+    return result
