@@ -168,6 +168,7 @@ class Episode:
     sequence: int = 0
     decision_ms: float = 0.0  # mean wall-clock time of one decision, milliseconds
     resources: tuple[str, ...] = field(default=("cpu", "mem"))
+    background: npt.NDArray[np.uint8] | None = None  # (P, M, D) as of a SequenceSet
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,7 @@ class SequenceSet:
     label: npt.NDArray[np.uint8]  # (S, N, L + 1) class 1..G predicted after that many slots seen (0 = waiting)
     classes: int  # G
     load: float  # requested offered load
+    background: npt.NDArray[np.uint8] | None = None  # (S, P, M, D) units of unknown load; slot t has row t % P
 
     def __len__(self) -> int:
         return len(self.arrival)
