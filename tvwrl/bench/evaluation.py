@@ -38,13 +38,15 @@ def evaluate(
     facts: dict[str, Any] | None = None,
     knowledge: dict[str, str] | None = None,
     reference: str | None = None,
+    plots: bool = True,
 ) -> pl.DataFrame:
     """Play every scheduler on the same `sequences` test sequences at every load, to the end, and write the folder.
 
     Files: `rows.csv`, `episodes.parquet`, `demand.parquet`, `background.parquet` where the scenario has any,
     `run.json`, `table.md`, `plots/` (runs/README.md). They
     appear together when all is done. Returns the rows. `facts` are added to run.json; `knowledge` says, for the note
-    under the tables, what schedulers outside the registry know; `reference`: the one to compare with.
+    under the tables, what schedulers outside the registry know; `reference`: the one to compare with;
+    without `plots` there are none.
     """
     import polars as pl
 
@@ -82,7 +84,8 @@ def evaluate(
             pl.concat(backgrounds).write_parquet(folder / "background.parquet")
         write_json(folder / "run.json", _run_facts(problem, problems, sequences, seed) | (facts or {}))
         (folder / "table.md").write_text(comparison_table(table, reference, KNOWLEDGE | (knowledge or {})))
-        plot_comparison(table, folder / "plots")
+        if plots:
+            plot_comparison(table, folder / "plots")
     return table
 
 

@@ -45,6 +45,8 @@ class Problem:
 
     def at_load(self, load: float) -> Problem:
         """The same problem at another offered load, with the same units and classes."""
+        if load == self.scenario.load:
+            return self
         return Problem.build(self.trace, replace(self.scenario, load=load), self.classes, self.sampler.unit)
 
     @property

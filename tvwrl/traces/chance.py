@@ -31,5 +31,5 @@ def perturb_demand(demand: Float, most: int, peak_units: int, rng: np.random.Gen
 
 
 def draw_background(most: int, cluster: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """(P, M, D) whole units, uniform on 0..most, for a `cluster` of shape (M, D): a random workload on every machine."""
+    """(P, M, D) whole units, uniform on 0..most for a `cluster` of shape (M, D): one random load per machine."""
     return rng.integers(most, size=(BACKGROUND_SLOTS, *cluster), dtype=np.uint8, endpoint=True)
