@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.training import Trainer
 from tvwrl.bench.evaluation import evaluate
@@ -36,10 +36,12 @@ from tvwrl.types import InputError, Trace
 if TYPE_CHECKING:
     import polars as pl
 
-TRAINED: dict[str, dict[str, Any]] = {
-    "tvw-rl": {},
-    "deeprm": {"policy": "deeprm"},
-}  # scheduler -> what it changes in the TrainConfig
+TRAINED = ("tvw-rl", "deeprm")
+# fmt: off
+OF_DEEPRM = (  # what it has of a preset of its own; all else, such as iterations, is as for TVW-RL
+    "policy", "hidden", "gamma", "learning_rate", "final_learning_rate", "entropy_bonus", "final_entropy_bonus",
+)
+# fmt: on
 OWN_LABELS = 40  # where there are no classes: workloads of a sequence with a label of their own
 TEST_SEED = 0  # of the test sequences: all cells of a scenario play the same
 
@@ -85,8 +87,14 @@ class Bench:
     def config(self, cell: Cell) -> TrainConfig:
         """What the cell is trained with. Raises InputError, naming the field, where a change is not possible."""
         trained_in = cell.scenario if cell.trained_in is None else cell.trained_in
-        changes = TRAINED.get(cell.scheduler, {})
-        return replace(self.base, seed=cell.seed, scenario=replace(self.base.scenario, **trained_in), **changes)
+        scenario, changes = replace(self.base.scenario, **trained_in), {}
+        if cell.scheduler == "deeprm":
+            if "deeprm" not in PRESETS:
+                raise InputError("there is no preset deeprm to train it with")
+            own = PRESETS["deeprm"]
+            scenario = replace(scenario, max_slots=own.scenario.max_slots)
+            changes = {name: getattr(own, name) for name in OF_DEEPRM}
+        return replace(self.base, seed=cell.seed, scenario=scenario, **changes)
 
     def run_folder(self, cell: Cell) -> Path:
         """Where training and evaluations are."""

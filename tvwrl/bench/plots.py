@@ -136,7 +136,16 @@ def _bars(axis: Any, bars: Bars, names: list[str], published: Mapping[str, float
         for x in centre[height == 0]:  # or else a bar of nothing reads as a bar left out
             axis.annotate("0", (x, 0), (0, 3), textcoords="offset points", ha="center", fontsize=7.5, color="#444444")
         if name in published:
-            axis.plot(centre, np.full(len(centre), published[name]), "D", color="#222222", mfc="white", ms=5, zorder=4)
+            axis.plot(
+                centre,
+                np.full(len(centre), published[name]),
+                "D",
+                color="#222222",
+                mfc="white",
+                ms=5,
+                zorder=4,
+                clip_on=False,
+            )
     axis.set_xlim(-0.6, len(bars) - 0.4)
     axis.set_xticks(np.arange(len(bars)), list(bars))
     axis.set_ylim(bottom=0)

@@ -82,13 +82,12 @@ def needed_cells(bench: Bench, names: Sequence[str], seeds: Sequence[int]) -> tu
     """
     cells = {name: EXPERIMENTS[name].cells(seeds) for name in names}
     notes = []
-    wanted = {cell.scheduler for own in cells.values() for cell in own}
-    for scheduler in sorted(wanted & TRAINED.keys()):
-        try:
-            replace(bench.base, **TRAINED[scheduler])
-        except InputError as error:
-            notes.append(f"{scheduler} is left out: {error}")
-            cells = {name: [cell for cell in own if cell.scheduler != scheduler] for name, own in cells.items()}
+    deeprm = [cell for own in cells.values() for cell in own if cell.scheduler == "deeprm"]
+    try:
+        bench.config(deeprm[0]) if deeprm else None
+    except InputError as error:
+        notes.append(f"deeprm is left out: {error}")
+        cells = {name: [cell for cell in own if cell.scheduler != "deeprm"] for name, own in cells.items()}
     return cells, notes
 
 
