@@ -101,7 +101,7 @@ def test_a_heuristic_cell_and_its_rows(bench: Bench, monkeypatch: pytest.MonkeyP
     lines: list[str] = []
     noisy = replace(TETRIS, group="noise", scenario={"background": 2, "perturb": 1})
     assert complete_cells(bench, [TETRIS, noisy], 1, None, lines.append) == {}
-    assert lines == ["google-tetris: 0 iterations, 2 evaluations"]
+    assert lines == ["google-tetris: 0 iterations trained, evaluated in 2 scenarios"]
     folder = bench.run_folder(TETRIS)
     assert {path.name for path in folder.iterdir()} == {"evaluation", "evaluation-background2-perturb1"}
     assert replay_run(folder / noisy.evaluation)["reward"].to_list() == pytest.approx(

@@ -127,6 +127,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         note="The paper claims, without numbers, that K_w switches between careful placement, for calm times, and fast "
         f"placement, for bursts. The agent may let a slot pass here (hold_action); burst: {BURST:g} workloads arrive "
         "together on average, at the same rate. The claim predicts shorter waits at the cost of packing as K_w rises. "
+        "An agent that waits for ever leaves workloads unplaced, and its other figures mean nothing. "
         "Rewards of different columns are sums of different penalties.",
     ),
 }

@@ -120,7 +120,7 @@ def complete_cells(
                 failed[done["run"]] = done["error"]
                 tell(f"{done['run']}: failed: {done['error']}")
             elif done["played"]:
-                tell(f"{done['run']}: {done['iterations']} iterations, {done['played']} evaluations")
+                tell(f"{done['run']}: {done['iterations']} iterations trained, evaluated in {done['played']} scenarios")
             bar.update()
     return failed
 
