@@ -1,22 +1,34 @@
-"""Reproduce tables of the paper and print them beside the published numbers."""
+"""Reproduce the paper's figures and tables and print them beside the published numbers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import shlex
+import sys
+from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import tyro
+from tqdm import tqdm
 
 from tvwrl import command_line
-from tvwrl.agents.config import PRESETS
-from tvwrl.bench.reproduction import TABLE1, table1, table2_clustering
+from tvwrl.agents.config import PRESETS, TrainConfig
+from tvwrl.bench.cells import Bench
+from tvwrl.bench.experiments import EXPERIMENTS
+from tvwrl.bench.published import TABLE1
+from tvwrl.bench.reproduction import complete_cells, needed_cells, overview, table1, write_report
 from tvwrl.ec.lstnet import ForecastSettings
 from tvwrl.runs import default_folder, provenance, write_json
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import describe_source, open_trace, trace_hash
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError
+
+SCALES = {  # --preset: hyper-parameters, training seeds
+    "smoke": (replace(PRESETS["smoke"], comparison_sequences=4), (0,)),
+    "medium": (PRESETS["fast"], (0, 1, 2)),
+    "paper": (PRESETS["paper"], (0, 1, 2, 3, 4)),
+}
 
 
 @dataclass(frozen=True)
@@ -59,60 +71,116 @@ class Table1:
                 "candidates": [candidate.to_dict() for candidate in comparison.candidates],
                 "chance": comparison.chance.to_dict() if comparison.chance else None,
             }
-        finish(out, "table1", "\n\n".join(parts) + "\n", facts)
+        text = "\n\n".join(parts) + "\n"
+        write_json(out / "table1.json", facts | provenance())
+        (out / "table1.md").write_text(text, encoding="utf-8")
+        print(text)
+        print(f"written to {out}")
 
 
 @dataclass(frozen=True)
-class Table2Clustering:
-    """Scheduling without classes and with each kind of them at load 0.5: the paper's six metrics (four trainings)."""
+class Reproduction:
+    """Train what is missing, evaluate it, and print the table beside the published one; resumable."""
 
-    trace: str = "google"
-    """google, alibaba, the name of a prepared trace, a canonical trace folder, or a CSV."""
-    slot_seconds: int | None = None
-    """Interval of a CSV trace, seconds."""
-    preset: Literal["fast", "paper", "smoke"] = "fast"
-    """Hyper-parameters: fast (minutes per training), paper (hours), smoke (a trial)."""
-    seeds: tuple[int, ...] = (0,)
-    """One training of each kind per seed; the paper's are means over 5."""
+    google: str = "google"
+    """Trace that stands for the published Google one: a name, a canonical trace folder."""
+    alibaba: str = "alibaba"
+    """Trace that stands for the published Alibaba one, e.g. tianchi."""
+    preset: Literal["smoke", "medium", "paper"] = "medium"
+    """smoke: a trial in seconds a cell; medium: minutes a cell, 3 seeds; paper: its hyper-parameters, 5 seeds, days."""
+    seeds: tuple[int, ...] | None = None
+    """One training of each kind per seed; default: the preset's."""
     iterations: int | None = None
-    """Updates of the policy; default: the preset's."""
-    own_labels: int = 40
-    """Labels where there are no classes: each workload of a sequence has its own, in turn beyond so many."""
+    """Updates of a policy; default: the preset's."""
+    sequences: int | None = None
+    """Test sequences of an evaluation; default: the preset's (medium, paper: 30)."""
+    workers: int = 1
+    """Cells at a time, each in a process of its own."""
+    ray: str | None = None
+    """Ray cluster that the cells are spread over: HOST:PORT, auto or local; --out has to be shared by its machines."""
+    dry_run: bool = False
+    """Only list the cells, and what of them is done in --out."""
     out: Path | None = None
-    """Output folder; give the same again to go on after a stop. Default: runs/table2-clustering-<timestamp>."""
+    """Folder of cells and tables; give the same again to go on, or to share trainings. Default: runs/<name>-<time>."""
 
-    def run(self) -> None:
-        """Train and evaluate all variants."""
-        if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) != len(self.seeds):
-            raise InputError(f"seeds is {self.seeds}: must be different numbers >= 0")
-        if not 1 <= self.own_labels <= 253:
-            raise InputError(f"own_labels is {self.own_labels}: must be 1 to 253")
-        trace = open_trace(self.trace, self.slot_seconds)
-        source = describe_source(trace, self.trace)
-        print(source)
-        config = PRESETS[self.preset]
-        if self.iterations is not None:
-            config = replace(config, iterations=self.iterations)
-        out = self.out or default_folder("table2-clustering")
-        print(f"trainings are kept in {out}; if stopped, go on with: --out {out}")
-        text = table2_clustering(trace, config, self.seeds, self.own_labels, out)
-        head = f"# Table 2, variation of clustering (published values in brackets)\n\n{source}\n\n"
-        facts = {"trace": trace.name, "hash": trace_hash(trace), "seeds": self.seeds, "config": config.to_dict()}
-        finish(out, "table2-clustering", head + text, facts)
+    names = ()  # experiments: a class attribute, set for each command
+
+    def run(self) -> int:
+        """Train, evaluate, report."""
+        base, seeds = self._scale()
+        label = self.names[0] if len(self.names) == 1 else "paper"
+        bench = Bench(self.out or default_folder(label), base, {"google": self.google, "alibaba": self.alibaba})
+        cells, notes = needed_cells(bench, self.names, seeds)
+        every = [cell for own in cells.values() for cell in own]
+        sources = {like: self._source(bench.traces[like]) for like in sorted({cell.trace for cell in every})}
+        print("\n".join([*sources.values(), *(f"note: {note}" for note in notes)]))
+        if self.dry_run:
+            print(overview(bench, every))
+            return 0
+        go_on = self._command(bench.out)
+        print(f"{len({cell.run for cell in every})} cells in {bench.out}; if stopped, go on with:\n  {go_on}")
+        try:
+            failed = complete_cells(bench, every, self.workers, self.ray, tqdm.write)
+        except (KeyboardInterrupt, SystemExit):
+            print(f"stopped; go on with:\n  {go_on}")
+            raise
+        scale = f"Preset `{self.preset}`: {base.iterations} iterations, seeds {', '.join(map(str, seeds))}, "
+        scale += f"{base.comparison_sequences} test sequences."
+        for name, own in cells.items():
+            if any(cell.run in failed for cell in own):
+                continue
+            head = "\n\n".join([*(sources[like] for like in sorted({cell.trace for cell in own})), scale, *notes])
+            facts = {"preset": self.preset, "seeds": seeds, "config": base.to_dict(), "sources": sources}
+            print(write_report(bench, name, own, head, facts))
+            print(f"written to {bench.out / name}")
+        if len(self.names) > 1 and self.preset != "smoke" and not (bench.out / "table1" / "table1.md").exists():
+            Table1(self.google, self.alibaba, out=bench.out / "table1").run()
+        if failed:
+            raise InputError("; ".join(f"cell {run}: {error}" for run, error in failed.items()))
+        return 0
+
+    def _scale(self) -> tuple[TrainConfig, tuple[int, ...]]:
+        """Hyper-parameters and seeds, checked."""
+        base, seeds = SCALES[self.preset]
+        seeds = seeds if self.seeds is None else self.seeds
+        if not seeds or min(seeds) < 0 or len(set(seeds)) != len(seeds):
+            raise InputError(f"seeds is {seeds}: must be different numbers >= 0")
+        if self.workers < 1:
+            raise InputError(f"workers is {self.workers}: must be at least 1")
+        changes = {"iterations": self.iterations, "comparison_sequences": self.sequences}
+        return replace(base, **{name: value for name, value in changes.items() if value is not None}), seeds
+
+    @staticmethod
+    def _source(name: str) -> str:
+        trace = open_trace(name)
+        if missing := {"cpu", "mem"} - set(trace.resources):
+            raise InputError(
+                f"trace '{name}' lacks {', '.join(sorted(missing))}: the paper's tables are of cpu and mem"
+            )
+        return describe_source(trace, name)
+
+    @staticmethod
+    def _command(out: Path) -> str:
+        """The command line that goes on in the folder."""
+        given = ["python", *sys.argv]
+        if not any(word.partition("=")[0] == "--out" for word in given):
+            given += ["--out", str(out)]
+        return shlex.join(given)
 
 
-def finish(out: Path, name: str, text: str, facts: dict[str, object]) -> None:
-    """Write <name>.md and .json, and print."""
-    write_json(out / f"{name}.json", facts | provenance())
-    (out / f"{name}.md").write_text(text, encoding="utf-8")
-    print(text)
-    print(f"written to {out}")
+def _command_for(name: str, names: tuple[str, ...], summary: str) -> type[Reproduction]:
+    """Reproduction with its experiments, as a command of its own."""
+    content = {"names": names, "__doc__": summary, "__module__": __name__}
+    return make_dataclass(name, [], bases=(Reproduction,), frozen=True, namespace=content)
 
 
-def main() -> None:
+def main() -> int | None:
     """Parse the arguments, reproduce."""
-    commands = {"table1": Table1, "table2-clustering": Table2Clustering}
-    tyro.extras.subcommand_cli_from_dict(commands, description=__doc__).run()
+    commands: dict[str, type[Table1] | type[Reproduction]] = {"table1": Table1}
+    commands |= {name: _command_for(name, (name,), f"{one.title}.") for name, one in EXPERIMENTS.items()}
+    everything = "All of these in one folder; trainings that several need are made once. Smoke leaves table1 out."
+    commands["all"] = _command_for("all", tuple(EXPERIMENTS), everything)
+    return tyro.extras.subcommand_cli_from_dict(commands, description=__doc__).run()
 
 
 if __name__ == "__main__":

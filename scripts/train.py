@@ -21,7 +21,8 @@ from tvwrl.ec import CLASSES_FILE, REPRESENTATIONS, Classes, EquivalenceClasses
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
 from tvwrl.schedulers import NAMES, make_scheduler
-from tvwrl.traces import describe_source, find_trace, open_trace, trace_hash
+from tvwrl.traces import describe_source, open_trace
+from tvwrl.traces.catalogue import trace_identity
 from tvwrl.types import InputError, Trace
 
 
@@ -89,14 +90,7 @@ def start(arguments: Arguments) -> tuple[Trainer, Trace]:
     if folder.name in NAMES:
         raise InputError(f"--out {folder}: the run would be called like the scheduler '{folder.name}': choose another")
     problem = Problem.build(trace, arguments.config.scenario, classes_for(arguments, trace))
-    path = find_trace(arguments.trace)
-    identity = {
-        "argument": arguments.trace if path is None else str(path.resolve()),
-        "slot_seconds": arguments.slot_seconds,
-        "name": trace.name,
-        "source": trace.source,
-        "hash": trace_hash(trace),
-    }
+    identity = trace_identity(trace, arguments.trace, arguments.slot_seconds)
     trainer = Trainer(problem, arguments.config, folder, identity, tqdm_print)
     trainer.save()  # from here on there is something to resume
     facts = {"trace": identity | {"workloads": len(trace)}, "ec": arguments.ec, "notes": problem.sampler.notes}

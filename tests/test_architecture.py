@@ -24,6 +24,7 @@ ROOMS = (
     "runs",
     "command_line",
     "markdown",
+    "parallel",
     "packing",
     "penalties",
     "simulation",

@@ -222,7 +222,13 @@ def played(draw: st.DrawFn) -> tuple[Episode, Machines, PenaltyWeights, str]:
     machines = Machines(np.array(table(st.integers(1, 9), count, count), dtype=np.float64), resources)
     k_c, k_u, k_o = map(tuple, table(st.sampled_from([0.0, 1.0, 2.5, 3.0]), 3, 3))
     weights = PenaltyWeights(k_c, k_u, k_o, draw(st.sampled_from([0.0, 50.0])))
-    return make_episode(rows, resources=resources), machines, weights, draw(st.sampled_from(["workload", "machine"]))
+    background = None
+    if draw(st.booleans()):
+        period = draw(st.integers(1, 4))
+        seed = draw(st.integers(0, 2**32))
+        background = np.random.default_rng(seed).integers(0, 4, (period, count, kinds), dtype=np.uint8)
+    episode = make_episode(rows, resources=resources, background=background)
+    return episode, machines, weights, draw(st.sampled_from(["workload", "machine"]))
 
 
 def brute_force(episode: Episode, machines: Machines, weights: PenaltyWeights, overshoot_per: str) -> dict[str, float]:
@@ -244,6 +250,8 @@ def brute_force(episode: Episode, machines: Machines, weights: PenaltyWeights, o
             for m in active:
                 members = [i for i in runs if episode.machine[i] == m]
                 demand = [float(episode.demand[i][t - episode.start[i], d]) for i in members]
+                if (background := episode.background) is not None:
+                    demand.append(float(background[t % len(background), m, d]))
                 load, total = sum(demand), sum(c[d] for c in capacity)
                 row[f"utilisation_{r}"] += min(load, capacity[m][d]) / slots
                 row["overshoot_pct"] += 100 * max(load - capacity[m][d], 0) / (slots * total)

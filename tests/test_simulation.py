@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -359,7 +360,11 @@ def episodes(draw: st.DrawFn) -> dict[str, Any]:
         **weights,
     )
     names = ("cpu", "mem", "gpu")[:resources]
-    return {"rows": rows, "machines": Machines(capacity, names), "scenario": scenario, "rng": rng}
+    background = None
+    if draw(st.booleans()):
+        background = rng.integers(0, 4, (2, draw(st.integers(1, 9)), *capacity.shape), dtype=np.uint8)
+    machines = Machines(capacity, names)
+    return {"rows": rows, "machines": machines, "scenario": scenario, "background": background, "rng": rng}
 
 
 @settings(max_examples=120, deadline=None)
@@ -367,6 +372,7 @@ def episodes(draw: st.DrawFn) -> dict[str, Any]:
 def test_penalties_equal_the_referees(make_sequences: Make, case: dict[str, Any]) -> None:
     machines, scenario = case["machines"], case["scenario"]
     sequences = make_sequences(*case["rows"], resources=machines.resources)
+    sequences = replace(sequences, background=case["background"])
     env = PlacementVectorEnv(3, sequences, machines, scenario, autoreset_mode="Disabled")
     env.reset(seed=0, options={"sequence": np.array([0, 1, 0])})
     simulation, sums, rewards, slots = env.simulation, {name: np.zeros(3) for name in TERMS}, np.zeros(3), np.zeros(3)
@@ -381,7 +387,7 @@ def test_penalties_equal_the_referees(make_sequences: Make, case: dict[str, Any]
             sums[name] += info[name]
         rewards += reward
         slots += info["slots"]
-    assert not simulation.state.load.any()
+    assert case["background"] is not None or not simulation.state.load.any()
     assert not simulation.state.machines[:, :, k.ACTIVE].any()
     for b in range(3):
         record = simulation.record(b)
@@ -395,9 +401,9 @@ def test_penalties_equal_the_referees(make_sequences: Make, case: dict[str, Any]
         assert limit is None or np.bincount(record.start).max() <= limit
 
 
-@pytest.mark.parametrize("quantise", [True, False])
-def test_an_episode_of_real_size_equals_the_referees(problem: Problem, quantise: bool) -> None:
-    scenario = Scenario(machine_types=("2x8,8", "2x16,12"), workloads=40, quantise=quantise, history=4, max_slots=0)
+@pytest.mark.parametrize("changes", [{}, {"quantise": False}, {"background": 3, "perturb": 1, "burst": 3.0}])
+def test_an_episode_of_real_size_equals_the_referees(problem: Problem, changes: dict[str, Any]) -> None:
+    scenario = Scenario(machine_types=("2x8,8", "2x16,12"), workloads=40, history=4, max_slots=0, **changes)
     problem = Problem.build(problem.trace, scenario, problem.classes)
     sequences = problem.sequences("test", 1, seed=3)
     simulation = Simulation(sequences, problem.machines, scenario)
@@ -409,7 +415,7 @@ def test_an_episode_of_real_size_equals_the_referees(problem: Problem, quantise:
     expected = penalties(simulation.record(), problem.machines, scenario.penalty_weights())
     assert expected["overshoot"] > 0
     assert dict(zip(TERMS, sums, strict=False)) == pytest.approx(expected, rel=1e-9)
-    assert not simulation.state.load.any()
+    assert simulation.state.load.any() == ("background" in changes)
 
 
 def test_batch_and_grid_do_not_change_the_record(problem: Problem, train: SequenceSet) -> None:

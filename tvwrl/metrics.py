@@ -1,9 +1,10 @@
 """The referee: replays an episode's record from scratch and computes every metric and the reward.
 
 It shares no code with the simulation: a fault there shows as a difference here. Letters: N workloads, M machines,
-D resources, T slots until the last placed workload has finished (0 if nothing was placed). With the load L of machine
-m, resource d in slot t (demand of what runs there, start <= t < finish): R = min(L, C), U = C - R, S = max(L - C, 0);
-A(t) are the machines that run something (paper: "Metrics for Operational Excellence").
+D resources, T slots until the last placed workload has finished (0 if nothing was placed). A(t) are the machines that
+run a workload (start <= t < finish); with the load L of one of them, resource d in slot t (demand of its workloads, and
+background load where there is any): R = min(L, C), U = C - R, S = max(L - C, 0); all 0 for machines that run none
+(paper: "Metrics for Operational Excellence"). Background is one more load u_i in the pairs of contention.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tvwrl.penalties import PenaltyWeights
 from tvwrl.types import Episode, Float, InputError, Int, Machines
@@ -30,8 +32,8 @@ TOLERANCE = 1e-9  # units; sums of float demand differ by rounding, which is nei
 class _Replay:
     """Sums over an episode, in units (`contention`: units^2, `under`: units^{K_u}), none of them weighted."""
 
-    used: Float  # (D,) sum over slots and machines of R
-    short: Float  # (D,) sum over slots and machines of S
+    used: Float  # (D,) sum over slots and used machines of R
+    short: Float  # (D,) sum over slots and used machines of S
     under: Float  # (D,) sum over slots and used machines of |U|^{K_u}
     contention: Float  # (D,) sum over slots, machines and pairs i < j of u_i u_j
     first_overshoots: Float  # (D,) how often K_o is due
@@ -100,7 +102,7 @@ def penalties(
 def replay_run(folder: str | Path) -> pl.DataFrame:
     """All rows of an evaluation as a polars DataFrame (`.to_pandas()` makes a pandas one), from its files alone.
 
-    These are run.json, episodes.parquet and demand.parquet.
+    These are run.json, episodes.parquet, demand.parquet and, where there was background load, background.parquet.
 
     Columns as in `score_episode`, rows in the order of episodes.parquet; `decision_ms` is NaN, as a wall-clock time
     cannot be recomputed. Raises InputError, naming file and field, for a missing file or field, or demand that is
@@ -113,8 +115,8 @@ def replay_run(folder: str | Path) -> pl.DataFrame:
         inside = f"; it is a training run: its evaluation is {folder / 'evaluation'}"
         hint = inside if (folder / "checkpoints").is_dir() else ""
         raise InputError(f"{folder}: {f'no evaluation here{hint}' if folder.is_dir() else 'no such folder'}")
-    machines, weights, overshoot_per = _read_run(folder / "run.json")
-    episodes = _read_episodes(folder, machines.resources)
+    machines, weights, overshoot_per, background = _read_run(folder / "run.json")
+    episodes = _read_episodes(folder, machines, background)
     return pl.DataFrame([score_episode(episode, machines, weights, overshoot_per) for episode in episodes])
 
 
@@ -154,10 +156,13 @@ def _replay(episode: Episode, machines: Machines, weights: PenaltyWeights, overs
         members = np.flatnonzero(episode.machine == machine)
         lives = [(slice(episode.start[i], episode.finish[i]), episode.demand[i]) for i in members]
         load, running = np.zeros((slots, kinds)), np.zeros(slots, dtype=bool)
+        if episode.background is not None:
+            load += episode.background[np.arange(slots) % len(episode.background), machine]
         for life, demand in lives:
             contention += np.einsum("td,td->d", load[life], demand)  # with each earlier workload: every pair once
             load[life] += demand
             running[life] = True
+        load[~running] = 0.0
         filled = np.minimum(load, capacity)
         room = np.where(running[:, None], capacity - filled, 0.0)
         over = load > capacity + TOLERANCE
@@ -217,6 +222,10 @@ def _check(episode: Episode, machines: Machines, overshoot_per: str) -> None:
     for name in ("arrival", "start", "finish", "machine", "demand"):
         if len(getattr(episode, name)) != count:
             raise InputError(f"{name} has {len(getattr(episode, name))} entries for {count} workloads")
+    if (background := episode.background) is not None and (
+        background.ndim != 3 or len(background) == 0 or background.shape[1:] != machines.capacity.shape
+    ):
+        raise InputError(f"background has shape {background.shape}: must be (slots >= 1, *{machines.capacity.shape})")
     seen: set[str] = set()
     for i, workload in enumerate(episode.workload_id):
         problem = f"workload_id {workload!r} occurs twice" if workload in seen else _problem(episode, machines, i)
@@ -247,12 +256,14 @@ def _problem(episode: Episode, machines: Machines, i: int) -> str:
     return ""
 
 
-def _read_run(path: Path) -> tuple[Machines, PenaltyWeights, str]:
+def _read_run(path: Path) -> tuple[Machines, PenaltyWeights, str, bool]:
+    """Machines, weights, reading of overshoot, whether there was background load."""
     try:
         run = json.loads(path.read_text(encoding="utf-8"))
         resources = tuple(run["capacities"][0])
         capacity = np.array([[row[r] for r in resources] for row in run["capacities"]], dtype=np.float64)
-        return Machines(capacity, resources), PenaltyWeights(**run["penalty_weights"]), str(run["overshoot_per"])
+        weights = PenaltyWeights(**run["penalty_weights"])
+        return Machines(capacity, resources), weights, str(run["overshoot_per"]), bool(run.get("background", 0))
     except KeyError as error:
         raise InputError(f"{path}: field {error} is missing") from error
     except (OSError, ValueError, TypeError, IndexError) as error:
@@ -270,10 +281,11 @@ def _read_table(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
     return frame
 
 
-def _read_episodes(folder: Path, resources: tuple[str, ...]) -> Iterator[Episode]:
+def _read_episodes(folder: Path, machines: Machines, noisy: bool) -> Iterator[Episode]:
     """One Episode per (scheduler, load, sequence), in the order of episodes.parquet."""
     path, keys = folder / "demand.parquet", ("scheduler", "load", "sequence")
-    demand = _read_demand(path, resources)
+    demand = _read_demand(path, machines.resources)
+    background = _read_background(folder / "background.parquet", machines) if noisy else {}
     fields = ("workload_id", "source_workload", "source_slot", "arrival", "start", "finish", "machine")
     frame = _read_table(folder / "episodes.parquet", keys + fields)
     for group in frame.partition_by(keys, maintain_order=True):
@@ -281,6 +293,8 @@ def _read_episodes(folder: Path, resources: tuple[str, ...]) -> Iterator[Episode
         names = [(load, sequence, name) for name in group["workload_id"]]
         if absent := [name for name in names if name not in demand]:
             raise InputError(f"{path}: no demand of (load, sequence, workload_id) {absent[0]}")
+        if noisy and (load, sequence) not in background:
+            raise InputError(f"{folder / 'background.parquet'}: nothing of (load, sequence) {(load, sequence)}")
         yield Episode(
             **{name: group[name].to_numpy() for name in fields},
             demand=tuple(demand[name] for name in names),
@@ -288,7 +302,8 @@ def _read_episodes(folder: Path, resources: tuple[str, ...]) -> Iterator[Episode
             load=load,
             sequence=sequence,
             decision_ms=float("nan"),
-            resources=resources,
+            resources=machines.resources,
+            background=background.get((load, sequence)),
         )
 
 
@@ -303,3 +318,18 @@ def _read_demand(path: Path, resources: tuple[str, ...]) -> dict[tuple[float, in
         if not np.array_equal(slot, np.arange(len(slot))):
             raise InputError(f"{path}: slots of (load, sequence, workload_id) {name} must be 0, 1, 2, ... without gap")
     return dict(zip(names, units, strict=False))
+
+
+def _read_background(path: Path, machines: Machines) -> dict[tuple[float, int], npt.NDArray[np.uint8]]:
+    """(load, sequence) -> (P, M, D) units."""
+    keys, count = ("load", "sequence"), len(machines)
+    frame = _read_table(path, (*keys, "slot", "machine", *machines.resources)).sort(*keys, "slot", "machine")
+    found = {}
+    for group in frame.partition_by(keys, maintain_order=True):
+        slot, machine = np.divmod(np.arange(len(group)), count)
+        whole = len(group) % count == 0 and np.array_equal(group["slot"].to_numpy(), slot)
+        if not (whole and np.array_equal(group["machine"].to_numpy(), machine)):
+            raise InputError(f"{path}: every machine must be in every slot of {keys} {group.select(keys).row(0)}")
+        units = group.select(machines.resources).to_numpy().astype(np.uint8)
+        found[group.select(keys).row(0)] = units.reshape(-1, count, len(machines.resources))
+    return found

@@ -172,6 +172,7 @@ class Episode:
     sequence: int = 0
     decision_ms: float = 0.0  # mean wall-clock time of one decision, milliseconds
     resources: tuple[str, ...] = field(default=("cpu", "mem"))
+    background: npt.NDArray[np.uint8] | None = None  # (P, M, D) as of a SequenceSet
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,7 @@ class SequenceSet:
     classes: int  # G
     load: float  # requested offered load
     forecast: ForecastTable | None = None  # of every workload's demand, where somebody asks for it
+    background: npt.NDArray[np.uint8] | None = None  # (S, P, M, D) units of unknown load; slot t has row t % P
 
     def __len__(self) -> int:
         return len(self.arrival)

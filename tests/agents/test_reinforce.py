@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from tvwrl.agents.config import PRESETS, TrainConfig
+from tvwrl.agents.episodes import Trajectories
 from tvwrl.agents.features import machine_features
 from tvwrl.agents.networks import make_policy
-from tvwrl.agents.episodes import Trajectories
 from tvwrl.agents.policy_gradient import climb
 from tvwrl.agents.reinforce import Reinforce, advantages, returns
 from tvwrl.types import InputError

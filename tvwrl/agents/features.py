@@ -110,9 +110,11 @@ def _summarise(grid, classes, out):  # type: ignore[no-untyped-def]
                     used = 0
                     for c in range(columns):
                         label = grid[b, m, d, r, c]
-                        if label == 0 or label > classes:
+                        if label == 0 or label == classes + 1:
                             continue
                         used += 1
+                        if label > classes:  # background is load, but of no class
+                            continue
                         out[b, m, often + label] += share / history
                         if r == history - 1:
                             out[b, m, now + label] += share
@@ -124,7 +126,7 @@ def _summarise(grid, classes, out):  # type: ignore[no-untyped-def]
                 mean = total / history
                 size = 0
                 for c in range(columns):
-                    size += grid[b, m, d, history - 1, c] <= classes
+                    size += grid[b, m, d, history - 1, c] != classes + 1
                 out[b, m, first + history] = mean
                 out[b, m, first + history + 1] = most
                 out[b, m, first + history + 2] = np.sqrt(max(squares / history - mean * mean, np.float32(0.0)))

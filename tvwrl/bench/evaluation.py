@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from tqdm import tqdm
 
 from tvwrl.bench.plots import plot_comparison
@@ -37,12 +38,15 @@ def evaluate(
     facts: dict[str, Any] | None = None,
     knowledge: dict[str, str] | None = None,
     reference: str | None = None,
+    plots: bool = True,
 ) -> pl.DataFrame:
     """Play every scheduler on the same `sequences` test sequences at every load, to the end, and write the folder.
 
-    Files: `rows.csv`, `episodes.parquet`, `demand.parquet`, `run.json`, `table.md`, `plots/` (runs/README.md). They
+    Files: `rows.csv`, `episodes.parquet`, `demand.parquet`, `background.parquet` where the scenario has any,
+    `run.json`, `table.md`, `plots/` (runs/README.md). They
     appear together when all is done. Returns the rows. `facts` are added to run.json; `knowledge` says, for the note
-    under the tables, what schedulers outside the registry know; `reference`: the one to compare with.
+    under the tables, what schedulers outside the registry know; `reference`: the one to compare with;
+    without `plots` there are none.
     """
     import polars as pl
 
@@ -57,10 +61,13 @@ def evaluate(
         rows: list[dict[str, Any]] = []
         episodes: list[pl.DataFrame] = []
         demands: list[pl.DataFrame] = []
+        backgrounds: list[pl.DataFrame] = []
         with tqdm(total=len(loads) * len(schedulers) * sequences, desc="evaluating", unit="ep", disable=None) as bar:
             for load, at_load in problems.items():
                 drawn = at_load.sequences("test", sequences, seed)
                 demands.append(_demand_table(drawn))
+                if drawn.background is not None:
+                    backgrounds.append(_background_table(drawn, drawn.background))
                 runner = Runner(drawn, at_load.machines, at_load.scenario, seed)
                 for make in schedulers:
                     scheduler = make()
@@ -75,9 +82,12 @@ def evaluate(
         table.write_csv(folder / "rows.csv")
         pl.concat(episodes).write_parquet(folder / "episodes.parquet")
         pl.concat(demands).write_parquet(folder / "demand.parquet")
+        if backgrounds:
+            pl.concat(backgrounds).write_parquet(folder / "background.parquet")
         write_json(folder / "run.json", _run_facts(problem, problems, sequences, seed) | (facts or {}))
         (folder / "table.md").write_text(comparison_table(table, reference, KNOWLEDGE | (knowledge or {})))
-        plot_comparison(table, folder / "plots")
+        if plots:
+            plot_comparison(table, folder / "plots")
     return table
 
 
@@ -125,6 +135,16 @@ def _demand_table(drawn: SequenceSet) -> pl.DataFrame:
     )
 
 
+def _background_table(drawn: SequenceSet, background: npt.NDArray[np.uint8]) -> pl.DataFrame:
+    """One row per sequence, slot of the period and machine."""
+    import polars as pl
+
+    sequence, slot, machine = (index.ravel() for index in np.indices(background.shape[:3]))
+    columns = {name: background[..., d].ravel() for d, name in enumerate(drawn.resources)}
+    load = np.full(len(slot), float(drawn.load))
+    return pl.DataFrame({"load": load, "sequence": sequence, "slot": slot, "machine": machine, **columns})
+
+
 def _run_facts(problem: Problem, problems: dict[float, Problem], sequences: int, seed: int) -> dict[str, Any]:
     """What run.json says of an evaluation."""
     trace, scenario = problem.trace, problem.scenario
@@ -144,6 +164,7 @@ def _run_facts(problem: Problem, problems: dict[float, Problem], sequences: int,
         "slot_seconds": trace.slot_seconds,
         "penalty_weights": {name: getattr(scenario, name) for name in ("K_c", "K_u", "K_o", "K_w")},
         "overshoot_per": scenario.overshoot_per,
+        "background": scenario.background,
         "classes": problem.classes.to_dict(),
         "scenario": asdict(scenario),
         "notes": sorted({note for p in problems.values() for note in p.sampler.notes}),

@@ -1,15 +1,16 @@
-"""Rows of evaluated episodes -> the paper's six bar charts (Figures 4 and 5), one file each and one with all."""
+"""Rows of evaluated episodes -> the paper's six bar charts (Figures 4 and 5); bars of any estimates with whiskers."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.bench.tables import Summaries, bootstrap_interval, by_load, resources_of
-from tvwrl.types import InputError
+from tvwrl.bench.tables import bootstrap_interval, by_load, resources_of
+from tvwrl.types import Float, InputError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,6 +20,18 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7
 HATCHES = ("", "///", "...", "xxx")  # from the eighth scheduler on colours repeat, hatched
 NOT_IN_NAMES = r"[^\w.+ -]"  # of files; a resource may be called mem/GB
 DPI = 150
+
+
+class Bar(NamedTuple):
+    """A mean and its 95 % interval; NaN for an interval that there is none of."""
+
+    height: float
+    low: float
+    high: float
+
+
+NOTHING = Bar(float("nan"), float("nan"), float("nan"))
+Bars = Mapping[str, Mapping[str, Bar]]  # group at the axis -> name in the legend -> bar
 
 
 def plot_comparison(rows: pl.DataFrame, folder: str | Path, seed: int = 0) -> list[Path]:
@@ -33,15 +46,21 @@ def plot_comparison(rows: pl.DataFrame, folder: str | Path, seed: int = 0) -> li
         raise InputError("no rows: nothing to plot")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    loads, panels = by_load(rows), _panels(resources_of(rows))
-    schedulers = list(dict.fromkeys(rows["scheduler"].to_list()))
-    files = []
-    for column, title in panels.items():
-        files.append(folder / f"{re.sub(NOT_IN_NAMES, '-', column)}.png")
-        _figure(loads, schedulers, {column: title}, seed, files[-1])
-    files.append(folder / "comparison.png")
-    _figure(loads, schedulers, panels, seed, files[-1])
-    return files
+    panels: dict[str, Bars] = {}
+    for column, title in _panels(resources_of(rows)).items():
+        panels[title] = {
+            f"load {load:g}": {name: _bar(columns[column], seed) for name, columns in group.items()}
+            for load, group in by_load(rows).items()
+        }
+        path = folder / f"{re.sub(NOT_IN_NAMES, '-', column)}.png"
+        plot_bars({title: panels[title]}, path)
+    plot_bars(panels, folder / "comparison.png")
+    names = [re.sub(NOT_IN_NAMES, "-", column) for column in (*_panels(resources_of(rows)), "comparison")]
+    return [folder / f"{name}.png" for name in names]
+
+
+def _bar(values: Float, seed: int) -> Bar:
+    return Bar(float(values.mean()), *bootstrap_interval(values, np.random.default_rng(seed)))
 
 
 def _panels(resources: list[str]) -> dict[str, str]:
@@ -54,10 +73,16 @@ def _panels(resources: list[str]) -> dict[str, str]:
     }
 
 
-def _figure(
-    loads: dict[float, Summaries], schedulers: list[str], panels: dict[str, str], seed: int, file: Path
+def plot_bars(
+    panels: Mapping[str, Bars],
+    file: Path,
+    published: Mapping[str, Mapping[str, float]] | None = None,
+    over: str = "arrival sequences",
 ) -> None:
-    """One file with one panel per metric, in columns of two, under one legend."""
+    """One file with one panel per title, in columns of two, under one legend.
+
+    `published`: title -> name of a bar -> the published value, drawn as a diamond; `over`: what the means are over.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -67,8 +92,9 @@ def _figure(
     figure = Figure(figsize=(6.4 * across, 3.2 * down + 1.0), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
     FigureCanvasAgg(figure)
     axes = figure.subplots(down, across, squeeze=False).ravel()
-    for axis, (column, title) in zip(axes, panels.items(), strict=False):
-        _bars(axis, loads, schedulers, column, seed)
+    names = list(dict.fromkeys(name for bars in panels.values() for group in bars.values() for name in group))
+    for axis, (title, bars) in zip(axes, panels.items(), strict=False):
+        _bars(axis, bars, names, (published or {}).get(title, {}))
         axis.set_title(title, fontsize=11)
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
@@ -80,27 +106,26 @@ def _figure(
         loc="outside lower center",
         ncols=-(-len(labels) // lines),
         frameon=False,
-        title="Means over arrival sequences; whiskers: 95 % bootstrap intervals",
+        title=f"Means over {over}; whiskers: 95 % bootstrap intervals" + "; diamonds: published" * bool(published),
         title_fontsize=9,
     )
     legend.get_title().set_color("#444444")
     figure.savefig(file, dpi=DPI)
 
 
-def _bars(axis: Any, loads: dict[float, Summaries], schedulers: list[str], column: str, seed: int) -> None:
-    """Bars of one metric: a group per load, a bar per scheduler, a whisker per bar."""
-    width = min(0.84 / len(schedulers), 0.25)
-    for place, scheduler in enumerate(schedulers):
-        centre = np.arange(len(loads)) + (place - (len(schedulers) - 1) / 2) * width
-        values = [group[scheduler][column] if scheduler in group else np.array([np.nan]) for group in loads.values()]
-        height = np.array([v.mean() for v in values])
-        interval = np.array([bootstrap_interval(v, np.random.default_rng(seed)) for v in values])
-        whisker = np.abs(interval - height[:, None]).T
+def _bars(axis: Any, bars: Bars, names: list[str], published: Mapping[str, float]) -> None:
+    """Bars of one panel: a whisker per bar, a diamond where a value was published."""
+    width = min(0.84 / len(names), 0.25)
+    for place, name in enumerate(names):
+        centre = np.arange(len(bars)) + (place - (len(names) - 1) / 2) * width
+        drawn = np.array([group.get(name, NOTHING) for group in bars.values()])  # (groups, 3)
+        height = drawn[:, 0]
+        whisker = np.abs(drawn[:, 1:] - height[:, None]).T
         axis.bar(
             centre,
             height,
             0.92 * width,
-            label=scheduler,
+            label=name,
             color=COLOURS[place % len(COLOURS)],
             hatch=HATCHES[place // len(COLOURS) % len(HATCHES)],
             edgecolor="white",
@@ -110,8 +135,19 @@ def _bars(axis: Any, loads: dict[float, Summaries], schedulers: list[str], colum
         )
         for x in centre[height == 0]:  # or else a bar of nothing reads as a bar left out
             axis.annotate("0", (x, 0), (0, 3), textcoords="offset points", ha="center", fontsize=7.5, color="#444444")
-    axis.set_xlim(-0.6, len(loads) - 0.4)
-    axis.set_xticks(np.arange(len(loads)), [f"load {load:g}" for load in loads])
+        if name in published:
+            axis.plot(
+                centre,
+                np.full(len(centre), published[name]),
+                "D",
+                color="#222222",
+                mfc="white",
+                ms=5,
+                zorder=4,
+                clip_on=False,
+            )
+    axis.set_xlim(-0.6, len(bars) - 0.4)
+    axis.set_xticks(np.arange(len(bars)), list(bars))
     axis.set_ylim(bottom=0)
     axis.grid(axis="y", color="#DDDDDD", linewidth=0.8)
     axis.set_axisbelow(True)

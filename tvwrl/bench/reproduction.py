@@ -1,59 +1,32 @@
-"""The paper's tables on equivalence classes, measured here and printed beside what was published.
+"""Reproduces the paper: what is missing of an experiment is trained and evaluated, then told beside what was published.
 
-Paper: "Scheduling of Time-Varying Workloads Using Reinforcement Learning" (AAAI 2021), Tables 1 and 2.
+Paper: "Scheduling of Time-Varying Workloads Using Reinforcement Learning" (AAAI 2021).
 """
 
 from __future__ import annotations
 
-import json
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tqdm import tqdm
 
-from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.policy_scheduler import load_policy
-from tvwrl.agents.training import Trainer
-from tvwrl.bench.evaluation import evaluate
-from tvwrl.ec import REPRESENTATIONS, EquivalenceClasses, OwnLabels, population_of
-from tvwrl.ec.classes import Classes
+from tvwrl.bench.cells import TRAINED, Bench, Cell, by_run, complete, read_rows
+from tvwrl.bench.experiments import EXPERIMENTS
+from tvwrl.bench.published import TABLE1
+from tvwrl.bench.reports import plot, summarise, write_tables
+from tvwrl.ec import REPRESENTATIONS, EquivalenceClasses, population_of
 from tvwrl.ec.comparison import Comparison, compare
-from tvwrl.envs.problem import Problem
 from tvwrl.markdown import markdown_table
-from tvwrl.runs import write_json
-from tvwrl.traces import trace_hash
+from tvwrl.parallel import Call, run_calls
+from tvwrl.runs import provenance, whole_file, write_json
 from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.types import InputError, Trace
+from tvwrl.types import InputError
 
 if TYPE_CHECKING:
     from tvwrl.ec.lstnet import ForecastSettings
-
-TABLE1: dict[str, dict[str, tuple[int, float, float]]] = {  # trace -> distance -> k, f, effective gain in %
-    "google": {"aggregate": (5, 0.65, 6.82), "temporal": (6, 0.58, 9.83), "dtw": (3, 0.55, 9.3)},
-    "alibaba": {"aggregate": (4, 0.68, 5.13), "temporal": (4, 0.54, 8.14), "dtw": (3, 0.25, 5.73)},
-}
-METRICS = (  # column of the rows, the paper's name, whether more is better
-    ("utilisation_cpu", "CPU util", True),
-    ("utilisation_mem", "MEM util", True),
-    ("fragmentation_cpu", "CPU frag", False),
-    ("fragmentation_mem", "MEM frag", False),
-    ("machines_used", "Machines used", False),
-    ("overshoot_pct", "Overshoot, %", False),
-)
-VARIANTS = ("none", "aggregate", "dtw", "temporal")
-TABLE2 = {  # metric -> the variants' values
-    "CPU util": (0.328, 0.347, 0.345, 0.345),
-    "MEM util": (0.613, 0.653, 0.649, 0.649),
-    "CPU frag": (0.795, 0.776, 0.779, 0.777),
-    "MEM frag": (0.734, 0.708, 0.708, 0.723),
-    "Machines used": (6.38, 6.10, 6.12, 6.17),
-    "Overshoot, %": (0.051, 0.284, 0.24, 0.52),
-}
 
 
 def table1(
@@ -88,80 +61,6 @@ def table1(
     return "\n".join(lines), comparison
 
 
-def table2_clustering(trace: Trace, config: TrainConfig, seeds: Sequence[int], own_labels: int, out: Path) -> str:
-    """Train and evaluate without classes and with each representation, at load 0.5; the six metrics of Table 2.
-
-    A variant and seed that is finished in `out` is not trained again. Returns the table in Markdown. Raises InputError
-    if `out` holds trainings of another trace or with other settings.
-    """
-    asked = {"hash": trace_hash(trace), "own_labels": own_labels, "config": replace(config, seed=0).to_dict()}
-    settings = out / "settings.json"
-    if settings.exists() and json.loads(settings.read_text()) != json.loads(json.dumps(asked)):
-        raise InputError(f"{out} holds trainings of another trace or with other settings: give --out another folder")
-    write_json(settings, asked)
-    means: dict[str, dict[str, np.ndarray]] = {}
-    for variant in VARIANTS:
-        runs = [_variant(trace, config, variant, seed, own_labels, out / f"{variant}-{seed}") for seed in seeds]
-        means[variant] = {column: np.array([run[column] for run in runs]) for column, _, _ in METRICS}
-    rows, orders = [], []
-    for column, name, more in METRICS:
-        cells = []
-        for variant, published in zip(VARIANTS, TABLE2[name], strict=True):
-            values = means[variant][column]
-            spread = f" ± {values.std(ddof=1):.3f}" if len(values) > 1 else ""
-            cells.append(f"{values.mean():.3f}{spread} ({published})")
-        rows.append([name, *cells])
-        measured = {variant: float(means[variant][column].mean()) for variant in VARIANTS}
-        orders.extend(_orders(name, measured, dict(zip(VARIANTS, TABLE2[name], strict=True)), more))
-    head = ["metric", "without classes", *VARIANTS[1:]]
-    lines = [markdown_table(head, rows), "", *orders]
-    return "\n".join(lines) + "\n"
-
-
-def _variant(
-    trace: Trace, config: TrainConfig, variant: str, seed: int, own_labels: int, folder: Path
-) -> dict[str, float]:
-    """Mean of each metric over the test sequences, for one training; what is there already is used."""
-    import polars as pl
-
-    config = replace(config, seed=seed)
-    rows = folder / "evaluation" / "rows.csv"
-    if not rows.exists():
-        trainer = _trainer(trace, config, variant, own_labels, folder)
-        if trainer.run() != "finished":
-            raise KeyboardInterrupt
-        saved = Checkpoint.load(find_checkpoint(folder))
-        policy = load_policy(folder, saved, config.device)
-        load = config.scenario.load
-        evaluate(trainer.problem, [lambda: policy], [load], config.comparison_sequences, seed, folder / "evaluation")
-    table = pl.read_csv(rows)
-    return {column: float(np.nanmean(table[column].to_numpy())) for column, _, _ in METRICS}
-
-
-def _trainer(trace: Trace, config: TrainConfig, variant: str, own_labels: int, folder: Path) -> Trainer:
-    """The training of a variant: new, or as its last checkpoint left it."""
-    last = folder / "checkpoints" / "last.pt"
-    identity: dict[str, Any] = {"argument": "", "slot_seconds": None, "name": trace.name, "source": trace.source}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the trace could not give is said once, by the caller
-        if last.exists():
-            saved = Checkpoint.load(last)
-            trainer = Trainer(saved.problem(trace), saved.config, folder, saved.trace, lambda text: None)
-            trainer.restore(saved)
-            return trainer
-        problem = Problem.build(trace, config.scenario, _classes(trace, config, variant, own_labels))
-    trainer = Trainer(problem, config, folder, identity | {"hash": trace_hash(trace)}, lambda text: None)
-    trainer.save()
-    return trainer
-
-
-def _classes(trace: Trace, config: TrainConfig, variant: str, own_labels: int) -> Classes:
-    """Own labels, or classes with k by silhouette as in Table 1."""
-    if variant == "none":
-        return OwnLabels(own_labels)
-    return EquivalenceClasses(variant).fit(population_of(SequenceSampler(trace, config.scenario)))
-
-
 def _orders(name: str, measured: dict[str, float], published: dict[str, float], more: bool) -> list[str]:
     """A line that says whether the order is the published one; none if not all were measured."""
     if measured.keys() != published.keys():
@@ -174,3 +73,68 @@ def _orders(name: str, measured: dict[str, float], published: dict[str, float], 
     if ours == theirs:
         return [f"- {name}: the order is the paper's, best first {ours}"]
     return [f"- {name}: the order differs: here, best first, {ours}; in the paper {theirs}"]
+
+
+def needed_cells(bench: Bench, names: Sequence[str], seeds: Sequence[int]) -> tuple[dict[str, list[Cell]], list[str]]:
+    """experiment -> its cells, and notes about schedulers that are left out as they cannot be trained.
+
+    Raises InputError where a cell's scenario is impossible.
+    """
+    cells = {name: EXPERIMENTS[name].cells(seeds) for name in names}
+    notes = []
+    deeprm = [cell for own in cells.values() for cell in own if cell.scheduler == "deeprm"]
+    try:
+        bench.config(deeprm[0]) if deeprm else None
+    except InputError as error:
+        notes.append(f"deeprm is left out: {error}")
+        cells = {name: [cell for cell in own if cell.scheduler != "deeprm"] for name, own in cells.items()}
+    return cells, notes
+
+
+def overview(bench: Bench, cells: Sequence[Cell]) -> str:
+    """A line per run folder: iterations and evaluations that are done; then the sums."""
+    rows, done, total, played, all_played = [], 0, 0, 0, 0
+    for name, own in by_run(cells).items():
+        iterations = bench.config(own[0]).iterations if own[0].scheduler in TRAINED else 0
+        now, ready = bench.iterations_done(own[0]), sum(bench.rows_file(cell).exists() for cell in own)
+        trained = f"{now} of {iterations}" if iterations else "-"
+        rows.append([name, trained, f"{ready} of {len(own)}"])
+        done, total, played, all_played = done + now, total + iterations, played + ready, all_played + len(own)
+    share = f"{done} of {total} iterations of training ({done / max(total, 1):.0%})"
+    table = markdown_table(["cell", "iterations", "evaluations"], rows)
+    return f"{table}\n\ndone: {share}, {played} of {all_played} evaluations"
+
+
+def complete_cells(
+    bench: Bench, cells: Sequence[Cell], workers: int, ray: str | None, tell: Callable[[str], None]
+) -> dict[str, str]:
+    """Train and evaluate what is missing, `workers` at a time or on Ray; a line to `tell` per finished cell.
+
+    Returns run folder -> error of those that failed; the others are all finished.
+    """
+    runs, failed = by_run(cells), {}
+    calls: list[Call] = [(complete, (bench, own)) for own in runs.values()]
+    with tqdm(total=len(calls), desc="cells", unit="cell", disable=None) as bar:
+        for _, done in run_calls(calls, workers, ray, processes=True):
+            if done["error"]:
+                failed[done["run"]] = done["error"]
+                tell(f"{done['run']}: failed: {done['error']}")
+            elif done["played"]:
+                tell(f"{done['run']}: {done['iterations']} iterations trained, evaluated in {done['played']} scenarios")
+            bar.update()
+    return failed
+
+
+def write_report(bench: Bench, name: str, cells: Sequence[Cell], head: str, facts: dict[str, Any]) -> str:
+    """rows.csv, table.md, run.json and plot.png of a finished experiment; returns the table."""
+    folder, experiment = bench.out / name, EXPERIMENTS[name]
+    rows = read_rows(bench, cells)
+    groups = summarise(rows)
+    text = f"# {experiment.title}\n\n{head}\n\n{write_tables(experiment, groups)}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with whole_file(folder / "rows.csv") as partial:
+        rows.write_csv(partial)
+    write_json(folder / "run.json", provenance() | facts | {"cells": [cell.run for cell in cells]})
+    plot(experiment, groups, folder / "plot.png")
+    (folder / "table.md").write_text(text, encoding="utf-8")
+    return text

@@ -54,9 +54,10 @@ def observation_space(simulation: Simulation) -> spaces.Dict:
     shape = (machines, resources, history, columns)
     expected = simulation.state.seen_forecast.shape[1:]
     forecast = {"forecast": spaces.Box(0.0, np.inf, expected, np.float32)} if expected[1] else {}
+    labels = classes + 1 + (simulation.sequences.background is not None)
     return spaces.Dict(
         {
-            "grid": spaces.Box(0, classes + 1, shape, np.uint8),
+            "grid": spaces.Box(0, labels, shape, np.uint8),
             "queue": spaces.Box(np.zeros_like(high), high, dtype=np.float32),
             "backlog": spaces.Box(0.0, np.inf, (1,), np.float32),
             **forecast,
@@ -131,6 +132,9 @@ def picture(simulation: Simulation, b: int = 0, title: str = "") -> ClusterPictu
             first = start - (slot - history + 1)
             rows = np.arange(max(first, 0), min(first + len(demand), history))
             load[machine][:, rows] += demand[rows - first].T
+    if episode.background is not None:
+        past = np.arange(max(0, slot - history + 1), slot + 1)
+        load[:, :, history - len(past) :] += episode.background[past % len(episode.background)].transpose(1, 2, 0)
     labels = queue[:, 0].astype(int)
     known = simulation.scenario.observe_request
     request = (
@@ -150,4 +154,5 @@ def picture(simulation: Simulation, b: int = 0, title: str = "") -> ClusterPictu
         queue_requests=np.full((len(labels), resources), np.nan) if request is None else request,
         backlog=int(state.seen_backlog[b, 0]),
         title=title,
+        background=episode.background is not None,
     )

@@ -35,13 +35,14 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     A `Dict` of
     | key | shape | type | values |
     |---|---|---|---|
-    | `grid` | (M, D, h, C) | uint8 | usage of machine m, resource d: h slots (newest last) by C units, 0..G + 1 |
+    | `grid` | (M, D, h, C) | uint8 | usage of machine m, resource d: h slots (newest last) by C units, 0..G + 2 |
     | `queue` | (Q, 1 + F) | float32 | first Q waiting workloads: class label 0..G, and what is shown of them |
     | `backlog` | (1,) | float32 | workloads waiting beyond Q |
     | `forecast` | (M, K) | float32 | with `observe_forecast`: sum of the forecasts of what runs on each machine |
 
     In the grid a running workload that uses u units fills the next u free pixels with its class label 1..G, in order
     of start; 0 is free, G + 1 is beyond the machine's capacity. What does not fit is overshoot and is not drawn.
+    G + 2, the first pixels of a row, is background load of no class; it is there with `background` only.
     In the queue label 0 is an empty place. Beside it stand: with `observe_request` (default) the declared request in
     units, 0 where none is declared, and mask bits, 1 where one is (2 D); with `observe_demand` the demand in units in
     the workload's first slot (D); with `observe_forecast` its own forecast (K), whose columns

@@ -56,6 +56,8 @@ class Problem:
 
     def at_load(self, load: float) -> Problem:
         """The same problem at another offered load, with the same units, classes and forecaster."""
+        if load == self.scenario.load:
+            return self
         scenario = replace(self.scenario, load=load)
         return Problem.build(self.trace, scenario, self.classes, self.sampler.unit, self.forecaster)
 

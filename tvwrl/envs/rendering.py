@@ -20,6 +20,7 @@ Canvas = npt.NDArray[np.uint32]  # (height, width), one word per pixel: painted 
 PLACE_VALUES = np.eye(3, 4, dtype=np.uint8).view(np.uint32)[:, 0]  # of red, green, blue in a word, on any processor
 # No class has a colour near the overshoot's red; CUT ends a row with more overshoot than is drawn.
 FREE, ABSENT, OVERSHOOT, CUT = (243, 245, 248), (74, 78, 84), (225, 20, 30), (120, 0, 12)
+BACKGROUND = (168, 172, 180)
 WHITE, INK, FAINT, FULL = (255, 255, 255), (40, 44, 52), (120, 126, 136), (0, 60, 120)
 # Okabe and Ito's colours, then those that lie farthest from all before under normal, protan and deutan vision.
 CLASSES = "0072B2E69F00009E7356B4E9F0E442CC79A72A2AE04B0F872EE06BF00FFF87873CFFB496B400878C5A2B7FEBDD78C35A"
@@ -34,7 +35,7 @@ PLACES, SWATCHES, SWATCH_ROW = 20, 48, 8  # most places and classes shown, class
 class ClusterPicture:
     """All that a frame shows, as plain arrays: M machines, D resources, h rows of C pixels, G classes, Q places."""
 
-    grid: Bytes  # (M, D, h, C) 0 free, 1..G class, G + 1 beyond this machine's capacity; rows oldest first
+    grid: Bytes  # (M, D, h, C) oldest row first; 0 free, 1..G class, G + 1 beyond capacity, G + 2 background
     overshoot: Float  # (M, D, h) units above capacity, >= 0
     capacity: Float  # (M, D) units, > 0
     load: Float  # (M, D) units in this slot, >= 0
@@ -45,6 +46,7 @@ class ClusterPicture:
     queue_requests: Float  # (Q, D) units, NaN = unknown
     backlog: int = 0  # workloads waiting beyond the Q places
     title: str = ""
+    background: bool = False  # whether there is load of no class
 
 
 class _Plan(NamedTuple):
@@ -86,11 +88,11 @@ def _pack(colours: Any) -> Canvas:
 
 @lru_cache(maxsize=16)
 def label_colours(classes: int) -> Bytes:
-    """(G + 2, 3) RGB of labels 0..G + 1: free, classes, absent; beyond 16 classes the colours repeat, darker."""
+    """(G + 3, 3) RGB of labels: free, classes, absent, background; beyond 16 classes the colours repeat, darker."""
     base = np.frombuffer(bytes.fromhex(CLASSES), np.uint8).reshape(-1, 3)
     number = np.arange(classes)
     colours = base[number % len(base)] * 0.72 ** (number // len(base))[:, None]
-    return np.vstack([[FREE], colours, [ABSENT]]).astype(np.uint8)
+    return np.vstack([[FREE], colours, [ABSENT], [BACKGROUND]]).astype(np.uint8)
 
 
 @lru_cache(maxsize=8192)
@@ -194,7 +196,8 @@ def _draw_legend(canvas: Canvas, picture: ClusterPicture, grids: bool, x: int, y
         _tile(canvas, y + 28 + down, x + right, number + 1, picture.classes, 20, 25)
     y += 32 + SWATCH * math.ceil(min(picture.classes, SWATCHES) / SWATCH_ROW)
     if grids:
-        for start, colour, text in ((x, FREE, "free"), (x + 70, ABSENT, "no capacity")):
+        unknown = ((x + 170, BACKGROUND, "unknown"),) if picture.background else ()
+        for start, colour, text in ((x, FREE, "free"), (x + 70, ABSENT, "no capacity"), *unknown):
             canvas[y : y + 14, start : start + 20] = _pack(colour)
             _write(canvas, y, start + 26, text, 11, FAINT)
     else:

@@ -41,7 +41,7 @@ class Cluster:
 
     @property
     def load(self) -> Float:
-        """(M, D) units: demand of what runs in the current slot."""
+        """(M, D) units: demand of what runs in the current slot, unknown background with it: load is measured."""
         ring = self.simulation.state.load[self.b]
         now: Float = ring[:, self.slot % ring.shape[1]]
         return now
@@ -54,7 +54,7 @@ class Cluster:
 
     @property
     def reserved_peaks(self) -> Float:
-        """(M, D) units: sum of the lifetime peaks of what runs on each machine."""
+        """(M, D) units: sum of the lifetime peaks of the workloads on each machine; background is not known."""
         state = self.simulation.state
         running = state.workloads[self.b, : state.counters[self.b, k.RUNNING], k.RUNS]
         reserved = np.zeros_like(self.capacity)

@@ -36,7 +36,7 @@ STEP, STEP_AUTORESET, PLACE, ADVANCE, RESET = range(5)
 SKIP = -2
 ALL_BITS, EVERY_BYTE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0x0101010101010101)
 # Entries of `rules`
-PLACEMENTS_PER_SLOT, MAX_SLOTS, OVERSHOOT_PER_MACHINE = range(3)
+PLACEMENTS_PER_SLOT, MAX_SLOTS, OVERSHOOT_PER_MACHINE, BACKGROUND_LABEL = range(4)
 
 
 class State(NamedTuple):
@@ -49,10 +49,11 @@ class State(NamedTuple):
     feature: Any  # (S, N, F) f4 what the queue shows beside the label: request, mask, first demand, forecast
     forecast: Any  # (S, N, L + 1, K) u1 forecast of its demand after that many slots seen; K = 0: none
     steps: Any  # (K,) f4 what 1 of a forecast stands for
+    background: Any  # (S, P, M, D) u1 units of unknown load, slot t has row t % P; P = 0: there is none
     # The scenario, read only
     capacity: Any  # (M, D) f8 units
     weights: Any  # (4, D) f8 K_c, K_u, K_o, K_w
-    rules: Any  # (3,) i8 placements per slot (0 = any number), slots before truncation (0 = never), overshoot reading
+    rules: Any  # (4,) i8 placements per slot (0 = any), slots before truncation (0 = never), overshoot reading, G + 2
     blank: Any  # (M * D, words) an empty row of the grid: 0 = free, G + 1 = beyond the machine's capacity
     # The environments; a "cell" is a machine's resource, m * D + d
     counters: Any  # (B, COUNTERS) i8
@@ -109,27 +110,50 @@ def _row(s, slot):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always", _nrt=False)
+def _fill(s, b, row, m, d, demand, label):  # type: ignore[no-untyped-def]
+    """Add one demand to the current row: pixels after those that are filled, and its square."""
+    cell = m * s.capacity.shape[1] + d
+    s.square[b, cell] += demand * demand
+    if row >= 0:
+        first = s.filled[b, cell]
+        last = min(first + max(int(demand + 0.5), 1), int(s.capacity[m, d]))
+        if s.words.shape[3] == 1 and s.grid.shape[3] == 8:
+            if last > first:  # a row of 8 pixels is one number: no loop, whose length no processor can guess
+                pixels = (ALL_BITS >> np.uint64(64 - 8 * (last - first))) << np.uint64(8 * first)
+                s.words[b, row, cell, 0] |= np.uint64(label) * EVERY_BYTE & pixels
+        else:
+            for c in range(first, last):
+                s.grid[b, row, cell, c] = label
+        s.filled[b, cell] = last
+
+
+@njit(cache=True, inline="always", _nrt=False)
 def _draw(s, b, w, sequence, slot, row):  # type: ignore[no-untyped-def]
-    """Add running workload w to the current row: pixels after those of earlier starts, and its squared demand."""
+    """Add running workload w to the current row, in order of start."""
     m = s.workloads[b, w, MACHINE]
     age = slot - s.workloads[b, w, START]
     label = s.label[sequence, w, age + 1]
-    resources = s.capacity.shape[1]
-    for d in range(resources):
-        cell = m * resources + d
-        demand = float(s.demand[sequence, w, age, d])
-        s.square[b, cell] += demand * demand
-        if row >= 0:
-            first = s.filled[b, cell]
-            last = min(first + max(int(demand + 0.5), 1), int(s.capacity[m, d]))
-            if s.words.shape[3] == 1 and s.grid.shape[3] == 8:
-                if last > first:  # a row of 8 pixels is one number: no loop, whose length no processor can guess
-                    pixels = (ALL_BITS >> np.uint64(64 - 8 * (last - first))) << np.uint64(8 * first)
-                    s.words[b, row, cell, 0] |= np.uint64(label) * EVERY_BYTE & pixels
-            else:
-                for c in range(first, last):
-                    s.grid[b, row, cell, c] = label
-            s.filled[b, cell] = last
+    for d in range(s.capacity.shape[1]):
+        _fill(s, b, row, m, d, float(s.demand[sequence, w, age, d]), label)
+
+
+@njit(cache=True, inline="always", _nrt=False)
+def _draw_background(s, b, slot, row):  # type: ignore[no-untyped-def]
+    """Add the unknown load to the current row of every machine, before any workload."""
+    unknown = s.background[s.counters[b, SEQUENCE], slot % s.background.shape[1]]
+    for m in range(unknown.shape[0]):
+        for d in range(unknown.shape[1]):
+            if unknown[m, d] > 0:
+                _fill(s, b, row, m, d, float(unknown[m, d]), s.rules[BACKGROUND_LABEL])
+
+
+@njit(cache=True, inline="always", _nrt=False)
+def _book_background(s, b, slot):  # type: ignore[no-untyped-def]
+    """Begin the ring's row of `slot` with the unknown load of that slot."""
+    row, period = slot % s.load.shape[2], slot % s.background.shape[1]
+    for m in range(s.load.shape[1]):
+        for d in range(s.load.shape[3]):
+            s.load[b, m, row, d] = s.background[s.counters[b, SEQUENCE], period, m, d]
 
 
 @njit(cache=True, inline="always", _nrt=False)
@@ -151,6 +175,8 @@ def _open_slot(s, b):  # type: ignore[no-untyped-def]
         for cell in range(s.blank.shape[0]):
             for c in range(s.blank.shape[1]):
                 s.words[b, row, cell, c] = s.blank[cell, c]
+    if s.background.shape[1] > 0:
+        _draw_background(s, b, slot, row)
 
     running, kept = s.counters[b, RUNNING], 0
     for i in range(running):
@@ -204,6 +230,8 @@ def _close_slot(s, b):  # type: ignore[no-untyped-def]
                 s.totals[b, OVERSHOOT] += exceeded
                 s.costs[b, m] += exceeded
             s.load[b, m, row, d] = 0
+    if s.background.shape[1] > 0:
+        _book_background(s, b, s.counters[b, SLOT] + s.load.shape[2])
     s.totals[b, WAIT] += wait(waiting, s.weights[3, 0])
     s.totals[b, SLOTS] += 1.0
     s.counters[b, IDLE] = s.counters[b, IDLE] + 1 if waiting > 0 and s.counters[b, PLACED] == 0 else 0
@@ -241,6 +269,9 @@ def _begin(s, b, sequence):  # type: ignore[no-untyped-def]
     s.workloads[b, :, START] = -1
     s.machines[b] = 0
     s.load[b] = 0
+    if s.background.shape[1] > 0:
+        for slot in range(s.load.shape[2]):
+            _book_background(s, b, slot)
     for row in range(s.grid.shape[1]):
         for cell in range(s.blank.shape[0]):
             for c in range(s.blank.shape[1]):

@@ -13,7 +13,7 @@ from tvwrl.types import InputError, Machines
 # fmt: off
 WHOLE = (
     "machines", "workloads", "step_seconds", "peak_units", "history", "queue", "placements_per_slot", "max_slots",
-    "classes", "relabel_every",
+    "classes", "relabel_every", "background", "perturb",
 )
 # fmt: on
 
@@ -64,6 +64,12 @@ class Scenario:
     """Equivalence classes that label the workloads (G), where no classes file says otherwise."""
     relabel_every: int = 1
     """Slots between two predictions of a running workload's class."""
+    burst: float = 1.0
+    """Mean number of workloads that arrive together: 1 is a Poisson process, above it batches of geometric size do."""
+    background: int = 0
+    """Unknown load of 0 to so many units, drawn for every machine, resource and slot (the paper's noise: 1 to 3)."""
+    perturb: int = 0
+    """Whole units by which a workload's demand is changed at most, drawn for every slot and resource (paper: 1)."""
     K_c: float | tuple[float, ...] = 0.1
     """Weight of contention; one number or one per resource."""
     K_u: float | tuple[float, ...] = 3.0
@@ -103,6 +109,10 @@ class Scenario:
         need(self.max_slots >= 0, "max_slots", ">= 0")
         need(1 <= self.classes <= 253, "classes", "1 to 253")
         need(self.relabel_every >= 1, "relabel_every", ">= 1")
+        need(bool(np.isfinite(self.burst)) and self.burst >= 1, "burst", "a number >= 1")
+        need(0 <= self.background <= 255, "background", "0 to 255")
+        need(self.perturb >= 0, "perturb", ">= 0")
+        need(self.quantise or not self.perturb, "perturb", "0 without quantise: it changes whole units")
         need(self.overshoot_per in ("workload", "machine"), "overshoot_per", "'workload' or 'machine'")
         self.penalty_weights()
 

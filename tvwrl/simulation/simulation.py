@@ -59,6 +59,12 @@ class Simulation:
                 f"max_slots is {limit}, but a sequence's first workload arrives in slot {late}: "
                 "raise the load, or max_slots (0 lifts the limit)"
             )
+        noise = sequences.background
+        if noise is not None and noise.shape[2:] != machines.capacity.shape:
+            raise InputError(
+                f"background of the sequences is for {noise.shape[2]} machines and {noise.shape[3]} resources, "
+                f"the cluster has {machines.capacity.shape[0]} and {machines.capacity.shape[1]}"
+            )
         self.sequences, self.machines, self.scenario, self.batch = sequences, machines, scenario, batch
         self._everywhere = np.ones(batch, np.bool_)
         forecasts = scenario.observe_forecast if forecasts is None else forecasts
@@ -89,7 +95,9 @@ class Simulation:
         if forecasts and forecast is None:
             raise InputError("observe_forecast is set, but the sequences were drawn without forecasts")
         steps = np.zeros(0, np.float32) if forecast is None else forecast.steps
-        rules = [scenario.placements_per_slot or 0, max_slots, scenario.overshoot_per == "machine"]
+        per_machine, noise = scenario.overshoot_per == "machine", sequences.background
+        rules = [scenario.placements_per_slot or 0, max_slots, per_machine, sequences.classes + 2]
+        noise = np.zeros((1, 0, count, resources), np.uint8) if noise is None else noise
         return k.State(
             demand=np.ascontiguousarray(sequences.demand, np.uint8 if whole else np.float64),
             timing=np.stack([sequences.arrival, sequences.length], axis=2).astype(np.int32),
@@ -97,6 +105,7 @@ class Simulation:
             feature=feature,
             forecast=np.zeros((1, 1, 1, 0), np.uint8) if forecast is None else forecast.values,
             steps=steps,
+            background=np.ascontiguousarray(noise),
             capacity=np.ascontiguousarray(self.machines.capacity),
             weights=scenario.penalty_weights().per_resource(resources),
             rules=np.array(rules, np.int64),
@@ -176,4 +185,5 @@ class Simulation:
             load=s.load,
             sequence=sequence,
             resources=s.resources,
+            background=None if s.background is None else s.background[sequence],
         )

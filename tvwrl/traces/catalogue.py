@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
-from tvwrl.traces.canonical import HEADER, read_trace
+from tvwrl.traces.canonical import HEADER, read_trace, trace_hash
 from tvwrl.types import InputError, Trace
 
 SUBFOLDERS = {  # of TVWRL_DATA: where a recorded trace of that name is looked for, in this order
@@ -61,6 +62,18 @@ def open_trace(name_or_path: str, slot_seconds: int | None = None, seed: int = 0
             f"but --slot-seconds gives {slot_seconds}"
         )
     return trace
+
+
+def trace_identity(trace: Trace, name_or_path: str, slot_seconds: int | None = None) -> dict[str, Any]:
+    """What a run keeps of its trace, to open it again with `open_trace` and to know whether it has changed."""
+    path = find_trace(name_or_path)
+    return {
+        "argument": name_or_path if path is None else str(path.resolve()),
+        "slot_seconds": slot_seconds,
+        "name": trace.name,
+        "source": trace.source,
+        "hash": trace_hash(trace),
+    }
 
 
 def describe_source(trace: Trace, name_or_path: str | None = None) -> str:

@@ -6,7 +6,7 @@ import math
 import warnings
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, Protocol
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces.chance import draw_arrivals, draw_background, perturb_demand
 from tvwrl.types import Float, ForecastTable, InputError, Int, SequenceSet, Strings, Trace
 
 Split = Literal["train", "validation", "test"]
@@ -26,6 +27,7 @@ KIND_ATTEMPTS = 50
 FEW = 5  # workloads below which windows are hardly a sample
 GROSS = 4.0  # machines that the largest sample may be worth before it is pointed out
 CALIBRATION_WINDOWS = 1000
+PERTURBATION, BACKGROUND = 1, 2  # random streams of a sequence beside that of its windows and arrivals
 
 
 class Labels(Protocol):
@@ -199,6 +201,11 @@ class SequenceSampler:
 
     def _check_fits(self) -> None:
         roomiest = self.machines.capacity.max(axis=0)
+        if self.scenario.background > self.machines.capacity.min():
+            raise InputError(
+                f"background is {self.scenario.background}: must be at most the smallest capacity of a machine, "
+                f"{self.machines.capacity.min():g} units"
+            )
         if not (self.machines.capacity >= self.scenario.peak_units).all(axis=1).any():
             raise InputError(
                 f"demand of up to {self.scenario.peak_units} units (peak_units) is above every machine's capacity "
@@ -319,13 +326,21 @@ class SequenceSampler:
         """
         if count < 1:
             raise InputError(f"sequences is {count}: must be at least 1")
-        drawn, arrivals = [], []
+        scenario, drawn, arrivals, background = self.scenario, [], [], []
         for i in range(count):
-            rng = np.random.default_rng([seed, zlib.crc32(split.encode()), i])
-            drawn.append(self.windows(split, self.arrivals[split], rng))
-            between = rng.exponential(1.0 / self.rate[split], self.arrivals[split])
-            arrivals.append(np.floor(np.cumsum(between)))
-        return self._assemble(drawn, np.array(arrivals, dtype=np.int64), classes, forecasts)
+            key = [seed, zlib.crc32(split.encode()), i]
+            rng = np.random.default_rng(key)
+            windows = self.windows(split, self.arrivals[split], rng)
+            arrivals.append(draw_arrivals(self.arrivals[split], self.rate[split], scenario.burst, rng))
+            if (most := scenario.perturb) > 0:
+                noise, peak = np.random.default_rng([*key, PERTURBATION]), scenario.peak_units
+                windows = [replace(w, demand=perturb_demand(w.demand, most, peak, noise)) for w in windows]
+            drawn.append(windows)
+            if (most := scenario.background) > 0:
+                noise = np.random.default_rng([*key, BACKGROUND])
+                background.append(draw_background(most, self.machines.capacity.shape, noise))
+        sequences = self._assemble(drawn, np.array(arrivals, dtype=np.int64), classes, forecasts)
+        return replace(sequences, background=np.array(background)) if background else sequences
 
     def _assemble(
         self, drawn: list[list[Window]], arrival: Int, classes: Labels, forecasts: Forecasts | None

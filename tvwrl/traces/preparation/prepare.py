@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from tvwrl.parallel import Call, run_calls
 from tvwrl.runs import provenance
 from tvwrl.traces.canonical import HEADER, USAGE, WORKLOADS
-from tvwrl.traces.preparation import engine
 from tvwrl.traces.preparation.extras import copy_extras, read_extras
 from tvwrl.traces.preparation.loader import EXAMPLES, Loader, Part
 from tvwrl.traces.preparation.report import LEVELS, describe, write_report
@@ -61,8 +61,8 @@ def prepare(
         key = hashlib.sha256(repr(loader).encode()).hexdigest()[:12]  # pieces are of these very options
         pieces = work / f"{shares}-shares-{key}"
 
-        def run(what: str, sizes: list[int], calls: Sequence[engine.Call]) -> list[dict[str, Any]]:
-            return _run(what, sizes, engine.run_calls(calls, workers or os.cpu_count() or 1, ray))
+        def run(what: str, sizes: list[int], calls: Sequence[Call]) -> list[dict[str, Any]]:
+            return _run(what, sizes, run_calls(calls, workers or os.cpu_count() or 1, ray))
 
         beside = read_extras(loader, folder, pieces)
         _sum_up(beside, max_bad_fraction)

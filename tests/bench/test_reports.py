@@ -1,0 +1,79 @@
+"""Tables beside published numbers: orders, statements and cells by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from tvwrl.bench.estimates import estimate
+from tvwrl.bench.experiments import EXPERIMENTS, Experiment
+from tvwrl.bench.published import SIX, Claim
+from tvwrl.bench.reports import _claim, _orders, plot, summarise, write_tables
+
+COLUMNS = {"a": 2.0, "b": 1.0, "c": 1.0}
+FLAT = {name: estimate(np.array([[value, value]])) for name, value in COLUMNS.items()}
+GROUP = {metric.column: FLAT for metric in SIX}
+
+
+def published(**values: float) -> Experiment:
+    return Experiment("T", lambda seeds: [], {name: {"utilisation_cpu": value} for name, value in values.items()})
+
+
+def test_orders() -> None:
+    assert _orders(published(a=0.3, b=0.2), GROUP) == [
+        "- CPU util: the paper's order holds: of 1 pairs of columns 1 stand as in the paper (1 beyond chance), "
+        "0 the other way round (0 beyond chance)"
+    ]
+    # a below b and b below c: one pair the other way round, one equal here; a and c as well.
+    assert (
+        "does not hold: of 3 pairs of columns 0 stand as in the paper (0 beyond chance), 2 the"
+        in _orders(published(a=0.1, b=0.2, c=0.3), GROUP)[0]
+    )
+    assert _orders(published(a=0.3, b=0.3), GROUP) == []  # the paper has them equal
+    assert _orders(published(a=0.3, z=0.2), GROUP) == []  # not measured
+
+
+def test_statements() -> None:
+    def verdict(over: str, under: str, low: float, high: float) -> str:
+        (line,) = _claim(Claim("utilisation_cpu", over, under, low, high, "as said"), GROUP)
+        return line.rpartition(": ")[2]
+
+    assert verdict("a", "b", 1.5, 2.5) == "holds"
+    assert verdict("a", "b", 1.0, float("inf")) == "holds"
+    assert verdict("a", "b", 1.2, 1.4) == "holds in direction, not in size"
+    assert verdict("a", "b", 0.5, 0.9) == "does not hold"
+    assert verdict("b", "c", 1.5, 2.5) == "does not hold"
+    assert _claim(Claim("utilisation_cpu", "a", "absent", 1, 2, ""), GROUP) == []
+    zero = {"utilisation_cpu": {name: estimate(np.zeros((1, 2))) for name in "ab"}}
+    assert _claim(Claim("utilisation_cpu", "a", "b", 1, 2, ""), zero)[0].endswith("cannot be said, both are 0")
+
+
+def make_rows(columns: list[str]) -> pl.DataFrame:
+    names = [metric.column for metric in SIX] + ["wait_mean", "unplaced", "reward"]
+    return pl.DataFrame(
+        [
+            {"group": "load 0.5", "column": column, "seed": seed, "sequence": sequence}
+            | dict.fromkeys(names, 0.1 * place + 0.01 * sequence)
+            for place, column in enumerate(columns)
+            for seed in (0, 1)
+            for sequence in (0, 1, 2)
+        ]
+    )
+
+
+def test_table_and_plot(tmp_path: Path) -> None:
+    experiment = EXPERIMENTS["table3-ku"]
+    groups = summarise(make_rows(["K_u = 0", "K_u = 1", "K_u = 2", "K_u = 3"]))
+    text = write_tables(experiment, groups)
+    line = next(line for line in text.splitlines() if line.startswith("| CPU util"))
+    assert [cell.strip() for cell in line.split("|")[2:4]] == [
+        "0.010 [0.000, 0.020] (0.103)",
+        "0.110 [0.100, 0.120] (0.117)",
+    ]
+    assert "- CPU util: the paper's order holds: of 6 pairs of columns 6 stand as in the paper (6 beyond" in text
+    assert "- CPU frag: the paper's order does not hold: of 6 pairs of columns 0 stand" in text
+    assert experiment.note in text
+    plot(experiment, groups, tmp_path / "plots" / "all.png")
+    assert (tmp_path / "plots" / "all.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,238 @@
+"""One cell of an experiment: train a scheduler where it has to be trained, and evaluate it; what is done is kept.
+
+Everything of a scheduler lies in one run folder (`Cell.run`), which several experiments can share: the training, as
+`scripts/train.py` writes it, and an evaluation folder for each scenario.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import traceback
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+from tvwrl.agents.config import PRESETS, TrainConfig
+from tvwrl.agents.policy_scheduler import load_policy
+from tvwrl.agents.training import Trainer
+from tvwrl.bench.evaluation import evaluate
+from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
+from tvwrl.envs.problem import Problem
+from tvwrl.runs import provenance, write_json
+from tvwrl.schedulers import make_scheduler
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces import open_trace, trace_hash
+from tvwrl.traces.catalogue import trace_identity
+from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.types import InputError, Trace
+
+if TYPE_CHECKING:
+    import polars as pl
+
+TRAINED = ("tvw-rl", "deeprm")
+# fmt: off
+OF_DEEPRM = (  # what it has of a preset of its own; all else, such as iterations, is as for TVW-RL
+    "policy", "hidden", "gamma", "learning_rate", "final_learning_rate", "entropy_bonus", "final_entropy_bonus",
+)
+# fmt: on
+OWN_LABELS = 40  # where there are no classes: workloads of a sequence with a label of their own
+TEST_SEED = 0  # of the test sequences: all cells of a scenario play the same
+
+Changes = Mapping[str, Any]  # fields of Scenario
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A scheduler in a scenario; where in the tables its rows belong."""
+
+    group: str
+    column: str
+    trace: str  # google or alibaba: which of the published traces it stands for
+    scheduler: str  # one that is trained (`TRAINED`), or of the registry
+    scenario: Changes = field(default_factory=dict)  # what it is evaluated in differs so from the preset's
+    trained_in: Changes | None = None  # what it is trained in differs so; None: as `scenario`
+    classes: str = "temporal"  # temporal, aggregate, dtw, or none
+    seed: int = 0  # of the training
+
+    @property
+    def run(self) -> str:
+        """Name of its run folder: the same for cells that share a training."""
+        if self.scheduler not in TRAINED:
+            return f"{self.trace}-{self.scheduler}"
+        trained_in = self.scenario if self.trained_in is None else self.trained_in
+        parts = [self.trace, self.scheduler, *([self.classes] if self.classes != "temporal" else [])]
+        return "-".join([*parts, *_named(trained_in), f"seed{self.seed}"])
+
+    @property
+    def evaluation(self) -> str:
+        """Name of its evaluation folder in the run folder."""
+        return "-".join(["evaluation", *_named(self.scenario)])
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all cells have in common, and where they are kept."""
+
+    out: Path
+    base: TrainConfig  # the preset
+    traces: Mapping[str, str]  # google, alibaba -> what to open
+
+    def config(self, cell: Cell) -> TrainConfig:
+        """What the cell is trained with. Raises InputError, naming the field, where a change is not possible."""
+        trained_in = cell.scenario if cell.trained_in is None else cell.trained_in
+        scenario, changes = replace(self.base.scenario, **trained_in), {}
+        if cell.scheduler == "deeprm":
+            if "deeprm" not in PRESETS:
+                raise InputError("there is no preset deeprm to train it with")
+            own = PRESETS["deeprm"]
+            scenario = replace(scenario, max_slots=own.scenario.max_slots)
+            changes = {name: getattr(own, name) for name in OF_DEEPRM}
+        return replace(self.base, seed=cell.seed, scenario=scenario, **changes)
+
+    def run_folder(self, cell: Cell) -> Path:
+        """Where training and evaluations are."""
+        return self.out / "cells" / cell.run
+
+    def rows_file(self, cell: Cell) -> Path:
+        """The rows of its evaluation."""
+        return self.run_folder(cell) / cell.evaluation / "rows.csv"
+
+    def iterations_done(self, cell: Cell) -> int:
+        """Updates of the policy that are saved; 0 if nothing is to be trained."""
+        path = self.run_folder(cell) / "progress.csv"
+        if not path.is_file():
+            return 0
+        with path.open(newline="") as file:
+            return max((int(row["iteration"]) for row in csv.DictReader(file)), default=0)
+
+
+def _named(changes: Changes) -> list[str]:
+    """What differs from the paper's configuration, for a folder's name."""
+    plain = Scenario()
+    differ = {name: value for name, value in changes.items() if value != getattr(plain, name)}
+    return [name if value is True else f"{name}{value:g}" for name, value in differ.items()]
+
+
+def by_run(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
+    """Run folder -> its cells, one per evaluation."""
+    runs: dict[str, dict[str, Cell]] = {}
+    for cell in cells:
+        runs.setdefault(cell.run, {}).setdefault(cell.evaluation, cell)
+    return {name: list(evaluations.values()) for name, evaluations in runs.items()}
+
+
+def complete(bench: Bench, cells: Sequence[Cell]) -> dict[str, Any]:
+    """Train and evaluate what is missing of the cells of one run folder; says what was done, or went wrong.
+
+    Returns `run`, `iterations` trained and evaluations `played` now, and `error`: None, or why it failed, with the
+    whole traceback in error.txt of the run folder. Raises KeyboardInterrupt or SystemExit where a signal stopped it,
+    with everything saved.
+    """
+    folder, done = bench.run_folder(cells[0]), {"run": cells[0].run, "iterations": 0, "played": 0, "error": None}
+    missing = [cell for cell in cells if not bench.rows_file(cell).exists()]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a trace could not give is in each run.json
+            if missing:
+                trace = open_trace(bench.traces[cells[0].trace])
+                done["iterations"] = _train(bench, cells[0], trace) if cells[0].scheduler in TRAINED else 0
+                for cell in missing:
+                    _evaluate(bench, cell, trace)
+        done["played"] = len(missing)
+        (folder / "error.txt").unlink(missing_ok=True)
+    except Exception as error:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "error.txt").write_text(traceback.format_exc())
+        done["error"] = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+    return done
+
+
+def read_rows(bench: Bench, cells: Sequence[Cell]) -> pl.DataFrame:
+    """Rows of all cells: `group, column, trace, run, seed`, then those of their evaluations."""
+    import polars as pl
+
+    parts = []
+    for cell in cells:
+        rows = pl.read_csv(bench.rows_file(cell), schema_overrides={"scheduler": pl.String})
+        named = {"group": cell.group, "column": cell.column, "trace": cell.trace, "run": cell.run, "seed": cell.seed}
+        parts.append(rows.select(*(pl.lit(value).alias(name) for name, value in named.items()), pl.all()))
+    return pl.concat(parts, how="vertical_relaxed")
+
+
+def _train(bench: Bench, cell: Cell, trace: Trace) -> int:
+    """Train to the end; returns the iterations that were done now."""
+    trainer = _trainer(bench, cell, trace)
+    before = trainer.iteration
+    if before < trainer.config.iterations:
+        ended = trainer.run()
+        if ended == "SIGTERM":
+            raise SystemExit(143)
+        if ended != "finished":
+            raise KeyboardInterrupt
+    return trainer.iteration - before
+
+
+def _trainer(bench: Bench, cell: Cell, trace: Trace) -> Trainer:
+    """The training of a cell: new, or as its last checkpoint left it."""
+    folder, config, argument = bench.run_folder(cell), bench.config(cell), bench.traces[cell.trace]
+    identity = trace_identity(trace, argument)
+    asked = {"hash": identity["hash"], "classes": cell.classes, "config": json.loads(json.dumps(config.to_dict()))}
+    last = folder / "checkpoints" / "last.pt"
+    if last.exists():
+        if json.loads((folder / "cell.json").read_text()) != asked:
+            raise InputError(f"{folder} is a training of another trace or with other settings: give another --out")
+        saved = Checkpoint.load(last)
+        trainer = Trainer(saved.problem(trace), saved.config, folder, saved.trace, _silent)
+        trainer.restore(saved)
+        return trainer
+    problem = Problem.build(trace, config.scenario, _classes(bench, cell, trace))
+    trainer = Trainer(problem, config, folder, identity, _silent)
+    write_json(folder / "cell.json", asked)
+    facts = {"trace": identity | {"workloads": len(trace)}, "ec": cell.classes, "notes": problem.sampler.notes}
+    write_json(folder / "run.json", provenance() | facts | {"config": config.to_dict()})
+    trainer.save()
+    return trainer
+
+
+def _evaluate(bench: Bench, cell: Cell, trace: Trace) -> None:
+    """Play the test sequences of the cell's scenario, in the units and with the classes of the training."""
+    folder = bench.run_folder(cell)
+    scenario = replace(bench.base.scenario, **cell.scenario)
+    knowledge: dict[str, str] = {}
+    if cell.scheduler in TRAINED:
+        saved = Checkpoint.load(find_checkpoint(folder))
+        policy = load_policy(folder, saved, bench.base.device)
+        problem = Problem.build(trace, scenario, saved.classes, np.array(saved.unit))
+        make, knowledge = partial(_the, policy), {policy.name: policy.knowledge}
+    else:
+        problem, make = Problem.build(trace, scenario, "none"), partial(make_scheduler, cell.scheduler)
+    out, count = folder / cell.evaluation, bench.base.comparison_sequences
+    evaluate(problem, [make], [scenario.load], count, TEST_SEED, out, knowledge=knowledge, plots=False)
+
+
+def _classes(bench: Bench, cell: Cell, trace: Trace) -> Classes:
+    """Own labels, or classes with k by silhouette as in Table 1; made once for all cells."""
+    if cell.classes == "none":
+        return OwnLabels(OWN_LABELS)
+    file, identity = bench.out / "classes" / f"{cell.trace}-{cell.classes}.json", trace_hash(trace)
+    if file.exists() and (made := EquivalenceClasses.load(file)).fitted_on_.get("hash") == identity:
+        return made
+    population = population_of(SequenceSampler(trace, bench.base.scenario))
+    made = EquivalenceClasses(cell.classes).fit(population, {"trace": trace.name, "hash": identity})
+    made.save(file)
+    return made
+
+
+def _the(policy: Any) -> Any:
+    return policy
+
+
+def _silent(text: str) -> None:
+    """The trainer's reports are in its progress.csv."""

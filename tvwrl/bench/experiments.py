@@ -1,0 +1,133 @@
+"""The paper's experiments as data: which cells each consists of, and what was published about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tvwrl.bench import published as paper
+from tvwrl.bench.cells import Cell
+from tvwrl.bench.published import Claim, Numbers
+
+LOADS = (0.3, 0.5, 0.8)
+BURST = 8.0  # workloads that arrive together, on average
+WAITING_WEIGHTS = (50.0, 500.0, 5000.0)  # K_w: the paper's, 10 and 100 times it
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure or table."""
+
+    title: str
+    cells: Callable[[Sequence[int]], list[Cell]]  # of the seeds to train with
+    numbers: Numbers | None = None  # published
+    claims: tuple[Claim, ...] = ()  # published
+    note: str = ""
+
+
+def _figure(trace: str, seeds: Sequence[int]) -> list[Cell]:
+    """Figures 4 and 5: trained at each load, beside the baselines."""
+    cells = []
+    for load in LOADS:
+        at = f"load {load:g}", trace, {"load": load}
+        for scheduler in ("tvw-rl", "deeprm"):
+            cells += [Cell(at[0], scheduler, trace, scheduler, at[2], seed=seed) for seed in seeds]
+        cells += [Cell(at[0], scheduler, trace, scheduler, at[2]) for scheduler in ("tetris", "best-fit")]
+    return cells
+
+
+def _noise(seeds: Sequence[int]) -> list[Cell]:
+    """Table 2, left: trained in the noise that it is evaluated in, and trained without any."""
+    cells = []
+    for column, scenario, trained_in in (
+        *((f"trained [0-{n}]", {"background": n}, {"background": n}) for n in (1, 2, 3)),
+        *((f"not trained [0-{n}]", {"background": n}, {}) for n in (1, 2, 3)),
+        ("no noise", {}, {}),
+        ("trained perturbed", {"perturb": 1}, {"perturb": 1}),
+        ("not trained perturbed", {"perturb": 1}, {}),
+    ):
+        cells += [Cell("load 0.5", column, "google", "tvw-rl", scenario, trained_in, seed=seed) for seed in seeds]
+    return cells
+
+
+def _clustering(seeds: Sequence[int]) -> list[Cell]:
+    """Table 2, right: without classes and with each kind of them."""
+    kinds = {"no classes": "none", "aggregate": "aggregate", "dtw": "dtw", "temporal": "temporal"}
+    return [
+        Cell("load 0.5", column, "google", "tvw-rl", classes=kind, seed=seed)
+        for column, kind in kinds.items()
+        for seed in seeds
+    ]
+
+
+def _weight(name: str, values: Sequence[float], seeds: Sequence[int]) -> list[Cell]:
+    """One weight of the penalties varied, in training and so in the reward of the evaluation."""
+    return [
+        Cell("load 0.5", f"{name} = {value:g}", "alibaba", "tvw-rl", {name: value}, seed=seed)
+        for value in values
+        for seed in seeds
+    ]
+
+
+def _waiting(seeds: Sequence[int]) -> list[Cell]:
+    """K_w with an agent that may wait, where workloads come one by one and where they come in bursts."""
+    cells = []
+    for group, arrivals in (("calm", {}), ("burst", {"burst": BURST})):
+        for value in WAITING_WEIGHTS:
+            scenario = {"hold_action": True, "K_w": value, **arrivals}
+            cells += [Cell(group, f"K_w = {value:g}", "alibaba", "tvw-rl", scenario, seed=seed) for seed in seeds]
+    return cells
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "fig4": Experiment(
+        "Figure 4: operational excellence, Google",
+        lambda seeds: _figure("google", seeds),
+        claims=paper.FIGURE_CLAIMS,
+    ),
+    "fig5": Experiment(
+        "Figure 5: operational excellence, Alibaba",
+        lambda seeds: _figure("alibaba", seeds),
+        claims=paper.FIGURE_CLAIMS,
+    ),
+    "table2-noise": Experiment(
+        "Table 2, robustness against noise (Google, load 0.5)",
+        _noise,
+        paper.NOISE,
+        paper.NOISE_CLAIMS,
+        "[0-n]: background load of 0 to n units on every machine, resource and slot; perturbed: demand changed by "
+        "-1 to 1 units. The paper does not say whether the perturbed workloads were trained with.",
+    ),
+    "table2-clustering": Experiment(
+        "Table 2, variation of clustering (Google, load 0.5)", _clustering, paper.CLUSTERING
+    ),
+    "table3-ku": Experiment(
+        "Table 3: effect of K_u (Alibaba, load 0.5)",
+        lambda seeds: _weight("K_u", (0.0, 1.0, 2.0, 3.0), seeds),
+        paper.KU,
+        note="Rewards of different columns are sums of different penalties.",
+    ),
+    "sensitivity-ko": Experiment(
+        "Sensitivity to K_o, the penalty of overshoot (load 0.5)",
+        lambda seeds: _weight("K_o", (0.0, 15000.0, 30000.0, 45000.0), seeds),
+        paper.KO,
+        note="The paper does not name the trace; 2 and 6.2 machines are the ends of its range. "
+        "Rewards of different columns are sums of different penalties.",
+    ),
+    "sensitivity-kc": Experiment(
+        "Sensitivity to K_c, the penalty of contention (load 0.5)",
+        lambda seeds: _weight("K_c", (0.0, 0.1, 1.0, 10.0), seeds),
+        paper.KC,
+        note="The paper does not name the trace and gives the ends of the range alone. "
+        "Rewards of different columns are sums of different penalties.",
+    ),
+    "sensitivity-kw": Experiment(
+        "Sensitivity to K_w, the penalty of waiting, in calm and in bursts (load 0.5)",
+        _waiting,
+        note="The paper claims, without numbers, that K_w switches between careful placement, for calm times, and fast "
+        f"placement, for bursts. The agent may let a slot pass here (hold_action); burst: {BURST:g} workloads arrive "
+        "together on average, at the same rate. The claim predicts shorter waits at the cost of packing as K_w rises. "
+        "An agent that waits for ever leaves workloads unplaced, and its other figures mean nothing. "
+        "Rewards of different columns are sums of different penalties.",
+    ),
+}

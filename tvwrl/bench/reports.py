@@ -1,0 +1,129 @@
+"""Rows of an experiment -> its tables beside the published numbers, whether the paper's order holds, and a plot."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvwrl.bench.estimates import Estimate, difference, estimates, ratio
+from tvwrl.bench.experiments import Experiment
+from tvwrl.bench.plots import Bar, plot_bars
+from tvwrl.bench.published import BESIDE, SIX, Claim, Metric
+from tvwrl.markdown import markdown_table
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Group = dict[str, dict[str, Estimate]]  # column of the rows -> column of the table -> estimate
+EVERY_METRIC = (*SIX, *BESIDE)
+
+
+def summarise(rows: pl.DataFrame) -> dict[str, Group]:
+    """group -> metric -> column -> estimate."""
+    groups: dict[str, Group] = {}
+    for metric in EVERY_METRIC:
+        for group, columns in estimates(rows, metric.column).items():
+            groups.setdefault(group, {})[metric.column] = columns
+    return groups
+
+
+def write_tables(experiment: Experiment, groups: dict[str, Group]) -> str:
+    """Markdown: per group a table, then how our order and ratios stand to the paper's."""
+    parts = ["Mean [95 % interval over test sequences and training seeds]" + " (published)" * bool(experiment.numbers)]
+    for name, group in groups.items():
+        columns = list(group[SIX[0].column])
+        body = [[m.title, *(_cell(experiment, m, group, column) for column in columns)] for m in EVERY_METRIC]
+        parts += [f"### {name[0].upper()}{name[1:]}", markdown_table(["metric", *columns], body)]
+        if said := _orders(experiment, group) + [line for claim in experiment.claims for line in _claim(claim, group)]:
+            parts.append("\n".join(said))
+    if experiment.note:
+        parts.append(experiment.note)
+    return "\n\n".join(parts) + "\n"
+
+
+def plot(experiment: Experiment, groups: dict[str, Group], file: Path) -> None:
+    """The paper's six metrics as bars, with diamonds where values were published."""
+    better = {True: "higher is better", False: "lower is better"}
+    titles = {metric: f"{metric.title} ({better[metric.more]})" for metric in SIX}
+    panels = {
+        title: {
+            name: {c: Bar(e.mean, *e.interval) for c, e in group[metric.column].items()}
+            for name, group in groups.items()
+        }
+        for metric, title in titles.items()
+    }
+    published = {
+        title: {c: values[metric.column] for c, values in (experiment.numbers or {}).items() if metric.column in values}
+        for metric, title in titles.items()
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    plot_bars(panels, file, published if experiment.numbers else None, "test sequences and training seeds")
+
+
+def _cell(experiment: Experiment, metric: Metric, group: Group, column: str) -> str:
+    found = group[metric.column][column]
+    low, high = found.interval
+
+    def shown(value: float) -> str:
+        return f"{metric.scale * value:.{metric.decimals}f}"
+
+    text = "-" if np.isnan(found.mean) else shown(found.mean)
+    text += "" if np.isnan(low) else f" [{shown(low)}, {shown(high)}]"
+    published = (experiment.numbers or {}).get(column, {}).get(metric.column)
+    return text if published is None else f"{text} ({published:g})"
+
+
+def _orders(experiment: Experiment, group: Group) -> list[str]:
+    """For each metric: whether every two columns whose published values differ stand in the published order."""
+    lines = []
+    for metric in SIX:
+        known = {c: v[metric.column] for c, v in (experiment.numbers or {}).items() if metric.column in v}
+        pairs = [(a, b) for a, b in combinations(known, 2) if known[a] != known[b]]
+        if not pairs or not known.keys() <= group[metric.column].keys():
+            continue
+        found = [difference(group[metric.column][a], group[metric.column][b]) for a, b in pairs]
+        agree = [np.sign(ours) * np.sign(known[a] - known[b]) for (a, b), (ours, _) in zip(pairs, found, strict=True)]
+        right, wrong = ([surely for (_, surely), a in zip(found, agree, strict=True) if a == s] for s in (1, -1))
+        verdict = "the paper's order holds" if len(right) == len(pairs) else "the paper's order does not hold"
+        lines.append(
+            f"- {metric.title}: {verdict}: of {len(pairs)} pairs of columns {len(right)} stand as in the paper "
+            f"({sum(right)} beyond chance), {len(wrong)} the other way round ({sum(wrong)} beyond chance)"
+        )
+    return lines
+
+
+def _claim(claim: Claim, group: Group) -> list[str]:
+    """A line on one statement of the text; none where one of its columns was not measured."""
+    columns = group[claim.metric]
+    if claim.over not in columns or claim.under not in columns:
+        return []
+    title = next(metric.title for metric in SIX if metric.column == claim.metric)
+    found = ratio(columns[claim.over], columns[claim.under])
+    low, high = found.interval
+    interval = "" if np.isnan(low) else f" [{low:.2f}, {high:.2f}]"
+    return [
+        f"- {title}, {claim.over} / {claim.under}: {found.mean:.2f}{interval}; paper {_range(claim)} "
+        f'("{claim.source}"): {_verdict(claim, found.mean, low, high)}'
+    ]
+
+
+def _range(claim: Claim) -> str:
+    if claim.low == claim.high:
+        return f"{claim.low:g}"
+    return f"above {claim.low:g}" if np.isinf(claim.high) else f"{claim.low:g} to {claim.high:g}"
+
+
+def _verdict(claim: Claim, mean: float, low: float, high: float) -> str:
+    """Within the range, on its side of 1, or against it; and whether chance may have decided."""
+    if np.isnan(mean):
+        return "cannot be said, both are 0"
+    if claim.low <= mean <= claim.high:
+        verdict = "holds"
+    elif (mean > 1) == (claim.low >= 1) and mean != 1:
+        verdict = "holds in direction, not in size"
+    else:
+        verdict = "does not hold"
+    return f"{verdict}, but chance may decide" if low < 1 < high else verdict
