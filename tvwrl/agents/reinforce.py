@@ -13,7 +13,6 @@ from torch import Tensor
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.networks import Encoded, Policy
 from tvwrl.envs import PlacementVectorEnv
-from tvwrl.penalties import TERMS
 from tvwrl.types import Float
 
 CHUNK = 4096  # decisions per backward pass; gradients add up, so it bounds memory and changes nothing else
@@ -47,7 +46,7 @@ def play(
     seen, _ = envs.reset(options={"sequence": sequence})
     encodings: list[Encoded] = []
     history: dict[str, list[Any]] = {name: [] for name in ("action", "log_probability", "reward", "slots", "alive")}
-    totals = dict.fromkeys(TERMS, 0.0)
+    totals = dict.fromkeys(envs.terms, 0.0)
     alive = np.ones(batch, np.bool_)
     while alive.any():
         logits, encoded = logits_of(policy, seen, device)
@@ -60,7 +59,7 @@ def play(
         seen, reward, terminated, truncated, info = envs.step(drawn[:, 0].numpy())
         history["reward"].append(reward)
         history["slots"].append(info["slots"])
-        for name in TERMS:
+        for name in envs.terms:
             totals[name] += float(info[name].sum())
         alive = alive & ~(terminated | truncated)
     stacked = {name: np.stack(values) for name, values in history.items()}

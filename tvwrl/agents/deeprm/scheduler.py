@@ -1,0 +1,61 @@
+"""DeepRM as a scheduler: the network draws a waiting workload, best fit on peaks finds its machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvwrl.agents.deeprm.environment import Seen, observation
+from tvwrl.agents.reinforce import logits_of
+from tvwrl.schedulers import make_scheduler
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.types import InputError, Placement, Workload
+
+KNOWLEDGE = "peaks of running and waiting workloads, and how long each will run (learnt)"
+
+
+class DeepRM:
+    """{DeepRM + Best-Fit} of the paper, "Baselines". Actions are drawn from the policy, as its published code does.
+
+    Where the drawn workload fits no single machine, although it may fit the cluster as a whole, the slot ends: this is
+    how fragmentation makes DeepRM wait. Void ends the slot as well.
+    """
+
+    looks_at_grid = False
+    knowledge = KNOWLEDGE
+
+    def __init__(self, name: str, policy: Any, shapes: dict[str, Any], device: str = "cpu") -> None:
+        self.name, self._policy, self._shapes, self._device = name, policy, shapes, device
+        self._best_fit = make_scheduler("best-fit-peak")
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Take the episode's random stream. Raises InputError for a queue or resources of another number."""
+        self._rng, self._ended = rng, -1
+        theirs = (cluster.simulation.scenario.queue, cluster.capacity.shape[1])
+        ours = (self._shapes["queue"][0], self._shapes["cluster"][1])
+        for field, expected, found in zip(("queue", "resources"), ours, theirs, strict=True):
+            if expected != found:
+                raise InputError(f"checkpoint '{self.name}' was trained with {field} {expected}, not {found}")
+
+    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
+        """One placement, or none and the slot ends; whoever asks shows the queue anew after each."""
+        if self._ended == cluster.slot:
+            return
+        logits = logits_of(self._policy, self._see(cluster, pending), self._device)[0][0].double()
+        place = int(self._rng.choice(len(logits), p=logits.softmax(0).cpu().numpy()))
+        placements = list(self._best_fit.schedule(cluster, pending[place : place + 1]))
+        if not placements:
+            self._ended = cluster.slot
+        yield from placements
+
+    def _see(self, cluster: Cluster, pending: Sequence[Workload]) -> Seen:
+        """The observation of `DeepRMVectorEnv`, of a cluster that has machines."""
+        places, features = self._shapes["queue"]
+        queue = np.zeros((places, features))
+        for q, workload in enumerate(pending):
+            queue[q] = [*workload.peak, workload.length]
+        ahead = cluster.reserved_ahead(self._shapes["cluster"][0])
+        backlog = [[max(cluster.waiting - places, 0)]]
+        return observation(ahead[None], queue[None], np.array(backlog), cluster.machines)
