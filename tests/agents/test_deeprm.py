@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tvwrl.agents.config import PRESETS
 from tvwrl.agents.deeprm.environment import DeepRMVectorEnv
-from tvwrl.agents.deeprm.network import DeepRMPolicy
 from tvwrl.agents.deeprm.scheduler import DeepRM
+from tvwrl.agents.networks import DeepRMPolicy
+from tvwrl.agents.training import Trainer
 from tvwrl.bench.runner import Runner
 from tvwrl.envs.problem import Problem
 from tvwrl.simulation.cluster import Cluster
@@ -37,6 +41,21 @@ FOUR = [
 def environment(sequences: SequenceSet, batch: int = 1, weight: float = 0.5, **changes: Any) -> DeepRMVectorEnv:
     scenario = Scenario(**{"queue": 2, "placements_per_slot": None, "max_slots": 0, **changes})
     return DeepRMVectorEnv(batch, sequences, TWO, scenario, 4, weight)
+
+
+class Weights:
+    """What the scheduler takes from a checkpoint."""
+
+    def __init__(self, policy: DeepRMPolicy, shapes: dict[str, Any]) -> None:
+        self.shapes, self._policy = shapes, policy
+
+    def make_policy(self) -> DeepRMPolicy:
+        return self._policy
+
+
+def scheduler_of(policy: DeepRMPolicy, env: DeepRMVectorEnv) -> DeepRM:
+    weights: Any = Weights(policy, env.shapes)
+    return DeepRM("mine", weights)
 
 
 def step(env: DeepRMVectorEnv, action: int) -> tuple[dict[str, Any], float, bool, int]:
@@ -139,7 +158,7 @@ def test_the_scheduler_sees_what_the_environment_shows(train: SequenceSet, probl
     watched: list[dict[str, Any]] = []
     encode = policy.encode
     policy.encode = lambda seen: watched.append(seen) or encode(seen)  # type: ignore[func-returns-value, method-assign]
-    episode = Runner(train, machine, scenario, seed=5).play(DeepRM("deeprm", policy, env.shapes), 2)
+    episode = Runner(train, machine, scenario, seed=5).play(scheduler_of(policy, env), 2)
 
     seen, _ = env.reset(options={"sequence": 2})
     rng, over = np.random.default_rng([5, 2]), False
@@ -164,14 +183,14 @@ def test_what_fits_the_cluster_but_no_machine_waits(make_sequences: Make) -> Non
     policy = DeepRMPolicy(env.shapes, 4)
     with torch.no_grad():
         policy.output.bias[0] = 50.0  # always the head
-    episode = Runner(sequences, TWO, scenario).play(DeepRM("deeprm", policy, env.shapes), 0)
+    episode = Runner(sequences, TWO, scenario).play(scheduler_of(policy, env), 0)
     assert (episode.start.tolist(), episode.machine.tolist()) == ([0, 0, 2], [0, 1, 0])
 
 
 def test_another_queue_or_environment_is_refused(make_sequences: Make) -> None:
     sequences = make_sequences(FOUR)
     env = environment(sequences)
-    scheduler = DeepRM("mine", DeepRMPolicy(env.shapes, 4), env.shapes)
+    scheduler = scheduler_of(DeepRMPolicy(env.shapes, 4), env)
     simulation = Simulation(sequences, TWO, Scenario(queue=5), grid=False)
     simulation.reset(0)
     with pytest.raises(InputError, match="checkpoint 'mine' was trained with queue 2, not 5"):
@@ -183,3 +202,16 @@ def test_another_queue_or_environment_is_refused(make_sequences: Make) -> None:
         env.reset(options={"sequence": 1})
     with pytest.raises(InputError, match="slots_ahead is 0"):
         DeepRMVectorEnv(1, sequences, TWO, Scenario(), 0, 1.0)
+
+
+@pytest.mark.slow
+def test_training_raises_its_return_and_shortens_waits(problem: Problem, tmp_path: Path) -> None:
+    config = replace(PRESETS["deeprm"], iterations=40, train_sequences=40, trajectories=4, eval_every=100)
+    config = replace(config, scenario=replace(problem.scenario, max_slots=0))
+    trainer = Trainer(problem, config, tmp_path, {}, print)
+    before, _ = trainer.evaluate()
+    trainer.run()
+    after, _ = trainer.evaluate()
+    assert after["reward"] > before["reward"]
+    assert after["wait_mean"] < 0.8 * before["wait_mean"]
+    assert after["slowdown"] - 1 < 0.8 * (before["slowdown"] - 1)

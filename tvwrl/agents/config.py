@@ -22,8 +22,9 @@ COUNTS = (
 class TrainConfig:
     """Hyper-parameters; all of them travel with the checkpoint."""
 
-    policy: Literal["shared", "flat"] = "shared"
-    """shared: one network per machine with shared weights, for any number of machines; flat: the paper's."""
+    policy: Literal["shared", "flat", "deeprm"] = "shared"
+    """shared: one network per machine with shared weights, for any number of machines; flat: the paper's; deeprm: the
+    baseline, which chooses the next workload."""
     hidden: int = 64
     """Neurons of a hidden layer (paper: 20)."""
     iterations: int = 150
@@ -72,6 +73,8 @@ class TrainConfig:
     """Iterations between two saves of checkpoints/last.pt."""
     picture_every: int = 100
     """Iterations between two pictures of the cluster in TensorBoard."""
+    unused_weight: float = 0.1
+    """Penalty of DeepRM for a slot in which all of the cluster is unreserved."""
     scenario: Scenario = field(default_factory=Scenario)
 
     def __post_init__(self) -> None:
@@ -79,11 +82,18 @@ class TrainConfig:
             self._need(name, getattr(self, name) >= 1, "at least 1")
         for name in ("learning_rate", "final_learning_rate"):
             self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) > 0, "a number > 0")
-        for name in ("entropy_bonus", "final_entropy_bonus", "max_gradient_norm", "clip", "advantage_clip"):
+        for name in (
+            "entropy_bonus",
+            "final_entropy_bonus",
+            "max_gradient_norm",
+            "clip",
+            "advantage_clip",
+            "unused_weight",
+        ):
             self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) >= 0, "a number >= 0")
         self._need("gamma", 0 < self.gamma <= 1, "above 0, at most 1")
         self._need("seed", self.seed >= 0, ">= 0")
-        self._need("policy", self.policy in ("shared", "flat"), "shared or flat")
+        self._need("policy", self.policy in ("shared", "flat", "deeprm"), "shared, flat or deeprm")
 
     def _need(self, name: str, good: bool, limit: str) -> None:
         if not good:
@@ -125,6 +135,18 @@ PRESETS: dict[str, TrainConfig] = {
         scenario=Scenario(observe_request=False),
     ),
 }
+PRESETS["deeprm"] = replace(
+    PRESETS["fast"],
+    policy="deeprm",
+    hidden=20,
+    iterations=200,
+    gamma=1.0,  # whoever starts late is charged for it only where its life ends
+    learning_rate=1e-2,
+    final_learning_rate=1e-3,
+    entropy_bonus=0.01,
+    final_entropy_bonus=0.001,
+    scenario=Scenario(max_slots=0),
+)
 PRESETS["smoke"] = replace(
     PRESETS["fast"], iterations=6, train_sequences=8, sequences_per_iteration=4, trajectories=4, eval_every=3
 )

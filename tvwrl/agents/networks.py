@@ -1,4 +1,4 @@
-"""Policy networks: observation in, one logit per machine out (and one for holding, where that is an action)."""
+"""Policy networks: observation in, one logit per action out."""
 
 from __future__ import annotations
 
@@ -20,11 +20,6 @@ Encoded = dict[str, Tensor]
 class Policy(nn.Module, ABC):
     """A policy network in two parts: `encode`, which learns nothing and is done once, and `forward`."""
 
-    def __init__(self, shapes: dict[str, Any]) -> None:
-        super().__init__()
-        self.classes: int = shapes["classes"]
-        self.columns: int = shapes["grid"][3]
-
     @abstractmethod
     def encode(self, seen: Observation) -> Encoded:
         """Batched observations (numpy) as the tensors that `forward` takes, on the CPU."""
@@ -34,7 +29,16 @@ class Policy(nn.Module, ABC):
         """(B, actions) logits; `encoded` on the policy's device."""
 
 
-class FlatPolicy(Policy):
+class GridPolicy(Policy):
+    """A policy that sees the label grid and chooses a machine."""
+
+    def __init__(self, shapes: dict[str, Any]) -> None:
+        super().__init__()
+        self.classes: int = shapes["classes"]
+        self.columns: int = shapes["grid"][3]
+
+
+class FlatPolicy(GridPolicy):
     """The paper's network: all pixels as label / G and the queue, one hidden ReLU layer, one output per action."""
 
     def __init__(self, shapes: dict[str, Any], hidden: int) -> None:
@@ -58,7 +62,7 @@ class FlatPolicy(Policy):
         return logits
 
 
-class SharedPolicy(Policy):
+class SharedPolicy(GridPolicy):
     """One network per machine with shared weights, which also sees a pooled summary of all machines.
 
     Exchanging two machines exchanges their logits (equivariance), and it runs on any number of machines. A machine is
@@ -99,6 +103,28 @@ class SharedPolicy(Policy):
         return logits
 
 
+class DeepRMPolicy(Policy):
+    """DeepRM, which chooses a workload: one hidden ReLU layer over all it sees (Mao et al. 2016: of 20 neurons)."""
+
+    def __init__(self, shapes: dict[str, Any], hidden: int) -> None:
+        super().__init__()
+        (slots, resources), (places, features) = shapes["cluster"], shapes["queue"]
+        self.hidden = nn.Linear(slots * resources + places * features + 1, hidden)
+        self.output = nn.Linear(hidden, shapes["actions"])
+        nn.init.zeros_(self.output.weight)  # a uniform policy to begin with
+        nn.init.zeros_(self.output.bias)
+
+    def encode(self, seen: Observation) -> Encoded:
+        """The observation itself."""
+        return {name: torch.from_numpy(array) for name, array in seen.items()}
+
+    def forward(self, encoded: Encoded) -> Tensor:
+        """(B, Q + 1) logits."""
+        parts = [encoded["cluster"].flatten(1), encoded["queue"].flatten(1), torch.log1p(encoded["backlog"])]
+        logits: Tensor = self.output(torch.relu(self.hidden(torch.cat(parts, dim=1))))
+        return logits
+
+
 def _scaled_queue(queue: Tensor, classes: int, columns: int) -> Tensor:
     """Queue (B, Q, 1 + 2 D) with labels in 0..1 and requests on a logarithmic scale, as they may be of any size."""
     resources = (queue.shape[2] - 1) // 2
@@ -106,11 +132,15 @@ def _scaled_queue(queue: Tensor, classes: int, columns: int) -> Tensor:
     return torch.cat([label / classes, torch.log1p(request) / math.log1p(columns), mask], dim=2)
 
 
-POLICIES: dict[str, type[FlatPolicy] | type[SharedPolicy]] = {"flat": FlatPolicy, "shared": SharedPolicy}
+POLICIES: dict[str, type[FlatPolicy] | type[SharedPolicy] | type[DeepRMPolicy]] = {
+    "flat": FlatPolicy,
+    "shared": SharedPolicy,
+    "deeprm": DeepRMPolicy,
+}
 
 
 def make_policy(name: str, shapes: dict[str, Any], hidden: int) -> Policy:
-    """A new policy network; `shapes` has grid (M, D, h, C), queue (Q, F), classes and actions."""
+    """A new policy network; `shapes`: see the environment's task."""
     if name not in POLICIES:
         raise InputError(f"unknown policy '{name}'; valid: {', '.join(POLICIES)}")
     return POLICIES[name](shapes, hidden)

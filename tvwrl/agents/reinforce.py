@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +11,29 @@ import torch
 from torch import Tensor
 
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.networks import Encoded, Policy
-from tvwrl.envs import PlacementVectorEnv
+from tvwrl.agents.networks import Encoded, Observation, Policy
 from tvwrl.types import Float
 
 CHUNK = 4096  # decisions per backward pass; gradients add up, so it bounds memory and changes nothing else
+
+
+class Environments(Protocol):
+    """A batch of B environments to play in; `terms` are the costs that its reward is made of, as `info` names them."""
+
+    num_envs: int
+    terms: tuple[str, ...]
+
+    def reset(self, *, options: dict[str, Any]) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode everywhere, on the sequences (B,) of `options["sequence"]`."""
+        ...
+
+    def step(self, actions: npt.NDArray[Any]) -> tuple[Observation, Any, Any, Any, dict[str, Any]]:
+        """Observation, reward, terminated, truncated, and `info` with `slots` and the terms, each (B,)."""
+        ...
+
+    def close(self) -> Any:
+        """Give back what they hold."""
+        ...
 
 
 @dataclass
@@ -39,7 +57,7 @@ def logits_of(policy: Policy, seen: dict[str, npt.NDArray[Any]], device: str) ->
 
 
 def play(
-    policy: Policy, envs: PlacementVectorEnv, sequence: npt.NDArray[np.int64], rng: torch.Generator, device: str
+    policy: Policy, envs: Environments, sequence: npt.NDArray[np.int64], rng: torch.Generator, device: str
 ) -> Trajectories:
     """One sampled episode in each of the B environments, environment b on `sequence[b]`."""
     batch = envs.num_envs

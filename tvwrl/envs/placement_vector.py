@@ -31,7 +31,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
     call. `info`: each penalty (B,), `slots` (B,) int, `sequence` (B,) int, with Gymnasium's `_key` masks.
     """
 
-    terms = TERMS  # of the reward, as `info` names them
+    terms: tuple[str, ...] = TERMS  # of the reward, as `info` names them
     metadata: dict[str, Any] = {  # noqa: RUF012 - declared so by Gymnasium
         "render_modes": ["rgb_array"],
         "render_fps": 4,

@@ -29,7 +29,7 @@ class DeepRMVectorEnv:
     `unused_weight` (the paper's modification; its weight is not given). `info` has both terms (B,) and `slots` (B,).
     """
 
-    terms = ("slowdown", "unused")
+    terms: tuple[str, ...] = ("slowdown", "unused")
 
     def __init__(
         self,

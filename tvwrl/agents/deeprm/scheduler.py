@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
+from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.deeprm.environment import Seen, observation
+from tvwrl.agents.networks import check_device
 from tvwrl.agents.reinforce import logits_of
 from tvwrl.schedulers import make_scheduler
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError, Placement, Workload
 
 KNOWLEDGE = "peaks of running and waiting workloads, and how long each will run (learnt)"
+HOW_TO_TRAIN = (
+    "train it with 'python scripts/train.py --policy deeprm --out runs/deeprm', then write deeprm=runs/deeprm"
+)
 
 
 class DeepRM:
@@ -26,8 +31,10 @@ class DeepRM:
     looks_at_grid = False
     knowledge = KNOWLEDGE
 
-    def __init__(self, name: str, policy: Any, shapes: dict[str, Any], device: str = "cpu") -> None:
-        self.name, self._policy, self._shapes, self._device = name, policy, shapes, device
+    def __init__(self, name: str, checkpoint: Checkpoint, device: str = "cpu") -> None:
+        check_device(device)
+        self.name, self._shapes, self._device = name, checkpoint.shapes, device
+        self._policy = checkpoint.make_policy().to(device).eval()
         self._best_fit = make_scheduler("best-fit-peak")
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
@@ -59,3 +66,16 @@ class DeepRM:
         ahead = cluster.reserved_ahead(self._shapes["cluster"][0])
         backlog = [[max(cluster.waiting - places, 0)]]
         return observation(ahead[None], queue[None], np.array(backlog), cluster.machines)
+
+
+def load_deeprm(run: str, device: str = "cpu") -> DeepRM:
+    """The scheduler `deeprm` with the weights of a run. Raises InputError if they are missing or another policy's."""
+    if not run:
+        raise InputError(f"scheduler 'deeprm' is learnt and needs its weights: {HOW_TO_TRAIN}")
+    try:
+        saved = Checkpoint.load(find_checkpoint(Path(run)))
+    except InputError as error:
+        raise InputError(f"deeprm={run}: {error}; {HOW_TO_TRAIN}") from None
+    if saved.config.policy != "deeprm":
+        raise InputError(f"deeprm={run}: that run trained the policy '{saved.config.policy}'; {HOW_TO_TRAIN}")
+    return DeepRM("deeprm", saved, device)
