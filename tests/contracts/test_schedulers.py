@@ -29,7 +29,7 @@ from tvwrl.types import Episode, InputError, Machines, Placement, SequenceSet, W
 
 Make = Callable[..., SequenceSet]
 EVERY = (*NAMES, "deeprm")  # the last is learnt
-CAUTIOUS = ["deeprm"] + [name for name in NAMES if KNOWLEDGE[name] in (PEAKS, FUTURE)]
+CAUTIOUS = [*(name for name in NAMES if KNOWLEDGE[name] in (PEAKS, FUTURE)), "deeprm"]
 HETEROGENEOUS = Machines(np.array([[8.0, 6.0], [6.0, 12.0], [16.0, 16.0]]), ("cpu", "mem"))
 
 
