@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import tyro
 
@@ -37,7 +38,7 @@ class Arguments:
     checkpoint: Path | None = None
     """A training run (its folder or a .pt file) to compare too; it sets environment, classes and trace."""
     schedulers: str = ",".join(DEFAULT_SCHEDULERS)
-    """Comma-separated names; an unknown one lists those that there are."""
+    """Comma-separated names; an unknown one lists those that there are. deeprm=RUN is DeepRM as that run trained it."""
     trace: str | None = None
     """google, alibaba, a prepared trace's name, a trace folder or a CSV; default: the checkpoint's, or google."""
     slot_seconds: int | None = None
@@ -58,10 +59,9 @@ class Arguments:
 def main() -> None:
     """Parse the arguments, play, print the table."""
     arguments = tyro.cli(Arguments)
-    names = [name.strip() for name in arguments.schedulers.split(",") if name.strip()]
-    schedulers: list[Callable[[], Scheduler]] = [partial(make_scheduler, name) for name in names]
-    for make in schedulers:
-        make()  # refuses an unknown name before anything long begins
+    entries = [entry.strip() for entry in arguments.schedulers.split(",") if entry.strip()]
+    schedulers = [maker(entry, arguments.device) for entry in entries]
+    names = [entry.partition("=")[0] for entry in entries]
     if len(set(names)) != len(names):
         raise InputError(f"schedulers: '{max(names, key=names.count)}' is given twice")
     if arguments.seed < 0:
@@ -69,7 +69,10 @@ def main() -> None:
     if not arguments.load:
         raise InputError("the list of loads is empty")
     scenario = Scenario(**asdict(arguments.environment))
-    load, facts, knowledge = arguments.load[0], {}, {}
+    load = arguments.load[0]
+    facts: dict[str, Any] = {"schedulers": entries}
+    made = [make() for make in schedulers]
+    knowledge = {scheduler.name: scheduler.knowledge for scheduler in made if hasattr(scheduler, "knowledge")}
     if arguments.checkpoint is None:
         trace, name = open_and_tell(arguments.trace or "google", arguments.slot_seconds), None
         problem = Problem.build(trace, replace(scenario, load=load))
@@ -83,7 +86,7 @@ def main() -> None:
         saved = Checkpoint.load(path)
         policy = load_policy(arguments.checkpoint, saved, arguments.device)
         name = policy.name
-        if name in NAMES:
+        if name in (*NAMES, *names):
             raise InputError(f"the run is called '{name}' like a scheduler: rename its folder")
         if arguments.trace is None and arguments.slot_seconds is not None:
             raise InputError("--slot-seconds goes with --trace: without one the checkpoint's trace is used")
@@ -103,6 +106,18 @@ def main() -> None:
     )
     print(terminal_table(rows))
     print(f"written to {out}")
+
+
+def maker(entry: str, device: str) -> Callable[[], Scheduler]:
+    """What makes the scheduler of an entry of --schedulers; refuses a bad one before anything long begins."""
+    name, _, run = entry.partition("=")
+    if name == "deeprm":
+        from tvwrl.agents.deeprm.scheduler import load_deeprm
+
+        deeprm = load_deeprm(run, device)
+        return lambda: deeprm
+    make_scheduler(entry)
+    return partial(make_scheduler, entry)
 
 
 def open_and_tell(name: str, slot_seconds: int | None) -> Trace:

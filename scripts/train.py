@@ -40,8 +40,9 @@ class Arguments:
     """Interval of a CSV trace, seconds."""
     ec: str = "temporal"
     """A classes file of scripts/fit_ec.py; or make --classes classes now by temporal, aggregate or dtw; or none."""
-    preset: Literal["fast", "paper", "smoke"] = "fast"
-    """Hyper-parameters to start from: fast (minutes), paper (the paper's values), smoke (a trial in seconds)."""
+    preset: Literal["fast", "paper", "deeprm", "smoke"] = "fast"
+    """Hyper-parameters to start from: fast (minutes), paper (the paper's values), deeprm (--policy deeprm begins with
+    it), smoke (a trial in seconds)."""
     out: Path | None = None
     """Run folder; default: runs/<trace>-<timestamp>."""
     resume: Path | None = None
@@ -73,11 +74,15 @@ def main() -> int:
 
 def parse() -> Arguments:
     """The command line; options that are not given come from the preset."""
-    given = [a.partition("=") for a in sys.argv[1:]]
-    preset = "fast"
-    for i, (option, _, value) in enumerate(given):
-        if option == "--preset":
-            preset = value or (given[i + 1][0] if i + 1 < len(given) else "")
+    options = sys.argv[1:]
+
+    def given(name: str) -> str:
+        for option, following in zip(options, [*options[1:], ""], strict=True):
+            if option.partition("=")[0] == name:
+                return option.partition("=")[2] or following
+        return ""
+
+    preset = given("--preset") or ("deeprm" if given("--policy") == "deeprm" else "fast")
     return tyro.cli(Arguments, default=Arguments(config=PRESETS.get(preset, PRESETS["fast"])))
 
 

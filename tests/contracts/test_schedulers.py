@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tvwrl.agents.config import PRESETS
+from tvwrl.agents.deeprm.scheduler import DeepRM
+from tvwrl.agents.training import Trainer
 from tvwrl.bench.runner import PATIENCE, Runner
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
@@ -18,15 +24,33 @@ from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
+from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.types import Episode, InputError, Machines, Placement, SequenceSet, Workload
 
 Make = Callable[..., SequenceSet]
-CAUTIOUS = [name for name in NAMES if KNOWLEDGE[name] in (PEAKS, FUTURE)]
+EVERY = (*NAMES, "deeprm")  # the last is learnt
+CAUTIOUS = [*(name for name in NAMES if KNOWLEDGE[name] in (PEAKS, FUTURE)), "deeprm"]
 HETEROGENEOUS = Machines(np.array([[8.0, 6.0], [6.0, 12.0], [16.0, 16.0]]), ("cpu", "mem"))
 
 
+def make(name: str) -> Scheduler:
+    """A scheduler of the registry, or DeepRM after a little training."""
+    return deeprm() if name == "deeprm" else make_scheduler(name)
+
+
+@lru_cache(maxsize=1)
+def deeprm() -> Scheduler:
+    trace = synthetic_trace("google", workloads=40, seed=0, days=4)
+    config = replace(PRESETS["deeprm"], iterations=15, train_sequences=16, sequences_per_iteration=8, trajectories=4)
+    config = replace(config, scenario=Scenario(machines=4, workloads=16, max_slots=0), eval_every=100)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(Problem.build(trace, config.scenario), config, Path(folder), {}, print)
+        trainer.run()
+        return DeepRM("deeprm", trainer.checkpoint())
+
+
 def play(name: str, sequences: SequenceSet, machines: Machines, scenario: Scenario, sequence: int = 0) -> Episode:
-    return Runner(sequences, machines, scenario, seed=3).play(make_scheduler(name), sequence)
+    return Runner(sequences, machines, scenario, seed=3).play(make(name), sequence)
 
 
 def assert_valid(episode: Episode, machines: Machines, limit: int | None) -> None:
@@ -39,7 +63,7 @@ def assert_valid(episode: Episode, machines: Machines, limit: int | None) -> Non
 # ---- every scheduler
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("limit", [1, None])
 def test_places_everything(problem: Problem, train: SequenceSet, name: str, limit: int | None) -> None:
     machines = Machines.homogeneous(2, 8, ("cpu", "mem"))
@@ -52,9 +76,9 @@ def test_places_everything(problem: Problem, train: SequenceSet, name: str, limi
         assert (episode.start > episode.arrival).any()  # two machines are too few to place all at once
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY)
 def test_the_same_seed_gives_the_same_placements(problem: Problem, train: SequenceSet, name: str) -> None:
-    scheduler, runner = make_scheduler(name), Runner(train, problem.machines, problem.scenario, seed=3)
+    scheduler, runner = make(name), Runner(train, problem.machines, problem.scenario, seed=3)
     first = runner.play(scheduler, 2)
     runner.play(scheduler, 5)  # what it did in between makes no difference
     for again in (runner.play(scheduler, 2), play(name, train, problem.machines, problem.scenario, 2)):
@@ -62,7 +86,7 @@ def test_the_same_seed_gives_the_same_placements(problem: Problem, train: Sequen
         assert np.array_equal(again.machine, first.machine)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY)
 def test_runs_on_unequal_machines(problem: Problem, train: SequenceSet, name: str) -> None:
     episode = play(name, train, HETEROGENEOUS, problem.scenario, 3)
     assert_valid(episode, HETEROGENEOUS, 1)
@@ -146,7 +170,7 @@ def test_only_peaks_and_clairvoyant_know_the_future(problem: Problem, train: Seq
         assert changed > 0  # shows that the change can be noticed
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if KNOWLEDGE[name] == PEAKS])
+@pytest.mark.parametrize("name", ["deeprm"] + [name for name in NAMES if KNOWLEDGE[name] == PEAKS])
 def test_peaks_are_all_that_is_known_of_demand(problem: Problem, train: SequenceSet, name: str) -> None:
     # Every slot but the peaks' own is set to 1 unit: lengths and peaks stay, so nothing else may change.
     flat = np.where(train.demand > 0, 1.0, 0.0)

@@ -93,6 +93,8 @@ def test_bad_trace_is_refused_with_its_place(refused, tmp_path, content, said):
     [
         (["--trace", "nowhere"], ["nowhere", "google", "alibaba"]),
         (["--schedulers", "tetris,best"], ["'best'", "best-fit-peak", "tetris"]),
+        (["--schedulers", "tetris,deeprm"], ["deeprm", "--policy deeprm", "deeprm=runs/deeprm"]),
+        (["--schedulers", "deeprm=no-such-run"], ["no-such-run", "--policy deeprm"]),
         (["--machines", "0"], ["machines", "at least 1"]),
         (["--load", "2.5"], ["load 2.5", "placements_per_slot"]),
         (["--capacity", "4"], ["6 units", "every machine's capacity"]),

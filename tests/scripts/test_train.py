@@ -44,6 +44,31 @@ def test_resuming_continues_bit_exactly(call, tiny, run, trace, tmp_path):
     assert (whole / "progress.csv").read_text() == (out / "progress.csv").read_text()
 
 
+@pytest.mark.slow
+def test_deeprm_is_trained_resumed_and_evaluated_like_any_policy(call, refused, run, tiny, trace, tmp_path):
+    options = ["--policy", "deeprm", "--trace", trace, *tiny, "--iterations", 4]
+    done = call("train.py", "--out", tmp_path / "deeprm", *options)
+    assert done.returncode == 0, done.stderr
+    assert "\ndeeprm " in done.stdout
+    assert call("train.py", "--out", tmp_path / "parts", *options, "--stop-after", 3).returncode == 0
+    assert call("train.py", "--resume", tmp_path / "parts").returncode == 0
+    one, two = (torch.load(tmp_path / f / "checkpoints/last.pt", weights_only=True) for f in ("deeprm", "parts"))
+    for part in ("policy", "optimiser", "random", "best_reward", "best_iteration", "iteration"):
+        assert_equal(one[part], two[part])
+    progress = [(tmp_path / f / "progress.csv").read_text() for f in ("deeprm", "parts")]
+    assert progress[0] == progress[1]
+    assert {"slowdown", "unused", "eval_reward", "eval_wait_mean"} < set(progress[0].splitlines()[0].split(","))
+
+    both = ["--schedulers", f"tetris,deeprm={tmp_path / 'deeprm'}", "--trace", trace, "--sequences", 2]
+    for more in ([], ["--checkpoint", run[0]]):
+        out = tmp_path / f"evaluation{len(more)}"
+        done = call("evaluate.py", *both, *more, "--out", out)
+        assert done.returncode == 0, done.stderr
+        assert "\ndeeprm " in done.stdout
+        assert "`deeprm`: peaks of running and waiting workloads, and how long" in (out / "table.md").read_text()
+    refused("evaluate.py", "--schedulers", f"deeprm={run[0]}", said=["policy 'shared'", "--policy deeprm"])
+
+
 def assert_equal(one, two):
     """Nested dicts, lists, tensors and numbers are the same to the bit."""
     if isinstance(one, torch.Tensor):

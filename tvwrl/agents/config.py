@@ -27,8 +27,9 @@ class TrainConfig:
 
     algo: Literal["ppo", "reinforce"] = "ppo"
     """ppo: advantages from a critic that values every machine; reinforce: the paper's."""
-    policy: Literal["shared", "flat"] = "shared"
-    """shared: one network per machine with shared weights, for any number of machines; flat: the paper's."""
+    policy: Literal["shared", "flat", "deeprm"] = "shared"
+    """shared: one network per machine with shared weights, for any number of machines; flat: the paper's; deeprm: the
+    baseline, which chooses the next workload."""
     hidden: int = 64
     """Neurons of a hidden layer (paper: 20)."""
     iterations: int = 100
@@ -79,6 +80,8 @@ class TrainConfig:
     """Iterations between two saves of checkpoints/last.pt."""
     picture_every: int = 100
     """Iterations between two pictures of the cluster in TensorBoard."""
+    unused_weight: float = 0.1
+    """Penalty of DeepRM for a slot in which all of the cluster is unreserved."""
     scenario: Scenario = field(default_factory=lambda: INFORMED)
 
     def __post_init__(self) -> None:
@@ -86,13 +89,20 @@ class TrainConfig:
             self._need(name, getattr(self, name) >= 1, "at least 1")
         for name in ("learning_rate", "final_learning_rate"):
             self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) > 0, "a number > 0")
-        for name in ("entropy_bonus", "final_entropy_bonus", "max_gradient_norm", "clip", "advantage_clip"):
+        for name in (
+            "entropy_bonus",
+            "final_entropy_bonus",
+            "max_gradient_norm",
+            "clip",
+            "advantage_clip",
+            "unused_weight",
+        ):
             self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) >= 0, "a number >= 0")
         self._need("gamma", 0 < self.gamma <= 1, "above 0, at most 1")
         self._need("gae_lambda", 0 <= self.gae_lambda <= 1, "0 to 1")
         self._need("algo", self.algo in ("ppo", "reinforce"), "ppo or reinforce")
         self._need("seed", self.seed >= 0, ">= 0")
-        self._need("policy", self.policy in ("shared", "flat"), "shared or flat")
+        self._need("policy", self.policy in ("shared", "flat", "deeprm"), "shared, flat or deeprm")
 
     def _need(self, name: str, good: bool, limit: str) -> None:
         if not good:
@@ -136,6 +146,24 @@ PRESETS: dict[str, TrainConfig] = {
         scenario=Scenario(observe_request=False),
     ),
 }
+PRESETS["deeprm"] = replace(
+    PRESETS["fast"],
+    algo="reinforce",
+    policy="deeprm",
+    hidden=20,
+    iterations=200,
+    sequences_per_iteration=20,
+    trajectories=8,
+    minibatches=4,
+    advantage_clip=3.0,
+    max_gradient_norm=1.0,
+    gamma=1.0,  # whoever starts late is charged for it only where its life ends
+    learning_rate=1e-2,
+    final_learning_rate=1e-3,
+    entropy_bonus=0.01,
+    final_entropy_bonus=0.001,
+    scenario=Scenario(max_slots=0),
+)
 PRESETS["smoke"] = replace(
     PRESETS["fast"],
     iterations=6,

@@ -3,17 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tvwrl.agents.networks import Encoded, Policy
-from tvwrl.envs import PlacementVectorEnv
-from tvwrl.penalties import TERMS
+from tvwrl.agents.networks import Encoded, Observation, Policy
 from tvwrl.types import Float
+
+
+class Environments(Protocol):
+    """A batch of B environments to play in; `terms` are the costs that its reward is made of, as `info` names them."""
+
+    num_envs: int
+    terms: tuple[str, ...]
+
+    def reset(self, *, options: dict[str, Any]) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode everywhere, on the sequences (B,) of `options["sequence"]`."""
+        ...
+
+    def step(self, actions: npt.NDArray[Any]) -> tuple[Observation, Any, Any, Any, dict[str, Any]]:
+        """Observation, reward, terminated, truncated, and `info` with `slots` and the terms, each (B,)."""
+        ...
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """(B, actions) what may be chosen."""
+        ...
+
+    def costs(self) -> Float:
+        """(B, P) parts that add up to minus the last reward."""
+        ...
+
+    def close(self) -> Any:
+        """Give back what they hold."""
+        ...
 
 
 @dataclass
@@ -27,7 +52,7 @@ class Trajectories:
     slots: npt.NDArray[np.int64]  # (T, B) slots passed
     alive: npt.NDArray[np.bool_]  # (T, B) whether the episode still went on
     penalties: dict[str, float]  # mean per episode of each term
-    costs: Float  # (T, B, M + 1) what the reward is made of: the penalties that each machine caused, and the wait
+    costs: Float  # (T, B, P) parts of minus the reward; of placements: what each machine caused, and the wait
     last: Encoded  # (B, ...) observations when the episodes had ended
     truncated: npt.NDArray[np.bool_]  # (B,) whether they were cut rather than over
 
@@ -45,7 +70,7 @@ def logits_of(
 
 
 def play(
-    policy: Policy, envs: PlacementVectorEnv, sequence: npt.NDArray[np.int64], rng: torch.Generator, device: str
+    policy: Policy, envs: Environments, sequence: npt.NDArray[np.int64], rng: torch.Generator, device: str
 ) -> Trajectories:
     """One sampled episode in each of the B environments, environment b on `sequence[b]`."""
     batch = envs.num_envs
@@ -53,7 +78,7 @@ def play(
     encodings: list[Encoded] = []
     names = ("action", "log_probability", "reward", "slots", "alive", "costs")
     history: dict[str, list[Any]] = {name: [] for name in names}
-    totals = dict.fromkeys(TERMS, 0.0)
+    totals = dict.fromkeys(envs.terms, 0.0)
     alive, cut = np.ones(batch, np.bool_), np.zeros(batch, np.bool_)
     while alive.any():
         logits, encoded = logits_of(policy, seen, envs.action_masks(), device)
@@ -66,8 +91,8 @@ def play(
         seen, reward, terminated, truncated, info = envs.step(drawn[:, 0].numpy())
         history["reward"].append(reward)
         history["slots"].append(info["slots"])
-        history["costs"].append(np.column_stack([envs.simulation.state.costs, info["wait"]]))
-        for name in TERMS:
+        history["costs"].append(envs.costs())
+        for name in envs.terms:
             totals[name] += float(info[name].sum())
         alive, cut = alive & ~(terminated | truncated), cut | truncated
     _, last = logits_of(policy, seen, envs.action_masks(), device)

@@ -1,4 +1,4 @@
-"""Policy networks: observation in, one logit per machine out (and one for holding, where that is an action)."""
+"""Policy networks: observation in, one logit per action out."""
 
 from __future__ import annotations
 
@@ -25,13 +25,6 @@ RELUCTANCE = -3.0  # first logit of holding: who holds at random holds for ever
 class Policy(nn.Module, ABC):
     """A policy network in two parts: `encode`, which learns nothing and is done once, and `forward`."""
 
-    def __init__(self, shapes: dict[str, Any]) -> None:
-        super().__init__()
-        self.classes: int = shapes["classes"]
-        _, self.resources, self.history, self.columns = shapes["grid"]
-        self.shows: dict[str, int] = shapes["shows"]
-        self.peak_units: int = shapes["peak_units"]
-
     @abstractmethod
     def encode(self, seen: Observation) -> Encoded:
         """Batched observations (numpy) as the tensors that `forward` takes, on the CPU."""
@@ -45,6 +38,17 @@ class Policy(nn.Module, ABC):
         logits: Tensor = self(encoded).masked_fill(~encoded["mask"], FORBIDDEN)
         return logits
 
+
+class GridPolicy(Policy):
+    """A policy that sees the label grid and chooses a machine."""
+
+    def __init__(self, shapes: dict[str, Any]) -> None:
+        super().__init__()
+        self.classes: int = shapes["classes"]
+        _, self.resources, self.history, self.columns = shapes["grid"]
+        self.shows: dict[str, int] = shapes["shows"]
+        self.peak_units: int = shapes["peak_units"]
+
     def scaled_queue(self, queue: Tensor) -> Tensor:
         """Queue (B, Q, F), its labels in 0..1, requests on a logarithmic scale, as they may be of any size, and demand
         as a share of the largest capacity. Forecasts are shares already.
@@ -56,7 +60,7 @@ class Policy(nn.Module, ABC):
         return torch.cat([label / self.classes, requested, mask, now / self.columns, forecast], dim=2)
 
 
-class FlatPolicy(Policy):
+class FlatPolicy(GridPolicy):
     """The paper's network: all pixels as label / G and the queue, one hidden ReLU layer, one output per action."""
 
     def __init__(self, shapes: dict[str, Any], hidden: int) -> None:
@@ -100,7 +104,7 @@ class SharedTrunk(nn.Module):
         return torch.relu(self.own(machines) + pooled[:, None]), torch.relu(pooled)
 
 
-class SharedPolicy(Policy):
+class SharedPolicy(GridPolicy):
     """One network per machine with shared weights, which also sees a pooled summary of all machines.
 
     Exchanging two machines exchanges their logits (equivariance), and it runs on any number of machines. A machine is
@@ -159,6 +163,28 @@ class SharedPolicy(Policy):
         return logits if self.hold is None else torch.cat([logits, self.hold(cluster)], dim=1)
 
 
+class DeepRMPolicy(Policy):
+    """DeepRM, which chooses a workload: one hidden ReLU layer over all it sees (Mao et al. 2016: of 20 neurons)."""
+
+    def __init__(self, shapes: dict[str, Any], hidden: int) -> None:
+        super().__init__()
+        (slots, resources), (places, features) = shapes["cluster"], shapes["queue"]
+        self.hidden = nn.Linear(slots * resources + places * features + 1, hidden)
+        self.output = nn.Linear(hidden, shapes["actions"])
+        nn.init.zeros_(self.output.weight)  # a uniform policy to begin with
+        nn.init.zeros_(self.output.bias)
+
+    def encode(self, seen: Observation) -> Encoded:
+        """The observation itself."""
+        return {name: torch.from_numpy(array) for name, array in seen.items()}
+
+    def forward(self, encoded: Encoded) -> Tensor:
+        """(B, Q + 1) logits."""
+        parts = [encoded["cluster"].flatten(1), encoded["queue"].flatten(1), torch.log1p(encoded["backlog"])]
+        logits: Tensor = self.output(torch.relu(self.hidden(torch.cat(parts, dim=1))))
+        return logits
+
+
 def shapes_of(simulation: Simulation) -> dict[str, Any]:
     """What a policy has to know of its environment: grid (M, D, h, C), queue (Q, F), classes, actions, peak_units, and
     how many numbers the queue `shows` of requests (2 D), demand (D) and forecasts (K)."""
@@ -177,7 +203,11 @@ def shapes_of(simulation: Simulation) -> dict[str, Any]:
     }
 
 
-POLICIES: dict[str, type[FlatPolicy] | type[SharedPolicy]] = {"flat": FlatPolicy, "shared": SharedPolicy}
+POLICIES: dict[str, type[FlatPolicy] | type[SharedPolicy] | type[DeepRMPolicy]] = {
+    "flat": FlatPolicy,
+    "shared": SharedPolicy,
+    "deeprm": DeepRMPolicy,
+}
 
 
 def make_policy(name: str, shapes: dict[str, Any], hidden: int) -> Policy:

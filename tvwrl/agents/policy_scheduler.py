@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl.agents.checkpoint import Checkpoint
+from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.networks import check_device
 from tvwrl.envs.base import action_masks
@@ -56,8 +57,9 @@ class PolicyScheduler:
             yield Placement(workload, action)
 
 
-def load_policy(run: Path, checkpoint: Checkpoint, device: str = "cpu") -> PolicyScheduler:
+def load_policy(run: Path, checkpoint: Checkpoint, device: str = "cpu") -> PolicyScheduler | DeepRM:
     """The scheduler of a checkpoint, named after its run."""
     run = run.resolve()
     folder = run.parent.parent if run.is_file() and run.parent.name == "checkpoints" else run
-    return PolicyScheduler(folder.stem if folder.is_file() else folder.name, checkpoint, device)
+    make = DeepRM if checkpoint.config.policy == "deeprm" else PolicyScheduler
+    return make(folder.stem if folder.is_file() else folder.name, checkpoint, device)

@@ -18,17 +18,13 @@ from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint, generator_state, restore_generator
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.episodes import Trajectories, logits_of, play
+from tvwrl.agents.episodes import Trajectories, play
 from tvwrl.agents.learners import make_learner
-from tvwrl.agents.networks import check_device, make_policy, shapes_of
-from tvwrl.envs import PlacementVectorEnv
-from tvwrl.envs.base import picture
+from tvwrl.agents.networks import check_device, make_policy
+from tvwrl.agents.tasks import make_task
 from tvwrl.envs.problem import Problem
-from tvwrl.metrics import score_episode
 from tvwrl.runs import whole_file
 from tvwrl.types import InputError
-
-EVALUATED = ("reward", "overshoot_pct", "machines_used", "wait_mean", "contention")  # and utilisation per resource
 
 
 @dataclass
@@ -49,15 +45,8 @@ class Trainer:
         config = self.config
         check_device(config.device)
         torch.set_num_threads(config.threads)
-        train = self.problem.sequences("train", config.train_sequences, config.seed)
-        validation = self.problem.sequences("validation", config.eval_sequences, config.seed)
-        batch = config.sequences_per_iteration * config.trajectories
-        cluster, scenario = self.problem.machines, config.scenario
-        self.envs = PlacementVectorEnv(batch, train, cluster, scenario, "Disabled", copy=False)
-        self.validation = PlacementVectorEnv(
-            config.eval_sequences, validation, cluster, scenario, "Disabled", copy=False, max_slots=0
-        )
-        self.shapes = shapes_of(self.envs.simulation)
+        self._task = make_task(self.problem, config)
+        self.envs, self.shapes = self._task.envs, self._task.shapes
         self._rng = np.random.default_rng([config.seed, 1])
         self._actions = torch.Generator().manual_seed(config.seed)
         with torch.random.fork_rng(devices=[]):
@@ -139,7 +128,7 @@ class Trainer:
         if self.iteration % config.picture_every == 0 or self.iteration == 1:
             self._paint(writer)
         self.progress.append(row)
-        bar.set_postfix(reward=f"{row['reward'] / 1000:.0f}k", best=f"{self.best_reward / 1000:.0f}k", refresh=False)
+        bar.set_postfix(reward=f"{row['reward']:.4g}", best=f"{self.best_reward:.4g}", refresh=False)
         bar.update()
 
     def _log(self, writer: Any, played: Trajectories, steps: dict[str, float], seconds: float) -> dict[str, Any]:
@@ -154,51 +143,32 @@ class Trainer:
         writer.add_scalar("train/steps_per_second", steps["decisions"] / seconds, self.iteration)
         return row
 
+    def evaluate(self) -> tuple[dict[str, float], bool]:
+        """Means of the policy as it is now over the validation sequences, and whether all of them were finished."""
+        return self._task.evaluate(self.policy)
+
     def _evaluate(self, writer: Any) -> dict[str, float]:
-        """Play the validation sequences greedily to their ends; the referee scores, the best policy is kept."""
-        count, envs = self.config.eval_sequences, self.validation
-        seen, _ = envs.reset(options={"sequence": np.arange(count)})
-        alive = np.ones(count, np.bool_)
-        slots = 0
-        while alive.any() and slots < 10_000:
-            seen, _, terminated, truncated, info = envs.step(self._best_actions(seen))
-            slots += int(info["slots"].max())
-            alive &= ~(terminated | truncated)
-        weights, scenario = self.config.scenario.penalty_weights(), self.config.scenario
-        machines = self.problem.machines
-        rows = [
-            score_episode(envs.simulation.record(b), machines, weights, scenario.overshoot_per) for b in range(count)
-        ]
-        names = [*EVALUATED, *(f"utilisation_{r}" for r in machines.resources)]
-        scores = {f"eval_{name}": float(np.nanmean([row[name] for row in rows])) for name in names}
+        """Judge the policy on the validation sequences; the best one is kept."""
+        scores, finished = self.evaluate()
         for name, value in scores.items():
-            writer.add_scalar(f"eval/{name.removeprefix('eval_')}", value, self.iteration)
-        reward = scores["eval_reward"]
-        better = bool(alive.sum() == 0) and reward > self.best_reward
+            writer.add_scalar(f"eval/{name}", value, self.iteration)
+        better = finished and scores["reward"] > self.best_reward
         if better:
-            self.best_reward, self.best_iteration = reward, self.iteration
+            self.best_reward, self.best_iteration = scores["reward"], self.iteration
             self.save("best.pt")
+        shown = ", ".join(
+            f"{name.removesuffix('_mean').replace('_', ' ')} {scores[name]:.4g}" for name in list(scores)[:3]
+        )
         self.report(
-            f"iteration {self.iteration}/{self.config.iterations}: validation reward {reward / 1000:.1f}k, overshoot "
-            f"{scores['eval_overshoot_pct']:.3f} %, machines {scores['eval_machines_used']:.1f}"
+            f"iteration {self.iteration}/{self.config.iterations}: validation {shown}"
             + (" (best so far)" if better else "")
         )
-        return scores
-
-    def _best_actions(self, seen: Any) -> Any:
-        masks = self.validation.action_masks()
-        return logits_of(self.policy, seen, masks, self.config.device)[0].argmax(1).cpu().numpy()
+        return {f"eval_{name}": value for name, value in scores.items()}
 
     def _paint(self, writer: Any) -> None:
-        """The cluster of the first validation sequence, in the middle of it."""
-        from tvwrl.envs.rendering import draw_cluster
-
-        envs = self.validation
-        seen, _ = envs.reset(options={"sequence": np.arange(envs.num_envs)})
-        for _ in range(envs.simulation.record(0).arrival.size // 2):
-            seen, *_ = envs.step(self._best_actions(seen))
-        frame = draw_cluster(picture(envs.simulation, 0, f"iteration {self.iteration}"))
-        writer.add_image("cluster", frame, self.iteration, dataformats="HWC")
+        frame = self._task.picture(self.policy, f"iteration {self.iteration}")
+        if frame is not None:
+            writer.add_image("cluster", frame, self.iteration, dataformats="HWC")
 
     def save(self, name: str = "last.pt") -> None:
         """Write checkpoints/<name> and progress.csv."""

@@ -12,6 +12,7 @@ from gymnasium.vector.utils import batch_space
 
 from tvwrl.envs import base
 from tvwrl.envs.rendering import draw_cluster
+from tvwrl.penalties import TERMS
 from tvwrl.simulation import kernels as k
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Machines, SequenceSet
@@ -30,6 +31,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
     call. `info`: each penalty (B,), `slots` (B,) int, `sequence` (B,) int, with Gymnasium's `_key` masks.
     """
 
+    terms: tuple[str, ...] = TERMS  # of the reward, as `info` names them
     metadata: dict[str, Any] = {  # noqa: RUF012 - declared so by Gymnasium
         "render_modes": ["rgb_array"],
         "render_fps": 4,
@@ -116,6 +118,11 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """(B, actions) what may sensibly be chosen; see `PlacementEnv.action_masks`."""
         return base.action_masks(self.simulation)
+
+    def costs(self) -> npt.NDArray[np.float64]:
+        """(B, M + 1) the penalties since the last decision that each machine caused, and those of waiting."""
+        state = self.simulation.state
+        return np.column_stack([state.costs, state.totals[:, k.WAIT]])
 
     def _observation(self) -> dict[str, Array]:
         seen = self.simulation.observation()

@@ -62,6 +62,21 @@ class Cluster:
         np.add.at(reserved, state.workloads[self.b, running, k.MACHINE], self.simulation.peak[sequence, running])
         return reserved
 
+    def reserved_ahead(self, slots: int) -> Float:
+        """(slots, D) units: peaks of what runs, all machines together, in the current slot and those after it."""
+        state, simulation = self.simulation.state, self.simulation
+        running = state.workloads[self.b, : state.counters[self.b, k.RUNNING], k.RUNS]
+        sequence = state.counters[self.b, k.SEQUENCE]
+        left = state.workloads[self.b, running, k.START] + state.timing[sequence, running, k.LENGTH] - self.slot
+        runs = np.arange(slots)[:, None] < left
+        reserved: Float = runs @ simulation.peak[sequence, running]
+        return reserved
+
+    @property
+    def waiting(self) -> int:
+        """Workloads that wait, visible or not."""
+        return int(self.simulation.state.counters[self.b, k.WAITING])
+
     def room_now(self, workload: Workload) -> Mask:
         """(M,) machines with room for the workload's demand in its first slot."""
         mask: Mask = room_now(self.load, workload.first_demand, self.capacity)

@@ -2,7 +2,7 @@
 
 Every array of `State` that changes has a leading batch axis B; the same functions serve one environment and thousands.
 
-A slot t goes: `_open_slot` (departures, arrivals, what runs is drawn), decisions (`_place`), `_close_slot` (penalties).
+A slot t goes: `_open_slot` (departures, arrivals, what runs is drawn), decisions (`place`), `_close_slot` (penalties).
 So a decision in slot t sees the usage of slot t, and what it places counts in slot t.
 """
 
@@ -239,21 +239,26 @@ def _close_slot(s, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always", _nrt=False)
-def _advance(s, b):  # type: ignore[no-untyped-def]
-    """Run the clock, at least one slot, until a decision is due or the episode is over."""
-    due = False
-    while not due:
-        _close_slot(s, b)
-        _open_slot(s, b)
-        if s.counters[b, UNFINISHED] == 0:
-            s.counters[b, OVER] = TERMINATED
-        elif s.rules[MAX_SLOTS] > 0 and s.counters[b, SLOT] >= s.rules[MAX_SLOTS]:
-            s.counters[b, OVER] = TRUNCATED
-        due = s.counters[b, OVER] != GOING or s.counters[b, WAITING] > 0
+def tick(s, b):  # type: ignore[no-untyped-def]
+    """End the slot and begin the next one; whether a decision is due then, or the episode is over."""
+    _close_slot(s, b)
+    _open_slot(s, b)
+    if s.counters[b, UNFINISHED] == 0:
+        s.counters[b, OVER] = TERMINATED
+    elif s.rules[MAX_SLOTS] > 0 and s.counters[b, SLOT] >= s.rules[MAX_SLOTS]:
+        s.counters[b, OVER] = TRUNCATED
+    return s.counters[b, OVER] != GOING or s.counters[b, WAITING] > 0
 
 
 @njit(cache=True, inline="always", _nrt=False)
-def _begin(s, b, sequence):  # type: ignore[no-untyped-def]
+def may_place_more(s, b):  # type: ignore[no-untyped-def]
+    """Whether another placement is due in the current slot."""
+    limit = s.rules[PLACEMENTS_PER_SLOT]
+    return s.counters[b, WAITING] > 0 and (limit == 0 or s.counters[b, PLACED] < limit)
+
+
+@njit(cache=True, inline="always", _nrt=False)
+def begin(s, b, sequence):  # type: ignore[no-untyped-def]
     """Clear environment b for an episode on `sequence` (-1: one drawn from its own stream), just before slot 0."""
     if sequence < 0:
         s.counters[b, STREAM], number = _next_random(s.counters[b, STREAM])
@@ -279,7 +284,7 @@ def _begin(s, b, sequence):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always", _nrt=False)
-def _place(s, b, position, m):  # type: ignore[no-untyped-def]
+def place(s, b, position, m):  # type: ignore[no-untyped-def]
     """Start the waiting workload at `position` of the queue on machine m in the current slot."""
     w = s.workloads[b, position, WAITS]
     s.counters[b, WAITING] -= 1
@@ -344,7 +349,7 @@ def drive(s, command, argument, position):  # type: ignore[no-untyped-def]
     RESET a sequence, -1 for a random one, SKIP to leave the environment alone.
     An environment whose episode is over begins the next one (STEP_AUTORESET) or stands still, with totals 0.
     """
-    machines, limit = s.capacity.shape[0], s.rules[PLACEMENTS_PER_SLOT]
+    machines = s.capacity.shape[0]
     for b in range(len(argument)):
         if command == RESET and argument[b] == SKIP:
             continue
@@ -356,12 +361,13 @@ def drive(s, command, argument, position):  # type: ignore[no-untyped-def]
             continue
         due_again = False
         if begins:
-            _begin(s, b, argument[b] if command == RESET else -1)
+            begin(s, b, argument[b] if command == RESET else -1)
         elif command != ADVANCE and argument[b] < machines:
-            _place(s, b, position, argument[b])
-            due_again = s.counters[b, WAITING] > 0 and (limit == 0 or s.counters[b, PLACED] < limit)
+            place(s, b, position, argument[b])
+            due_again = may_place_more(s, b)
         if not (due_again or command == PLACE):
-            _advance(s, b)
+            while not tick(s, b):
+                pass
         if begins:
             s.totals[b] = 0.0  # nothing could wait or run yet
             s.costs[b] = 0.0

@@ -1,0 +1,83 @@
+"""DeepRM as a scheduler: the network draws a waiting workload, best fit on peaks finds its machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+from tvwrl.agents.deeprm.environment import Seen, observation
+from tvwrl.agents.episodes import logits_of
+from tvwrl.agents.networks import check_device
+from tvwrl.schedulers import make_scheduler
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.types import InputError, Placement, Workload
+
+KNOWLEDGE = "peaks of running and waiting workloads, and how long each will run (learnt)"
+HOW_TO_TRAIN = (
+    "train it with 'python scripts/train.py --policy deeprm --out runs/deeprm', then write deeprm=runs/deeprm"
+)
+
+
+class DeepRM:
+    """{DeepRM + Best-Fit} of the paper, "Baselines". Actions are drawn from the policy, as its published code does.
+
+    Where the drawn workload fits no single machine, although it may fit the cluster as a whole, the slot ends: this is
+    how fragmentation makes DeepRM wait. Void ends the slot as well.
+    """
+
+    looks_at_grid = False
+    needs_forecasts = False
+    knowledge = KNOWLEDGE
+
+    def __init__(self, name: str, checkpoint: Checkpoint, device: str = "cpu") -> None:
+        check_device(device)
+        self.name, self._shapes, self._device = name, checkpoint.shapes, device
+        self._policy = checkpoint.make_policy().to(device).eval()
+        self._best_fit = make_scheduler("best-fit-peak")
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Take the episode's random stream. Raises InputError for a queue or resources of another number."""
+        self._rng, self._ended = rng, -1
+        theirs = (cluster.simulation.scenario.queue, cluster.capacity.shape[1])
+        ours = (self._shapes["queue"][0], self._shapes["cluster"][1])
+        for field, expected, found in zip(("queue", "resources"), ours, theirs, strict=True):
+            if expected != found:
+                raise InputError(f"checkpoint '{self.name}' was trained with {field} {expected}, not {found}")
+
+    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
+        """One placement, or none and the slot ends; whoever asks shows the queue anew after each."""
+        if self._ended == cluster.slot:
+            return
+        anything = np.ones((1, self._shapes["actions"]), np.bool_)
+        logits = logits_of(self._policy, self._see(cluster, pending), anything, self._device)[0][0].double()
+        place = int(self._rng.choice(len(logits), p=logits.softmax(0).cpu().numpy()))
+        placements = list(self._best_fit.schedule(cluster, pending[place : place + 1]))
+        if not placements:
+            self._ended = cluster.slot
+        yield from placements
+
+    def _see(self, cluster: Cluster, pending: Sequence[Workload]) -> Seen:
+        """The observation of `DeepRMVectorEnv`, of a cluster that has machines."""
+        places, features = self._shapes["queue"]
+        queue = np.zeros((places, features))
+        for q, workload in enumerate(pending):
+            queue[q] = [*workload.peak, workload.length]
+        ahead = cluster.reserved_ahead(self._shapes["cluster"][0])
+        backlog = [[max(cluster.waiting - places, 0)]]
+        return observation(ahead[None], queue[None], np.array(backlog), cluster.machines)
+
+
+def load_deeprm(run: str, device: str = "cpu") -> DeepRM:
+    """The scheduler `deeprm` with the weights of a run. Raises InputError if they are missing or another policy's."""
+    if not run:
+        raise InputError(f"scheduler 'deeprm' is learnt and needs its weights: {HOW_TO_TRAIN}")
+    try:
+        saved = Checkpoint.load(find_checkpoint(Path(run)))
+    except InputError as error:
+        raise InputError(f"deeprm={run}: {error}; {HOW_TO_TRAIN}") from None
+    if saved.config.policy != "deeprm":
+        raise InputError(f"deeprm={run}: that run trained the policy '{saved.config.policy}'; {HOW_TO_TRAIN}")
+    return DeepRM("deeprm", saved, device)

@@ -1,0 +1,122 @@
+"""What a policy is trained on: environments to learn in, and what it is judged by on validation sequences."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.deeprm.environment import DeepRMVectorEnv
+from tvwrl.agents.episodes import Environments, logits_of, play
+from tvwrl.agents.networks import Policy, shapes_of
+from tvwrl.envs import PlacementVectorEnv
+from tvwrl.envs.base import picture
+from tvwrl.envs.problem import Problem
+from tvwrl.metrics import score_episode
+
+EVALUATED = ("reward", "overshoot_pct", "machines_used", "wait_mean", "contention")  # and utilisation per resource
+DRAWS = 4  # episodes of DeepRM on each validation sequence, as its actions are drawn
+
+
+class Task(Protocol):
+    """Environments and the judgement of a policy; `shapes` is what its network has to know of them."""
+
+    envs: Environments
+    shapes: dict[str, Any]
+
+    def evaluate(self, policy: Policy) -> tuple[dict[str, float], bool]:
+        """Means over the validation sequences, `reward` first of all; and whether all of them were finished."""
+        ...
+
+    def picture(self, policy: Policy, title: str) -> npt.NDArray[np.uint8] | None:
+        """An RGB picture of the first validation sequence in the middle of it, where there is one."""
+        ...
+
+
+def make_task(problem: Problem, config: TrainConfig) -> Task:
+    """The task of the policy that `config` names."""
+    return DeepRMTask(problem, config) if config.policy == "deeprm" else PlacementTask(problem, config)
+
+
+class PlacementTask:
+    """A machine for the head of the queue (TVW-RL). The validation sequences are played greedily, the referee scores.
+
+    `shapes`: see `shapes_of`.
+    """
+
+    def __init__(self, problem: Problem, config: TrainConfig) -> None:
+        train = problem.sequences("train", config.train_sequences, config.seed)
+        validation = problem.sequences("validation", config.eval_sequences, config.seed)
+        batch = config.sequences_per_iteration * config.trajectories
+        self._machines, self._scenario, self._device = problem.machines, config.scenario, config.device
+        both = (problem.machines, config.scenario, "Disabled")
+        envs = PlacementVectorEnv(batch, train, *both, copy=False)
+        self.envs: Environments = envs
+        self._validation = PlacementVectorEnv(config.eval_sequences, validation, *both, copy=False, max_slots=0)
+        self.shapes = shapes_of(envs.simulation)
+
+    def evaluate(self, policy: Policy) -> tuple[dict[str, float], bool]:
+        """See `Task`."""
+        envs = self._validation
+        count = envs.num_envs
+        seen, _ = envs.reset(options={"sequence": np.arange(count)})
+        alive = np.ones(count, np.bool_)
+        slots = 0
+        while alive.any() and slots < 10_000:
+            seen, _, terminated, truncated, info = envs.step(self._best_actions(policy, seen))
+            slots += int(info["slots"].max())
+            alive &= ~(terminated | truncated)
+        weights, overshoot_per = self._scenario.penalty_weights(), self._scenario.overshoot_per
+        episodes = [envs.simulation.record(b) for b in range(count)]
+        rows = [score_episode(episode, self._machines, weights, overshoot_per) for episode in episodes]
+        names = [*EVALUATED, *(f"utilisation_{r}" for r in self._machines.resources)]
+        return {name: float(np.nanmean([row[name] for row in rows])) for name in names}, not alive.any()
+
+    def picture(self, policy: Policy, title: str) -> npt.NDArray[np.uint8]:
+        """See `Task`."""
+        from tvwrl.envs.rendering import draw_cluster
+
+        envs = self._validation
+        seen, _ = envs.reset(options={"sequence": np.arange(envs.num_envs)})
+        for _ in range(envs.simulation.record(0).arrival.size // 2):
+            seen, *_ = envs.step(self._best_actions(policy, seen))
+        return draw_cluster(picture(envs.simulation, 0, title))
+
+    def _best_actions(self, policy: Policy, seen: Any) -> Any:
+        masks = self._validation.action_masks()
+        return logits_of(policy, seen, masks, self._device)[0].argmax(1).cpu().numpy()
+
+
+class DeepRMTask:
+    """The next workload, in DeepRM's own world, by its own reward. Actions are drawn, with the same numbers each time.
+
+    `shapes`: cluster (T, D), queue (Q, D + 1), actions.
+    """
+
+    def __init__(self, problem: Problem, config: TrainConfig) -> None:
+        train = problem.sequences("train", config.train_sequences, config.seed)
+        validation = problem.sequences("validation", config.eval_sequences, config.seed)
+        self._config, slots_ahead = config, train.demand.shape[2]
+        batch = config.sequences_per_iteration * config.trajectories
+        both = (problem.machines, config.scenario, slots_ahead, config.unused_weight)
+        envs = DeepRMVectorEnv(batch, train, *both)
+        self.envs: Environments = envs
+        self._validation = DeepRMVectorEnv(DRAWS * config.eval_sequences, validation, *both, max_slots=0)
+        self.shapes = envs.shapes
+
+    def evaluate(self, policy: Policy) -> tuple[dict[str, float], bool]:
+        """See `Task`; `slowdown` is the mean of (finish - arrival) / duration, waits are in slots."""
+        envs, drawn = self._validation, torch.Generator().manual_seed(self._config.seed)
+        sequence = np.repeat(np.arange(self._config.eval_sequences), DRAWS)
+        costs = play(policy, envs, sequence, drawn, self._config.device).penalties
+        episodes = [envs.simulation.record(b) for b in range(envs.num_envs)]
+        wait = np.concatenate([e.start - e.arrival for e in episodes])
+        length = np.concatenate([e.finish - e.start for e in episodes])
+        scores = {"slowdown": float((1 + wait / length).mean()), "wait_mean": float(wait.mean())}
+        return {"reward": -sum(costs.values()), **scores, "unused": costs["unused"]}, True
+
+    def picture(self, policy: Policy, title: str) -> None:
+        """None: a cluster without machines has none."""
