@@ -8,10 +8,11 @@ import torch
 
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.episodes import Trajectories
-from tvwrl.agents.features import machine_features
+from tvwrl.agents.features import forecast_feature_count, forecast_features, machine_features
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.policy_gradient import climb
 from tvwrl.agents.reinforce import Reinforce, advantages, returns
+from tvwrl.ec.forecast import SEGMENTS, columns
 from tvwrl.types import InputError
 
 SHOWS = {"request": 4, "demand": 0, "forecast": 0}
@@ -174,3 +175,19 @@ def test_paper_preset_has_the_papers_values():
 def test_bad_hyper_parameters_are_named(field, value):
     with pytest.raises(InputError, match=field):
         TrainConfig(**{field: value})
+
+
+def test_forecast_features_by_hand():
+    # One machine of 8/6 peaks; its workloads are expected to need 0.8 with variance 0.01, the head of the queue 0.4.
+    resources, wide = 1, len(SEGMENTS)
+    forecast, own = np.zeros((1, 1, columns(1)), np.float32), np.zeros((1, columns(1)), np.float32)
+    forecast[0, 0, :wide], forecast[0, 0, wide : 2 * wide], forecast[0, 0, 2 * wide : 3 * wide] = 0.8, 0.01, 0.6
+    forecast[0, 0, 3 * wide], forecast[0, 0, 3 * wide + 1], forecast[0, 0, -wide:] = 1.0, 0.03, 2.0
+    own[0, :wide], own[0, wide : 2 * wide], own[0, 3 * wide], own[0, 3 * wide + 1] = 0.4, 0.03, 0.5, 0.01
+    size = 4 / 3
+    row = forecast_features(forecast, own, np.full((1, 1, 1), size, np.float32))[0, 0]
+    sure = min((size - 1.2) / 0.2, 4) / 4
+    segment = [0.8 / size, 0.6 / size, 1.2 / size, sure]
+    peak = [1 / size, 1.5 / size, (size - 1.5) / 0.2 / 4, 1, size]
+    assert np.allclose(row, [*segment * wide, *peak, *[0.2] * wide], atol=1e-5)
+    assert len(row) == forecast_feature_count(resources)

@@ -56,6 +56,8 @@ def test_gymnasium_checker(problem: Problem, train: SequenceSet) -> None:
     changes = {"sequences": train, "cluster": problem.machines, "scenario": problem.scenario}
     check_env(gym.make("tvwrl/Placement-v0", **changes).unwrapped)
     check_env(PlacementEnv(**changes, hold_action=True, observe_request=False, K_u=0), skip_render_check=True)
+    shown = {"observe_demand": True, "observe_forecast": True}
+    check_env(PlacementEnv(**changes, **shown), skip_render_check=True)
 
 
 @pytest.mark.slow
@@ -250,3 +252,18 @@ def test_labels_of_the_future_are_not_shown(make_sequences: Make) -> None:
     runs = [play(PlacementEnv(make_sequences(own), TWO, history=4), [0, 1, 1]) for own in rows]
     assert_same(runs[0][1][0][0], runs[1][1][0][0])
     assert [run[1][1][0]["grid"][0, 0, -1, 0] for run in runs] == [2, 6]
+
+
+def test_a_machine_that_is_switched_off_takes_nothing(make_sequences):
+    sequences = make_sequences([(0, [[1, 1]] * 3), (1, [[1, 1]])])
+    env = PlacementEnv(sequences, scenario=Scenario(machine_types=("1x8,8", "1x0,0"), hold_action=True))
+    env.reset(seed=0)
+    assert env.action_masks().tolist() == [True, False, False]  # nothing runs: there is nothing to wait for
+    with pytest.raises(InputError, match="action is 1: that machine is switched off"):
+        env.step(1)
+    env.step(0)
+    assert env.action_masks().tolist() == [True, False, True]
+    with pytest.raises(InputError, match="all machines are switched off"):
+        PlacementEnv(sequences, scenario=Scenario(machine_types=("2x0,0",)))
+    with pytest.raises(InputError, match=r"capacity of machine 0, mem is 0\.0"):
+        Machines(np.array([[8.0, 0.0]]), ("cpu", "mem"))

@@ -29,6 +29,7 @@ class PolicyScheduler:
             "forecasts of demand": scenario.observe_forecast,
             "demand in a workload's first slot": scenario.observe_demand,
             "requests": scenario.observe_request,
+            "lifetime peaks": scenario.observe_peak,
         }
         seen += [what for what, is_shown in shown.items() if is_shown]
         self.knowledge = f"classes, {', '.join(seen)} (learnt)"

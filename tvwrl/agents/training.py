@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import signal
 import threading
@@ -25,6 +26,8 @@ from tvwrl.agents.tasks import make_task
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import whole_file
 from tvwrl.types import InputError
+
+EXPLODED = 1000.0  # times the usual norm of the gradient
 
 
 @dataclass
@@ -114,12 +117,16 @@ class Trainer:
         available = self.config.train_sequences
         wanted = config.sequences_per_iteration
         chosen = self._rng.choice(available, wanted, replace=wanted > available)
+        good = copy.deepcopy((self.policy.state_dict(), self.learner.state()))
         played = play(self.policy, self.envs, np.repeat(chosen, config.trajectories), self._actions, config.device)
         steps = self.learner.update(played, self.iteration, self._actions)
-        if not np.isfinite(steps["gradient_norm"]):
+        if trouble := self._trouble(steps):
+            self.policy.load_state_dict(good[0])
+            self.learner.restore(good[1])
+            self.save()
             raise InputError(
-                f"the gradient is {steps['gradient_norm']} in iteration {self.iteration + 1}: "
-                "lower --learning-rate; the last good state is in checkpoints/last.pt"
+                f"{trouble} in iteration {self.iteration + 1}: lower --learning-rate (or set --max-gradient-norm); the "
+                f"last good state, of iteration {self.iteration}, is in {self.folder / 'checkpoints/last.pt'}"
             )
         self.iteration += 1
         row = self._log(writer, played, steps, time.perf_counter() - begun)
@@ -130,6 +137,17 @@ class Trainer:
         self.progress.append(row)
         bar.set_postfix(reward=f"{row['reward']:.4g}", best=f"{self.best_reward:.4g}", refresh=False)
         bar.update()
+
+    def _trouble(self, steps: dict[str, float]) -> str:
+        """What is wrong with an update: a number that is none, or a gradient that explodes; "" if nothing is."""
+        for name, value in steps.items():
+            if not np.isfinite(value):
+                return f"{name.replace('_', ' ')} is {value}"
+        lately = [float(row["gradient_norm"]) for row in self.progress[-20:]]
+        if len(lately) >= 5 and steps["gradient_norm"] > EXPLODED * max(float(np.median(lately)), 1e-3):
+            usual = f"{np.median(lately):.3g} in the {len(lately)} iterations before"
+            return f"the gradient explodes: its norm is {steps['gradient_norm']:.3g} ({usual})"
+        return ""
 
     def _log(self, writer: Any, played: Trajectories, steps: dict[str, float], seconds: float) -> dict[str, Any]:
         penalties = played.penalties

@@ -171,11 +171,12 @@ class DemandForecaster(Parameters):
         parts = [most, variance[:, :wide], mean, peak, variance[:, wide:], alive]
         return Forecast(np.concatenate(parts, axis=1), self.resources_)
 
-    def table(self, demand: Float, length: Int, metadata: Float) -> ForecastTable:
+    def table(self, demand: Float, length: Int, metadata: Float, known_peaks: bool = False) -> ForecastTable:
         """(S, N, L + 1, K) the forecast after 0, 1, ..., L slots in whole `steps`, 0 where no slot is left.
 
         Before its first slot a workload has the forecast of one slot seen. `demand` (S, N, L, D) units,
         `length` (S, N) slots, `metadata` (S, N, P). Made ahead of the episode, as labels are, and for the same reason.
+        With `known_peaks` the peak is no forecast but that of the whole life, without variance.
         """
         slots, wide = demand.shape[2], columns(self.resources_)
         out = np.zeros((*length.shape, slots + 1, wide), np.uint8)
@@ -187,6 +188,11 @@ class DemandForecaster(Parameters):
                 w, a = workload[part], seen[part] + 1
                 forecast = self.predict(features[w, a], known[w])
                 own[w, a] = np.round(forecast.values / steps(self.resources_))
+        if known_peaks:
+            named = Forecast(np.arange(wide, dtype=np.float64), self.resources_)
+            peaks = np.round(demand.max(axis=2) / self.peak_units_ / steps(self.resources_)[0]).astype(np.uint8)
+            out[..., named.peak.astype(np.int64)] = peaks[:, :, None] * (out.any(axis=3, keepdims=True))
+            out[..., named.peak_spread.astype(np.int64)] = 0
         out[:, :, 0] = out[:, :, 1]
         return ForecastTable(out, steps(self.resources_))
 

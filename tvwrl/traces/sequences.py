@@ -42,7 +42,7 @@ class Labels(Protocol):
 class Forecasts(Protocol):
     """What is asked of a forecaster of demand here."""
 
-    def table(self, demand: Float, length: Int, metadata: Float) -> ForecastTable: ...
+    def table(self, demand: Float, length: Int, metadata: Float, known_peaks: bool) -> ForecastTable: ...
 
 
 @dataclass(frozen=True)
@@ -369,5 +369,7 @@ class SequenceSampler:
             label=classes.label_table(demand, length, metadata, self.scenario.relabel_every),
             classes=classes.k,
             load=self.scenario.load,
-            forecast=None if forecasts is None else forecasts.table(demand, length, metadata),
+            forecast=None
+            if forecasts is None
+            else forecasts.table(demand, length, metadata, self.scenario.observe_peak),
         )

@@ -1,0 +1,126 @@
+"""PPO: generalised advantages over unequal steps, by machine; the critic; trouble in an update."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tvwrl.agents.config import INFORMED, TrainConfig
+from tvwrl.agents.episodes import play
+from tvwrl.agents.networks import make_policy
+from tvwrl.agents.ppo import PPO, generalised_advantages
+from tvwrl.agents.tasks import PlacementTask
+from tvwrl.agents.training import Trainer
+from tvwrl.types import InputError
+
+from .test_reinforce import SHAPES, episodes
+
+TINY = TrainConfig(
+    iterations=4,
+    train_sequences=4,
+    sequences_per_iteration=8,
+    eval_sequences=2,
+    eval_every=2,
+    hidden=8,
+    scenario=replace(INFORMED, machines=4, workloads=16, history=6),
+)
+
+
+@pytest.fixture
+def task(problem):
+    """A tiny training task with forecasts."""
+    return PlacementTask(replace(problem, scenario=TINY.scenario), TINY)
+
+
+def test_generalised_advantages_by_hand():
+    # Two decisions 2 and 1 slots apart; gamma 1/2, lambda 1/2; values 4 and 6; rewards -1 and -3; over at the end.
+    played = episodes([[-1.0], [-3.0]], [[2], [1]])
+    config = TrainConfig(gamma=0.5, gae_lambda=0.5)
+    advantage = generalised_advantages(
+        played.reward[..., None], np.array([[[4.0]], [[6.0]]]), np.zeros((1, 1)), played, config
+    )
+    last = -3.0 - 6.0
+    first = -1.0 + 0.25 * 6.0 - 4.0 + 0.25 * 0.5 * last
+    assert advantage.ravel().tolist() == [first, last]
+
+
+def test_what_is_to_come_after_a_cut_counts():
+    played = episodes([[-1.0]], [[1]])
+    config = TrainConfig(gamma=0.5, gae_lambda=1.0)
+    values = np.zeros((1, 1, 1))
+    assert generalised_advantages(played.reward[..., None], values, np.array([[-8.0]]), played, config).item() == -5.0
+
+
+def test_lambda_one_is_the_return_less_the_value():
+    rng = np.random.default_rng(0)
+    reward, values = rng.normal(size=(6, 3)), rng.normal(size=(6, 3, 1))
+    played = episodes(reward, rng.integers(1, 4, (6, 3)))
+    config = TrainConfig(gamma=0.9, gae_lambda=1.0)
+    advantage = generalised_advantages(reward[..., None], values, np.zeros((3, 1)), played, config)
+    following = np.zeros(3)
+    for t in range(5, -1, -1):
+        following = reward[t] + 0.9 ** played.slots[t] * following
+        assert np.allclose(advantage[t, :, 0], following - values[t, :, 0])
+
+
+def test_decisions_after_the_end_have_no_advantage():
+    alive = [[True, True], [False, True]]
+    played = episodes([[-1.0, -1.0], [0.0, -1.0]], [[1, 1], [0, 1]], alive=alive)
+    advantage = generalised_advantages(
+        played.reward[..., None], np.full((2, 2, 1), 3.0), np.zeros((2, 1)), played, TrainConfig(gamma=1.0)
+    )
+    assert advantage[0, 0, 0] == -4.0  # nothing follows it
+    assert advantage[1, 0, 0] == 0.0
+
+
+def test_costs_by_machine_add_up_to_the_penalties(task):
+    policy = make_policy("shared", task.shapes, 8)
+    played = play(policy, task.envs, np.arange(8) % 4, torch.Generator().manual_seed(0), "cpu")
+    assert played.costs.shape[2] == 5  # four machines and waiting
+    assert np.allclose(played.costs.sum(axis=2), -played.reward)
+
+
+def test_the_critic_learns_what_is_to_come(task):
+    policy = make_policy("shared", task.shapes, 8)
+    learner = PPO(policy, replace(TINY, epochs=20))
+    played = play(policy, task.envs, np.arange(8) % 4, torch.Generator().manual_seed(0), "cpu")
+    losses = [learner.update(played, 0, torch.Generator().manual_seed(0))["value_loss"] for _ in range(3)]
+    assert losses[2] < 0.8 * losses[0]
+
+
+def test_ppo_refuses_a_network_that_does_not_see_machines_apart():
+    with pytest.raises(InputError, match="algo ppo needs policy shared, not flat"):
+        PPO(make_policy("flat", SHAPES, 8), TrainConfig(policy="flat"))
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        ({"gradient_norm": float("nan"), "decisions": 1.0}, "gradient norm is nan in iteration 3"),
+        ({"gradient_norm": 1.0, "value_loss": float("inf"), "decisions": 1.0}, "value loss is inf in iteration 3"),
+    ],
+)
+def test_trouble_stops_with_the_last_good_state(problem, tmp_path, monkeypatch, steps, says):
+    trainer = Trainer(replace(problem, scenario=TINY.scenario), TINY, tmp_path, {}, lambda text: None)
+    trainer.run(stop_after=2)
+    good = {name: part.clone() for name, part in trainer.policy.state_dict().items()}
+
+    def break_it(*_):
+        for part in trainer.policy.parameters():
+            part.data.fill_(float("nan"))
+        return steps
+
+    monkeypatch.setattr(trainer.learner, "update", break_it)
+    with pytest.raises(InputError, match=f"{says}.*last good state, of iteration 2"):
+        trainer.run()
+    saved = torch.load(tmp_path / "checkpoints/last.pt", weights_only=True)
+    assert saved["iteration"] == 2
+    assert all(torch.equal(saved["policy"][name], good[name]) for name in good)
+
+
+def test_an_exploding_gradient_is_named(problem, tmp_path):
+    trainer = Trainer(replace(problem, scenario=TINY.scenario), TINY, tmp_path, {}, lambda text: None)
+    trainer.progress = [{"gradient_norm": 0.5}] * 6
+    assert "explodes" in trainer._trouble({"gradient_norm": 501.0})
+    assert trainer._trouble({"gradient_norm": 499.0}) == ""
