@@ -97,7 +97,7 @@ def _with_waiting(share: Float, start: Int, finish: Int) -> int:
     from tvwrl.packing.kernels import fewest_bins
 
     runs = (start[:, None] <= np.arange(share.shape[1])) & (np.arange(share.shape[1]) < finish[:, None])
-    volume = max(fewest_bins(share[runs][:, d]) for d in range(share.shape[2]))
+    volume = max(fewest_bins(np.sort(share[runs][:, d])) for d in range(share.shape[2]))
     return max(_up(volume), int((finish - start).max()))
 
 
@@ -121,7 +121,8 @@ class _Running:
             begin, end = start[members].min(), finish[members].max()
             volume = _machines_for(units[members, begin:end].sum(axis=0), machines.capacity)
             counted = _up(k.fewest_in_any_slot(members, share, begin, end))
-            self.low[e] = max(volume, counted, k.clique(members, clash))
+            most_clashes_first = members[np.argsort(-clash[np.ix_(members, members)].sum(axis=1))]
+            self.low[e] = max(volume, counted, k.clique(most_clashes_first, clash))
             self.high[e] = min(k.first_fit(order, share, start, finish) for order in self._orders(members))
         self._carry_over()
 
@@ -135,10 +136,10 @@ class _Running:
                 continue
             largest_first = self._orders(members)[1]
             limits = (MOST_GROUPS, MOST_STEPS)
-            groups = maximal_groups(largest_first, self._share, self._start, self._finish, *limits)
-            if len(groups):
+            groups, found = maximal_groups(largest_first, self._share, self._start, self._finish, *limits)
+            if found:
                 tried = True
-                low, high = _fewest_groups(groups, seconds)
+                low, high = _fewest_groups(groups[:found], seconds)
                 self.low[e], self.high[e] = max(self.low[e], low), min(self.high[e], high)
                 self._carry_over()
         return tried

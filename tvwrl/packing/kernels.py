@@ -76,38 +76,52 @@ def residual_ahead(load, slot, length, capacity):  # type: ignore[no-untyped-def
 
 # ---- what lower bounds (`bounds.py`) ask. `share` (N, T, D) is demand by slot as a share of a machine, 0 where the
 # workload does not run; it runs in slots start .. finish - 1. A group fits a machine if no sum of shares exceeds 1.
+# Plain loops only: they compile in a fraction of the time that array expressions take.
 
 
 @njit(cache=True)
 def fewest_bins(sizes):  # type: ignore[no-untyped-def]
-    """Lower bound (a real number) on the bins of size 1 that hold `sizes` (n,), each in [0, 1].
+    """Lower bound (a real number) on the bins of size 1 that hold `sizes` (n,), rising, each in [0, 1].
 
     The bound L2 of Martello and Toth (1990) as the dual feasible functions of Fekete and Schepers (2001): for each e in
     [0, 1/2] a size above 1 - e counts 1 (nothing from e on fits beside it), one below e counts 0, any other itself.
     """
-    ordered = np.sort(sizes)
-    below = np.zeros(len(ordered) + 1)  # sum of the smallest i sizes
-    below[1:] = np.cumsum(ordered)
-    best, first = below[-1], 0
-    while first < len(ordered):
-        edge = min(ordered[first], 0.5)
-        whole = np.searchsorted(ordered, 1.0 - edge, side="right")
-        start = min(np.searchsorted(ordered, edge), whole)
-        best = max(best, len(ordered) - whole + below[whole] - below[start])
-        if ordered[first] >= 0.5:
+    first, last, between = 0, len(sizes), 0.0  # sizes e .. 1 - e are first .. last - 1
+    for size in sizes:
+        between += size
+    best = between
+    for i in range(len(sizes)):
+        e = min(sizes[i], 0.5)
+        while first < last and sizes[first] < e:
+            between -= sizes[first]
+            first += 1
+        while first < last and sizes[last - 1] > 1.0 - e:
+            last -= 1
+            between -= sizes[last]
+        best = max(best, between + (len(sizes) - last))
+        if sizes[i] > 0.5:
             break
-        first = np.searchsorted(ordered, edge, side="right")
     return best
 
 
 @njit(cache=True)
-def _group_fits(load, share, i, start, finish):  # type: ignore[no-untyped-def]
-    """Whether workload i fits a machine with `load` (T, D) in every slot of its life."""
-    for t in range(start[i], finish[i]):
-        for d in range(load.shape[1]):
-            if load[t, d] + share[i, t, d] > 1.0:
-                return False
-    return True
+def fewest_in_any_slot(members, share, begin, end):  # type: ignore[no-untyped-def]
+    """The largest `fewest_bins` of `members` (n,) over slots begin .. end - 1 and resources."""
+    best, sizes = 0.0, np.zeros(len(members))
+    for t in range(begin, end):
+        for d in range(share.shape[2]):
+            most = 0.0  # `fewest_bins` gives no more: only a size above one half can count for more than it is
+            for i in members:
+                most += 1.0 if share[i, t, d] > 0.5 else share[i, t, d]
+            if most > best:
+                for n in range(len(members)):  # sorted by insertion
+                    place, size = n, share[members[n], t, d]
+                    while place > 0 and sizes[place - 1] > size:
+                        sizes[place] = sizes[place - 1]
+                        place -= 1
+                    sizes[place] = size
+                best = max(best, fewest_bins(sizes))
+    return best
 
 
 @njit(cache=True)
@@ -117,26 +131,20 @@ def clashes(share, start, finish):  # type: ignore[no-untyped-def]
     clash = np.zeros((count, count), np.bool_)
     for i in range(count):
         for j in range(i):
-            begin, end = max(start[i], start[j]), min(finish[i], finish[j])
-            for t in range(begin, end):
-                if (share[i, t] + share[j, t] > 1.0).any():
-                    clash[i, j] = clash[j, i] = True
-                    break
+            for t in range(max(start[i], start[j]), min(finish[i], finish[j])):
+                for d in range(share.shape[2]):
+                    if share[i, t, d] + share[j, t, d] > 1.0:
+                        clash[i, j] = clash[j, i] = True
     return clash
 
 
 @njit(cache=True)
 def clique(members, clash):  # type: ignore[no-untyped-def]
-    """Size of a set of `members` (n,) of which every two clash: greedy from each of them, those with most clashes first."""
-    among = np.zeros(len(members), np.int64)
-    for a in range(len(members)):
-        for b in range(len(members)):
-            among[a] += clash[members[a], members[b]]
-    order, best = members[np.argsort(-among)], 0
-    chosen = np.empty(len(members), np.int64)
+    """Size of a set of `members` (n,) of which every two clash: from each of them greedily on, in the order given."""
+    best, chosen = 0, np.zeros(len(members), np.int64)
     for first in members:
         chosen[0], size = first, 1
-        for i in order:
+        for i in members:
             joins = True
             for c in range(size):
                 joins = joins and clash[i, chosen[c]]
@@ -148,61 +156,67 @@ def clique(members, clash):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def fewest_in_any_slot(members, share, begin, end):  # type: ignore[no-untyped-def]
-    """The largest `fewest_bins` of `members` over slots begin .. end - 1 and resources."""
-    best = 0.0
-    for t in range(begin, end):
+def _fits_for_life(load, share, i, start, finish):  # type: ignore[no-untyped-def]
+    """Whether a machine with `load` (T, D) has room for workload i in every slot of its life."""
+    for t in range(start[i], finish[i]):
         for d in range(share.shape[2]):
-            most = 0.0  # `fewest_bins` gives no more: only a size above one half can count for more than it is
-            for i in members:
-                most += 1.0 if share[i, t, d] > 0.5 else share[i, t, d]
-            if most > best:
-                best = max(best, fewest_bins(share[members, t, d]))
-    return best
+            if load[t, d] + share[i, t, d] > 1.0:
+                return False
+    return True
+
+
+@njit(cache=True)
+def _add(load, share, i, loaded):  # type: ignore[no-untyped-def]
+    """Write to `loaded` (T, D), which may be `load` itself, the load of a machine with workload i on it too."""
+    for t in range(len(load)):
+        for d in range(share.shape[2]):
+            loaded[t, d] = load[t, d] + share[i, t, d]
 
 
 @njit(cache=True)
 def first_fit(order, share, start, finish):  # type: ignore[no-untyped-def]
     """Machines that first fit needs for the workloads of `order` (n,), each in the first that has room all its life."""
-    load, used = np.zeros((len(order), *share.shape[1:])), 0
+    load, used = np.zeros((len(order), share.shape[1], share.shape[2])), 0
     for i in order:
         machine = 0
-        while machine < used and not _group_fits(load[machine], share, i, start, finish):
+        while machine < used and not _fits_for_life(load[machine], share, i, start, finish):
             machine += 1
         used = max(used, machine + 1)
-        load[machine] += share[i]
+        _add(load[machine], share, i, load[machine])
     return used
 
 
 @njit(cache=True)
 def maximal_groups(members, share, start, finish, most, steps):  # type: ignore[no-untyped-def]
-    """(G, n) bool: every group of `members` (n,) that fits a machine and to which none can be added.
+    """Every group of `members` (n,) that fits a machine and to which none can be added: (most, n) bool, and how many.
 
-    G = 0 if there are more than `most`, or if more than `steps` groups had to be looked at.
+    It is 0 if there are more than `most`, or if more than `steps` groups had to be looked at.
     """
     count = len(members)
     groups, inside = np.zeros((most, count), np.bool_), np.zeros(count, np.bool_)
-    load, last = np.zeros((count + 1, *share.shape[1:])), np.zeros(count, np.int64)
+    # A load per depth rather than one to take workloads off again: a difference of floats would not be exact
+    load, last = np.zeros((count + 1, share.shape[1], share.shape[2])), np.zeros(count, np.int64)
     found, depth, candidate = 0, 0, 0
     while steps > 0:
         while candidate < count:  # add whatever still fits, in order
             i = members[candidate]
-            if _group_fits(load[depth], share, i, start, finish):
-                load[depth + 1] = load[depth] + share[i]
+            if _fits_for_life(load[depth], share, i, start, finish):
+                _add(load[depth], share, i, load[depth + 1])
                 last[depth], inside[candidate] = candidate, True
                 depth, steps = depth + 1, steps - 1
             candidate += 1
         maximal = True
         for a in range(count):
-            maximal = maximal and (inside[a] or not _group_fits(load[depth], share, members[a], start, finish))
+            maximal = maximal and (inside[a] or not _fits_for_life(load[depth], share, members[a], start, finish))
         if maximal and found == most:
-            return groups[:0]
+            break
         if maximal:
-            groups[found] = inside
+            for a in range(count):
+                groups[found, a] = inside[a]
             found += 1
         if depth == 0:
-            return groups[:found]
+            return groups, found
         depth -= 1  # take the newest out again and go on after it
         candidate = last[depth] + 1
         inside[candidate - 1] = False
-    return groups[:0]
+    return groups, 0
