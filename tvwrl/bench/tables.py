@@ -152,7 +152,7 @@ def terminal_table(rows: pl.DataFrame, knowledge: Known | None = None, seed: int
         parts += [_clip(_heading(load, group), TERMINAL_WIDTH), "\n", lines[0], "\n", "-" * len(lines[0]), "\n"]
         rest = iter(lines[1:])
         for title, names in groups:
-            parts += [f"-- {title}".ljust(len(lines[0])), "\n"] if known else []
+            parts += [f"-- {title}\n"] if known else []
             parts += [f"{next(rest)}\n" for _ in names]
         parts.append("\n")
     return "".join(parts[:-1])
