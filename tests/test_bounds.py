@@ -54,7 +54,8 @@ def test_integer_programme_closes_what_counting_cannot(make_sequences: Make) -> 
 
 def test_machines_that_differ(make_sequences: Make) -> None:
     # 10 + 10 + 10 units of cpu on machines of 16, 10 and 4: 26 on the two largest are too few.
-    machines = Machines(np.array([[4.0, 20.0], [16.0, 20.0], [10.0, 20.0]]), ("cpu", "mem"))
+    # A machine that is switched off changes nothing.
+    machines = Machines(np.array([[4.0, 20.0], [0.0, 0.0], [16.0, 20.0], [10.0, 20.0]]), ("cpu", "mem"))
     sequences = make_sequences([(0, [[5, 1]])] * 6)
     assert lower_bounds(sequences, 0, machines, None).peak_machines == 3
     # 40 units, 30 in all: more machines like the largest would have to be there.

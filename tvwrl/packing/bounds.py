@@ -163,9 +163,9 @@ class _Running:
 def _machines_for(load: Float, capacity: Float) -> int:
     """Fewest machines whose capacities (M, D), the largest first, reach `load` (slots, D) in every slot and resource.
 
-    Beyond M they go on with the largest.
+    Beyond those that are switched on they go on with the largest.
     """
-    most = 0
+    most, capacity = 0, capacity[capacity.any(axis=1)]
     for d in range(capacity.shape[1]):
         ordered = np.sort(capacity[:, d] + ROUNDING)[::-1]
         reach, peak = np.cumsum(ordered), load[:, d].max()
