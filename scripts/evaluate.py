@@ -118,7 +118,7 @@ def main() -> None:
         facts,
         knowledge,
         name,
-        arguments.bound_seconds if arguments.bounds else None,
+        bound_seconds=arguments.bound_seconds if arguments.bounds else None,
     )
     print(terminal_table(rows, KNOWLEDGE | knowledge))
     print(f"written to {out}")
