@@ -15,7 +15,7 @@ from tvwrl.bench.evaluation import DEFAULT_SCHEDULERS, evaluate
 from tvwrl.bench.tables import terminal_table
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import default_folder
-from tvwrl.schedulers import NAMES, Scheduler, make_scheduler
+from tvwrl.schedulers import KNOWLEDGE, NAMES, Scheduler, make_scheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import describe_source, open_trace
 from tvwrl.types import InputError, Trace
@@ -32,7 +32,8 @@ class Environment(Scenario):
 class Arguments:
     """Compare schedulers, and trained policies, on the same arrival sequences of a trace.
 
-    Writes rows.csv, episodes.parquet, demand.parquet, run.json, table.md and plots/ to --out, and prints the table.
+    Writes rows.csv, bounds.csv, episodes.parquet, demand.parquet, run.json, table.md and plots/ to --out, and prints
+    the table.
     """
 
     checkpoint: Path | None = None
@@ -49,6 +50,10 @@ class Arguments:
     """Test sequences per load."""
     seed: int = 0
     """Seed of the test sequences."""
+    bounds: bool = True
+    """Lower bounds on the machines that each sequence needs, and every scheduler's gap to them."""
+    bound_seconds: float = 0.0
+    """Seconds for each integer programme that tightens the bounds, of which a sequence has dozens; 0 = none."""
     out: Path | None = None
     """Output folder; default: runs/evaluation-<trace>-<timestamp>."""
     device: str = "cpu"
@@ -66,6 +71,8 @@ def main() -> None:
         raise InputError(f"schedulers: '{max(names, key=names.count)}' is given twice")
     if arguments.seed < 0:
         raise InputError(f"seed is {arguments.seed}: must be >= 0")
+    if not arguments.bound_seconds >= 0:
+        raise InputError(f"bound_seconds is {arguments.bound_seconds}: must be >= 0")
     if not arguments.load:
         raise InputError("the list of loads is empty")
     scenario = Scenario(**asdict(arguments.environment))
@@ -102,9 +109,18 @@ def main() -> None:
         facts["checkpoint"] = {"run": name, "file": path.name, "iteration": saved.iteration, "trace": saved.trace}
     out = arguments.out or default_folder(f"evaluation-{trace.name}")
     rows = evaluate(
-        problem, schedulers, arguments.load, arguments.sequences, arguments.seed, out, facts, knowledge, name
+        problem,
+        schedulers,
+        arguments.load,
+        arguments.sequences,
+        arguments.seed,
+        out,
+        facts,
+        knowledge,
+        name,
+        bound_seconds=arguments.bound_seconds if arguments.bounds else None,
     )
-    print(terminal_table(rows))
+    print(terminal_table(rows, KNOWLEDGE | knowledge))
     print(f"written to {out}")
 
 

@@ -16,11 +16,11 @@ from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.training import Trainer
 from tvwrl.bench.evaluation import DEFAULT_SCHEDULERS, evaluate
-from tvwrl.bench.tables import terminal_table
+from tvwrl.bench.tables import read_rows, terminal_table
 from tvwrl.ec import CLASSES_FILE, REPRESENTATIONS, Classes, EquivalenceClasses
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
-from tvwrl.schedulers import NAMES, make_scheduler
+from tvwrl.schedulers import KNOWLEDGE, NAMES, make_scheduler
 from tvwrl.traces import describe_source, open_trace
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.types import InputError, Trace
@@ -83,7 +83,10 @@ def parse() -> Arguments:
         return ""
 
     preset = given("--preset") or ("deeprm" if given("--policy") == "deeprm" else "fast")
-    return tyro.cli(Arguments, default=Arguments(config=PRESETS.get(preset, PRESETS["fast"])))
+    config = PRESETS.get(preset, PRESETS["fast"])
+    if given("--policy") in ("flat", "deeprm"):  # ppo's critic looks at machines one by one, which these do not
+        config = replace(config, algo="reinforce")
+    return tyro.cli(Arguments, default=Arguments(config=config))
 
 
 def start(arguments: Arguments) -> tuple[Trainer, Trace]:
@@ -138,9 +141,9 @@ def compare(trainer: Trainer, trace: Trace) -> None:
     """Play the best policy against the heuristics on test sequences and print the table."""
     folder = trainer.folder
     out = folder / "evaluation"
+    saved = Checkpoint.load(find_checkpoint(folder))
+    policy = load_policy(folder, saved, trainer.config.device)
     if not out.exists():
-        saved = Checkpoint.load(find_checkpoint(folder))
-        policy = load_policy(folder, saved, trainer.config.device)
         scenario = trainer.config.scenario
         schedulers: list[Any] = [lambda: policy, *(partial(make_scheduler, name) for name in DEFAULT_SCHEDULERS)]
         evaluate(
@@ -154,9 +157,7 @@ def compare(trainer: Trainer, trace: Trace) -> None:
             {policy.name: policy.knowledge},
             policy.name,
         )
-    import polars as pl
-
-    print(terminal_table(pl.read_csv(out / "rows.csv", schema_overrides={"scheduler": pl.String})))
+    print(terminal_table(read_rows(out), KNOWLEDGE | {policy.name: policy.knowledge}))
     print(f"unseen workloads of trace '{trace.name}' ({trace.source}); tables, plots and records are in {out}")
 
 

@@ -63,6 +63,8 @@ def test_row_by_hand() -> None:
             "overshoot_pct": 100 * 2 / (4 * 8),
             "machines_used": 2,
             "peak_machines": 2,
+            # m0 runs in slots 0, 1 and 2, m1 in 2 and 3.
+            "machine_slots": 5,
             # Waits 0, 1, 1.
             "wait_mean": 2 / 3,
             "wait_p95": 1.0,
@@ -83,7 +85,7 @@ def test_keys_and_order_for_any_resources() -> None:
     row = score_episode(make_episode([(0, 0, 0, [[1]])], resources=("gpu",)), machines, PAPER)
     keys = (
         "scheduler load sequence utilisation_gpu fragmentation_gpu overshoot_pct machines_used peak_machines "
-        "wait_mean wait_p95 unplaced contention reward slots offered_load decision_ms"
+        "machine_slots wait_mean wait_p95 unplaced contention reward slots offered_load decision_ms"
     )
     assert " ".join(row) == keys
 
@@ -236,7 +238,7 @@ def brute_force(episode: Episode, machines: Machines, weights: PenaltyWeights, o
     capacity, jobs = machines.capacity.tolist(), range(len(episode.workload_id))
     slots = max([int(f) for f in episode.finish if f > 0], default=0)
     k_c, k_u, k_o, k_w = weights.per_resource(len(machines.resources)).tolist()
-    row = dict.fromkeys(("overshoot_pct", "peak_machines", "contention", "reward"), 0.0)
+    row = dict.fromkeys(("overshoot_pct", "peak_machines", "machine_slots", "contention", "reward"), 0.0)
     row |= {f"{metric}_{r}": 0.0 for metric in ("utilisation", "fragmentation") for r in machines.resources}
     hosts, firsts, peak = set(), set(), dict.fromkeys(machines.resources, 0.0)
     for t in range(slots):
@@ -244,6 +246,7 @@ def brute_force(episode: Episode, machines: Machines, weights: PenaltyWeights, o
         active = sorted({int(episode.machine[i]) for i in runs})
         hosts |= set(active)
         row["peak_machines"] = max(row["peak_machines"], len(active))
+        row["machine_slots"] += len(active)
         row["reward"] -= k_w[0] * sum(episode.arrival[i] <= t and not 0 <= episode.start[i] <= t for i in jobs)
         for d, r in enumerate(machines.resources):
             unused = []

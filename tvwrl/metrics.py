@@ -52,7 +52,7 @@ def score_episode(
 
     - `scheduler`, `load`, `sequence`, `decision_ms`: copied from the episode (`decision_ms` in milliseconds)
     - `utilisation_<r>`, `fragmentation_<r>`, 0..1, `overshoot_pct`, >= 0, `machines_used`: see `_paper_metrics`
-    - `peak_machines`: max_t |A(t)|
+    - `peak_machines`: max_t |A(t)|; `machine_slots`: sum_t |A(t)|
     - `wait_mean`, `wait_p95`, slots: start - arrival of placed workloads (95th percentile, linear); NaN if none is
     - `unplaced`: workloads never placed
     - `contention`, units^2: sum over slots, machines, resources and pairs i < j of u_i u_j, unweighted
@@ -121,7 +121,7 @@ def replay_run(folder: str | Path) -> pl.DataFrame:
 
 
 def _paper_metrics(replay: _Replay, machines: Machines) -> dict[str, float]:
-    """The metrics of the paper ("Metrics for Operational Excellence") and the peak of |A(t)|; all 0 if T = 0.
+    """The metrics of the paper ("Metrics for Operational Excellence") and peak and sum of |A(t)|; all 0 if T = 0.
 
     - Avg Util(d) = sum R / (T * max_t sum_{m in A(t)} C_md). Paper: max_t |A(t)| * C_d, the same for equal machines.
     - Avg Frag(d) = 1 - (1/T) sum_t max_{m in A} U / sum_{m in A} U; the paper leaves open what a slot counts in which
@@ -140,6 +140,7 @@ def _paper_metrics(replay: _Replay, machines: Machines) -> dict[str, float]:
         "overshoot_pct": 100.0 * float(overshoot.sum()),
         "machines_used": replay.machines_used,
         "peak_machines": int(replay.active.max(initial=0)),
+        "machine_slots": int(replay.active.sum()),
     }
 
 

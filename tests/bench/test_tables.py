@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-from tvwrl.bench.tables import bootstrap_interval, comparison_table, paired_bootstrap, terminal_table
+from tvwrl.bench.intervals import bootstrap_interval, interquartile_mean, paired_bootstrap, share_closed
+from tvwrl.bench.tables import comparison_table, read_rows, terminal_table, with_gaps
+from tvwrl.schedulers.registry import FUTURE, KNOWLEDGE, NOW, PEAKS
 from tvwrl.types import InputError
 
 
@@ -21,7 +24,13 @@ def make_rows(
             {"scheduler": name, "load": load, "sequence": i}
             | {f"utilisation_{r}": 0.25 for r in resources}
             | {f"fragmentation_{r}": 0.75 for r in resources}
-            | {"overshoot_pct": 1.5, "machines_used": 4 + i, "peak_machines": 3, "wait_mean": i or float("nan")}
+            | {
+                "overshoot_pct": 1.5,
+                "machines_used": 4 + i,
+                "peak_machines": 3,
+                "machine_slots": 60,
+                "wait_mean": i or float("nan"),
+            }
             | {"wait_p95": 2.0, "unplaced": 0, "contention": 9.0, "reward": reward, "slots": 100}
             | {"offered_load": 0.45, "decision_ms": None}
             for name, values in rewards.items()
@@ -52,7 +61,7 @@ def test_interval_by_hand() -> None:
 def test_interval_in_blocks_has_all_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(1).normal(size=40)
     whole = bootstrap_interval(values, np.random.default_rng(2))
-    monkeypatch.setattr("tvwrl.bench.tables.BLOCK", 40 * 3000)
+    monkeypatch.setattr("tvwrl.bench.intervals.BLOCK", 40 * 3000)
     assert bootstrap_interval(values, np.random.default_rng(2)) == whole
 
 
@@ -76,12 +85,15 @@ def unpadded(text: str) -> str:
 
 def test_comparison_table_content() -> None:
     rows = make_rows({"worse": [-3000.0, -3000.0], "better": [-1000.0, -2000.0]})
-    lines = unpadded(comparison_table(rows, knowledge={"worse": "current load", "absent": "everything"})).splitlines()
+    lines = unpadded(comparison_table(rows, knowledge={"worse": NOW, "absent": FUTURE})).splitlines()
     assert lines[0] == "### Load 0.5 (really offered: 0.45), 2 sequences"
-    cells = [cell.strip() for cell in lines[4].split("|")[1:-1]]
+    assert lines[4].startswith("| *current load and history* | |")
+    assert lines[5].startswith("| worse | -3.00 [-3.00, -3.00] | -3.00 [-3.00, -3.00] |")
+    assert lines[6].startswith("| *knowledge not stated* | |")
+    cells = [cell.strip() for cell in lines[7].split("|")[1:-1]]
     assert cells == [
         "better",
-        "-1.50 [-2.00, -1.00]",
+        *["-1.50 [-2.00, -1.00]"] * 2,  # a quarter of two sequences, rounded down, is none: the IQM is the mean
         *["0.250 [0.250, 0.250]"] * 2,
         *["0.750 [0.750, 0.750]"] * 2,
         "1.500 [1.500, 1.500]",
@@ -90,10 +102,10 @@ def test_comparison_table_content() -> None:
         "1.00",  # the wait of sequence 0 is NaN: one value, no interval
         "0.00 [0.00, 0.00]",
         "-",  # decision time unknown
+        "-",  # neither best-fit-peak nor clairvoyant is there to be closed in on
     ]
-    assert lines[5].startswith("| worse | -3.00 [-3.00, -3.00] |")
-    assert "| worse | +1.50 | [1.00, 2.00] | 2 of 2 |" in lines
-    assert "- `worse`: current load" in lines
+    assert "| worse | +1.50 | [1.00, 2.00] | +1.50 | [1.00, 2.00] | 2 of 2 |" in lines
+    assert f"- `worse`: {NOW.note}" in lines
     assert not any("absent" in line for line in lines)
 
 
@@ -107,8 +119,8 @@ def test_reference_and_sequences_that_only_one_has() -> None:
     text = unpadded(comparison_table(rows, reference="a"))
     assert text.index("Load 0.3") < text.index("Load 0.5")
     assert "3 sequences (fewer: b 2)" in text
-    assert "| b | +0.00 | [-1.00, 1.00] | 1 of 2 |" in text
-    assert "| b | +1.00 | | 1 of 1 |" in text  # one sequence: no interval
+    assert "| b | +0.00 | [-1.00, 1.00] | +0.00 | [-1.00, 1.00] | 1 of 2 |" in text
+    assert "| b | +1.00 | | +1.00 | | 1 of 1 |" in text  # one sequence: no interval
     with pytest.raises(InputError, match=r"reference scheduler 'c' has no rows at load 0\.3"):
         comparison_table(rows, reference="c")
 
@@ -136,3 +148,60 @@ def test_tables_are_reproducible() -> None:
     rows = make_rows({"a": list(np.random.default_rng(0).normal(-1e5, 1e4, 10))})
     assert comparison_table(rows, seed=4) == comparison_table(rows, seed=4)
     assert comparison_table(rows, seed=4) != comparison_table(rows, seed=5)
+
+
+def test_interquartile_mean_by_hand() -> None:
+    # Of 9, 1, 2, 3, -50 a quarter is one at each end: (1 + 2 + 3) / 3. Of three it is none.
+    assert interquartile_mean(np.array([[9.0, 1.0, 2.0, 3.0, -50.0]])).tolist() == [2.0]
+    assert interquartile_mean(np.array([[0.0, 3.0, 9.0]])).tolist() == [4.0]
+
+
+def test_paired_interquartile_means() -> None:
+    a, b = np.array([1.0, 2.0, 3.0, 100.0]), np.array([0.0, 1.0, 2.0, 3.0])
+    found, low, high = paired_bootstrap(a, b, np.random.default_rng(0), statistic=interquartile_mean)
+    assert found == 2.5 - 1.5
+    assert 1 <= low <= found <= high
+
+
+def test_share_of_the_gap_that_is_closed() -> None:
+    # From -4 to -2 on average: -3.5 is a quarter of the way, -2 all, -6 the whole way back.
+    rewards = {"best-fit-peak": [-5000.0, -3000.0], "clairvoyant": [-2000.0, -2000.0]}
+    rewards |= {"a": [-4000.0, -3000.0], "b": [-8000.0, -4000.0]}
+    lines = unpadded(comparison_table(make_rows(rewards), knowledge=KNOWLEDGE | {"a": NOW, "b": PEAKS})).splitlines()
+    shown = {line.split()[1]: line.rsplit("|", 2)[1].split()[:1] for line in lines[4:13] if "[" in line}
+    assert shown == {"a": ["25"], "best-fit-peak": ["0"], "b": ["-100"], "clairvoyant": ["100"]}
+    assert np.isnan(share_closed(np.array([[[-1.0, -1.0, 0.0]]]))).all()  # no gap: nothing to close
+
+
+def test_tables_are_grouped_by_knowledge() -> None:
+    rows = make_rows({"late": [-9000.0] * 2, "clairvoyant": [-1.0] * 2, "tetris": [-2.0] * 2, "spread": [-3.0] * 2})
+    text = terminal_table(rows, KNOWLEDGE | {"late": NOW})
+    firsts = [line.split()[0] for line in text.splitlines()[3:] if not line.startswith("--")]
+    assert firsts == ["spread", "late", "tetris", "clairvoyant"]
+    groups = [line[3:].strip() for line in text.splitlines() if line.startswith("-- ")]
+    assert groups == ["current load and history", "declared request or lifetime peak", "the whole future"]
+    assert max(map(len, text.splitlines())) <= 110
+
+
+def test_gaps_by_hand(tmp_path: Path) -> None:
+    rows = make_rows({"a": [-1.0, -2.0], "b": [-3.0, -4.0]})  # peak 3, 60 machine-slots
+    bounds = pl.DataFrame(
+        {
+            "load": [0.5, 0.5],
+            "sequence": [1, 0],
+            "lower_bound_peak_machines": [3, 2],
+            "lower_bound_machine_slots": [48, 60],
+        }
+    )
+    gaps = with_gaps(rows, bounds)
+    assert gaps["peak_gap_pct"].to_list() == [50.0, 0.0] * 2
+    assert gaps["slots_gap_pct"].to_list() == [0.0, 25.0] * 2
+    assert gaps["scheduler"].to_list() == rows["scheduler"].to_list()
+    assert "slots+%" in terminal_table(gaps)
+    assert "12.5 [0.0, 25.0]" in unpadded(comparison_table(gaps))
+    rows.write_csv(tmp_path / "rows.csv")
+    assert "peak_gap_pct" not in read_rows(tmp_path).columns
+    bounds.write_csv(tmp_path / "bounds.csv")
+    assert read_rows(tmp_path)["peak_gap_pct"].to_list() == gaps["peak_gap_pct"].to_list()
+    with pytest.raises(InputError, match=r"bounds lack load 0\.5, sequence 1"):
+        with_gaps(rows, bounds.filter(pl.col("sequence") == 0))

@@ -19,7 +19,7 @@ from tvwrl.bench.runner import PATIENCE, Runner
 from tvwrl.ec.forecast import SEGMENTS, columns, steps
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
-from tvwrl.schedulers import KNOWLEDGE, NAMES, Scheduler, make_scheduler
+from tvwrl.schedulers import GROUPS, KNOWLEDGE, NAMES, Scheduler, make_scheduler
 from tvwrl.schedulers.forecast_fit import ForecastFit
 from tvwrl.schedulers.registry import EXPECTED, FUTURE, NOW, PEAKS
 from tvwrl.schedulers.tetris import Tetris
@@ -124,7 +124,7 @@ def test_current_load_alone_does_overshoot(problem: Problem, train: SequenceSet)
 def test_every_name_says_what_it_knows() -> None:
     assert set(KNOWLEDGE) == set(NAMES)
     assert len(NAMES) == len(set(NAMES))
-    assert all(KNOWLEDGE.values())
+    assert all(knows.group in GROUPS and knows.note for knows in KNOWLEDGE.values())
     for name in NAMES:
         assert make_scheduler(name).name == name
     with pytest.raises(InputError, match="unknown scheduler 'worst'; valid: best-fit, ") as caught:

@@ -31,6 +31,16 @@ def test_evaluation_can_be_recomputed_from_its_files_and_the_trace(call, run, tr
         if rows[column].dtype.is_numeric():
             assert np.allclose(rows[column], replayed[column], rtol=0, atol=1e-9, equal_nan=True), column
 
+    bounds = pl.read_csv(out / "bounds.csv")
+    assert bounds.height == 2 * 3
+    careful = rows.filter((pl.col("scheduler") == "clairvoyant") & (pl.col("overshoot_pct") == 0))
+    careful = careful.join(bounds, on=["load", "sequence"])
+    assert (careful["machine_slots"] >= careful["lower_bound_machine_slots_waiting"]).all()
+    still = careful.filter(pl.col("wait_mean") == 0)
+    assert (still["peak_machines"] >= still["lower_bound_peak_machines"]).all()
+    assert "machine slots above bound %" in (out / "table.md").read_text()
+    assert "declared request or lifetime peak" in done.stdout
+
     facts = json.loads((out / "run.json").read_text())
     usage = pl.read_parquet(trace / "usage.parquet")
     demand = pl.read_parquet(out / "demand.parquet")
@@ -57,8 +67,10 @@ def test_the_same_seed_gives_the_same_files(call, trace, tmp_path):
     def digest(name, seed):
         out = tmp_path / name
         arguments = ["--trace", trace, "--schedulers", "random,tetris", "--sequences", 2, "--seed", seed, "--out", out]
+        arguments += ["--no-bounds"]
         done = call("evaluate.py", *arguments)
         assert done.returncode == 0, done.stderr
+        assert not (out / "bounds.csv").exists()
         rows = pl.read_csv(out / "rows.csv").drop("decision_ms").write_csv()
         return hashlib.sha256(rows.encode() + (out / "demand.parquet").read_bytes()).hexdigest()
 
@@ -101,6 +113,7 @@ def test_bad_trace_is_refused_with_its_place(refused, tmp_path, content, said):
         (["--step-seconds", "700"], ["700", "multiple", "300"]),
         (["--seed", "-1"], ["seed is -1", ">= 0"]),
         (["--sequences", "0"], ["sequences", "at least 1"]),
+        (["--bound-seconds", "-1"], ["bound_seconds", ">= 0"]),
         (["--checkpoint", "no-such-run"], ["no-such-run", "checkpoint"]),
         (["--machine-types", "6y8,8"], ["6y8,8", "COUNTxUNITS"]),
         (["--K-u", "-1"], ["K_u", ">= 0"]),

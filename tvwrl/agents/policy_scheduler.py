@@ -12,6 +12,7 @@ from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.networks import check_device
 from tvwrl.envs.base import action_masks
+from tvwrl.schedulers import GROUPS, Knowledge
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError, Placement, Workload
 
@@ -32,7 +33,8 @@ class PolicyScheduler:
             "lifetime peaks": scenario.observe_peak,
         }
         seen += [what for what, is_shown in shown.items() if is_shown]
-        self.knowledge = f"classes, {', '.join(seen)} (learnt)"
+        group = GROUPS[2] if scenario.observe_forecast else GROUPS[1] if scenario.observe_request else GROUPS[0]
+        self.knowledge = Knowledge(group, f"classes, {', '.join(seen)} (learnt)")
         self.needs_forecasts = scenario.observe_forecast
         self._flat = checkpoint.config.policy == "flat"
         check_device(device)

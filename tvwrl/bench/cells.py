@@ -26,7 +26,7 @@ from tvwrl.bench.evaluation import evaluate
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import provenance, write_json
-from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers import Knowledge, make_scheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace, trace_hash
 from tvwrl.traces.catalogue import trace_identity
@@ -205,7 +205,7 @@ def _evaluate(bench: Bench, cell: Cell, trace: Trace) -> None:
     """Play the test sequences of the cell's scenario, in the units and with the classes of the training."""
     folder = bench.run_folder(cell)
     scenario = replace(bench.base.scenario, **cell.scenario)
-    knowledge: dict[str, str] = {}
+    knowledge: dict[str, Knowledge] = {}
     if cell.scheduler in TRAINED:
         saved = Checkpoint.load(find_checkpoint(folder))
         policy = load_policy(folder, saved, bench.base.device)

@@ -14,11 +14,12 @@ from tqdm import tqdm
 
 from tvwrl.bench.plots import plot_comparison
 from tvwrl.bench.runner import Runner
-from tvwrl.bench.tables import comparison_table
+from tvwrl.bench.tables import comparison_table, with_gaps
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
+from tvwrl.packing.bounds import lower_bounds
 from tvwrl.runs import provenance, whole_folder, write_json
-from tvwrl.schedulers import KNOWLEDGE, Scheduler
+from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler
 from tvwrl.traces import trace_hash
 from tvwrl.types import Episode, InputError, SequenceSet
 
@@ -36,17 +37,18 @@ def evaluate(
     seed: int,
     out: Path,
     facts: dict[str, Any] | None = None,
-    knowledge: dict[str, str] | None = None,
+    knowledge: dict[str, Knowledge] | None = None,
     reference: str | None = None,
     plots: bool = True,
+    bound_seconds: float | None = 0.0,
 ) -> pl.DataFrame:
     """Play every scheduler on the same `sequences` test sequences at every load, to the end, and write the folder.
 
-    Files: `rows.csv`, `episodes.parquet`, `demand.parquet`, `background.parquet` where the scenario has any,
-    `run.json`, `table.md`, `plots/` (runs/README.md). They
-    appear together when all is done. Returns the rows. `facts` are added to run.json; `knowledge` says, for the note
-    under the tables, what schedulers outside the registry know; `reference`: the one to compare with;
-    without `plots` there are none.
+    Files: `rows.csv`, `bounds.csv`, `episodes.parquet`, `demand.parquet`, `background.parquet` where the scenario has
+    any, `run.json`, `table.md`, `plots/` (runs/README.md). They appear together when all is done. Returns the rows,
+    with their gaps to the bounds. `facts` are added to run.json; `knowledge` says, for the tables, what schedulers
+    outside the registry know; `reference`: the one to compare with; without `plots` there are none; `bound_seconds`:
+    for each integer programme of the lower bounds (0: without), None = no bounds.
     """
     import polars as pl
 
@@ -62,12 +64,14 @@ def evaluate(
         episodes: list[pl.DataFrame] = []
         demands: list[pl.DataFrame] = []
         backgrounds: list[pl.DataFrame] = []
+        bounds: list[dict[str, Any]] = []
         with tqdm(total=len(loads) * len(schedulers) * sequences, desc="evaluating", unit="ep", disable=None) as bar:
             for load, at_load in problems.items():
                 drawn = at_load.sequences("test", sequences, seed)
                 demands.append(_demand_table(drawn))
                 if drawn.background is not None:
                     backgrounds.append(_background_table(drawn, drawn.background))
+                bounds += [] if bound_seconds is None else _bounds(drawn, at_load, bound_seconds)
                 runner = Runner(drawn, at_load.machines, at_load.scenario, seed)
                 for make in schedulers:
                     scheduler = make()
@@ -80,11 +84,15 @@ def evaluate(
                         bar.update()
         table = pl.DataFrame(rows)
         table.write_csv(folder / "rows.csv")
+        if bounds:
+            limits = pl.DataFrame(bounds)
+            limits.write_csv(folder / "bounds.csv")
+            table = with_gaps(table, limits)
         pl.concat(episodes).write_parquet(folder / "episodes.parquet")
         pl.concat(demands).write_parquet(folder / "demand.parquet")
         if backgrounds:
             pl.concat(backgrounds).write_parquet(folder / "background.parquet")
-        write_json(folder / "run.json", _run_facts(problem, problems, sequences, seed) | (facts or {}))
+        write_json(folder / "run.json", _run_facts(problem, problems, sequences, seed, bound_seconds) | (facts or {}))
         (folder / "table.md").write_text(comparison_table(table, reference, KNOWLEDGE | (knowledge or {})))
         if plots:
             plot_comparison(table, folder / "plots")
@@ -96,6 +104,22 @@ def _score(episode: Episode, problem: Problem) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # means over nothing, of a scheduler that placed nothing
         return score_episode(episode, problem.machines, scenario.penalty_weights(), scenario.overshoot_per)
+
+
+def _bounds(drawn: SequenceSet, problem: Problem, seconds: float) -> list[dict[str, Any]]:
+    """Rows of bounds.csv, one per sequence."""
+    rows = []
+    for i in range(len(drawn)):
+        bound = lower_bounds(drawn, i, problem.machines, problem.scenario.placements_per_slot, seconds)
+        limits = {
+            "lower_bound_peak_machines": bound.peak_machines,
+            "lower_bound_machine_slots": bound.machine_slots,
+            "lower_bound_machine_slots_waiting": bound.machine_slots_waiting,
+        }
+        rows.append(
+            {"load": float(drawn.load), "sequence": i} | limits | {"how": bound.how, "open_slots": bound.open_slots}
+        )
+    return rows
 
 
 def _episode_table(episode: Episode) -> pl.DataFrame:
@@ -145,13 +169,16 @@ def _background_table(drawn: SequenceSet, background: npt.NDArray[np.uint8]) -> 
     return pl.DataFrame({"load": load, "sequence": sequence, "slot": slot, "machine": machine, **columns})
 
 
-def _run_facts(problem: Problem, problems: dict[float, Problem], sequences: int, seed: int) -> dict[str, Any]:
+def _run_facts(
+    problem: Problem, problems: dict[float, Problem], sequences: int, seed: int, bound_seconds: float | None
+) -> dict[str, Any]:
     """What run.json says of an evaluation."""
     trace, scenario = problem.trace, problem.scenario
     return provenance() | {
         "trace": {"name": trace.name, "source": trace.source, "workloads": len(trace), "hash": trace_hash(trace)},
         "seed": seed,
         "sequences": sequences,
+        "bound_seconds": bound_seconds,
         "loads": list(problems),
         "arrivals_per_slot": {str(load): p.sampler.rate["test"] for load, p in problems.items()},
         "resources": list(trace.resources),

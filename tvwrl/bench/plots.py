@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.bench.tables import bootstrap_interval, by_load, resources_of
+from tvwrl.bench.intervals import bootstrap_interval
+from tvwrl.bench.tables import by_load, resources_of
 from tvwrl.types import Float, InputError
 
 if TYPE_CHECKING:

@@ -1,26 +1,37 @@
 """Rows of evaluated episodes -> comparison tables with bootstrap intervals over arrival sequences.
 
-Columns of a row: see `tvwrl.metrics.score_episode`. One row per scheduler, load and sequence; a NaN or null (a wait
-where nothing was placed, a decision time that was not measured) is left out of means.
+Columns of a row: see `tvwrl.metrics.score_episode`, and `with_gaps`. One row per scheduler, load and sequence; a NaN or
+null (a wait where nothing was placed, a decision time that was not measured) is left out of means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tvwrl.bench.intervals import (
+    Statistic,
+    bootstrap_interval,
+    estimate,
+    interquartile_mean,
+    mean,
+    paired_bootstrap,
+    share_closed,
+)
 from tvwrl.markdown import markdown_table
+from tvwrl.schedulers import GROUPS, Knowledge
 from tvwrl.types import Float, InputError
 
 if TYPE_CHECKING:
     import polars as pl
 
-RESAMPLES = 10_000
 TERMINAL_WIDTH = 110  # columns
-BLOCK = 4_000_000  # most draws held in memory at a time
+FLOOR, CEILING = "best-fit-peak", "clairvoyant"  # 0 and 100 % of "gap closed"
+UNKNOWN = "knowledge not stated"
 
 
 @dataclass(frozen=True)
@@ -33,84 +44,104 @@ class Metric:
     decimals: int
     rank: int  # place in the terminal, 0 = leftmost
     scale: float = 1.0  # shown value = scale * value
+    statistic: Statistic = mean
 
 
 Summaries = dict[str, dict[str, Float]]  # scheduler -> column -> (sequences,), in rising sequence
+Known = Mapping[str, Knowledge]  # scheduler -> what it may know
 
 
-def bootstrap_interval(
-    values: Float, rng: np.random.Generator, resamples: int = RESAMPLES, level: float = 0.95
-) -> tuple[float, float]:
-    """Percentile bootstrap interval (low, high) of the mean of `values` (n,), in their unit (Efron 1979).
+CLOSED = Metric("", "gap closed %", "closed%", 0, 1, statistic=share_closed)
+_NOTE = (
+    "Mean over sequences [95 % bootstrap interval]; IQM = interquartile mean; waits in slots; sorted by reward, those "
+    "that left workloads unplaced last: what never ran costs nothing but its wait. Gap closed: how far the mean reward "
+    f"is on the way from that of `{FLOOR}` (0 %) to that of `{CEILING}` (100 %)."
+)
+_GAP_NOTE = (
+    "Above bound: beyond the lower bound for schedules without overshoot and without waiting (docs/optimality.md); "
+    "below it are only those that overshoot or let workloads wait."
+)
 
-    The values are independent of one another (one per sequence). NaN are left out; fewer than two values say nothing
-    of their spread and give (NaN, NaN). `level` in (0, 1): how often the interval should hold the true mean.
+
+def with_gaps(rows: pl.DataFrame, bounds: pl.DataFrame) -> pl.DataFrame:
+    """The rows with `peak_gap_pct` and `slots_gap_pct`: how far, in percent of the lower bound of the same load and
+    sequence, `peak_machines` and `machine_slots` lie above it (below: the scheduler let workloads wait or overshoot).
+
+    `bounds`: bounds.csv (runs/README.md). Raises InputError for a row without a bound.
     """
-    values = np.asarray(values, dtype=np.float64)
-    values = values[~np.isnan(values)]
-    if len(values) < 2:
-        return float("nan"), float("nan")
-    block = max(1, BLOCK // len(values))
-    sizes = [min(block, resamples - done) for done in range(0, resamples, block)]
-    means = np.concatenate([values[rng.integers(len(values), size=(n, len(values)))].mean(axis=1) for n in sizes])
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    import polars as pl
+
+    names = ("lower_bound_peak_machines", "lower_bound_machine_slots")
+    joined = rows.join(bounds.select("load", "sequence", *names), on=["load", "sequence"], how="left")
+    if joined[names[0]].null_count():
+        load, sequence = joined.filter(pl.col(names[0]).is_null()).select("load", "sequence").row(0)
+        raise InputError(f"bounds lack load {load:g}, sequence {sequence}")
+    peak, slots = (
+        (100.0 * (pl.col(column) / pl.col(name) - 1.0)).alias(gap)
+        for column, name, gap in zip(
+            ("peak_machines", "machine_slots"), names, ("peak_gap_pct", "slots_gap_pct"), strict=True
+        )
+    )
+    return joined.with_columns(peak, slots).drop(names)
 
 
-def paired_bootstrap(
-    a: Float, b: Float, rng: np.random.Generator, resamples: int = RESAMPLES, level: float = 0.95
-) -> tuple[float, float, float]:
-    """Mean of a - b and its percentile bootstrap interval (low, high); `a`, `b` (n,) on the same sequences in order.
+def read_rows(folder: str | Path) -> pl.DataFrame:
+    """rows.csv of an evaluation's folder, with gaps if bounds.csv lies beside it."""
+    import polars as pl
 
-    Pairing takes out what a hard sequence does to both, so the interval is narrower than that of two independent
-    samples wherever the two rise and fall together. An interval without 0 separates the two at this level. Raises
-    InputError if the shapes differ.
-    """
-    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    if a.shape != b.shape or a.ndim != 1:
-        raise InputError(f"paired samples have shapes {a.shape} and {b.shape}: must be equal and one-dimensional")
-    return (_mean(a - b), *bootstrap_interval(a - b, rng, resamples, level))
+    folder = Path(folder)
+    rows = pl.read_csv(folder / "rows.csv", schema_overrides={"scheduler": pl.String})
+    bounds = folder / "bounds.csv"
+    return with_gaps(rows, pl.read_csv(bounds)) if bounds.exists() else rows
 
 
 def comparison_table(
-    rows: pl.DataFrame, reference: str | None = None, knowledge: Mapping[str, str] | None = None, seed: int = 0
+    rows: pl.DataFrame, reference: str | None = None, knowledge: Known | None = None, seed: int = 0
 ) -> str:
-    """Markdown: per load, the mean and 95 % interval of each metric by scheduler, best reward first, then paired
-    differences in reward between `reference` (default: the best) and each other scheduler on the same sequences.
+    """Markdown: per load, the mean and 95 % interval of each metric by scheduler, grouped by knowledge and best reward
+    first, then paired differences in reward between `reference` (default: the best) and each other scheduler on the
+    same sequences.
 
-    `knowledge`: scheduler -> what it may know, written under the tables. `seed` >= 0: of the resampling. Raises
+    `knowledge`: written under the tables; without it there is one group. `seed` >= 0: of the resampling. Raises
     InputError if a column is missing, a sequence occurs twice, or `reference` has no rows at a load.
     """
-    metrics, parts = _metrics(rows), []
+    metrics, known, parts = _metrics(rows), knowledge or {}, []
     for load, group in by_load(rows).items():
-        head = ["scheduler", *(metric.title for metric in metrics)]
-        body = [[n, *(_interval_cell(m, group[n][m.column], seed) for m in metrics)] for n in _best_first(group)]
+        head = ["scheduler", *(metric.title for metric in metrics), "gap closed %"]
+        body = []
+        for title, names in _by_knowledge(group, known):
+            body += [[f"*{title}*", *[""] * (len(head) - 1)]] if known else []
+            for n in names:
+                cells = (_interval_cell(m, group[n][m.column], seed) for m in metrics)
+                body.append([n, *cells, _interval_cell(CLOSED, _towards_ceiling(group, n), seed)])
         parts += [f"### {_heading(load, group)}", markdown_table(head, body)]
         if len(group) > 1:
             parts.append(_difference_table(group, reference, load, seed))
-    parts.append(
-        "Mean over sequences [95 % bootstrap interval]; waits in slots; sorted by reward, those that left "
-        "workloads unplaced last: what never ran costs nothing but its wait."
-    )
-    known = [f"- `{name}`: {text}" for name, text in (knowledge or {}).items() if name in set(rows["scheduler"])]
-    if known:
-        parts.append("What each scheduler may know:\n\n" + "\n".join(known))
+    parts.append(_NOTE)
+    if "slots_gap_pct" in rows.columns:
+        parts.append(_GAP_NOTE)
+    notes = [f"- `{name}`: {knows.note}" for name, knows in known.items() if name in set(rows["scheduler"])]
+    if notes:
+        parts.append("What each scheduler may know:\n\n" + "\n".join(notes))
     return "\n\n".join(parts) + "\n"
 
 
-def terminal_table(rows: pl.DataFrame, seed: int = 0) -> str:
-    """Aligned plain text of at most 110 columns: means by load and scheduler, best reward first, for a terminal.
+def terminal_table(rows: pl.DataFrame, knowledge: Known | None = None, seed: int = 0) -> str:
+    """Aligned plain text of at most 110 columns: means by load and scheduler, for a terminal, in the order of
+    `comparison_table`.
 
     Reward also has half the width of its 95 % interval. Columns that do not fit are left out, the least telling
-    (at the right) first. `seed` and errors as in `comparison_table`.
+    (at the right) first. `knowledge`, `seed` and errors as in `comparison_table`.
     """
-    metrics, parts = sorted(_metrics(rows), key=lambda metric: metric.rank), []
+    metrics, known, parts = sorted([*_metrics(rows), CLOSED], key=lambda metric: metric.rank), knowledge or {}, []
     for load, group in by_load(rows).items():
-        schedulers = _best_first(group)
+        groups = _by_knowledge(group, known)
+        schedulers = [name for _, names in groups for name in names]
         columns = [["scheduler", *(_clip(name, 24) for name in schedulers)]]
         for metric in metrics:
-            show = _half_width_cell if metric.column == "reward" else _mean_cell
-            columns.append([metric.short, *(show(metric, group[name][metric.column], seed) for name in schedulers)])
+            show = _half_width_cell if metric.column == "reward" and metric.statistic is mean else _estimate_cell
+            values = (_towards_ceiling(group, n) if metric is CLOSED else group[n][metric.column] for n in schedulers)
+            columns.append([metric.short, *(show(metric, value, seed) for value in values)])
         widths = [max(map(len, column)) for column in columns]
         while sum(widths) + 2 * (len(widths) - 1) > TERMINAL_WIDTH:
             widths.pop()
@@ -118,10 +149,13 @@ def terminal_table(rows: pl.DataFrame, seed: int = 0) -> str:
         for line in zip(*columns[: len(widths)], strict=True):
             cells = [line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=False))]
             lines.append("  ".join(cells))
-        parts.append(
-            "\n".join([_clip(_heading(load, group), TERMINAL_WIDTH), lines[0], "-" * len(lines[0]), *lines[1:]])
-        )
-    return "\n\n".join(parts) + "\n"
+        parts += [_clip(_heading(load, group), TERMINAL_WIDTH), "\n", lines[0], "\n", "-" * len(lines[0]), "\n"]
+        rest = iter(lines[1:])
+        for title, names in groups:
+            parts += [f"-- {title}\n"] if known else []
+            parts += [f"{next(rest)}\n" for _ in names]
+        parts.append("\n")
+    return "".join(parts[:-1])
 
 
 def by_load(rows: pl.DataFrame) -> dict[float, Summaries]:
@@ -151,17 +185,39 @@ def resources_of(rows: pl.DataFrame) -> list[str]:
 
 def _metrics(rows: pl.DataFrame) -> list[Metric]:
     resources = resources_of(rows)
+    gaps = [
+        Metric("slots_gap_pct", "machine slots above bound %", "slots+%", 1, 2),
+        Metric("peak_gap_pct", "peak machines above bound %", "peak+%", 1, 2),
+    ]
     return [
         Metric("reward", "reward (thousands)", "reward/1000", 2, 0, 0.001),
+        Metric("reward", "IQM reward (thousands)", "IQM", 2, 6, 0.001, interquartile_mean),
         *(Metric(f"utilisation_{r}", f"utilisation {r}", f"util {_clip(r, 4)}", 3, 2) for r in resources),
         *(Metric(f"fragmentation_{r}", f"fragmentation {r}", f"frag {_clip(r, 4)}", 3, 4) for r in resources),
         Metric("overshoot_pct", "overshoot %", "over %", 3, 1),
         Metric("machines_used", "machines used", "mach", 2, 1),
         Metric("peak_machines", "peak machines", "peak", 2, 5),
+        *(gap for gap in gaps if gap.column in rows.columns),
         Metric("wait_mean", "wait (slots)", "wait", 2, 3),
         Metric("unplaced", "unplaced", "unpl", 2, 3),
         Metric("decision_ms", "decision ms", "ms", 3, 5),
     ]
+
+
+def _by_knowledge(group: Summaries, known: Known) -> list[tuple[str, list[str]]]:
+    """(knowledge, its schedulers, the best first), the least knowing first; one nameless group if nothing is known."""
+    order = [*GROUPS, UNKNOWN] if known else [UNKNOWN]
+    of = {name: known[name].group if name in known else UNKNOWN for name in group}
+    return [(title, names) for title in order if (names := [n for n in _best_first(group) if of[n] == title])]
+
+
+def _towards_ceiling(group: Summaries, name: str) -> Float:
+    """(n, 3) reward of FLOOR, CEILING and the scheduler on the sequences that all have; n = 0 if one is not there."""
+    trio = [group[n] for n in (FLOOR, CEILING, name) if n in group]
+    if len(trio) < 3:
+        return np.empty((0, 3))
+    shared = set.intersection(*(set(columns["sequence"]) for columns in trio))
+    return np.stack([columns["reward"][np.isin(columns["sequence"], list(shared))] for columns in trio], axis=1)
 
 
 def _difference_table(group: Summaries, reference: str | None, load: float, seed: int) -> str:
@@ -176,49 +232,52 @@ def _difference_table(group: Summaries, reference: str | None, load: float, seed
             continue
         _, mine, theirs = np.intersect1d(group[reference]["sequence"], group[name]["sequence"], return_indices=True)
         a, b = group[reference]["reward"][mine] / 1000, group[name]["reward"][theirs] / 1000
-        mean, low, high = paired_bootstrap(a, b, np.random.default_rng(seed))
-        interval = "" if np.isnan(low) else f"[{low:.2f}, {high:.2f}]"
-        body.append([name, f"{mean:+.2f}" if len(a) else "", interval, f"{(a > b).sum()} of {len(a)}"])
-    head = ["against", "mean difference", "95 % interval", "sequences won"]
+        body.append([name, *_difference_cells(a, b, mean, seed), *_difference_cells(a, b, interquartile_mean, seed)])
+        body[-1].append(f"{(a > b).sum()} of {len(a)}")
+    head = ["against", "mean difference", "95 % interval", "IQM difference", "95 % interval", "sequences won"]
     title = f"Reward of `{reference}` minus that of each other scheduler, thousands, paired by sequence:"
     return f"{title}\n\n{markdown_table(head, body)}"
 
 
+def _difference_cells(a: Float, b: Float, statistic: Statistic, seed: int) -> list[str]:
+    found, low, high = paired_bootstrap(a, b, np.random.default_rng(seed), statistic=statistic)
+    return [f"{found:+.2f}" if len(a) else "", "" if np.isnan(low) else f"[{low:.2f}, {high:.2f}]"]
+
+
 def _best_first(group: Summaries) -> list[str]:
     """By mean reward; whoever left workloads unplaced comes last, as what never ran is not in the reward."""
-    return sorted(group, key=lambda name: (group[name]["unplaced"].any(), -_mean(group[name]["reward"])))
+    return sorted(group, key=lambda name: (group[name]["unplaced"].any(), -estimate(group[name]["reward"])))
 
 
 def _heading(load: float, group: Summaries) -> str:
     counts = {name: len(columns["sequence"]) for name, columns in group.items()}
     most = max(counts.values())
     fewer = ", ".join(f"{name} {count}" for name, count in counts.items() if count < most)
-    offered = _mean(np.concatenate([columns["offered_load"] for columns in group.values()]))
+    offered = estimate(np.concatenate([columns["offered_load"] for columns in group.values()]))
     sequences = f"{most} sequence{'s' * (most != 1)}" + (f" (fewer: {fewer})" if fewer else "")
     return f"Load {load:g} (really offered: {offered:.2f}), {sequences}"
 
 
-def _mean(values: Float) -> float:
-    """Mean of what is not NaN; NaN if nothing is left."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else float("nan")
-
-
-def _mean_cell(metric: Metric, values: Float, seed: int) -> str:
-    mean = metric.scale * _mean(values)
-    return "-" if np.isnan(mean) else f"{mean:.{metric.decimals}f}"
+def _estimate_cell(metric: Metric, values: Float, seed: int) -> str:
+    found = metric.scale * estimate(values, metric.statistic)
+    return "-" if np.isnan(found) else f"{found:.{metric.decimals}f}"
 
 
 def _interval_cell(metric: Metric, values: Float, seed: int) -> str:
-    low, high = (metric.scale * v for v in bootstrap_interval(values, np.random.default_rng(seed)))
+    low, high = _interval(metric, values, seed)
     interval = "" if np.isnan(low) else f" [{low:.{metric.decimals}f}, {high:.{metric.decimals}f}]"
-    return _mean_cell(metric, values, seed) + interval
+    return _estimate_cell(metric, values, seed) + interval
 
 
 def _half_width_cell(metric: Metric, values: Float, seed: int) -> str:
-    low, high = (metric.scale * v for v in bootstrap_interval(values, np.random.default_rng(seed)))
+    low, high = _interval(metric, values, seed)
     half = "" if np.isnan(low) else f" ±{(high - low) / 2:.{metric.decimals}f}"
-    return _mean_cell(metric, values, seed) + half
+    return _estimate_cell(metric, values, seed) + half
+
+
+def _interval(metric: Metric, values: Float, seed: int) -> tuple[float, float]:
+    low, high = bootstrap_interval(values, np.random.default_rng(seed), statistic=metric.statistic)
+    return metric.scale * low, metric.scale * high
 
 
 def _clip(text: str, width: int) -> str:

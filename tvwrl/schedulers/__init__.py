@@ -1,6 +1,6 @@
 """Online schedulers behind one interface, and the registry of their names."""
 
 from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.registry import KNOWLEDGE, NAMES, make_scheduler
+from tvwrl.schedulers.registry import GROUPS, KNOWLEDGE, NAMES, Knowledge, make_scheduler
 
-__all__ = ["KNOWLEDGE", "NAMES", "Scheduler", "make_scheduler"]
+__all__ = ["GROUPS", "KNOWLEDGE", "NAMES", "Knowledge", "Scheduler", "make_scheduler"]

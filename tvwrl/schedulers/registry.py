@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from tvwrl.schedulers import scores
 from tvwrl.schedulers.base import Greedy, Scheduler
@@ -12,16 +13,29 @@ from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError
 
-NOW = "current load, and demand in a workload's first slot"
-EXPECTED = "forecasts of demand from classes, requests and what was used so far"
-PEAKS, FUTURE = "peaks of running and waiting workloads", "the whole future (a reference)"
+# Knowledge decides what is possible: schedulers compete within their group
+GROUPS = ("current load and history", "declared request or lifetime peak", "class forecasts", "the whole future")
 
-_SCHEDULERS: dict[str, tuple[str, Callable[[], Scheduler]]] = {
+
+class Knowledge(NamedTuple):
+    """What a scheduler may know."""
+
+    group: str  # one of GROUPS
+    note: str  # exactly
+
+
+NOW = Knowledge(GROUPS[0], "current load, and demand in a workload's first slot")
+PEAKS = Knowledge(GROUPS[1], "peaks of running and waiting workloads")
+PEAKS_AND_LENGTHS = PEAKS._replace(note=f"{PEAKS.note}, and how long each will run")
+EXPECTED = Knowledge(GROUPS[2], "forecasts of demand from classes, requests and what was used so far")
+FUTURE = Knowledge(GROUPS[3], "the whole future (a reference)")
+
+_SCHEDULERS: dict[str, tuple[Knowledge, Callable[[], Scheduler]]] = {
     "best-fit": (NOW, lambda: Greedy("best-fit", Cluster.room_now, scores.tightest_now)),
     "best-fit-peak": (PEAKS, lambda: Greedy("best-fit-peak", Cluster.room_for_peaks, scores.tightest_peaks)),
     "first-fit-peak": (PEAKS, lambda: Greedy("first-fit-peak", Cluster.room_for_peaks, scores.first)),
     "worst-fit-peak": (PEAKS, lambda: Greedy("worst-fit-peak", Cluster.room_for_peaks, scores.roomiest_peaks)),
-    "tetris": (f"{PEAKS}, and how long each will run", Tetris),
+    "tetris": (PEAKS_AND_LENGTHS, Tetris),
     "random": (NOW, Random),
     "round-robin": (NOW, RoundRobin),
     "spread": (NOW, lambda: Greedy("spread", Cluster.room_now, scores.emptiest)),
@@ -31,7 +45,7 @@ _SCHEDULERS: dict[str, tuple[str, Callable[[], Scheduler]]] = {
 }
 
 NAMES: tuple[str, ...] = tuple(_SCHEDULERS)
-KNOWLEDGE: dict[str, str] = {name: knows for name, (knows, _) in _SCHEDULERS.items()}
+KNOWLEDGE: dict[str, Knowledge] = {name: knows for name, (knows, _) in _SCHEDULERS.items()}
 
 
 def make_scheduler(name: str) -> Scheduler:

@@ -11,11 +11,11 @@ from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.deeprm.environment import Seen, observation
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.networks import check_device
-from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers import GROUPS, Knowledge, make_scheduler
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError, Placement, Workload
 
-KNOWLEDGE = "peaks of running and waiting workloads, and how long each will run (learnt)"
+KNOWLEDGE = Knowledge(GROUPS[1], "peaks of running and waiting workloads, and how long each will run (learnt)")
 HOW_TO_TRAIN = (
     "train it with 'python scripts/train.py --policy deeprm --out runs/deeprm', then write deeprm=runs/deeprm"
 )
