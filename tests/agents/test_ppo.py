@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tvwrl.agents.config import INFORMED, TrainConfig
-from tvwrl.agents.episodes import play
+from tvwrl.agents.episodes import Decisive, play
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.ppo import PPO, generalised_advantages
 from tvwrl.agents.tasks import PlacementTask
@@ -124,3 +124,14 @@ def test_an_exploding_gradient_is_named(problem, tmp_path):
     trainer.progress = [{"gradient_norm": 0.5}] * 6
     assert "explodes" in trainer._trouble({"gradient_norm": 501.0})
     assert trainer._trouble({"gradient_norm": 499.0}) == ""
+
+
+def test_holding_lasts_as_long_as_its_median():
+    # Held with probability 0.8: 0.8, 0.64, 0.51 are above one half, 0.41 is not; then the next workload begins anew.
+    decisive = Decisive(1, 2)
+    logits = torch.log(torch.tensor([[0.05, 0.15, 0.8]]))
+    assert [int(decisive.choose(logits)[0]) for _ in range(8)] == [2, 2, 2, 1, 2, 2, 2, 1]
+
+
+def test_without_holding_the_likeliest_machine_is_chosen():
+    assert Decisive(2, 2).choose(torch.tensor([[0.0, 1.0], [2.0, 1.0]])).tolist() == [1, 0]

@@ -69,6 +69,28 @@ def logits_of(
         return policy.logits({name: part.to(device) for name, part in encoded.items()}), encoded
 
 
+class Decisive:
+    """Actions without chance, for B environments: the likeliest machine, after the median of the wait.
+
+    Holding is asked again in every slot. A policy that holds with probability 0.6 waits for two slots or so, but its
+    likeliest action would be to wait for ever. So a workload is held only while the probability of having held it for
+    so long is at least one half.
+    """
+
+    def __init__(self, batch: int, machines: int) -> None:
+        self._machines, self._held = machines, np.ones(batch)
+
+    def choose(self, logits: Tensor) -> npt.NDArray[np.int64]:
+        """(B,) actions of logits (B, machines), or (B, machines + 1) with holding."""
+        chosen: npt.NDArray[np.int64] = logits[:, : self._machines].argmax(dim=1).cpu().numpy()
+        if logits.shape[1] == self._machines:
+            return chosen
+        self._held *= torch.softmax(logits, dim=1)[:, -1].cpu().numpy()
+        hold = self._held >= 0.5
+        self._held[~hold] = 1.0
+        return np.where(hold, self._machines, chosen)
+
+
 def play(
     policy: Policy, envs: Environments, sequence: npt.NDArray[np.int64], rng: torch.Generator, device: str
 ) -> Trajectories:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.deeprm.scheduler import DeepRM
-from tvwrl.agents.episodes import logits_of
+from tvwrl.agents.episodes import Decisive, logits_of
 from tvwrl.agents.networks import check_device
 from tvwrl.envs.base import action_masks
 from tvwrl.schedulers import GROUPS, Knowledge
@@ -41,7 +41,8 @@ class PolicyScheduler:
         self._policy = checkpoint.make_policy().to(device).eval()
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
-        """Check that the cluster looks as the policy expects."""
+        """Forget the last episode. Raises InputError if the cluster does not look as the policy expects."""
+        self._decisive = Decisive(1, len(cluster.machines))
         seen = cluster.observation()
         ours = (*self._shapes["grid"], *self._shapes["queue"])
         theirs = (*seen["grid"].shape[1:], *seen["queue"].shape[1:])
@@ -54,7 +55,9 @@ class PolicyScheduler:
         """Place from the head until the policy holds."""
         for workload in pending:
             mask = action_masks(cluster.simulation)[cluster.b : cluster.b + 1]
-            action = int(logits_of(self._policy, cluster.observation(), mask, self._device)[0].argmax())
+            action = int(
+                self._decisive.choose(logits_of(self._policy, cluster.observation(), mask, self._device)[0])[0]
+            )
             if action >= len(cluster.machines):
                 return
             yield Placement(workload, action)

@@ -10,7 +10,7 @@ import torch
 
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.deeprm.environment import DeepRMVectorEnv
-from tvwrl.agents.episodes import Environments, logits_of, play
+from tvwrl.agents.episodes import Decisive, Environments, logits_of, play
 from tvwrl.agents.networks import Policy, shapes_of
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.base import picture
@@ -42,7 +42,7 @@ def make_task(problem: Problem, config: TrainConfig) -> Task:
 
 
 class PlacementTask:
-    """A machine for the head of the queue (TVW-RL). The validation sequences are played greedily, the referee scores.
+    """A machine for the head of the queue (TVW-RL). Validation sequences are played without chance, the referee scores.
 
     `shapes`: see `shapes_of`.
     """
@@ -63,10 +63,10 @@ class PlacementTask:
         envs = self._validation
         count = envs.num_envs
         seen, _ = envs.reset(options={"sequence": np.arange(count)})
-        alive = np.ones(count, np.bool_)
+        alive, decisive = np.ones(count, np.bool_), self._decisive()
         slots = 0
         while alive.any() and slots < 10_000:
-            seen, _, terminated, truncated, info = envs.step(self._best_actions(policy, seen))
+            seen, _, terminated, truncated, info = envs.step(self._actions(policy, seen, decisive))
             slots += int(info["slots"].max())
             alive &= ~(terminated | truncated)
         weights, overshoot_per = self._scenario.penalty_weights(), self._scenario.overshoot_per
@@ -81,13 +81,16 @@ class PlacementTask:
 
         envs = self._validation
         seen, _ = envs.reset(options={"sequence": np.arange(envs.num_envs)})
+        decisive = self._decisive()
         for _ in range(envs.simulation.record(0).arrival.size // 2):
-            seen, *_ = envs.step(self._best_actions(policy, seen))
+            seen, *_ = envs.step(self._actions(policy, seen, decisive))
         return draw_cluster(picture(envs.simulation, 0, title))
 
-    def _best_actions(self, policy: Policy, seen: Any) -> Any:
-        masks = self._validation.action_masks()
-        return logits_of(policy, seen, masks, self._device)[0].argmax(1).cpu().numpy()
+    def _decisive(self) -> Decisive:
+        return Decisive(self._validation.num_envs, len(self._machines))
+
+    def _actions(self, policy: Policy, seen: Any, decisive: Decisive) -> Any:
+        return decisive.choose(logits_of(policy, seen, self._validation.action_masks(), self._device)[0])
 
 
 class DeepRMTask:
