@@ -12,9 +12,9 @@ import numpy as np
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.training import Trainer
-from tvwrl.bench.runner import Runner
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import Scheduler, make_scheduler
+from tvwrl.schedulers.runner import Runner
 from tvwrl.traces import open_trace
 from tvwrl.types import SequenceSet
 

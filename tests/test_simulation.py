@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.bench.runner import Runner
 from tvwrl.envs.placement_vector import PlacementVectorEnv
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import penalties
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation import kernels as k
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario

@@ -18,8 +18,8 @@ from tvwrl.agents.deeprm.environment import DeepRMVectorEnv
 from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.networks import DeepRMPolicy
 from tvwrl.agents.training import Trainer
-from tvwrl.bench.runner import Runner
 from tvwrl.envs.problem import Problem
+from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation

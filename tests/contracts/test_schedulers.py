@@ -15,13 +15,13 @@ import pytest
 from tvwrl.agents.config import PRESETS
 from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.training import Trainer
-from tvwrl.bench.runner import PATIENCE, Runner
 from tvwrl.ec.forecast import SEGMENTS, columns, steps
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
 from tvwrl.schedulers import GROUPS, KNOWLEDGE, NAMES, Scheduler, make_scheduler
 from tvwrl.schedulers.forecast_fit import ForecastFit
 from tvwrl.schedulers.registry import EXPECTED, FUTURE, NOW, PEAKS
+from tvwrl.schedulers.runner import PATIENCE, Runner
 from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario

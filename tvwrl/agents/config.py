@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tvwrl.schedulers import NAMES
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
 
@@ -34,6 +35,10 @@ class TrainConfig:
     """Neurons of a hidden layer (paper: 20)."""
     iterations: int = 100
     """Updates of the policy."""
+    imitate: int = 40
+    """Training sequences on which the policy imitates `teacher` before it learns by itself; 0: none."""
+    teacher: str = "best-fit-peak"
+    """Scheduler to imitate; it may know more than the policy is shown."""
     train_sequences: int = 300
     """Arrival sequences to train on (paper: 100)."""
     sequences_per_iteration: int = 160
@@ -102,6 +107,8 @@ class TrainConfig:
         self._need("gae_lambda", 0 <= self.gae_lambda <= 1, "0 to 1")
         self._need("algo", self.algo in ("ppo", "reinforce"), "ppo or reinforce")
         self._need("seed", self.seed >= 0, ">= 0")
+        self._need("imitate", self.imitate >= 0, ">= 0")
+        self._need("teacher", self.teacher in NAMES, f"one of {', '.join(NAMES)}")
         self._need("policy", self.policy in ("shared", "flat", "deeprm"), "shared, flat or deeprm")
 
     def _need(self, name: str, good: bool, limit: str) -> None:
@@ -127,6 +134,7 @@ PRESETS: dict[str, TrainConfig] = {
     "fast": TrainConfig(),
     "paper": TrainConfig(
         algo="reinforce",
+        imitate=0,
         policy="flat",
         hidden=20,
         iterations=2000,
@@ -149,6 +157,7 @@ PRESETS: dict[str, TrainConfig] = {
 PRESETS["deeprm"] = replace(
     PRESETS["fast"],
     algo="reinforce",
+    imitate=0,
     policy="deeprm",
     hidden=20,
     iterations=200,
@@ -167,6 +176,7 @@ PRESETS["deeprm"] = replace(
 PRESETS["smoke"] = replace(
     PRESETS["fast"],
     iterations=6,
+    imitate=2,
     train_sequences=8,
     sequences_per_iteration=16,
     eval_every=3,

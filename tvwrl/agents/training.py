@@ -20,6 +20,7 @@ from tqdm import tqdm
 from tvwrl.agents.checkpoint import Checkpoint, generator_state, restore_generator
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.episodes import Trajectories, play
+from tvwrl.agents.imitation import imitate
 from tvwrl.agents.learners import make_learner
 from tvwrl.agents.networks import check_device, make_policy
 from tvwrl.agents.tasks import make_task
@@ -101,6 +102,8 @@ class Trainer:
         bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", disable=None)
         try:
             with writer, bar, _signals() as received:
+                if self.iteration == 0 and self.config.imitate and end:
+                    self._imitate()
                 while self.iteration < end and not received:
                     self._iterate(writer, bar)
                     if self.iteration % self.config.save_every == 0:
@@ -111,6 +114,15 @@ class Trainer:
         if received:
             return str(received[0])
         return "finished" if self.iteration >= total else "stopped"
+
+    def _imitate(self) -> None:
+        """The head start."""
+        agree = imitate(self.policy, self.problem, self.config)
+        scores, _ = self.evaluate()
+        self.report(
+            f"imitated {self.config.teacher} on {self.config.imitate} sequences: chooses as it does in {agree:.0%}, "
+            f"validation reward {scores['reward']:.4g}"
+        )
 
     def _iterate(self, writer: Any, bar: Any) -> None:
         config, begun = self.config, time.perf_counter()

@@ -13,20 +13,20 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from tvwrl.bench.plots import plot_comparison
-from tvwrl.bench.runner import Runner
 from tvwrl.bench.tables import comparison_table, with_gaps
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
 from tvwrl.packing.bounds import lower_bounds
 from tvwrl.runs import provenance, whole_folder, write_json
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler
+from tvwrl.schedulers.runner import Runner
 from tvwrl.traces import trace_hash
 from tvwrl.types import Episode, InputError, SequenceSet
 
 if TYPE_CHECKING:
     import polars as pl
 
-DEFAULT_SCHEDULERS = ("tetris", "best-fit", "best-fit-peak", "spread", "random", "clairvoyant")
+DEFAULT_SCHEDULERS = ("tetris", "best-fit", "best-fit-peak", "forecast-fit", "spread", "random", "clairvoyant")
 
 
 def evaluate(

@@ -1,0 +1,43 @@
+"""The head start: what is imitated, and what counts as the same choice."""
+
+from dataclasses import replace
+
+import torch
+
+from tvwrl.agents.config import INFORMED, TrainConfig
+from tvwrl.agents.imitation import Watched, _equally_good, imitate
+from tvwrl.agents.networks import make_policy
+from tvwrl.agents.tasks import PlacementTask
+from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers.runner import Runner
+
+
+def test_machines_that_look_the_same_are_the_same_choice():
+    # Machines 1 and 3 look alike; machine 3 is forbidden in the second row; the third row holds.
+    machines = torch.tensor([[1.0], [2.0], [3.0], [2.0]]).repeat(3, 1, 1)
+    mask = torch.ones(3, 5, dtype=torch.bool)
+    mask[1, 3] = False
+    good = _equally_good({"machines": machines, "mask": mask}, torch.tensor([1, 1, 4]))
+    assert good.int().tolist() == [[0, 1, 0, 1, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 1]]
+
+
+def test_watching_changes_nothing(problem, train):
+    runner = Runner(train, problem.machines, problem.scenario)
+    watched = Watched(make_scheduler("best-fit-peak"), forecasts=False)
+    alone, looked_at = runner.play(make_scheduler("best-fit-peak"), 1), runner.play(watched, 1)
+    assert alone.machine.tolist() == looked_at.machine.tolist()
+    assert alone.start.tolist() == looked_at.start.tolist()
+    assert watched.actions == looked_at.machine[looked_at.start.argsort(kind="stable")].tolist()
+
+
+def test_what_is_imitated_is_learnt(problem):
+    config = TrainConfig(imitate=8, hidden=16, eval_sequences=4, scenario=replace(INFORMED, machines=4, workloads=16))
+    scenario = replace(config.scenario, history=6)
+    config, problem = replace(config, scenario=scenario), replace(problem, scenario=scenario)
+    task = PlacementTask(problem, replace(config, train_sequences=2, sequences_per_iteration=2))
+    policies = [make_policy("shared", task.shapes, 16)]
+    before = task.evaluate(policies[0])[0]["reward"]
+    agree = [imitate(policy, problem, config) for policy in policies]
+    assert agree[0] > 0.6
+    assert imitate(policies[0], problem, config) > agree[0] - 0.05  # more of the same does no harm
+    assert task.evaluate(policies[0])[0]["reward"] > before

@@ -1,0 +1,90 @@
+"""A head start: the policy first learns to place like a heuristic, from what the policy itself may see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.networks import Encoded, Observation, Policy
+from tvwrl.envs.base import action_masks
+from tvwrl.envs.problem import Problem
+from tvwrl.schedulers import Scheduler, make_scheduler
+from tvwrl.schedulers.runner import Runner
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.types import Placement, Workload
+
+STEPS, MINIBATCH = 200, 256
+
+
+class Watched:
+    """A scheduler that is watched while it places the head of the queue: what a policy would see, and what it does."""
+
+    looks_at_grid = True
+
+    def __init__(self, teacher: Scheduler, forecasts: bool) -> None:
+        self.name, self.needs_forecasts, self._teacher = teacher.name, forecasts or teacher.needs_forecasts, teacher
+        self.seen: list[Observation] = []
+        self.masks: list[np.ndarray] = []
+        self.actions: list[int] = []
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Begin an episode."""
+        self._teacher.reset(cluster, rng)
+
+    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
+        """One by one, until one has to wait; where a policy may not hold that is not its decision."""
+        for workload in pending:
+            seen = {name: part.copy() for name, part in cluster.observation().items()}
+            mask = action_masks(cluster.simulation)[cluster.b]
+            placements = list(self._teacher.schedule(cluster, [workload]))
+            action = placements[0].machine if placements else len(cluster.machines)
+            if action < len(mask) and mask[action]:
+                self.seen.append(seen)
+                self.masks.append(mask)
+                self.actions.append(action)
+            if not placements:
+                return
+            yield placements[0]
+
+
+def imitate(policy: Policy, problem: Problem, config: TrainConfig) -> float:
+    """Teach `policy` what `config.teacher` does on `config.imitate` training sequences; returns how often they agree.
+
+    The teacher may know more than the policy (peaks, the future); the policy learns what that comes to on average,
+    given what it sees. Machines that look the same are the same choice.
+    """
+    sequences = problem.sequences("train", config.imitate, config.seed)
+    watched = Watched(make_scheduler(config.teacher), config.scenario.observe_forecast)
+    runner = Runner(sequences, problem.machines, config.scenario, config.seed)
+    for i in range(len(sequences)):
+        runner.play(watched, i)
+    stacked = {name: np.concatenate([seen[name] for seen in watched.seen]) for name in watched.seen[0]}
+    encoded = policy.encode(stacked) | {"mask": torch.from_numpy(np.array(watched.masks))}
+    good = _equally_good(encoded, torch.tensor(watched.actions))
+    optimiser = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
+    rng = torch.Generator().manual_seed(config.seed)
+    for _ in range(STEPS):
+        part = torch.randint(len(good), (MINIBATCH,), generator=rng)
+        logits = policy.logits({name: rows[part].to(config.device) for name, rows in encoded.items()})
+        chance = (torch.softmax(logits, dim=1) * good[part].to(config.device)).sum(dim=1)
+        optimiser.zero_grad()
+        (-torch.log(chance + 1e-6).mean()).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    with torch.no_grad():
+        best = policy.logits({name: rows.to(config.device) for name, rows in encoded.items()}).argmax(dim=1).cpu()
+    return float(good[torch.arange(len(good)), best].float().mean())
+
+
+def _equally_good(encoded: Encoded, actions: torch.Tensor) -> torch.Tensor:
+    """(n, actions) bool: the action itself, and machines that look the same as the one chosen."""
+    good = torch.nn.functional.one_hot(actions, encoded["mask"].shape[1]).bool()
+    if "machines" in encoded:
+        machines = encoded["machines"]
+        places = actions < machines.shape[1]
+        chosen = machines[torch.arange(len(actions)), actions.clamp(max=machines.shape[1] - 1)]
+        same = (machines == chosen[:, None]).all(dim=2) & places[:, None]
+        good[:, : machines.shape[1]] |= same
+    return good & encoded["mask"]
