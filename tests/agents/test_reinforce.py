@@ -88,7 +88,7 @@ def test_update_makes_the_better_action_likelier(name):
     policy = make_policy(name, SHAPES, 16)
     seen = observation(np.random.default_rng(0))
     actions = np.array([[0, 1, 2, 3, 0, 1]])
-    encoded = {key: part[None] for key, part in encode(policy, seen).items()}
+    encoded = encode(policy, seen)
     reward = [[-1.0, -9.0, -1.0, -9.0, -1.0, -9.0]]  # trajectories of three sequences, the first of each is better
     played = episodes(reward, [[1] * 6], encoded=encoded, actions=actions)
     config = TrainConfig(policy=name, trajectories=2, entropy_bonus=0.0, epochs=1, minibatches=1, clip=100.0)
@@ -112,7 +112,7 @@ def test_plain_reinforce_gradient_equals_the_formula():
     encoded = encode(policy, seen)
     log_probability = torch.log_softmax(policy(encoded), 1)[torch.arange(6), torch.from_numpy(actions[0])]
     played = episodes([[-1.0, -2.0, -3.0, -5.0, -8.0, -1.0]], [[1] * 6], actions=actions)
-    played.encoded = {key: part[None] for key, part in encoded.items()}
+    played.encoded = encoded
     played.log_probability = log_probability.detach().numpy()[None]
     config = TrainConfig(
         trajectories=3,

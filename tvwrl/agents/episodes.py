@@ -45,7 +45,7 @@ class Environments(Protocol):
 class Trajectories:
     """What B episodes saw and did, decision by decision; T decisions of the longest."""
 
-    encoded: Encoded  # (T, B, ...) observations as the policy encodes them, on the CPU
+    encoded: Encoded  # (n, ...) observations as the policy encodes them, on the CPU: those of `alive`, in its order
     action: npt.NDArray[np.int64]  # (T, B)
     log_probability: npt.NDArray[np.float32]  # (T, B) of the action, when it was taken
     reward: Float  # (T, B) 0 after the end
@@ -103,24 +103,25 @@ def play(
     totals = dict.fromkeys(envs.terms, 0.0)
     alive, cut = np.ones(batch, np.bool_), np.zeros(batch, np.bool_)
     while alive.any():
-        logits, encoded = logits_of(policy, seen, envs.action_masks(), device)
+        logits, encoded = logits_of(
+            policy, {n: part[alive] for n, part in seen.items()}, envs.action_masks()[alive], device
+        )
         log_probability = torch.log_softmax(logits, dim=1).cpu()
         drawn = torch.multinomial(log_probability.exp(), 1, generator=rng)
         encodings.append(encoded)
-        history["action"].append(drawn[:, 0].numpy())
-        history["log_probability"].append(log_probability.gather(1, drawn)[:, 0].numpy())
-        history["alive"].append(alive)
-        seen, reward, terminated, truncated, info = envs.step(drawn[:, 0].numpy())
-        history["reward"].append(reward)
-        history["slots"].append(info["slots"])
-        history["costs"].append(envs.costs())
+        action, chosen = np.zeros(batch, np.int64), np.zeros(batch, np.float32)
+        action[alive], chosen[alive] = drawn[:, 0].numpy(), log_probability.gather(1, drawn)[:, 0].numpy()
+        seen, reward, terminated, truncated, info = envs.step(action)
+        step = (action, chosen, reward, info["slots"], alive, envs.costs())
+        for name, values in zip(names, step, strict=True):
+            history[name].append(values)
         for name in envs.terms:
             totals[name] += float(info[name].sum())
         alive, cut = alive & ~(terminated | truncated), cut | truncated
     _, last = logits_of(policy, seen, envs.action_masks(), device)
     stacked = {name: np.stack(values) for name, values in history.items()}
     return Trajectories(
-        encoded={name: torch.stack([e[name] for e in encodings]) for name in encodings[0]},
+        encoded={name: torch.cat([e[name] for e in encodings]) for name in encodings[0]},
         penalties={name: total / batch for name, total in totals.items()},
         last=last,
         truncated=cut,

@@ -90,9 +90,8 @@ class _Batch:
     @classmethod
     def of(cls, played: Trajectories, advantage: Float, config: TrainConfig) -> _Batch:
         alive = played.alive
-        rows = torch.from_numpy(alive)
         return cls(
-            encoded={name: part[rows] for name, part in played.encoded.items()},
+            encoded=played.encoded,
             action=torch.from_numpy(played.action[alive]),
             advantage=torch.from_numpy(advantage[alive]).float(),
             log_probability=torch.from_numpy(played.log_probability[alive]),

@@ -59,7 +59,8 @@ class PPO(Learner):
         """(T, B) GAE(lambda), less its mean and divided by its deviation, and clipped."""
         if not self.scale:
             self.scale = float(np.abs(played.costs * played.alive[..., None]).sum(axis=0).mean()) or 1.0
-        values, last = self._values(played.encoded), self._values({n: p[None] for n, p in played.last.items()})[0]
+        values, last = np.zeros_like(played.costs), self._values(played.last)
+        values[played.alive] = self._values(played.encoded)
         self._advantage = generalised_advantages(
             -played.costs / self.scale, values, last * played.truncated[:, None], played, self.config
         )
@@ -78,21 +79,18 @@ class PPO(Learner):
         return logged | {"explained_variance": self._explained}
 
     def _values(self, encoded: Encoded) -> Float:
-        """(T, B, M + 1) values of observations (T, B, ...)."""
-        steps, batch = encoded["mask"].shape[:2]
-        flat = {name: part.flatten(0, 1) for name, part in encoded.items()}
+        """(n, M + 1) values of observations (n, ...)."""
         with torch.no_grad():
             parts = [
-                self.critic({name: part[rows].to(self.config.device) for name, part in flat.items()}).cpu()
-                for rows in torch.split(torch.arange(steps * batch), CHUNK)
+                self.critic({name: part[rows].to(self.config.device) for name, part in encoded.items()}).cpu()
+                for rows in torch.split(torch.arange(len(encoded["mask"])), CHUNK)
             ]
-        values: Float = torch.cat(parts).numpy().reshape(steps, batch, -1).astype(np.float64)
+        values: Float = torch.cat(parts).numpy().astype(np.float64)
         return values
 
     def _fit_critic(self, played: Trajectories, iteration: int, rng: torch.Generator) -> float:
         """Regression on the lambda-returns; returns the mean squared error before, in squared units of the scale."""
-        config, alive = self.config, torch.from_numpy(played.alive)
-        encoded = {name: part[alive] for name, part in played.encoded.items()}
+        config, encoded = self.config, played.encoded
         for group in self.critic_optimiser.param_groups:
             group["lr"] = config.at(iteration, config.learning_rate, config.final_learning_rate)
         losses = []
