@@ -86,6 +86,8 @@ def parse() -> Arguments:
     config = PRESETS.get(preset, PRESETS["fast"])
     if given("--policy") in ("flat", "deeprm"):  # ppo's critic looks at machines one by one, which these do not
         config = replace(config, algo="reinforce")
+    if given("--policy") == "deeprm":  # what it would imitate chooses machines, not workloads
+        config = replace(config, imitate=0)
     return tyro.cli(Arguments, default=Arguments(config=config))
 
 

@@ -49,7 +49,7 @@ class TrainConfig:
     """Step size of Adam at the start (paper: 0.001)."""
     final_learning_rate: float = 1e-4
     """Step size at the end; falls linearly."""
-    gamma: float = 0.99
+    gamma: float = 0.997
     """Discount per slot."""
     gae_lambda: float = 0.8
     """How far advantages trust what happened over what the critic expected (ppo): 1 trusts episodes alone."""
@@ -107,7 +107,8 @@ class TrainConfig:
         self._need("gae_lambda", 0 <= self.gae_lambda <= 1, "0 to 1")
         self._need("algo", self.algo in ("ppo", "reinforce"), "ppo or reinforce")
         self._need("seed", self.seed >= 0, ">= 0")
-        self._need("imitate", self.imitate >= 0, ">= 0")
+        most = "0 for policy deeprm, which chooses no machines" if self.policy == "deeprm" else ">= 0"
+        self._need("imitate", self.imitate == 0 or (self.imitate > 0 and self.policy != "deeprm"), most)
         self._need("teacher", self.teacher in NAMES, f"one of {', '.join(NAMES)}")
         self._need("policy", self.policy in ("shared", "flat", "deeprm"), "shared, flat or deeprm")
 
