@@ -53,7 +53,7 @@ def test_deeprm_is_trained_resumed_and_evaluated_like_any_policy(call, refused, 
     assert call("train.py", "--out", tmp_path / "parts", *options, "--stop-after", 3).returncode == 0
     assert call("train.py", "--resume", tmp_path / "parts").returncode == 0
     one, two = (torch.load(tmp_path / f / "checkpoints/last.pt", weights_only=True) for f in ("deeprm", "parts"))
-    for part in ("policy", "optimiser", "random", "best_reward", "best_iteration", "iteration"):
+    for part in ("policy", "learner", "random", "best_reward", "best_iteration", "iteration"):
         assert_equal(one[part], two[part])
     progress = [(tmp_path / f / "progress.csv").read_text() for f in ("deeprm", "parts")]
     assert progress[0] == progress[1]
