@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
+
+ALGORITHMS = Literal["ppo", "reinforce", "sb3-ppo", "sb3-a2c"]
 
 # fmt: off
 COUNTS = (
@@ -25,8 +27,9 @@ INFORMED = Scenario(observe_demand=True, observe_forecast=True, hold_action=True
 class TrainConfig:
     """Hyper-parameters; all of them travel with the checkpoint."""
 
-    algo: Literal["ppo", "reinforce"] = "ppo"
-    """ppo: advantages from a critic that values every machine; reinforce: the paper's."""
+    algo: ALGORITHMS = "ppo"
+    """ppo: advantages from a critic that values every machine; reinforce: the paper's; sb3-ppo, sb3-a2c: those of
+    Stable-Baselines3."""
     policy: Literal["shared", "flat", "deeprm"] = "shared"
     """shared: one network per machine with shared weights, for any number of machines; flat: the paper's; deeprm: the
     baseline, which chooses the next workload."""
@@ -100,7 +103,7 @@ class TrainConfig:
             self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) >= 0, "a number >= 0")
         self._need("gamma", 0 < self.gamma <= 1, "above 0, at most 1")
         self._need("gae_lambda", 0 <= self.gae_lambda <= 1, "0 to 1")
-        self._need("algo", self.algo in ("ppo", "reinforce"), "ppo or reinforce")
+        self._need("algo", self.algo in get_args(ALGORITHMS), f"one of {', '.join(get_args(ALGORITHMS))}")
         self._need("seed", self.seed >= 0, ">= 0")
         self._need("policy", self.policy in ("shared", "flat", "deeprm"), "shared, flat or deeprm")
 

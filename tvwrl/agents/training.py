@@ -19,7 +19,6 @@ from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint, generator_state, restore_generator
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.episodes import Trajectories, play
 from tvwrl.agents.learners import make_learner
 from tvwrl.agents.networks import check_device, make_policy
 from tvwrl.agents.tasks import make_task
@@ -55,7 +54,7 @@ class Trainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             self.policy = make_policy(config.policy, self.shapes, config.hidden).to(config.device)
-        self.learner = make_learner(self.policy, config)
+        self.learner = make_learner(self.policy, config, self.envs, self.shapes)
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue where the checkpoint was written."""
@@ -118,8 +117,8 @@ class Trainer:
         wanted = config.sequences_per_iteration
         chosen = self._rng.choice(available, wanted, replace=wanted > available)
         good = copy.deepcopy((self.policy.state_dict(), self.learner.state()))
-        played = play(self.policy, self.envs, np.repeat(chosen, config.trajectories), self._actions, config.device)
-        steps = self.learner.update(played, self.iteration, self._actions)
+        sequence = np.repeat(chosen, config.trajectories)
+        penalties, steps = self.learner.iterate(self.envs, sequence, self.iteration, self._actions)
         if trouble := self._trouble(steps):
             self.policy.load_state_dict(good[0])
             self.learner.restore(good[1])
@@ -129,7 +128,7 @@ class Trainer:
                 f"last good state, of iteration {self.iteration}, is in {self.folder / 'checkpoints/last.pt'}"
             )
         self.iteration += 1
-        row = self._log(writer, played, steps, time.perf_counter() - begun)
+        row = self._log(writer, penalties, steps, time.perf_counter() - begun)
         if self.iteration % config.eval_every == 0 or self.iteration == config.iterations:
             row |= self._evaluate(writer)
         if self.iteration % config.picture_every == 0 or self.iteration == 1:
