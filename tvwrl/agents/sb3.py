@@ -1,9 +1,9 @@
 """PPO and A2C of Stable-Baselines3, through its own interface, on our environments, networks and checkpoints.
 
 An iteration begins episodes in all environments and plays as many decisions in each as there are workloads in a
-sequence and a tenth more; who is through goes on with another sequence. PPO learns from all of it at once; A2C, which takes
-one step per rollout, plays it in `minibatches` rollouts. So nothing of the environments outlasts an iteration, and a run
-resumes exactly.
+sequence and a tenth more; who is through goes on with another sequence. PPO learns from all of it at once; A2C, which
+takes one step per rollout, plays it in `minibatches` rollouts. So nothing of the environments outlasts an iteration,
+and a run resumes exactly.
 """
 
 from __future__ import annotations
