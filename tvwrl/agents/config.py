@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -175,3 +176,16 @@ PRESETS["smoke"] = replace(
     eval_every=3,
     scenario=replace(INFORMED, observe_forecast=False),
 )
+
+
+def preset_of(options: Sequence[str]) -> TrainConfig:
+    """The preset that a command line begins with: the one it names, DeepRM's for `--policy deeprm`, else `fast`."""
+
+    def given(name: str) -> str:
+        for option, following in zip(options, [*options[1:], ""], strict=True):
+            if option.partition("=")[0] == name:
+                return option.partition("=")[2] or following
+        return ""
+
+    name = given("--preset") or ("deeprm" if given("--policy") == "deeprm" else "fast")
+    return PRESETS.get(name, PRESETS["fast"])

@@ -42,6 +42,7 @@ class Trainer:
     best_reward: float = -np.inf
     best_iteration: int = -1
     progress: list[dict[str, Any]] = field(default_factory=list)
+    judged: Callable[[int, float], None] | None = None  # told iteration and validation reward; may raise to end the run
 
     def __post_init__(self) -> None:
         config = self.config
@@ -97,7 +98,7 @@ class Trainer:
         total = self.config.iterations
         end = total if stop_after is None else min(total, self.iteration + stop_after)
         writer = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.iteration + 1)
-        bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", disable=None)
+        bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", leave=None, disable=None)
         try:
             with writer, bar, _signals() as received:
                 while self.iteration < end and not received:
@@ -136,6 +137,8 @@ class Trainer:
         self.progress.append(row)
         bar.set_postfix(reward=f"{row['reward']:.4g}", best=f"{self.best_reward:.4g}", refresh=False)
         bar.update()
+        if self.judged is not None and "eval_reward" in row:
+            self.judged(self.iteration, row["eval_reward"])
 
     def _trouble(self, steps: dict[str, float]) -> str:
         """What is wrong with an update: a number that is none, or a gradient that explodes; "" if nothing is."""
@@ -148,8 +151,7 @@ class Trainer:
             return f"the gradient explodes: its norm is {steps['gradient_norm']:.3g} ({usual})"
         return ""
 
-    def _log(self, writer: Any, played: Trajectories, steps: dict[str, float], seconds: float) -> dict[str, Any]:
-        penalties = played.penalties
+    def _log(self, writer: Any, penalties: dict[str, float], steps: dict[str, float], seconds: float) -> dict[str, Any]:
         row: dict[str, Any] = {"iteration": self.iteration, "reward": -sum(penalties.values())}
         row |= penalties | steps
         for name, value in row.items():
