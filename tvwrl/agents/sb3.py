@@ -1,9 +1,9 @@
 """PPO and A2C of Stable-Baselines3, through its own interface, on our environments, networks and checkpoints.
 
-An iteration begins episodes in all environments and plays as many decisions in each as there are workloads in a
-sequence and a tenth more; who is through goes on with another sequence. PPO learns from all of it at once; A2C, which
-takes one step per rollout, plays it in `minibatches` rollouts. So nothing of the environments outlasts an iteration,
-and a run resumes exactly.
+An iteration plays as many decisions in every environment as there are workloads in a sequence. PPO learns from all of
+them at once; A2C, which takes one step per rollout, plays them in `minibatches` rollouts. Episodes go on from iteration to
+iteration, or else the agent would learn that what it holds back is never paid for; a checkpoint has them too, so a run
+resumes exactly.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.episodes import Environments
 from tvwrl.agents.networks import Encoded, Observation, Policy, SharedPolicy, make_policy
 from tvwrl.agents.ppo import Critic
+from tvwrl.simulation.kernels import CHANGING
 from tvwrl.types import Float, InputError
 
-SLACK = 1.1  # decisions of an iteration per workload: to hold is a decision too
 LOGGED = {"value_loss": "value_loss", "explained_variance": "explained_variance"}  # its name -> ours
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -52,7 +52,7 @@ class StableBaselines:
         self._episodes = EncodedEnvironments(envs, policy)
         self._rewards = VecNormalize(self._episodes, norm_obs=False, gamma=config.gamma)
         workloads = envs.simulation.sequences.arrival.shape[1]
-        part = int(np.ceil(SLACK * workloads / config.minibatches))
+        part = -(-workloads // config.minibatches)
         self._decisions = part * config.minibatches * envs.num_envs
         self._algorithm = _algorithm(self, self._rewards, config, part, {"network": policy, "value": self._value})
         self.optimiser: torch.optim.Optimizer = self._algorithm.policy.optimizer
@@ -64,12 +64,13 @@ class StableBaselines:
     def iterate(
         self, envs: Environments, sequence: npt.NDArray[np.int64], iteration: int, rng: torch.Generator
     ) -> tuple[dict[str, float], dict[str, float]]:
-        """Play and learn; see `Algorithm`. The terms are of the first episode everywhere, as far as it was played.
+        """Play and learn; see `Algorithm`. The terms are of the episodes that ended, or of all if none did.
 
         Seeds the global generators of Python, numpy and torch, which Stable-Baselines3 draws from.
         """
         config, algorithm = self._config, self._algorithm
-        self._iteration, self._episodes.sequence = iteration, sequence
+        self._iteration = iteration
+        self._episodes.begin(sequence)
         set_random_seed(int(torch.randint(2**31, (1,), generator=rng)))
         algorithm.ent_coef = config.at(iteration, config.entropy_bonus, config.final_entropy_bonus)
         algorithm.learn(self._decisions, log_interval=None)  # type: ignore[arg-type]
@@ -89,6 +90,7 @@ class StableBaselines:
             "optimiser": self.optimiser.state_dict(),
             "value": self._value.state_dict(),
             "reward_scale": {"mean": float(scale.mean), "variance": float(scale.var), "count": float(scale.count)},
+            "episodes": self._episodes.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -97,6 +99,7 @@ class StableBaselines:
         self._value.load_state_dict(state["value"])
         scale, saved = self._rewards.ret_rms, state["reward_scale"]
         scale.mean, scale.var, scale.count = np.array(saved["mean"]), np.array(saved["variance"]), saved["count"]
+        self._episodes.restore(state["episodes"])
 
 
 def _algorithm(
@@ -170,27 +173,47 @@ class ActorCritic(ActorCriticPolicy):
 class EncodedEnvironments(VecEnv):
     """Our environments as Stable-Baselines3 steps them, observed through the encoding of a policy.
 
-    `sequence` (B,): what the next `reset` begins with. Where an episode ends the environment goes on with the sequence
-    of its neighbour, then of the next.
+    Where an episode ends, the environment goes on with a sequence of those handed to `begin`: its own, or a
+    neighbour's if it has played that.
     """
 
     def __init__(self, envs: Environments, policy: Policy) -> None:
         self._envs, self._policy = envs, policy
-        self.sequence = np.zeros(envs.num_envs, np.int64)
-        first = self.reset()
+        count = envs.num_envs
+        self._sums, self._ended = np.zeros((len(envs.terms), count)), np.zeros((len(envs.terms), 0))
+        seen, _ = envs.reset(options={"sequence": np.zeros(count, np.int64)})
+        first, self._begun = self._encoded(seen), False
         offered = spaces.Dict({name: _space(array) for name, array in first.items()})
-        super().__init__(envs.num_envs, offered, spaces.Discrete(first["mask"].shape[1]))
+        super().__init__(count, offered, spaces.Discrete(first["mask"].shape[1]))
+
+    def begin(self, sequence: npt.NDArray[np.int64]) -> None:
+        """Take the sequences (B,) of the next episodes; the first call begins one everywhere."""
+        self._sequence, self._episode = sequence, np.zeros(self.num_envs, np.int64)
+        self._ended = self._ended[:, :0]
+        if not self._begun:
+            self._envs.reset(options={"sequence": sequence})
+            self._begun, self._episode = True, self._episode + 1
 
     def reset(self) -> Arrays:
-        """Begin an episode everywhere."""
-        self._played = np.zeros(len(self.sequence), np.int64)  # episodes that are over
-        self._sums = dict.fromkeys(self._envs.terms, 0.0)
-        seen, _ = self._envs.reset(options={"sequence": self.sequence})
-        return self._encoded(seen)
+        """What is seen now: episodes go on, although Stable-Baselines3 believes that they begin."""
+        return self._encoded(self._envs.simulation.observation())
 
     def terms(self) -> dict[str, float]:
-        """Mean of each term over the first episode of each environment, as far as it was played."""
-        return {name: total / self.num_envs for name, total in self._sums.items()}
+        """Mean of each term over the episodes that ended since `begin`; over those under way if none did."""
+        sums = self._ended if self._ended.size else self._sums
+        return dict(zip(self._envs.terms, sums.mean(axis=1).tolist(), strict=True))
+
+    def state(self) -> dict[str, Any]:
+        """Where every environment is, for a checkpoint."""
+        now = self._envs.simulation.state
+        arrays = {name: torch.from_numpy(getattr(now, name).copy()) for name in CHANGING}
+        return {"begun": self._begun, "sums": torch.from_numpy(self._sums.copy()), "simulation": arrays}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        self._begun, self._sums = state["begun"], state["sums"].numpy().copy()
+        for name, saved in state["simulation"].items():
+            getattr(self._envs.simulation.state, name)[...] = saved.numpy()
 
     def step_async(self, actions: npt.NDArray[Any]) -> None:
         """Keep the actions (B,) for `step_wait`."""
@@ -200,16 +223,17 @@ class EncodedEnvironments(VecEnv):
         """Observations, rewards (B,), dones (B,) and infos as Stable-Baselines3 wants them."""
         seen, reward, terminated, truncated, info = self._envs.step(self._actions)
         done = terminated | truncated
-        for name in self._sums:
-            self._sums[name] += float(info[name][self._played == 0].sum())
+        self._sums += [info[name] for name in self._envs.terms]
         infos: list[dict[str, Any]] = [{} for _ in done]
         encoded = self._encoded(seen)
         if done.any():
             for b in np.flatnonzero(done):
                 last = {name: array[b] for name, array in encoded.items()}
                 infos[b] = {"terminal_observation": last, "TimeLimit.truncated": bool(truncated[b])}
-            self._played += done
-            following = self.sequence[(np.arange(self.num_envs) + self._played) % self.num_envs]
+            self._ended = np.concatenate([self._ended, self._sums[:, done]], axis=1)
+            self._sums[:, done] = 0.0
+            following = self._sequence[(np.arange(self.num_envs) + self._episode) % self.num_envs]
+            self._episode += done
             seen, _ = self._envs.reset(options={"reset_mask": done, "sequence": following})
             encoded = self._encoded(seen)
         return encoded, reward.astype(np.float32), done, infos
