@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from tvwrl import command_line
 from tvwrl.agents.config import TrainConfig, preset_of
-from tvwrl.bench.tuning import Search, alone, ended, load_study, open_search, run_trials
+from tvwrl.bench.tuning import Search, alone, complete, ended, load_study, open_search, run_trials
 from tvwrl.bench.tuning_report import write_report
 from tvwrl.runs import default_folder
 from tvwrl.traces import describe_source, open_trace
@@ -102,14 +102,14 @@ def play(search: Search, folder: Path, arguments: Arguments) -> None:
     """Run trials under a progress bar, with a line for each."""
     done = ended(load_study(folder))
     bar = tqdm(total=arguments.trials, initial=len(done), unit="trial", desc="search", disable=None)
-    best = max((trial.value for trial in done if trial.value is not None), default=-np.inf)
+    best = max((trial.value for trial in complete(done)), default=-np.inf)
     with bar:
         for result in run_trials(search, folder, arguments.trials, arguments.timeout_minutes, arguments.jobs):
-            said = result["state"]
-            if result["reward"] is not None:
-                said = f"{result['reward']:.6g}" + (" (best so far)" if result["reward"] > best else "")
-                best = max(best, result["reward"])
-            tqdm.write(f"trial {result['number']}: {said}")
+            said, reward = result["state"], result["reward"]
+            if said == "complete":
+                said = "best so far" if reward > best else said
+                best = max(best, reward)
+            tqdm.write(f"trial {result['number']}: {said}" + (f", {reward:.6g}" if reward is not None else ""))
             bar.update()
 
 

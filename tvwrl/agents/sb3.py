@@ -1,9 +1,9 @@
 """PPO and A2C of Stable-Baselines3, through its own interface, on our environments, networks and checkpoints.
 
 An iteration plays as many decisions in every environment as there are workloads in a sequence. PPO learns from all of
-them at once; A2C, which takes one step per rollout, plays them in `minibatches` rollouts. Episodes go on from iteration to
-iteration, or else the agent would learn that what it holds back is never paid for; a checkpoint has them too, so a run
-resumes exactly.
+them at once; A2C, which takes one step per rollout, plays them in `minibatches` rollouts. Episodes go on from iteration
+to iteration, or else the agent would learn that what it holds back is never paid for; a checkpoint has them too, so a
+run resumes exactly.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from gymnasium import spaces
 from stable_baselines3 import A2C, PPO
+from stable_baselines3.common.buffers import DictRolloutBuffer
 from stable_baselines3.common.distributions import CategoricalDistribution
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
@@ -38,8 +39,8 @@ Arrays = dict[str, npt.NDArray[Any]]
 class StableBaselines:
     """Trains one of our policies with an algorithm of Stable-Baselines3; `config.algo` names it.
 
-    Its discount is per decision, its advantages are those of the summed reward, and rewards are scaled by their running
-    deviation (`VecNormalize`). `advantage_clip` does not apply; nor do `epochs` and `clip` to A2C.
+    Its advantages are those of the summed reward, not machine by machine, and rewards are scaled by their returns'
+    running deviation (`VecNormalize`). `advantage_clip` does not apply; nor do `epochs` and `clip` to A2C.
     """
 
     def __init__(self, policy: Policy, config: TrainConfig, envs: Environments, shapes: dict[str, Any]) -> None:
@@ -49,8 +50,8 @@ class StableBaselines:
             torch.manual_seed(config.seed + 1)
             self._value = _value_network(policy, config, shapes).to(config.device)
         self._config, self._iteration = config, 0
-        self._episodes = EncodedEnvironments(envs, policy)
-        self._rewards = VecNormalize(self._episodes, norm_obs=False, gamma=config.gamma)
+        self.episodes = EncodedEnvironments(envs, policy)
+        self._rewards = VecNormalize(self.episodes, norm_obs=False, gamma=config.gamma)
         workloads = envs.simulation.sequences.arrival.shape[1]
         part = -(-workloads // config.minibatches)
         self._decisions = part * config.minibatches * envs.num_envs
@@ -70,10 +71,15 @@ class StableBaselines:
         """
         config, algorithm = self._config, self._algorithm
         self._iteration = iteration
-        self._episodes.begin(sequence)
+        self.episodes.begin(sequence)
         set_random_seed(int(torch.randint(2**31, (1,), generator=rng)))
         algorithm.ent_coef = config.at(iteration, config.entropy_bonus, config.final_entropy_bonus)
-        algorithm.learn(self._decisions, log_interval=None)  # type: ignore[arg-type]
+        try:
+            algorithm.learn(self._decisions, log_interval=None)  # type: ignore[arg-type]
+        except ValueError:
+            if all(bool(weight.isfinite().all()) for weight in algorithm.policy.parameters()):
+                raise
+            return {}, {"gradient_norm": float("nan")}  # torch refuses to draw by what is not a number
         said = algorithm.logger.name_to_value
         slopes = [p.grad.norm() for p in algorithm.policy.parameters() if p.grad is not None]
         logged = {
@@ -81,7 +87,7 @@ class StableBaselines:
             "gradient_norm": float(torch.stack(slopes).norm()),  # of the last step, clipped
             "decisions": float(self._decisions),
         }
-        return self._episodes.terms(), logged | {ours: said[f"train/{its}"] for its, ours in LOGGED.items()}
+        return self.episodes.terms(), logged | {ours: said[f"train/{its}"] for its, ours in LOGGED.items()}
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps to go on exactly."""
@@ -90,7 +96,7 @@ class StableBaselines:
             "optimiser": self.optimiser.state_dict(),
             "value": self._value.state_dict(),
             "reward_scale": {"mean": float(scale.mean), "variance": float(scale.var), "count": float(scale.count)},
-            "episodes": self._episodes.state(),
+            "episodes": self.episodes.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -99,7 +105,7 @@ class StableBaselines:
         self._value.load_state_dict(state["value"])
         scale, saved = self._rewards.ret_rms, state["reward_scale"]
         scale.mean, scale.var, scale.count = np.array(saved["mean"]), np.array(saved["variance"]), saved["count"]
-        self._episodes.restore(state["episodes"])
+        self.episodes.restore(state["episodes"])
 
 
 def _algorithm(
@@ -113,6 +119,8 @@ def _algorithm(
         "max_grad_norm": config.max_gradient_norm or float("inf"),
         "normalize_advantage": config.advantage_scaling,
         "policy_kwargs": networks,
+        "rollout_buffer_class": Decisions,
+        "rollout_buffer_kwargs": {"episodes": learner.episodes},
         "device": config.device,
     }
     algorithm: OnPolicyAlgorithm
@@ -170,6 +178,29 @@ class ActorCritic(ActorCriticPolicy):
         return values
 
 
+class Decisions(DictRolloutBuffer):
+    """A rollout whose discount is per slot: a decision lasts until the next one, from no slot to many."""
+
+    def __init__(self, *arguments: Any, episodes: EncodedEnvironments, **options: Any) -> None:
+        self._episodes = episodes
+        super().__init__(*arguments, **options)
+
+    def reset(self) -> None:
+        """Empty it."""
+        super().reset()
+        self._episodes.slots.clear()
+
+    def compute_returns_and_advantage(self, last_values: Tensor, dones: npt.NDArray[Any]) -> None:
+        """GAE (Schulman et al. 2016, Eq. 16): a step of s slots discounts by gamma ** s, and by lambda once."""
+        following, after, going = 0.0, last_values.cpu().numpy().ravel(), 1.0 - dones
+        for t in reversed(range(self.buffer_size)):
+            discount = self.gamma ** self._episodes.slots[t] * going
+            difference = self.rewards[t] + discount * after - self.values[t]
+            self.advantages[t] = following = difference + discount * self.gae_lambda * following
+            after, going = self.values[t], 1.0 - self.episode_starts[t]
+        self.returns = self.advantages + self.values
+
+
 class EncodedEnvironments(VecEnv):
     """Our environments as Stable-Baselines3 steps them, observed through the encoding of a policy.
 
@@ -180,6 +211,7 @@ class EncodedEnvironments(VecEnv):
     def __init__(self, envs: Environments, policy: Policy) -> None:
         self._envs, self._policy = envs, policy
         count = envs.num_envs
+        self.slots: list[npt.NDArray[np.int64]] = []  # (B,) that each decision of a rollout took
         self._sums, self._ended = np.zeros((len(envs.terms), count)), np.zeros((len(envs.terms), 0))
         seen, _ = envs.reset(options={"sequence": np.zeros(count, np.int64)})
         first, self._begun = self._encoded(seen), False
@@ -223,6 +255,7 @@ class EncodedEnvironments(VecEnv):
         """Observations, rewards (B,), dones (B,) and infos as Stable-Baselines3 wants them."""
         seen, reward, terminated, truncated, info = self._envs.step(self._actions)
         done = terminated | truncated
+        self.slots.append(info["slots"].copy())
         self._sums += [info[name] for name in self._envs.terms]
         infos: list[dict[str, Any]] = [{} for _ in done]
         encoded = self._encoded(seen)

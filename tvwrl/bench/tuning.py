@@ -137,8 +137,9 @@ def open_search(search: Search, folder: Path) -> None:
         return
     check_new_folder(folder)
     _world(search)  # refuses what cannot be trained before there is a folder
+    optuna = _optuna()
     folder.mkdir(parents=True, exist_ok=True)
-    study = _optuna().create_study(storage=_storage(folder), study_name="search", direction="maximize")
+    study = optuna.create_study(storage=_storage(folder), study_name="search", direction="maximize")
     first = {name: getattr(search.base, name) for name, one in search.space.items()}
     study.enqueue_trial({name: value for name, value in first.items() if search.space[name].holds(value)})
     write_json(folder / FACTS, provenance() | {"trace": identity, "search": asked})
@@ -156,7 +157,8 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def run_trials(search: Search, folder: Path, trials: int, minutes: float | None, jobs: int) -> Iterator[dict[str, Any]]:
-    """Bring the study to so many ended trials, or to its time; yields `number`, `reward` and `state` of each.
+    """Bring the study to so many ended trials, or to its time; yields `number`, `reward` and `state` of each, where the
+    reward of a pruned one is the last that it was judged by.
 
     Leaving early, by a signal too, puts unfinished trials back in the queue.
     """
@@ -240,6 +242,11 @@ def ended(study: Any) -> list[Any]:
     states = _optuna().trial.TrialState
     trials: list[Any] = study.get_trials(deepcopy=False, states=(states.COMPLETE, states.PRUNED))
     return trials
+
+
+def complete(trials: list[Any]) -> list[Any]:
+    """Those that were trained to their end."""
+    return [trial for trial in trials if trial.state == _optuna().trial.TrialState.COMPLETE]
 
 
 def _give_back(study: Any, number: int, parameters: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.bench.plots import COLOURS, DPI
-from tvwrl.bench.tuning import RETRIED, TROUBLE, Search, ended, load_study
+from tvwrl.bench.tuning import RETRIED, TROUBLE, Search, complete, ended, load_study
 from tvwrl.runs import whole_file, write_json
 
 # fmt: off
@@ -26,10 +26,10 @@ def write_report(search: Search, folder: Path) -> str | None:
     study = load_study(folder)
     trials = ended(study)
     _write_trials(study.get_trials(deepcopy=False), list(search.space), folder / "trials.csv")
-    complete = [trial for trial in trials if trial.value is not None]
-    if not complete:
+    whole = complete(trials)
+    if not whole:
         return None
-    best = max(complete, key=lambda trial: trial.value)
+    best = max(whole, key=lambda trial: trial.value)
     command = shlex.join(train_command(search, best.params))
     facts = {"trial": best.number, "reward": best.value, "iterations": search.base.iterations, "trials": len(trials)}
     write_json(folder / "best.json", facts | {"parameters": best.params, "command": command})
@@ -51,6 +51,7 @@ def train_command(search: Search, parameters: Mapping[str, float]) -> list[str]:
         words += ["--ec", search.ec]
     if config.policy == "deeprm":
         preset = PRESETS["deeprm"]
+        words += ["--policy", "deeprm"]
     return words + options_of(config, preset)
 
 
@@ -87,9 +88,7 @@ def importance_of(study: Any) -> dict[str, float]:
     """Share of the reward's variance that each parameter explains (fANOVA), falling; {} for fewer than 4 trials."""
     import optuna
 
-    states = (optuna.trial.TrialState.COMPLETE,)
-    rewards = {trial.value for trial in study.get_trials(deepcopy=False, states=states)}
-    if len(rewards) < 4:
+    if len({trial.value for trial in complete(ended(study))}) < 4:
         return {}
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
     shares: dict[str, float] = optuna.importance.get_param_importances(study, evaluator=evaluator)
@@ -104,11 +103,11 @@ def draw(trials: list[Any], importance: Mapping[str, float], file: Path) -> None
     figure = Figure(figsize=(10, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
-    complete = [t for t in trials if t.value is not None]
-    stopped = [t for t in trials if t.value is None and t.intermediate_values]
-    best = [max(t.value for t in complete if t.number <= one.number) / 1000 for one in complete]
-    left.step([t.number for t in complete], best, where="post", color=COLOURS[0], label="best so far")
-    left.plot([t.number for t in complete], [t.value / 1000 for t in complete], "o", color=COLOURS[0], label="complete")
+    whole = complete(trials)
+    stopped = [t for t in trials if t not in whole and t.intermediate_values]
+    best = [max(t.value for t in whole if t.number <= one.number) / 1000 for one in whole]
+    left.step([t.number for t in whole], best, where="post", color=COLOURS[0], label="best so far")
+    left.plot([t.number for t in whole], [t.value / 1000 for t in whole], "o", color=COLOURS[0], label="complete")
     last = [t.intermediate_values[t.last_step] / 1000 for t in stopped]
     left.plot([t.number for t in stopped], last, "o", mfc="none", color=COLOURS[1], label="pruned, where it stopped")
     left.set(xlabel="trial", ylabel="validation reward, thousands")
