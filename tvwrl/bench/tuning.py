@@ -125,19 +125,18 @@ def open_search(search: Search, folder: Path) -> None:
 
     An unfinished trial of it is marked failed and put back in the queue. Raises InputError, naming what differs.
     """
+    optuna, asked = _optuna(), search.to_dict()
     identity = trace_identity(open_trace(search.trace, search.slot_seconds), search.trace, search.slot_seconds)
-    asked = search.to_dict()
     if (folder / FACTS).exists():
         _check_same(asked, identity, _facts(folder), folder)
         if not (folder / STUDY).exists():
             raise InputError(f"{folder / STUDY} is missing: give --out another folder to begin anew")
         study = load_study(folder)
-        for trial in study.get_trials(states=(_optuna().trial.TrialState.RUNNING,)):
+        for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
             _give_back(study, trial.number, trial.params)
         return
     check_new_folder(folder)
     _world(search)  # refuses what cannot be trained before there is a folder
-    optuna = _optuna()
     folder.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(storage=_storage(folder), study_name="search", direction="maximize")
     first = {name: getattr(search.base, name) for name, one in search.space.items()}
