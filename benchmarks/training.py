@@ -12,7 +12,7 @@ import torch
 
 from tvwrl.agents.config import PRESETS
 from tvwrl.agents.episodes import play
-from tvwrl.agents.learners import make_learner
+from tvwrl.agents.learners import LEARNERS
 from tvwrl.agents.networks import make_policy, shapes_of
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.problem import default_problem
@@ -34,7 +34,7 @@ def main() -> None:
     batch = config.sequences_per_iteration * config.trajectories
     envs = PlacementVectorEnv(batch, sequences, problem.machines, config.scenario, "Disabled", copy=False)
     policy = make_policy(config.policy, shapes_of(envs.simulation), config.hidden)
-    learner = make_learner(policy, config)
+    learner = LEARNERS[config.algo](policy, config)
     actions, rng = torch.Generator().manual_seed(0), np.random.default_rng(0)
     decisions, seconds = 0.0, {"play": 0.0, "update": 0.0}
     for iteration in range(arguments.iterations + 1):  # the first one compiles and is not counted

@@ -12,12 +12,12 @@ import tyro
 
 from tvwrl import command_line
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-from tvwrl.agents.config import PRESETS, TrainConfig
+from tvwrl.agents.config import TrainConfig, preset_of
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.training import Trainer
 from tvwrl.bench.evaluation import DEFAULT_SCHEDULERS, evaluate
 from tvwrl.bench.tables import read_rows, terminal_table
-from tvwrl.ec import CLASSES_FILE, REPRESENTATIONS, Classes, EquivalenceClasses
+from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
 from tvwrl.schedulers import KNOWLEDGE, NAMES, make_scheduler
@@ -74,21 +74,7 @@ def main() -> int:
 
 def parse() -> Arguments:
     """The command line; options that are not given come from the preset."""
-    options = sys.argv[1:]
-
-    def given(name: str) -> str:
-        for option, following in zip(options, [*options[1:], ""], strict=True):
-            if option.partition("=")[0] == name:
-                return option.partition("=")[2] or following
-        return ""
-
-    preset = given("--preset") or ("deeprm" if given("--policy") == "deeprm" else "fast")
-    config = PRESETS.get(preset, PRESETS["fast"])
-    if given("--policy") in ("flat", "deeprm"):  # ppo's critic looks at machines one by one, which these do not
-        config = replace(config, algo="reinforce")
-    if given("--policy") == "deeprm":  # what it would imitate chooses machines, not workloads
-        config = replace(config, imitate=0)
-    return tyro.cli(Arguments, default=Arguments(config=config))
+    return tyro.cli(Arguments, default=Arguments(config=preset_of(sys.argv[1:])))
 
 
 def start(arguments: Arguments) -> tuple[Trainer, Trace]:
@@ -99,7 +85,10 @@ def start(arguments: Arguments) -> tuple[Trainer, Trace]:
     check_new_folder(folder)
     if folder.name in NAMES:
         raise InputError(f"--out {folder}: the run would be called like the scheduler '{folder.name}': choose another")
-    problem = Problem.build(trace, arguments.config.scenario, classes_for(arguments, trace))
+    classes = find_classes(arguments.ec, trace, arguments.config.scenario)
+    if isinstance(classes, EquivalenceClasses):
+        print(f"classes: {classes.k} by {classes.representation}, from {arguments.ec}")
+    problem = Problem.build(trace, arguments.config.scenario, classes)
     identity = trace_identity(trace, arguments.trace, arguments.slot_seconds)
     trainer = Trainer(problem, arguments.config, folder, identity, tqdm_print)
     trainer.save()  # from here on there is something to resume
@@ -107,19 +96,6 @@ def start(arguments: Arguments) -> tuple[Trainer, Trace]:
     write_json(folder / "run.json", provenance() | facts | {"config": arguments.config.to_dict()})
     print(f"run folder: {folder} (watch it with: tensorboard --logdir {folder})")
     return trainer, trace
-
-
-def classes_for(arguments: Arguments, trace: Trace) -> Classes | str:
-    """What --ec means: the classes of a file, checked against the trace, or how to make some."""
-    if arguments.ec in (*REPRESENTATIONS, "none"):
-        return arguments.ec
-    path = Path(arguments.ec)
-    if not path.exists():
-        raise InputError(f"--ec {arguments.ec}: no such file, and not one of {', '.join(REPRESENTATIONS)}, none")
-    classes = EquivalenceClasses.load(path / CLASSES_FILE if path.is_dir() else path)
-    classes.check_fits(trace, arguments.config.scenario)
-    print(f"classes: {classes.k} by {classes.representation}, from {path}")
-    return classes
 
 
 def resume(folder: Path) -> tuple[Trainer, Trace]:

@@ -42,7 +42,16 @@ ROOMS = (
 )
 HEAVY = ("numba", "torch", "polars", "sklearn", "matplotlib", "scipy", "pandas")
 
-LIBRARY_EXTRAS = ("train", "sb3", "ray", "tsfresh", "tslearn", "kmedoids", "sklx")  # all but those of development
+LIBRARY_EXTRAS = (
+    "train",
+    "sb3",
+    "tune",
+    "ray",
+    "tsfresh",
+    "tslearn",
+    "kmedoids",
+    "sklx",
+)  # all but those of development
 
 MODULE_OF = {  # where it is not the distribution's name with "_" for "-"
     "scikit-learn": "sklearn",

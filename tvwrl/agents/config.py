@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from tvwrl.schedulers import NAMES
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
+
+ALGORITHMS = Literal["ppo", "reinforce", "sb3-ppo", "sb3-a2c"]
 
 # fmt: off
 COUNTS = (
@@ -26,8 +29,9 @@ INFORMED = Scenario(observe_demand=True, observe_forecast=True, hold_action=True
 class TrainConfig:
     """Hyper-parameters; all of them travel with the checkpoint."""
 
-    algo: Literal["ppo", "reinforce"] = "ppo"
-    """ppo: advantages from a critic that values every machine; reinforce: the paper's."""
+    algo: ALGORITHMS = "ppo"
+    """ppo: advantages from a critic that values every machine; reinforce: the paper's; sb3-ppo, sb3-a2c: those of
+    Stable-Baselines3."""
     policy: Literal["shared", "flat", "deeprm"] = "shared"
     """shared: one network per machine with shared weights, for any number of machines; flat: the paper's; deeprm: the
     baseline, which chooses the next workload."""
@@ -105,7 +109,7 @@ class TrainConfig:
             self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) >= 0, "a number >= 0")
         self._need("gamma", 0 < self.gamma <= 1, "above 0, at most 1")
         self._need("gae_lambda", 0 <= self.gae_lambda <= 1, "0 to 1")
-        self._need("algo", self.algo in ("ppo", "reinforce"), "ppo or reinforce")
+        self._need("algo", self.algo in get_args(ALGORITHMS), f"one of {', '.join(get_args(ALGORITHMS))}")
         self._need("seed", self.seed >= 0, ">= 0")
         most = "0 for policy deeprm, which chooses no machines" if self.policy == "deeprm" else ">= 0"
         self._need("imitate", self.imitate == 0 or (self.imitate > 0 and self.policy != "deeprm"), most)
@@ -183,3 +187,21 @@ PRESETS["smoke"] = replace(
     eval_every=3,
     scenario=replace(INFORMED, observe_forecast=False),
 )
+
+
+def preset_of(options: Sequence[str]) -> TrainConfig:
+    """The preset that a command line begins with: the one it names, DeepRM's for `--policy deeprm`, else `fast`."""
+
+    def given(name: str) -> str:
+        for option, following in zip(options, [*options[1:], ""], strict=True):
+            if option.partition("=")[0] == name:
+                return option.partition("=")[2] or following
+        return ""
+
+    name = given("--preset") or ("deeprm" if given("--policy") == "deeprm" else "fast")
+    config = PRESETS.get(name, PRESETS["fast"])
+    if given("--policy") in ("flat", "deeprm"):  # ppo's critic looks at machines one by one, which these do not
+        config = replace(config, algo="reinforce")
+    if given("--policy") == "deeprm":  # what it would imitate chooses machines, not workloads
+        config = replace(config, imitate=0)
+    return config

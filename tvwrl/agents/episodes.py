@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tvwrl.agents.networks import Encoded, Observation, Policy
+from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import Float
 
 
@@ -19,6 +20,7 @@ class Environments(Protocol):
 
     num_envs: int
     terms: tuple[str, ...]
+    simulation: Simulation
 
     def reset(self, *, options: dict[str, Any]) -> tuple[Observation, dict[str, Any]]:
         """Begin an episode everywhere, on the sequences (B,) of `options["sequence"]`."""

@@ -6,11 +6,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.episodes import Trajectories
+from tvwrl.agents.episodes import Environments, Trajectories, play
 from tvwrl.agents.networks import Encoded, Policy
 from tvwrl.types import Float
 
@@ -22,11 +24,18 @@ class Learner(ABC):
 
     def __init__(self, policy: Policy, config: TrainConfig) -> None:
         self.policy, self.config = policy, config
-        self.optimiser = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
+        self.optimiser: torch.optim.Optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
 
     @abstractmethod
     def advantages(self, played: Trajectories) -> Float:
         """(T, B) by how much better each decision turned out than was to be expected."""
+
+    def iterate(
+        self, envs: Environments, sequence: npt.NDArray[np.int64], iteration: int, rng: torch.Generator
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Play an episode in each environment and learn; see `Algorithm`."""
+        played = play(self.policy, envs, sequence, rng, self.config.device)
+        return played.penalties, self.update(played, iteration, rng)
 
     def update(self, played: Trajectories, iteration: int, rng: torch.Generator) -> dict[str, float]:
         """Learn from the episodes of an iteration; returns what is worth a line in the log."""

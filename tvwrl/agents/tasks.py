@@ -54,6 +54,7 @@ class PlacementTask:
         self._machines, self._scenario, self._device = problem.machines, config.scenario, config.device
         both = (problem.machines, config.scenario, "Disabled")
         envs = PlacementVectorEnv(batch, train, *both, copy=False)
+        envs.reset(seed=config.seed)  # or a checkpoint with its state would not repeat to the bit
         self.envs: Environments = envs
         self._validation = PlacementVectorEnv(config.eval_sequences, validation, *both, copy=False, max_slots=0)
         self.shapes = shapes_of(envs.simulation)

@@ -19,7 +19,6 @@ from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint, generator_state, restore_generator
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.episodes import Trajectories, play
 from tvwrl.agents.imitation import imitate
 from tvwrl.agents.learners import make_learner
 from tvwrl.agents.networks import check_device, make_policy
@@ -44,6 +43,7 @@ class Trainer:
     best_reward: float = -np.inf
     best_iteration: int = -1
     progress: list[dict[str, Any]] = field(default_factory=list)
+    judged: Callable[[int, float], None] | None = None  # told iteration and validation reward; may raise to end the run
 
     def __post_init__(self) -> None:
         config = self.config
@@ -56,7 +56,7 @@ class Trainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             self.policy = make_policy(config.policy, self.shapes, config.hidden).to(config.device)
-        self.learner = make_learner(self.policy, config)
+        self.learner = make_learner(self.policy, config, self.envs, self.shapes)
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue where the checkpoint was written."""
@@ -99,7 +99,7 @@ class Trainer:
         total = self.config.iterations
         end = total if stop_after is None else min(total, self.iteration + stop_after)
         writer = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.iteration + 1)
-        bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", disable=None)
+        bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", leave=None, disable=None)
         try:
             with writer, bar, _signals() as received:
                 if self.iteration == 0 and self.config.imitate and end:
@@ -130,8 +130,8 @@ class Trainer:
         wanted = config.sequences_per_iteration
         chosen = self._rng.choice(available, wanted, replace=wanted > available)
         good = copy.deepcopy((self.policy.state_dict(), self.learner.state()))
-        played = play(self.policy, self.envs, np.repeat(chosen, config.trajectories), self._actions, config.device)
-        steps = self.learner.update(played, self.iteration, self._actions)
+        sequence = np.repeat(chosen, config.trajectories)
+        penalties, steps = self.learner.iterate(self.envs, sequence, self.iteration, self._actions)
         if trouble := self._trouble(steps):
             self.policy.load_state_dict(good[0])
             self.learner.restore(good[1])
@@ -141,7 +141,7 @@ class Trainer:
                 f"last good state, of iteration {self.iteration}, is in {self.folder / 'checkpoints/last.pt'}"
             )
         self.iteration += 1
-        row = self._log(writer, played, steps, time.perf_counter() - begun)
+        row = self._log(writer, penalties, steps, time.perf_counter() - begun)
         if self.iteration % config.eval_every == 0 or self.iteration == config.iterations:
             row |= self._evaluate(writer)
         if self.iteration % config.picture_every == 0 or self.iteration == 1:
@@ -149,6 +149,8 @@ class Trainer:
         self.progress.append(row)
         bar.set_postfix(reward=f"{row['reward']:.4g}", best=f"{self.best_reward:.4g}", refresh=False)
         bar.update()
+        if self.judged is not None and "eval_reward" in row:
+            self.judged(self.iteration, row["eval_reward"])
 
     def _trouble(self, steps: dict[str, float]) -> str:
         """What is wrong with an update: a number that is none, or a gradient that explodes; "" if nothing is."""
@@ -161,8 +163,7 @@ class Trainer:
             return f"the gradient explodes: its norm is {steps['gradient_norm']:.3g} ({usual})"
         return ""
 
-    def _log(self, writer: Any, played: Trajectories, steps: dict[str, float], seconds: float) -> dict[str, Any]:
-        penalties = played.penalties
+    def _log(self, writer: Any, penalties: dict[str, float], steps: dict[str, float], seconds: float) -> dict[str, Any]:
         row: dict[str, Any] = {"iteration": self.iteration, "reward": -sum(penalties.values())}
         row |= penalties | steps
         for name, value in row.items():

@@ -1,6 +1,6 @@
 """Equivalence classes: which workloads behave alike, and what class a workload seems to be at run time."""
 
-from tvwrl.ec.classes import CLASSES_FILE, Classes, EquivalenceClasses, OwnLabels, classes_from
+from tvwrl.ec.classes import CLASSES_FILE, Classes, EquivalenceClasses, OwnLabels, classes_from, find_classes
 from tvwrl.ec.forecast import DemandForecaster
 from tvwrl.ec.population import Population, population_of
 from tvwrl.ec.representations import REPRESENTATIONS
@@ -14,5 +14,6 @@ __all__ = [
     "OwnLabels",
     "Population",
     "classes_from",
+    "find_classes",
     "population_of",
 ]

@@ -15,7 +15,7 @@ from tvwrl.ec.classifier import RuntimeClassifier, prefix_features
 from tvwrl.ec.k_search import LARGEST_K, SMALLEST_K, KSearch, search_k
 from tvwrl.ec.parameters import Parameters
 from tvwrl.ec.population import Population
-from tvwrl.ec.representations import Backends, make_representation, representation_from
+from tvwrl.ec.representations import REPRESENTATIONS, Backends, make_representation, representation_from
 from tvwrl.runs import write_json
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import trace_hash
@@ -244,3 +244,16 @@ Classes = EquivalenceClasses | OwnLabels
 def classes_from(content: dict[str, Any]) -> Classes:
     """The classes of a checkpoint."""
     return OwnLabels(content["own_labels"]) if "own_labels" in content else EquivalenceClasses.from_dict(content)
+
+
+def find_classes(name: str, trace: Trace, scenario: Scenario) -> Classes | str:
+    """What a command line's `--ec` means: the classes of a file or a folder of fit_ec.py, checked against the trace; or
+    the name itself where it says how classes are to be made. Raises InputError for anything else."""
+    if name in (*REPRESENTATIONS, "none"):
+        return name
+    path = Path(name)
+    if not path.exists():
+        raise InputError(f"--ec {name}: no such file, and not one of {', '.join(REPRESENTATIONS)}, none")
+    classes = EquivalenceClasses.load(path / CLASSES_FILE if path.is_dir() else path)
+    classes.check_fits(trace, scenario)
+    return classes

@@ -1,0 +1,137 @@
+"""Stable-Baselines3 on our networks: what its environments show and add up, masks, exact resumption, refusals."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tvwrl.agents.checkpoint import Checkpoint
+from tvwrl.agents.config import INFORMED, TrainConfig
+from tvwrl.agents.episodes import logits_of
+from tvwrl.agents.learners import make_learner
+from tvwrl.agents.networks import make_policy
+from tvwrl.agents.tasks import PlacementTask
+from tvwrl.agents.training import Trainer
+from tvwrl.envs.problem import Problem
+from tvwrl.simulation.kernels import SEQUENCE
+from tvwrl.types import InputError
+
+sb3 = pytest.importorskip("tvwrl.agents.sb3")
+
+TINY = TrainConfig(
+    algo="sb3-ppo",
+    iterations=4,
+    train_sequences=4,
+    sequences_per_iteration=4,
+    eval_sequences=2,
+    eval_every=2,
+    save_every=1,
+    minibatches=4,
+    hidden=8,
+    scenario=replace(INFORMED, machines=4, workloads=16, history=6),
+)
+
+
+@pytest.fixture
+def task(problem):
+    """A tiny training task with forecasts."""
+    return PlacementTask(replace(problem, scenario=TINY.scenario), TINY)
+
+
+def trainer(problem, folder, **changes):
+    """A training of the tiny config with changes."""
+    config = replace(TINY, **changes)
+    return Trainer(replace(problem, scenario=config.scenario), config, folder, {"hash": ""}, lambda text: None)
+
+
+def same(one, two):
+    """Nested dicts and lists of tensors and numbers are the same to the bit."""
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, two)
+    if isinstance(one, dict):
+        return one.keys() == two.keys() and all(same(one[key], two[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(two) and all(map(same, one, two))
+    return one == two
+
+
+def test_it_sees_the_rewards_and_ends_of_the_environment(task):
+    torch.manual_seed(0)
+    envs, policy = task.envs, make_policy("shared", task.shapes, 8)
+    seen_by_it = sb3.EncodedEnvironments(envs, policy)
+    seen_by_it.begin(np.arange(4))
+    assert set(seen_by_it.reset()) == {"machines", "queue", "mask"}
+    total, ends = 0.0, 0
+    for _ in range(16):  # workloads of a sequence; nothing is held back
+        _, reward, done, infos = seen_by_it.step(np.arange(4))
+        total, ends = total + reward.sum(), ends + done.sum()
+        assert all(("terminal_observation" in info) == ended for info, ended in zip(infos, done, strict=True))
+    assert ends == 4
+    assert -sum(seen_by_it.terms().values()) == pytest.approx(total / 4)
+    sequence = envs.simulation.state.counters[:, SEQUENCE]
+    assert sequence.tolist() == [1, 2, 3, 0]  # each goes on with its neighbour's
+
+
+def test_the_discount_is_per_slot(task):
+    # Two decisions 2 and 1 slots apart, gamma and lambda 1/2; values 4, 6 and 8 after them; rewards -1 and -3.
+    envs = sb3.EncodedEnvironments(task.envs, make_policy("shared", task.shapes, 8))
+    spaces = envs.observation_space, envs.action_space
+    buffer = sb3.Decisions(2, *spaces, gamma=0.5, gae_lambda=0.5, n_envs=4, episodes=envs)
+    envs.slots += [np.full(4, 2), np.full(4, 1)]
+    buffer.values[:], buffer.rewards[:] = [[4.0] * 4, [6.0] * 4], [[-1.0] * 4, [-3.0] * 4]
+    buffer.compute_returns_and_advantage(torch.full((4, 1), 8.0), np.array([False, False, False, True]))
+    last = -3.0 + 0.5 * 8.0 - 6.0
+    first = -1.0 + 0.25 * 6.0 - 4.0 + 0.25 * 0.5 * last
+    assert buffer.advantages[:, 0].tolist() == [first, last]
+    assert buffer.advantages[1, 3] == -3.0 - 6.0  # over: nothing is to come
+    assert np.allclose(buffer.returns, buffer.advantages + buffer.values)
+
+
+@pytest.mark.parametrize(("algo", "policy"), [("sb3-ppo", "shared"), ("sb3-a2c", "flat")])
+def test_a_machine_that_is_switched_off_is_never_chosen(problem, tmp_path, algo, policy):
+    scenario = replace(TINY.scenario, machine_types=("3x8", "1x0"), observe_forecast=False)
+    off = Problem.build(problem.trace, scenario, problem.classes)
+    config = replace(TINY, algo=algo, policy=policy, scenario=scenario, iterations=1)
+    run = Trainer(off, config, tmp_path, {"hash": ""}, lambda text: None)
+    assert run.run() == "finished"  # the environment refuses machines that are off
+    seen, _ = run.envs.reset(options={"sequence": np.arange(4)})
+    logits, _ = logits_of(run.policy, seen, run.envs.action_masks(), "cpu")
+    assert (torch.softmax(logits, dim=1)[:, 3] == 0).all()
+
+
+@pytest.mark.parametrize(("algo", "policy"), [("sb3-ppo", "shared"), ("sb3-ppo", "flat"), ("sb3-a2c", "shared")])
+def test_it_learns_resumes_bit_exactly_and_leaves_our_checkpoints(problem, tmp_path, algo, policy):
+    whole, parts = (trainer(problem, tmp_path / name, algo=algo, policy=policy) for name in ("whole", "parts"))
+    before = {name: weight.clone() for name, weight in whole.policy.state_dict().items()}
+    assert whole.run() == "finished"
+    assert not same(before, whole.policy.state_dict())
+    assert parts.run(stop_after=2) == "stopped"
+    again = trainer(problem, tmp_path / "parts", algo=algo, policy=policy)
+    again.restore(Checkpoint.load(tmp_path / "parts/checkpoints/last.pt"))
+    assert again.run() == "finished"
+    one, two = (Checkpoint.load(tmp_path / name / "checkpoints/last.pt") for name in ("whole", "parts"))
+    for part in ("policy", "learner", "random", "iteration", "best_reward", "best_iteration"):
+        assert same(getattr(one, part), getattr(two, part))
+    assert (tmp_path / "whole/progress.csv").read_text() == (tmp_path / "parts/progress.csv").read_text()
+    assert same(one.make_policy().state_dict(), whole.policy.state_dict())
+    columns = set((tmp_path / "whole/progress.csv").read_text().splitlines()[0].split(","))
+    assert {"reward", "overshoot", "wait", "entropy", "gradient_norm", "value_loss", "eval_reward"} <= columns
+
+
+def test_a_broken_update_stops_at_the_last_good_state(problem, tmp_path):
+    run = trainer(problem, tmp_path, learning_rate=1e30, final_learning_rate=1e30)
+    with pytest.raises(InputError, match="learning-rate"):
+        run.run()
+    saved = Checkpoint.load(tmp_path / "checkpoints/last.pt")
+    assert all(torch.isfinite(weight).all() for weight in saved.policy.values())
+
+
+def test_what_it_cannot_train_is_refused(task, problem, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="shared or flat, not deeprm"):
+        trainer(problem, tmp_path, policy="deeprm", scenario=replace(TINY.scenario, observe_forecast=False))
+    monkeypatch.setitem(sys.modules, "stable_baselines3", None)
+    monkeypatch.delitem(sys.modules, "tvwrl.agents.sb3")
+    with pytest.raises(InputError, match=r"pip install 'tvwrl\[sb3\]'"):
+        make_learner(make_policy("shared", task.shapes, 8), TINY, task.envs, task.shapes)

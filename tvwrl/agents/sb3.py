@@ -1,0 +1,306 @@
+"""PPO and A2C of Stable-Baselines3, through its own interface, on our environments, networks and checkpoints.
+
+An iteration plays as many decisions in every environment as there are workloads in a sequence. PPO learns from all of
+them at once; A2C, which takes one step per rollout, plays them in `minibatches` rollouts. Episodes go on from iteration
+to iteration, or else the agent would learn that what it holds back is never paid for; a checkpoint has them too, so a
+run resumes exactly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from gymnasium import spaces
+from stable_baselines3 import A2C, PPO
+from stable_baselines3.common.buffers import DictRolloutBuffer
+from stable_baselines3.common.distributions import CategoricalDistribution
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.utils import set_random_seed
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+from torch import Tensor, nn
+
+from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.episodes import Environments
+from tvwrl.agents.networks import Encoded, Observation, Policy, SharedPolicy, make_policy
+from tvwrl.agents.ppo import Critic
+from tvwrl.simulation.kernels import CHANGING
+from tvwrl.types import Float, InputError
+
+LOGGED = {"value_loss": "value_loss", "explained_variance": "explained_variance"}  # its name -> ours
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class StableBaselines:
+    """Trains one of our policies with an algorithm of Stable-Baselines3; `config.algo` names it.
+
+    Its advantages are those of the summed reward, not machine by machine, and rewards are scaled by their returns'
+    running deviation (`VecNormalize`). `advantage_clip` does not apply; nor do `epochs` and `clip` to A2C.
+    """
+
+    def __init__(self, policy: Policy, config: TrainConfig, envs: Environments, shapes: dict[str, Any]) -> None:
+        if config.policy not in ("shared", "flat"):
+            raise InputError(f"algo {config.algo} needs policy shared or flat, not {config.policy}")
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed + 1)
+            self._value = _value_network(policy, config, shapes).to(config.device)
+        self._config, self._iteration = config, 0
+        self.episodes = EncodedEnvironments(envs, policy)
+        self._rewards = VecNormalize(self.episodes, norm_obs=False, gamma=config.gamma)
+        workloads = envs.simulation.sequences.arrival.shape[1]
+        part = -(-workloads // config.minibatches)
+        self._decisions = part * config.minibatches * envs.num_envs
+        self._algorithm = _algorithm(self, self._rewards, config, part, {"network": policy, "value": self._value})
+        self.optimiser: torch.optim.Optimizer = self._algorithm.policy.optimizer
+
+    def learning_rate(self, remaining: float) -> float:
+        """Step size of this iteration; a schedule of Stable-Baselines3, of whose progress it makes no use."""
+        return self._config.at(self._iteration, self._config.learning_rate, self._config.final_learning_rate)
+
+    def iterate(
+        self, envs: Environments, sequence: npt.NDArray[np.int64], iteration: int, rng: torch.Generator
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Play and learn; see `Algorithm`. The terms are of the episodes that ended, or of all if none did.
+
+        Seeds the global generators of Python, numpy and torch, which Stable-Baselines3 draws from.
+        """
+        config, algorithm = self._config, self._algorithm
+        self._iteration = iteration
+        self.episodes.begin(sequence)
+        set_random_seed(int(torch.randint(2**31, (1,), generator=rng)))
+        algorithm.ent_coef = config.at(iteration, config.entropy_bonus, config.final_entropy_bonus)
+        try:
+            algorithm.learn(self._decisions, log_interval=None)  # type: ignore[arg-type]
+        except ValueError:
+            if all(bool(weight.isfinite().all()) for weight in algorithm.policy.parameters()):
+                raise
+            return {}, {"gradient_norm": float("nan")}  # torch refuses to draw by what is not a number
+        said = algorithm.logger.name_to_value
+        slopes = [p.grad.norm() for p in algorithm.policy.parameters() if p.grad is not None]
+        logged = {
+            "entropy": -said["train/entropy_loss"],
+            "gradient_norm": float(torch.stack(slopes).norm()),  # of the last step, clipped
+            "decisions": float(self._decisions),
+        }
+        return self.episodes.terms(), logged | {ours: said[f"train/{its}"] for its, ours in LOGGED.items()}
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps to go on exactly."""
+        scale = self._rewards.ret_rms
+        return {
+            "optimiser": self.optimiser.state_dict(),
+            "value": self._value.state_dict(),
+            "reward_scale": {"mean": float(scale.mean), "variance": float(scale.var), "count": float(scale.count)},
+            "episodes": self.episodes.state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        self.optimiser.load_state_dict(state["optimiser"])
+        self._value.load_state_dict(state["value"])
+        scale, saved = self._rewards.ret_rms, state["reward_scale"]
+        scale.mean, scale.var, scale.count = np.array(saved["mean"]), np.array(saved["variance"]), saved["count"]
+        self.episodes.restore(state["episodes"])
+
+
+def _algorithm(
+    learner: StableBaselines, envs: VecEnv, config: TrainConfig, part: int, networks: dict[str, Any]
+) -> OnPolicyAlgorithm:
+    """The algorithm with its logs kept in memory; `part`: decisions per environment behind one step of Adam."""
+    common: dict[str, Any] = {
+        "learning_rate": learner.learning_rate,
+        "gamma": config.gamma,
+        "gae_lambda": config.gae_lambda,
+        "max_grad_norm": config.max_gradient_norm or float("inf"),
+        "normalize_advantage": config.advantage_scaling,
+        "policy_kwargs": networks,
+        "rollout_buffer_class": Decisions,
+        "rollout_buffer_kwargs": {"episodes": learner.episodes},
+        "device": config.device,
+    }
+    algorithm: OnPolicyAlgorithm
+    if config.algo == "sb3-a2c":
+        algorithm = A2C(ActorCritic, envs, n_steps=part, use_rms_prop=False, **common)
+    else:
+        own: dict[str, Any] = {"batch_size": part * envs.num_envs, "n_epochs": config.epochs, "clip_range": config.clip}
+        algorithm = PPO(ActorCritic, envs, n_steps=part * config.minibatches, **own, **common)
+    algorithm.set_logger(Logger(folder=None, output_formats=[]))
+    return algorithm
+
+
+def _value_network(policy: Policy, config: TrainConfig, shapes: dict[str, Any]) -> nn.Module:
+    """Of `shared`: our critic, whose parts are added up; of `flat`: the same network with a single output."""
+    if isinstance(policy, SharedPolicy):
+        return Critic(policy, config.hidden)
+    return make_policy("flat", shapes | {"actions": 1}, config.hidden)
+
+
+class ActorCritic(ActorCriticPolicy):
+    """One of our policies and a value network as a policy of Stable-Baselines3.
+
+    Observations are encoded already, with the mask of what may be chosen among them (`EncodedEnvironments`).
+    """
+
+    def __init__(self, *arguments: Any, network: Policy, value: nn.Module, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.network, self.value = network, value
+        rate: dict[str, Any] = {"lr": self._first_rate}
+        self.optimizer = self.optimizer_class(self.parameters(), **rate, **self.optimizer_kwargs)
+
+    def _build(self, lr_schedule: Any) -> None:
+        """Nothing of the networks that Stable-Baselines3 would make."""
+        self._first_rate = lr_schedule(1)
+
+    def forward(self, obs: Any, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+        """Actions (B,), values (B, 1) and log-probabilities (B,)."""
+        distribution = self.get_distribution(obs)
+        actions = distribution.get_actions(deterministic=deterministic)
+        return actions, self.predict_values(obs), distribution.log_prob(actions)
+
+    def evaluate_actions(self, obs: Any, actions: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Values (B, 1), log-probabilities (B,) of the actions, and entropies (B,)."""
+        distribution = self.get_distribution(obs)
+        return self.predict_values(obs), distribution.log_prob(actions), distribution.entropy()
+
+    def get_distribution(self, obs: Any) -> CategoricalDistribution:
+        """Over the actions; what the mask forbids has probability 0."""
+        logits = self.network.logits({**obs, "mask": obs["mask"].bool()})
+        return CategoricalDistribution(logits.shape[1]).proba_distribution(logits)
+
+    def predict_values(self, obs: Any) -> Tensor:
+        """(B, 1) expected sum of scaled rewards to come."""
+        values: Tensor = self.value(obs).sum(dim=1, keepdim=True)
+        return values
+
+
+class Decisions(DictRolloutBuffer):
+    """A rollout whose discount is per slot: a decision lasts until the next one, from no slot to many."""
+
+    def __init__(self, *arguments: Any, episodes: EncodedEnvironments, **options: Any) -> None:
+        self._episodes = episodes
+        super().__init__(*arguments, **options)
+
+    def reset(self) -> None:
+        """Empty it."""
+        super().reset()
+        self._episodes.slots.clear()
+
+    def compute_returns_and_advantage(self, last_values: Tensor, dones: npt.NDArray[Any]) -> None:
+        """GAE (Schulman et al. 2016, Eq. 16): a step of s slots discounts by gamma ** s, and by lambda once."""
+        following, after, going = 0.0, last_values.cpu().numpy().ravel(), 1.0 - dones
+        for t in reversed(range(self.buffer_size)):
+            discount = self.gamma ** self._episodes.slots[t] * going
+            difference = self.rewards[t] + discount * after - self.values[t]
+            self.advantages[t] = following = difference + discount * self.gae_lambda * following
+            after, going = self.values[t], 1.0 - self.episode_starts[t]
+        self.returns = self.advantages + self.values
+
+
+class EncodedEnvironments(VecEnv):
+    """Our environments as Stable-Baselines3 steps them, observed through the encoding of a policy.
+
+    Where an episode ends, the environment goes on with a sequence of those handed to `begin`: its own, or a
+    neighbour's if it has played that.
+    """
+
+    def __init__(self, envs: Environments, policy: Policy) -> None:
+        self._envs, self._policy = envs, policy
+        count = envs.num_envs
+        self.slots: list[npt.NDArray[np.int64]] = []  # (B,) that each decision of a rollout took
+        self._sums, self._ended = np.zeros((len(envs.terms), count)), np.zeros((len(envs.terms), 0))
+        seen, _ = envs.reset(options={"sequence": np.zeros(count, np.int64)})
+        first, self._begun = self._encoded(seen), False
+        offered = spaces.Dict({name: _space(array) for name, array in first.items()})
+        super().__init__(count, offered, spaces.Discrete(first["mask"].shape[1]))
+
+    def begin(self, sequence: npt.NDArray[np.int64]) -> None:
+        """Take the sequences (B,) of the next episodes; the first call begins one everywhere."""
+        self._sequence, self._episode = sequence, np.zeros(self.num_envs, np.int64)
+        self._ended = self._ended[:, :0]
+        if not self._begun:
+            self._envs.reset(options={"sequence": sequence})
+            self._begun, self._episode = True, self._episode + 1
+
+    def reset(self) -> Arrays:
+        """What is seen now: episodes go on, although Stable-Baselines3 believes that they begin."""
+        return self._encoded(self._envs.simulation.observation())
+
+    def terms(self) -> dict[str, float]:
+        """Mean of each term over the episodes that ended since `begin`; over those under way if none did."""
+        sums = self._ended if self._ended.size else self._sums
+        return dict(zip(self._envs.terms, sums.mean(axis=1).tolist(), strict=True))
+
+    def state(self) -> dict[str, Any]:
+        """Where every environment is, for a checkpoint."""
+        now = self._envs.simulation.state
+        arrays = {name: torch.from_numpy(getattr(now, name).copy()) for name in CHANGING}
+        return {"begun": self._begun, "sums": torch.from_numpy(self._sums.copy()), "simulation": arrays}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        self._begun, self._sums = state["begun"], state["sums"].numpy().copy()
+        for name, saved in state["simulation"].items():
+            getattr(self._envs.simulation.state, name)[...] = saved.numpy()
+
+    def step_async(self, actions: npt.NDArray[Any]) -> None:
+        """Keep the actions (B,) for `step_wait`."""
+        self._actions = actions
+
+    def step_wait(self) -> tuple[Arrays, Float, npt.NDArray[np.bool_], list[dict[str, Any]]]:
+        """Observations, rewards (B,), dones (B,) and infos as Stable-Baselines3 wants them."""
+        seen, reward, terminated, truncated, info = self._envs.step(self._actions)
+        done = terminated | truncated
+        self.slots.append(info["slots"].copy())
+        self._sums += [info[name] for name in self._envs.terms]
+        infos: list[dict[str, Any]] = [{} for _ in done]
+        encoded = self._encoded(seen)
+        if done.any():
+            for b in np.flatnonzero(done):
+                last = {name: array[b] for name, array in encoded.items()}
+                infos[b] = {"terminal_observation": last, "TimeLimit.truncated": bool(truncated[b])}
+            self._ended = np.concatenate([self._ended, self._sums[:, done]], axis=1)
+            self._sums[:, done] = 0.0
+            following = self._sequence[(np.arange(self.num_envs) + self._episode) % self.num_envs]
+            self._episode += done
+            seen, _ = self._envs.reset(options={"reset_mask": done, "sequence": following})
+            encoded = self._encoded(seen)
+        return encoded, reward.astype(np.float32), done, infos
+
+    def _encoded(self, seen: Observation) -> Arrays:
+        encoded: Encoded = self._policy.encode(seen)
+        mask = self._envs.action_masks().astype(np.uint8)
+        return {name: part.numpy() for name, part in encoded.items()} | {"mask": mask}
+
+    def close(self) -> None:
+        """The environments belong to the trainer."""
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """There are no attributes of single environments but for `render_mode`, which Stable-Baselines3 asks for."""
+        if attr_name != "render_mode":
+            raise AttributeError(attr_name)
+        return [None] * self.num_envs
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Refused: see `get_attr`."""
+        raise AttributeError(attr_name)
+
+    def env_method(self, method_name: str, *arguments: Any, indices: Any = None, **options: Any) -> list[Any]:
+        """Refused: see `get_attr`."""
+        raise AttributeError(method_name)
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        """No environment is."""
+        return [False] * self.num_envs
+
+
+def _space(array: npt.NDArray[Any]) -> spaces.Box:
+    """The space of one environment's part of a batch (B, ...): any value of its type."""
+    if array.dtype.kind == "f":
+        return spaces.Box(-np.inf, np.inf, array.shape[1:], np.float32)
+    limits = np.iinfo(array.dtype)
+    return spaces.Box(limits.min, limits.max, array.shape[1:], array.dtype.type)

@@ -1,0 +1,120 @@
+"""What a hyper-parameter search found: trials.csv, best.json with a command that trains with it, and a plot."""
+
+from __future__ import annotations
+
+import csv
+import shlex
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from tvwrl.agents.config import PRESETS, TrainConfig
+from tvwrl.bench.plots import COLOURS, DPI
+from tvwrl.bench.tuning import RETRIED, TROUBLE, Search, complete, ended, load_study
+from tvwrl.runs import whole_file, write_json
+
+# fmt: off
+OF_THE_SEARCH = (  # what the command leaves to the preset
+    "iterations", "eval_every", "eval_sequences", "comparison_sequences", "save_every", "picture_every",
+)
+# fmt: on
+
+
+def write_report(search: Search, folder: Path) -> str | None:
+    """Write trials.csv, and best.json and search.png where a trial is complete; returns the best one, in words."""
+    study = load_study(folder)
+    trials = ended(study)
+    _write_trials(study.get_trials(deepcopy=False), list(search.space), folder / "trials.csv")
+    whole = complete(trials)
+    if not whole:
+        return None
+    best = max(whole, key=lambda trial: trial.value)
+    command = shlex.join(train_command(search, best.params))
+    facts = {"trial": best.number, "reward": best.value, "iterations": search.base.iterations, "trials": len(trials)}
+    write_json(folder / "best.json", facts | {"parameters": best.params, "command": command})
+    draw(trials, importance_of(study), folder / "search.png")
+    named = ", ".join(f"{name} {value:.4g}" for name, value in best.params.items())
+    return (
+        f"best of {len(trials)} trials: {best.value:.6g} on the validation sequences, trial {best.number} ({named})\n"
+        f"train with it, for as long as the preset does:\n  {command}"
+    )
+
+
+def train_command(search: Search, parameters: Mapping[str, float]) -> list[str]:
+    """A command line of train.py with these parameters, for the preset's number of iterations."""
+    preset, config = PRESETS["fast"], search.config(parameters)
+    words = ["python", "scripts/train.py", "--trace", search.trace]
+    if search.slot_seconds is not None:
+        words += ["--slot-seconds", str(search.slot_seconds)]
+    if search.ec != "temporal":
+        words += ["--ec", search.ec]
+    if config.policy == "deeprm":
+        preset = PRESETS["deeprm"]
+        words += ["--policy", "deeprm"]
+    return words + options_of(config, preset)
+
+
+def options_of(config: Any, default: Any) -> list[str]:
+    """Options of the command line that make `config` of `default`, both dataclasses."""
+    words: list[str] = []
+    for field in fields(config):
+        value, before = getattr(config, field.name), getattr(default, field.name)
+        option = field.name.replace("_", "-")
+        if is_dataclass(value):
+            words += options_of(value, before)
+        elif value == before or (isinstance(config, TrainConfig) and field.name in OF_THE_SEARCH):
+            continue
+        elif isinstance(value, bool):
+            words.append(f"--{option}" if value else f"--no-{option}")
+        else:
+            words += [f"--{option}", *map(str, value if isinstance(value, tuple) else (value,))]
+    return words
+
+
+def _write_trials(trials: list[Any], names: list[str], path: Path) -> None:
+    """One row per trial, in the order of their numbers."""
+    with whole_file(path) as partial, partial.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["trial", "state", "reward", "iterations", "seconds", *names, RETRIED, TROUBLE])
+        for trial in trials:
+            seconds = f"{trial.duration.total_seconds():.1f}" if trial.duration else ""
+            row = [trial.number, trial.state.name.lower(), trial.value, trial.last_step, seconds]
+            row += [trial.params.get(name) for name in names]
+            table.writerow(row + [trial.user_attrs.get(name) for name in (RETRIED, TROUBLE)])
+
+
+def importance_of(study: Any) -> dict[str, float]:
+    """Share of the reward's variance that each parameter explains (fANOVA), falling; {} for fewer than 4 trials."""
+    import optuna
+
+    if len({trial.value for trial in complete(ended(study))}) < 4:
+        return {}
+    evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
+    shares: dict[str, float] = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    return shares
+
+
+def draw(trials: list[Any], importance: Mapping[str, float], file: Path) -> None:
+    """Rewards by trial, pruned ones hollow where they stopped, and how much each parameter matters."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    whole = complete(trials)
+    stopped = [t for t in trials if t not in whole and t.intermediate_values]
+    best = [max(t.value for t in whole if t.number <= one.number) / 1000 for one in whole]
+    left.step([t.number for t in whole], best, where="post", color=COLOURS[0], label="best so far")
+    left.plot([t.number for t in whole], [t.value / 1000 for t in whole], "o", color=COLOURS[0], label="complete")
+    last = [t.intermediate_values[t.last_step] / 1000 for t in stopped]
+    left.plot([t.number for t in stopped], last, "o", mfc="none", color=COLOURS[1], label="pruned, where it stopped")
+    left.set(xlabel="trial", ylabel="validation reward, thousands")
+    left.legend(frameon=False, fontsize=8)
+    rising = sorted(importance.items(), key=lambda item: item[1])
+    right.barh([name for name, _ in rising], [share for _, share in rising], color=COLOURS[0])
+    right.set(xlabel="share of the variance of complete trials", title="" if rising else "too few complete trials")
+    for axis in (left, right):
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(file, dpi=DPI)
