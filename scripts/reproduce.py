@@ -1,22 +1,26 @@
-"""Reproduce the paper's figures and tables and print them beside the published numbers."""
+"""Reproduce the paper's figures and tables beside the published numbers, and set an agent beside every heuristic."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from tqdm import tqdm
+from tyro.constructors import PrimitiveConstructorSpec
 
 from tvwrl import command_line
 from tvwrl.agents.config import PRESETS, TrainConfig
-from tvwrl.bench.cells import Bench
-from tvwrl.bench.experiments import EXPERIMENTS
+from tvwrl.agents.policy_scheduler import knowledge_of
+from tvwrl.bench.cells import Bench, Cell
+from tvwrl.bench.experiments import EXPERIMENTS, LOADS
 from tvwrl.bench.published import TABLE1
 from tvwrl.bench.reproduction import complete_cells, needed_cells, overview, table1, write_report
+from tvwrl.bench.results import results_cells, write_results
 from tvwrl.ec.lstnet import ForecastSettings
 from tvwrl.runs import default_folder, provenance, write_json
 from tvwrl.simulation.scenario import Scenario
@@ -78,17 +82,29 @@ class Table1:
         print(f"written to {out}")
 
 
-@dataclass(frozen=True)
-class Reproduction:
-    """Train what is missing, evaluate it, and print the table beside the published one; resumable."""
+def _listed(kind: type) -> PrimitiveConstructorSpec[Any]:
+    """Several values after one flag, with commas or spaces between them."""
+    return PrimitiveConstructorSpec(
+        nargs="*",
+        metavar=f"{kind.__name__.upper()},...",
+        instance_from_str=lambda words: tuple(kind(word) for word in ",".join(words).split(",") if word),
+        is_instance=lambda value: isinstance(value, tuple),
+        str_from_instance=lambda values: [",".join(map(str, values))],
+    )
 
-    google: str = "google"
-    """Trace that stands for the published Google one: a name, a canonical trace folder."""
-    alibaba: str = "alibaba"
-    """Trace that stands for the published Alibaba one, e.g. tianchi."""
+
+Numbers = Annotated[tuple[int, ...], _listed(int)]
+Shares = Annotated[tuple[float, ...], _listed(float)]
+Names = Annotated[tuple[str, ...], _listed(str)]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is trained, how, and where it is kept."""
+
     preset: Literal["smoke", "medium", "paper"] = "medium"
     """smoke: a trial in seconds a cell; medium: minutes a cell, 3 seeds; paper: its hyper-parameters, 5 seeds, days."""
-    seeds: tuple[int, ...] | None = None
+    seeds: Numbers | None = None
     """One training of each kind per seed; default: the preset's."""
     iterations: int | None = None
     """Updates of a policy; default: the preset's."""
@@ -102,6 +118,45 @@ class Reproduction:
     """Only list the cells, and what of them is done in --out."""
     out: Path | None = None
     """Folder of cells and tables; give the same again to go on, or to share trainings. Default: runs/<name>-<time>."""
+
+    def _scale(self) -> tuple[TrainConfig, tuple[int, ...]]:
+        """Hyper-parameters and seeds, checked."""
+        base, seeds = SCALES[self.preset]
+        seeds = seeds if self.seeds is None else self.seeds
+        if not seeds or min(seeds) < 0 or len(set(seeds)) != len(seeds):
+            raise InputError(f"seeds is {seeds}: must be different numbers >= 0")
+        if self.workers < 1:
+            raise InputError(f"workers is {self.workers}: must be at least 1")
+        changes = {"iterations": self.iterations, "comparison_sequences": self.sequences}
+        return replace(base, **{name: value for name, value in changes.items() if value is not None}), seeds
+
+    def _complete(self, bench: Bench, cells: list[Cell]) -> dict[str, str]:
+        """Train and evaluate what is missing; run folder -> error of those that failed."""
+        go_on = self._command(bench.out)
+        print(f"{len({cell.run for cell in cells})} cells in {bench.out}; if stopped, go on with:\n  {go_on}")
+        try:
+            return complete_cells(bench, cells, self.workers, self.ray, tqdm.write)
+        except (KeyboardInterrupt, SystemExit):
+            print(f"stopped; go on with:\n  {go_on}")
+            raise
+
+    @staticmethod
+    def _command(out: Path) -> str:
+        """The command line that goes on in the folder."""
+        given = ["python", *sys.argv]
+        if not any(word.partition("=")[0] == "--out" for word in given):
+            given += ["--out", str(out)]
+        return shlex.join(given)
+
+
+@dataclass(frozen=True)
+class Reproduction(Scale):
+    """Train what is missing, evaluate it, and print the table beside the published one; resumable."""
+
+    google: str = "google"
+    """Trace that stands for the published Google one: a name, a canonical trace folder."""
+    alibaba: str = "alibaba"
+    """Trace that stands for the published Alibaba one, e.g. tianchi."""
 
     names = ()  # experiments: a class attribute, set for each command
 
@@ -117,13 +172,7 @@ class Reproduction:
         if self.dry_run:
             print(overview(bench, every))
             return 0
-        go_on = self._command(bench.out)
-        print(f"{len({cell.run for cell in every})} cells in {bench.out}; if stopped, go on with:\n  {go_on}")
-        try:
-            failed = complete_cells(bench, every, self.workers, self.ray, tqdm.write)
-        except (KeyboardInterrupt, SystemExit):
-            print(f"stopped; go on with:\n  {go_on}")
-            raise
+        failed = self._complete(bench, every)
         scale = f"Preset `{self.preset}`: {base.iterations} iterations, seeds {', '.join(map(str, seeds))}, "
         scale += f"{base.comparison_sequences} test sequences."
         for name, own in cells.items():
@@ -139,17 +188,6 @@ class Reproduction:
             raise InputError("; ".join(f"cell {run}: {error}" for run, error in failed.items()))
         return 0
 
-    def _scale(self) -> tuple[TrainConfig, tuple[int, ...]]:
-        """Hyper-parameters and seeds, checked."""
-        base, seeds = SCALES[self.preset]
-        seeds = seeds if self.seeds is None else self.seeds
-        if not seeds or min(seeds) < 0 or len(set(seeds)) != len(seeds):
-            raise InputError(f"seeds is {seeds}: must be different numbers >= 0")
-        if self.workers < 1:
-            raise InputError(f"workers is {self.workers}: must be at least 1")
-        changes = {"iterations": self.iterations, "comparison_sequences": self.sequences}
-        return replace(base, **{name: value for name, value in changes.items() if value is not None}), seeds
-
     @staticmethod
     def _source(name: str) -> str:
         trace = open_trace(name)
@@ -159,13 +197,61 @@ class Reproduction:
             )
         return describe_source(trace, name)
 
-    @staticmethod
-    def _command(out: Path) -> str:
-        """The command line that goes on in the folder."""
-        given = ["python", *sys.argv]
-        if not any(word.partition("=")[0] == "--out" for word in given):
-            given += ["--out", str(out)]
-        return shlex.join(given)
+
+@dataclass(frozen=True)
+class Results(Scale):
+    """Train an agent per trace, load and seed, set it beside every heuristic, and write a page; resumable."""
+
+    traces: Names = ("google2011", "google2019", "tianchi", "bitbrains")
+    """Names or folders of traces."""
+    loads: Shares = LOADS
+    """Offered loads."""
+    page: Path | None = None
+    """The page, e.g. docs/results.md, with a folder of pictures beside it; default: results/results.md in --out."""
+    page_only: bool = False
+    """Only write the page again, from what is finished in --out."""
+
+    def run(self) -> int:
+        """Train, evaluate, write the page."""
+        base, seeds = self._scale()
+        named = {re.sub(r"[^\w.-]+", "-", Path(argument).name): argument for argument in self.traces}
+        for what, values, kinds in (("traces", self.traces, named), ("loads", self.loads, set(self.loads))):
+            if not values or len(kinds) != len(values):
+                raise InputError(f"{what} is {', '.join(map(str, values))}: must be different ones, at least one")
+        if self.page_only and self.out is None:
+            raise InputError("page_only needs --out: the folder whose cells the page is made from")
+        for load in self.loads:
+            replace(base.scenario, load=load)
+        bench = Bench(self.out or default_folder("results"), base, named)
+        cells = results_cells(list(named), self.loads, seeds)
+        sources = [describe_source(open_trace(argument)) for argument in self.traces]
+        print("\n".join(sources))
+        if self.dry_run:
+            print(overview(bench, cells))
+            return 0
+        failed = {} if self.page_only else self._complete(bench, cells)
+        head = self._head(base, seeds, list(named), sources)
+        facts = {"preset": self.preset, "seeds": seeds, "config": base.to_dict(), "sources": sources}
+        print(f"written to {write_results(bench, cells, self.page, head, facts)}")
+        if failed:
+            raise InputError("; ".join(f"cell {run}: {error}" for run, error in failed.items()))
+        return 0
+
+    def _head(self, base: TrainConfig, seeds: tuple[int, ...], names: list[str], sources: list[str]) -> str:
+        """What the page is of, and the commands that make it."""
+        scale = f"`{self.preset}`: {base.algo}, policy `{base.policy}`, {base.iterations} iterations, training seeds "
+        scale += f"{', '.join(map(str, seeds))}, {base.comparison_sequences} test sequences per trace and load, of "
+        scale += "workloads that nothing was trained on"
+        words = ["python", "scripts/reproduce.py", "results", "--preset", self.preset]
+        lists = {"traces": names, "loads": self.loads, "seeds": seeds}
+        words += [word for name, values in lists.items() for word in (f"--{name}", ",".join(map(str, values)))]
+        given = {"iterations": self.iterations, "sequences": self.sequences}
+        words += [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
+        again = [*words, "--out", "runs/results", "--page", "docs/results.md"]
+        commands = f"```\n{shlex.join(again)}\n{shlex.join([*again, '--page-only'])}   # the page alone\n```"
+        knows = f"`agent`, one policy per trace, load and seed, knows: {knowledge_of(base.scenario).note}."
+        made = f"Generated from `results/rows.csv` and `results/trainings.csv` of the output folder by\n\n{commands}"
+        return "\n\n".join([made, f"Preset {scale}. {knows}", "\n".join(f"- {source}" for source in sources)])
 
 
 def _command_for(name: str, names: tuple[str, ...], summary: str) -> type[Reproduction]:
@@ -176,8 +262,9 @@ def _command_for(name: str, names: tuple[str, ...], summary: str) -> type[Reprod
 
 def main() -> int | None:
     """Parse the arguments, reproduce."""
-    commands: dict[str, type[Table1] | type[Reproduction]] = {"table1": Table1}
+    commands: dict[str, Any] = {"table1": Table1}
     commands |= {name: _command_for(name, (name,), f"{one.title}.") for name, one in EXPERIMENTS.items()}
+    commands["results"] = Results
     everything = "All of these in one folder; trainings that several need are made once. Smoke leaves table1 out."
     commands["all"] = _command_for("all", tuple(EXPERIMENTS), everything)
     return tyro.extras.subcommand_cli_from_dict(commands, description=__doc__).run()

@@ -14,6 +14,7 @@ from tvwrl.agents.networks import check_device
 from tvwrl.envs.base import action_masks
 from tvwrl.schedulers import GROUPS, Knowledge
 from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Placement, Workload
 
 
@@ -24,18 +25,8 @@ class PolicyScheduler:
 
     def __init__(self, name: str, checkpoint: Checkpoint, device: str = "cpu") -> None:
         self.name, self._shapes, self._device = name, checkpoint.shapes, device
-        scenario = checkpoint.config.scenario
-        seen = [f"the last {scenario.history} slots of load"]
-        shown = {
-            "forecasts of demand": scenario.observe_forecast,
-            "demand in a workload's first slot": scenario.observe_demand,
-            "requests": scenario.observe_request,
-            "lifetime peaks": scenario.observe_peak,
-        }
-        seen += [what for what, is_shown in shown.items() if is_shown]
-        group = GROUPS[2] if scenario.observe_forecast else GROUPS[1] if scenario.observe_request else GROUPS[0]
-        self.knowledge = Knowledge(group, f"classes, {', '.join(seen)} (learnt)")
-        self.needs_forecasts = scenario.observe_forecast
+        self.knowledge = knowledge_of(checkpoint.config.scenario)
+        self.needs_forecasts = checkpoint.config.scenario.observe_forecast
         self._flat = checkpoint.config.policy == "flat"
         check_device(device)
         self._policy = checkpoint.make_policy().to(device).eval()
@@ -61,6 +52,20 @@ class PolicyScheduler:
             if action >= len(cluster.machines):
                 return
             yield Placement(workload, action)
+
+
+def knowledge_of(scenario: Scenario) -> Knowledge:
+    """What a policy knows that is trained in the scenario."""
+    seen = [f"the last {scenario.history} slots of load"]
+    shown = {
+        "forecasts of demand": scenario.observe_forecast,
+        "demand in a workload's first slot": scenario.observe_demand,
+        "requests": scenario.observe_request,
+        "lifetime peaks": scenario.observe_peak,
+    }
+    seen += [what for what, is_shown in shown.items() if is_shown]
+    group = GROUPS[2] if scenario.observe_forecast else GROUPS[1] if scenario.observe_request else GROUPS[0]
+    return Knowledge(group, f"classes, {', '.join(seen)} (learnt)")
 
 
 def load_policy(run: Path, checkpoint: Checkpoint, device: str = "cpu") -> PolicyScheduler | DeepRM:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import csv
 import json
+import time
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,10 +24,11 @@ from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.training import Trainer
 from tvwrl.bench.evaluation import evaluate
+from tvwrl.bench.tables import read_rows as read_evaluation
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import provenance, write_json
-from tvwrl.schedulers import Knowledge, make_scheduler
+from tvwrl.schedulers import NAMES, Knowledge, make_scheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace, trace_hash
 from tvwrl.traces.catalogue import trace_identity
@@ -37,12 +39,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 TRAINED = ("tvw-rl", "deeprm")
+HEURISTICS = "heuristics"  # every scheduler of the registry, in one evaluation
 # fmt: off
 OF_DEEPRM = (  # what it has of a preset of its own; all else, such as iterations, is as for TVW-RL
     "policy", "hidden", "gamma", "learning_rate", "final_learning_rate", "entropy_bonus", "final_entropy_bonus",
 )
 # fmt: on
 OWN_LABELS = 40  # where there are no classes: workloads of a sequence with a label of their own
+SESSIONS = "sessions.json"
 TEST_SEED = 0  # of the test sequences: all cells of a scenario play the same
 
 Changes = Mapping[str, Any]  # fields of Scenario
@@ -55,7 +59,7 @@ class Cell:
     group: str
     column: str
     trace: str  # google or alibaba: which of the published traces it stands for
-    scheduler: str  # one that is trained (`TRAINED`), or of the registry
+    scheduler: str  # one that is trained (`TRAINED`), of the registry, or all of the registry (`HEURISTICS`)
     scenario: Changes = field(default_factory=dict)  # what it is evaluated in differs so from the preset's
     trained_in: Changes | None = None  # what it is trained in differs so; None: as `scenario`
     classes: str = "temporal"  # temporal, aggregate, dtw, or none
@@ -112,6 +116,11 @@ class Bench:
         with path.open(newline="") as file:
             return max((int(row["iteration"]) for row in csv.DictReader(file)), default=0)
 
+    def sessions(self, cell: Cell) -> list[dict[str, Any]]:
+        """The stretches of its training: iterations `before` and `after`, `seconds`, `cores`, `commit`."""
+        path = self.run_folder(cell) / SESSIONS
+        return list(json.loads(path.read_text())["sessions"]) if path.is_file() else []
+
 
 def _named(changes: Changes) -> list[str]:
     """What differs from the paper's configuration, for a folder's name."""
@@ -155,28 +164,39 @@ def complete(bench: Bench, cells: Sequence[Cell]) -> dict[str, Any]:
 
 
 def read_rows(bench: Bench, cells: Sequence[Cell]) -> pl.DataFrame:
-    """Rows of all cells: `group, column, trace, run, seed`, then those of their evaluations."""
+    """Rows of all cells: `group, column, trace, run, seed`, then their evaluations', with gaps to the bounds."""
     import polars as pl
 
     parts = []
     for cell in cells:
-        rows = pl.read_csv(bench.rows_file(cell), schema_overrides={"scheduler": pl.String})
+        rows = read_evaluation(bench.rows_file(cell).parent)
         named = {"group": cell.group, "column": cell.column, "trace": cell.trace, "run": cell.run, "seed": cell.seed}
         parts.append(rows.select(*(pl.lit(value).alias(name) for name, value in named.items()), pl.all()))
-    return pl.concat(parts, how="vertical_relaxed")
+    return pl.concat(parts, how="diagonal_relaxed")
 
 
 def _train(bench: Bench, cell: Cell, trace: Trace) -> int:
     """Train to the end; returns the iterations that were done now."""
+    begun = time.perf_counter()
     trainer = _trainer(bench, cell, trace)
     before = trainer.iteration
     if before < trainer.config.iterations:
-        ended = trainer.run()
+        try:
+            ended = trainer.run()
+        finally:
+            _note_session(bench, cell, before, trainer.iteration, time.perf_counter() - begun)
         if ended == "SIGTERM":
             raise SystemExit(143)
         if ended != "finished":
             raise KeyboardInterrupt
     return trainer.iteration - before
+
+
+def _note_session(bench: Bench, cell: Cell, before: int, after: int, seconds: float) -> None:
+    """How long these iterations took, with what comes before the first and the evaluations between them."""
+    where = provenance()
+    now = {"before": before, "after": after, "seconds": seconds, "cores": where["cores"], "commit": where["commit"]}
+    write_json(bench.run_folder(cell) / SESSIONS, {"sessions": [*bench.sessions(cell), now]})
 
 
 def _trainer(bench: Bench, cell: Cell, trace: Trace) -> Trainer:
@@ -206,15 +226,19 @@ def _evaluate(bench: Bench, cell: Cell, trace: Trace) -> None:
     folder = bench.run_folder(cell)
     scenario = replace(bench.base.scenario, **cell.scenario)
     knowledge: dict[str, Knowledge] = {}
+    makes: list[Callable[[], Any]]
     if cell.scheduler in TRAINED:
         saved = Checkpoint.load(find_checkpoint(folder))
         policy = load_policy(folder, saved, bench.base.device)
-        problem = Problem.build(trace, scenario, saved.classes, np.array(saved.unit))
-        make, knowledge = partial(_the, policy), {policy.name: policy.knowledge}
+        problem = Problem.build(trace, scenario, saved.classes, np.array(saved.unit), saved.forecaster)
+        makes, knowledge = [partial(_the, policy)], {policy.name: policy.knowledge}
+    elif cell.scheduler == HEURISTICS:
+        problem = Problem.build(trace, scenario, _classes(bench, cell, trace))
+        makes = [partial(make_scheduler, name) for name in NAMES]
     else:
-        problem, make = Problem.build(trace, scenario, "none"), partial(make_scheduler, cell.scheduler)
+        problem, makes = Problem.build(trace, scenario, "none"), [partial(make_scheduler, cell.scheduler)]
     out, count = folder / cell.evaluation, bench.base.comparison_sequences
-    evaluate(problem, [make], [scenario.load], count, TEST_SEED, out, knowledge=knowledge, plots=False)
+    evaluate(problem, makes, [scenario.load], count, TEST_SEED, out, knowledge=knowledge, plots=False)
 
 
 def _classes(bench: Bench, cell: Cell, trace: Trace) -> Classes:

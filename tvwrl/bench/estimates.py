@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
+from tvwrl.bench.intervals import interquartile_mean
 from tvwrl.types import Float, InputError
 
 if TYPE_CHECKING:
@@ -51,15 +54,37 @@ def estimate(values: Float) -> Estimate:
     mean = float(values[known].mean())
     if values.size < 2:
         return Estimate(mean, np.empty(0))
-    rng = np.random.default_rng(0)
-    often_sequence, often_seed = (rng.multinomial(n, np.full(n, 1 / n), RESAMPLES) for n in (sequences, seeds))
+    often_seed, often_sequence = _how_often(seeds, sequences)
     total = (often_seed @ np.where(known, values, 0.0) * often_sequence).sum(axis=1)
     with np.errstate(invalid="ignore"):
         draws: Float = total / (often_seed @ known.astype(np.float64) * often_sequence).sum(axis=1)
     return Estimate(mean, draws)
 
 
-def estimates(rows: pl.DataFrame, metric: str) -> dict[str, dict[str, Estimate]]:
+def estimate_middle(values: Float) -> Estimate:
+    """Interquartile mean of values (seeds, sequences) without NaN, from the same draws as `estimate`."""
+    seeds, sequences = values.shape
+    mean = float(interquartile_mean(values.reshape(1, -1))[0])
+    if values.size < 2:
+        return Estimate(mean, np.empty(0))
+    drawn = [
+        np.repeat(np.tile(np.arange(often.shape[1]), RESAMPLES), often.ravel()).reshape(often.shape)
+        for often in _how_often(seeds, sequences)
+    ]
+    samples = values[drawn[0][:, :, None], drawn[1][:, None, :]]
+    return Estimate(mean, interquartile_mean(samples.reshape(RESAMPLES, -1)))
+
+
+def _how_often(seeds: int, sequences: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(RESAMPLES, seeds) and (RESAMPLES, sequences): how often each is in a resample; the latter for any `seeds`."""
+    rng = np.random.default_rng(0)
+    of_sequences, of_seeds = (rng.multinomial(n, np.full(n, 1 / n), RESAMPLES) for n in (sequences, seeds))
+    return of_seeds, of_sequences
+
+
+def estimates(
+    rows: pl.DataFrame, metric: str, how: Callable[[Float], Estimate] = estimate
+) -> dict[str, dict[str, Estimate]]:
     """group -> column -> estimate of one metric, in order of appearance; rows as of `cells.read_rows`.
 
     Raises InputError where the seeds of a column were not played on the same sequences.
@@ -72,7 +97,7 @@ def estimates(rows: pl.DataFrame, metric: str) -> dict[str, dict[str, Estimate]]
         if len(part) != seeds * sequences:
             raise InputError(f"rows of {group}, {column}: {seeds} seeds and {sequences} sequences, {len(part)} rows")
         values = np.array(part[metric].to_list(), dtype=np.float64).reshape(seeds, sequences)
-        found.setdefault(group, {})[column] = estimate(values)
+        found.setdefault(group, {})[column] = how(values)
     return found
 
 
@@ -83,7 +108,13 @@ def ratio(over: Estimate, under: Estimate) -> Estimate:
         return Estimate(float(np.float64(over.mean) / np.float64(under.mean)), draws)
 
 
+def minus(a: Estimate, b: Estimate) -> Estimate:
+    """Mean of a minus that of b, paired: on the same sequences."""
+    return Estimate(a.mean - b.mean, a.draws - b.draws if len(a.draws) == len(b.draws) else np.empty(0))
+
+
 def difference(a: Estimate, b: Estimate) -> tuple[float, bool]:
     """Mean of a minus that of b, on the same sequences, and whether the interval of the difference leaves 0 out."""
-    low, high = interval(a.draws - b.draws) if len(a.draws) == len(b.draws) else (float("nan"),) * 2
-    return a.mean - b.mean, low > 0 or high < 0
+    found = minus(a, b)
+    low, high = found.interval
+    return found.mean, low > 0 or high < 0

@@ -1,0 +1,107 @@
+"""An agent trained on every trace, at every load and with several seeds, beside every heuristic: from cells to a page.
+
+Heuristics are played once per trace and load, on the test sequences that every agent plays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvwrl.agents.policy_scheduler import knowledge_of
+from tvwrl.bench.cells import HEURISTICS, Bench, Cell, read_rows
+from tvwrl.bench.results_page import plot_results, write_page
+from tvwrl.bench.targets import AGENT
+from tvwrl.runs import provenance, whole_file, write_json
+from tvwrl.schedulers import KNOWLEDGE
+from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+NAME = "results"
+
+
+def results_cells(traces: Sequence[str], loads: Sequence[float], seeds: Sequence[int]) -> list[Cell]:
+    """The heuristics of a trace and load, then its agents."""
+    cells = []
+    for trace in traces:
+        for load in loads:
+            at, scenario = f"{trace}, load {load:g}", {"load": load}
+            cells.append(Cell(at, HEURISTICS, trace, HEURISTICS, scenario))
+            cells += [Cell(at, AGENT, trace, "tvw-rl", scenario, seed=seed) for seed in seeds]
+    return cells
+
+
+def finished_rows(bench: Bench, cells: Sequence[Cell]) -> pl.DataFrame:
+    """Rows of the evaluations that are done; `column`: the scheduler or `AGENT`, `knowledge`: the group of its.
+
+    Raises InputError if none is done, or two of one trace and load were not of the same sequences.
+    """
+    import polars as pl
+
+    finished = [cell for cell in cells if bench.rows_file(cell).exists()]
+    if not finished:
+        raise InputError(f"{bench.out / 'cells'} holds no finished evaluation of these traces, loads and seeds")
+    name = pl.when(pl.col("column") == AGENT).then(pl.lit(AGENT)).otherwise(pl.col("scheduler"))
+    knowledge = {name: known.group for name, known in KNOWLEDGE.items()}
+    knowledge[AGENT] = knowledge_of(bench.base.scenario).group
+    rows = read_rows(bench, finished).with_columns(column=name)
+    played = rows.group_by("group", "run").agg(
+        pl.struct("sequence", pl.col("offered_load").round(9)).unique().sort().implode()
+    )
+    for (group,), part in played.group_by("group", maintain_order=True):
+        if part["sequence"].n_unique() > 1:
+            raise InputError(f"{group}: cells were evaluated on different sequences: give another --out")
+    return rows.with_columns(knowledge=pl.col("column").replace_strict(knowledge))
+
+
+def trainings(bench: Bench, cells: Sequence[Cell]) -> pl.DataFrame:
+    """A row per agent: `group, trace, seed`, `iterations` done `of` how many, whether `evaluated`; `seconds` that
+    `timed` of the iterations took, on a machine of how many `cores`, at which `commit`."""
+    import polars as pl
+
+    rows: list[dict[str, Any]] = []
+    for cell in cells:
+        if cell.column != AGENT:
+            continue
+        sessions = bench.sessions(cell)
+        rows.append(
+            {
+                "group": cell.group,
+                "trace": cell.trace,
+                "seed": cell.seed,
+                "iterations": bench.iterations_done(cell),
+                "of": bench.config(cell).iterations,
+                "evaluated": bench.rows_file(cell).exists(),
+                "seconds": float(sum(one["seconds"] for one in sessions)),
+                "timed": sum(one["after"] - one["before"] for one in sessions),
+                "cores": ", ".join(dict.fromkeys(str(one["cores"]) for one in sessions)),
+                "commit": ", ".join(dict.fromkeys(str(one["commit"])[:9] for one in sessions)),
+            }
+        )
+    return pl.DataFrame(rows)
+
+
+def write_results(bench: Bench, cells: Sequence[Cell], page: Path | None, head: str, facts: dict[str, Any]) -> Path:
+    """rows.csv, trainings.csv and run.json of what is finished, and the page made from them, which it returns.
+
+    `page`: the Markdown file (default: results.md beside the rows); its pictures go into a folder of that name beside
+    it. Raises InputError where nothing is finished.
+    """
+    import polars as pl
+
+    folder = bench.out / NAME
+    page = page or folder / "results.md"
+    tables = {"rows": finished_rows(bench, cells), "trainings": trainings(bench, cells)}
+    for name, table in tables.items():
+        with whole_file(folder / f"{name}.csv") as partial:
+            table.write_csv(partial)
+    write_json(folder / "run.json", provenance() | facts | {"cells": [cell.run for cell in cells]})
+    rows, trained = (pl.read_csv(folder / f"{name}.csv") for name in tables)
+    groups = list(dict.fromkeys(cell.group for cell in cells))
+    pictures = plot_results(rows, page.with_suffix(""))
+    with whole_file(page) as partial:
+        partial.write_text(write_page(rows, trained, groups, head, pictures), encoding="utf-8")
+    return page

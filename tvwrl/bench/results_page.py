@@ -1,0 +1,187 @@
+"""Rows of the results -> a page: tables by what schedulers may know, whether targets are reached, what was trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvwrl.bench.estimates import Estimate, estimate_middle, estimates, minus
+from tvwrl.bench.plots import Bar, plot_bars
+from tvwrl.bench.tables import CEILING, FLOOR
+from tvwrl.bench.targets import AGENT, Measures, Target, gap_closed, of_another, shown, targets
+from tvwrl.markdown import markdown_table
+from tvwrl.schedulers import GROUPS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+METRICS = ("reward", "overshoot_pct", "machines_used", "slots_gap_pct", "wait_mean", "unplaced")
+MIDDLE = "reward, IQM"
+HEAD = [
+    *("scheduler", "reward (thousands)", "IQM reward (thousands)", "agent minus it (thousands)", "gap closed %"),
+    *("overshoot %", "machines / tetris'", "machine slots above bound %", "wait (slots)"),
+]
+ENOUGH = 3  # seeds
+SHORT = ("above its group", "above all without the future", "machines and overshoot", "overshoot / best-fit", "half")
+NOTE = (
+    "Mean [95 % bootstrap interval over test sequences and training seeds, drawn independently of each other]; IQM = "
+    "interquartile mean; ratios and differences are paired by sequence. `agent`: over its seeds. Gap closed: "
+    f"how far the mean reward is on the way from `{FLOOR}` (0 %) to `{CEILING}` (100 %). "
+    "The bound: docs/optimality.md. *Above* a scheduler: the interval of the paired difference in reward lies above zero."
+)
+
+
+def measure(rows: pl.DataFrame) -> dict[str, dict[str, dict[str, Estimate]]]:
+    """group -> scheduler -> metric -> estimate; rows as of `results.finished_rows`."""
+    found: dict[str, dict[str, dict[str, Estimate]]] = {}
+    every = {metric: estimates(rows, metric) for metric in METRICS}
+    every[MIDDLE] = estimates(rows, "reward", estimate_middle)
+    for metric, groups in every.items():
+        for group, columns in groups.items():
+            for column, one in columns.items():
+                found.setdefault(group, {}).setdefault(column, {})[metric] = one
+    return found
+
+
+def write_page(
+    rows: pl.DataFrame, trained: pl.DataFrame, groups: Sequence[str], head: str, pictures: Mapping[str, str]
+) -> str:
+    """Markdown from `finished_rows` and `trainings`; `groups`: all that were asked for, `pictures`: trace -> link."""
+    measures = measure(rows)
+    knowledge = dict(rows.select("column", "knowledge").unique().rows())
+    loads = dict(rows.select("group", "load").unique().rows())
+    verdicts = {g: targets(m, knowledge, loads[g]) for g, m in measures.items() if AGENT in m and len(m) > 1}
+    sequences = {group: part["sequence"].n_unique() for (group,), part in rows.group_by("group")}
+    parts = ["# Results", head, "## What was trained", _seeds(trained), _trained(trained, groups)]
+    parts += [_missing(measures, trained, groups), "## Targets", _overview(verdicts), NOTE]
+    shown_traces = set()
+    for group in groups:
+        if group not in measures:
+            continue
+        trace = trained.filter(trained["group"] == group)["trace"][0]
+        if trace not in shown_traces:
+            parts += [f"## {trace}", *([f"![{trace}]({pictures[trace]})"] if trace in pictures else [])]
+            shown_traces.add(trace)
+        played = f"{sequences[group]} test sequences{_of_seeds(trained, group)}"
+        parts += [f"### Load {loads[group]:g}", played, _table(measures[group], knowledge), _unplaced(measures[group])]
+        parts.append("\n".join(f"- {t.title}: **{t.answer}**; {t.said}" for t in verdicts.get(group, [])))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def plot_results(rows: pl.DataFrame, folder: Path) -> dict[str, str]:
+    """A picture per trace in the folder; trace -> its path from beside the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = {}
+    for (trace,), own in rows.group_by("trace", maintain_order=True):
+        measures, loads = measure(own), dict(own.select("group", "load").unique().rows())
+        panels: dict[str, dict[str, dict[str, Bar]]] = {}
+        for title, metric, scale in (
+            ("Penalty: reward, sign changed, thousands (lower is better)", "reward", -0.001),
+            ("Machines used (lower is better)", "machines_used", 1.0),
+            ("Overshoot, % of capacity (lower is better)", "overshoot_pct", 1.0),
+            ("Machine slots above the lower bound, %", "slots_gap_pct", 1.0),
+        ):
+            panels[title] = {
+                f"load {loads[group]:g}": {
+                    n: Bar(scale * of[metric].mean, *sorted(scale * end for end in of[metric].interval))
+                    for n, of in schedulers.items()
+                }
+                for group, schedulers in measures.items()
+            }
+        plot_bars(panels, folder / f"{trace}.png", over="test sequences and training seeds")
+        pictures[str(trace)] = f"{folder.name}/{trace}.png"
+    return pictures
+
+
+def _seeds(trained: pl.DataFrame) -> str:
+    """A warning where there are too few."""
+    few = trained["seed"].n_unique()
+    if few >= ENOUGH:
+        return ""
+    return (
+        f"**Fewer than {ENOUGH} training seeds ({few}) were asked for**: the intervals say little, with one seed "
+        "nothing, of what another training would have given."
+    )
+
+
+def _of_seeds(trained: pl.DataFrame, group: str) -> str:
+    own = trained.filter(trained["group"] == group)
+    return f"; agents of {int(own['evaluated'].sum())} of {len(own)} training seeds"
+
+
+def _trained(trained: pl.DataFrame, groups: Sequence[str]) -> str:
+    """A line per trace and load: iterations, minutes, machine and commit of each seed."""
+    body = []
+    for group in groups:
+        own = trained.filter(trained["group"] == group).sort("seed")
+        minutes = [_minutes(*values) for values in own.select("seconds", "timed", "iterations").rows()]
+        done = [f"{now} of {of}" if now < of else f"{of}" for now, of in own.select("iterations", "of").rows()]
+        facts = [", ".join(dict.fromkeys(str(v) for v in own[name] if v is not None)) for name in ("cores", "commit")]
+        body.append([group, ", ".join(map(str, own["seed"])), ", ".join(done), ", ".join(minutes), *facts])
+    return markdown_table(["agent of", "seeds", "iterations", "minutes (wall clock)", "cores", "commit"], body)
+
+
+def _minutes(seconds: float, timed: int, iterations: int) -> str:
+    """What is known of how long it took."""
+    if not timed:
+        return "-" if not iterations else "not recorded"
+    return f"{seconds / 60:.1f}" + (f" (of {timed} iterations)" if timed != iterations else "")
+
+
+def _missing(measures: Mapping[str, Measures], trained: pl.DataFrame, groups: Sequence[str]) -> str:
+    """Every cell that was asked for and has no rows."""
+    lines = []
+    for group in groups:
+        if not measures.get(group, {}).keys() - {AGENT}:
+            lines.append(f"- {group}: the heuristics")
+        for seed, done, of in (
+            trained.filter((trained["group"] == group) & ~trained["evaluated"])
+            .sort("seed")
+            .select("seed", "iterations", "of")
+            .rows()
+        ):
+            lines.append(f"- {group}: agent of seed {seed} ({done} of {of} iterations trained, not evaluated)")
+    return "Missing, and so in no figure below:\n\n" + "\n".join(lines) if lines else ""
+
+
+def _overview(verdicts: Mapping[str, Sequence[Target]]) -> str:
+    """Which targets are reached where."""
+    body = [[group, *(one.answer for one in found)] for group, found in verdicts.items()]
+    if not body:
+        return "No trace and load has an agent beside its heuristics yet."
+    titles = [f"{i}. {one.title}" for i, one in enumerate(next(iter(verdicts.values())), 1)]
+    return markdown_table(["agent of", *SHORT], body) + "\n\n" + "\n".join(titles)
+
+
+def _table(measures: Measures, knowledge: Mapping[str, str]) -> str:
+    """Schedulers by what they may know, in each group the best first."""
+    body = []
+    for title in GROUPS:
+        names = [name for name in measures if knowledge[name] == title]
+        body += [[f"*{title}*", *[""] * (len(HEAD) - 1)]] if names else []
+        body += [_line(measures, n) for n in sorted(names, key=lambda n: -measures[n]["reward"].mean)]
+    return markdown_table(HEAD, body)
+
+
+def _line(measures: Measures, name: str) -> list[str]:
+    own = measures[name]
+    ahead = minus(measures[AGENT]["reward"], own["reward"]) if AGENT in measures and name != AGENT else None
+    return [
+        f"**{name}**" if name == AGENT else name,
+        shown(own["reward"], scale=0.001),
+        shown(own[MIDDLE], scale=0.001),
+        "" if ahead is None else shown(ahead, scale=0.001, sign="+"),
+        shown(gap_closed(measures, name), 0, 100),
+        shown(own["overshoot_pct"], 3),
+        shown(of_another(measures, name, "tetris", "machines_used")),
+        shown(own["slots_gap_pct"], 1),
+        shown(own["wait_mean"]),
+    ]
+
+
+def _unplaced(measures: Measures) -> str:
+    """Who left workloads unplaced."""
+    left = {name: of["unplaced"].mean for name, of in measures.items() if of["unplaced"].mean}
+    told = ", ".join(f"{name} {mean:.2f}" for name, mean in left.items())
+    return f"Left workloads unplaced, per episode (what never ran costs only its wait): {told}." if left else ""

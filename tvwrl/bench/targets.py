@@ -1,0 +1,113 @@
+"""What an agent has to reach beside the heuristics, at one load of one trace, and whether it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvwrl.bench.estimates import Estimate, minus, ratio
+from tvwrl.bench.tables import CEILING, FLOOR
+from tvwrl.types import Float
+
+AGENT = "agent"
+MACHINES, OVERSHOOT, OF_BEST_FIT, CLOSED = 0.75, 0.3, 0.2, 0.5  # of tetris' machines; %; of its overshoot; of the gap
+DENSE = 0.5  # above this load the offered load alone needs most of the machines
+
+Measures = Mapping[str, Mapping[str, Estimate]]  # scheduler -> column of the rows -> estimate
+
+
+@dataclass(frozen=True)
+class Target:
+    """One of them."""
+
+    title: str
+    met: bool | None  # None: not asked here, or it cannot be said
+    said: str  # the figures behind it
+
+    @property
+    def answer(self) -> str:
+        """yes, no, or a dash."""
+        return {True: "yes", False: "no", None: "-"}[self.met]
+
+
+def gap_closed(measures: Measures, scheduler: str) -> Estimate:
+    """How far the mean reward is on the way from `FLOOR` (0) to `CEILING` (1); NaN where that is not the higher one."""
+    if not {FLOOR, CEILING, scheduler} <= measures.keys():
+        return Estimate(float("nan"), np.empty(0))
+    floor = measures[FLOOR]["reward"]
+    way, whole = (minus(measures[name]["reward"], floor) for name in (scheduler, CEILING))
+    draws: Float = np.where(whole.draws > 0, whole.draws, np.nan)
+    return ratio(way, Estimate(whole.mean if whole.mean > 0 else float("nan"), draws))
+
+
+def of_another(measures: Measures, scheduler: str, other: str, column: str) -> Estimate:
+    """Its mean as a share of another scheduler's; NaN if one of them is not there."""
+    if not {scheduler, other} <= measures.keys():
+        return Estimate(float("nan"), np.empty(0))
+    return ratio(measures[scheduler][column], measures[other][column])
+
+
+def targets(measures: Measures, knowledge: Mapping[str, str], load: float) -> list[Target]:
+    """All of them; `knowledge`: the group of every scheduler. Means decide, for rewards the paired 95 % interval."""
+    own = [n for n in measures if n != AGENT and knowledge[n] == knowledge[AGENT]]
+    blind = [n for n in measures if n not in (AGENT, CEILING)]
+    closed = gap_closed(measures, AGENT)
+    aim = Target(f"at least half of the gap from {FLOOR} to {CEILING} closed", _at_least(closed.mean), shown(closed))
+    found = [
+        _above(f"above every scheduler of its own group ({knowledge[AGENT]})", measures, own),
+        _above("above every scheduler that does not know the future", measures, blind),
+        _machines(measures, load),
+        _overshoot(measures),
+        aim,
+    ]
+    left = measures[AGENT]["unplaced"].mean
+    if not left:
+        return found
+    note = f"it left {left:.2f} workloads unplaced per episode: "
+    return [Target(one.title, None if one.met is None else False, note + one.said) for one in found]
+
+
+def shown(found: Estimate, decimals: int = 2, scale: float = 1.0, sign: str = "") -> str:
+    """Mean [interval], or a dash."""
+    low, high = found.interval
+    text = "-" if np.isnan(found.mean) else f"{scale * found.mean:{sign}.{decimals}f}"
+    return text + ("" if np.isnan(low) else f" [{scale * low:{sign}.{decimals}f}, {scale * high:{sign}.{decimals}f}]")
+
+
+def _at_least(share: float) -> bool | None:
+    return None if np.isnan(share) else share >= CLOSED
+
+
+def _above(title: str, measures: Measures, others: list[str]) -> Target:
+    """Paired difference in reward above zero, interval and all, against each of them."""
+    if not others:
+        return Target(title, None, "there is no other")
+    found = {name: minus(measures[AGENT]["reward"], measures[name]["reward"]) for name in others}
+    failed = {name: one for name, one in found.items() if not one.interval[0] > 0}
+    nearest = min(found, key=lambda name: found[name].mean)
+    named = failed or {nearest: found[nearest]}
+    said = ", ".join(f"{shown(one, scale=0.001, sign='+')} thousand against {name}" for name, one in named.items())
+    return Target(title, not failed, ("not surely: " if failed else "least: ") + said)
+
+
+def _machines(measures: Measures, load: float) -> Target:
+    """Few machines without overshoot; where the load is high, how far from the bound it is."""
+    title = f"at most {MACHINES:g} x tetris' machines with overshoot of at most {OVERSHOOT:g} %"
+    used, over = of_another(measures, AGENT, "tetris", "machines_used"), measures[AGENT]["overshoot_pct"]
+    met = None if np.isnan(used.mean) else used.mean <= MACHINES and over.mean <= OVERSHOOT
+    said = f"{shown(used)} x, overshoot {shown(over, 3)} %"
+    if load <= DENSE:
+        return Target(title, met, said)
+    bound = shown(measures[AGENT]["slots_gap_pct"], 1)
+    return Target(title, None, f"not asked at this load; {said}; machine slots {bound} % above the lower bound")
+
+
+def _overshoot(measures: Measures) -> Target:
+    title = f"overshoot at most {OF_BEST_FIT:g} x best-fit's"
+    if "best-fit" not in measures:
+        return Target(title, None, "best-fit is missing")
+    mine, its = measures[AGENT]["overshoot_pct"], measures["best-fit"]["overshoot_pct"]
+    said = f"{shown(mine, 3)} % against {shown(its, 3)} %, {shown(ratio(mine, its))} x"
+    return Target(title, mine.mean <= OF_BEST_FIT * its.mean, said)
