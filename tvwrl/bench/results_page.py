@@ -28,7 +28,7 @@ NOTE = (
     "Mean [95 % bootstrap interval over test sequences and training seeds, drawn independently of each other]; IQM = "
     "interquartile mean; ratios and differences are paired by sequence. `agent`: over its seeds. Gap closed: "
     f"how far the mean reward is on the way from `{FLOOR}` (0 %) to `{CEILING}` (100 %). "
-    "The bound: docs/optimality.md. *Above* a scheduler: the interval of the paired difference in reward lies above zero."
+    "The bound: docs/optimality.md. *Above* a scheduler: the paired interval of the difference in reward is above 0."
 )
 
 

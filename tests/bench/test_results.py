@@ -1,0 +1,176 @@
+"""Results: shares, ratios and targets worked out by hand, a page from made-up rows, and what is missing of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tvwrl.agents.config import PRESETS
+from tvwrl.bench.cells import HEURISTICS, Bench, Cell
+from tvwrl.bench.estimates import estimate, estimate_middle
+from tvwrl.bench.results import finished_rows, results_cells, trainings, write_results
+from tvwrl.bench.results_page import measure
+from tvwrl.bench.targets import AGENT, gap_closed, of_another, targets
+from tvwrl.schedulers import GROUPS
+from tvwrl.types import InputError
+
+BASE = PRESETS["smoke"]
+FORECASTS = GROUPS[2]
+# reward, overshoot %, machines used of each scheduler, on average: the agent closes 30 of 50 of the gap.
+HEURISTIC = {
+    "best-fit": (-200e3, 1.0, 5.0),
+    "tetris": (-150e3, 0.0, 10.0),
+    "best-fit-peak": (-100e3, 0.0, 8.0),
+    "forecast-fit": (-90e3, 0.2, 7.0),
+    "clairvoyant": (-50e3, 0.0, 5.0),
+}
+OURS = (-70e3, 0.15, 7.0)
+
+
+def evaluation(names: dict[str, tuple[float, float, float]], load: float, offered: float = 0.0) -> pl.DataFrame:
+    """rows.csv of an evaluation on three sequences; what is hard in a sequence is so for all."""
+    return pl.DataFrame(
+        {
+            "scheduler": name,
+            "load": load,
+            "sequence": i,
+            "reward": reward + (i - 1) * 9e3,
+            "overshoot_pct": overshoot,
+            "machines_used": machines,
+            "peak_machines": 6,
+            "machine_slots": 110.0,
+            "wait_mean": 0.5,
+            "unplaced": 0,
+            "offered_load": load + i / 100 + offered,
+        }
+        for name, (reward, overshoot, machines) in names.items()
+        for i in range(3)
+    )
+
+
+def write(bench: Bench, cell: Cell, rows: pl.DataFrame) -> None:
+    """As if it had been played: every bound is 5 machines and 100 machine slots."""
+    folder = bench.rows_file(cell).parent
+    folder.mkdir(parents=True)
+    rows.write_csv(folder / "rows.csv")
+    bounds = rows.select("load", "sequence").unique()
+    limits = bounds.with_columns(lower_bound_peak_machines=pl.lit(5), lower_bound_machine_slots=pl.lit(100))
+    limits.write_csv(folder / "bounds.csv")
+
+
+def play(bench: Bench, cell: Cell, agent: tuple[float, float, float] = OURS) -> None:
+    """As if the cell were finished, after two sessions of training."""
+    load = dict(cell.scenario)["load"]
+    write(bench, cell, evaluation(HEURISTIC if cell.scheduler == HEURISTICS else {cell.run: agent}, load))
+    if cell.scheduler == HEURISTICS:
+        return
+    folder = bench.run_folder(cell)
+    (folder / "progress.csv").write_text(f"iteration\n{bench.base.iterations}\n")
+    first, second = (
+        f'{{"before": {a}, "after": {b}, "seconds": {s}, "cores": 2, "commit": "0123456789abc"}}'
+        for a, b, s in ((0, 4, 60.0), (4, bench.base.iterations, 30.0))
+    )
+    (folder / "sessions.json").write_text(f'{{"sessions": [{first}, {second}]}}')
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    scenario = replace(BASE.scenario, observe_forecast=True)
+    return Bench(tmp_path / "out", replace(BASE, scenario=scenario), {"wild": "wild"})
+
+
+def page(bench: Bench, cells: list[Cell]) -> str:
+    return write_results(bench, cells, None, "A trial.", {}).read_text()
+
+
+def test_shares_and_ratios_by_hand(bench: Bench) -> None:
+    cells = results_cells(["wild"], [0.5], [0, 1])
+    assert [cell.run for cell in cells] == ["wild-heuristics", "wild-tvw-rl-seed0", "wild-tvw-rl-seed1"]
+    for cell in cells:
+        play(bench, cell)
+    rows = finished_rows(bench, cells)
+    assert set(rows["column"]) == {*HEURISTIC, AGENT}
+    assert set(rows.filter(pl.col("column") == AGENT)["knowledge"]) == {FORECASTS}
+    measures = measure(rows)["wild, load 0.5"]
+    assert gap_closed(measures, AGENT).mean == pytest.approx(0.6)
+    assert gap_closed(measures, AGENT).interval == pytest.approx((0.6, 0.6))  # sequences are as hard for all
+    assert gap_closed(measures, "tetris").mean == pytest.approx(-1.0)
+    assert of_another(measures, AGENT, "tetris", "machines_used").mean == pytest.approx(0.7)
+    assert measures[AGENT]["slots_gap_pct"].mean == pytest.approx(10.0)
+    knowledge = dict(rows.select("column", "knowledge").unique().rows())
+    found = targets(measures, knowledge, 0.5)
+    assert [one.met for one in found] == [True, True, True, True, True]
+    assert found[0].said == "least: +20.00 [+20.00, +20.00] thousand against forecast-fit"
+    assert "0.15 [0.15, 0.15] x" in found[3].said
+    assert targets(measures, knowledge, 0.8)[2].met is None
+    assert "10.0 [10.0, 10.0] % above the lower bound" in targets(measures, knowledge, 0.8)[2].said
+
+
+@pytest.mark.parametrize(
+    ("agent", "met"),
+    [
+        ((-95e3, 0.15, 7.0), [False, False, True, True, False]),  # below forecast-fit, a tenth of the gap
+        ((-70e3, 0.31, 7.0), [True, True, False, False, True]),  # too much overshoot
+        ((-70e3, 0.20, 7.6), [True, True, False, True, True]),  # too many machines, a fifth of best-fit's overshoot
+    ],
+)
+def test_targets_that_are_missed(bench: Bench, agent: tuple[float, float, float], met: list[bool]) -> None:
+    cells = results_cells(["wild"], [0.5], [0])
+    for cell in cells:
+        play(bench, cell, agent)
+    rows = finished_rows(bench, cells)
+    knowledge: dict[str, Any] = dict(rows.select("column", "knowledge").unique().rows())
+    measures = measure(rows)["wild, load 0.5"]
+    assert [one.met for one in targets(measures, knowledge, 0.5)] == met
+    left = {**measures, AGENT: {**measures[AGENT], "unplaced": estimate(np.array([[0.0, 1.0, 0.5]]))}}
+    assert {one.met for one in targets(left, knowledge, 0.5)} == {False}  # what never ran costs nothing
+
+
+def test_a_page_says_what_was_trained_and_what_is_missing(bench: Bench) -> None:
+    cells = results_cells(["wild"], [0.3, 0.5], [0, 1])
+    with pytest.raises(InputError, match="no finished evaluation"):
+        page(bench, cells)
+    for cell in cells[:2]:
+        play(bench, cell)
+    text = page(bench, cells)
+    assert "- wild, load 0.3: agent of seed 1 (0 of 6 iterations trained, not evaluated)" in text
+    assert "- wild, load 0.5: the heuristics" in text
+    assert "### Load 0.5" not in text
+    assert "Fewer than 3 training seeds (2)" in text
+    assert "agents of 1 of 2 training seeds" in text
+    assert "1.5, -" in text  # minutes
+    assert "012345678" in text
+    assert text.index("best-fit") < text.index("tetris") < text.index("forecast-fit") < text.index("| clairvoyant")
+    assert (bench.out / "results" / "results" / "wild.png").is_file()
+    assert len(pl.read_csv(bench.out / "results" / "rows.csv")) == 3 * (len(HEURISTIC) + 1)
+
+
+def test_time_that_nobody_noted_is_said_to_be_unknown(bench: Bench) -> None:
+    cells = results_cells(["wild"], [0.5], [0, 1, 2])
+    for cell in cells:
+        play(bench, cell)
+    (bench.run_folder(cells[1]) / "sessions.json").unlink()
+    assert trainings(bench, cells)["seconds"].to_list() == [0.0, 90.0, 90.0]
+    text = page(bench, cells)
+    assert "not recorded, 1.5, 1.5" in text
+    assert "Missing" not in text
+    assert "Fewer than" not in text
+
+
+def test_cells_of_other_sequences_are_refused(bench: Bench) -> None:
+    heuristics, agent = results_cells(["wild"], [0.5], [0])
+    play(bench, heuristics)
+    write(bench, agent, evaluation({agent.run: OURS}, 0.5, offered=0.01))
+    with pytest.raises(InputError, match="wild, load 0.5: cells were evaluated on different sequences"):
+        finished_rows(bench, [heuristics, agent])
+
+
+def test_interquartile_mean_over_seeds_and_sequences() -> None:
+    assert estimate_middle(np.array([[0.0, 1.0], [3.0, 100.0]])).mean == 2.0
+    assert np.isnan(estimate_middle(np.array([[3.0]])).interval).all()
+    assert estimate_middle(np.full((2, 3), 4.0)).interval == pytest.approx((4.0, 4.0))
