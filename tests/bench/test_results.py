@@ -116,7 +116,7 @@ def test_shares_and_ratios_by_hand(bench: Bench) -> None:
     [
         ((-95e3, 0.15, 7.0), [False, False, True, True, False]),  # below forecast-fit, a tenth of the gap
         ((-70e3, 0.31, 7.0), [True, True, False, False, True]),  # too much overshoot
-        ((-70e3, 0.20, 7.6), [True, True, False, True, True]),  # too many machines, a fifth of best-fit's overshoot
+        ((-70e3, 0.19, 7.6), [True, True, False, True, True]),  # too many machines
     ],
 )
 def test_targets_that_are_missed(bench: Bench, agent: tuple[float, float, float], met: list[bool]) -> None:
@@ -166,7 +166,7 @@ def test_cells_of_other_sequences_are_refused(bench: Bench) -> None:
     heuristics, agent = results_cells(["wild"], [0.5], [0])
     play(bench, heuristics)
     write(bench, agent, evaluation({agent.run: OURS}, 0.5, offered=0.01))
-    with pytest.raises(InputError, match="wild, load 0.5: cells were evaluated on different sequences"):
+    with pytest.raises(InputError, match="cells were evaluated on different sequences"):
         finished_rows(bench, [heuristics, agent])
 
 
