@@ -99,7 +99,7 @@ def write_results(bench: Bench, cells: Sequence[Cell], page: Path | None, head: 
         with whole_file(folder / f"{name}.csv") as partial:
             table.write_csv(partial)
     write_json(folder / "run.json", provenance() | facts | {"cells": [cell.run for cell in cells]})
-    rows, trained = (pl.read_csv(folder / f"{name}.csv") for name in tables)
+    rows, trained = (pl.read_csv(folder / f"{name}.csv", schema_overrides=t.schema) for name, t in tables.items())
     groups = list(dict.fromkeys(cell.group for cell in cells))
     pictures = plot_results(rows, page.with_suffix(""))
     with whole_file(page) as partial:

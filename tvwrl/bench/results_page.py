@@ -117,7 +117,7 @@ def _trained(trained: pl.DataFrame, groups: Sequence[str]) -> str:
         own = trained.filter(trained["group"] == group).sort("seed")
         minutes = [_minutes(*values) for values in own.select("seconds", "timed", "iterations").rows()]
         done = [f"{now} of {of}" if now < of else f"{of}" for now, of in own.select("iterations", "of").rows()]
-        facts = [", ".join(dict.fromkeys(str(v) for v in own[name] if v is not None)) for name in ("cores", "commit")]
+        facts = [", ".join(dict.fromkeys(str(v) for v in own[name] if v)) for name in ("cores", "commit")]
         body.append([group, ", ".join(map(str, own["seed"])), ", ".join(done), ", ".join(minutes), *facts])
     return markdown_table(["agent of", "seeds", "iterations", "minutes (wall clock)", "cores", "commit"], body)
 
