@@ -22,6 +22,7 @@ sb3 = pytest.importorskip("tvwrl.agents.sb3")
 
 TINY = TrainConfig(
     algo="sb3-ppo",
+    imitate=0,
     iterations=4,
     train_sequences=4,
     sequences_per_iteration=4,
