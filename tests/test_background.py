@@ -140,7 +140,7 @@ def test_drawn_by_scenario_and_kept_in_the_files(problem: Problem, tmp_path: Pat
     noisy = Problem.build(problem.trace, scenario, problem.classes)
     rows = evaluate(noisy, [partial(make_scheduler, "best-fit")], [0.3, 0.5], 2, 0, tmp_path / "out")
     again = replay_run(tmp_path / "out")
-    for name in rows.columns:
+    for name in again.columns:
         if name not in ("scheduler", "decision_ms"):
             assert again[name].to_numpy() == pytest.approx(rows[name].to_numpy(), rel=1e-9), name
     path = tmp_path / "out" / "background.parquet"
