@@ -21,6 +21,7 @@ from tvwrl.bench.experiments import EXPERIMENTS, LOADS
 from tvwrl.bench.published import TABLE1
 from tvwrl.bench.reproduction import complete_cells, needed_cells, overview, table1, write_report
 from tvwrl.bench.results import results_cells, write_results
+from tvwrl.bench.targets import AGENTS
 from tvwrl.ec.lstnet import ForecastSettings
 from tvwrl.runs import default_folder, provenance, write_json
 from tvwrl.simulation.scenario import Scenario
@@ -200,12 +201,17 @@ class Reproduction(Scale):
 
 @dataclass(frozen=True)
 class Results(Scale):
-    """Train an agent per trace, load and seed, set it beside every heuristic, and write a page; resumable."""
+    """Train agents per trace and seed, set them beside every heuristic at every load, and write a page; resumable."""
 
     traces: Names = ("google2011", "google2019", "tianchi", "bitbrains")
     """Names or folders of traces."""
     loads: Shares = LOADS
     """Offered loads."""
+    agents: Names = tuple(AGENTS)
+    """What is trained: agent sees requests and class forecasts; agent-history load and history alone; agent-peak
+    requests and lifetime peaks; agent-forecast-peak all of it."""
+    train_load: float = 0.5
+    """Offered load that agents are trained at."""
     page: Path | None = None
     """The page, e.g. docs/results.md, with a folder of pictures beside it; default: results/results.md in --out."""
     page_only: bool = False
@@ -220,16 +226,19 @@ class Results(Scale):
                 raise InputError(f"{what} is {', '.join(map(str, values))}: must be different ones, at least one")
         if self.page_only and self.out is None:
             raise InputError("page_only needs --out: the folder whose cells the page is made from")
-        for load in self.loads:
+        if not self.agents or set(self.agents) - AGENTS.keys() or len(set(self.agents)) != len(self.agents):
+            raise InputError(f"agents is {', '.join(self.agents)}: must be different ones of {', '.join(AGENTS)}")
+        for load in (*self.loads, self.train_load):
             replace(base.scenario, load=load)
         bench = Bench(self.out or default_folder("results"), base, named)
-        cells = results_cells(list(named), self.loads, seeds)
+        cells = results_cells(list(named), self.loads, seeds, self.agents, self.train_load)
         sources = [describe_source(open_trace(argument)) for argument in self.traces]
         print("\n".join(sources))
         if self.dry_run:
             print(overview(bench, cells))
             return 0
-        failed = {} if self.page_only else self._complete(bench, cells)
+        by_seed = sorted(cells, key=lambda cell: cell.seed)  # so that a page of one seed is soon complete
+        failed = {} if self.page_only else self._complete(bench, by_seed)
         head = self._head(base, seeds, list(named), sources)
         facts = {"preset": self.preset, "seeds": seeds, "config": base.to_dict(), "sources": sources}
         print(f"written to {write_results(bench, cells, self.page, head, facts)}")
@@ -243,15 +252,17 @@ class Results(Scale):
         scale += f"{', '.join(map(str, seeds))}, {base.comparison_sequences} test sequences per trace and load, of "
         scale += "workloads that nothing was trained on"
         words = ["python", "scripts/reproduce.py", "results", "--preset", self.preset]
-        lists = {"traces": names, "loads": self.loads, "seeds": seeds}
+        lists = {"traces": names, "loads": self.loads, "agents": self.agents, "seeds": seeds}
         words += [word for name, values in lists.items() for word in (f"--{name}", ",".join(map(str, values)))]
-        given = {"iterations": self.iterations, "sequences": self.sequences}
+        given = {"iterations": self.iterations, "sequences": self.sequences, "train-load": self.train_load}
         words += [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
         again = [*words, "--out", "runs/results", "--page", "docs/results.md"]
         commands = f"```\n{shlex.join(again)}\n{shlex.join([*again, '--page-only'])}   # the page alone\n```"
-        knows = f"`agent`, one policy per trace, load and seed, knows: {knowledge_of(base.scenario).note}."
+        knows = f"Agents are policies of one trace and seed, trained at load {self.train_load:g}. They know:\n\n"
+        seen = {agent: knowledge_of(replace(base.scenario, **AGENTS[agent])) for agent in self.agents}
+        knows += "\n".join(f"- `{agent}` ({known.group}): {known.note}" for agent, known in seen.items())
         made = f"Generated from `results/rows.csv` and `results/trainings.csv` of the output folder by\n\n{commands}"
-        return "\n\n".join([made, f"Preset {scale}. {knows}", "\n".join(f"- {source}" for source in sources)])
+        return "\n\n".join([made, f"Preset {scale}.", knows, "\n".join(f"- {source}" for source in sources)])
 
 
 def _command_for(name: str, names: tuple[str, ...], summary: str) -> type[Reproduction]:

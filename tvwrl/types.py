@@ -181,6 +181,7 @@ class ForecastTable:
 
     values: npt.NDArray[np.uint8]  # (S, N, L + 1, K) whole steps, after that many slots seen (0 = waiting)
     steps: npt.NDArray[np.float32]  # (K,) what 1 stands for: shares of peak_units (variances: of its square), or of 1
+    declared: npt.NDArray[np.bool_]  # (K,) columns that are no forecast but lifetime peaks
 
 
 @dataclass(frozen=True)

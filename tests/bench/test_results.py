@@ -15,7 +15,7 @@ from tvwrl.bench.cells import HEURISTICS, Bench, Cell
 from tvwrl.bench.estimates import estimate, estimate_middle
 from tvwrl.bench.results import finished_rows, results_cells, trainings, write_results
 from tvwrl.bench.results_page import measure
-from tvwrl.bench.targets import AGENT, gap_closed, of_another, targets
+from tvwrl.bench.targets import AGENT, AGENTS, gap_closed, of_another, targets
 from tvwrl.schedulers import GROUPS
 from tvwrl.types import InputError
 
@@ -89,7 +89,7 @@ def page(bench: Bench, cells: list[Cell]) -> str:
 
 
 def test_shares_and_ratios_by_hand(bench: Bench) -> None:
-    cells = results_cells(["wild"], [0.5], [0, 1])
+    cells = results_cells(["wild"], [0.5], [0, 1], [AGENT], 0.5)
     assert [cell.run for cell in cells] == ["wild-heuristics", "wild-tvw-rl-seed0", "wild-tvw-rl-seed1"]
     for cell in cells:
         play(bench, cell)
@@ -120,7 +120,7 @@ def test_shares_and_ratios_by_hand(bench: Bench) -> None:
     ],
 )
 def test_targets_that_are_missed(bench: Bench, agent: tuple[float, float, float], met: list[bool]) -> None:
-    cells = results_cells(["wild"], [0.5], [0])
+    cells = results_cells(["wild"], [0.5], [0], [AGENT], 0.5)
     for cell in cells:
         play(bench, cell, agent)
     rows = finished_rows(bench, cells)
@@ -132,7 +132,7 @@ def test_targets_that_are_missed(bench: Bench, agent: tuple[float, float, float]
 
 
 def test_a_page_says_what_was_trained_and_what_is_missing(bench: Bench) -> None:
-    cells = results_cells(["wild"], [0.3, 0.5], [0, 1])
+    cells = results_cells(["wild"], [0.3, 0.5], [0, 1], [AGENT], 0.5)
     with pytest.raises(InputError, match="no finished evaluation"):
         page(bench, cells)
     for cell in cells[:2]:
@@ -142,7 +142,7 @@ def test_a_page_says_what_was_trained_and_what_is_missing(bench: Bench) -> None:
     assert "- wild, load 0.5: the heuristics" in text
     assert "### Load 0.5" not in text
     assert "Fewer than 3 training seeds (2)" in text
-    assert "agents of 1 of 2 training seeds" in text
+    assert "; 1 of 2 agents" in text
     assert "1.5, -" in text  # minutes
     assert "012345678" in text
     assert text.index("best-fit") < text.index("tetris") < text.index("forecast-fit") < text.index("| clairvoyant")
@@ -151,7 +151,7 @@ def test_a_page_says_what_was_trained_and_what_is_missing(bench: Bench) -> None:
 
 
 def test_time_that_nobody_noted_is_said_to_be_unknown(bench: Bench) -> None:
-    cells = results_cells(["wild"], [0.5], [0, 1, 2])
+    cells = results_cells(["wild"], [0.5], [0, 1, 2], [AGENT], 0.5)
     for cell in cells:
         play(bench, cell)
     (bench.run_folder(cells[1]) / "sessions.json").unlink()
@@ -162,8 +162,26 @@ def test_time_that_nobody_noted_is_said_to_be_unknown(bench: Bench) -> None:
     assert "Fewer than" not in text
 
 
+def test_every_agent_is_judged_by_what_it_knows(bench: Bench) -> None:
+    agents = list(AGENTS)
+    cells = results_cells(["wild"], [0.3, 0.8], [0], agents, 0.5)
+    assert len({cell.run for cell in cells}) == 1 + len(agents)  # the heuristics; each agent is trained once
+    for cell in cells:
+        play(bench, cell)
+    rows = finished_rows(bench, cells)
+    knowledge = dict(rows.select("column", "knowledge").unique().rows())
+    assert [list(GROUPS).index(knowledge[agent]) for agent in agents] == [2, 0, 1, 2]
+    measures = measure(rows)["wild, load 0.3"]
+    assert targets(measures, knowledge, 0.3, "agent-history")[0].said.endswith("best-fit")
+    assert targets(measures, knowledge, 0.3, "agent-history")[1].met is None
+    assert targets(measures, knowledge, 0.3, "agent-forecast-peak")[1].met
+    text = page(bench, cells)
+    assert text.count("| wild | agent-peak | 0 |") == 1
+    assert text.count("`agent-peak`:") == 2
+
+
 def test_cells_of_other_sequences_are_refused(bench: Bench) -> None:
-    heuristics, agent = results_cells(["wild"], [0.5], [0])
+    heuristics, agent = results_cells(["wild"], [0.5], [0], [AGENT], 0.5)
     play(bench, heuristics)
     write(bench, agent, evaluation({agent.run: OURS}, 0.5, offered=0.01))
     with pytest.raises(InputError, match="cells were evaluated on different sequences"):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tvwrl.ec import DemandForecaster
 from tvwrl.ec.forecast import SEGMENTS, Forecast, _outcomes, columns, steps
+from tvwrl.envs.problem import Problem
 from tvwrl.simulation import kernels as k
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.traces.sequences import metadata_of
@@ -110,6 +111,25 @@ def test_machines_show_the_sum_of_what_runs_on_them(problem, train, actions):
             expected[machine] += train.forecast.values[2, w, slot - start + 1] * train.forecast.steps
         assert np.allclose(simulation.observation()["forecast"][0], expected, atol=1e-5)
         simulation.step(np.array([action]))
+
+
+def test_peaks_alone_are_shown_without_forecasts(problem):
+    scenario = replace(problem.scenario, observe_forecast=False, observe_peak=True)
+    peaks = Problem.build(problem.trace, scenario, problem.classes, forecaster=problem.forecaster)
+    train = peaks.sequences("train", 2, 0)
+    simulation = Simulation(train, peaks.machines, scenario, 1, max_slots=0)
+    simulation.reset(0)
+    first = simulation.peak[0, 0]
+    while not simulation.waiting().size:
+        simulation.step(np.array([0]))
+    head = Forecast(simulation.observation()["queue"][0, 0, -columns(2) :].astype(float), 2)
+    assert np.allclose(head.peak * scenario.peak_units, first, atol=0.03)
+    others = np.delete(head.values, np.flatnonzero(train.forecast.declared))
+    assert not others.any()
+    simulation.step(np.array([1]))
+    seen = Forecast(simulation.observation()["forecast"][0].astype(float), 2)
+    assert np.allclose(seen.peak[1] * scenario.peak_units, first, atol=0.03)
+    assert not np.delete(seen.values, np.flatnonzero(train.forecast.declared), axis=1).any()
 
 
 def test_sequences_without_forecasts_are_refused(problem, train):

@@ -37,7 +37,7 @@ class TrainConfig:
     baseline, which chooses the next workload."""
     hidden: int = 64
     """Neurons of a hidden layer (paper: 20)."""
-    iterations: int = 100
+    iterations: int = 40
     """Updates of the policy."""
     imitate: int = 40
     """Training sequences on which the policy imitates `teacher` before it learns by itself; 0: none."""
@@ -49,23 +49,23 @@ class TrainConfig:
     """Sequences drawn for one update (paper: a batch of 20)."""
     trajectories: int = 1
     """Episodes on each of them; with reinforce their mean return is its baseline (N of the paper: 20)."""
-    learning_rate: float = 1e-3
+    learning_rate: float = 2e-3
     """Step size of Adam at the start (paper: 0.001)."""
-    final_learning_rate: float = 1e-4
+    final_learning_rate: float = 2e-4
     """Step size at the end; falls linearly."""
-    gamma: float = 0.997
+    gamma: float = 0.995
     """Discount per slot."""
     gae_lambda: float = 0.8
     """How far advantages trust what happened over what the critic expected (ppo): 1 trusts episodes alone."""
-    entropy_bonus: float = 0.01
+    entropy_bonus: float = 0.001
     """Weight of the policy's entropy at the start."""
-    final_entropy_bonus: float = 0.001
+    final_entropy_bonus: float = 0.0
     """Weight of the entropy at the end; falls linearly."""
     advantage_scaling: bool = True
     """Divide advantages by their standard deviation over the batch."""
     epochs: int = 3
     """Passes over the episodes of an iteration; 1 with 1 minibatch is plain REINFORCE (paper)."""
-    minibatches: int = 8
+    minibatches: int = 16
     """Steps of Adam per pass."""
     clip: float = 0.2
     """Where the probability ratio of reused episodes is clipped; without effect in plain REINFORCE."""
@@ -79,7 +79,7 @@ class TrainConfig:
     """Where the policy runs: cpu, cuda, cuda:1."""
     threads: int = 1
     """CPU threads of the network's arithmetic; the networks are small, and more threads suffer on a busy machine."""
-    eval_every: int = 25
+    eval_every: int = 10
     """Iterations between evaluations on validation sequences."""
     eval_sequences: int = 20
     """Validation sequences: of training series, other windows."""

@@ -64,7 +64,8 @@ def knowledge_of(scenario: Scenario) -> Knowledge:
         "lifetime peaks": scenario.observe_peak,
     }
     seen += [what for what, is_shown in shown.items() if is_shown]
-    group = GROUPS[2] if scenario.observe_forecast else GROUPS[1] if scenario.observe_request else GROUPS[0]
+    declared = scenario.observe_request or scenario.observe_peak
+    group = GROUPS[2] if scenario.observe_forecast else GROUPS[1] if declared else GROUPS[0]
     return Knowledge(group, f"classes, {', '.join(seen)} (learnt)")
 
 

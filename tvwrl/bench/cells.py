@@ -123,10 +123,11 @@ class Bench:
 
 
 def _named(changes: Changes) -> list[str]:
-    """What differs from the paper's configuration, for a folder's name."""
+    """What differs from the paper's configuration, and what is shown or not, for a folder's name."""
     plain = Scenario()
-    differ = {name: value for name, value in changes.items() if value != getattr(plain, name)}
-    return [name if value is True else f"{name}{value:g}" for name, value in differ.items()]
+    switches = [name if value else f"no_{name}" for name, value in changes.items() if isinstance(value, bool)]
+    numbers = {name: value for name, value in changes.items() if not isinstance(value, bool)}
+    return switches + [f"{name}{value:g}" for name, value in numbers.items() if value != getattr(plain, name)]
 
 
 def by_run(cells: Sequence[Cell]) -> dict[str, list[Cell]]:

@@ -1,18 +1,19 @@
-"""An agent trained on every trace, at every load and with several seeds, beside every heuristic: from cells to a page.
+"""Agents trained on every trace with several seeds, beside every heuristic at every load: from cells to a page.
 
-Heuristics are played once per trace and load, on the test sequences that every agent plays.
+An agent is trained at one load and plays at all; heuristics are played once per trace and load, on the same sequences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvwrl.agents.policy_scheduler import knowledge_of
 from tvwrl.bench.cells import HEURISTICS, Bench, Cell, read_rows
 from tvwrl.bench.results_page import plot_results, write_page
-from tvwrl.bench.targets import AGENT
+from tvwrl.bench.targets import AGENTS
 from tvwrl.runs import provenance, whole_file, write_json
 from tvwrl.schedulers import KNOWLEDGE
 from tvwrl.types import InputError
@@ -23,19 +24,25 @@ if TYPE_CHECKING:
 NAME = "results"
 
 
-def results_cells(traces: Sequence[str], loads: Sequence[float], seeds: Sequence[int]) -> list[Cell]:
-    """The heuristics of a trace and load, then its agents."""
+def results_cells(
+    traces: Sequence[str], loads: Sequence[float], seeds: Sequence[int], agents: Sequence[str], train_load: float
+) -> list[Cell]:
+    """By trace and load the heuristics, then the agents (of `AGENTS`) by seed, each trained at `train_load`."""
     cells = []
     for trace in traces:
         for load in loads:
             at, scenario = f"{trace}, load {load:g}", {"load": load}
             cells.append(Cell(at, HEURISTICS, trace, HEURISTICS, scenario))
-            cells += [Cell(at, AGENT, trace, "tvw-rl", scenario, seed=seed) for seed in seeds]
+            for seed in seeds:
+                for agent in agents:
+                    shown = AGENTS[agent]
+                    trained_in = shown | {"load": train_load}
+                    cells.append(Cell(at, agent, trace, "tvw-rl", shown | scenario, trained_in, seed=seed))
     return cells
 
 
 def finished_rows(bench: Bench, cells: Sequence[Cell]) -> pl.DataFrame:
-    """Rows of the evaluations that are done; `column`: the scheduler or `AGENT`, `knowledge`: the group of its.
+    """Rows of the evaluations that are done; `column`: the scheduler or agent, `knowledge`: the group of its.
 
     Raises InputError if none is done, or two of one trace and load were not of the same sequences.
     """
@@ -44,9 +51,9 @@ def finished_rows(bench: Bench, cells: Sequence[Cell]) -> pl.DataFrame:
     finished = [cell for cell in cells if bench.rows_file(cell).exists()]
     if not finished:
         raise InputError(f"{bench.out / 'cells'} holds no finished evaluation of these traces, loads and seeds")
-    name = pl.when(pl.col("column") == AGENT).then(pl.lit(AGENT)).otherwise(pl.col("scheduler"))
+    name = pl.when(pl.col("column").is_in(list(AGENTS))).then(pl.col("column")).otherwise(pl.col("scheduler"))
     knowledge = {name: known.group for name, known in KNOWLEDGE.items()}
-    knowledge[AGENT] = knowledge_of(bench.base.scenario).group
+    knowledge |= {agent: knowledge_of(replace(bench.base.scenario, **seen)).group for agent, seen in AGENTS.items()}
     rows = read_rows(bench, finished).with_columns(column=name)
     played = rows.group_by("group", "run").agg(
         pl.struct("sequence", pl.col("offered_load").round(9)).unique().sort().implode()
@@ -58,19 +65,20 @@ def finished_rows(bench: Bench, cells: Sequence[Cell]) -> pl.DataFrame:
 
 
 def trainings(bench: Bench, cells: Sequence[Cell]) -> pl.DataFrame:
-    """A row per agent: `group, trace, seed`, `iterations` done `of` how many, whether `evaluated`; `seconds` that
+    """A row per agent and evaluation: `group, trace, agent, seed`, `iterations` done `of` how many, whether `evaluated`; `seconds` that
     `timed` of the iterations took, on a machine of how many `cores`, at which `commit`."""
     import polars as pl
 
     rows: list[dict[str, Any]] = []
     for cell in cells:
-        if cell.column != AGENT:
+        if cell.column not in AGENTS:
             continue
         sessions = bench.sessions(cell)
         rows.append(
             {
                 "group": cell.group,
                 "trace": cell.trace,
+                "agent": cell.column,
                 "seed": cell.seed,
                 "iterations": bench.iterations_done(cell),
                 "of": bench.config(cell).iterations,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tvwrl.bench.estimates import Estimate, estimate_middle, estimates, minus
 from tvwrl.bench.plots import Bar, plot_bars
 from tvwrl.bench.tables import CEILING, FLOOR
-from tvwrl.bench.targets import AGENT, Measures, Target, gap_closed, of_another, shown, targets
+from tvwrl.bench.targets import AGENT, AGENTS, Measures, Target, gap_closed, of_another, shown, targets
 from tvwrl.markdown import markdown_table
 from tvwrl.schedulers import GROUPS
 
@@ -26,7 +26,7 @@ ENOUGH = 3  # seeds
 SHORT = ("above its group", "above all without the future", "machines and overshoot", "overshoot / best-fit", "half")
 NOTE = (
     "Mean [95 % bootstrap interval over test sequences and training seeds, drawn independently of each other]; IQM = "
-    "interquartile mean; ratios and differences are paired by sequence. `agent`: over its seeds. Gap closed: "
+    "interquartile mean; ratios and differences are paired by sequence. Agents: over their seeds. Gap closed: "
     f"how far the mean reward is on the way from `{FLOOR}` (0 %) to `{CEILING}` (100 %). "
     "The bound: docs/optimality.md. *Above* a scheduler: the paired interval of the difference in reward is above 0."
 )
@@ -51,9 +51,14 @@ def write_page(
     measures = measure(rows)
     knowledge = dict(rows.select("column", "knowledge").unique().rows())
     loads = dict(rows.select("group", "load").unique().rows())
-    verdicts = {g: targets(m, knowledge, loads[g]) for g, m in measures.items() if AGENT in m and len(m) > 1}
+    verdicts = {
+        (group, agent): targets(of, knowledge, loads[group], agent)
+        for group, of in measures.items()
+        for agent in AGENTS
+        if agent in of and of.keys() - AGENTS
+    }
     sequences = {group: part["sequence"].n_unique() for (group,), part in rows.group_by("group")}
-    parts = ["# Results", head, "## What was trained", _seeds(trained), _trained(trained, groups)]
+    parts = ["# Results", head, "## What was trained", _seeds(trained), _trained(trained)]
     parts += [_missing(measures, trained, groups), "## Targets", _overview(verdicts), NOTE]
     shown_traces = set()
     for group in groups:
@@ -65,7 +70,10 @@ def write_page(
             shown_traces.add(trace)
         played = f"{sequences[group]} test sequences{_of_seeds(trained, group)}"
         parts += [f"### Load {loads[group]:g}", played, _table(measures[group], knowledge), _unplaced(measures[group])]
-        parts.append("\n".join(f"- {t.title}: **{t.answer}**; {t.said}" for t in verdicts.get(group, [])))
+        for agent in AGENTS:
+            found = verdicts.get((group, agent), [])
+            parts += [f"`{agent}`:"] if found else []
+            parts.append("\n".join(f"- {t.title}: **{t.answer}**; {t.said}" for t in found))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -107,19 +115,20 @@ def _seeds(trained: pl.DataFrame) -> str:
 
 def _of_seeds(trained: pl.DataFrame, group: str) -> str:
     own = trained.filter(trained["group"] == group)
-    return f"; agents of {int(own['evaluated'].sum())} of {len(own)} training seeds"
+    return f"; {int(own['evaluated'].sum())} of {len(own)} agents"
 
 
-def _trained(trained: pl.DataFrame, groups: Sequence[str]) -> str:
-    """A line per trace and load: iterations, minutes, machine and commit of each seed."""
+def _trained(trained: pl.DataFrame) -> str:
+    """A line per trace and agent: iterations, minutes, machine and commit of each seed."""
     body = []
-    for group in groups:
-        own = trained.filter(trained["group"] == group).sort("seed")
+    once = trained.unique(("trace", "agent", "seed"), keep="first", maintain_order=True)
+    for (trace, agent), part in once.group_by("trace", "agent", maintain_order=True):
+        own = part.sort("seed")
         minutes = [_minutes(*values) for values in own.select("seconds", "timed", "iterations").rows()]
         done = [f"{now} of {of}" if now < of else f"{of}" for now, of in own.select("iterations", "of").rows()]
         facts = [", ".join(dict.fromkeys(str(v) for v in own[name] if v)) for name in ("cores", "commit")]
-        body.append([group, ", ".join(map(str, own["seed"])), ", ".join(done), ", ".join(minutes), *facts])
-    return markdown_table(["agent of", "seeds", "iterations", "minutes (wall clock)", "cores", "commit"], body)
+        body.append([trace, agent, ", ".join(map(str, own["seed"])), ", ".join(done), ", ".join(minutes), *facts])
+    return markdown_table(["trace", "agent", "seeds", "iterations", "minutes (wall clock)", "cores", "commit"], body)
 
 
 def _minutes(seconds: float, timed: int, iterations: int) -> str:
@@ -133,25 +142,25 @@ def _missing(measures: Mapping[str, Measures], trained: pl.DataFrame, groups: Se
     """Every cell that was asked for and has no rows."""
     lines = []
     for group in groups:
-        if not measures.get(group, {}).keys() - {AGENT}:
+        if not measures.get(group, {}).keys() - AGENTS:
             lines.append(f"- {group}: the heuristics")
-        for seed, done, of in (
+        for agent, seed, done, of in (
             trained.filter((trained["group"] == group) & ~trained["evaluated"])
             .sort("seed")
-            .select("seed", "iterations", "of")
+            .select("agent", "seed", "iterations", "of")
             .rows()
         ):
-            lines.append(f"- {group}: agent of seed {seed} ({done} of {of} iterations trained, not evaluated)")
+            lines.append(f"- {group}: {agent} of seed {seed} ({done} of {of} iterations trained, not evaluated)")
     return "Missing, and so in no figure below:\n\n" + "\n".join(lines) if lines else ""
 
 
-def _overview(verdicts: Mapping[str, Sequence[Target]]) -> str:
-    """Which targets are reached where."""
-    body = [[group, *(one.answer for one in found)] for group, found in verdicts.items()]
+def _overview(verdicts: Mapping[tuple[str, str], Sequence[Target]]) -> str:
+    """Which targets are reached where, by whom."""
+    body = [[*key, *(one.answer for one in found)] for key, found in verdicts.items()]
     if not body:
         return "No trace and load has an agent beside its heuristics yet."
     titles = [f"{i}. {one.title}" for i, one in enumerate(next(iter(verdicts.values())), 1)]
-    return markdown_table(["agent of", *SHORT], body) + "\n\n" + "\n".join(titles)
+    return markdown_table(["", "agent", *SHORT], body) + "\n\n" + "\n".join(titles)
 
 
 def _table(measures: Measures, knowledge: Mapping[str, str]) -> str:
@@ -168,7 +177,7 @@ def _line(measures: Measures, name: str) -> list[str]:
     own = measures[name]
     ahead = minus(measures[AGENT]["reward"], own["reward"]) if AGENT in measures and name != AGENT else None
     return [
-        f"**{name}**" if name == AGENT else name,
+        f"**{name}**" if name in AGENTS else name,
         shown(own["reward"], scale=0.001),
         shown(own[MIDDLE], scale=0.001),
         "" if ahead is None else shown(ahead, scale=0.001, sign="+"),

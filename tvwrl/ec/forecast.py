@@ -188,13 +188,15 @@ class DemandForecaster(Parameters):
                 w, a = workload[part], seen[part] + 1
                 forecast = self.predict(features[w, a], known[w])
                 own[w, a] = np.round(forecast.values / steps(self.resources_))
+        declared = np.zeros(wide, np.bool_)
         if known_peaks:
             named = Forecast(np.arange(wide, dtype=np.float64), self.resources_)
+            declared[named.peak.astype(np.int64)] = True
             peaks = np.round(demand.max(axis=2) / self.peak_units_ / steps(self.resources_)[0]).astype(np.uint8)
-            out[..., named.peak.astype(np.int64)] = peaks[:, :, None] * (out.any(axis=3, keepdims=True))
+            out[..., declared] = peaks[:, :, None] * (out.any(axis=3, keepdims=True))
             out[..., named.peak_spread.astype(np.int64)] = 0
         out[:, :, 0] = out[:, :, 1]
-        return ForecastTable(out, steps(self.resources_))
+        return ForecastTable(out, steps(self.resources_), declared)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists from which `from_dict` makes an equal object, given the classes."""

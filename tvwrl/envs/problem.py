@@ -34,7 +34,7 @@ class Problem:
     ) -> Problem:
         """Set the rate for the trace; units come from its training series unless they are given.
 
-        A forecaster is trained on them where the scenario shows forecasts and none is given.
+        A forecaster is trained on them where the scenario shows forecasts, or peaks, and none is given.
 
         So do classes: `scenario.classes` of the named representation (temporal, aggregate, dtw), or "none", where each
         workload has a label of its own, as long as there are labels.
@@ -46,7 +46,7 @@ class Problem:
             made = EquivalenceClasses(classes, scenario.classes, QUICK_INITIALISATIONS)
             classes = made.fit(population_of(sampler), {"trace": trace.name})
         problem = cls(trace, scenario, sampler, classes, forecaster)
-        return problem.with_forecasts() if scenario.observe_forecast else problem
+        return problem.with_forecasts() if scenario.looks_ahead else problem
 
     def with_forecasts(self) -> Problem:
         """The same problem with a forecaster of demand."""

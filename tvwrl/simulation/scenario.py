@@ -53,7 +53,8 @@ class Scenario:
     observe_forecast: bool = False
     """Show forecasts of demand, of waiting workloads and summed by machine."""
     observe_peak: bool = False
-    """Let forecasts know lifetime peaks, as Tetris, DeepRM and best-fit-peak are given them; not the paper's agent."""
+    """Show lifetime peaks, as Tetris, DeepRM and best-fit-peak are given them: in forecasts, or by themselves; the
+    paper's agent does not see them."""
     hold_action: bool = False
     """Add the action 'place nothing in this slot'."""
     placements_per_slot: int | None = 1
@@ -116,8 +117,12 @@ class Scenario:
         need(self.perturb >= 0, "perturb", ">= 0")
         need(self.quantise or not self.perturb, "perturb", "0 without quantise: it changes whole units")
         need(self.overshoot_per in ("workload", "machine"), "overshoot_per", "'workload' or 'machine'")
-        need(self.observe_forecast or not self.observe_peak, "observe_peak", "off without observe_forecast")
         self.penalty_weights()
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether agents see forecasts, or lifetime peaks in their place."""
+        return self.observe_forecast or self.observe_peak
 
     def penalty_weights(self) -> PenaltyWeights:
         """The weights of the four penalties."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tvwrl.simulation import kernels as k
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.types import Episode, Float, InputError, Int, Machines, SequenceSet
+from tvwrl.types import Episode, Float, ForecastTable, InputError, Int, Machines, SequenceSet
 
 
 def queue_features(sequences: SequenceSet, scenario: Scenario) -> npt.NDArray[np.float32]:
@@ -25,9 +25,14 @@ def queue_features(sequences: SequenceSet, scenario: Scenario) -> npt.NDArray[np
         parts += [np.where(known, sequences.request, 0.0), known]
     if scenario.observe_demand:
         parts.append(sequences.demand[:, :, 0])
-    if scenario.observe_forecast and sequences.forecast is not None:
-        parts.append(sequences.forecast.values[:, :, 0] * sequences.forecast.steps)
+    if scenario.looks_ahead and sequences.forecast is not None:
+        parts.append(sequences.forecast.values[:, :, 0] * shown_steps(sequences.forecast, scenario.observe_forecast))
     return np.concatenate(parts, axis=2).astype(np.float32)
+
+
+def shown_steps(forecast: ForecastTable, everything: bool) -> npt.NDArray[np.float32]:
+    """(K,) what 1 of the table stands for, 0 where it is not to be seen: all but lifetime peaks, unless `everything`."""
+    return forecast.steps if everything else np.where(forecast.declared, forecast.steps, np.float32(0.0))
 
 
 class Simulation:
@@ -91,10 +96,12 @@ class Simulation:
         grid = np.tile(blank, (batch, history, 1, 1))
         self.seen_grid = np.zeros((batch, count, resources, history, columns), np.uint8)
         feature = queue_features(sequences, scenario)
-        forecast = sequences.forecast if forecasts else None
-        if forecasts and forecast is None:
-            raise InputError("observe_forecast is set, but the sequences were drawn without forecasts")
-        steps = np.zeros(0, np.float32) if forecast is None else forecast.steps
+        looks_ahead = forecasts or scenario.observe_peak
+        forecast = sequences.forecast if looks_ahead else None
+        if looks_ahead and forecast is None:
+            name = "observe_forecast" if forecasts else "observe_peak"
+            raise InputError(f"{name} is set, but the sequences were drawn without forecasts")
+        steps = np.zeros(0, np.float32) if forecast is None else shown_steps(forecast, forecasts)
         per_machine, noise = scenario.overshoot_per == "machine", sequences.background
         rules = [scenario.placements_per_slot or 0, max_slots, per_machine, sequences.classes + 2]
         noise = np.zeros((1, 0, count, resources), np.uint8) if noise is None else noise
@@ -162,7 +169,7 @@ class Simulation:
         """What the agents see (B, ...): views of the simulation's memory, valid until the next command."""
         state = self.state
         seen = {"grid": self.seen_grid, "queue": state.seen_queue, "backlog": state.seen_backlog}
-        return seen | ({"forecast": state.seen_forecast} if self.scenario.observe_forecast else {})
+        return seen | ({"forecast": state.seen_forecast} if self.scenario.looks_ahead else {})
 
     def is_over(self, b: int = 0) -> bool:
         """Whether the episode has ended."""
