@@ -466,9 +466,8 @@ def test_forecast_fit_takes_the_fullest_machine_that_is_expected_to_hold(make_se
     for w, need in enumerate((0.5, 0.9, 1.2, 0.3)):
         values[0, w, :, :wide] = round(need * 200)
         values[0, w, :, wide : 2 * wide] = 10
-    sequences = replace(
-        make_sequences(rows), forecast=ForecastTable(values, steps(2), np.zeros(len(steps(2)), np.bool_))
-    )
+    table = ForecastTable(values, steps(2), np.zeros(len(steps(2)), np.bool_))
+    sequences = replace(make_sequences(rows), forecast=table)
     simulation = Simulation(sequences, machines, Scenario(placements_per_slot=None), forecasts=True, max_slots=0)
     simulation.reset(0)
     for machine in range(3):

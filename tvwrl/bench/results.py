@@ -65,7 +65,8 @@ def finished_rows(bench: Bench, cells: Sequence[Cell]) -> pl.DataFrame:
 
 
 def trainings(bench: Bench, cells: Sequence[Cell]) -> pl.DataFrame:
-    """A row per agent and evaluation: `group, trace, agent, seed`, `iterations` done `of` how many, whether `evaluated`; `seconds` that
+    """A row per agent and evaluation: `group, trace, agent, seed`, `iterations` done `of` how many, whether
+    `evaluated`; `seconds` that
     `timed` of the iterations took, on a machine of how many `cores`, at which `commit`."""
     import polars as pl
 

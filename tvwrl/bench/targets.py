@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from tvwrl.schedulers import GROUPS
 from tvwrl.types import Float
 
 AGENT = "agent"
-AGENTS: dict[str, dict[str, bool]] = {  # what they are shown differs so from the preset's scenario
+AGENTS: dict[str, dict[str, Any]] = {  # what they are shown differs so from the preset's scenario
     AGENT: {},
     "agent-history": {"observe_request": False, "observe_forecast": False},
     "agent-peak": {"observe_forecast": False, "observe_peak": True},

@@ -38,7 +38,7 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     | `grid` | (M, D, h, C) | uint8 | usage of machine m, resource d: h slots (newest last) by C units, 0..G + 2 |
     | `queue` | (Q, 1 + F) | float32 | first Q waiting workloads: class label 0..G, and what is shown of them |
     | `backlog` | (1,) | float32 | workloads waiting beyond Q |
-    | `forecast` | (M, K) | float32 | with `observe_forecast`: sum of the forecasts of what runs on each machine; with `observe_peak` alone: of its lifetime peaks, and 0 elsewhere |
+    | `forecast` | (M, K) | float32 | with `observe_forecast`: sum of the forecasts of what runs on each machine |
 
     In the grid a running workload that uses u units fills the next u free pixels with its class label 1..G, in order
     of start; 0 is free, G + 1 is beyond the machine's capacity. What does not fit is overshoot and is not drawn.
@@ -46,7 +46,8 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     In the queue label 0 is an empty place. Beside it stand: with `observe_request` (default) the declared request in
     units, 0 where none is declared, and mask bits, 1 where one is (2 D); with `observe_demand` the demand in units in
     the workload's first slot (D); with `observe_forecast` its own forecast (K), whose columns
-    `tvwrl.ec.forecast.Forecast` names, or with `observe_peak` alone its lifetime peaks in the same columns.
+    `tvwrl.ec.forecast.Forecast` names, or with `observe_peak` alone its lifetime peaks in the same columns,
+    as in `forecast`, and 0 in all others.
 
     Nothing in it tells the future beyond a workload's first slot: labels of waiting workloads come from their metadata,
     those of running ones from what they have used so far, and so do forecasts.

@@ -31,7 +31,7 @@ def queue_features(sequences: SequenceSet, scenario: Scenario) -> npt.NDArray[np
 
 
 def shown_steps(forecast: ForecastTable, everything: bool) -> npt.NDArray[np.float32]:
-    """(K,) what 1 of the table stands for, 0 where it is not to be seen: all but lifetime peaks, unless `everything`."""
+    """(K,) what 1 of the table stands for; 0, unless `everything` is to be seen, for all but lifetime peaks."""
     return forecast.steps if everything else np.where(forecast.declared, forecast.steps, np.float32(0.0))
 
 

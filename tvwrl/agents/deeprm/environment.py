@@ -44,8 +44,9 @@ class DeepRMVectorEnv:
         if slots_ahead < 1:
             raise InputError(f"slots_ahead is {slots_ahead}: must be at least 1")
         whole = Machines(machines.capacity.sum(axis=0, keepdims=True), machines.resources)
-        hidden = ("observe_request", "observe_demand", "observe_forecast", "observe_peak")
-        unseen = replace(scenario, **dict.fromkeys(hidden, False))
+        unseen = replace(
+            scenario, observe_request=False, observe_demand=False, observe_forecast=False, observe_peak=False
+        )
         plain = replace(unseen, K_c=0.0, K_u=0.0, K_o=0.0, K_w=0.0)
         self.simulation = Simulation(_at_peaks(sequences), whole, plain, num_envs, grid=False, max_slots=max_slots)
         self.num_envs, self.machines = num_envs, machines
