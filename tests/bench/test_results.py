@@ -177,7 +177,7 @@ def test_every_agent_is_judged_by_what_it_knows(bench: Bench) -> None:
     assert targets(measures, knowledge, 0.3, "agent-history")[1].met is None
     assert targets(measures, knowledge, 0.3, "agent-forecast-peak")[1].met
     text = page(bench, cells)
-    assert len(re.findall(r"\| wild +\| agent-peak +\|", text)) == 1
+    assert len(re.findall(r"\| wild +\| +agent-peak \|", text)) == 1
     assert text.count("`agent-peak`:") == 2
 
 
