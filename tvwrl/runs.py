@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
 import platform
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,23 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write a JSON file whole."""
     with whole_file(path) as partial:
         partial.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write a table whole; its columns are those of all rows, in order of appearance."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with whole_file(path) as partial, partial.open("w", newline="") as file:
+        table = csv.DictWriter(file, columns)
+        table.writeheader()
+        table.writerows(rows)
+
+
+def read_csv(path: Path) -> list[dict[str, Any]]:
+    """The rows of a table as text, so that writing them again changes nothing; none if there is no file."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def provenance() -> dict[str, Any]:

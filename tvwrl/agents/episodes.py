@@ -94,9 +94,12 @@ class Decisive:
 
 
 def play(
-    policy: Policy, envs: Environments, sequence: npt.NDArray[np.int64], rng: torch.Generator, device: str
+    policy: Policy, envs: Environments, sequence: npt.NDArray[np.int64], rng: torch.Generator | None, device: str
 ) -> Trajectories:
-    """One sampled episode in each of the B environments, environment b on `sequence[b]`."""
+    """One episode in each of the B environments, environment b on `sequence[b]`.
+
+    Actions are drawn with `rng`; without one the most probable are taken.
+    """
     batch = envs.num_envs
     seen, _ = envs.reset(options={"sequence": sequence})
     encodings: list[Encoded] = []
@@ -109,7 +112,10 @@ def play(
             policy, {n: part[alive] for n, part in seen.items()}, envs.action_masks()[alive], device
         )
         log_probability = torch.log_softmax(logits, dim=1).cpu()
-        drawn = torch.multinomial(log_probability.exp(), 1, generator=rng)
+        if rng is None:
+            drawn = log_probability.argmax(1, keepdim=True)
+        else:
+            drawn = torch.multinomial(log_probability.exp(), 1, generator=rng)
         encodings.append(encoded)
         action, chosen = np.zeros(batch, np.int64), np.zeros(batch, np.float32)
         action[alive], chosen[alive] = drawn[:, 0].numpy(), log_probability.gather(1, drawn)[:, 0].numpy()

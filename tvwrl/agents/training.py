@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import csv
 import signal
 import threading
 import time
@@ -24,7 +23,7 @@ from tvwrl.agents.learners import make_learner
 from tvwrl.agents.networks import check_device, make_policy
 from tvwrl.agents.tasks import make_task
 from tvwrl.envs.problem import Problem
-from tvwrl.runs import whole_file
+from tvwrl.runs import read_csv, write_csv
 from tvwrl.types import InputError
 
 EXPLODED = 1000.0  # times the usual norm of the gradient
@@ -69,10 +68,8 @@ class Trainer:
             saved.best_reward,
             saved.best_iteration,
         )
-        path = self.folder / "progress.csv"
-        if path.exists():
-            with path.open(newline="") as file:
-                self.progress = [row for row in csv.DictReader(file) if int(row["iteration"]) <= self.iteration]
+        rows = read_csv(self.folder / "progress.csv")
+        self.progress = [row for row in rows if int(row["iteration"]) <= self.iteration]
 
     def checkpoint(self) -> Checkpoint:
         """The state of training as it is now."""
@@ -101,7 +98,7 @@ class Trainer:
         writer = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.iteration + 1)
         bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", leave=None, disable=None)
         try:
-            with writer, bar, _signals() as received:
+            with writer, bar, collect_signals() as received:
                 if self.iteration == 0 and self.config.imitate and end:
                     self._imitate()
                 while self.iteration < end and not received:
@@ -205,15 +202,11 @@ class Trainer:
         """Write checkpoints/<name> and progress.csv."""
         self.checkpoint().save(self.folder / "checkpoints" / name)
         if self.progress:
-            columns = list(dict.fromkeys(name for row in self.progress for name in row))
-            with whole_file(self.folder / "progress.csv") as partial, partial.open("w", newline="") as file:
-                table = csv.DictWriter(file, columns)
-                table.writeheader()
-                table.writerows(self.progress)
+            write_csv(self.folder / "progress.csv", self.progress)
 
 
 @contextmanager
-def _signals() -> Any:
+def collect_signals() -> Any:
     """Collect SIGINT and SIGTERM while the block runs, so that an iteration ends whole; a second one is immediate."""
     received: list[str] = []
     if threading.current_thread() is not threading.main_thread():
