@@ -24,7 +24,7 @@ START = "start.pt"  # the pretrained policy, kept for the comparison
 
 @dataclass(frozen=True)
 class Arguments:
-    """Let a trained policy go on learning while workloads arrive (paper, Algorithm 1), and compare it with itself, frozen.
+    """Let a trained policy go on learning while workloads arrive (Algorithm 1), and compare it with itself, frozen.
 
     Every episode is a new arrival sequence, played once. With --shift-to or --shift-load the stream changes after
     --episodes episodes and goes on for as many. The run folder holds run.json, progress.csv, checkpoints/start.pt and

@@ -103,6 +103,8 @@ def resume(folder: Path) -> tuple[Trainer, Trace]:
     if not folder.is_dir():
         raise InputError(f"no run folder {folder}")
     saved = Checkpoint.load(find_checkpoint(folder, ("last.pt",)))
+    if (folder / "checkpoints" / "start.pt").exists():
+        raise InputError(f"{folder} is a run of scripts/learn_online.py: resume it with that")
     trace = open_trace(saved.trace["argument"], saved.trace["slot_seconds"])
     print(f"trace: {describe_source(trace, saved.trace['argument'])}")
     if not saved.knows(trace):

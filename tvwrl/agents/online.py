@@ -1,8 +1,8 @@
 """Online learning (paper, Algorithm 1): a pretrained policy goes on learning from the workloads that it places.
 
-A stream is a row of phases, each with arrival sequences of its own. Every sequence is played once, in order; after every
-`episodes_per_update` of them (Algorithm 1, line 14: one) the policy learns from what it has just done, and never again.
-Classes and forecasts of running workloads are predicted anew in every slot (line 8), as everywhere.
+A stream is a row of phases, each with arrival sequences of its own. Every sequence is played once, in order; after
+every `episodes_per_update` of them (the paper updates after each episode) the policy learns from what it has just done,
+and never again. Classes and forecasts of running workloads are predicted anew in every slot, as everywhere.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ class OnlineConfig:
     """How much of mean and deviation of the advantages is kept from update to update."""
     entropy_bonus: float = 0.0
     """Weight of the policy's entropy."""
+    gamma: float = 0.999
+    """Discount per slot."""
     seed: int = 0
     """Seed of the arrivals and of the actions drawn."""
     save_every: int = 25
@@ -90,6 +92,7 @@ class OnlineConfig:
             epochs=self.epochs,
             minibatches=self.minibatches,
             seed=self.seed,
+            gamma=self.gamma,
         )
 
 

@@ -1,0 +1,53 @@
+"""scripts/learn_online.py from end to end: stream, comparison, resumption, evaluation, bad input."""
+
+import csv
+import json
+
+import pytest
+import torch
+
+SMALL = ["--shift-load", 0.8, "--episodes", 3, "--schedulers", "best-fit-peak,forecast-fit", "--save-every", 2]
+
+
+def rows_of(folder):
+    """The rows without decision times, which no other run repeats."""
+    with (folder / "rows.csv").open(newline="") as file:
+        return [{**row, "decision_ms": ""} for row in csv.DictReader(file)]
+
+
+@pytest.mark.slow
+def test_stream_comparison_resumption_and_evaluation(call, refused, run, tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    done = call("learn_online.py", "--checkpoint", run[0], *SMALL, "--out", whole)
+    assert done.returncode == 0, done.stderr
+    assert "### Phase 2: google, load 0.8, 3 episodes" in done.stdout
+    rows = rows_of(whole)
+    assert len(rows) == 2 * 3 * 4
+    assert {row["scheduler"] for row in rows} == {"online", "frozen", "best-fit-peak", "forecast-fit"}
+    assert (whole / "rewards.png").exists()
+    assert json.loads((whole / "run.json").read_text())["online"]["episodes"] == 3
+
+    stopped = call("learn_online.py", "--checkpoint", run[0], *SMALL, "--out", parts, "--stop-after", 4)
+    assert stopped.returncode == 0, stopped.stderr
+    assert not (parts / "rows.csv").exists()
+    resumed = call("learn_online.py", "--resume", parts)
+    assert resumed.returncode == 0, resumed.stderr
+    assert rows_of(parts) == rows
+    one, two = (torch.load(f / "checkpoints" / "last.pt", weights_only=True) for f in (whole, parts))
+    assert all(torch.equal(one["policy"][name], two["policy"][name]) for name in one["policy"])
+
+    done = call(
+        "evaluate.py", "--checkpoint", whole, "--schedulers", "best-fit", "--sequences", 2, "--out", tmp_path / "e"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "\nwhole " in done.stdout
+    refused("train.py", "--resume", whole, said=["scripts/learn_online.py"])
+    refused("learn_online.py", "--resume", run[0], said=["not a run of scripts/learn_online.py"])
+    refused("learn_online.py", "--checkpoint", run[0], "--schedulers", "x", said=["unknown scheduler 'x'"])
+
+
+def test_bad_input_is_refused(refused, tmp_path):
+    refused("learn_online.py", said=["--checkpoint"])
+    refused("learn_online.py", "--checkpoint", tmp_path, said=["no checkpoint"])
+    refused("learn_online.py", "--checkpoint", tmp_path, "--episodes", 0, said=["episodes is 0"])
+    refused("learn_online.py", "--resume", tmp_path, "--seed", 1, said=["--resume goes on with the run's own settings"])
