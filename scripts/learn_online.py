@@ -68,8 +68,8 @@ def main() -> int:
             return {"stopped": 0, "SIGINT": 130, "SIGTERM": 143}[ended]
         if not (learner.folder / "rows.csv").exists():
             against = [make_scheduler(name) for name in schedulers]
-            seed = learner.config.seed
-            compare_on_stream(learner.folder, learner.stream, learner.start, learner.progress, against, seed)
+            whole = learner.folder, learner.stream, learner.start, learner.progress
+            compare_on_stream(*whole, against, learner.config)
     except (KeyboardInterrupt, SystemExit):
         print(f"stopped; {go_on}")
         raise

@@ -22,8 +22,8 @@ def test_stream_comparison_resumption_and_evaluation(call, refused, run, tmp_pat
     assert done.returncode == 0, done.stderr
     assert "### Phase 2: google, load 0.8, 3 episodes" in done.stdout
     rows = rows_of(whole)
-    assert len(rows) == 2 * 3 * 4
-    assert {row["scheduler"] for row in rows} == {"online", "frozen", "best-fit-peak", "forecast-fit"}
+    assert len(rows) == 2 * 3 * 5
+    assert {row["scheduler"] for row in rows} == {"online", "frozen", "frozen-drawn", "best-fit-peak", "forecast-fit"}
     assert (whole / "rewards.png").exists()
     assert json.loads((whole / "run.json").read_text())["online"]["episodes"] == 3
 

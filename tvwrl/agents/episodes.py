@@ -94,11 +94,11 @@ class Decisive:
 
 
 def play(
-    policy: Policy, envs: Environments, sequence: npt.NDArray[np.int64], rng: torch.Generator | None, device: str
+    policy: Policy, envs: Environments, sequence: npt.NDArray[np.int64], rng: torch.Generator | Decisive, device: str
 ) -> Trajectories:
     """One episode in each of the B environments, environment b on `sequence[b]`.
 
-    Actions are drawn with `rng`; without one the most probable are taken.
+    Actions are drawn with `rng`, or without chance where it is a `Decisive`.
     """
     batch = envs.num_envs
     seen, _ = envs.reset(options={"sequence": sequence})
@@ -112,8 +112,8 @@ def play(
             policy, {n: part[alive] for n, part in seen.items()}, envs.action_masks()[alive], device
         )
         log_probability = torch.log_softmax(logits, dim=1).cpu()
-        if rng is None:
-            drawn = log_probability.argmax(1, keepdim=True)
+        if isinstance(rng, Decisive):
+            drawn = torch.from_numpy(rng.choose(logits))[:, None]
         else:
             drawn = torch.multinomial(log_probability.exp(), 1, generator=rng)
         encodings.append(encoded)

@@ -7,6 +7,7 @@ and never again. Classes and forecasts of running workloads are predicted anew i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +20,7 @@ from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.episodes import play
+from tvwrl.agents.episodes import Decisive, Trajectories, play
 from tvwrl.agents.networks import Policy, check_device
 from tvwrl.agents.ppo import PPO
 from tvwrl.agents.training import collect_signals
@@ -31,6 +32,7 @@ from tvwrl.types import Float, InputError, SequenceSet
 
 STREAM = 2**32  # seeds of arrivals are this far from those of training and evaluation, which are small
 ONLINE = "online"  # the policy's name in rows
+AT_ONCE = 48  # episodes that a frozen policy plays side by side, at most
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class OnlineConfig:
     learning_rate: float = 1e-4
     """Step size of Adam, of policy and critic; 0 plays without learning."""
     explore: bool = True
-    """Draw actions by their probability; off, the most probable are taken."""
+    """Draw actions by their probability; off, those that evaluation would take."""
     epochs: int = 1
     """Passes over the episodes of an update."""
     minibatches: int = 1
@@ -103,6 +105,11 @@ class Phase:
     problem: Problem
     trace: dict[str, Any]  # as a checkpoint names it
     sequences: SequenceSet
+
+    @property
+    def name(self) -> str:
+        """For people: trace and load."""
+        return f"{self.problem.trace.name}, load {self.problem.scenario.load:g}"
 
     @classmethod
     def draw(cls, problem: Problem, trace: dict[str, Any], place: int, config: OnlineConfig) -> Phase:
@@ -198,7 +205,7 @@ class OnlineLearner:
         bar = tqdm(total=self.total, initial=self.updates, unit="update", desc="learning online", disable=None)
         with bar, collect_signals() as received:
             while self.updates < end and not received:
-                self._update()
+                self.step()
                 bar.set_postfix(reward=f"{float(self.progress[-1]['reward']):.4g}", refresh=False)
                 bar.update()
                 if self.updates % self.config.save_every == 0:
@@ -208,27 +215,34 @@ class OnlineLearner:
             return str(received[0])
         return "finished" if self.updates >= self.total else "stopped"
 
-    def _update(self) -> None:
+    def step(self) -> None:
+        """Play the next episodes of the stream, then learn from them."""
         config, first = self.config, self.updates * self.config.episodes_per_update
         place, sequence = divmod(first, config.episodes)
-        envs, device = self._envs[place], self.start.config.device
+        problem, envs, device = self.stream[place].problem, self._envs[place], self.start.config.device
         chosen = np.arange(sequence, sequence + config.episodes_per_update)
-        played = play(self.policy, envs, chosen, self._actions if config.explore else None, device)
-        steps = {}
-        if config.learning_rate:
-            steps = self.learner.update(played, 0, self._actions)
-            if not np.isfinite(steps["gradient_norm"]):
-                raise InputError(
-                    f"the gradient is {steps['gradient_norm']} after episode {first + len(chosen)}: lower "
-                    "--learning-rate; the last good state is in checkpoints/last.pt"
-                )
-        problem = self.stream[place].problem
+        how = self._actions if config.explore else Decisive(envs.num_envs, len(problem.machines))
+        played = play(self.policy, envs, chosen, how, device)
+        steps = self._learn(played, first) if config.learning_rate else {}
         weights, per = problem.scenario.penalty_weights(), problem.scenario.overshoot_per
         for b in range(envs.num_envs):
             scores = score_episode(envs.simulation.record(b), problem.machines, weights, per)
             where = {"phase": place, "episode": first + b}
             self.progress.append(where | scores | {"scheduler": ONLINE} | steps)
         self.updates += 1
+
+    def _learn(self, played: Trajectories, first: int) -> dict[str, float]:
+        good = deepcopy((self.policy.state_dict(), self.learner.state()))
+        steps = self.learner.update(played, 0, self._actions)
+        if not np.isfinite(steps["gradient_norm"]):
+            self.policy.load_state_dict(good[0])
+            self.learner.restore(good[1])
+            self.save()
+            raise InputError(
+                f"the gradient is {steps['gradient_norm']} in the update after episode {first}: lower --learning-rate; "
+                f"the last good state is in {self.folder / 'checkpoints' / 'last.pt'}"
+            )
+        return steps
 
     def _environments(self, phase: Phase) -> PlacementVectorEnv:
         problem, batch = phase.problem, self.config.episodes_per_update
@@ -244,3 +258,15 @@ class OnlineLearner:
         """What run.json keeps for resumption."""
         phases = [{"trace": p.trace, "load": p.problem.scenario.load} for p in self.stream]
         return {"online": asdict(self.config), "phases": phases}
+
+
+def play_frozen(
+    start: Checkpoint, stream: Sequence[Phase], config: OnlineConfig, explore: bool
+) -> list[dict[str, Any]]:
+    """Rows as `OnlineLearner.progress`, of the policy as it is in the checkpoint."""
+    batch = math.gcd(config.episodes, AT_ONCE)
+    still = replace(config, learning_rate=0.0, explore=explore, episodes_per_update=batch)
+    frozen = OnlineLearner(start, stream, still, Path())
+    while frozen.updates < frozen.total:
+        frozen.step()
+    return frozen.progress

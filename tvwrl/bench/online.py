@@ -11,8 +11,7 @@ import numpy as np
 from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint
-from tvwrl.agents.online import ONLINE, Phase
-from tvwrl.agents.policy_scheduler import PolicyScheduler
+from tvwrl.agents.online import ONLINE, OnlineConfig, Phase, play_frozen
 from tvwrl.bench.plots import COLOURS, DPI
 from tvwrl.bench.runner import Runner
 from tvwrl.bench.tables import paired_bootstrap
@@ -22,7 +21,8 @@ from tvwrl.runs import whole_file, write_csv
 from tvwrl.schedulers import Scheduler
 from tvwrl.types import Float
 
-FROZEN = "frozen"  # the policy as it was pretrained, its most probable actions
+FROZEN = "frozen"  # the policy as it was pretrained, played as evaluation does
+FROZEN_DRAWN = "frozen-drawn"  # the same, its actions drawn as the online policy's are
 THIRDS = ("first", "middle", "last")
 Rewards = list[dict[str, Float]]  # by phase: scheduler -> (episodes,) thousands
 
@@ -33,18 +33,16 @@ def compare_on_stream(
     start: Checkpoint,
     learnt: Sequence[dict[str, Any]],
     schedulers: Sequence[Scheduler],
-    seed: int,
+    config: OnlineConfig,
 ) -> str:
     """Play the frozen policy and `schedulers` on the stream; write `rows.csv`, `table.md` and `rewards.png`.
 
     `learnt`: the rows of the online policy, one per episode, as `OnlineLearner.progress`. Returns the table.
     """
-    others = [PolicyScheduler(FROZEN, start, start.config.device), *schedulers]
-    rows = _play(stream, others, seed)
-    columns = rows[0].keys()
-    rows = [{name: row[name] for name in columns} for row in learnt] + rows
-    rewards = _by_phase(rows, len(stream))
-    names = [f"{p.problem.trace.name}, load {p.problem.scenario.load:g}" for p in stream]
+    rows = play_others(stream, start, schedulers, config)
+    rows = [{name: row[name] for name in rows[0]} for row in learnt] + rows
+    rewards = rewards_by_phase(rows, len(stream))
+    names = [phase.name for phase in stream]
     table = online_table(rewards, names)
     write_csv(folder / "rows.csv", rows)
     with whole_file(folder / "table.md") as partial:
@@ -54,23 +52,29 @@ def compare_on_stream(
     return table
 
 
-def _play(stream: Sequence[Phase], schedulers: Sequence[Scheduler], seed: int) -> list[dict[str, Any]]:
-    rows, total = [], len(schedulers) * sum(len(phase.sequences) for phase in stream)
+def play_others(
+    stream: Sequence[Phase], start: Checkpoint, schedulers: Sequence[Scheduler], config: OnlineConfig
+) -> list[dict[str, Any]]:
+    """A row per episode and phase of the frozen policy, drawing its actions too if `config.explore`, and of others."""
+    rows = [row | {"scheduler": FROZEN} for row in play_frozen(start, stream, config, explore=False)]
+    if config.explore:
+        rows += [row | {"scheduler": FROZEN_DRAWN} for row in play_frozen(start, stream, config, explore=True)]
+    total = len(schedulers) * sum(len(phase.sequences) for phase in stream)
     with tqdm(total=total, desc="comparing", unit="ep", disable=None) as bar:
         for place, phase in enumerate(stream):
-            problem, before = phase.problem, sum(len(p.sequences) for p in stream[:place])
+            problem = phase.problem
             weights, per = problem.scenario.penalty_weights(), problem.scenario.overshoot_per
-            runner = Runner(phase.sequences, problem.machines, problem.scenario, seed)
+            runner = Runner(phase.sequences, problem.machines, problem.scenario, config.seed)
             for scheduler in schedulers:
-                bar.set_postfix_str(f"{scheduler.name}, phase {place}", refresh=False)
+                bar.set_postfix_str(f"{scheduler.name}, {phase.name}", refresh=False)
                 for i in range(len(phase.sequences)):
                     scores = score_episode(runner.play(scheduler, i), problem.machines, weights, per)
-                    rows.append({"phase": place, "episode": before + i} | scores)
+                    rows.append({"phase": place, "episode": place * config.episodes + i} | scores)
                     bar.update()
     return rows
 
 
-def _by_phase(rows: Sequence[dict[str, Any]], phases: int) -> Rewards:
+def rewards_by_phase(rows: Sequence[dict[str, Any]], phases: int) -> Rewards:
     """Rewards in thousands, in the order of episodes."""
     found: list[dict[str, list[float]]] = [{} for _ in range(phases)]
     for row in rows:
@@ -121,7 +125,7 @@ def plot_rewards(rewards: Rewards, names: Sequence[str], file: Path) -> None:
         count = len(phase[ONLINE])
         for i, (scheduler, values) in enumerate(phase.items()):
             mean = np.convolve(values, np.ones(width) / width, "valid")  # of this phase alone
-            style = "-" if scheduler in (ONLINE, FROZEN) else "--"
+            style = "-" if scheduler in (ONLINE, FROZEN, FROZEN_DRAWN) else "--"
             place_at = first + np.arange(width - 1, count) + 1
             axis.plot(place_at, mean, style, color=COLOURS[i % len(COLOURS)], label=None if place else scheduler)
         if place:
