@@ -59,6 +59,8 @@ class OnlineConfig:
     """Weight of the policy's entropy."""
     gamma: float = 0.999
     """Discount per slot."""
+    gae_lambda: float = 0.98
+    """How far advantages trust what happened over what the critic expected; it knows nothing of what is new."""
     seed: int = 0
     """Seed of the arrivals and of the actions drawn."""
     save_every: int = 25
@@ -95,6 +97,7 @@ class OnlineConfig:
             minibatches=self.minibatches,
             seed=self.seed,
             gamma=self.gamma,
+            gae_lambda=self.gae_lambda,
         )
 
 
