@@ -27,7 +27,7 @@ class Arguments:
     """Let a trained policy go on learning while workloads arrive (Algorithm 1), and compare it with itself, frozen.
 
     Every episode is a new arrival sequence, played once. With --shift-to or --shift-load the stream changes after
-    --episodes episodes and goes on for as many. The run folder holds run.json, progress.csv, checkpoints/start.pt and
+    --before episodes and goes on for --after. The run folder holds run.json, progress.csv, checkpoints/start.pt and
     last.pt, rows.csv, table.md and rewards.png. Ctrl-C leaves a checkpoint; --resume continues from it exactly.
     """
 
@@ -71,7 +71,7 @@ def main() -> int:
             whole = learner.folder, learner.stream, learner.start, learner.progress
             compare_on_stream(*whole, against, learner.config)
     except (KeyboardInterrupt, SystemExit):
-        print(f"stopped; {go_on}")
+        print(f"stopped while comparing; {go_on}")
         raise
     print((learner.folder / "table.md").read_text())
     print(f"written to {learner.folder}; evaluate the policy with scripts/evaluate.py --checkpoint {learner.folder}")

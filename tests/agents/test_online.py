@@ -2,20 +2,19 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import PRESETS
-from tvwrl.agents.online import OnlineConfig, OnlineLearner, OnlinePPO, Phase
+from tvwrl.agents.online import OnlineConfig, OnlineLearner, Phase, play_frozen
 from tvwrl.agents.policy_scheduler import PolicyScheduler
 from tvwrl.agents.training import Trainer
-from tvwrl.bench.runner import Runner
 from tvwrl.metrics import score_episode
+from tvwrl.schedulers.runner import Runner
 from tvwrl.types import InputError
 
-CONFIG = OnlineConfig(episodes=3, learning_rate=1e-3, save_every=2)
+CONFIG = OnlineConfig(before=2, after=4, clusters=1, recent=2, minibatches=2, learning_rate=1e-3, save_every=2)
 TRACE = {"argument": "google", "slot_seconds": None, "name": "google", "source": "synthetic", "hash": "x"}
 
 
@@ -31,7 +30,7 @@ def start(problem, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def stream(problem):
-    """Three sequences at the load of the training, then three at a higher one."""
+    """Two sequences at the load of the training, then four at a higher one."""
     phases = (problem, TRACE), (problem.at_load(0.8), {**TRACE, "name": "busier"})
     return [Phase.draw(*phase, place, CONFIG) for place, phase in enumerate(phases)]
 
@@ -44,48 +43,74 @@ def learn(start, stream, folder, config=CONFIG, stop_after=None):
 
 
 def same(one, two):
-    """Nested dicts of tensors and numbers are equal to the bit."""
+    """Nested dicts and lists of tensors and numbers are equal to the bit."""
     if isinstance(one, dict):
         return one.keys() == two.keys() and all(same(one[key], two[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(two) and all(map(same, one, two))
     return torch.equal(one, two) if isinstance(one, torch.Tensor) else bool(one == two)
 
 
 def test_without_learning_the_policy_plays_every_sequence_once_as_the_checkpoint_does(start, stream, tmp_path):
     learner = learn(start, stream, tmp_path, replace(CONFIG, learning_rate=0, explore=False))
     assert same(learner.policy.state_dict(), start.policy)
-    assert [(row["phase"], row["sequence"]) for row in learner.progress] == [(p, i) for p in range(2) for i in range(3)]
-    assert [row["episode"] for row in learner.progress] == list(range(6))
-    frozen = PolicyScheduler("frozen", start)
+    frozen, expected = PolicyScheduler("frozen", start), []
     for place, phase in enumerate(stream):
         problem, scenario = phase.problem, phase.problem.scenario
         runner = Runner(phase.sequences, problem.machines, scenario)
-        for i in range(3):
+        for i in range(len(phase.sequences)):
             scores = score_episode(runner.play(frozen, i), problem.machines, scenario.penalty_weights())
-            assert learner.progress[3 * place + i]["reward"] == scores["reward"]
+            expected.append((place, len(expected), i, scores["reward"]))
+    by_two = replace(CONFIG, clusters=2)
+    for rows in (learner.progress, play_frozen(start, stream, by_two, explore=False)):
+        assert [(row["phase"], row["episode"], row["sequence"], row["reward"]) for row in rows] == expected
 
 
 def test_arrivals_are_new_and_differ_by_phase_and_seed(problem, stream):
-    first, other_place = stream[0].sequences, Phase.draw(problem, TRACE, 1, CONFIG).sequences
-    other_seed = Phase.draw(problem, TRACE, 0, replace(CONFIG, seed=1)).sequences
-    evaluated = problem.sequences("test", 3, 0)
+    first, other_place = (Phase.draw(problem, TRACE, place, replace(CONFIG, before=4)).sequences for place in range(2))
+    other_seed = Phase.draw(problem, TRACE, 0, replace(CONFIG, before=4, seed=1)).sequences
+    evaluated = problem.sequences("test", 4, 0)
     for sequences in (other_place, other_seed, evaluated):
         assert not (sequences.arrival == first.arrival).all(axis=1).any()
     train = {name.partition("#")[0] for name in problem.sequences("train", 8, 0).workload_id.ravel()}
     assert train.isdisjoint(name.partition("#")[0] for name in first.workload_id.ravel())
 
 
-def test_each_update_learns_from_the_episodes_just_played(start, stream, tmp_path):
+def test_an_update_follows_every_episode(start, stream, tmp_path):
     learner = OnlineLearner(start, stream, CONFIG, tmp_path)
     before = start.policy
+    decisions = []
     for done in range(1, 4):
         learner.run(1)
         after = {name: value.clone() for name, value in learner.policy.state_dict().items()}
         assert learner.updates == len(learner.progress) == done
         assert not same(before, after)
         before = after
-    gathered = learn(start, stream, tmp_path / "gathered", replace(CONFIG, episodes=2, episodes_per_update=2))
-    assert gathered.updates == gathered.total == 2
-    assert [(row["phase"], row["sequence"]) for row in gathered.progress] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+        decisions.append(learner.progress[-1]["decisions"])
+    assert decisions[0] < decisions[1]  # of one episode, then of the latest two
+    side_by_side = learn(start, stream, tmp_path / "two", replace(CONFIG, clusters=2))
+    assert side_by_side.updates == side_by_side.total == 3
+    assert [(row["phase"], row["sequence"]) for row in side_by_side.progress] == [
+        (0, 0),
+        (0, 1),
+        *((1, i) for i in range(4)),
+    ]
+
+
+def test_a_broken_update_leaves_the_last_good_state(start, stream, tmp_path, monkeypatch):
+    learner = OnlineLearner(start, stream, CONFIG, tmp_path)
+    learner.run(1)
+    good = {name: value.clone() for name, value in learner.policy.state_dict().items()}
+
+    def broken(*_):
+        for value in learner.policy.parameters():
+            value.data.fill_(float("nan"))
+        return {"gradient_norm": float("nan")}
+
+    monkeypatch.setattr(learner.learner, "update", broken)
+    with pytest.raises(InputError, match="gradient norm is nan in the update after episode 1: lower --learning-rate"):
+        learner.run()
+    assert same(good, Checkpoint.load(tmp_path / "checkpoints" / "last.pt").policy)
 
 
 def test_resuming_is_exact_and_the_same_seed_repeats(start, stream, tmp_path):
@@ -114,28 +139,15 @@ def test_the_checkpoint_is_of_the_phase_that_the_policy_last_worked_in(start, st
         learner.run(1)
         saved = Checkpoint.load(tmp_path / "checkpoints" / "last.pt")
         found.append((saved.trace["name"], saved.config.scenario.load))
-    assert found == [("google", 0.5)] * 3 + [("busier", 0.8)]
+    assert found == [("google", 0.5)] * 2 + [("busier", 0.8)] * 2
     assert same(saved.policy, learner.policy.state_dict())
-
-
-def test_running_moments_by_hand(start):
-    policy = start.make_policy()
-    learner = OnlinePPO(policy, start.config, memory=0.5)
-    assert learner.moments(np.array([0.0, 2.0])) == (1.0, 1.0)  # the first update: its own
-    mean, deviation = learner.moments(np.array([4.0, 4.0]))  # weights 1/3 and 2/3
-    assert mean == pytest.approx((1 * 1 + 2 * 4) / 3)
-    assert deviation == pytest.approx(np.sqrt((1 * 2 + 2 * 16) / 3 - 9))
-    other = OnlinePPO(policy, start.config, memory=0.5)
-    other.restore(learner.state())
-    assert other.moments(np.array([1.0])) == learner.moments(np.array([1.0]))
 
 
 def test_bad_settings_are_refused(start, stream, tmp_path):
     for change, said in (
-        ({"episodes": 0}, "episodes is 0"),
-        ({"memory": 1.0}, "memory is 1.0"),
+        ({"after": 0}, "after is 0"),
         ({"learning_rate": -1.0}, "learning_rate is -1.0"),
-        ({"episodes": 5, "episodes_per_update": 2}, "multiple of episodes_per_update, 2"),
+        ({"before": 5, "clusters": 2}, "before is 5: must be a multiple of clusters, 2"),
     ):
         with pytest.raises(InputError, match=said):
             OnlineConfig(**change)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tvwrl.agents.config import INFORMED, TrainConfig
-from tvwrl.agents.episodes import Decisive, play
+from tvwrl.agents.episodes import Decisive, Trajectories, play
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.ppo import PPO, generalised_advantages
 from tvwrl.agents.tasks import PlacementTask
@@ -81,6 +81,23 @@ def test_costs_by_machine_add_up_to_the_penalties(task):
     assert np.allclose(played.costs.sum(axis=2), -played.reward)
 
 
+def test_episodes_put_together_are_those_played_together(task):
+    policy = make_policy("shared", task.shapes, 8)
+    one, two, again = (
+        play(policy, task.envs, np.arange(8) % 4, torch.Generator().manual_seed(seed), "cpu") for seed in (0, 1, 0)
+    )
+    both = Trajectories.together([one, Trajectories.unpack(two.pack())])
+    assert both.alive.shape == (max(len(one.alive), len(two.alive)), 16)
+    for part, columns in ((one, slice(0, 8)), (two, slice(8, 16))):
+        rows = len(part.alive)
+        assert np.array_equal(both.costs[:rows, columns], part.costs)
+        assert not both.alive[rows:, columns].any()
+        mine = np.broadcast_to((np.arange(16) // 8 == columns.start // 8), both.alive.shape)[both.alive]
+        for name, seen in part.encoded.items():
+            assert torch.equal(both.encoded[name][torch.from_numpy(mine)], seen)
+    assert Trajectories.together([again]) is again
+
+
 def test_the_critic_learns_what_is_to_come(task):
     policy = make_policy("shared", task.shapes, 8)
     learner = PPO(policy, replace(TINY, epochs=20))
@@ -135,3 +152,10 @@ def test_holding_lasts_as_long_as_its_median():
 
 def test_without_holding_the_likeliest_machine_is_chosen():
     assert Decisive(2, 2).choose(torch.tensor([[0.0, 1.0], [2.0, 1.0]])).tolist() == [1, 0]
+
+
+def test_playing_without_chance_remembers_how_long_each_environment_has_held():
+    decisive, evenly = Decisive(3, 2), torch.tensor([[0.0, 1.0, 2.0]])  # held with probability 0.665
+    assert decisive.choose(evenly.repeat(3, 1)).tolist() == [2, 2, 2]
+    assert decisive.choose(evenly, np.array([False, True, False])).tolist() == [1]  # 0.665 ** 2 < 0.5
+    assert decisive.choose(evenly.repeat(2, 1), np.array([False, True, True])).tolist() == [2, 1]

@@ -6,7 +6,20 @@ import json
 import pytest
 import torch
 
-SMALL = ["--shift-load", 0.8, "--episodes", 3, "--schedulers", "best-fit-peak,forecast-fit", "--save-every", 2]
+SMALL = [
+    "--shift-load",
+    0.8,
+    "--before",
+    2,
+    "--after",
+    4,
+    "--clusters",
+    1,
+    "--schedulers",
+    "best-fit-peak,forecast-fit",
+    "--save-every",
+    2,
+]
 
 
 def rows_of(folder):
@@ -20,12 +33,12 @@ def test_stream_comparison_resumption_and_evaluation(call, refused, run, tmp_pat
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     done = call("learn_online.py", "--checkpoint", run[0], *SMALL, "--out", whole)
     assert done.returncode == 0, done.stderr
-    assert "### Phase 2: google, load 0.8, 3 episodes" in done.stdout
+    assert "### google, load 0.8, 4 episodes" in done.stdout
     rows = rows_of(whole)
-    assert len(rows) == 2 * 3 * 5
+    assert len(rows) == 6 * 5
     assert {row["scheduler"] for row in rows} == {"online", "frozen", "frozen-drawn", "best-fit-peak", "forecast-fit"}
     assert (whole / "rewards.png").exists()
-    assert json.loads((whole / "run.json").read_text())["online"]["episodes"] == 3
+    assert json.loads((whole / "run.json").read_text())["online"]["after"] == 4
 
     stopped = call("learn_online.py", "--checkpoint", run[0], *SMALL, "--out", parts, "--stop-after", 4)
     assert stopped.returncode == 0, stopped.stderr
@@ -49,5 +62,5 @@ def test_stream_comparison_resumption_and_evaluation(call, refused, run, tmp_pat
 def test_bad_input_is_refused(refused, tmp_path):
     refused("learn_online.py", said=["--checkpoint"])
     refused("learn_online.py", "--checkpoint", tmp_path, said=["no checkpoint"])
-    refused("learn_online.py", "--checkpoint", tmp_path, "--episodes", 0, said=["episodes is 0"])
+    refused("learn_online.py", "--checkpoint", tmp_path, "--after", 0, said=["after is 0"])
     refused("learn_online.py", "--resume", tmp_path, "--seed", 1, said=["--resume goes on with the run's own settings"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +14,8 @@ from torch import Tensor
 from tvwrl.agents.networks import Encoded, Observation, Policy
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import Float
+
+STEPS = ("action", "log_probability", "reward", "slots", "alive", "costs")  # what is recorded of each decision
 
 
 class Environments(Protocol):
@@ -58,6 +61,43 @@ class Trajectories:
     last: Encoded  # (B, ...) observations when the episodes had ended
     truncated: npt.NDArray[np.bool_]  # (B,) whether they were cut rather than over
 
+    @classmethod
+    def together(cls, parts: Iterable[Trajectories]) -> Trajectories:
+        """The episodes of all parts, side by side in their order."""
+        parts = list(parts)
+        if len(parts) == 1:
+            return parts[0]
+        longest, count = max(len(p.alive) for p in parts), sum(len(p.truncated) for p in parts)
+        stacked = {}
+        for name in STEPS:
+            arrays = [getattr(p, name) for p in parts]
+            padding = [[(0, longest - len(a)), *[(0, 0)] * (a.ndim - 1)] for a in arrays]
+            stacked[name] = np.concatenate([np.pad(a, p) for a, p in zip(arrays, padding, strict=True)], axis=1)
+        # Encodings come part by part; `alive` goes decision by decision, over all episodes
+        first = np.cumsum([0, *[len(p.truncated) for p in parts]])
+        places = [np.argwhere(p.alive) @ [count, 1] + before for p, before in zip(parts, first, strict=False)]
+        order = torch.from_numpy(np.argsort(np.concatenate(places)))
+        shares = [len(p.truncated) / count for p in parts]
+        return cls(
+            encoded={n: torch.cat([p.encoded[n] for p in parts])[order] for n in parts[0].encoded},
+            penalties={
+                n: sum(p.penalties[n] * share for p, share in zip(parts, shares, strict=True))
+                for n in parts[0].penalties
+            },
+            last={n: torch.cat([p.last[n] for p in parts]) for n in parts[0].last},
+            truncated=np.concatenate([p.truncated for p in parts]),
+            **stacked,
+        )
+
+    def pack(self) -> dict[str, Any]:
+        """For a checkpoint: tensors where there are arrays."""
+        return {n: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for n, v in vars(self).items()}
+
+    @classmethod
+    def unpack(cls, packed: dict[str, Any]) -> Trajectories:
+        """Back from `pack`."""
+        return cls(**{n: v.numpy() if isinstance(v, Tensor) else v for n, v in packed.items()})
+
 
 def logits_of(
     policy: Policy, seen: dict[str, npt.NDArray[Any]], mask: npt.NDArray[np.bool_], device: str
@@ -82,14 +122,15 @@ class Decisive:
     def __init__(self, batch: int, machines: int) -> None:
         self._machines, self._held = machines, np.ones(batch)
 
-    def choose(self, logits: Tensor) -> npt.NDArray[np.int64]:
-        """(B,) actions of logits (B, machines), or (B, machines + 1) with holding."""
+    def choose(self, logits: Tensor, alive: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.int64]:
+        """(n,) actions of logits (n, machines), or (n, machines + 1) with holding, in those of the B or in all."""
         chosen: npt.NDArray[np.int64] = logits[:, : self._machines].argmax(dim=1).cpu().numpy()
         if logits.shape[1] == self._machines:
             return chosen
-        self._held *= torch.softmax(logits, dim=1)[:, -1].cpu().numpy()
-        hold = self._held >= 0.5
-        self._held[~hold] = 1.0
+        alive = np.ones(len(self._held), np.bool_) if alive is None else alive
+        held = self._held[alive] * torch.softmax(logits, dim=1)[:, -1].cpu().numpy()
+        hold = held >= 0.5
+        self._held[alive] = np.where(hold, held, 1.0)
         return np.where(hold, self._machines, chosen)
 
 
@@ -103,8 +144,7 @@ def play(
     batch = envs.num_envs
     seen, _ = envs.reset(options={"sequence": sequence})
     encodings: list[Encoded] = []
-    names = ("action", "log_probability", "reward", "slots", "alive", "costs")
-    history: dict[str, list[Any]] = {name: [] for name in names}
+    history: dict[str, list[Any]] = {name: [] for name in STEPS}
     totals = dict.fromkeys(envs.terms, 0.0)
     alive, cut = np.ones(batch, np.bool_), np.zeros(batch, np.bool_)
     while alive.any():
@@ -113,7 +153,7 @@ def play(
         )
         log_probability = torch.log_softmax(logits, dim=1).cpu()
         if isinstance(rng, Decisive):
-            drawn = torch.from_numpy(rng.choose(logits))[:, None]
+            drawn = torch.from_numpy(rng.choose(logits, alive))[:, None]
         else:
             drawn = torch.multinomial(log_probability.exp(), 1, generator=rng)
         encodings.append(encoded)
@@ -121,7 +161,7 @@ def play(
         action[alive], chosen[alive] = drawn[:, 0].numpy(), log_probability.gather(1, drawn)[:, 0].numpy()
         seen, reward, terminated, truncated, info = envs.step(action)
         step = (action, chosen, reward, info["slots"], alive, envs.costs())
-        for name, values in zip(names, step, strict=True):
+        for name, values in zip(STEPS, step, strict=True):
             history[name].append(values)
         for name in envs.terms:
             totals[name] += float(info[name].sum())

@@ -1,66 +1,68 @@
 """Online learning (paper, Algorithm 1): a pretrained policy goes on learning from the workloads that it places.
 
-A stream is a row of phases, each with arrival sequences of its own. Every sequence is played once, in order; after
-every `episodes_per_update` of them (the paper updates after each episode) the policy learns from what it has just done,
-and never again. Classes and forecasts of running workloads are predicted anew in every slot, as everywhere.
+A stream is a row of phases, each with arrival sequences of its own. One policy serves several clusters side by side, an
+episode in each at a time; every sequence is played once, and after each episode the policy learns from the latest ones.
+Classes and forecasts of running workloads are predicted anew in every slot, as everywhere; what predicts them was
+fitted beforehand and stays.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.episodes import Decisive, Trajectories, play
-from tvwrl.agents.networks import Policy, check_device
+from tvwrl.agents.networks import check_device
 from tvwrl.agents.ppo import PPO
 from tvwrl.agents.training import collect_signals
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
 from tvwrl.runs import read_csv, write_csv
-from tvwrl.types import Float, InputError, SequenceSet
+from tvwrl.types import InputError, SequenceSet
 
 STREAM = 2**32  # seeds of arrivals are this far from those of training and evaluation, which are small
 ONLINE = "online"  # the policy's name in rows
-AT_ONCE = 48  # episodes that a frozen policy plays side by side, at most
 
 
 @dataclass(frozen=True)
 class OnlineConfig:
     """Settings of online learning; all else is as the checkpoint was trained."""
 
-    episodes: int = 400
-    """Arrival sequences of each phase, played once each."""
+    before: int = 320
+    """Arrival sequences before the shift, played once each."""
+    after: int = 1280
+    """Arrival sequences after it."""
     split: Literal["train", "test"] = "test"
     """Series that the arrivals are cut from: test, which the training never saw; train leaves those to evaluate.py."""
-    episodes_per_update: int = 1
-    """Episodes gathered for an update (paper, Algorithm 1: one)."""
-    learning_rate: float = 1e-4
+    clusters: int = 16
+    """Clusters that the policy serves side by side; it learns whenever an episode has ended in all of them."""
+    recent: int = 8
+    """Latest episodes of every cluster that it learns from (1: the last alone)."""
+    learning_rate: float = 3e-4
     """Step size of Adam, of policy and critic; 0 plays without learning."""
     explore: bool = True
     """Draw actions by their probability; off, those that evaluation would take."""
     epochs: int = 1
-    """Passes over the episodes of an update."""
-    minibatches: int = 1
+    """Passes over the recent episodes in an update."""
+    minibatches: int = 8
     """Steps of Adam per pass."""
-    memory: float = 0.98
-    """How much of mean and deviation of the advantages is kept from update to update."""
-    entropy_bonus: float = 0.0
+    entropy_bonus: float = 0.001
     """Weight of the policy's entropy."""
-    gamma: float = 0.999
-    """Discount per slot."""
-    gae_lambda: float = 0.98
-    """How far advantages trust what happened over what the critic expected; it knows nothing of what is new."""
+    gamma: float | None = None
+    """Discount per slot; default: that of the training, which the critic has learnt."""
+    gae_lambda: float | None = None
+    """How far advantages trust what happened over what the critic expected; default: as in the training."""
     seed: int = 0
     """Seed of the arrivals and of the actions drawn."""
     save_every: int = 25
@@ -68,26 +70,24 @@ class OnlineConfig:
 
     def __post_init__(self) -> None:
         limits = {
-            **dict.fromkeys(("episodes", "episodes_per_update", "epochs", "minibatches", "save_every"), (1, 1e9)),
+            **dict.fromkeys(("before", "after", "clusters", "recent", "epochs", "minibatches", "save_every"), (1, 1e9)),
             **dict.fromkeys(("learning_rate", "entropy_bonus", "seed"), (0, 1e9)),
-            "memory": (0, 0.9999),
         }
         for name, (low, high) in limits.items():
             if not low <= getattr(self, name) <= high:
                 raise InputError(f"{name} is {getattr(self, name)}: must be {low:g} to {high:g}")
         if self.split not in ("train", "test"):
             raise InputError(f"split is {self.split}: must be train or test")
-        if self.episodes % self.episodes_per_update:
-            raise InputError(
-                f"episodes is {self.episodes}: must be a multiple of episodes_per_update, {self.episodes_per_update}"
-            )
+        for name in ("before", "after"):
+            if getattr(self, name) % self.clusters:
+                raise InputError(f"{name} is {getattr(self, name)}: must be a multiple of clusters, {self.clusters}")
 
     def applied_to(self, config: TrainConfig) -> TrainConfig:
         """The hyper-parameters of a training, with what changes online."""
         rate = self.learning_rate or config.final_learning_rate
         return replace(
             config,
-            sequences_per_iteration=self.episodes_per_update,
+            sequences_per_iteration=self.clusters * self.recent,
             trajectories=1,
             learning_rate=rate,
             final_learning_rate=rate,
@@ -96,8 +96,8 @@ class OnlineConfig:
             epochs=self.epochs,
             minibatches=self.minibatches,
             seed=self.seed,
-            gamma=self.gamma,
-            gae_lambda=self.gae_lambda,
+            gamma=config.gamma if self.gamma is None else self.gamma,
+            gae_lambda=config.gae_lambda if self.gae_lambda is None else self.gae_lambda,
         )
 
 
@@ -118,35 +118,8 @@ class Phase:
     def draw(cls, problem: Problem, trace: dict[str, Any], place: int, config: OnlineConfig) -> Phase:
         """The phase at `place` (0 = first) of the stream of the config's seed."""
         seed = STREAM * (place + 1) + config.seed
-        return cls(problem, trace, problem.sequences(config.split, config.episodes, seed))
-
-
-class OnlinePPO(PPO):
-    """PPO for updates of a few episodes: advantages are measured against a running mean and deviation.
-
-    Within one episode either is chance: an episode without an overshoot would count for as much as one with ten.
-    """
-
-    def __init__(self, policy: Policy, config: TrainConfig, memory: float) -> None:
-        super().__init__(policy, config)
-        self.memory = memory
-        self._running = np.zeros(3)  # decaying sums over updates: 1, mean, mean square
-
-    def moments(self, known: Float) -> tuple[float, float]:
-        """Of all updates so far, the latest counting most."""
-        latest = np.array([1.0, known.mean(), (known**2).mean()])
-        self._running = self.memory * self._running + (1 - self.memory) * latest
-        mean, square = self._running[1:] / self._running[0]
-        return float(mean), float(np.sqrt(max(square - mean**2, 0.0)))
-
-    def state(self) -> dict[str, Any]:
-        """With the running moments."""
-        return super().state() | {"running": self._running.tolist()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state; the moments begin anew after an offline training."""
-        super().restore(state)
-        self._running = np.array(state.get("running", [0.0, 0.0, 0.0]))
+        count = config.after if place else config.before
+        return cls(problem, trace, problem.sequences(config.split, count, seed))
 
 
 class OnlineLearner:
@@ -166,38 +139,39 @@ class OnlineLearner:
         torch.set_num_threads(start.config.threads)
         self.start, self.stream, self.config, self.folder = start, stream, config, folder
         self.policy = start.make_policy().to(start.config.device)
-        self.learner = OnlinePPO(self.policy, config.applied_to(start.config), config.memory)
+        self.learner = PPO(self.policy, config.applied_to(start.config))
         self.learner.restore(deepcopy(start.learner))  # Adam goes on in the tensors that it is given
         self.updates = 0
         self.progress: list[dict[str, Any]] = []
+        self._recent: list[Trajectories] = []
         self._actions = torch.Generator().manual_seed(config.seed)
-        self._envs = [self._environments(phase) for phase in stream]
+        self._envs = [environments(phase, config.clusters) for phase in stream]
+        self._todo = list(rounds(stream, config.clusters))
 
     @property
     def total(self) -> int:
         """Updates of the whole stream."""
-        return len(self.stream) * self.config.episodes // self.config.episodes_per_update
+        return len(self._todo)
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue where the checkpoint was written."""
         self.policy.load_state_dict(saved.policy)
         self.learner.restore(saved.learner)
         self._actions.set_state(saved.random["actions"])
+        self._recent = [Trajectories.unpack(kept) for kept in saved.learner["recent"]]
         self.updates = saved.iteration - self.start.iteration
-        rows = read_csv(self.folder / "progress.csv")
-        self.progress = rows[: self.updates * self.config.episodes_per_update]
+        self.progress = read_csv(self.folder / "progress.csv")[: self.updates * self.config.clusters]
 
     def checkpoint(self) -> Checkpoint:
         """The policy as it is now, in the surroundings that it last worked in."""
-        done = max(self.updates - 1, 0) * self.config.episodes_per_update
-        phase = self.stream[done // self.config.episodes]
+        phase = self.stream[self._todo[max(self.updates - 1, 0)][0]]
         return replace(
             self.start,
             config=replace(self.learner.config, scenario=phase.problem.scenario),
             trace=phase.trace,
             unit=phase.problem.sampler.unit.tolist(),
             policy=self.policy.state_dict(),
-            learner=self.learner.state(),
+            learner=self.learner.state() | {"recent": [kept.pack() for kept in self._recent]},
             random={"actions": self._actions.get_state()},
             iteration=self.start.iteration + self.updates,
         )
@@ -209,7 +183,8 @@ class OnlineLearner:
         with bar, collect_signals() as received:
             while self.updates < end and not received:
                 self.step()
-                bar.set_postfix(reward=f"{float(self.progress[-1]['reward']):.4g}", refresh=False)
+                latest = [float(row["reward"]) for row in self.progress[-self.config.clusters :]]
+                bar.set_postfix(reward=f"{np.mean(latest):.4g}", refresh=False)
                 bar.update()
                 if self.updates % self.config.save_every == 0:
                     self.save()
@@ -219,38 +194,34 @@ class OnlineLearner:
         return "finished" if self.updates >= self.total else "stopped"
 
     def step(self) -> None:
-        """Play the next episodes of the stream, then learn from them."""
-        config, first = self.config, self.updates * self.config.episodes_per_update
-        place, sequence = divmod(first, config.episodes)
-        problem, envs, device = self.stream[place].problem, self._envs[place], self.start.config.device
-        chosen = np.arange(sequence, sequence + config.episodes_per_update)
-        how = self._actions if config.explore else Decisive(envs.num_envs, len(problem.machines))
-        played = play(self.policy, envs, chosen, how, device)
-        steps = self._learn(played, first) if config.learning_rate else {}
-        weights, per = problem.scenario.penalty_weights(), problem.scenario.overshoot_per
-        for b in range(envs.num_envs):
-            scores = score_episode(envs.simulation.record(b), problem.machines, weights, per)
-            where = {"phase": place, "episode": first + b}
-            self.progress.append(where | scores | {"scheduler": ONLINE} | steps)
+        """Play the next episode of every cluster, then learn."""
+        place, chosen = self._todo[self.updates]
+        phase, envs = self.stream[place], self._envs[place]
+        how = self._actions if self.config.explore else Decisive(envs.num_envs, len(phase.problem.machines))
+        played = play(self.policy, envs, chosen, how, self.start.config.device)
+        scores = score(envs, phase)
+        steps = self._learn(played) if self.config.learning_rate else {}
+        for row in scores:
+            where = {"phase": place, "episode": len(self.progress)}
+            self.progress.append(where | row | {"scheduler": ONLINE} | steps)
         self.updates += 1
 
-    def _learn(self, played: Trajectories, first: int) -> dict[str, float]:
+    def _learn(self, played: Trajectories) -> dict[str, float]:
         good = deepcopy((self.policy.state_dict(), self.learner.state()))
-        steps = self.learner.update(played, 0, self._actions)
-        if not np.isfinite(steps["gradient_norm"]):
-            self.policy.load_state_dict(good[0])
-            self.learner.restore(good[1])
-            self.save()
-            raise InputError(
-                f"the gradient is {steps['gradient_norm']} in the update after episode {first}: lower --learning-rate; "
-                f"the last good state is in {self.folder / 'checkpoints' / 'last.pt'}"
-            )
+        recent = [*self._recent, played][-self.config.recent :]
+        # Older ones are reused as PPO reuses a batch: clipped by the ratio to the policy that played them
+        steps = self.learner.update(Trajectories.together(recent), 0, self._actions)
+        for name, value in steps.items():
+            if not np.isfinite(value):
+                self.policy.load_state_dict(good[0])
+                self.learner.restore(good[1])
+                self.save()
+                raise InputError(
+                    f"{name.replace('_', ' ')} is {value} in the update after episode {len(self.progress)}: lower "
+                    f"--learning-rate; the last good state is in {self.folder / 'checkpoints' / 'last.pt'}"
+                )
+        self._recent = recent
         return steps
-
-    def _environments(self, phase: Phase) -> PlacementVectorEnv:
-        problem, batch = phase.problem, self.config.episodes_per_update
-        both = (problem.machines, problem.scenario, "Disabled")
-        return PlacementVectorEnv(batch, phase.sequences, *both, copy=False, max_slots=0)
 
     def save(self) -> None:
         """Write progress.csv, then checkpoints/last.pt, which says how much of it counts."""
@@ -263,13 +234,38 @@ class OnlineLearner:
         return {"online": asdict(self.config), "phases": phases}
 
 
+def environments(phase: Phase, batch: int) -> PlacementVectorEnv:
+    """`batch` of them on the sequences of the phase, which are played to their end."""
+    both = (phase.problem.machines, phase.problem.scenario, "Disabled")
+    return PlacementVectorEnv(batch, phase.sequences, *both, copy=False, max_slots=0)
+
+
+def rounds(stream: Sequence[Phase], clusters: int) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Phase and sequences (clusters,) of every round of episodes, to the end of the stream."""
+    for place, phase in enumerate(stream):
+        for first in range(0, len(phase.sequences), clusters):
+            yield place, np.arange(first, first + clusters)
+
+
+def score(envs: PlacementVectorEnv, phase: Phase) -> list[dict[str, Any]]:
+    """What the referee says of the episode that each environment has just ended."""
+    problem = phase.problem
+    weights, per = problem.scenario.penalty_weights(), problem.scenario.overshoot_per
+    return [score_episode(envs.simulation.record(b), problem.machines, weights, per) for b in range(envs.num_envs)]
+
+
 def play_frozen(
     start: Checkpoint, stream: Sequence[Phase], config: OnlineConfig, explore: bool
 ) -> list[dict[str, Any]]:
     """Rows as `OnlineLearner.progress`, of the policy as it is in the checkpoint."""
-    batch = math.gcd(config.episodes, AT_ONCE)
-    still = replace(config, learning_rate=0.0, explore=explore, episodes_per_update=batch)
-    frozen = OnlineLearner(start, stream, still, Path())
-    while frozen.updates < frozen.total:
-        frozen.step()
-    return frozen.progress
+    policy = start.make_policy().to(start.config.device)
+    actions = torch.Generator().manual_seed(config.seed)
+    rows: list[dict[str, Any]] = []
+    envs = [environments(phase, config.clusters) for phase in stream]
+    for place, chosen in rounds(stream, config.clusters):
+        how = actions if explore else Decisive(config.clusters, len(stream[place].problem.machines))
+        play(policy, envs[place], chosen, how, start.config.device)
+        rows += [
+            {"phase": place, "episode": len(rows) + b} | row for b, row in enumerate(score(envs[place], stream[place]))
+        ]
+    return rows

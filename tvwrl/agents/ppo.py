@@ -68,14 +68,9 @@ class PPO(Learner):
         total = self._advantage.sum(axis=2)
         known = total[played.alive]
         self._explained = 1.0 - float(known.var() / max(self._target.sum(dim=1).numpy().var(), 1e-12))
-        mean, deviation = self.moments(known)
-        total = (total - mean) / (deviation + 1e-8)
+        total = (total - known.mean()) / (known.std() + 1e-8)
         clipped: Float = np.clip(total, -self.config.advantage_clip, self.config.advantage_clip) * played.alive
         return clipped
-
-    def moments(self, known: Float) -> tuple[float, float]:
-        """Mean and deviation that advantages (n,) of an iteration are measured against: their own."""
-        return float(known.mean()), float(known.std())
 
     def update(self, played: Trajectories, iteration: int, rng: torch.Generator) -> dict[str, float]:
         """A step of the policy, then of the critic."""
