@@ -96,7 +96,8 @@ class Trajectories:
     @classmethod
     def unpack(cls, packed: dict[str, Any]) -> Trajectories:
         """Back from `pack`."""
-        return cls(**{n: v.numpy() if isinstance(v, Tensor) else v for n, v in packed.items()})
+        fields: dict[str, Any] = {n: v.numpy() if isinstance(v, Tensor) else v for n, v in packed.items()}
+        return cls(**fields)
 
 
 def logits_of(
