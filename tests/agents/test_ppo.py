@@ -41,7 +41,7 @@ def test_generalised_advantages_by_hand():
         played.reward[..., None], np.array([[[4.0]], [[6.0]]]), np.zeros((1, 1)), played, config
     )
     last = -3.0 - 6.0
-    first = -1.0 + 0.25 * 6.0 - 4.0 + 0.25 * 0.5 * last
+    first = -1.0 + 0.25 * 6.0 - 4.0 + 0.25 * 0.25 * last  # (gamma lambda) ** 2
     assert advantage.ravel().tolist() == [first, last]
 
 

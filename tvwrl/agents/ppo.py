@@ -123,16 +123,18 @@ def generalised_advantages(
 ) -> Float:
     """(T, B, P) GAE (Schulman et al. 2016, Eq. 16) of P parts of the reward, over semi-Markov steps.
 
-    A step of s slots discounts by gamma ** s, and what follows it by lambda once. `values` (T, B, P), `last` (B, P)
-    what is to come after the end: 0 where the episode was over.
+    A step of s slots discounts by gamma ** s, and what follows it by lambda ** s too: were it lambda once, as in steps of
+    equal length, whoever holds a workload would be judged by fewer slots, each of which costs, than who places it.
+    `values` (T, B, P), `last` (B, P) what is to come after the end: 0 where the episode was over.
     """
     result = np.zeros_like(reward)
     following, after = np.zeros_like(last), last
     for t in range(len(reward) - 1, -1, -1):
         alive = played.alive[t][:, None]
-        discount = config.gamma ** played.slots[t][:, None]
+        slots = played.slots[t][:, None]
+        discount = config.gamma**slots
         difference = reward[t] + discount * after - values[t]
-        following = np.where(alive, difference + discount * config.gae_lambda * following, 0.0)
+        following = np.where(alive, difference + discount * config.gae_lambda**slots * following, 0.0)
         result[t] = following
         after = np.where(alive, values[t], after)
     return result

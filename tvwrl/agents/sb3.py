@@ -191,12 +191,13 @@ class Decisions(DictRolloutBuffer):
         self._episodes.slots.clear()
 
     def compute_returns_and_advantage(self, last_values: Tensor, dones: npt.NDArray[Any]) -> None:
-        """GAE (Schulman et al. 2016, Eq. 16): a step of s slots discounts by gamma ** s, and by lambda once."""
+        """GAE (Schulman et al. 2016, Eq. 16): a step of s slots discounts by (gamma lambda) ** s."""
         following, after, going = 0.0, last_values.cpu().numpy().ravel(), 1.0 - dones
         for t in reversed(range(self.buffer_size)):
-            discount = self.gamma ** self._episodes.slots[t] * going
+            slots = self._episodes.slots[t]
+            discount = self.gamma**slots * going
             difference = self.rewards[t] + discount * after - self.values[t]
-            self.advantages[t] = following = difference + discount * self.gae_lambda * following
+            self.advantages[t] = following = difference + discount * self.gae_lambda**slots * following
             after, going = self.values[t], 1.0 - self.episode_starts[t]
         self.returns = self.advantages + self.values
 
