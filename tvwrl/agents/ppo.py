@@ -123,8 +123,8 @@ def generalised_advantages(
 ) -> Float:
     """(T, B, P) GAE (Schulman et al. 2016, Eq. 16) of P parts of the reward, over semi-Markov steps.
 
-    A step of s slots discounts by gamma ** s, and what follows it by lambda ** s too: were it lambda once, as in steps of
-    equal length, whoever holds a workload would be judged by fewer slots, each of which costs, than who places it.
+    A step of s slots discounts by gamma ** s, and what follows it by lambda ** s too: were it lambda once, as in steps
+    of equal length, who holds a workload would be judged by fewer slots, each of which costs, than who places it.
     `values` (T, B, P), `last` (B, P) what is to come after the end: 0 where the episode was over.
     """
     result = np.zeros_like(reward)
