@@ -37,7 +37,7 @@ class TrainConfig:
     baseline, which chooses the next workload."""
     hidden: int = 64
     """Neurons of a hidden layer (paper: 20)."""
-    iterations: int = 40
+    iterations: int = 30
     """Updates of the policy."""
     imitate: int = 40
     """Training sequences on which the policy imitates `teacher` before it learns by itself; 0: none."""
