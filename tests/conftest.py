@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,14 @@ from tvwrl.envs.problem import Problem
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.types import SequenceSet, Trace
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_prepared_traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """`google` means the synthetic trace in every test, whatever was prepared on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TVWRL_DATA", str(tmp_path_factory.mktemp("no-traces")))
+        yield
 
 
 @pytest.fixture(scope="session")
