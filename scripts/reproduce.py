@@ -210,8 +210,8 @@ class Results(Scale):
     agents: Names = tuple(AGENTS)
     """What is trained: agent sees requests and class forecasts; agent-history load and history alone; agent-peak
     requests and lifetime peaks; agent-forecast-peak all of it."""
-    train_load: float = 0.5
-    """Offered load that agents are trained at."""
+    train_loads: Shares = LOADS
+    """Offered loads that agents are trained at, sequence by sequence in turn."""
     page: Path | None = None
     """The page, e.g. docs/results.md, with a folder of pictures beside it; default: results/results.md in --out."""
     page_only: bool = False
@@ -228,10 +228,11 @@ class Results(Scale):
             raise InputError("page_only needs --out: the folder whose cells the page is made from")
         if not self.agents or set(self.agents) - AGENTS.keys() or len(set(self.agents)) != len(self.agents):
             raise InputError(f"agents is {', '.join(self.agents)}: must be different ones of {', '.join(AGENTS)}")
-        for load in (*self.loads, self.train_load):
+        for load in (*self.loads, *self.train_loads):
             replace(base.scenario, load=load)
+        base = replace(base, train_loads=self.train_loads)
         bench = Bench(self.out or default_folder("results"), base, named)
-        cells = results_cells(list(named), self.loads, seeds, self.agents, self.train_load)
+        cells = results_cells(list(named), self.loads, seeds, self.agents)
         sources = [describe_source(open_trace(argument)) for argument in self.traces]
         print("\n".join(sources))
         if self.dry_run:
@@ -253,12 +254,14 @@ class Results(Scale):
         scale += "workloads that nothing was trained on"
         words = ["python", "scripts/reproduce.py", "results", "--preset", self.preset]
         lists = {"traces": names, "loads": self.loads, "agents": self.agents, "seeds": seeds}
+        lists["train-loads"] = self.train_loads
         words += [word for name, values in lists.items() for word in (f"--{name}", ",".join(map(str, values)))]
-        given = {"iterations": self.iterations, "sequences": self.sequences, "train-load": self.train_load}
+        given = {"iterations": self.iterations, "sequences": self.sequences}
         words += [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
         again = [*words, "--out", "runs/results", "--page", "docs/results.md"]
         commands = f"```\n{shlex.join(again)}\n{shlex.join([*again, '--page-only'])}   # the page alone\n```"
-        knows = f"Agents are policies of one trace and seed, trained at load {self.train_load:g}. They know:\n\n"
+        trained_at = ", ".join(map(str, self.train_loads))
+        knows = f"Agents are policies of one trace and seed, trained at the loads {trained_at} in turn. They know:\n\n"
         seen = {agent: knowledge_of(replace(base.scenario, **AGENTS[agent])) for agent in self.agents}
         knows += "\n".join(f"- `{agent}` ({known.group}): {known.note}" for agent, known in seen.items())
         made = f"Generated from `results/rows.csv` and `results/trainings.csv` of the output folder by\n\n{commands}"

@@ -90,7 +90,7 @@ def page(bench: Bench, cells: list[Cell]) -> str:
 
 
 def test_shares_and_ratios_by_hand(bench: Bench) -> None:
-    cells = results_cells(["wild"], [0.5], [0, 1], [AGENT], 0.5)
+    cells = results_cells(["wild"], [0.5], [0, 1], [AGENT])
     assert [cell.run for cell in cells] == ["wild-heuristics", "wild-tvw-rl-seed0", "wild-tvw-rl-seed1"]
     for cell in cells:
         play(bench, cell)
@@ -121,7 +121,7 @@ def test_shares_and_ratios_by_hand(bench: Bench) -> None:
     ],
 )
 def test_targets_that_are_missed(bench: Bench, agent: tuple[float, float, float], met: list[bool]) -> None:
-    cells = results_cells(["wild"], [0.5], [0], [AGENT], 0.5)
+    cells = results_cells(["wild"], [0.5], [0], [AGENT])
     for cell in cells:
         play(bench, cell, agent)
     rows = finished_rows(bench, cells)
@@ -133,7 +133,7 @@ def test_targets_that_are_missed(bench: Bench, agent: tuple[float, float, float]
 
 
 def test_a_page_says_what_was_trained_and_what_is_missing(bench: Bench) -> None:
-    cells = results_cells(["wild"], [0.3, 0.5], [0, 1], [AGENT], 0.5)
+    cells = results_cells(["wild"], [0.3, 0.5], [0, 1], [AGENT])
     with pytest.raises(InputError, match="no finished evaluation"):
         page(bench, cells)
     for cell in cells[:2]:
@@ -152,7 +152,7 @@ def test_a_page_says_what_was_trained_and_what_is_missing(bench: Bench) -> None:
 
 
 def test_time_that_nobody_noted_is_said_to_be_unknown(bench: Bench) -> None:
-    cells = results_cells(["wild"], [0.5], [0, 1, 2], [AGENT], 0.5)
+    cells = results_cells(["wild"], [0.5], [0, 1, 2], [AGENT])
     for cell in cells:
         play(bench, cell)
     (bench.run_folder(cells[1]) / "sessions.json").unlink()
@@ -165,7 +165,7 @@ def test_time_that_nobody_noted_is_said_to_be_unknown(bench: Bench) -> None:
 
 def test_every_agent_is_judged_by_what_it_knows(bench: Bench) -> None:
     agents = list(AGENTS)
-    cells = results_cells(["wild"], [0.3, 0.8], [0], agents, 0.5)
+    cells = results_cells(["wild"], [0.3, 0.8], [0], agents)
     assert len({cell.run for cell in cells}) == 1 + len(agents)  # the heuristics; each agent is trained once
     for cell in cells:
         play(bench, cell)
@@ -182,7 +182,7 @@ def test_every_agent_is_judged_by_what_it_knows(bench: Bench) -> None:
 
 
 def test_cells_of_other_sequences_are_refused(bench: Bench) -> None:
-    heuristics, agent = results_cells(["wild"], [0.5], [0], [AGENT], 0.5)
+    heuristics, agent = results_cells(["wild"], [0.5], [0], [AGENT])
     play(bench, heuristics)
     write(bench, agent, evaluation({agent.run: OURS}, 0.5, offered=0.01))
     with pytest.raises(InputError, match="cells were evaluated on different sequences"):

@@ -309,6 +309,17 @@ def test_arrivals_rise_and_follow_the_rate(sampler: SequenceSampler) -> None:
 # ---- what a sequence depends on
 
 
+def test_loads_take_turns(sampler: SequenceSampler, problem: Problem) -> None:
+    mixed = sampler.sequences("train", 60, 0, problem.classes, loads=(0.25, 0.75))
+    plain = sampler.sequences("train", 60, 0, problem.classes)
+    assert mixed.arrival.shape == plain.arrival.shape
+    assert np.array_equal(mixed.length, plain.length)  # the workloads are the same, they come at other times
+    pace = mixed.arrival[:, -1].astype(float)
+    assert pace[::2].mean() / pace[1::2].mean() == pytest.approx(3.0, rel=0.15)
+    with pytest.raises(InputError, match="load 9 needs"):
+        sampler.sequences("train", 2, 0, problem.classes, loads=(0.5, 9.0))
+
+
 def test_a_sequence_does_not_depend_on_the_others(problem: Problem) -> None:
     few, many = problem.sequences("train", 2, 7), problem.sequences("train", 5, 7)
     for i in range(2):

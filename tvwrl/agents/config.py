@@ -45,6 +45,8 @@ class TrainConfig:
     """Scheduler to imitate; it may know more than the policy is shown."""
     train_sequences: int = 300
     """Arrival sequences to train on (paper: 100)."""
+    train_loads: tuple[float, ...] = ()
+    """Offered loads of the training and validation sequences, in turn; default: the scenario's load alone."""
     sequences_per_iteration: int = 160
     """Sequences drawn for one update (paper: a batch of 20)."""
     trajectories: int = 1
@@ -107,6 +109,7 @@ class TrainConfig:
             "unused_weight",
         ):
             self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) >= 0, "a number >= 0")
+        self._need("train_loads", all(np.isfinite(x) and x > 0 for x in self.train_loads), "numbers > 0")
         self._need("gamma", 0 < self.gamma <= 1, "above 0, at most 1")
         self._need("gae_lambda", 0 <= self.gae_lambda <= 1, "0 to 1")
         self._need("algo", self.algo in get_args(ALGORITHMS), f"one of {', '.join(get_args(ALGORITHMS))}")
@@ -132,7 +135,8 @@ class TrainConfig:
     def from_dict(cls, content: dict[str, Any]) -> TrainConfig:
         """The config that `to_dict` described."""
         scenario: dict[str, Any] = dict(content["scenario"])
-        return cls(**{**content, "scenario": Scenario(**scenario)})
+        loads = tuple(content.get("train_loads", ()))
+        return cls(**{**content, "scenario": Scenario(**scenario), "train_loads": loads})
 
 
 PRESETS: dict[str, TrainConfig] = {

@@ -56,7 +56,7 @@ def imitate(policy: Policy, problem: Problem, config: TrainConfig) -> float:
     The teacher may know more than the policy (peaks, the future); the policy learns what that comes to on average,
     given what it sees. Machines that look the same are the same choice.
     """
-    sequences = problem.sequences("train", config.imitate, config.seed)
+    sequences = problem.sequences("train", config.imitate, config.seed, config.train_loads)
     watched = Watched(make_scheduler(config.teacher), config.scenario.observe_forecast)
     runner = Runner(sequences, problem.machines, config.scenario, config.seed)
     for i in range(len(sequences)):

@@ -48,8 +48,8 @@ class PlacementTask:
     """
 
     def __init__(self, problem: Problem, config: TrainConfig) -> None:
-        train = problem.sequences("train", config.train_sequences, config.seed)
-        validation = problem.sequences("validation", config.eval_sequences, config.seed)
+        train = problem.sequences("train", config.train_sequences, config.seed, config.train_loads)
+        validation = problem.sequences("validation", config.eval_sequences, config.seed, config.train_loads)
         batch = config.sequences_per_iteration * config.trajectories
         self._machines, self._scenario, self._device = problem.machines, config.scenario, config.device
         both = (problem.machines, config.scenario, "Disabled")
@@ -101,8 +101,8 @@ class DeepRMTask:
     """
 
     def __init__(self, problem: Problem, config: TrainConfig) -> None:
-        train = problem.sequences("train", config.train_sequences, config.seed)
-        validation = problem.sequences("validation", config.eval_sequences, config.seed)
+        train = problem.sequences("train", config.train_sequences, config.seed, config.train_loads)
+        validation = problem.sequences("validation", config.eval_sequences, config.seed, config.train_loads)
         self._config, slots_ahead = config, train.demand.shape[2]
         batch = config.sequences_per_iteration * config.trajectories
         both = (problem.machines, config.scenario, slots_ahead, config.unused_weight)

@@ -1,6 +1,7 @@
 """Agents trained on every trace with several seeds, beside every heuristic at every load: from cells to a page.
 
-An agent is trained at one load and plays at all; heuristics are played once per trace and load, on the same sequences.
+An agent is trained at all loads in turn and plays at each; heuristics are played once per trace and load, on the same
+sequences.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ NAME = "results"
 
 
 def results_cells(
-    traces: Sequence[str], loads: Sequence[float], seeds: Sequence[int], agents: Sequence[str], train_load: float
+    traces: Sequence[str], loads: Sequence[float], seeds: Sequence[int], agents: Sequence[str]
 ) -> list[Cell]:
-    """By trace and load the heuristics, then the agents (of `AGENTS`) by seed, each trained at `train_load`."""
+    """By trace and load the heuristics, then the agents (of `AGENTS`) by seed; each is trained once for all loads."""
     cells = []
     for trace in traces:
         for load in loads:
@@ -36,8 +37,7 @@ def results_cells(
             for seed in seeds:
                 for agent in agents:
                     shown = AGENTS[agent]
-                    trained_in = shown | {"load": train_load}
-                    cells.append(Cell(at, agent, trace, "tvw-rl", shown | scenario, trained_in, seed=seed))
+                    cells.append(Cell(at, agent, trace, "tvw-rl", shown | scenario, trained_in=shown, seed=seed))
     return cells
 
 

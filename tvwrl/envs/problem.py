@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -66,9 +67,9 @@ class Problem:
         """The cluster's machines."""
         return self.sampler.machines
 
-    def sequences(self, split: Split, count: int, seed: int) -> SequenceSet:
-        """`count` arrival sequences from the series of that split."""
-        return self.sampler.sequences(split, count, seed, self.classes, self.forecaster)
+    def sequences(self, split: Split, count: int, seed: int, loads: Sequence[float] = ()) -> SequenceSet:
+        """`count` arrival sequences from the series of that split, at the scenario's load or in turn at `loads`."""
+        return self.sampler.sequences(split, count, seed, self.classes, self.forecaster, loads)
 
 
 @lru_cache(maxsize=4)

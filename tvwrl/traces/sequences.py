@@ -308,30 +308,42 @@ class SequenceSampler:
         self._note_mix(split, windows)
         work = np.mean([w.demand.sum(axis=0) for w in windows], axis=0)
         share = float((work / self.machines.capacity.sum(axis=0)).max())
-        rate = self.scenario.load / share
+        rate = self._served(self.scenario.load, self.scenario.load / share)
+        return rate, float(np.mean([len(w.demand) for w in windows]))
+
+    def _served(self, load: float, rate: float) -> float:
+        """The arrivals per slot that offer the load, if they can be placed."""
         limit = self.scenario.placements_per_slot
         if limit is not None and rate > BUSIEST_RATE * limit:
             raise InputError(
-                f"load {self.scenario.load:g} needs {rate:.2f} arrivals per slot, above {BUSIEST_RATE * limit:g} with "
+                f"load {load:g} needs {rate:.2f} arrivals per slot, above {BUSIEST_RATE * limit:g} with "
                 f"placements_per_slot = {limit}: raise placements_per_slot, lower the load or use fewer machines"
             )
-        return rate, float(np.mean([len(w.demand) for w in windows]))
+        return rate
 
     def sequences(
-        self, split: Split, count: int, seed: int, classes: Labels, forecasts: Forecasts | None = None
+        self,
+        split: Split,
+        count: int,
+        seed: int,
+        classes: Labels,
+        forecasts: Forecasts | None = None,
+        loads: Sequence[float] = (),
     ) -> SequenceSet:
         """`count` arrival sequences, with forecasts of demand where `forecasts` makes them.
 
-        Sequence i depends on the seed, the split and i alone.
+        They offer the scenario's load, or in turn those of `loads`, by as many workloads each. Sequence i depends on
+        the seed, the split, its load and i alone. Raises InputError for a load that cannot be served.
         """
         if count < 1:
             raise InputError(f"sequences is {count}: must be at least 1")
         scenario, drawn, arrivals, background = self.scenario, [], [], []
+        rates = [self._served(load, self.rate[split] * load / scenario.load) for load in loads or (scenario.load,)]
         for i in range(count):
             key = [seed, zlib.crc32(split.encode()), i]
             rng = np.random.default_rng(key)
             windows = self.windows(split, self.arrivals[split], rng)
-            arrivals.append(draw_arrivals(self.arrivals[split], self.rate[split], scenario.burst, rng))
+            arrivals.append(draw_arrivals(self.arrivals[split], rates[i % len(rates)], scenario.burst, rng))
             if (most := scenario.perturb) > 0:
                 noise, peak = np.random.default_rng([*key, PERTURBATION]), scenario.peak_units
                 windows = [replace(w, demand=perturb_demand(w.demand, most, peak, noise)) for w in windows]
