@@ -183,7 +183,7 @@ def test_interrupted_and_gone_on_with(small: Path, tmp_path: Path, workers: int)
     command = [sys.executable, str(ROOT / "scripts" / "reproduce.py"), "table2-clustering", *options, "--out", str(out)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as run:
-        deadline = time.time() + 120
+        deadline = time.time() + 300
         while not list(out.glob("cells/*/progress.csv")) and time.time() < deadline:
             time.sleep(0.2)
         run.send_signal(signal.SIGINT)
