@@ -55,7 +55,7 @@ class TrainConfig:
     """Step size of Adam at the start (paper: 0.001)."""
     final_learning_rate: float = 2e-4
     """Step size at the end; falls linearly."""
-    gamma: float = 0.997
+    gamma: float = 0.999
     """Discount per slot."""
     gae_lambda: float = 0.95
     """How far advantages trust what happened over what the critic expected (ppo), per slot: 1 trusts episodes alone."""
