@@ -33,31 +33,38 @@ def task(problem):
     return PlacementTask(replace(problem, scenario=TINY.scenario), TINY)
 
 
-def test_generalised_advantages_by_hand():
+def of_a_machine(values):
+    """(T, B, 2) parts: those of one machine, and a wait that costs nothing."""
+    values = np.array(values, float)
+    return np.stack([values, np.zeros_like(values)], axis=2)
+
+
+@pytest.mark.parametrize(("action", "trust"), [(0, 0.5), (1, 1.0)])  # placed; held, which lambda lets pass
+def test_generalised_advantages_by_hand(action, trust):
     # Two decisions 2 and 1 slots apart; gamma 1/2, lambda 1/2; values 4 and 6; rewards -1 and -3; over at the end.
-    played = episodes([[-1.0], [-3.0]], [[2], [1]])
+    played = episodes([[-1.0], [-3.0]], [[2], [1]], actions=np.array([[action], [0]]))
     config = TrainConfig(gamma=0.5, gae_lambda=0.5)
-    advantage = generalised_advantages(
-        played.reward[..., None], np.array([[[4.0]], [[6.0]]]), np.zeros((1, 1)), played, config
-    )
+    values, after = of_a_machine([[4.0], [6.0]]), np.zeros((1, 2))
+    advantage = generalised_advantages(of_a_machine(played.reward), values, after, played, config)
     last = -3.0 - 6.0
-    first = -1.0 + 0.25 * 6.0 - 4.0 + 0.25 * 0.25 * last  # (gamma lambda) ** 2
-    assert advantage.ravel().tolist() == [first, last]
+    first = -1.0 + 0.25 * 6.0 - 4.0 + 0.25 * trust * last
+    assert advantage[..., 0].ravel().tolist() == [first, last]
+    assert not advantage[..., 1].any()
 
 
 def test_what_is_to_come_after_a_cut_counts():
     played = episodes([[-1.0]], [[1]])
     config = TrainConfig(gamma=0.5, gae_lambda=1.0)
-    values = np.zeros((1, 1, 1))
-    assert generalised_advantages(played.reward[..., None], values, np.array([[-8.0]]), played, config).item() == -5.0
+    reward, values, after = of_a_machine(played.reward), np.zeros((1, 1, 2)), np.array([[-8.0, 0.0]])
+    assert generalised_advantages(reward, values, after, played, config)[0, 0, 0] == -5.0
 
 
 def test_lambda_one_is_the_return_less_the_value():
     rng = np.random.default_rng(0)
-    reward, values = rng.normal(size=(6, 3)), rng.normal(size=(6, 3, 1))
+    reward, values = rng.normal(size=(6, 3)), rng.normal(size=(6, 3, 2))
     played = episodes(reward, rng.integers(1, 4, (6, 3)))
     config = TrainConfig(gamma=0.9, gae_lambda=1.0)
-    advantage = generalised_advantages(reward[..., None], values, np.zeros((3, 1)), played, config)
+    advantage = generalised_advantages(of_a_machine(reward), values, np.zeros((3, 2)), played, config)
     following = np.zeros(3)
     for t in range(5, -1, -1):
         following = reward[t] + 0.9 ** played.slots[t] * following

@@ -84,10 +84,13 @@ def test_the_discount_is_per_slot(task):
     buffer.values[:], buffer.rewards[:] = [[4.0] * 4, [6.0] * 4], [[-1.0] * 4, [-3.0] * 4]
     buffer.compute_returns_and_advantage(torch.full((4, 1), 8.0), np.array([False, False, False, True]))
     last = -3.0 + 0.5 * 8.0 - 6.0
-    first = -1.0 + 0.25 * 6.0 - 4.0 + 0.25 * 0.25 * last  # (gamma lambda) ** 2
+    first = -1.0 + 0.25 * 6.0 - 4.0 + 0.25 * 0.5 * last
     assert buffer.advantages[:, 0].tolist() == [first, last]
     assert buffer.advantages[1, 3] == -3.0 - 6.0  # over: nothing is to come
     assert np.allclose(buffer.returns, buffer.advantages + buffer.values)
+    buffer.actions[0] = 4  # held: lambda lets it pass
+    buffer.compute_returns_and_advantage(torch.full((4, 1), 8.0), np.zeros(4, bool))
+    assert buffer.advantages[0, 0] == -1.0 + 0.25 * 6.0 - 4.0 + 0.25 * last
 
 
 @pytest.mark.parametrize(("algo", "policy"), [("sb3-ppo", "shared"), ("sb3-a2c", "flat")])

@@ -123,18 +123,18 @@ def generalised_advantages(
 ) -> Float:
     """(T, B, P) GAE (Schulman et al. 2016, Eq. 16) of P parts of the reward, over semi-Markov steps.
 
-    A step of s slots discounts by gamma ** s, and what follows it by lambda ** s too: were it lambda once, as in steps
-    of equal length, who holds a workload would be judged by fewer slots, each of which costs, than who places it.
-    `values` (T, B, P), `last` (B, P) what is to come after the end: 0 where the episode was over.
+    A step of s slots discounts by gamma ** s, and what follows a placement by lambda; what follows a hold not at all: who
+    holds is so judged by as many placements, the one put off among them, and by the same time as who places at once.
+    `values` (T, B, P), `last` (B, P) what is to come after the end: 0 where the episode was over; P - 1 machines.
     """
     result = np.zeros_like(reward)
     following, after = np.zeros_like(last), last
     for t in range(len(reward) - 1, -1, -1):
         alive = played.alive[t][:, None]
-        slots = played.slots[t][:, None]
-        discount = config.gamma**slots
+        discount = config.gamma ** played.slots[t][:, None]
+        trust = np.where(played.action[t] < reward.shape[2] - 1, config.gae_lambda, 1.0)[:, None]
         difference = reward[t] + discount * after - values[t]
-        following = np.where(alive, difference + discount * config.gae_lambda**slots * following, 0.0)
+        following = np.where(alive, difference + discount * trust * following, 0.0)
         result[t] = following
         after = np.where(alive, values[t], after)
     return result

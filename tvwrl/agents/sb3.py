@@ -191,13 +191,13 @@ class Decisions(DictRolloutBuffer):
         self._episodes.slots.clear()
 
     def compute_returns_and_advantage(self, last_values: Tensor, dones: npt.NDArray[Any]) -> None:
-        """GAE (Schulman et al. 2016, Eq. 16): a step of s slots discounts by (gamma lambda) ** s."""
+        """GAE (Schulman et al. 2016, Eq. 16): a step of s slots discounts by gamma ** s, a placement by lambda."""
         following, after, going = 0.0, last_values.cpu().numpy().ravel(), 1.0 - dones
         for t in reversed(range(self.buffer_size)):
-            slots = self._episodes.slots[t]
-            discount = self.gamma**slots * going
+            discount = self.gamma ** self._episodes.slots[t] * going
+            trust = np.where(self.actions[t].ravel() < self._episodes.machines, self.gae_lambda, 1.0)
             difference = self.rewards[t] + discount * after - self.values[t]
-            self.advantages[t] = following = difference + discount * self.gae_lambda**slots * following
+            self.advantages[t] = following = difference + discount * trust * following
             after, going = self.values[t], 1.0 - self.episode_starts[t]
         self.returns = self.advantages + self.values
 
@@ -211,7 +211,7 @@ class EncodedEnvironments(VecEnv):
 
     def __init__(self, envs: Environments, policy: Policy) -> None:
         self._envs, self._policy = envs, policy
-        count = envs.num_envs
+        count, self.machines = envs.num_envs, len(envs.simulation.machines)
         self.slots: list[npt.NDArray[np.int64]] = []  # (B,) that each decision of a rollout took
         self._sums, self._ended = np.zeros((len(envs.terms), count)), np.zeros((len(envs.terms), 0))
         seen, _ = envs.reset(options={"sequence": np.zeros(count, np.int64)})

@@ -71,7 +71,7 @@ class Choice(NamedTuple):
 SPACE: Mapping[str, Range | Choice] = {  # fields of TrainConfig; final_... keep their ratio to the start
     "learning_rate": Range(1e-4, 1e-2, log=True),
     "gamma": Choice((0.97, 0.99, 0.995, 0.997, 0.999, 1.0)),
-    "gae_lambda": Range(0.8, 1.0),
+    "gae_lambda": Range(0.5, 1.0),
     "entropy_bonus": Range(1e-4, 0.1, log=True),
     "clip": Range(0.1, 0.4),
     "hidden": Choice((20, 32, 64, 128)),
