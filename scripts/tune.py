@@ -28,7 +28,7 @@ class Arguments:
     """Search hyper-parameters by many short trainings, those without promise cut short.
 
     The folder holds the study, trials.csv, best.json, search.png and each trial as a training run. Ctrl-C, or a crash,
-    costs the trial under way: the same command goes on, with more trials if asked. tvwrl/bench/tuning.py has the space.
+    costs the trial under way: the same command goes on, with more trials if asked. tvwrl/bench/search_space.py has the space.
     """
 
     trace: str = "google"
@@ -71,14 +71,14 @@ def main() -> int:
     open_search(search, folder)
     go_on = shlex.join(["python", sys.argv[0], "--resume", str(folder), "--trials", str(arguments.trials)])
     print(f"study: {folder}; if stopped, go on with:\n  {go_on}")
-    try:
-        with alone(folder):
+    with alone(folder):
+        try:
             play(search, folder, arguments)
-    except (KeyboardInterrupt, SystemExit):
-        print(f"stopped; go on with:\n  {go_on}")
-        raise
-    finally:
-        best = write_report(search, folder)
+        except (KeyboardInterrupt, SystemExit):
+            print(f"stopped; go on with:\n  {go_on}")
+            raise
+        finally:
+            best = write_report(search, folder)
     print(best or "no trial is complete yet")
     print(f"trials, plot and the runs of the trials are in {folder}")
     return 0

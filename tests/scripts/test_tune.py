@@ -16,7 +16,8 @@ import pytest
 
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.bench import tuning
-from tvwrl.bench.tuning import SPACE, Search, load_study, open_search, run_trial
+from tvwrl.bench.search_space import SPACE
+from tvwrl.bench.tuning import Search, load_study, open_search, run_trial
 from tvwrl.bench.tuning_report import OF_THE_SEARCH, train_command, write_report
 from tvwrl.types import InputError
 
@@ -68,6 +69,8 @@ def test_the_space_is_of_hyper_parameters_and_holds_the_presets():
 
 
 def test_final_values_keep_their_ratio_to_the_start(search):
+    base = replace(search.base, learning_rate=1e-3, final_learning_rate=1e-4, entropy_bonus=0.01)
+    search = replace(search, base=replace(base, final_entropy_bonus=0.001))
     config = search.config({"learning_rate": 5e-3, "entropy_bonus": 0.1})
     assert config.final_learning_rate == pytest.approx(5e-4)
     assert config.final_entropy_bonus == pytest.approx(0.01)
@@ -83,7 +86,7 @@ def test_a_trial_without_promise_is_pruned(study, search):
     said = write_report(search, folder)
     assert "best of 7 trials: -2 " in said
     assert rows(folder)[5]["iterations"] == "2"
-    assert rows(folder)[0]["learning_rate"] == "0.001"  # the first trial is the preset
+    assert rows(folder)[0]["learning_rate"] == str(search.base.learning_rate)  # the first trial is the preset
     assert json.loads((folder / "best.json").read_text())["trial"] == 6
     assert (folder / "search.png").stat().st_size > 10_000
 
@@ -94,11 +97,22 @@ def test_an_interrupted_trial_is_tried_again(study, search):
     asked = load_study(folder).ask()  # and never answered: the process was killed
     parameters = {name: one.suggest(asked, name) for name, one in search.space.items()}
     open_search(search, folder)
-    assert trial(-8.0)["number"] == 2
+    with tuning.alone(folder):
+        assert trial(-8.0)["number"] == 2
     _, failed, again = load_study(folder).trials
     assert failed.state == optuna.trial.TrialState.FAIL
     assert again.params == parameters
     assert again.user_attrs == {"retry_of": 1}
+
+
+def test_a_search_at_work_keeps_its_trial(study, search):
+    _, folder = study
+    with tuning.alone(folder):
+        load_study(folder).ask()  # the trial that the other search is training
+        open_search(search, folder)
+        with pytest.raises(InputError, match="another process"), tuning.alone(folder):
+            pass
+        assert [one.state.name for one in load_study(folder).trials] == ["RUNNING"]
 
 
 def test_an_interruption_gives_the_trial_back(study, search, monkeypatch):

@@ -15,12 +15,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.training import Trainer
+from tvwrl.bench.search_space import SPACE, WITHOUT_EFFECT, Choice, Range
 from tvwrl.ec import find_classes
 from tvwrl.envs.problem import Problem
 from tvwrl.parallel import run_calls
@@ -32,54 +33,6 @@ from tvwrl.types import InputError
 STUDY, FACTS = "study.db", "run.json"
 UNGUIDED = 5  # trials drawn at random, and never pruned, before there is something to learn from
 RETRIED, TROUBLE = "retry_of", "trouble"  # attributes of a trial
-
-
-class Range(NamedTuple):
-    """Numbers from `low` to `high`, whole ones if the ends are."""
-
-    low: float
-    high: float
-    log: bool = False
-
-    def holds(self, value: float) -> bool:
-        """Whether a value can be drawn."""
-        return self.low <= value <= self.high
-
-    def suggest(self, trial: Any, name: str) -> float:
-        """A value for the trial."""
-        whole = isinstance(self.low, int) and isinstance(self.high, int)
-        suggest = trial.suggest_int if whole else trial.suggest_float
-        value: float = suggest(name, self.low, self.high, log=self.log)
-        return value
-
-
-class Choice(NamedTuple):
-    """One of a few values, in no order."""
-
-    values: tuple[float, ...]
-
-    def holds(self, value: float) -> bool:
-        """Whether a value can be drawn."""
-        return value in self.values
-
-    def suggest(self, trial: Any, name: str) -> float:
-        """A value for the trial."""
-        value: float = trial.suggest_categorical(name, self.values)
-        return value
-
-
-SPACE: Mapping[str, Range | Choice] = {  # fields of TrainConfig; final_... keep their ratio to the start
-    "learning_rate": Range(1e-4, 1e-2, log=True),
-    "gamma": Choice((0.97, 0.99, 0.995, 0.997, 0.999, 1.0)),
-    "gae_lambda": Range(0.5, 1.0),
-    "entropy_bonus": Range(1e-4, 0.1, log=True),
-    "clip": Range(0.1, 0.4),
-    "hidden": Choice((20, 32, 64, 128)),
-    "epochs": Range(1, 6),
-    "minibatches": Choice((1, 2, 4, 8, 16)),
-    "max_gradient_norm": Range(0.1, 5.0, log=True),
-}
-WITHOUT_EFFECT = {"reinforce": ("gae_lambda",), "sb3-a2c": ("clip", "epochs")}  # algo -> parameters
 
 
 @dataclass(frozen=True)
@@ -123,7 +76,7 @@ class Search:
 def open_search(search: Search, folder: Path) -> None:
     """Begin the study, or check that the one in the folder asks the same of the same trace.
 
-    An unfinished trial of it is marked failed and put back in the queue. Raises InputError, naming what differs.
+    Raises InputError, naming what differs.
     """
     optuna, asked = _optuna(), search.to_dict()
     identity = trace_identity(open_trace(search.trace, search.slot_seconds), search.trace, search.slot_seconds)
@@ -131,9 +84,7 @@ def open_search(search: Search, folder: Path) -> None:
         _check_same(asked, identity, _facts(folder), folder)
         if not (folder / STUDY).exists():
             raise InputError(f"{folder / STUDY} is missing: give --out another folder to begin anew")
-        study = load_study(folder)
-        for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
-            _give_back(study, trial.number, trial.params)
+        load_study(folder)
         return
     check_new_folder(folder)
     _world(search)  # refuses what cannot be trained before there is a folder
@@ -146,12 +97,18 @@ def open_search(search: Search, folder: Path) -> None:
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keep other searches out of the folder. Raises InputError where one is at work."""
+    """Keep other searches out of the folder; trials that a dead one left unfinished are marked failed and queued again.
+
+    Raises InputError where another search is at work.
+    """
     with (folder / STUDY).open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(f"{folder} is being searched by another process: wait for it, or stop it") from None
+        study = load_study(folder)
+        for trial in study.get_trials(states=(_optuna().trial.TrialState.RUNNING,)):
+            _give_back(study, trial.number, trial.params)
         yield
 
 
