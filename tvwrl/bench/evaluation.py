@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +50,6 @@ def evaluate(
     outside the registry know; `reference`: the one to compare with; without `plots` there are none; `bound_seconds`:
     for each integer programme of the lower bounds (0: without), None = no bounds.
     """
-    import polars as pl
-
     if not schedulers:
         raise InputError("the list of schedulers is empty")
     if len(set(loads)) != len(loads):
@@ -60,43 +58,69 @@ def evaluate(
         problem = problem.with_forecasts()
     with whole_folder(out) as folder:
         problems = {load: problem.at_load(load) for load in loads}  # refuses a bad load before anything is played
-        rows: list[dict[str, Any]] = []
-        episodes: list[pl.DataFrame] = []
-        demands: list[pl.DataFrame] = []
-        backgrounds: list[pl.DataFrame] = []
-        bounds: list[dict[str, Any]] = []
+        played = _Played()
         with tqdm(total=len(loads) * len(schedulers) * sequences, desc="evaluating", unit="ep", disable=None) as bar:
-            for load, at_load in problems.items():
+            for at_load in problems.values():
                 drawn = at_load.sequences("test", sequences, seed)
-                demands.append(_demand_table(drawn))
-                if drawn.background is not None:
-                    backgrounds.append(_background_table(drawn, drawn.background))
-                bounds += [] if bound_seconds is None else _bounds(drawn, at_load, bound_seconds)
-                runner = Runner(drawn, at_load.machines, at_load.scenario, seed)
-                for make in schedulers:
-                    scheduler = make()
-                    runner.play(scheduler, 0)  # compiles and loads what it needs, so that the times are of decisions
-                    for i in range(sequences):
-                        bar.set_postfix_str(f"{scheduler.name}, load {load:g}", refresh=False)
-                        episode = runner.play(scheduler, i)
-                        rows.append(_score(episode, at_load))
-                        episodes.append(_episode_table(episode))
-                        bar.update()
-        table = pl.DataFrame(rows)
-        table.write_csv(folder / "rows.csv")
-        if bounds:
-            limits = pl.DataFrame(bounds)
-            limits.write_csv(folder / "bounds.csv")
-            table = with_gaps(table, limits)
-        pl.concat(episodes).write_parquet(folder / "episodes.parquet")
-        pl.concat(demands).write_parquet(folder / "demand.parquet")
-        if backgrounds:
-            pl.concat(backgrounds).write_parquet(folder / "background.parquet")
+                played.bounds += [] if bound_seconds is None else _bounds(drawn, at_load, bound_seconds)
+                _play(at_load, drawn, schedulers, seed, played, bar)
+        table = played.write(folder)
         write_json(folder / "run.json", _run_facts(problem, problems, sequences, seed, bound_seconds) | (facts or {}))
         (folder / "table.md").write_text(comparison_table(table, reference, KNOWLEDGE | (knowledge or {})))
         if plots:
             plot_comparison(table, folder / "plots")
     return table
+
+
+@dataclass
+class _Played:
+    """What was played so far: rows of rows.csv and bounds.csv, and parts of the other tables."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    bounds: list[dict[str, Any]] = field(default_factory=list)
+    episodes: list[pl.DataFrame] = field(default_factory=list)
+    demands: list[pl.DataFrame] = field(default_factory=list)
+    backgrounds: list[pl.DataFrame] = field(default_factory=list)
+
+    def write(self, folder: Path) -> pl.DataFrame:
+        """Write the files; returns the rows, with their gaps to the bounds."""
+        import polars as pl
+
+        table = pl.DataFrame(self.rows)
+        table.write_csv(folder / "rows.csv")
+        if self.bounds:
+            limits = pl.DataFrame(self.bounds)
+            limits.write_csv(folder / "bounds.csv")
+            table = with_gaps(table, limits)
+        pl.concat(self.episodes).write_parquet(folder / "episodes.parquet")
+        pl.concat(self.demands).write_parquet(folder / "demand.parquet")
+        if self.backgrounds:
+            pl.concat(self.backgrounds).write_parquet(folder / "background.parquet")
+        return table
+
+
+def _play(
+    problem: Problem,
+    drawn: SequenceSet,
+    schedulers: Sequence[Callable[[], Scheduler]],
+    seed: int,
+    played: _Played,
+    bar: Any,
+) -> None:
+    """Play every scheduler on the sequences of one load."""
+    played.demands.append(_demand_table(drawn))
+    if drawn.background is not None:
+        played.backgrounds.append(_background_table(drawn, drawn.background))
+    runner = Runner(drawn, problem.machines, problem.scenario, seed)
+    for make in schedulers:
+        scheduler = make()
+        runner.play(scheduler, 0)  # compiles and loads what it needs, so that the times are of decisions
+        for i in range(len(drawn)):
+            bar.set_postfix_str(f"{scheduler.name}, load {problem.scenario.load:g}", refresh=False)
+            episode = runner.play(scheduler, i)
+            played.rows.append(_score(episode, problem))
+            played.episodes.append(_episode_table(episode))
+            bar.update()
 
 
 def _score(episode: Episode, problem: Problem) -> dict[str, Any]:
