@@ -17,8 +17,8 @@ from tvwrl.envs.problem import Problem
 from tvwrl.runs import default_folder
 from tvwrl.schedulers import KNOWLEDGE, NAMES, Scheduler, make_scheduler
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import describe_source, open_trace
-from tvwrl.types import InputError, Trace
+from tvwrl.traces import open_and_tell
+from tvwrl.types import InputError
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Environment(Scenario):
     """The environment, by default the paper's; with --checkpoint it is the checkpoint's and cannot be changed."""
 
     load: tyro.conf.Suppress[float] = 0.5
+    machines: tyro.conf.Suppress[int] = 10
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,9 @@ class Arguments:
     """Interval of a CSV trace, seconds."""
     load: tuple[float, ...] = (0.5,)
     """Offered loads."""
+    machines: int | None = None
+    """Machines in the cluster; default: 10, or the checkpoint's. With --checkpoint only a policy `shared` plays on
+    another number; placements per slot and workloads grow with it."""
     sequences: int = 30
     """Test sequences per load."""
     seed: int = 0
@@ -64,50 +68,19 @@ class Arguments:
 def main() -> None:
     """Parse the arguments, play, print the table."""
     arguments = tyro.cli(Arguments)
-    entries = [entry.strip() for entry in arguments.schedulers.split(",") if entry.strip()]
+    entries = check(arguments)
     schedulers = [maker(entry, arguments.device) for entry in entries]
-    names = [entry.partition("=")[0] for entry in entries]
-    if len(set(names)) != len(names):
-        raise InputError(f"schedulers: '{max(names, key=names.count)}' is given twice")
-    if arguments.seed < 0:
-        raise InputError(f"seed is {arguments.seed}: must be >= 0")
-    if not arguments.bound_seconds >= 0:
-        raise InputError(f"bound_seconds is {arguments.bound_seconds}: must be >= 0")
-    if not arguments.load:
-        raise InputError("the list of loads is empty")
-    scenario = Scenario(**asdict(arguments.environment))
-    load = arguments.load[0]
     facts: dict[str, Any] = {"schedulers": entries}
+    name = None
+    if arguments.checkpoint is None:
+        problem = without_policy(arguments)
+    else:
+        problem, policy, more = with_policy(arguments, arguments.checkpoint, entries)
+        name, facts = policy.name, facts | more
+        schedulers.insert(0, lambda: policy)
     made = [make() for make in schedulers]
     knowledge = {scheduler.name: scheduler.knowledge for scheduler in made if hasattr(scheduler, "knowledge")}
-    if arguments.checkpoint is None:
-        trace, name = open_and_tell(arguments.trace or "google", arguments.slot_seconds), None
-        problem = Problem.build(trace, replace(scenario, load=load))
-    else:
-        from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-        from tvwrl.agents.policy_scheduler import load_policy
-
-        if scenario != Scenario():
-            raise InputError("environment options do not go with --checkpoint: the environment is the checkpoint's")
-        path = find_checkpoint(arguments.checkpoint)
-        saved = Checkpoint.load(path)
-        policy = load_policy(arguments.checkpoint, saved, arguments.device)
-        name = policy.name
-        if name in (*NAMES, *names):
-            raise InputError(f"the run is called '{name}' like a scheduler: rename its folder")
-        if arguments.trace is None and arguments.slot_seconds is not None:
-            raise InputError("--slot-seconds goes with --trace: without one the checkpoint's trace is used")
-        if arguments.trace is None:
-            trace = open_and_tell(saved.trace["argument"], saved.trace["slot_seconds"])
-        else:
-            trace = open_and_tell(arguments.trace, arguments.slot_seconds)
-        if not saved.knows(trace):
-            print("note: this is not the trace that the policy was trained on; units are set anew for it, classes not")
-        problem = saved.problem(trace, load)
-        schedulers.insert(0, lambda: policy)
-        knowledge[name] = policy.knowledge
-        facts["checkpoint"] = {"run": name, "file": path.name, "iteration": saved.iteration, "trace": saved.trace}
-    out = arguments.out or default_folder(f"evaluation-{trace.name}")
+    out = arguments.out or default_folder(f"evaluation-{problem.trace.name}")
     rows = evaluate(
         problem,
         schedulers,
@@ -124,6 +97,64 @@ def main() -> None:
     print(f"written to {out}")
 
 
+def check(arguments: Arguments) -> list[str]:
+    """The entries of --schedulers. Raises InputError for options that are wrong by themselves or together."""
+    entries = [entry.strip() for entry in arguments.schedulers.split(",") if entry.strip()]
+    names = [entry.partition("=")[0] for entry in entries]
+    if len(set(names)) != len(names):
+        raise InputError(f"schedulers: '{max(names, key=names.count)}' is given twice")
+    if arguments.seed < 0:
+        raise InputError(f"seed is {arguments.seed}: must be >= 0")
+    if not arguments.bound_seconds >= 0:
+        raise InputError(f"bound_seconds is {arguments.bound_seconds}: must be >= 0")
+    if not arguments.load:
+        raise InputError("the list of loads is empty")
+    if arguments.checkpoint is not None:
+        if arguments.environment != Environment():
+            raise InputError("environment options do not go with --checkpoint: the environment is the checkpoint's")
+        if arguments.trace is None and arguments.slot_seconds is not None:
+            raise InputError("--slot-seconds goes with --trace: without one the checkpoint's trace is used")
+    return entries
+
+
+def without_policy(arguments: Arguments) -> Problem:
+    """The environment that the options describe."""
+    trace = open_and_tell(arguments.trace or "google", arguments.slot_seconds, print)
+    scenario = replace(Scenario(**asdict(arguments.environment)), load=arguments.load[0])
+    if arguments.machines is not None:
+        scenario = replace(scenario, machines=arguments.machines)
+    return Problem.build(trace, scenario)
+
+
+def with_policy(arguments: Arguments, run: Path, entries: list[str]) -> tuple[Problem, Any, dict[str, Any]]:
+    """The environment of a checkpoint, its policy as a scheduler, and what run.json says of it; `entries` of others."""
+    from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+    from tvwrl.agents.policy_scheduler import load_policy
+
+    path = find_checkpoint(run)
+    saved = Checkpoint.load(path)
+    policy = load_policy(run, saved, arguments.device)
+    kind, machines, trained_on = saved.config.policy, arguments.machines, saved.config.scenario.machines
+    if policy.name in (*NAMES, *(entry.partition("=")[0] for entry in entries)):
+        raise InputError(f"the run is called '{policy.name}' like a scheduler: rename its folder")
+    if machines is not None and machines != trained_on and kind != "shared":
+        raise InputError(
+            f"machines is {machines}: the {kind} policy of '{policy.name}' is one network for {trained_on} machines "
+            "together; only policy shared, a network per machine, plays on a number that it was not trained on"
+        )
+    if arguments.trace is None:
+        trace = open_and_tell(saved.trace["argument"], saved.trace["slot_seconds"], print)
+    else:
+        trace = open_and_tell(arguments.trace, arguments.slot_seconds, print)
+    if not saved.knows(trace):
+        print("note: this is not the trace that the policy was trained on; units are set anew for it, classes not")
+    problem = saved.problem(trace, arguments.load[0])
+    if machines is not None and machines != trained_on:
+        problem = problem.at_load(max(arguments.load)).on_machines(machines)  # with as many workloads as the most needs
+    facts = {"run": policy.name, "file": path.name, "iteration": saved.iteration, "trace": saved.trace}
+    return problem, policy, {"checkpoint": facts}
+
+
 def maker(entry: str, device: str) -> Callable[[], Scheduler]:
     """What makes the scheduler of an entry of --schedulers; refuses a bad one before anything long begins."""
     name, _, run = entry.partition("=")
@@ -134,13 +165,6 @@ def maker(entry: str, device: str) -> Callable[[], Scheduler]:
         return lambda: deeprm
     make_scheduler(entry)
     return partial(make_scheduler, entry)
-
-
-def open_and_tell(name: str, slot_seconds: int | None) -> Trace:
-    """The trace, after a line that says whether it is real."""
-    trace = open_trace(name, slot_seconds)
-    print(f"trace: {describe_source(trace, name)}")
-    return trace
 
 
 if __name__ == "__main__":

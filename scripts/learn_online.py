@@ -15,7 +15,7 @@ from tvwrl.agents.online import OnlineConfig, OnlineLearner, Phase
 from tvwrl.bench.online import compare_on_stream
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
 from tvwrl.schedulers import make_scheduler
-from tvwrl.traces import describe_source, open_trace
+from tvwrl.traces import open_and_tell
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.types import InputError, Trace
 
@@ -91,7 +91,7 @@ def start(arguments: Arguments) -> tuple[OnlineLearner, list[str]]:
     if arguments.shift_to is not None or arguments.shift_load is not None:
         then = first if arguments.shift_to is None else (arguments.shift_to, arguments.slot_seconds)
         wanted.append((*then, arguments.shift_load or saved.config.scenario.load))
-    opened = [(open_and_tell(name, seconds), name, seconds, load) for name, seconds, load in wanted]
+    opened = [(open_and_tell(name, seconds, print), name, seconds, load) for name, seconds, load in wanted]
     folder = arguments.out or default_folder(f"online-{opened[-1][0].name}")
     check_new_folder(folder)
     phases = [{"trace": trace_identity(t, name, seconds), "load": load} for t, name, seconds, load in opened]
@@ -133,7 +133,7 @@ def resume(folder: Path) -> tuple[OnlineLearner, list[str]]:
     traces = []
     for phase in phases:
         identity = phase["trace"]
-        trace = open_and_tell(identity["argument"], identity["slot_seconds"])
+        trace = open_and_tell(identity["argument"], identity["slot_seconds"], print)
         if trace_identity(trace, identity["argument"], identity["slot_seconds"])["hash"] != identity["hash"]:
             raise InputError(
                 f"trace '{identity['argument']}' is not the one that the run began with (its content has changed)"
@@ -143,13 +143,6 @@ def resume(folder: Path) -> tuple[OnlineLearner, list[str]]:
     learner.restore(Checkpoint.load(find_checkpoint(folder, ("last.pt",))))
     print(f"resuming {folder} at update {learner.updates} of {learner.total}")
     return learner, names
-
-
-def open_and_tell(name: str, slot_seconds: int | None) -> Trace:
-    """The trace, after a line that says whether it is real."""
-    trace = open_trace(name, slot_seconds)
-    print(f"trace: {describe_source(trace, name)}")
-    return trace
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
 from tvwrl.schedulers import KNOWLEDGE, NAMES, make_scheduler
-from tvwrl.traces import describe_source, open_trace
+from tvwrl.traces import open_and_tell
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.types import InputError, Trace
 
@@ -79,8 +79,7 @@ def parse() -> Arguments:
 
 def start(arguments: Arguments) -> tuple[Trainer, Trace]:
     """A new run in its folder."""
-    trace = open_trace(arguments.trace, arguments.slot_seconds)
-    print(f"trace: {describe_source(trace, arguments.trace)}")
+    trace = open_and_tell(arguments.trace, arguments.slot_seconds, print)
     folder = arguments.out or default_folder(trace.name)
     check_new_folder(folder)
     if folder.name in NAMES:
@@ -105,8 +104,7 @@ def resume(folder: Path) -> tuple[Trainer, Trace]:
     saved = Checkpoint.load(find_checkpoint(folder, ("last.pt",)))
     if (folder / "checkpoints" / "start.pt").exists():
         raise InputError(f"{folder} is a run of scripts/learn_online.py: resume it with that")
-    trace = open_trace(saved.trace["argument"], saved.trace["slot_seconds"])
-    print(f"trace: {describe_source(trace, saved.trace['argument'])}")
+    trace = open_and_tell(saved.trace["argument"], saved.trace["slot_seconds"], print)
     if not saved.knows(trace):
         raise InputError(
             f"trace '{saved.trace['argument']}' is not the one that the run began with (its content has changed)"

@@ -17,7 +17,7 @@ from tvwrl.agents.config import TrainConfig, preset_of
 from tvwrl.bench.tuning import Search, alone, complete, ended, load_study, open_search, run_trials
 from tvwrl.bench.tuning_report import write_report
 from tvwrl.runs import default_folder
-from tvwrl.traces import describe_source, open_trace
+from tvwrl.traces import open_and_tell
 from tvwrl.types import InputError
 
 ITERATIONS, EVAL_EVERY = 40, 5  # of a trial
@@ -28,7 +28,8 @@ class Arguments:
     """Search hyper-parameters by many short trainings, those without promise cut short.
 
     The folder holds the study, trials.csv, best.json, search.png and each trial as a training run. Ctrl-C, or a crash,
-    costs the trial under way: the same command goes on, with more trials if asked. tvwrl/bench/search_space.py has the space.
+    costs the trial under way: the same command goes on, with more trials if asked. What is searched: SPACE in
+    tvwrl/bench/search_space.py.
     """
 
     trace: str = "google"
@@ -66,8 +67,7 @@ def main() -> int:
     else:
         search = Search(arguments.trace, arguments.slot_seconds, arguments.ec, arguments.config)
         folder = arguments.out or default_folder(f"tune-{Path(arguments.trace).stem}")
-    trace = open_trace(search.trace, search.slot_seconds)
-    print(f"trace: {describe_source(trace, search.trace)}")
+    open_and_tell(search.trace, search.slot_seconds, print)
     open_search(search, folder)
     go_on = shlex.join(["python", sys.argv[0], "--resume", str(folder), "--trials", str(arguments.trials)])
     print(f"study: {folder}; if stopped, go on with:\n  {go_on}")

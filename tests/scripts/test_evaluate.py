@@ -11,8 +11,12 @@ import polars as pl
 import pytest
 import torch
 
+from tvwrl.agents.config import PRESETS
+from tvwrl.agents.training import Trainer
+from tvwrl.envs.problem import Problem
 from tvwrl.metrics import replay_run
 from tvwrl.traces import open_trace, write_trace
+from tvwrl.traces.catalogue import trace_identity
 
 
 @pytest.mark.slow
@@ -128,9 +132,35 @@ def test_a_checkpoint_knows_its_resources_and_needs_a_name_of_its_own(refused, r
     write_trace(replace(disk, resources=("cpu", "disk")), tmp_path / "other")
     refused("evaluate.py", "--checkpoint", run[0], "--trace", tmp_path / "other", said=["disk", "cpu, mem"])
     refused("evaluate.py", "--checkpoint", run[0], "--device", "foo", said=["foo", "cpu, cuda"])
-    refused("evaluate.py", "--checkpoint", run[0], "--machines", 4, said=["--checkpoint"])
+    refused("evaluate.py", "--checkpoint", run[0], "--capacity", 9, said=["--checkpoint"])
+    refused("evaluate.py", "--checkpoint", run[0], "--machines", 0, said=["machines is 0", "at least 1"])
     shutil.copytree(run[0], tmp_path / "tetris")
     refused("evaluate.py", "--checkpoint", tmp_path / "tetris", said=["tetris", "rename its folder"])
+
+
+@pytest.mark.slow
+def test_a_shared_policy_plays_on_a_thousand_machines(call, run, trace, tmp_path):
+    out = tmp_path / "large"
+    options = ["--machines", 1000, "--sequences", 1, "--schedulers", "best-fit", "--no-bounds", "--out", out]
+    done = call("evaluate.py", "--checkpoint", run[0], *options)
+    assert done.returncode == 0, done.stderr
+    rows = pl.read_csv(out / "rows.csv")
+    assert rows["scheduler"].to_list() == ["whole", "best-fit"]
+    assert (rows["unplaced"] == 0).all()
+    assert (rows["machines_used"] > 10).all()
+    assert pl.read_parquet(out / "episodes.parquet").height == 2 * 12 * 100  # the run has 12 workloads on 10 machines
+    scenario = json.loads((out / "run.json").read_text())["scenario"]
+    assert (scenario["machines"], scenario["placements_per_slot"]) == (1000, 100)
+
+
+def test_a_flat_policy_keeps_its_machines(refused, trace, tmp_path):
+    scenario = replace(PRESETS["smoke"].scenario, machines=4, workloads=8, history=4)
+    config = replace(PRESETS["smoke"], algo="reinforce", policy="flat", imitate=0, trajectories=2, scenario=scenario)
+    opened = open_trace(str(trace))
+    identity = trace_identity(opened, str(trace), None)
+    Trainer(Problem.build(opened, scenario), config, tmp_path / "flat", identity, print).save()
+    said = ["machines is 5", "flat", "4 machines", "shared"]
+    refused("evaluate.py", "--checkpoint", tmp_path / "flat", "--machines", 5, said=said)
 
 
 def test_an_output_folder_in_use_is_not_touched(call, tmp_path, trace):

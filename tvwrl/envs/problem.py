@@ -9,7 +9,7 @@ from functools import lru_cache
 from tvwrl.ec import Classes, DemandForecaster, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.sequences import SequenceSampler, Split
-from tvwrl.types import Float, Machines, SequenceSet, Trace
+from tvwrl.types import Float, InputError, Machines, SequenceSet, Trace
 
 QUICK_INITIALISATIONS = 10  # where classes are made on the way; scripts/fit_ec.py takes its time
 
@@ -61,6 +61,24 @@ class Problem:
             return self
         scenario = replace(self.scenario, load=load)
         return Problem.build(self.trace, scenario, self.classes, self.sampler.unit, self.forecaster)
+
+    def on_machines(self, count: int) -> Problem:
+        """The same problem with `count` machines in place of the scenario's, at the same offered load.
+
+        Placements per slot and workloads in a sequence grow with them. Raises InputError for machines of several kinds.
+        """
+        scenario = self.scenario
+        if scenario.machine_types:
+            kinds = " ".join(scenario.machine_types)
+            raise InputError(f"machines is {count}: the cluster is of several kinds ({kinds}) and keeps its size")
+        times, limit = count / scenario.machines, scenario.placements_per_slot
+        larger = replace(
+            scenario,
+            machines=count,
+            placements_per_slot=None if limit is None else max(1, round(limit * times)),
+            workloads=max(1, round(self.sampler.arrivals["test"] * times)),
+        )
+        return Problem.build(self.trace, larger, self.classes, self.sampler.unit, self.forecaster)
 
     @property
     def machines(self) -> Machines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,13 @@ def describe_source(trace: Trace, name_or_path: str | None = None) -> str:
         f"Synthetic population {trace.name!r}, generated with the real population's statistics: {size}; "
         f"for the real trace, prepare it with scripts/prepare_trace.py into TVWRL_DATA ({data_folder()})."
     )
+
+
+def open_and_tell(name_or_path: str, slot_seconds: int | None, tell: Callable[[str], object]) -> Trace:
+    """The trace, as `open_trace`, after `tell` has had the line that says whether it is real."""
+    trace = open_trace(name_or_path, slot_seconds)
+    tell(f"trace: {describe_source(trace, name_or_path)}")
+    return trace
 
 
 def _prepared() -> set[str]:
