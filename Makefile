@@ -8,6 +8,7 @@ SKLX := .venv-sklx
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 FRESH_KERNELS := $(VENV)/.kernels
+MEASURED := decision dtw environment features ingestion training# the other benchmarks draw curves of runs
 IMPORTED := matplotlib.pyplot, polars, pyarrow, scipy.stats, sklearn.cluster, stable_baselines3, torch.utils.tensorboard
 PIP_INSTALL := $(BIN)/python -m pip install $(QUIET) --no-compile --disable-pip-version-check -c constraints.txt
 KERNELS := $(shell grep -rlE '^(from|import) numba' --include='*.py' tvwrl)
@@ -54,7 +55,7 @@ types: install ## check types with mypy
 	@$(BIN)/mypy
 
 bench: install ## measure speed (docs/benchmarks.md)
-	@set -e; for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script" $(ARGS); done
+	@set -e; for name in $(MEASURED); do echo "benchmarks/$$name.py"; $(BIN)/python "benchmarks/$$name.py"; done
 
 clean: ## remove caches, compiled kernels and build leftovers; .venv and runs/ stay
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)/kernels[01]

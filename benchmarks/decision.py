@@ -1,4 +1,4 @@
-"""How long one decision of a trained `shared` policy takes on a large cluster: median and 99th percentile, one core."""
+"""How long one decision of a `shared` policy takes on a large cluster: median and 99th percentile, one core."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ import numpy as np
 import torch
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-from tvwrl.agents.policy_scheduler import load_policy
+from tvwrl.agents.config import PRESETS
+from tvwrl.agents.policy_scheduler import PolicyScheduler
+from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.traces import open_trace
+from tvwrl.traces.catalogue import trace_identity
 
 
 def main() -> None:
     """Print the times of asking the policy for a machine, and how far above capacity what it placed went."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--checkpoint", type=Path, required=True, help="a run of scripts/train.py")
+    parser.add_argument("--checkpoint", type=Path, help="a run of scripts/train.py; default: an untrained policy")
     parser.add_argument("--machines", type=int, default=1000)
     parser.add_argument("--workloads", type=int, default=3000, help="workloads that arrive; none leaves")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
 
-    saved = Checkpoint.load(find_checkpoint(arguments.checkpoint))
+    saved = untrained() if arguments.checkpoint is None else Checkpoint.load(find_checkpoint(arguments.checkpoint))
     trace = open_trace(saved.trace["argument"], saved.trace["slot_seconds"])
     scenario = replace(
         saved.config.scenario,
@@ -40,7 +43,7 @@ def main() -> None:
     sequences = problem.sequences("test", 1, 0)
     simulation = Simulation(sequences, problem.machines, scenario, max_slots=0)
     simulation.reset(0)
-    cluster, policy = Cluster(simulation), load_policy(arguments.checkpoint, saved)
+    cluster, policy = Cluster(simulation), PolicyScheduler("policy", saved)
     policy.reset(cluster, np.random.default_rng(0))
     seconds, workloads = [], {}  # of wall clock and of the processor, which others cannot lengthen as much
     while not simulation.is_over():
@@ -59,6 +62,14 @@ def main() -> None:
     print(f"{arguments.machines} machines, {len(times)} decisions on one core")
     for clock, (low, high) in zip(("wall clock", "processor"), np.percentile(times, [50, 99], axis=0).T, strict=True):
         print(f"{clock}: median {low:.2f} ms, 99th percentile {high:.2f} ms")
+
+
+def untrained() -> Checkpoint:
+    """The policy of the preset fast as it begins, whose decisions take as long, on the synthetic google population."""
+    config = replace(PRESETS["fast"], train_sequences=1, sequences_per_iteration=1, eval_sequences=1)
+    trace = open_trace("google")
+    problem = Problem.build(trace, config.scenario)
+    return Trainer(problem, config, Path(), trace_identity(trace, "google", None), print).checkpoint()
 
 
 if __name__ == "__main__":
