@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from tvwrl.agents.checkpoint import Checkpoint
-from tvwrl.agents.config import INFORMED, TrainConfig
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.learners import make_learner
 from tvwrl.agents.networks import make_policy
@@ -18,21 +17,11 @@ from tvwrl.envs.problem import Problem
 from tvwrl.simulation.kernels import SEQUENCE
 from tvwrl.types import InputError
 
+from .test_ppo import TINY as OWN
+
 sb3 = pytest.importorskip("tvwrl.agents.sb3")
 
-TINY = TrainConfig(
-    algo="sb3-ppo",
-    imitate=0,
-    iterations=4,
-    train_sequences=4,
-    sequences_per_iteration=4,
-    eval_sequences=2,
-    eval_every=2,
-    save_every=1,
-    minibatches=4,
-    hidden=8,
-    scenario=replace(INFORMED, machines=4, workloads=16, history=6),
-)
+TINY = replace(OWN, algo="sb3-ppo", imitate=0, sequences_per_iteration=4, save_every=1, minibatches=4)
 
 
 @pytest.fixture

@@ -23,6 +23,11 @@ from tvwrl.types import Float
 FROZEN = "frozen"  # the policy as it was pretrained, played as evaluation does
 FROZEN_DRAWN = "frozen-drawn"  # the same, its actions drawn as the online policy's are
 BLOCKS = 20  # points of a curve
+NOTE = (
+    "Mean reward per episode, thousands; every scheduler on the same arrivals, each played once. Intervals: paired "
+    "bootstrap over episodes, taken as independent. Those of one seed are not, as they share a policy that goes on "
+    "learning, so the intervals are too narrow for what another seed would give."
+)
 Rewards = list[dict[str, Float]]  # by phase: scheduler -> (episodes, seeds) thousands
 
 
@@ -86,7 +91,7 @@ def rewards_by_phase(streams: Sequence[Sequence[Mapping[str, Any]]]) -> Rewards:
 def online_table(rewards: Rewards, names: Sequence[str]) -> str:
     """Markdown: for each phase the mean reward of each third, and what the online policy is ahead in the last.
 
-    `names` of the phases; intervals are 95 % paired bootstrap over the episodes of all seeds.
+    `names` of the phases; intervals are 95 % paired bootstrap over the episodes of all seeds, taken as independent.
     """
     parts = []
     for phase, name in zip(rewards, names, strict=True):
@@ -105,7 +110,7 @@ def online_table(rewards: Rewards, names: Sequence[str]) -> str:
         head = ["scheduler", "first third", "middle third", "last third", "online ahead in the last", "95 %", "won"]
         several = f" of each of {seeds} seeds" if seeds > 1 else ""
         parts.append(f"### {name}, {count} episodes{several}\n\n{markdown_table(head, body)}")
-    parts.append("Mean reward per episode, thousands; every scheduler on the same arrivals, each played once.")
+    parts.append(NOTE)
     return "\n\n".join(parts) + "\n"
 
 
