@@ -15,25 +15,19 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from tvwrl import command_line
 from tvwrl.agents.config import PRESETS, TrainConfig
-from tvwrl.agents.policy_scheduler import knowledge_of
-from tvwrl.bench.cells import Bench, Cell
+from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as OF_DEEPRM
+from tvwrl.bench.cells import TRAINED, Bench, Cell, check_cells
 from tvwrl.bench.experiments import EXPERIMENTS, LOADS
 from tvwrl.bench.published import TABLE1
-from tvwrl.bench.reproduction import complete_cells, needed_cells, overview, table1, write_report
+from tvwrl.bench.reproduction import SCALES, as_in_the_paper, complete_cells, overview, table1, told, write_report
 from tvwrl.bench.results import results_cells, write_results
-from tvwrl.bench.targets import AGENTS
+from tvwrl.bench.targets import AGENTS, DEEPRM
 from tvwrl.ec.lstnet import ForecastSettings
 from tvwrl.runs import default_folder, provenance, write_json
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import describe_source, open_trace, trace_hash
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError
-
-SCALES = {  # --preset: hyper-parameters, training seeds
-    "smoke": (replace(PRESETS["smoke"], comparison_sequences=4), (0,)),
-    "medium": (PRESETS["fast"], (0, 1, 2)),
-    "paper": (PRESETS["paper"], (0, 1, 2, 3, 4)),
-}
 
 
 @dataclass(frozen=True)
@@ -104,7 +98,8 @@ class Scale:
     """How much is trained, how, and where it is kept."""
 
     preset: Literal["smoke", "medium", "paper"] = "medium"
-    """smoke: a trial in seconds a cell; medium: minutes a cell, 3 seeds; paper: its hyper-parameters, 5 seeds, days."""
+    """smoke: a trial in seconds a cell; medium: PPO, minutes a cell, 3 seeds; paper: its hyper-parameters, 5 seeds,
+    days. In the paper's experiments agents know what the paper's does, whatever the preset."""
     seeds: Numbers | None = None
     """One training of each kind per seed; default: the preset's."""
     iterations: int | None = None
@@ -164,22 +159,26 @@ class Reproduction(Scale):
     def run(self) -> int:
         """Train, evaluate, report."""
         base, seeds = self._scale()
+        base = as_in_the_paper(base)
         label = self.names[0] if len(self.names) == 1 else "paper"
         bench = Bench(self.out or default_folder(label), base, {"google": self.google, "alibaba": self.alibaba})
-        cells, notes = needed_cells(bench, self.names, seeds)
+        cells = {name: EXPERIMENTS[name].cells(seeds) for name in self.names}
         every = [cell for own in cells.values() for cell in own]
         sources = {like: self._source(bench.traces[like]) for like in sorted({cell.trace for cell in every})}
-        print("\n".join([*sources.values(), *(f"note: {note}" for note in notes)]))
+        print("\n".join(sources.values()))
         if self.dry_run:
             print(overview(bench, every))
             return 0
         failed = self._complete(bench, every)
-        scale = f"Preset `{self.preset}`: {base.iterations} iterations, seeds {', '.join(map(str, seeds))}, "
-        scale += f"{base.comparison_sequences} test sequences."
+        scale = (
+            f"Preset `{self.preset}`: seeds {', '.join(map(str, seeds))}, {base.comparison_sequences} test sequences."
+        )
         for name, own in cells.items():
             if any(cell.run in failed for cell in own):
                 continue
-            head = "\n\n".join([*(sources[like] for like in sorted({cell.trace for cell in own})), scale, *notes])
+            learnt = {c.scheduler: bench.config(c) for c in own if c.scheduler in TRAINED}
+            how = "\n".join(told(config, n, OF_DEEPRM if n == "deeprm" else None) for n, config in learnt.items())
+            head = "\n\n".join([*(sources[like] for like in sorted({cell.trace for cell in own})), scale, how])
             facts = {"preset": self.preset, "seeds": seeds, "config": base.to_dict(), "sources": sources}
             print(write_report(bench, name, own, head, facts))
             print(f"written to {bench.out / name}")
@@ -201,7 +200,8 @@ class Reproduction(Scale):
 
 @dataclass(frozen=True)
 class Results(Scale):
-    """Train agents per trace and seed, set them beside every heuristic at every load, and write a page; resumable."""
+    """Train agents and DeepRM per trace and seed, set them beside every heuristic at every load, and write a page;
+    resumable."""
 
     traces: Names = ("google2011", "google2019", "tianchi", "bitbrains")
     """Names or folders of traces."""
@@ -231,7 +231,8 @@ class Results(Scale):
         for load in (*self.loads, *self.train_loads):
             replace(base.scenario, load=load)
         base = replace(base, train_loads=self.train_loads)
-        bench = Bench(self.out or default_folder("results"), base, named)
+        own = PRESETS["deeprm"].iterations if self.preset != "smoke" and self.iterations is None else None
+        bench = Bench(self.out or default_folder("results"), base, named, deeprm_iterations=own)
         cells = results_cells(list(named), self.loads, seeds, self.agents)
         sources = [describe_source(open_trace(argument)) for argument in self.traces]
         print("\n".join(sources))
@@ -239,19 +240,20 @@ class Results(Scale):
             print(overview(bench, cells))
             return 0
         by_seed = sorted(cells, key=lambda cell: cell.seed)  # so that a page of one seed is soon complete
+        check_cells(bench, cells) if self.page_only else None
         failed = {} if self.page_only else self._complete(bench, by_seed)
-        head = self._head(base, seeds, list(named), sources)
+        head = self._head(bench, seeds, sources)
         facts = {"preset": self.preset, "seeds": seeds, "config": base.to_dict(), "sources": sources}
         print(f"written to {write_results(bench, cells, self.page, head, facts)}")
         if failed:
             raise InputError("; ".join(f"cell {run}: {error}" for run, error in failed.items()))
         return 0
 
-    def _head(self, base: TrainConfig, seeds: tuple[int, ...], names: list[str], sources: list[str]) -> str:
+    def _head(self, bench: Bench, seeds: tuple[int, ...], sources: list[str]) -> str:
         """What the page is of, and the commands that make it."""
-        scale = f"`{self.preset}`: {base.algo}, policy `{base.policy}`, {base.iterations} iterations, training seeds "
-        scale += f"{', '.join(map(str, seeds))}, {base.comparison_sequences} test sequences per trace and load, of "
-        scale += "workloads that nothing was trained on"
+        base, names = bench.base, list(bench.traces)
+        scale = f"`{self.preset}`: training seeds {', '.join(map(str, seeds))}, {base.comparison_sequences} test "
+        scale += "sequences per trace and load, of workloads that nothing was trained on"
         words = ["python", "scripts/reproduce.py", "results", "--preset", self.preset]
         lists = {"traces": names, "loads": self.loads, "agents": self.agents, "seeds": seeds}
         lists["train-loads"] = self.train_loads
@@ -261,9 +263,11 @@ class Results(Scale):
         again = [*words, "--out", "runs/results", "--page", "docs/results.md"]
         commands = f"```\n{shlex.join(again)}\n{shlex.join([*again, '--page-only'])}   # the page alone\n```"
         trained_at = ", ".join(map(str, self.train_loads))
-        knows = f"Agents are policies of one trace and seed, trained at the loads {trained_at} in turn. They know:\n\n"
-        seen = {agent: knowledge_of(replace(base.scenario, **AGENTS[agent])) for agent in self.agents}
-        knows += "\n".join(f"- `{agent}` ({known.group}): {known.note}" for agent, known in seen.items())
+        knows = f"What is learnt, is of one trace and seed, and trained at the loads {trained_at} in turn:\n\n"
+        seen = {agent: replace(base, scenario=replace(base.scenario, **AGENTS[agent])) for agent in self.agents}
+        lines = [told(config, agent) for agent, config in seen.items()]
+        deeprm = bench.config(Cell("", DEEPRM, names[0], DEEPRM))
+        knows += "\n".join([*lines, told(deeprm, DEEPRM, OF_DEEPRM) + "; the baseline, no agent"])
         made = f"Generated from `results/rows.csv` and `results/trainings.csv` of the output folder by\n\n{commands}"
         return "\n\n".join([made, f"Preset {scale}.", knows, "\n".join(f"- {source}" for source in sources)])
 

@@ -12,8 +12,8 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.training import Trainer
 from tvwrl.bench.evaluation import evaluate
+from tvwrl.bench.requests import check_request
 from tvwrl.bench.tables import read_rows as read_evaluation
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.envs.problem import Problem
@@ -41,12 +42,16 @@ if TYPE_CHECKING:
 TRAINED = ("tvw-rl", "deeprm")
 HEURISTICS = "heuristics"  # every scheduler of the registry, in one evaluation
 # fmt: off
-OF_DEEPRM = (  # what it has of a preset of its own; all else, such as iterations, is as for TVW-RL
-    "policy", "hidden", "gamma", "learning_rate", "final_learning_rate", "entropy_bonus", "final_entropy_bonus",
+AS_OTHERS = (  # what DeepRM is trained with as all others are; all else is of its own preset
+    "iterations", "train_sequences", "train_loads", "eval_every", "eval_sequences", "comparison_sequences",
+    "save_every", "device", "threads",
+)
+SEEN = (  # what an agent is shown, may do, and how long its episodes are: DeepRM has its own world
+    "observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action", "max_slots",
 )
 # fmt: on
 OWN_LABELS = 40  # where there are no classes: workloads of a sequence with a label of their own
-SESSIONS = "sessions.json"
+CELL, SESSIONS = "cell.json", "sessions.json"
 TEST_SEED = 0  # of the test sequences: all cells of a scenario play the same
 
 Changes = Mapping[str, Any]  # fields of Scenario
@@ -87,18 +92,25 @@ class Bench:
     out: Path
     base: TrainConfig  # the preset
     traces: Mapping[str, str]  # google, alibaba -> what to open
+    deeprm_iterations: int | None = None  # None: as many as of all others
 
     def config(self, cell: Cell) -> TrainConfig:
         """What the cell is trained with. Raises InputError, naming the field, where a change is not possible."""
-        trained_in = cell.scenario if cell.trained_in is None else cell.trained_in
-        scenario, changes = replace(self.base.scenario, **trained_in), {}
+        scenario = self._scenario(cell, cell.scenario if cell.trained_in is None else cell.trained_in)
+        if cell.scheduler != "deeprm":
+            return replace(self.base, seed=cell.seed, scenario=scenario)
+        shared = {name: getattr(self.base, name) for name in AS_OTHERS}
+        shared["iterations"] = self.deeprm_iterations or self.base.iterations
+        return replace(PRESETS["deeprm"], seed=cell.seed, scenario=scenario, **shared)
+
+    def scenario(self, cell: Cell) -> Scenario:
+        """What the cell is evaluated in."""
+        return self._scenario(cell, cell.scenario)
+
+    def _scenario(self, cell: Cell, changes: Changes) -> Scenario:
         if cell.scheduler == "deeprm":
-            if "deeprm" not in PRESETS:
-                raise InputError("there is no preset deeprm to train it with")
-            own = PRESETS["deeprm"]
-            scenario = replace(scenario, max_slots=own.scenario.max_slots)
-            changes = {name: getattr(own, name) for name in OF_DEEPRM}
-        return replace(self.base, seed=cell.seed, scenario=scenario, **changes)
+            changes = {name: getattr(PRESETS["deeprm"].scenario, name) for name in SEEN} | dict(changes)
+        return replace(self.base.scenario, **changes)
 
     def run_folder(self, cell: Cell) -> Path:
         """Where training and evaluations are."""
@@ -142,19 +154,22 @@ def complete(bench: Bench, cells: Sequence[Cell]) -> dict[str, Any]:
     """Train and evaluate what is missing of the cells of one run folder; says what was done, or went wrong.
 
     Returns `run`, `iterations` trained and evaluations `played` now, and `error`: None, or why it failed, with the
-    whole traceback in error.txt of the run folder. Raises KeyboardInterrupt or SystemExit where a signal stopped it,
-    with everything saved.
+    whole traceback in error.txt of the run folder. What is there must be of the same request. Raises KeyboardInterrupt
+    or SystemExit where a signal stopped it, with everything saved.
     """
     folder, done = bench.run_folder(cells[0]), {"run": cells[0].run, "iterations": 0, "played": 0, "error": None}
-    missing = [cell for cell in cells if not bench.rows_file(cell).exists()]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a trace could not give is in each run.json
-            if missing:
-                trace = open_trace(bench.traces[cells[0].trace])
-                done["iterations"] = _train(bench, cells[0], trace) if cells[0].scheduler in TRAINED else 0
-                for cell in missing:
-                    _evaluate(bench, cell, trace)
+            check_cells(bench, cells)
+            missing = [cell for cell in cells if not bench.rows_file(cell).exists()]
+            trace, _ = _opened(bench.traces[cells[0].trace])
+            if missing and cells[0].scheduler in TRAINED:
+                done["iterations"] = _train(bench, cells[0], trace)
+            for cell in missing:
+                _evaluate(bench, cell, trace)
+            if not (folder / CELL).exists():
+                write_json(folder / CELL, _asked(bench, cells[0]))
         done["played"] = len(missing)
         (folder / "error.txt").unlink(missing_ok=True)
     except Exception as error:
@@ -162,6 +177,31 @@ def complete(bench: Bench, cells: Sequence[Cell]) -> dict[str, Any]:
         (folder / "error.txt").write_text(traceback.format_exc())
         done["error"] = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
     return done
+
+
+def check_cells(bench: Bench, cells: Sequence[Cell]) -> None:
+    """Raises InputError, naming fields, where what lies in the cells' folders is of another trace or other settings."""
+    for cell in cells:
+        asked = _asked(bench, cell)
+        check_request(bench.run_folder(cell) / CELL, asked)
+        played = {"trace": {"hash": asked["hash"]}, "seed": TEST_SEED, "sequences": bench.base.comparison_sequences}
+        played["scenario"] = asdict(bench.scenario(cell))
+        check_request(bench.rows_file(cell).with_name("run.json"), played)
+
+
+def _asked(bench: Bench, cell: Cell) -> dict[str, Any]:
+    """What cell.json holds: all that cells of one run folder have in common."""
+    asked = {"hash": _opened(bench.traces[cell.trace])[1], "classes": cell.classes}
+    if cell.scheduler in TRAINED:
+        return asked | {"config": bench.config(cell).to_dict()}
+    return asked | {"sequences": bench.base.comparison_sequences, "scenario": asdict(bench.base.scenario)}
+
+
+@lru_cache(maxsize=1)  # as many cells of one trace follow one another
+def _opened(argument: str) -> tuple[Trace, str]:
+    """A trace and its hash."""
+    trace = open_trace(argument)
+    return trace, trace_hash(trace)
 
 
 def read_rows(bench: Bench, cells: Sequence[Cell]) -> pl.DataFrame:
@@ -202,20 +242,17 @@ def _note_session(bench: Bench, cell: Cell, before: int, after: int, seconds: fl
 
 def _trainer(bench: Bench, cell: Cell, trace: Trace) -> Trainer:
     """The training of a cell: new, or as its last checkpoint left it."""
-    folder, config, argument = bench.run_folder(cell), bench.config(cell), bench.traces[cell.trace]
-    identity = trace_identity(trace, argument)
-    asked = {"hash": identity["hash"], "classes": cell.classes, "config": json.loads(json.dumps(config.to_dict()))}
+    folder, config = bench.run_folder(cell), bench.config(cell)
     last = folder / "checkpoints" / "last.pt"
     if last.exists():
-        if json.loads((folder / "cell.json").read_text()) != asked:
-            raise InputError(f"{folder} is a training of another trace or with other settings: give another --out")
         saved = Checkpoint.load(last)
         trainer = Trainer(saved.problem(trace), saved.config, folder, saved.trace, _silent)
         trainer.restore(saved)
         return trainer
+    identity = trace_identity(trace, bench.traces[cell.trace])
     problem = Problem.build(trace, config.scenario, _classes(bench, cell, trace))
     trainer = Trainer(problem, config, folder, identity, _silent)
-    write_json(folder / "cell.json", asked)
+    write_json(folder / CELL, _asked(bench, cell))
     facts = {"trace": identity | {"workloads": len(trace)}, "ec": cell.classes, "notes": problem.sampler.notes}
     write_json(folder / "run.json", provenance() | facts | {"config": config.to_dict()})
     trainer.save()
@@ -225,7 +262,7 @@ def _trainer(bench: Bench, cell: Cell, trace: Trace) -> Trainer:
 def _evaluate(bench: Bench, cell: Cell, trace: Trace) -> None:
     """Play the test sequences of the cell's scenario, in the units and with the classes of the training."""
     folder = bench.run_folder(cell)
-    scenario = replace(bench.base.scenario, **cell.scenario)
+    scenario = bench.scenario(cell)
     knowledge: dict[str, Knowledge] = {}
     makes: list[Callable[[], Any]]
     if cell.scheduler in TRAINED:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm import tqdm
 
+from tvwrl.agents.config import PRESETS, TrainConfig
+from tvwrl.agents.policy_scheduler import knowledge_of
 from tvwrl.bench.cells import TRAINED, Bench, Cell, by_run, complete, read_rows
 from tvwrl.bench.experiments import EXPERIMENTS
 from tvwrl.bench.published import TABLE1
@@ -22,11 +24,17 @@ from tvwrl.ec.comparison import Comparison, compare
 from tvwrl.markdown import markdown_table
 from tvwrl.parallel import Call, run_calls
 from tvwrl.runs import provenance, whole_file, write_json
+from tvwrl.schedulers import Knowledge
 from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.types import InputError
 
 if TYPE_CHECKING:
     from tvwrl.ec.lstnet import ForecastSettings
+
+SCALES = {  # --preset: hyper-parameters, training seeds
+    "smoke": (replace(PRESETS["smoke"], comparison_sequences=4), (0,)),
+    "medium": (PRESETS["fast"], (0, 1, 2)),
+    "paper": (PRESETS["paper"], (0, 1, 2, 3, 4)),
+}
 
 
 def table1(
@@ -75,20 +83,20 @@ def _orders(name: str, measured: dict[str, float], published: dict[str, float], 
     return [f"- {name}: the order differs: here, best first, {ours}; in the paper {theirs}"]
 
 
-def needed_cells(bench: Bench, names: Sequence[str], seeds: Sequence[int]) -> tuple[dict[str, list[Cell]], list[str]]:
-    """experiment -> its cells, and notes about schedulers that are left out as they cannot be trained.
+def as_in_the_paper(base: TrainConfig) -> TrainConfig:
+    """The hyper-parameters with an agent that knows what the paper's does, and may not hold; its episodes are as long
+    as they were."""
+    return replace(base, scenario=replace(PRESETS["paper"].scenario, max_slots=base.scenario.max_slots))
 
-    Raises InputError where a cell's scenario is impossible.
-    """
-    cells = {name: EXPERIMENTS[name].cells(seeds) for name in names}
-    notes = []
-    deeprm = [cell for own in cells.values() for cell in own if cell.scheduler == "deeprm"]
-    try:
-        bench.config(deeprm[0]) if deeprm else None
-    except InputError as error:
-        notes.append(f"deeprm is left out: {error}")
-        cells = {name: [cell for cell in own if cell.scheduler != "deeprm"] for name, own in cells.items()}
-    return cells, notes
+
+def told(config: TrainConfig, name: str, knowledge: Knowledge | None = None) -> str:
+    """How a learnt scheduler is trained, and what it knows (default: what the scenario shows)."""
+    known = knowledge or knowledge_of(config.scenario)
+    start = f" after a head start by imitating `{config.teacher}`" if config.imitate else ""
+    return (
+        f"- `{name}`: `{config.algo}`, policy `{config.policy}`, {config.iterations} iterations{start}; knows "
+        f"*{known.group}*: {known.note}"
+    )
 
 
 def overview(bench: Bench, cells: Sequence[Cell]) -> str:

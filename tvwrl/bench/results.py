@@ -1,7 +1,7 @@
-"""Agents trained on every trace with several seeds, beside every heuristic at every load: from cells to a page.
+"""Agents trained on every trace with several seeds, beside all other schedulers at every load: from cells to a page.
 
-An agent is trained at all loads in turn and plays at each; heuristics are played once per trace and load, on the same
-sequences.
+An agent, and DeepRM, is trained at all loads in turn and plays at each; heuristics are played once per trace and load,
+on the same sequences.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as OF_DEEPRM
 from tvwrl.agents.policy_scheduler import knowledge_of
 from tvwrl.bench.cells import HEURISTICS, Bench, Cell, read_rows
 from tvwrl.bench.results_page import plot_results, write_page
-from tvwrl.bench.targets import AGENTS
+from tvwrl.bench.targets import AGENTS, DEEPRM, LEARNT
 from tvwrl.runs import provenance, whole_file, write_json
 from tvwrl.schedulers import KNOWLEDGE
 from tvwrl.types import InputError
@@ -28,13 +29,14 @@ NAME = "results"
 def results_cells(
     traces: Sequence[str], loads: Sequence[float], seeds: Sequence[int], agents: Sequence[str]
 ) -> list[Cell]:
-    """By trace and load the heuristics, then the agents (of `AGENTS`) by seed; each is trained once for all loads."""
+    """By trace and load: heuristics, by seed DeepRM and the agents (of `AGENTS`) trained once for all loads."""
     cells = []
     for trace in traces:
         for load in loads:
             at, scenario = f"{trace}, load {load:g}", {"load": load}
             cells.append(Cell(at, HEURISTICS, trace, HEURISTICS, scenario))
             for seed in seeds:
+                cells.append(Cell(at, DEEPRM, trace, DEEPRM, scenario, trained_in={}, seed=seed))
                 for agent in agents:
                     shown = AGENTS[agent]
                     cells.append(Cell(at, agent, trace, "tvw-rl", shown | scenario, trained_in=shown, seed=seed))
@@ -42,7 +44,7 @@ def results_cells(
 
 
 def finished_rows(bench: Bench, cells: Sequence[Cell]) -> pl.DataFrame:
-    """Rows of the evaluations that are done; `column`: the scheduler or agent, `knowledge`: the group of its.
+    """Rows of the evaluations that are done; `column`: the scheduler, `knowledge`: the group of its.
 
     Raises InputError if none is done, or two of one trace and load were not of the same sequences.
     """
@@ -51,8 +53,8 @@ def finished_rows(bench: Bench, cells: Sequence[Cell]) -> pl.DataFrame:
     finished = [cell for cell in cells if bench.rows_file(cell).exists()]
     if not finished:
         raise InputError(f"{bench.out / 'cells'} holds no finished evaluation of these traces, loads and seeds")
-    name = pl.when(pl.col("column").is_in(list(AGENTS))).then(pl.col("column")).otherwise(pl.col("scheduler"))
-    knowledge = {name: known.group for name, known in KNOWLEDGE.items()}
+    name = pl.when(pl.col("column").is_in(list(LEARNT))).then(pl.col("column")).otherwise(pl.col("scheduler"))
+    knowledge = {name: known.group for name, known in KNOWLEDGE.items()} | {DEEPRM: OF_DEEPRM.group}
     knowledge |= {agent: knowledge_of(replace(bench.base.scenario, **seen)).group for agent, seen in AGENTS.items()}
     rows = read_rows(bench, finished).with_columns(column=name)
     played = rows.group_by("group", "run").agg(
@@ -65,14 +67,13 @@ def finished_rows(bench: Bench, cells: Sequence[Cell]) -> pl.DataFrame:
 
 
 def trainings(bench: Bench, cells: Sequence[Cell]) -> pl.DataFrame:
-    """A row per agent and evaluation: `group, trace, agent, seed`, `iterations` done `of` how many, whether
-    `evaluated`; `seconds` that
-    `timed` of the iterations took, on a machine of how many `cores`, at which `commit`."""
+    """A row per agent, or DeepRM, and evaluation: `group, trace, agent, seed`, `iterations` done `of` how many, whether
+    `evaluated`; `seconds` that `timed` of the iterations took, on a machine of how many `cores`, at which `commit`."""
     import polars as pl
 
     rows: list[dict[str, Any]] = []
     for cell in cells:
-        if cell.column not in AGENTS:
+        if cell.column not in LEARNT:
             continue
         sessions = bench.sessions(cell)
         rows.append(

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 TERMINAL_WIDTH = 110  # columns
 FLOOR, CEILING = "best-fit-peak", "clairvoyant"  # 0 and 100 % of "gap closed"
 UNKNOWN = "knowledge not stated"
+GAPS = {  # column that is added -> column of the rows, its bound
+    "peak_gap_pct": ("peak_machines", "lower_bound_peak_machines"),
+    "slots_gap_pct": ("machine_slots", "lower_bound_machine_slots"),
+    "slots_gap_waiting_pct": ("machine_slots", "lower_bound_machine_slots_waiting"),
+}
 
 
 @dataclass(frozen=True)
@@ -59,30 +64,25 @@ _NOTE = (
 )
 _GAP_NOTE = (
     "Above bound: beyond the lower bound for schedules without overshoot and without waiting (docs/optimality.md); "
-    "below it are only those that overshoot or let workloads wait."
+    "below it are only those that overshoot or let workloads wait. With waiting: the bound holds for these too."
 )
 
 
 def with_gaps(rows: pl.DataFrame, bounds: pl.DataFrame) -> pl.DataFrame:
-    """The rows with `peak_gap_pct` and `slots_gap_pct`: how far, in percent of the lower bound of the same load and
-    sequence, `peak_machines` and `machine_slots` lie above it (below: the scheduler let workloads wait or overshoot).
+    """The rows with how far, in percent of the lower bound of the same load and sequence, they lie above it (`GAPS`).
 
-    `bounds`: bounds.csv (runs/README.md). Raises InputError for a row without a bound.
+    Below it: where the scheduler overshoots or, but for `slots_gap_waiting_pct`, lets workloads wait. `bounds`:
+    bounds.csv (runs/README.md). Raises InputError for a row without a bound.
     """
     import polars as pl
 
-    names = ("lower_bound_peak_machines", "lower_bound_machine_slots")
+    names = [bound for _, bound in GAPS.values()]
     joined = rows.join(bounds.select("load", "sequence", *names), on=["load", "sequence"], how="left")
     if joined[names[0]].null_count():
         load, sequence = joined.filter(pl.col(names[0]).is_null()).select("load", "sequence").row(0)
         raise InputError(f"bounds lack load {load:g}, sequence {sequence}")
-    peak, slots = (
-        (100.0 * (pl.col(column) / pl.col(name) - 1.0)).alias(gap)
-        for column, name, gap in zip(
-            ("peak_machines", "machine_slots"), names, ("peak_gap_pct", "slots_gap_pct"), strict=True
-        )
-    )
-    return joined.with_columns(peak, slots).drop(names)
+    gaps = [(100.0 * (pl.col(column) / pl.col(name) - 1.0)).alias(gap) for gap, (column, name) in GAPS.items()]
+    return joined.with_columns(gaps).drop(names)
 
 
 def read_rows(folder: str | Path) -> pl.DataFrame:
@@ -188,6 +188,7 @@ def _metrics(rows: pl.DataFrame) -> list[Metric]:
     gaps = [
         Metric("slots_gap_pct", "machine slots above bound %", "slots+%", 1, 2),
         Metric("peak_gap_pct", "peak machines above bound %", "peak+%", 1, 2),
+        Metric("slots_gap_waiting_pct", "machine slots above bound with waiting %", "wslots+%", 1, 6),
     ]
     return [
         Metric("reward", "reward (thousands)", "reward/1000", 2, 0, 0.001),

@@ -20,6 +20,8 @@ AGENTS: dict[str, dict[str, Any]] = {  # what they are shown differs so from the
     "agent-peak": {"observe_forecast": False, "observe_peak": True},
     "agent-forecast-peak": {"observe_peak": True},
 }
+DEEPRM = "deeprm"  # learnt too, but one of those to be compared with
+LEARNT = (*AGENTS, DEEPRM)
 MACHINES, OVERSHOOT, OF_BEST_FIT, CLOSED = 0.75, 0.3, 0.2, 0.5  # of tetris' machines; %; of its overshoot; of the gap
 DENSE = 0.5  # above this load the offered load alone needs most of the machines
 
@@ -60,7 +62,8 @@ def of_another(measures: Measures, scheduler: str, other: str, column: str) -> E
 def targets(measures: Measures, knowledge: Mapping[str, str], load: float, agent: str = AGENT) -> list[Target]:
     """All of them, for one of the `AGENTS`; `knowledge`: the group of every scheduler.
 
-    Means decide, for rewards the paired 95 % interval. To be above all is only asked of those that see forecasts.
+    Means decide, for rewards the paired 95 % interval. To be above all is only asked of those that see forecasts;
+    where one of these knows more than forecasts (`beyond_forecasts`), that is said.
     """
     own = [n for n in measures if n not in AGENTS and knowledge[n] == knowledge[agent]]
     blind = [n for n in measures if n not in AGENTS and n != CEILING]
@@ -75,11 +78,20 @@ def targets(measures: Measures, knowledge: Mapping[str, str], load: float, agent
     ]
     if knowledge[agent] != GROUPS[2]:
         found[1] = Target(found[1].title, None, f"not asked of it; {found[1].said}")
+    elif beyond := beyond_forecasts(agent):
+        found[:2] = [Target(one.title, one.met, f"{beyond}: {one.said}") for one in found[:2]]
     left = measures[agent]["unplaced"].mean
     if not left:
         return found
     note = f"it left {left:.2f} workloads unplaced per episode: "
     return [Target(one.title, None if one.met is None else False, note + one.said) for one in found]
+
+
+def beyond_forecasts(agent: str) -> str:
+    """What an agent of the group of class forecasts also knows, in words; "" if nothing."""
+    seen = AGENTS[agent]
+    peaks = seen.get("observe_peak", False) and seen.get("observe_forecast", True)
+    return "it also knows lifetime peaks, beyond forecasts" if peaks else ""
 
 
 def shown(found: Estimate, decimals: int = 2, scale: float = 1.0, sign: str = "") -> str:
@@ -113,8 +125,13 @@ def _machines(measures: Measures, agent: str, load: float) -> Target:
     said = f"{shown(used)} x, overshoot {shown(over, 3)} %"
     if load <= DENSE:
         return Target(title, met, said)
-    bound = shown(measures[agent]["slots_gap_pct"], 1)
-    return Target(title, None, f"not asked at this load; {said}; machine slots {bound} % above the lower bound")
+    bound = f"{shown(measures[agent][slots_gap(load)], 1)} % above the lower bound for schedules that wait"
+    return Target(title, None, f"not asked at this load; {said}; machine slots {bound}")
+
+
+def slots_gap(load: float) -> str:
+    """The column with the distance of machine slots to the bound that holds at a load: above `DENSE` workloads wait."""
+    return "slots_gap_waiting_pct" if load > DENSE else "slots_gap_pct"
 
 
 def _overshoot(measures: Measures, agent: str) -> Target:
