@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +16,18 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tvwrl.agents.config import PRESETS
+from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.bench import published
 from tvwrl.bench.cells import Bench, Cell, by_run
 from tvwrl.bench.experiments import EXPERIMENTS
-from tvwrl.bench.reproduction import _orders, complete_cells, needed_cells, overview, write_report
+from tvwrl.bench.reproduction import SCALES, _orders, as_in_the_paper, complete_cells, overview, told, write_report
+from tvwrl.bench.requests import check_request
+from tvwrl.bench.results import finished_rows, results_cells
 from tvwrl.metrics import replay_run
+from tvwrl.schedulers import GROUPS
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace, write_trace
+from tvwrl.types import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL: dict[str, Any] = {"iterations": 2, "train_sequences": 2, "sequences_per_iteration": 1, "trajectories": 2}
@@ -52,17 +58,33 @@ def silent(text: str) -> None:
 # ---- the experiments as data
 
 
+@pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_experiment_can_be_trained_and_is_published_by_its_columns(name: str) -> None:
+def test_every_experiment_can_be_trained_and_is_published_by_its_columns(name: str, scale: str) -> None:
     experiment = EXPERIMENTS[name]
-    bench = Bench(Path("unused"), PRESETS["paper"], {"google": "google", "alibaba": "alibaba"})
-    cells, _ = needed_cells(bench, [name], [0, 1])
-    for cell in cells[name]:
+    base = as_in_the_paper(SCALES[scale][0])
+    bench = Bench(Path("unused"), base, {"google": "google", "alibaba": "alibaba"})
+    for cell in experiment.cells([0, 1]):
         assert bench.config(cell).seed == cell.seed
-        replace(bench.base.scenario, **cell.scenario)
+        assert bench.config(cell).iterations == base.iterations
+        assert bench.scenario(cell).load == cell.scenario.get("load", 0.5)
     columns = {cell.column for cell in experiment.cells([0])}
     assert set(experiment.numbers or {}) <= columns
     assert {end for claim in experiment.claims for end in (claim.over, claim.under)} <= columns
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_agents_know_what_the_papers_does_and_deeprm_is_trained_its_own_way(scale: str) -> None:
+    base = SCALES[scale][0]
+    bench = Bench(Path("unused"), as_in_the_paper(base), {})
+    ours, deeprm = (bench.config(Cell("", n, "google", n, {"load": 0.3})) for n in ("tvw-rl", "deeprm"))
+    assert ours.scenario == replace(PRESETS["paper"].scenario, load=0.3, max_slots=base.scenario.max_slots)
+    assert told(ours, "x").startswith(f"- `x`: `{base.algo}`, policy `{base.policy}`, {base.iterations} iterations")
+    assert told(ours, "x").endswith(f"knows *{GROUPS[0]}*: classes, the last 20 slots of load (learnt)")
+    assert deeprm.scenario == replace(PRESETS["deeprm"].scenario, load=0.3)
+    assert (deeprm.iterations, deeprm.train_sequences) == (base.iterations, base.train_sequences)
+    for name in ("algo", "imitate", "policy", "trajectories", "minibatches", "gamma", "learning_rate"):
+        assert getattr(deeprm, name) == getattr(PRESETS["deeprm"], name)
 
 
 def test_trainings_are_shared_between_experiments_and_scenarios() -> None:
@@ -103,7 +125,7 @@ def test_a_heuristic_cell_and_its_rows(bench: Bench, monkeypatch: pytest.MonkeyP
     assert complete_cells(bench, [TETRIS, noisy], 1, None, lines.append) == {}
     assert lines == ["google-tetris: 0 iterations trained, evaluated in 2 scenarios"]
     folder = bench.run_folder(TETRIS)
-    assert {path.name for path in folder.iterdir()} == {"evaluation", "evaluation-background2-perturb1"}
+    assert {path.name for path in folder.iterdir()} == {"cell.json", "evaluation", noisy.evaluation}
     assert replay_run(folder / noisy.evaluation)["reward"].to_list() == pytest.approx(
         pl.read_csv(bench.rows_file(noisy))["reward"].to_list()
     )
@@ -121,6 +143,55 @@ def test_a_failing_cell_is_named_and_stops_no_other(bench: Bench) -> None:
     assert bench.rows_file(TETRIS).exists()
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_rows_of_another_request_are_refused(bench: Bench, kept: bool) -> None:
+    assert complete_cells(bench, [TETRIS], 1, None, silent) == {}
+    made = bench.run_folder(TETRIS) / "cell.json"
+    if not kept:  # as folders of heuristics were once
+        made.unlink()
+
+    def said(base: TrainConfig) -> str:
+        return complete_cells(replace(bench, base=base), [TETRIS], 1, None, silent).get(TETRIS.run, "")
+
+    assert "sequences is 2 there, here 3; give another --out" in said(replace(bench.base, comparison_sequences=3))
+    fuller = replace(bench.base, scenario=replace(bench.base.scenario, load=0.4))
+    assert "scenario.load is 0.5 there, here 0.4" in said(fuller)
+    other = replace(bench, traces={"google": "alibaba"})
+    assert "hash is " in complete_cells(other, [TETRIS], 1, None, silent)[TETRIS.run]
+    assert said(replace(bench.base, iterations=9)) == ""  # nothing is trained here
+    assert made.exists()
+
+
+def test_what_came_later_counts_as_its_default(tmp_path: Path) -> None:
+    config = replace(PRESETS["smoke"], train_loads=(0.3, 0.5))
+    old = json.loads(json.dumps({"hash": "a", "config": config.to_dict()}))
+    del old["config"]["gae_lambda"], old["config"]["scenario"]["burst"]
+    (tmp_path / "cell.json").write_text(json.dumps(old))
+    for burst, bad in ((1.0, ""), (2.0, "config.scenario.burst is 1.0 there, here 2.0")):
+        asked = replace(config, scenario=replace(config.scenario, burst=burst)).to_dict()
+        with pytest.raises(InputError, match=bad) if bad else nullcontext():
+            check_request(tmp_path / "cell.json", {"hash": "a", "config": asked})
+    with pytest.raises(InputError, match="hash is a there, here b; give another --out"):
+        check_request(tmp_path / "cell.json", {"hash": "b"})
+    (tmp_path / "cell.json").write_text('{"config": {"width": 3}}')
+    with pytest.raises(InputError, match="damaged or of another version"):
+        check_request(tmp_path / "cell.json", {"hash": "a"})
+
+
+@pytest.mark.slow
+def test_deeprm_is_trained_once_and_played_at_every_load(bench: Bench) -> None:
+    shown = replace(bench.base, scenario=replace(bench.base.scenario, observe_forecast=True, hold_action=True))
+    bench = replace(bench, base=replace(shown, train_loads=(0.3, 0.5)), deeprm_iterations=1)
+    cells = [cell for cell in results_cells(["google"], [0.3, 0.5], [0], []) if cell.scheduler == "deeprm"]
+    assert complete_cells(bench, cells, 1, None, silent) == {}
+    assert bench.iterations_done(cells[0]) == 1
+    rows = finished_rows(bench, cells)
+    assert set(rows["column"]) == {"deeprm"}
+    assert set(rows["knowledge"]) == {GROUPS[1]}
+    assert rows["load"].unique().sort().to_list() == [0.3, 0.5]
+    assert complete_cells(bench, cells, 1, None, silent) == {}
+
+
 @pytest.mark.slow
 def test_training_goes_on_and_is_evaluated_in_every_scenario(bench: Bench) -> None:
     cells = [PLAIN, NOISY, TETRIS]
@@ -135,8 +206,7 @@ def test_training_goes_on_and_is_evaluated_in_every_scenario(bench: Bench) -> No
     again, before = pl.read_csv(bench.rows_file(NOISY)), pl.read_csv(bench.out / "aside" / "rows.csv")
     assert again.drop("decision_ms").equals(before.drop("decision_ms"))
     changed = replace(bench, base=replace(bench.base, iterations=3))
-    (bench.run_folder(NOISY) / NOISY.evaluation).rename(bench.out / "aside2")
-    assert "other settings: give another --out" in complete_cells(changed, cells, 1, None, silent)[PLAIN.run]
+    assert "iterations is 2 there, here 3" in complete_cells(changed, cells, 1, None, silent)[PLAIN.run]
 
 
 @pytest.mark.slow

@@ -55,13 +55,14 @@ def evaluation(names: dict[str, tuple[float, float, float]], load: float, offere
 
 
 def write(bench: Bench, cell: Cell, rows: pl.DataFrame) -> None:
-    """As if it had been played: every bound is 5 machines and 100 machine slots."""
+    """As if it had been played: every bound is 5 machines and 100 machine slots, 80 with waiting."""
     folder = bench.rows_file(cell).parent
     folder.mkdir(parents=True)
     rows.write_csv(folder / "rows.csv")
     bounds = rows.select("load", "sequence").unique()
-    limits = bounds.with_columns(lower_bound_peak_machines=pl.lit(5), lower_bound_machine_slots=pl.lit(100))
-    limits.write_csv(folder / "bounds.csv")
+    limits = {"peak_machines": 5, "machine_slots": 100, "machine_slots_waiting": 80}
+    columns = {f"lower_bound_{name}": pl.lit(value) for name, value in limits.items()}
+    bounds.with_columns(**columns).write_csv(folder / "bounds.csv")
 
 
 def play(bench: Bench, cell: Cell, agent: tuple[float, float, float] = OURS) -> None:
@@ -71,10 +72,10 @@ def play(bench: Bench, cell: Cell, agent: tuple[float, float, float] = OURS) -> 
     if cell.scheduler == HEURISTICS:
         return
     folder = bench.run_folder(cell)
-    (folder / "progress.csv").write_text(f"iteration\n{bench.base.iterations}\n")
+    (folder / "progress.csv").write_text(f"iteration\n{bench.config(cell).iterations}\n")
     first, second = (
         f'{{"before": {a}, "after": {b}, "seconds": {s}, "cores": 2, "commit": "0123456789abc"}}'
-        for a, b, s in ((0, 4, 60.0), (4, bench.base.iterations, 30.0))
+        for a, b, s in ((0, 4, 60.0), (4, bench.config(cell).iterations, 30.0))
     )
     (folder / "sessions.json").write_text(f'{{"sessions": [{first}, {second}]}}')
 
@@ -82,7 +83,13 @@ def play(bench: Bench, cell: Cell, agent: tuple[float, float, float] = OURS) -> 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     scenario = replace(BASE.scenario, observe_forecast=True)
-    return Bench(tmp_path / "out", replace(BASE, scenario=scenario), {"wild": "wild"})
+    return Bench(tmp_path / "out", replace(BASE, scenario=scenario), {"wild": "wild"}, deeprm_iterations=9)
+
+
+def cells_of(loads: list[float], seeds: list[int], agents: list[str], deeprm: bool = False) -> list[Cell]:
+    """The cells of one trace, DeepRM's left out by default."""
+    cells = results_cells(["wild"], loads, seeds, agents)
+    return [cell for cell in cells if deeprm or cell.column != "deeprm"]
 
 
 def page(bench: Bench, cells: list[Cell]) -> str:
@@ -90,7 +97,7 @@ def page(bench: Bench, cells: list[Cell]) -> str:
 
 
 def test_shares_and_ratios_by_hand(bench: Bench) -> None:
-    cells = results_cells(["wild"], [0.5], [0, 1], [AGENT])
+    cells = cells_of([0.5], [0, 1], [AGENT])
     assert [cell.run for cell in cells] == ["wild-heuristics", "wild-tvw-rl-seed0", "wild-tvw-rl-seed1"]
     for cell in cells:
         play(bench, cell)
@@ -109,7 +116,8 @@ def test_shares_and_ratios_by_hand(bench: Bench) -> None:
     assert found[0].said == "least: +20.00 [+20.00, +20.00] thousand against forecast-fit"
     assert "0.15 [0.15, 0.15] x" in found[3].said
     assert targets(measures, knowledge, 0.8)[2].met is None
-    assert "10.0 [10.0, 10.0] % above the lower bound" in targets(measures, knowledge, 0.8)[2].said
+    waiting = "37.5 [37.5, 37.5] % above the lower bound for schedules that wait"
+    assert waiting in targets(measures, knowledge, 0.8)[2].said
 
 
 @pytest.mark.parametrize(
@@ -121,7 +129,7 @@ def test_shares_and_ratios_by_hand(bench: Bench) -> None:
     ],
 )
 def test_targets_that_are_missed(bench: Bench, agent: tuple[float, float, float], met: list[bool]) -> None:
-    cells = results_cells(["wild"], [0.5], [0], [AGENT])
+    cells = cells_of([0.5], [0], [AGENT])
     for cell in cells:
         play(bench, cell, agent)
     rows = finished_rows(bench, cells)
@@ -133,7 +141,7 @@ def test_targets_that_are_missed(bench: Bench, agent: tuple[float, float, float]
 
 
 def test_a_page_says_what_was_trained_and_what_is_missing(bench: Bench) -> None:
-    cells = results_cells(["wild"], [0.3, 0.5], [0, 1], [AGENT])
+    cells = cells_of([0.3, 0.5], [0, 1], [AGENT])
     with pytest.raises(InputError, match="no finished evaluation"):
         page(bench, cells)
     for cell in cells[:2]:
@@ -143,7 +151,7 @@ def test_a_page_says_what_was_trained_and_what_is_missing(bench: Bench) -> None:
     assert "- wild, load 0.5: the heuristics" in text
     assert "### Load 0.5" not in text
     assert "Fewer than 3 training seeds (2)" in text
-    assert "; 1 of 2 agents" in text
+    assert "; 1 of 2 learnt schedulers" in text
     assert "1.5, -" in text  # minutes
     assert "012345678" in text
     assert text.index("best-fit") < text.index("tetris") < text.index("forecast-fit") < text.index("| clairvoyant")
@@ -152,7 +160,7 @@ def test_a_page_says_what_was_trained_and_what_is_missing(bench: Bench) -> None:
 
 
 def test_time_that_nobody_noted_is_said_to_be_unknown(bench: Bench) -> None:
-    cells = results_cells(["wild"], [0.5], [0, 1, 2], [AGENT])
+    cells = cells_of([0.5], [0, 1, 2], [AGENT])
     for cell in cells:
         play(bench, cell)
     (bench.run_folder(cells[1]) / "sessions.json").unlink()
@@ -165,7 +173,7 @@ def test_time_that_nobody_noted_is_said_to_be_unknown(bench: Bench) -> None:
 
 def test_every_agent_is_judged_by_what_it_knows(bench: Bench) -> None:
     agents = list(AGENTS)
-    cells = results_cells(["wild"], [0.3, 0.8], [0], agents)
+    cells = cells_of([0.3, 0.8], [0], agents)
     assert len({cell.run for cell in cells}) == 1 + len(agents)  # the heuristics; each agent is trained once
     for cell in cells:
         play(bench, cell)
@@ -175,14 +183,40 @@ def test_every_agent_is_judged_by_what_it_knows(bench: Bench) -> None:
     measures = measure(rows)["wild, load 0.3"]
     assert targets(measures, knowledge, 0.3, "agent-history")[0].said.endswith("best-fit")
     assert targets(measures, knowledge, 0.3, "agent-history")[1].met is None
-    assert targets(measures, knowledge, 0.3, "agent-forecast-peak")[1].met
+    both = targets(measures, knowledge, 0.3, "agent-forecast-peak")
+    assert both[1].met
+    assert all(one.said.startswith("it also knows lifetime peaks") for one in both[:2])
+    assert not any("lifetime peaks" in one.said for one in targets(measures, knowledge, 0.3))
     text = page(bench, cells)
+    above = "`agent` is above every scheduler that does not know the future in 2 of 2 (wild, load 0.3; wild, load 0.8)."
+    assert above in text
+    assert "`agent-forecast-peak` is in the same group, but it also knows lifetime peaks" in text
     assert len(re.findall(r"\| wild +\| +agent-peak \|", text)) == 1
     assert text.count("`agent-peak`:") == 2
 
 
+def test_deeprm_competes_where_peaks_are_known(bench: Bench) -> None:
+    cells = cells_of([0.5], [0], ["agent", "agent-peak"], deeprm=True)
+    assert [cell.run for cell in cells][1] == "wild-deeprm-seed0"
+    for cell in cells:
+        play(bench, cell, (-60e3, 0.0, 8.0) if cell.column == "deeprm" else OURS)
+    rows = finished_rows(bench, cells)
+    knowledge = dict(rows.select("column", "knowledge").unique().rows())
+    assert knowledge["deeprm"] == GROUPS[1]
+    measures = measure(rows)["wild, load 0.5"]
+    for agent, position in (("agent", 1), ("agent-peak", 0)):
+        found = targets(measures, knowledge, 0.5, agent)
+        assert not found[position].met
+        assert found[position].said.endswith("thousand against deeprm")
+    assert trainings(bench, cells)["of"].to_list() == [9, 6, 6]
+    text = page(bench, cells)
+    assert re.search(r"\| *wild *\| *deeprm *\| *0 *\| *9 *\|", text)
+    assert "`agent` is above every scheduler that does not know the future in 0 of 1, not in wild, load 0.5." in text
+    assert "`deeprm`:" not in text
+
+
 def test_cells_of_other_sequences_are_refused(bench: Bench) -> None:
-    heuristics, agent = results_cells(["wild"], [0.5], [0], [AGENT])
+    heuristics, agent = cells_of([0.5], [0], [AGENT])
     play(bench, heuristics)
     write(bench, agent, evaluation({agent.run: OURS}, 0.5, offered=0.01))
     with pytest.raises(InputError, match="cells were evaluated on different sequences"):

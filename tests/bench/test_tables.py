@@ -191,11 +191,13 @@ def test_gaps_by_hand(tmp_path: Path) -> None:
             "sequence": [1, 0],
             "lower_bound_peak_machines": [3, 2],
             "lower_bound_machine_slots": [48, 60],
+            "lower_bound_machine_slots_waiting": [40, 48],
         }
     )
     gaps = with_gaps(rows, bounds)
     assert gaps["peak_gap_pct"].to_list() == [50.0, 0.0] * 2
     assert gaps["slots_gap_pct"].to_list() == [0.0, 25.0] * 2
+    assert gaps["slots_gap_waiting_pct"].to_list() == [25.0, 50.0] * 2
     assert gaps["scheduler"].to_list() == rows["scheduler"].to_list()
     assert "slots+%" in terminal_table(gaps)
     assert "12.5 [0.0, 25.0]" in unpadded(comparison_table(gaps))

@@ -42,9 +42,9 @@ NOTE = (
     "Mean [95 % bootstrap interval over test sequences and training seeds, drawn independently of each other]; IQM = "
     "interquartile mean; ratios and differences are paired by sequence. Agents: over their seeds. Gap closed: "
     f"how far the mean reward is on the way from `{FLOOR}` (0 %) to `{CEILING}` (100 %). "
-    f"The bound is for schedules without waiting, as nearly everybody plays at loads up to {DENSE:g}; above, agents hold "
-    "and nobody plays so: then only the bound with waiting holds, and the peak has none (docs/optimality.md). *Above* a "
-    "scheduler: the paired interval of the difference in reward is above 0."
+    f"The bound is for schedules without waiting, as nearly everybody plays at loads up to {DENSE:g}; above, agents "
+    "hold and nobody plays so: then only the bound with waiting holds, and the peak has none (docs/optimality.md). "
+    "*Above* a scheduler: the paired interval of the difference in reward is above 0."
 )
 
 
