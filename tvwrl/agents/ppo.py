@@ -123,8 +123,8 @@ def generalised_advantages(
 ) -> Float:
     """(T, B, P) GAE (Schulman et al. 2016, Eq. 16) of P parts of the reward, over semi-Markov steps.
 
-    A step of s slots discounts by gamma ** s, and what follows a placement by lambda; what follows a hold not at all: who
-    holds is so judged by as many placements, the one put off among them, and by the same time as who places at once.
+    A step of s slots discounts by gamma ** s, and what follows a placement by lambda; what follows a hold not at all:
+    who holds is so judged by as many placements, the one put off among them, and over the same time, as who places.
     `values` (T, B, P), `last` (B, P) what is to come after the end: 0 where the episode was over; P - 1 machines.
     """
     result = np.zeros_like(reward)
