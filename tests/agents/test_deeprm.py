@@ -118,6 +118,18 @@ def test_no_more_is_placed_in_a_slot_than_allowed(make_sequences: Make) -> None:
     assert step(env, 0)[3] == 1
 
 
+def test_background_is_nobodys_reservation(make_sequences: Make) -> None:
+    calm = make_sequences(FOUR)
+    noisy = replace(calm, background=np.full((1, 5, 2, 2), 3, np.uint8))
+    envs = [environment(sequences) for sequences in (calm, noisy)]
+    for env in envs:
+        env.reset(options={"sequence": 0})
+    for action in (0, 0, 1, 2, 0, 0):
+        one, two = (step(env, action) for env in envs)
+        assert np.array_equal(one[0]["cluster"], two[0]["cluster"])
+        assert one[1:] == two[1:]
+
+
 def test_training_is_truncated(make_sequences: Make) -> None:
     env = environment(make_sequences([(0, [[1, 1]] * 2)]), max_slots=3)
     env.reset(options={"sequence": 0})

@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 from tvwrl.agents.config import INFORMED, TrainConfig
 from tvwrl.agents.imitation import Watched, _equally_good, imitate
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.tasks import PlacementTask
+from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.runner import Runner
+from tvwrl.simulation.simulation import Simulation
 
 
 def test_machines_that_look_the_same_are_the_same_choice():
@@ -28,6 +31,37 @@ def test_watching_changes_nothing(problem, train):
     assert alone.machine.tolist() == looked_at.machine.tolist()
     assert alone.start.tolist() == looked_at.start.tolist()
     assert watched.actions == looked_at.machine[looked_at.start.argsort(kind="stable")].tolist()
+
+
+def with_peaks(problem):
+    """A sequence of a scenario that shows lifetime peaks and no forecasts, and the scenario."""
+    scenario = replace(problem.scenario, observe_peak=True)
+    peaks = Problem.build(problem.trace, scenario, problem.classes, forecaster=problem.forecaster)
+    return peaks.sequences("train", 1, 0), scenario
+
+
+def test_a_teacher_with_forecasts_shows_a_policy_no_more_than_peaks(problem):
+    drawn, scenario = with_peaks(problem)
+    seen = []
+    for teacher in ("forecast-fit", "clairvoyant"):
+        watched = Watched(make_scheduler(teacher), forecasts=False)
+        Runner(drawn, problem.machines, scenario).play(watched, 0)
+        seen.append(np.concatenate([one["forecast"] for one in watched.seen]))
+    for shown in seen:  # the one asks for forecasts, the other does not
+        assert not shown[..., ~drawn.forecast.declared].any()
+        assert shown[..., drawn.forecast.declared].any()
+
+
+def test_a_simulation_shows_peaks_alone_whatever_is_added_up(problem):
+    drawn, scenario = with_peaks(problem)
+    both = [Simulation(drawn, problem.machines, scenario, forecasts=added) for added in (False, True)]
+    for simulation in both:
+        simulation.reset(0)
+        for machine in (0, 1, 2, 0, 1):
+            simulation.step(np.array([machine]))
+    without, added_up = (simulation.observation()["forecast"] for simulation in both)
+    assert np.array_equal(without, added_up)
+    assert both[1].state.seen_forecast[..., ~drawn.forecast.declared].any()
 
 
 def test_what_is_imitated_is_learnt(problem):

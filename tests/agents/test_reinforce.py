@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from tvwrl.agents.config import PRESETS, TrainConfig
-from tvwrl.agents.episodes import Trajectories
+from tvwrl.agents.config import PRESETS, TrainConfig, preset_of
+from tvwrl.agents.episodes import Trajectories, play
 from tvwrl.agents.features import forecast_feature_count, forecast_features, machine_features
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.policy_gradient import climb
 from tvwrl.agents.reinforce import Reinforce, advantages, returns
+from tvwrl.agents.tasks import make_task
 from tvwrl.ec.forecast import SEGMENTS, columns
 from tvwrl.types import InputError
 
@@ -73,6 +74,49 @@ def test_baseline_is_the_mean_of_the_same_decision_on_the_same_sequence():
     assert advantages(played, config).tolist() == [[1.0, -1.0, 5.0, -5.0]]
     scaled = advantages(played, replace(config, advantage_scaling=True))
     assert np.allclose(scaled, np.array([[1.0, -1.0, 5.0, -5.0]]) / np.std([1, -1, 5, -5]))
+
+
+OPTIONS = [
+    *(["--preset", name] if name else [] for name in ("", *PRESETS)),
+    ["--algo", "reinforce"],
+    ["--algo=reinforce", "--preset", "smoke"],
+    ["--policy", "flat"],
+    ["--policy", "flat", "--algo", "reinforce", "--preset", "smoke"],
+    ["--policy", "deeprm"],
+    ["--policy", "deeprm", "--preset", "smoke"],
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+def test_every_command_line_has_a_baseline_to_differ_from(problem, options):
+    config = preset_of(options)
+    algo = config.algo if "reinforce" not in " ".join(options) else "reinforce"
+    policy = options[options.index("--policy") + 1] if "--policy" in options else config.policy
+    if algo != "reinforce":
+        assert config.algo == "ppo"
+        assert config.trajectories == 1
+        return
+    scenario = replace(problem.scenario, max_slots=0)
+    few = {"sequences_per_iteration": 2, "train_sequences": 2, "eval_sequences": 1, "hidden": 4}
+    config = replace(config, algo=algo, policy=policy, scenario=scenario, **few)
+    task = make_task(replace(problem, scenario=scenario), config)
+    sequence = np.repeat([0, 1], config.trajectories)
+    torch.manual_seed(0)
+    network = make_policy(policy, task.shapes, 4)
+    played = play(network, task.envs, sequence, torch.Generator().manual_seed(0), "cpu")
+    assert np.abs(Reinforce(network, config).advantages(played)).mean() > 0.1
+
+
+def test_a_single_trajectory_is_refused():
+    policy = make_policy("flat", SHAPES, 4)
+    with pytest.raises(InputError, match="trajectories is 1: must be at least 2 with algo reinforce"):
+        Reinforce(policy, TrainConfig(algo="reinforce", policy="flat"))
+
+
+def test_as_many_episodes_are_played_whatever_the_algorithm():
+    ours, fast = preset_of(["--algo", "reinforce"]), PRESETS["fast"]
+    assert ours.sequences_per_iteration * ours.trajectories == fast.sequences_per_iteration
+    assert preset_of(["--policy", "flat", "--algo", "sb3-ppo"]).trajectories == 1
 
 
 def test_decisions_after_the_end_count_for_nothing():

@@ -50,7 +50,7 @@ def same(one, two):
 def test_it_sees_the_rewards_and_ends_of_the_environment(task):
     torch.manual_seed(0)
     envs, policy = task.envs, make_policy("shared", task.shapes, 8)
-    seen_by_it = sb3.EncodedEnvironments(envs, policy)
+    seen_by_it = sb3.EncodedEnvironments(envs, policy, policy)
     seen_by_it.begin(np.arange(4))
     assert set(seen_by_it.reset()) == {"machines", "queue", "mask"}
     total, ends = 0.0, 0
@@ -64,22 +64,51 @@ def test_it_sees_the_rewards_and_ends_of_the_environment(task):
     assert sequence.tolist() == [1, 2, 3, 0]  # each goes on with its neighbour's
 
 
+def test_where_an_episode_is_cut_its_end_is_valued(problem):
+    cut = PlacementTask(problem, replace(TINY, scenario=replace(TINY.scenario, max_slots=60)))
+    policy = make_policy("shared", cut.shapes, 8)
+    torch.nn.init.normal_(policy.output.weight)
+    envs = sb3.EncodedEnvironments(cut.envs, policy, policy)
+    envs.begin(np.arange(4))
+    while not (envs.beyond and envs.beyond[-1].any()):
+        _, _, done, infos = envs.step(np.arange(4))
+        assert not any(info.get("TimeLimit.truncated") for info in infos)  # or it would be discounted by one slot
+    b = int(np.flatnonzero(envs.beyond[-1])[0])
+    last = {name: torch.from_numpy(part)[None] for name, part in infos[b]["terminal_observation"].items()}
+    assert done[b]
+    assert envs.beyond[-1][b] == pytest.approx(float(policy(last).detach().sum()), rel=1e-5)
+
+
+def test_the_norm_of_the_gradient_is_that_before_it_is_clipped(problem, tmp_path):
+    found = []
+    for limit in (1e-6, 0.0):
+        run = trainer(problem, tmp_path / str(limit), max_gradient_norm=limit, minibatches=1, epochs=1)
+        run.run(stop_after=1)
+        found.append(float(run.progress[0]["gradient_norm"]))
+    assert found[0] == found[1] > 1e-3
+
+
 def test_the_discount_is_per_slot(task):
     # Two decisions 2 and 1 slots apart, gamma and lambda 1/2; values 4, 6 and 8 after them; rewards -1 and -3.
-    envs = sb3.EncodedEnvironments(task.envs, make_policy("shared", task.shapes, 8))
+    policy = make_policy("shared", task.shapes, 8)
+    envs = sb3.EncodedEnvironments(task.envs, policy, policy)
     spaces = envs.observation_space, envs.action_space
     buffer = sb3.Decisions(2, *spaces, gamma=0.5, gae_lambda=0.5, n_envs=4, episodes=envs)
     envs.slots += [np.full(4, 2), np.full(4, 1)]
+    envs.beyond += [np.zeros(4), np.zeros(4)]
     buffer.values[:], buffer.rewards[:] = [[4.0] * 4, [6.0] * 4], [[-1.0] * 4, [-3.0] * 4]
     buffer.compute_returns_and_advantage(torch.full((4, 1), 8.0), np.array([False, False, False, True]))
     last = -3.0 + 0.5 * 8.0 - 6.0
     first = -1.0 + 0.25 * 6.0 - 4.0 + 0.25 * 0.5 * last
     assert buffer.advantages[:, 0].tolist() == [first, last]
     assert buffer.advantages[1, 3] == -3.0 - 6.0  # over: nothing is to come
+    envs.slots[1], envs.beyond[1] = np.full(4, 3), np.array([0.0, 0.0, 0.0, 16.0])
+    buffer.compute_returns_and_advantage(torch.full((4, 1), 8.0), np.array([False, False, False, True]))
+    assert buffer.advantages[1].tolist() == [-3.0 + 0.125 * 8.0 - 6.0] * 3 + [-3.0 + 0.125 * 16.0 - 6.0]  # cut
     assert np.allclose(buffer.returns, buffer.advantages + buffer.values)
     buffer.actions[0] = 4  # held: lambda lets it pass
     buffer.compute_returns_and_advantage(torch.full((4, 1), 8.0), np.zeros(4, bool))
-    assert buffer.advantages[0, 0] == -1.0 + 0.25 * 6.0 - 4.0 + 0.25 * last
+    assert buffer.advantages[0, 0] == -1.0 + 0.25 * 6.0 - 4.0 + 0.25 * buffer.advantages[1, 0]
 
 
 @pytest.mark.parametrize(("algo", "policy"), [("sb3-ppo", "shared"), ("sb3-a2c", "flat")])

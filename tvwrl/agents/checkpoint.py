@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ class Checkpoint:
     iteration: int  # iterations done
     best_reward: float  # of the periodic evaluation
     best_iteration: int
+    imitated: bool = False  # whether the head start is over; with an iteration done, it is
 
     def save(self, path: Path) -> None:
         """Write it whole: a crash leaves the file as it was."""
@@ -71,8 +72,8 @@ class Checkpoint:
                 f"this is tvwrl {__version__}, which reads format {FORMAT}"
             )
         fields = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
-        missing = sorted(set(cls.__dataclass_fields__) - set(fields))
-        if missing:
+        needed = {name for name, field in cls.__dataclass_fields__.items() if field.default is MISSING}
+        if missing := sorted(needed - set(fields)):
             raise InputError(f"{path} is damaged: field '{missing[0]}' is missing")
         try:
             fields["config"] = TrainConfig.from_dict(fields["config"])

@@ -22,6 +22,7 @@ COUNTS = (
 # fmt: on
 
 
+TRAJECTORIES = 8  # of a sequence, where a preset for another algorithm becomes one for reinforce
 INFORMED = Scenario(observe_demand=True, observe_forecast=True, hold_action=True, max_slots=0)
 
 
@@ -50,7 +51,7 @@ class TrainConfig:
     sequences_per_iteration: int = 160
     """Sequences drawn for one update (paper: a batch of 20)."""
     trajectories: int = 1
-    """Episodes on each of them; with reinforce their mean return is its baseline (N of the paper: 20)."""
+    """Episodes on each of them; with reinforce, which needs two, their mean return is its baseline (paper: N = 20)."""
     learning_rate: float = 2e-3
     """Step size of Adam at the start (paper: 0.001)."""
     final_learning_rate: float = 2e-4
@@ -172,7 +173,7 @@ PRESETS["deeprm"] = replace(
     hidden=20,
     iterations=200,
     sequences_per_iteration=20,
-    trajectories=8,
+    trajectories=TRAJECTORIES,
     minibatches=4,
     advantage_clip=3.0,
     max_gradient_norm=1.0,
@@ -195,10 +196,13 @@ PRESETS["smoke"] = replace(
 
 
 def preset_of(options: Sequence[str]) -> TrainConfig:
-    """The preset that a command line begins with: the one it names, DeepRM's for `--policy deeprm`, else `fast`."""
+    """The preset that a command line begins with: the one it names, DeepRM's for `--policy deeprm`, else `fast`.
+
+    Where the options make the algorithm reinforce, its episodes come as several trajectories of fewer sequences.
+    """
 
     def given(name: str) -> str:
-        for option, following in zip(options, [*options[1:], ""], strict=True):
+        for option, following in zip(options, [*options[1:], ""], strict=False):
             if option.partition("=")[0] == name:
                 return option.partition("=")[2] or following
         return ""
@@ -209,4 +213,7 @@ def preset_of(options: Sequence[str]) -> TrainConfig:
         config = replace(config, algo="reinforce")
     if given("--policy") == "deeprm":  # what it would imitate chooses machines, not workloads
         config = replace(config, imitate=0)
+    if (given("--algo") or config.algo) == "reinforce" and config.trajectories < 2:  # it would be its own baseline
+        fewer = max(config.sequences_per_iteration // TRAJECTORIES, 1)
+        config = replace(config, sequences_per_iteration=fewer, trajectories=TRAJECTORIES)
     return config

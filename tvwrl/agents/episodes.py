@@ -11,10 +11,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tvwrl.agents.divergence import Diverged
 from tvwrl.agents.networks import Encoded, Observation, Policy
+from tvwrl.simulation.kernels import SLOT
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import Float
 
+PATIENCE = 2000  # slots after the last arrival: who holds everything back would play for ever
 STEPS = ("action", "log_probability", "reward", "slots", "alive", "costs")  # what is recorded of each decision
 
 
@@ -135,31 +138,41 @@ class Decisive:
         return np.where(hold, self._machines, chosen)
 
 
+def _choose(
+    logits: Tensor, alive: npt.NDArray[np.bool_], rng: torch.Generator | Decisive
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Actions (n,) for logits (n, actions) of the episodes that are alive, and their log-probabilities."""
+    log_probability = torch.log_softmax(logits, dim=1).cpu()
+    if not bool(log_probability.isfinite().all()):
+        raise Diverged("the policy's probabilities are not numbers")
+    if isinstance(rng, Decisive):
+        drawn = torch.from_numpy(rng.choose(logits, alive))[:, None]
+    else:
+        drawn = torch.multinomial(log_probability.exp(), 1, generator=rng)
+    return drawn[:, 0].numpy(), log_probability.gather(1, drawn)[:, 0].numpy()
+
+
 def play(
     policy: Policy, envs: Environments, sequence: npt.NDArray[np.int64], rng: torch.Generator | Decisive, device: str
 ) -> Trajectories:
     """One episode in each of the B environments, environment b on `sequence[b]`.
 
-    Actions are drawn with `rng`, or without chance where it is a `Decisive`.
+    Actions are drawn with `rng`, or without chance where it is a `Decisive`. Episodes that still go on `PATIENCE` slots
+    after the last arrival are cut. Raises Diverged where the policy's probabilities are not numbers.
     """
-    batch = envs.num_envs
+    batch, clock = envs.num_envs, envs.simulation.state.counters[:, SLOT]
+    latest = envs.simulation.sequences.arrival.max() + PATIENCE
     seen, _ = envs.reset(options={"sequence": sequence})
     encodings: list[Encoded] = []
     history: dict[str, list[Any]] = {name: [] for name in STEPS}
     totals = dict.fromkeys(envs.terms, 0.0)
     alive, cut = np.ones(batch, np.bool_), np.zeros(batch, np.bool_)
     while alive.any():
-        logits, encoded = logits_of(
-            policy, {n: part[alive] for n, part in seen.items()}, envs.action_masks()[alive], device
-        )
-        log_probability = torch.log_softmax(logits, dim=1).cpu()
-        if isinstance(rng, Decisive):
-            drawn = torch.from_numpy(rng.choose(logits, alive))[:, None]
-        else:
-            drawn = torch.multinomial(log_probability.exp(), 1, generator=rng)
+        masks = envs.action_masks()
+        logits, encoded = logits_of(policy, {n: part[alive] for n, part in seen.items()}, masks[alive], device)
         encodings.append(encoded)
-        action, chosen = np.zeros(batch, np.int64), np.zeros(batch, np.float32)
-        action[alive], chosen[alive] = drawn[:, 0].numpy(), log_probability.gather(1, drawn)[:, 0].numpy()
+        action, chosen = masks.argmax(axis=1), np.zeros(batch, np.float32)  # of episodes that are over: any allowed one
+        action[alive], chosen[alive] = _choose(logits, alive, rng)
         seen, reward, terminated, truncated, info = envs.step(action)
         step = (action, chosen, reward, info["slots"], alive, envs.costs())
         for name, values in zip(STEPS, step, strict=True):
@@ -167,6 +180,8 @@ def play(
         for name in envs.terms:
             totals[name] += float(info[name].sum())
         alive, cut = alive & ~(terminated | truncated), cut | truncated
+        if alive.any() and clock[alive].max() >= latest:
+            alive, cut = np.zeros(batch, np.bool_), cut | alive
     _, last = logits_of(policy, seen, envs.action_masks(), device)
     stacked = {name: np.stack(values) for name, values in history.items()}
     return Trajectories(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.episodes import Environments
@@ -32,6 +34,10 @@ class Algorithm(Protocol):
         Returns the mean of each term per episode, and what else is worth a line in the log: `gradient_norm` and
         `decisions` at least.
         """
+        ...
+
+    def weights(self) -> Iterator[Tensor]:
+        """All that it changes."""
         ...
 
     def state(self) -> dict[str, Any]:

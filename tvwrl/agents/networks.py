@@ -19,6 +19,7 @@ Observation = dict[str, npt.NDArray[Any]]
 Encoded = dict[str, Tensor]
 
 FORBIDDEN = -1e9  # a logit; not infinite, so that entropies stay numbers
+LOWEST = -1e8  # of what is allowed, so that it stays above whatever a network says
 RELUCTANCE = -3.0  # first logit of holding: who holds at random holds for ever
 
 
@@ -35,7 +36,7 @@ class Policy(nn.Module, ABC):
 
     def logits(self, encoded: Encoded) -> Tensor:
         """(B, actions) logits, next to minus infinity where the mask of the encoding forbids the action."""
-        logits: Tensor = self(encoded).masked_fill(~encoded["mask"], FORBIDDEN)
+        logits: Tensor = self(encoded).clamp(min=LOWEST).masked_fill(~encoded["mask"], FORBIDDEN)
         return logits
 
 

@@ -21,6 +21,7 @@ from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.divergence import Diverged, check_update, undone
 from tvwrl.agents.episodes import Decisive, Trajectories, play
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.ppo import PPO
@@ -207,19 +208,18 @@ class OnlineLearner:
         self.updates += 1
 
     def _learn(self, played: Trajectories) -> dict[str, float]:
-        good = deepcopy((self.policy.state_dict(), self.learner.state()))
         recent = [*self._recent, played][-self.config.recent :]
-        # Older ones are reused as PPO reuses a batch: clipped by the ratio to the policy that played them
-        steps = self.learner.update(Trajectories.together(recent), 0, self._actions)
-        for name, value in steps.items():
-            if not np.isfinite(value):
-                self.policy.load_state_dict(good[0])
-                self.learner.restore(good[1])
-                self.save()
-                raise InputError(
-                    f"{name.replace('_', ' ')} is {value} in the update after episode {len(self.progress)}: lower "
-                    f"--learning-rate; the last good state is in {self.folder / 'checkpoints' / 'last.pt'}"
-                )
+        try:
+            with undone(self.policy, self.learner):
+                # Older ones are reused as PPO reuses a batch: clipped by the ratio to the policy that played them
+                steps = self.learner.update(Trajectories.together(recent), 0, self._actions)
+                check_update(steps, self.learner.weights())
+        except Diverged as trouble:
+            self.save()
+            raise InputError(
+                f"{trouble} in the update after episode {len(self.progress)}: lower --learning-rate; "
+                f"the last good state is in {self.folder / 'checkpoints' / 'last.pt'}"
+            ) from None
         self._recent = recent
         return steps
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,10 @@ class Learner(ABC):
         """Learn from the episodes of an iteration; returns what is worth a line in the log."""
         advantage = self.advantages(played)
         return climb(self.policy, self.optimiser, played, advantage, self.config, iteration, rng)
+
+    def weights(self) -> Iterator[Tensor]:
+        """All that it changes."""
+        return self.policy.parameters()
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps to go on exactly."""

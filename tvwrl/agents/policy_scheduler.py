@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.episodes import Decisive, logits_of
-from tvwrl.agents.networks import check_device
+from tvwrl.agents.networks import check_device, shapes_of
 from tvwrl.envs.base import action_masks
 from tvwrl.schedulers import GROUPS, Knowledge
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Placement, Workload
+
+# Fields of the scenario that decide what else is shown and offered; of one width, forecasts and peaks are not the same
+SHOWN = ("observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action")
 
 
 class PolicyScheduler:
@@ -24,23 +28,22 @@ class PolicyScheduler:
     looks_at_grid = True
 
     def __init__(self, name: str, checkpoint: Checkpoint, device: str = "cpu") -> None:
-        self.name, self._shapes, self._device = name, checkpoint.shapes, device
+        self.name, self._device = name, device
         self.knowledge = knowledge_of(checkpoint.config.scenario)
         self.needs_forecasts = checkpoint.config.scenario.observe_forecast
-        self._flat = checkpoint.config.policy == "flat"
+        self._trained = what_is_seen(checkpoint.shapes, checkpoint.config.scenario)
+        if checkpoint.config.policy != "flat":
+            del self._trained["machines"]
         check_device(device)
         self._policy = checkpoint.make_policy().to(device).eval()
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Forget the last episode. Raises InputError if the cluster does not look as the policy expects."""
         self._decisive = Decisive(1, len(cluster.machines))
-        seen = cluster.observation()
-        ours = (*self._shapes["grid"], *self._shapes["queue"])
-        theirs = (*seen["grid"].shape[1:], *seen["queue"].shape[1:])
-        names = ("machines", "resources", "history", "capacity", "queue", "queue features")
-        for field, expected, found in zip(names, ours, theirs, strict=True):
-            if expected != found and (self._flat or field != "machines"):
-                raise InputError(f"checkpoint '{self.name}' was trained with {field} {expected}, not {found}")
+        found = what_is_seen(shapes_of(cluster.simulation), cluster.simulation.scenario)
+        for field, expected in self._trained.items():
+            if expected != found[field]:
+                raise InputError(f"checkpoint '{self.name}' was trained with {field} {expected}, not {found[field]}")
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """Place from the head until the policy holds."""
@@ -52,6 +55,22 @@ class PolicyScheduler:
             if action >= len(cluster.machines):
                 return
             yield Placement(workload, action)
+
+
+def what_is_seen(shapes: dict[str, Any], scenario: Scenario) -> dict[str, Any]:
+    """All that a policy takes for granted of its environment; `shapes`: see `shapes_of`."""
+    machines, resources, history, columns = shapes["grid"]
+    return {
+        "machines": machines,
+        "resources": resources,
+        "history": history,
+        "capacity": columns,
+        "queue": shapes["queue"][0],
+        "classes": shapes["classes"],
+        "peak_units": shapes["peak_units"],
+        **{name: getattr(scenario, name) for name in SHOWN},
+        "queue features": shapes["queue"][1],
+    }
 
 
 def knowledge_of(scenario: Scenario) -> Knowledge:

@@ -6,6 +6,7 @@ a decision where their sum would be one, and sees at once which machine a placem
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ class PPO(Learner):
         self.scale = 0.0  # until the first iteration
 
     def advantages(self, played: Trajectories) -> Float:
-        """(T, B) GAE(lambda), less its mean and divided by its deviation, and clipped."""
+        """(T, B) GAE(lambda); where advantages are scaled, less its mean, divided by its deviation, and clipped."""
         if not self.scale:
             self.scale = float(np.abs(played.costs * played.alive[..., None]).sum(axis=0).mean()) or 1.0
         values, last = np.zeros_like(played.costs), self._values(played.last)
@@ -68,15 +69,17 @@ class PPO(Learner):
         total = self._advantage.sum(axis=2)
         known = total[played.alive]
         self._explained = 1.0 - float(known.var() / max(self._target.sum(dim=1).numpy().var(), 1e-12))
-        total = (total - known.mean()) / (known.std() + 1e-8)
-        clipped: Float = np.clip(total, -self.config.advantage_clip, self.config.advantage_clip) * played.alive
-        return clipped
+        if self.config.advantage_scaling:
+            total = (total - known.mean()) / (known.std() + 1e-8)
+            total = np.clip(total, -self.config.advantage_clip, self.config.advantage_clip)
+        advantage: Float = total * played.alive
+        return advantage
 
     def update(self, played: Trajectories, iteration: int, rng: torch.Generator) -> dict[str, float]:
         """A step of the policy, then of the critic."""
         logged = super().update(played, iteration, rng)
-        logged["value_loss"] = self._fit_critic(played, iteration, rng)
-        return logged | {"explained_variance": self._explained}
+        fitted = self._fit_critic(played, iteration, rng)
+        return logged | fitted | {"explained_variance": self._explained}
 
     def _values(self, encoded: Encoded) -> Float:
         """(n, M + 1) values of observations (n, ...)."""
@@ -88,22 +91,32 @@ class PPO(Learner):
         values: Float = torch.cat(parts).numpy().astype(np.float64)
         return values
 
-    def _fit_critic(self, played: Trajectories, iteration: int, rng: torch.Generator) -> float:
-        """Regression on the lambda-returns; returns the mean squared error before, in squared units of the scale."""
+    def _fit_critic(self, played: Trajectories, iteration: int, rng: torch.Generator) -> dict[str, float]:
+        """Regression on the lambda-returns; for the log, the mean squared error before, in squared units of the scale,
+        and the mean norm of the gradients."""
         config, encoded = self.config, played.encoded
         for group in self.critic_optimiser.param_groups:
             group["lr"] = config.at(iteration, config.learning_rate, config.final_learning_rate)
-        losses = []
+        losses, norms = [], []
+        limit = config.max_gradient_norm or float("inf")
         for _ in range(config.epochs):
             for part in torch.randperm(len(self._target), generator=rng).chunk(config.minibatches):
                 seen = {name: rows[part].to(config.device) for name, rows in encoded.items()}
                 loss = ((self.critic(seen) - self._target[part].to(config.device)) ** 2).sum(dim=1).mean()
                 self.critic_optimiser.zero_grad()
                 loss.backward()
-                nn.utils.clip_grad_norm_(self.critic.parameters(), config.max_gradient_norm or float("inf"))
+                norms.append(float(nn.utils.clip_grad_norm_(self.critic.parameters(), limit)))
                 self.critic_optimiser.step()
                 losses.append(float(loss.detach()))
-        return float(np.mean(losses[: config.minibatches]))
+        return {
+            "value_loss": float(np.mean(losses[: config.minibatches])),
+            "critic_gradient_norm": float(np.mean(norms)),
+        }
+
+    def weights(self) -> Iterator[Tensor]:
+        """With the critic's."""
+        yield from super().weights()
+        yield from self.critic.parameters()
 
     def state(self) -> dict[str, Any]:
         """With the critic and its scale."""

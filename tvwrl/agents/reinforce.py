@@ -6,12 +6,24 @@ import numpy as np
 
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.episodes import Trajectories
+from tvwrl.agents.networks import Policy
 from tvwrl.agents.policy_gradient import Learner
-from tvwrl.types import Float
+from tvwrl.types import Float, InputError
 
 
 class Reinforce(Learner):
-    """The paper's algorithm; with more epochs or minibatches than one its episodes are reused."""
+    """The paper's algorithm; with more epochs or minibatches than one its episodes are reused.
+
+    Raises InputError for a single trajectory per sequence: it would be its own baseline, and nothing would be learnt.
+    """
+
+    def __init__(self, policy: Policy, config: TrainConfig) -> None:
+        if config.trajectories < 2:
+            raise InputError(
+                f"trajectories is {config.trajectories}: must be at least 2 with algo reinforce, whose baseline is "
+                "their mean"
+            )
+        super().__init__(policy, config)
 
     def advantages(self, played: Trajectories) -> Float:
         """(T, B) see `advantages`."""

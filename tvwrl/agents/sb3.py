@@ -8,12 +8,12 @@ run resumes exactly.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from gymnasium import spaces
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.buffers import DictRolloutBuffer
 from stable_baselines3.common.distributions import CategoricalDistribution
@@ -25,22 +25,22 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from torch import Tensor, nn
 
 from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.divergence import check_update
 from tvwrl.agents.episodes import Environments
-from tvwrl.agents.networks import Encoded, Observation, Policy, SharedPolicy, make_policy
+from tvwrl.agents.networks import Policy, SharedPolicy, make_policy
 from tvwrl.agents.ppo import Critic
-from tvwrl.simulation.kernels import CHANGING
-from tvwrl.types import Float, InputError
+from tvwrl.agents.sb3_environments import EncodedEnvironments
+from tvwrl.types import InputError
 
 LOGGED = {"value_loss": "value_loss", "explained_variance": "explained_variance"}  # its name -> ours
-
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 class StableBaselines:
     """Trains one of our policies with an algorithm of Stable-Baselines3; `config.algo` names it.
 
     Its advantages are those of the summed reward, not machine by machine, and rewards are scaled by their returns'
-    running deviation (`VecNormalize`). `advantage_clip` does not apply; nor do `epochs` and `clip` to A2C.
+    running deviation and cut to +- 10 (`VecNormalize`). `advantage_clip` does not apply; nor do `epochs` and `clip` to
+    A2C.
     """
 
     def __init__(self, policy: Policy, config: TrainConfig, envs: Environments, shapes: dict[str, Any]) -> None:
@@ -50,13 +50,24 @@ class StableBaselines:
             torch.manual_seed(config.seed + 1)
             self._value = _value_network(policy, config, shapes).to(config.device)
         self._config, self._iteration = config, 0
-        self.episodes = EncodedEnvironments(envs, policy)
+        self.episodes = EncodedEnvironments(envs, policy, self._value)
         self._rewards = VecNormalize(self.episodes, norm_obs=False, gamma=config.gamma)
         workloads = envs.simulation.sequences.arrival.shape[1]
         part = -(-workloads // config.minibatches)
         self._decisions = part * config.minibatches * envs.num_envs
         self._algorithm = _algorithm(self, self._rewards, config, part, {"network": policy, "value": self._value})
         self.optimiser: torch.optim.Optimizer = self._algorithm.policy.optimizer
+        self._norms: list[float] = []  # of the gradients of an iteration's steps, before they are clipped
+        self.optimiser.register_step_pre_hook(self._clip)
+
+    def _clip(self, *_: Any) -> None:
+        """Clip the gradient, where Stable-Baselines3 would not say what its norm was."""
+        limit = self._config.max_gradient_norm or float("inf")
+        self._norms.append(float(nn.utils.clip_grad_norm_(self.weights(), limit)))
+
+    def weights(self) -> Iterator[Tensor]:
+        """All that it changes."""
+        return self._algorithm.policy.parameters()
 
     def learning_rate(self, remaining: float) -> float:
         """Step size of this iteration; a schedule of Stable-Baselines3, of whose progress it makes no use."""
@@ -73,18 +84,17 @@ class StableBaselines:
         self._iteration = iteration
         self.episodes.begin(sequence)
         set_random_seed(int(torch.randint(2**31, (1,), generator=rng)))
+        self._norms.clear()
         algorithm.ent_coef = config.at(iteration, config.entropy_bonus, config.final_entropy_bonus)
         try:
             algorithm.learn(self._decisions, log_interval=None)  # type: ignore[arg-type]
         except ValueError:
-            if all(bool(weight.isfinite().all()) for weight in algorithm.policy.parameters()):
-                raise
-            return {}, {"gradient_norm": float("nan")}  # torch refuses to draw by what is not a number
+            check_update({}, self.weights())  # torch refuses to draw by what is not a number
+            raise
         said = algorithm.logger.name_to_value
-        slopes = [p.grad.norm() for p in algorithm.policy.parameters() if p.grad is not None]
         logged = {
             "entropy": -said["train/entropy_loss"],
-            "gradient_norm": float(torch.stack(slopes).norm()),  # of the last step, clipped
+            "gradient_norm": float(np.mean(self._norms)),
             "decisions": float(self._decisions),
         }
         return self.episodes.terms(), logged | {ours: said[f"train/{its}"] for its, ours in LOGGED.items()}
@@ -116,7 +126,7 @@ def _algorithm(
         "learning_rate": learner.learning_rate,
         "gamma": config.gamma,
         "gae_lambda": config.gae_lambda,
-        "max_grad_norm": config.max_gradient_norm or float("inf"),
+        "max_grad_norm": float("inf"),  # `StableBaselines` clips
         "normalize_advantage": config.advantage_scaling,
         "policy_kwargs": networks,
         "rollout_buffer_class": Decisions,
@@ -189,119 +199,16 @@ class Decisions(DictRolloutBuffer):
         """Empty it."""
         super().reset()
         self._episodes.slots.clear()
+        self._episodes.beyond.clear()
 
     def compute_returns_and_advantage(self, last_values: Tensor, dones: npt.NDArray[Any]) -> None:
-        """GAE (Schulman et al. 2016, Eq. 16): a step of s slots discounts by gamma ** s, a placement by lambda."""
+        """GAE (Schulman et al. 2016, Eq. 16): a step of s slots discounts by gamma ** s, also where the episode is cut
+        there, and a placement by lambda."""
         following, after, going = 0.0, last_values.cpu().numpy().ravel(), 1.0 - dones
         for t in reversed(range(self.buffer_size)):
-            discount = self.gamma ** self._episodes.slots[t] * going
+            discount, beyond = self.gamma ** self._episodes.slots[t], self._episodes.beyond[t]
             trust = np.where(self.actions[t].ravel() < self._episodes.machines, self.gae_lambda, 1.0)
-            difference = self.rewards[t] + discount * after - self.values[t]
-            self.advantages[t] = following = difference + discount * trust * following
+            difference = self.rewards[t] + discount * (going * after + beyond) - self.values[t]
+            self.advantages[t] = following = difference + going * discount * trust * following
             after, going = self.values[t], 1.0 - self.episode_starts[t]
         self.returns = self.advantages + self.values
-
-
-class EncodedEnvironments(VecEnv):
-    """Our environments as Stable-Baselines3 steps them, observed through the encoding of a policy.
-
-    Where an episode ends, the environment goes on with a sequence of those handed to `begin`: its own, or a
-    neighbour's if it has played that.
-    """
-
-    def __init__(self, envs: Environments, policy: Policy) -> None:
-        self._envs, self._policy = envs, policy
-        count, self.machines = envs.num_envs, len(envs.simulation.machines)
-        self.slots: list[npt.NDArray[np.int64]] = []  # (B,) that each decision of a rollout took
-        self._sums, self._ended = np.zeros((len(envs.terms), count)), np.zeros((len(envs.terms), 0))
-        seen, _ = envs.reset(options={"sequence": np.zeros(count, np.int64)})
-        first, self._begun = self._encoded(seen), False
-        offered = spaces.Dict({name: _space(array) for name, array in first.items()})
-        super().__init__(count, offered, spaces.Discrete(first["mask"].shape[1]))
-
-    def begin(self, sequence: npt.NDArray[np.int64]) -> None:
-        """Take the sequences (B,) of the next episodes; the first call begins one everywhere."""
-        self._sequence, self._episode = sequence, np.zeros(self.num_envs, np.int64)
-        self._ended = self._ended[:, :0]
-        if not self._begun:
-            self._envs.reset(options={"sequence": sequence})
-            self._begun, self._episode = True, self._episode + 1
-
-    def reset(self) -> Arrays:
-        """What is seen now: episodes go on, although Stable-Baselines3 believes that they begin."""
-        return self._encoded(self._envs.simulation.observation())
-
-    def terms(self) -> dict[str, float]:
-        """Mean of each term over the episodes that ended since `begin`; over those under way if none did."""
-        sums = self._ended if self._ended.size else self._sums
-        return dict(zip(self._envs.terms, sums.mean(axis=1).tolist(), strict=True))
-
-    def state(self) -> dict[str, Any]:
-        """Where every environment is, for a checkpoint."""
-        now = self._envs.simulation.state
-        arrays = {name: torch.from_numpy(getattr(now, name).copy()) for name in CHANGING}
-        return {"begun": self._begun, "sums": torch.from_numpy(self._sums.copy()), "simulation": arrays}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state."""
-        self._begun, self._sums = state["begun"], state["sums"].numpy().copy()
-        for name, saved in state["simulation"].items():
-            getattr(self._envs.simulation.state, name)[...] = saved.numpy()
-
-    def step_async(self, actions: npt.NDArray[Any]) -> None:
-        """Keep the actions (B,) for `step_wait`."""
-        self._actions = actions
-
-    def step_wait(self) -> tuple[Arrays, Float, npt.NDArray[np.bool_], list[dict[str, Any]]]:
-        """Observations, rewards (B,), dones (B,) and infos as Stable-Baselines3 wants them."""
-        seen, reward, terminated, truncated, info = self._envs.step(self._actions)
-        done = terminated | truncated
-        self.slots.append(info["slots"].copy())
-        self._sums += [info[name] for name in self._envs.terms]
-        infos: list[dict[str, Any]] = [{} for _ in done]
-        encoded = self._encoded(seen)
-        if done.any():
-            for b in np.flatnonzero(done):
-                last = {name: array[b] for name, array in encoded.items()}
-                infos[b] = {"terminal_observation": last, "TimeLimit.truncated": bool(truncated[b])}
-            self._ended = np.concatenate([self._ended, self._sums[:, done]], axis=1)
-            self._sums[:, done] = 0.0
-            following = self._sequence[(np.arange(self.num_envs) + self._episode) % self.num_envs]
-            self._episode += done
-            seen, _ = self._envs.reset(options={"reset_mask": done, "sequence": following})
-            encoded = self._encoded(seen)
-        return encoded, reward.astype(np.float32), done, infos
-
-    def _encoded(self, seen: Observation) -> Arrays:
-        encoded: Encoded = self._policy.encode(seen)
-        mask = self._envs.action_masks().astype(np.uint8)
-        return {name: part.numpy() for name, part in encoded.items()} | {"mask": mask}
-
-    def close(self) -> None:
-        """The environments belong to the trainer."""
-
-    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """There are no attributes of single environments but for `render_mode`, which Stable-Baselines3 asks for."""
-        if attr_name != "render_mode":
-            raise AttributeError(attr_name)
-        return [None] * self.num_envs
-
-    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Refused: see `get_attr`."""
-        raise AttributeError(attr_name)
-
-    def env_method(self, method_name: str, *arguments: Any, indices: Any = None, **options: Any) -> list[Any]:
-        """Refused: see `get_attr`."""
-        raise AttributeError(method_name)
-
-    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """No environment is."""
-        return [False] * self.num_envs
-
-
-def _space(array: npt.NDArray[Any]) -> spaces.Box:
-    """The space of one environment's part of a batch (B, ...): any value of its type."""
-    if array.dtype.kind == "f":
-        return spaces.Box(-np.inf, np.inf, array.shape[1:], np.float32)
-    limits = np.iinfo(array.dtype)
-    return spaces.Box(limits.min, limits.max, array.shape[1:], array.dtype.type)

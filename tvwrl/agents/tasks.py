@@ -112,15 +112,16 @@ class DeepRMTask:
         self.shapes = envs.shapes
 
     def evaluate(self, policy: Policy) -> tuple[dict[str, float], bool]:
-        """See `Task`; `slowdown` is the mean of (finish - arrival) / duration, waits are in slots."""
+        """See `Task`; `slowdown` is the mean of (finish - arrival) / duration, waits are in slots, of what started."""
         envs, drawn = self._validation, torch.Generator().manual_seed(self._config.seed)
         sequence = np.repeat(np.arange(self._config.eval_sequences), DRAWS)
-        costs = play(policy, envs, sequence, drawn, self._config.device).penalties
-        episodes = [envs.simulation.record(b) for b in range(envs.num_envs)]
-        wait = np.concatenate([e.start - e.arrival for e in episodes])
-        length = np.concatenate([e.finish - e.start for e in episodes])
-        scores = {"slowdown": float((1 + wait / length).mean()), "wait_mean": float(wait.mean())}
-        return {"reward": -sum(costs.values()), **scores, "unused": costs["unused"]}, True
+        played = play(policy, envs, sequence, drawn, self._config.device)
+        costs, episodes = played.penalties, [envs.simulation.record(b) for b in range(envs.num_envs)]
+        wait = np.concatenate([(e.start - e.arrival)[e.start >= 0] for e in episodes])
+        length = np.concatenate([(e.finish - e.start)[e.start >= 0] for e in episodes])
+        means = {"slowdown": 1 + wait / length, "wait_mean": wait}
+        scores = {name: float(each.mean()) if each.size else float("nan") for name, each in means.items()}
+        return {"reward": -sum(costs.values()), **scores, "unused": costs["unused"]}, not played.truncated.any()
 
     def picture(self, policy: Policy, title: str) -> None:
         """None: a cluster without machines has none."""

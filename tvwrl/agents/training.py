@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import signal
 import threading
 import time
@@ -13,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint, generator_state, restore_generator
 from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.divergence import Diverged, check_gradients, check_update, undone
 from tvwrl.agents.imitation import imitate
 from tvwrl.agents.learners import make_learner
 from tvwrl.agents.networks import check_device, make_policy
@@ -25,8 +26,6 @@ from tvwrl.agents.tasks import make_task
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import read_csv, write_csv
 from tvwrl.types import InputError
-
-EXPLODED = 1000.0  # times the usual norm of the gradient
 
 
 @dataclass
@@ -41,6 +40,7 @@ class Trainer:
     iteration: int = 0
     best_reward: float = -np.inf
     best_iteration: int = -1
+    imitated: bool = False  # whether the head start is over
     progress: list[dict[str, Any]] = field(default_factory=list)
     judged: Callable[[int, float], None] | None = None  # told iteration and validation reward; may raise to end the run
 
@@ -63,11 +63,8 @@ class Trainer:
         self.learner.restore(saved.learner)
         restore_generator(self._rng, saved.random["sequences"])
         self._actions.set_state(saved.random["actions"])
-        self.iteration, self.best_reward, self.best_iteration = (
-            saved.iteration,
-            saved.best_reward,
-            saved.best_iteration,
-        )
+        self.iteration, self.imitated = saved.iteration, saved.imitated
+        self.best_reward, self.best_iteration = saved.best_reward, saved.best_iteration
         rows = read_csv(self.folder / "progress.csv")
         self.progress = [row for row in rows if int(row["iteration"]) <= self.iteration]
 
@@ -87,6 +84,7 @@ class Trainer:
             iteration=self.iteration,
             best_reward=self.best_reward,
             best_iteration=self.best_iteration,
+            imitated=self.imitated,
         )
 
     def run(self, stop_after: int | None = None) -> str:
@@ -99,7 +97,7 @@ class Trainer:
         bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", leave=None, disable=None)
         try:
             with writer, bar, collect_signals() as received:
-                if self.iteration == 0 and self.config.imitate and end:
+                if self.iteration == 0 and self.config.imitate and not self.imitated and end:
                     self._imitate()
                 while self.iteration < end and not received:
                     self._iterate(writer, bar)
@@ -115,6 +113,7 @@ class Trainer:
     def _imitate(self) -> None:
         """The head start."""
         agree = imitate(self.policy, self.problem, self.config)
+        self.imitated = True
         scores, _ = self.evaluate()
         self.report(
             f"imitated {self.config.teacher} on {self.config.imitate} sequences: chooses as it does in {agree:.0%}, "
@@ -126,17 +125,7 @@ class Trainer:
         available = self.config.train_sequences
         wanted = config.sequences_per_iteration
         chosen = self._rng.choice(available, wanted, replace=wanted > available)
-        good = copy.deepcopy((self.policy.state_dict(), self.learner.state()))
-        sequence = np.repeat(chosen, config.trajectories)
-        penalties, steps = self.learner.iterate(self.envs, sequence, self.iteration, self._actions)
-        if trouble := self._trouble(steps):
-            self.policy.load_state_dict(good[0])
-            self.learner.restore(good[1])
-            self.save()
-            raise InputError(
-                f"{trouble} in iteration {self.iteration + 1}: lower --learning-rate (or set --max-gradient-norm); the "
-                f"last good state, of iteration {self.iteration}, is in {self.folder / 'checkpoints/last.pt'}"
-            )
+        penalties, steps = self._improve(np.repeat(chosen, config.trajectories))
         self.iteration += 1
         row = self._log(writer, penalties, steps, time.perf_counter() - begun)
         if self.iteration % config.eval_every == 0 or self.iteration == config.iterations:
@@ -149,16 +138,20 @@ class Trainer:
         if self.judged is not None and "eval_reward" in row:
             self.judged(self.iteration, row["eval_reward"])
 
-    def _trouble(self, steps: dict[str, float]) -> str:
-        """What is wrong with an update: a number that is none, or a gradient that explodes; "" if nothing is."""
-        for name, value in steps.items():
-            if not np.isfinite(value):
-                return f"{name.replace('_', ' ')} is {value}"
-        lately = [float(row["gradient_norm"]) for row in self.progress[-20:]]
-        if len(lately) >= 5 and steps["gradient_norm"] > EXPLODED * max(float(np.median(lately)), 1e-3):
-            usual = f"{np.median(lately):.3g} in the {len(lately)} iterations before"
-            return f"the gradient explodes: its norm is {steps['gradient_norm']:.3g} ({usual})"
-        return ""
+    def _improve(self, sequence: npt.NDArray[np.int64]) -> tuple[dict[str, float], dict[str, float]]:
+        """Play and learn, as `Algorithm.iterate`; an update that breaks the policy is undone and ends the training."""
+        try:
+            with undone(self.policy, self.learner):
+                penalties, steps = self.learner.iterate(self.envs, sequence, self.iteration, self._actions)
+                check_update(steps, self.learner.weights())
+                check_gradients(steps, self.progress)
+        except Diverged as trouble:
+            self.save()
+            raise InputError(
+                f"{trouble} in iteration {self.iteration + 1}: lower --learning-rate (or set --max-gradient-norm); the "
+                f"last good state, of iteration {self.iteration}, is in {self.folder / 'checkpoints/last.pt'}"
+            ) from None
+        return penalties, steps
 
     def _log(self, writer: Any, penalties: dict[str, float], steps: dict[str, float], seconds: float) -> dict[str, Any]:
         row: dict[str, Any] = {"iteration": self.iteration, "reward": -sum(penalties.values())}

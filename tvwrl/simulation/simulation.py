@@ -74,6 +74,9 @@ class Simulation:
         self._everywhere = np.ones(batch, np.bool_)
         forecasts = scenario.observe_forecast if forecasts is None else forecasts
         self.state = self._allocate(scenario.history if grid else 0, forecasts, limit)
+        # What agents see of forecasts that are added up for someone else; None: all of them
+        hides = forecasts and scenario.observe_peak and not scenario.observe_forecast
+        self._shown = sequences.forecast.declared.astype(np.float32) if hides and sequences.forecast else None
         self.state.counters[:, k.OVER] = k.TERMINATED  # until `reset` begins an episode
 
     def __setstate__(self, content: dict[str, Any]) -> None:
@@ -169,7 +172,9 @@ class Simulation:
         """What the agents see (B, ...): views of the simulation's memory, valid until the next command."""
         state = self.state
         seen = {"grid": self.seen_grid, "queue": state.seen_queue, "backlog": state.seen_backlog}
-        return seen | ({"forecast": state.seen_forecast} if self.scenario.looks_ahead else {})
+        if not self.scenario.looks_ahead:
+            return seen
+        return seen | {"forecast": state.seen_forecast if self._shown is None else state.seen_forecast * self._shown}
 
     def is_over(self, b: int = 0) -> bool:
         """Whether the episode has ended."""

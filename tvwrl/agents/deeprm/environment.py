@@ -126,7 +126,10 @@ def observation(
 
 
 def _at_peaks(sequences: SequenceSet) -> SequenceSet:
-    """The sequences with every workload's peak in all of its slots, as DeepRM takes demand to be constant."""
+    """The sequences with every workload's peak in all of its slots, as DeepRM takes demand to be constant.
+
+    Without background: nobody has reserved it, and DeepRM sees nothing but reservations.
+    """
     peak = sequences.demand.max(axis=2, keepdims=True)
     runs = np.arange(sequences.demand.shape[2]) < sequences.length[..., None]
-    return replace(sequences, demand=np.where(runs[..., None], peak, 0.0))
+    return replace(sequences, demand=np.where(runs[..., None], peak, 0.0), background=None)

@@ -1,0 +1,73 @@
+"""A policy as a scheduler: an environment that does not look as its training's is refused, and said how."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.networks import make_policy, shapes_of
+from tvwrl.agents.policy_scheduler import PolicyScheduler
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.simulation import Simulation
+from tvwrl.types import InputError
+
+SEEN = {"observe_demand": True, "observe_forecast": True, "hold_action": True}
+
+
+def cluster_of(sequences, machines, scenario):
+    """A cluster at the beginning of an episode."""
+    simulation = Simulation(sequences, machines, scenario, max_slots=0)
+    simulation.reset(0)
+    return Cluster(simulation)
+
+
+def scheduler_of(problem, train, scenario, kind="shared"):
+    """An untrained policy of that scenario."""
+    shapes = shapes_of(cluster_of(train, problem.machines, scenario).simulation)
+    saved = SimpleNamespace(
+        config=TrainConfig(policy=kind, scenario=scenario),
+        shapes=shapes,
+        make_policy=lambda: make_policy(kind, shapes, 4),
+    )
+    return PolicyScheduler("mine", saved)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"hold_action": False}, "hold_action True, not False"),
+        ({"peak_units": 5}, "peak_units 6, not 5"),
+        ({"history": 4}, "history 6, not 4"),
+        ({"queue": 3}, "queue 5, not 3"),
+        ({"observe_request": False}, "observe_request True, not False"),
+        ({"observe_demand": False}, "observe_demand True, not False"),
+        ({"observe_forecast": False}, "observe_forecast True, not False"),
+        ({"observe_peak": True}, "observe_peak False, not True"),
+    ],
+)
+def test_another_scenario_is_refused_by_name(problem, train, change, said):
+    scenario = replace(problem.scenario, **SEEN)
+    scheduler = scheduler_of(problem, train, scenario)
+    scheduler.reset(cluster_of(train, problem.machines, scenario), np.random.default_rng(0))
+    other = cluster_of(train, problem.machines, replace(scenario, **change))
+    with pytest.raises(InputError, match=f"checkpoint 'mine' was trained with {said}"):
+        scheduler.reset(other, np.random.default_rng(0))
+
+
+def test_other_classes_are_refused(problem, train):
+    scheduler = scheduler_of(problem, train, replace(problem.scenario, **SEEN))
+    more = cluster_of(replace(train, classes=train.classes + 1), problem.machines, replace(problem.scenario, **SEEN))
+    with pytest.raises(InputError, match=f"classes {train.classes}, not {train.classes + 1}"):
+        scheduler.reset(more, np.random.default_rng(0))
+
+
+def test_only_the_shared_policy_takes_another_number_of_machines(problem, train):
+    scenario = replace(problem.scenario, **SEEN)
+    wider = cluster_of(train, replace(scenario, machines=7).cluster(problem.trace.resources), scenario)
+    shared, flat = (scheduler_of(problem, train, scenario, kind) for kind in ("shared", "flat"))
+    shared.reset(wider, np.random.default_rng(0))
+    assert len(list(shared.schedule(wider, [train.workload(0, 0)]))) <= 1
+    with pytest.raises(InputError, match="machines 4, not 7"):
+        flat.reset(wider, np.random.default_rng(0))

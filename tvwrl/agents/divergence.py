@@ -1,0 +1,62 @@
+"""Updates that break a policy: how they are noticed, and undone."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from tvwrl.agents.learners import Algorithm
+
+LARGEST = 1e6  # of a weight; beyond, logits could leave the range of float32
+EXPLODED = 1000.0  # times the usual norm of a gradient
+NORMS = ("gradient_norm", "critic_gradient_norm")  # columns of the log
+USUAL, LEAST = 20, 5  # iterations that say what is usual, and how many of them there have to be
+
+
+class Diverged(Exception):
+    """The message says what is wrong, without a full stop."""
+
+
+@contextmanager
+def undone(policy: nn.Module, learner: Algorithm) -> Iterator[None]:
+    """Put both back where they were if the block raises Diverged."""
+    good = copy.deepcopy((policy.state_dict(), learner.state()))
+    try:
+        yield
+    except Diverged:
+        policy.load_state_dict(good[0])
+        learner.restore(good[1])
+        raise
+
+
+def check_update(logged: Mapping[str, float], weights: Iterable[Tensor]) -> None:
+    """Raise Diverged where a number of the log is none, or a weight is none or beyond `LARGEST`.
+
+    A single step with a large rate is not to be seen in the log: its gradient is that of the weights before.
+    """
+    for name, value in logged.items():
+        if not np.isfinite(value):
+            raise Diverged(f"{name.replace('_', ' ')} is {value}")
+    with torch.no_grad():
+        largest = float(torch.stack([weight.abs().max() for weight in weights]).max())  # nan, if one is
+    if not largest <= LARGEST:
+        raise Diverged(f"a weight is {largest:.3g} (at most {LARGEST:g})")
+
+
+def check_gradients(logged: Mapping[str, float], before: Iterable[Mapping[str, float | str]]) -> None:
+    """Raise Diverged where a gradient explodes; `before`: the log of earlier iterations, the latest last."""
+    rows = list(before)[-USUAL:]
+    for name in NORMS:
+        lately = [float(row[name]) for row in rows if row.get(name) not in (None, "")]
+        if name in logged and len(lately) >= LEAST and logged[name] > EXPLODED * max(np.median(lately), 1e-3):
+            raise Diverged(
+                f"the gradient explodes: its norm is {logged[name]:.3g} "
+                f"({np.median(lately):.3g} in the {len(lately)} iterations before)"
+            )
