@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from tvwrl.agents import episodes
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.divergence import Diverged, check_gradients, check_update
-from tvwrl.agents.episodes import PATIENCE, play
+from tvwrl.agents.episodes import play
 from tvwrl.agents.networks import LOWEST, Policy, make_policy
 from tvwrl.agents.tasks import make_task
 from tvwrl.agents.training import Trainer
@@ -89,8 +90,9 @@ def test_what_is_forbidden_stays_below_whatever_a_network_says():
 
 
 @pytest.mark.parametrize("kind", ["shared", "deeprm"])
-def test_who_holds_everything_back_is_cut(problem, kind):
+def test_who_holds_everything_back_is_cut(problem, kind, monkeypatch):
     """Placements are forbidden by their logits, and holding where nothing runs by the mask; DeepRM may always wait."""
+    monkeypatch.setattr(episodes, "PATIENCE", 100)
     scenario = replace(problem.scenario, **HOLDING)
     base = PRESETS["deeprm"] if kind == "deeprm" else PRESETS["fast"]
     config = replace(base, **{**SMALL, **BATCH}, scenario=scenario)
@@ -102,8 +104,8 @@ def test_who_holds_everything_back_is_cut(problem, kind):
         else:
             policy.hold.bias.fill_(1e4)
     played = play(policy, task.envs, np.arange(4), torch.Generator().manual_seed(0), "cpu")
-    simulation = task.envs.simulation
-    assert simulation.state.counters[:, SLOT].max() <= simulation.sequences.arrival.max() + PATIENCE + 200
+    drawn, clock = task.envs.simulation.sequences, task.envs.simulation.state.counters[:, SLOT]
+    assert clock.max() <= drawn.arrival.max() + 100 + drawn.length.max()
     if kind == "deeprm":
         assert played.truncated.all()
         scores, finished = task.evaluate(policy)

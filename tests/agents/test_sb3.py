@@ -102,13 +102,13 @@ def test_the_discount_is_per_slot(task):
     first = -1.0 + 0.25 * 6.0 - 4.0 + 0.25 * 0.5 * last
     assert buffer.advantages[:, 0].tolist() == [first, last]
     assert buffer.advantages[1, 3] == -3.0 - 6.0  # over: nothing is to come
-    envs.slots[1], envs.beyond[1] = np.full(4, 3), np.array([0.0, 0.0, 0.0, 16.0])
-    buffer.compute_returns_and_advantage(torch.full((4, 1), 8.0), np.array([False, False, False, True]))
-    assert buffer.advantages[1].tolist() == [-3.0 + 0.125 * 8.0 - 6.0] * 3 + [-3.0 + 0.125 * 16.0 - 6.0]  # cut
     assert np.allclose(buffer.returns, buffer.advantages + buffer.values)
     buffer.actions[0] = 4  # held: lambda lets it pass
     buffer.compute_returns_and_advantage(torch.full((4, 1), 8.0), np.zeros(4, bool))
-    assert buffer.advantages[0, 0] == -1.0 + 0.25 * 6.0 - 4.0 + 0.25 * buffer.advantages[1, 0]
+    assert buffer.advantages[0, 0] == -1.0 + 0.25 * 6.0 - 4.0 + 0.25 * last
+    envs.slots[1], envs.beyond[1] = np.full(4, 3), np.array([0.0, 0.0, 0.0, 16.0])
+    buffer.compute_returns_and_advantage(torch.full((4, 1), 8.0), np.array([False, False, False, True]))
+    assert buffer.advantages[1].tolist() == [-3.0 + 0.125 * 8.0 - 6.0] * 3 + [-3.0 + 0.125 * 16.0 - 6.0]  # cut
 
 
 @pytest.mark.parametrize(("algo", "policy"), [("sb3-ppo", "shared"), ("sb3-a2c", "flat")])
