@@ -62,19 +62,12 @@ class PlacementTask:
     def evaluate(self, policy: Policy) -> tuple[dict[str, float], bool]:
         """See `Task`."""
         envs = self._validation
-        count = envs.num_envs
-        seen, _ = envs.reset(options={"sequence": np.arange(count)})
-        alive, decisive = np.ones(count, np.bool_), self._decisive()
-        slots = 0
-        while alive.any() and slots < 10_000:
-            seen, _, terminated, truncated, info = envs.step(self._actions(policy, seen, decisive))
-            slots += int(info["slots"].max())
-            alive &= ~(terminated | truncated)
+        played = play(policy, envs, np.arange(envs.num_envs), self._decisive(), self._device)
         weights, overshoot_per = self._scenario.penalty_weights(), self._scenario.overshoot_per
-        episodes = [envs.simulation.record(b) for b in range(count)]
+        episodes = [envs.simulation.record(b) for b in range(envs.num_envs)]
         rows = [score_episode(episode, self._machines, weights, overshoot_per) for episode in episodes]
         names = [*EVALUATED, *(f"utilisation_{r}" for r in self._machines.resources)]
-        return {name: float(np.nanmean([row[name] for row in rows])) for name in names}, not alive.any()
+        return {name: float(np.nanmean([row[name] for row in rows])) for name in names}, not played.truncated.any()
 
     def picture(self, policy: Policy, title: str) -> npt.NDArray[np.uint8]:
         """See `Task`."""

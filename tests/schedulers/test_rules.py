@@ -1,0 +1,233 @@
+"""The rule of each heuristic, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from tvwrl.ec.forecast import SEGMENTS, columns, steps
+from tvwrl.schedulers import KNOWLEDGE, NAMES, Scheduler, make_scheduler
+from tvwrl.schedulers.forecast_fit import ForecastFit
+from tvwrl.schedulers.registry import EXPECTED
+from tvwrl.schedulers.runner import Runner
+from tvwrl.schedulers.tetris import Tetris
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation.simulation import Simulation
+from tvwrl.types import ForecastTable, Machines, SequenceSet
+
+Make = Callable[..., SequenceSet]
+TWO = Machines.homogeneous(2, 8, ("cpu", "mem"))
+
+
+def decide(
+    scheduler: str | Scheduler,
+    sequences: SequenceSet,
+    running: list[int],
+    machines: Machines,
+    pass_slots: int = 0,
+) -> list[tuple[int, int]]:
+    """What is placed (workload, machine), in order, after the first workloads were put on the machines `running`.
+
+    All of it happens in slot 0, or `pass_slots` slots after the first ones were placed.
+    """
+    simulation = Simulation(sequences, machines, Scenario(placements_per_slot=None, queue=9), max_slots=0)
+    simulation.reset(0)
+    for machine in running:
+        simulation.place(0, machine)
+    for _ in range(pass_slots):
+        simulation.next_slot()
+    cluster = Cluster(simulation)
+    one = make_scheduler(scheduler) if isinstance(scheduler, str) else scheduler
+    one.reset(cluster, np.random.default_rng(0))
+    placed = []
+    for placement in one.schedule(cluster, [sequences.workload(0, int(i)) for i in simulation.waiting()]):
+        simulation.place(simulation.waiting().tolist().index(placement.workload.index), placement.machine)
+        placed.append((placement.workload.index, placement.machine))
+    return placed
+
+
+def now(*units: list[float]) -> list[tuple[int, list[list[float]]]]:
+    """Workloads that arrive in slot 0 and use the same for three slots."""
+    return [(0, [row] * 3) for row in units]
+
+
+THREE = Machines.homogeneous(3, 8, ("cpu", "mem"))
+
+
+def test_best_fit_takes_the_fullest_machine_with_room(make_sequences: Make) -> None:
+    # cpu 2, 5, 7 are in use; the newcomer needs 2 of it: m2 has no room, m1 has 3 free, m0 has 6.
+    assert decide("best-fit", make_sequences(now([2, 5], [5, 1], [7, 1], [2, 1])), [0, 1, 2], THREE) == [(3, 1)]
+    # The resource that counts is the newcomer's dominant one, here mem: m0 has least of it.
+    assert decide("best-fit", make_sequences(now([2, 5], [5, 1], [7, 1], [1, 2])), [0, 1, 2], THREE) == [(3, 0)]
+    # A tie of resources goes to the first, a tie of machines to the lowest number.
+    assert decide("best-fit", make_sequences(now([2, 5], [5, 1], [5, 2], [2, 2])), [0, 1, 2], THREE) == [(3, 1)]
+
+
+def test_best_fit_dominant_resource_is_a_share_of_capacity(make_sequences: Make) -> None:
+    # 3 of 8 cpu is more than 4 of 16 mem, so the machine with less cpu free is taken.
+    machines = Machines.homogeneous(2, (8, 16), ("cpu", "mem"))
+    assert decide("best-fit", make_sequences(now([4, 1], [1, 9], [3, 4])), [0, 1], machines) == [(2, 0)]
+
+
+def test_best_fit_counts_free_units_on_unequal_machines(make_sequences: Make) -> None:
+    # m0 has 8 - 2 = 6 of cpu free, m1 16 - 9 = 7: more units, though the larger share of m1 is in use.
+    machines = Machines(np.array([[8.0, 8.0], [16.0, 8.0]]), ("cpu", "mem"))
+    assert decide("best-fit", make_sequences(now([2, 1], [9, 1], [3, 1])), [0, 1], machines) == [(2, 0)]
+
+
+def test_best_fit_waits_first_in_first_out(make_sequences: Make) -> None:
+    # The head finds no room, so the next one waits too, although it would fit.
+    assert decide("best-fit", make_sequences(now([6, 1], [6, 1], [6, 1], [3, 1], [1, 1])), [0, 1, 2], THREE) == []
+
+
+def test_best_fit_looks_at_the_first_slot_and_the_load_now(make_sequences: Make) -> None:
+    rows = [(0, [[6, 1], [1, 1], [7, 1]]), (0, [[2, 1]] * 3), (0, [[1, 1], [8, 1]]), (1, [[3, 1], [6, 6]])]
+    # In slot 1 loads are cpu 1, 2 and 8 (m2): m1 is the fullest with room for 3.
+    assert decide("best-fit", make_sequences(rows), [0, 1, 2], THREE, pass_slots=1) == [(3, 1)]
+    # With peaks 7, 2 and 8 reserved and 6 needed, m1 is left.
+    assert decide("best-fit-peak", make_sequences(rows), [0, 1, 2], THREE, pass_slots=1) == [(3, 1)]
+    rows[1] = (0, [[2, 1], [2, 1], [3, 1]])  # a peak of 3: now none has room for 6 more
+    assert decide("best-fit-peak", make_sequences(rows), [0, 1, 2], THREE, pass_slots=1) == []
+    assert decide("best-fit", make_sequences(rows), [0, 1, 2], THREE, pass_slots=1) == [(3, 1)]
+
+
+def test_fits_on_peaks_differ_in_the_machine_they_choose(make_sequences: Make) -> None:
+    # Peaks of cpu 3, 6, 1 are reserved, now 1 is used everywhere; the newcomer's peak is 2.
+    rows = [(0, [[1, 1], [peak, 1]]) for peak in (3, 6, 1)] + [(0, [[1, 1], [2, 1]])]
+    chosen = {
+        name: decide(name, make_sequences(rows), [0, 1, 2], THREE) for name in NAMES if name.endswith("-fit-peak")
+    }
+    assert chosen == {"first-fit-peak": [(3, 0)], "best-fit-peak": [(3, 1)], "worst-fit-peak": [(3, 2)]}
+
+
+def test_the_dominant_resource_is_that_of_what_is_known(make_sequences: Make) -> None:
+    # The newcomer begins with more cpu, but memory has the larger peak. m0 uses more cpu, m1 more memory.
+    rows = [(0, [[4, 1], [4, 1]]), (0, [[1, 3], [1, 3]]), (0, [[2, 1], [2, 4]])]
+    assert decide("best-fit", make_sequences(rows), [0, 1], TWO) == [(2, 0)]
+    assert decide("best-fit-peak", make_sequences(rows), [0, 1], TWO) == [(2, 1)]
+    assert decide("worst-fit-peak", make_sequences(rows), [0, 1], TWO) == [(2, 0)]
+
+
+def test_peaks_are_released_when_a_workload_leaves(make_sequences: Make) -> None:
+    rows = [(0, [[8, 1]]), (0, [[1, 1]] * 4), (1, [[8, 1]])]
+    assert decide("best-fit-peak", make_sequences(rows), [0, 0], Machines.homogeneous(1, 8, ("cpu", "mem")), 1) == []
+    rows[1] = (0, [[1, 1]])
+    assert decide("best-fit-peak", make_sequences(rows), [0, 0], Machines.homogeneous(1, 8, ("cpu", "mem")), 1) == [
+        (2, 0)
+    ]
+
+
+def test_stack_takes_the_machine_with_the_fullest_resource(make_sequences: Make) -> None:
+    # Largest shares 6/8 (mem of m0), 5/8 (cpu of m1), 7/8 (m2, no room for 2 of cpu).
+    assert decide("stack", make_sequences(now([2, 6], [5, 5], [7, 1], [2, 1])), [0, 1, 2], THREE) == [(3, 0)]
+
+
+def test_spread_takes_the_emptiest_then_the_fewest_workloads(make_sequences: Make) -> None:
+    # Largest shares 3/8, 2/8, 2/8; m1 runs two workloads, m2 one.
+    rows = now([1, 3], [1, 1], [1, 1], [2, 2], [1, 1])
+    assert decide("spread", make_sequences(rows), [0, 1, 1, 2], THREE) == [(4, 2)]
+
+
+def test_round_robin_goes_on_after_the_last_choice(make_sequences: Make) -> None:
+    # m1 has no room for 2 of cpu; 0, 2, 0, then the last needs 8, which none has.
+    rows = now([7, 1], [2, 1], [2, 1], [2, 1], [1, 1], [8, 1])
+    assert decide("round-robin", make_sequences(rows), [1], THREE) == [(1, 0), (2, 2), (3, 0), (4, 1)]
+
+
+def test_random_takes_every_machine_with_room_and_no_other(make_sequences: Make) -> None:
+    sequences = make_sequences([(i, [[1, 1]]) for i in range(60)])
+    machines = Machines(np.array([[8.0, 8.0], [0.5, 8.0], [8.0, 8.0]]), ("cpu", "mem"))
+    episode = Runner(sequences, machines, Scenario(), seed=0).play(make_scheduler("random"), 0)
+    count = np.bincount(episode.machine, minlength=3)
+    assert count[1] == 0
+    assert count.min(initial=60, where=[True, False, True]) > 15
+
+
+def test_random_differs_by_seed_and_sequence(make_sequences: Make) -> None:
+    sequences = make_sequences(*[[(i, [[1, 1]]) for i in range(40)]] * 2)
+    chosen = [
+        tuple(Runner(sequences, THREE, Scenario(), seed).play(make_scheduler("random"), s).machine)
+        for seed, s in ((0, 0), (0, 1), (1, 0), (1, 1))
+    ]
+    assert len(set(chosen)) == 4
+
+
+def test_tetris_chooses_the_best_pair(make_sequences: Make) -> None:
+    # Two machines of 8; reserved peaks (4, 2) on m0 and (2, 6) on m1, so free shares are (1/2, 3/4) and (3/4, 1/4).
+    # Waiting: c peaks at (4, 2) for 2 slots, d at (2, 4) for 4, e at (8, 1) for 1: no machine has room for e.
+    # Alignment: c-m0 1/2*1/2 + 1/4*3/4 = 7/16, c-m1 1/2*3/4 + 1/4*1/4 = 7/16; d-m0 1/4*1/2 + 1/2*3/4 = 8/16,
+    # d-m1 has room for 2 units of mem only. Work: c 3/4 * 2 = 1.5, d 3/4 * 4 = 3, e 9/8: of the most, 1/2, 1, 3/8.
+    rows = [
+        (0, [[1, 1], [4, 2]]),
+        (0, [[2, 6], [1, 1]]),
+        (0, [[4, 1], [1, 2]]),
+        (0, [[1, 1], [2, 4], [1, 1], [1, 1]]),
+        (0, [[8, 1]]),
+    ]
+    sequences = make_sequences(rows)
+    # Without the preference for little work d goes first, to m0. That leaves (2, 2) there: c goes to m1.
+    assert decide(Tetris(epsilon=0.0), sequences, [0, 1], TWO) == [(3, 0), (2, 1)]
+    # With 0.1: c 7/16 - 0.05 = 0.3875 against d 0.5 - 0.1 = 0.4: still d. With 0.2 c, 0.3375, is before d, 0.3;
+    # the tie of machines goes to m0, which has (0, 4) left then; d needs 2 of cpu, and m1 has 2 of mem: d waits.
+    assert decide(Tetris(epsilon=0.1), sequences, [0, 1], TWO) == [(3, 0), (2, 1)]
+    assert decide(Tetris(epsilon=0.2), sequences, [0, 1], TWO) == [(2, 0)]
+
+
+def test_clairvoyant_keeps_room_for_the_whole_life(make_sequences: Make) -> None:
+    # m0 uses 5 of cpu now and 7 in slot 2, m1 uses 2 throughout; the newcomer needs 2 for three slots.
+    rows = [(0, [[5, 1], [5, 1], [7, 1]]), (0, [[2, 1]] * 3), (0, [[2, 1]] * 3)]
+    assert decide("clairvoyant", make_sequences(rows), [0, 1], TWO) == [(2, 1)]
+    assert decide("best-fit", make_sequences(rows), [0, 1], TWO) == [(2, 0)]
+    # For two slots it fits on m0, the tighter one. Peaks would keep it away from there.
+    rows[2] = (0, [[2, 1]] * 2)
+    assert decide("clairvoyant", make_sequences(rows), [0, 1], TWO) == [(2, 0)]
+    assert decide("best-fit-peak", make_sequences(rows), [0, 1], TWO) == [(2, 1)]
+    # A peak of 8 in its third slot fits nowhere before the others are gone.
+    rows[2] = (0, [[1, 1], [1, 1], [8, 1]])
+    assert decide("clairvoyant", make_sequences(rows), [0, 1], TWO) == []
+
+
+def test_clairvoyant_takes_the_tightest_over_the_whole_life(make_sequences: Make) -> None:
+    # Over three slots m0 leaves (6 + 7 + 7) + 21 units of 8, m1 (2 + 7 + 7) + 21: the less.
+    rows = [(0, [[2, 1], [1, 1], [1, 1]]), (0, [[6, 1], [1, 1], [1, 1]]), (0, [[1, 1]] * 3)]
+    assert decide("clairvoyant", make_sequences(rows), [0, 1], TWO) == [(2, 1)]
+    # When m0 is the fuller later on, it leaves (6 + 2 + 2) + 21.
+    rows[0] = (0, [[2, 1], [6, 1], [6, 1]])
+    assert decide("clairvoyant", make_sequences(rows), [0, 1], TWO) == [(2, 0)]
+
+
+def test_all_fit_at_the_very_border(make_sequences: Make) -> None:
+    # Exactly 8 of both is room for everyone who looks at room at all; a hair more is not.
+    one = Machines.homogeneous(1, 8, ("cpu", "mem"))
+    for name in (name for name in NAMES if KNOWLEDGE[name] != EXPECTED):
+        assert decide(name, make_sequences(now([5, 6], [3, 2])), [0], one) == [(1, 0)], name
+        assert decide(name, make_sequences(now([5, 6], [3.001, 2])), [0], one) == [], name
+
+
+def test_forecast_fit_takes_the_fullest_machine_that_is_expected_to_hold(make_sequences: Make) -> None:
+    # Three machines of 8 = 4/3 peaks of 6. What runs is expected to need 0.5, 0.9 and 1.2 peaks; the newcomer 0.3. With
+    # a variance of 0.01 each, 1 deviation of the sum is 0.14: 0.94 and 1.34 with it, and 1.64. So the second would be
+    # too full by a hair, and with less caution it is the tightest.
+    rows = [(0, [[1, 1]] * 3)] * 4
+    machines = Machines.homogeneous(3, 8, ("cpu", "mem"))
+    wide = 2 * len(SEGMENTS)
+    values = np.zeros((1, 4, 4, columns(2)), np.uint8)
+    for w, need in enumerate((0.5, 0.9, 1.2, 0.3)):
+        values[0, w, :, :wide] = round(need * 200)
+        values[0, w, :, wide : 2 * wide] = 10
+    table = ForecastTable(values, steps(2), np.zeros(len(steps(2)), np.bool_))
+    sequences = replace(make_sequences(rows), forecast=table)
+    simulation = Simulation(sequences, machines, Scenario(placements_per_slot=None), forecasts=True, max_slots=0)
+    simulation.reset(0)
+    for machine in range(3):
+        simulation.place(0, machine)
+    newcomer = [sequences.workload(0, 3)]
+    chosen = {}
+    for caution in (1.0, 0.5):
+        (placement,) = ForecastFit(caution=caution).schedule(Cluster(simulation), newcomer)
+        chosen[caution] = placement.machine
+    assert chosen == {1.0: 0, 0.5: 1}
+    assert not list(ForecastFit(caution=9.0).schedule(Cluster(simulation), newcomer))  # nowhere: it waits
