@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tvwrl.types import Float, InputError, Int, Strings
 
@@ -72,12 +74,12 @@ class Instance:
             raise InputError(f"instance '{self.name}' has no applications")
         self._need(self.replicas >= 1, "replicas", self.replicas, "at least 1")
         good = np.isfinite(self.demand) & (self.demand >= 0)
-        self._need(good.all(axis=(1, 2)), "demand", np.nanmin(self.demand, axis=(1, 2)), "a number >= 0")
+        self._need(np.asarray(good.all(axis=(1, 2))), "demand", np.nanmin(self.demand, axis=(1, 2)), "a number >= 0")
         names, counts = np.unique(self.application.astype(str), return_counts=True)
         if (counts > 1).any():
             raise InputError(f"application '{names[np.argmax(counts)]}' is given {counts.max()} times")
 
-    def _need(self, good: np.ndarray, field: str, values: np.ndarray, limit: str) -> None:
+    def _need(self, good: npt.NDArray[np.bool_], field: str, values: npt.NDArray[Any], limit: str) -> None:
         if not good.all():
             wrong = int(np.argmin(good))
             raise InputError(f"{field} of application '{self.application[wrong]}' is {values[wrong]}: must be {limit}")
@@ -128,7 +130,7 @@ class Fleet:
 
 def check_fits(instance: Instance, fleet: Fleet) -> None:
     """Raise InputError, naming the first, if an application is larger than every machine of the fleet."""
-    room = (instance.peak[:, None] <= fleet.capacity[None]).all(axis=2).any(axis=1)
+    room = np.asarray((instance.peak[:, None] <= fleet.capacity[None]).all(axis=2).any(axis=1))
     if not room.all():
         wrong = int(np.argmin(room))
         peak = ", ".join(f"{value:g}" for value in instance.peak[wrong])
