@@ -38,8 +38,8 @@ class Affinity:
                     f"affinity {wrong[0]}: {what} is {ends[wrong[0]]}: must be 0 to {applications - 1}, an application"
                 )
         if (limit < 0).any():
-            wrong = int(np.argmax(limit < 0))
-            raise InputError(f"affinity {wrong}: limit is {limit[wrong]}: must be at least 0")
+            row = int(np.argmax(limit < 0))
+            raise InputError(f"affinity {row}: limit is {limit[row]}: must be at least 0")
         key = np.sort(i * np.int64(applications) + j)
         if (twice := key[1:][key[1:] == key[:-1]]).size:
             pair = divmod(int(twice[0]), applications)
@@ -130,7 +130,7 @@ class Fleet:
 
 def check_fits(instance: Instance, fleet: Fleet) -> None:
     """Raise InputError, naming the first, if an application is larger than every machine of the fleet."""
-    room = np.asarray((instance.peak[:, None] <= fleet.capacity[None]).all(axis=2).any(axis=1))
+    room = np.any(np.all(instance.peak[:, None] <= fleet.capacity[None], axis=2), axis=1)
     if not room.all():
         wrong = int(np.argmin(room))
         peak = ", ".join(f"{value:g}" for value in instance.peak[wrong])
