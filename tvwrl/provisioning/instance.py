@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,49 +13,86 @@ import numpy.typing as npt
 from tvwrl.types import Float, InputError, Int, Strings
 
 
+Int32 = npt.NDArray[np.int32]
+
+NO_LIMIT = np.iinfo(np.int32).max  # replicas per machine where no affinity limits them
+
+
 @dataclass(frozen=True, eq=False)
 class Affinity:
     """Affinity limits a_ij of ordered pairs of A applications, as compressed sparse rows in both directions.
 
     On a machine that holds any replica of i there are at most a_ij replicas of j (paper 001, Eq. 2). Both directions
-    bind: what is on a machine limits what comes, and what comes must allow what is there.
+    bind: what is on a machine limits what comes, and what comes must allow what is there. An arc from i to itself is
+    the same rule with j = i, a *self limit*: at most a_ii >= 1 replicas of i on any machine.
     """
 
     start: Int  # (A + 1,) arcs of i are `start[i] .. start[i + 1] - 1` of the next two, in order of input
-    to: Int  # (E,) j
-    limit: Int  # (E,) a_ij >= 0
+    to: Int32  # (E,) j
+    limit: Int32  # (E,) a_ij >= 0, a_ii >= 1
     into_start: Int  # (A + 1,) the same arcs by j
-    into: Int  # (E,) i
-    into_limit: Int  # (E,) a_ij
+    into: Int32  # (E,) i
+    into_limit: Int32  # (E,) a_ij
 
     @classmethod
-    def of(cls, applications: int, i: Int, j: Int, limit: Int) -> Affinity:
-        """From E arcs (i, j, a_ij). Raises InputError for unknown applications, negative limits, and pairs twice."""
+    def of(
+        cls,
+        applications: int,
+        i: npt.NDArray[np.integer[Any]],
+        j: npt.NDArray[np.integer[Any]],
+        limit: npt.NDArray[np.integer[Any]],
+        place: Callable[[int], str] = "affinity {}".format,
+    ) -> Affinity:
+        """From E arcs (i, j, a_ij); `place` says in messages where an arc was found.
+
+        Raises InputError for unknown applications, negative limits, self limits of 0, and pairs given twice.
+        """
+        from tvwrl.provisioning.sources.kernels import grouped
+
         for what, ends in (("i", i), ("j", j)):
             wrong = np.flatnonzero((ends < 0) | (ends >= applications))
             if wrong.size:
                 raise InputError(
-                    f"affinity {wrong[0]}: {what} is {ends[wrong[0]]}: must be 0 to {applications - 1}, an application"
+                    f"{place(int(wrong[0]))}: {what} is {ends[wrong[0]]}: must be 0 to {applications - 1}, an application"
                 )
-        if (limit < 0).any():
-            row = int(np.argmax(limit < 0))
-            raise InputError(f"affinity {row}: limit is {limit[row]}: must be at least 0")
-        key = np.sort(i * np.int64(applications) + j)
-        if (twice := key[1:][key[1:] == key[:-1]]).size:
-            pair = divmod(int(twice[0]), applications)
-            raise InputError(f"affinity between applications {pair[0]} and {pair[1]} is given twice")
-        rows, columns = (np.argsort(ends, kind="stable") for ends in (i, j))
-        return cls(
-            _starts(i, applications),
-            j[rows].astype(np.int64),
-            limit[rows].astype(np.int64),
-            _starts(j, applications),
-            i[columns].astype(np.int64),
-            limit[columns].astype(np.int64),
-        )
+        low = (limit < 0) | (limit >= NO_LIMIT) | (limit == 0) & (i == j)
+        if low.any():
+            arc = int(np.argmax(low))
+            least = "1 for an application and itself" if i[arc] == j[arc] else "0"
+            raise InputError(f"{place(arc)}: limit is {limit[arc]}: must be at least {least}")
+        start, order = grouped(i.astype(np.int32, copy=False), applications)
+        rows = cls.of_rows(start, j[order].astype(np.int32, copy=False), limit[order].astype(np.int32, copy=False))
+        twice = rows.first_twice()
+        if twice >= 0:
+            arc = int(order[twice])
+            raise InputError(f"{place(arc)}: affinity between applications {i[arc]} and {j[arc]} is given twice")
+        return rows
+
+    @classmethod
+    def of_rows(cls, start: Int, to: Int32, limit: Int32) -> Affinity:
+        """From compressed sparse rows that are known to be good: nothing is checked, nothing copied."""
+        from tvwrl.provisioning.sources.kernels import transposed
+
+        return cls(start, to, limit, *transposed(start, to, limit))
 
     def __len__(self) -> int:
         return len(self.to)
+
+    def first_twice(self) -> int:
+        """First arc (in order of rows) whose pair was there before, or -1."""
+        from tvwrl.provisioning.sources.kernels import first_twice
+
+        return int(first_twice(self.start, self.to))
+
+    @cached_property
+    def own(self) -> Int:
+        """(A,) most replicas of each application on one machine by its self limit; NO_LIMIT without one."""
+        applications = len(self.start) - 1
+        own = np.full(applications, NO_LIMIT, np.int64)
+        i = np.repeat(np.arange(applications, dtype=np.int32), np.diff(self.start))
+        itself = np.flatnonzero(self.to == i)
+        own[i[itself]] = self.limit[itself]
+        return own
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +177,3 @@ def check_fits(instance: Instance, fleet: Fleet) -> None:
             f"larger than every machine ({largest})"
         )
 
-
-def _starts(ends: Int, applications: int) -> Int:
-    return np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=applications))]).astype(np.int64)
