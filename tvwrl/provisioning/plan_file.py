@@ -98,7 +98,9 @@ def _indices(path: Path, names: pl.Series, instance: Instance) -> Int:
 
 def _check_repeats(path: Path, frame: pl.DataFrame) -> None:
     """A pair of application and machine is there once per algorithm."""
-    first = frame.select(*COLUMNS[:3]).is_first_distinct()
+    import polars as pl
+
+    first = frame.select(pl.struct(COLUMNS[:3]).is_first_distinct()).to_series()
     if not first.all():
         row = (~first).arg_max() or 0
         algorithm, application, machine = frame.row(row)[:3]
