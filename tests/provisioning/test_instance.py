@@ -18,11 +18,14 @@ Make = Callable[..., Instance]
 def test_arcs_in_both_directions_and_self_limits(make: Make) -> None:
     affinity = make([1, 1, 1], np.ones((3, 2)), [(2, 0, 4), (0, 1, 0), (2, 2, 3), (1, 0, 2)]).affinity
     assert affinity.start.tolist() == [0, 1, 2, 4]
-    assert affinity.to.tolist() == [1, 0, 0, 2] and affinity.limit.tolist() == [0, 2, 4, 3]
+    assert affinity.to.tolist() == [1, 0, 0, 2]
+    assert affinity.limit.tolist() == [0, 2, 4, 3]
     assert affinity.into_start.tolist() == [0, 2, 3, 4]
-    assert affinity.into.tolist() == [1, 2, 0, 2] and affinity.into_limit.tolist() == [2, 4, 0, 3]
+    assert affinity.into.tolist() == [1, 2, 0, 2]
+    assert affinity.into_limit.tolist() == [2, 4, 0, 3]
     assert affinity.own.tolist() == [NO_LIMIT, NO_LIMIT, 3]
-    assert len(affinity) == 4 and affinity.to.dtype == np.int32
+    assert len(affinity) == 4
+    assert affinity.to.dtype == np.int32
 
 
 @given(st.integers(1, 6).flatmap(lambda n: st.tuples(st.just(n), st.data())))

@@ -54,9 +54,7 @@ def test_there_and_back(tmp_path: Path, instance: Instance) -> None:
         ("algorithm", [1, 1, 1], "column algorithm holds Int64: must be text"),
     ],
 )
-def test_bad_rows_are_named(
-    tmp_path: Path, instance: Instance, column: str, values: list[Any], message: str
-) -> None:
+def test_bad_rows_are_named(tmp_path: Path, instance: Instance, column: str, values: list[Any], message: str) -> None:
     path = tmp_path / "plan.parquet"
     pl.DataFrame(ROWS | {column: values}).write_parquet(path)
     with pytest.raises(InputError, match=f"plan.parquet: {message}"):

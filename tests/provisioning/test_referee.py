@@ -27,7 +27,8 @@ def test_good_plan(make: Make) -> None:
     # Two times: 2 a + 2 b load machine 0 with (6, 8) and (8, 4). Two b may be beside a.
     instance = make([3, 2], [[[2, 1], [1, 1]], [[1, 3], [3, 1]]], [(0, 1, 2), (1, 0, 2)])
     verdict = judge(instance, FLEET, plan_of((0, 0, 2), (1, 0, 2), (0, 1, 1)))
-    assert verdict.good and verdict.examples == ()
+    assert verdict.good
+    assert verdict.examples == ()
     assert (verdict.machines, verdict.missing) == (2, 0)
 
 
@@ -51,7 +52,8 @@ def test_capacity_at_one_time_only(make: Make) -> None:
 def test_affinity_in_each_direction(make: Make, arcs: list[tuple[int, int, int]], faults: tuple[str, ...]) -> None:
     instance = make([1, 2, 1], np.ones((3, 2)), arcs)
     verdict = judge(instance, FLEET, plan_of((0, 0, 1), (1, 0, 2), (2, 1, 1)))
-    assert verdict.examples == faults and verdict.affinity == len(faults)
+    assert verdict.examples == faults
+    assert verdict.affinity == len(faults)
 
 
 def test_replicas(make: Make) -> None:
@@ -59,7 +61,8 @@ def test_replicas(make: Make) -> None:
     few = plan_of((0, 0, 1), (1, 0, 1))
     assert judge(instance, FLEET, few).examples == ("application 'a': 1 replicas placed, it has 2",)
     fixed = judge(instance, Fleet(np.array([[8.0, 8.0]]), fixed=True), few)
-    assert fixed.good and fixed.missing == 1
+    assert fixed.good
+    assert fixed.missing == 1
     assert not judge(instance, Fleet(np.array([[8.0, 8.0]]), fixed=True), plan_of((0, 1, 2), (1, 0, 1))).good
     assert not judge(instance, FLEET, plan_of((0, 0, 3), (1, 0, 1))).good
     assert "again" in judge(instance, FLEET, plan_of((0, 0, 1), (0, 0, 1), (1, 0, 1))).examples[0]

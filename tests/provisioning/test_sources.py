@@ -45,7 +45,8 @@ def arcs_of(instance: Instance) -> dict[tuple[str, str], int]:
 
 def assert_same(one: Instance, other: Instance) -> None:
     """Names, numbers and limits."""
-    assert one.application.tolist() == other.application.tolist() and one.resources == other.resources
+    assert one.application.tolist() == other.application.tolist()
+    assert one.resources == other.resources
     np.testing.assert_array_equal(one.replicas, other.replicas)
     np.testing.assert_array_equal(one.demand, other.demand)
     assert arcs_of(one) == arcs_of(other)
@@ -53,8 +54,10 @@ def assert_same(one: Instance, other: Instance) -> None:
 
 def test_published_by_hand(tmp_path: Path) -> None:
     instance = open_instance(write(tmp_path / "x.csv", GOOD))
-    assert instance.name == "x" and instance.resources == ("cpu", "mem")
-    assert instance.application.tolist() == ["1", "2", "3"] and instance.replicas.tolist() == [3, 1, 2]
+    assert instance.name == "x"
+    assert instance.resources == ("cpu", "mem")
+    assert instance.application.tolist() == ["1", "2", "3"]
+    assert instance.replicas.tolist() == [3, 1, 2]
     assert instance.demand.tolist() == [[[2, 8]], [[0.5, 1e-05]], [[4, 16]]]
     assert arcs_of(instance) == {("1", "3"): 0, ("1", "1"): 2, ("3", "2"): 4}
     assert instance.affinity.own.tolist() == [2, NO_LIMIT, NO_LIMIT]
@@ -154,7 +157,8 @@ def contest(folder: Path, **tables: str) -> Path:
 
 def test_contest_by_hand(tmp_path: Path) -> None:
     instance = open_instance(contest(tmp_path))
-    assert instance.demand.shape == (2, POINTS, 2) and instance.replicas.tolist() == [1, 2]
+    assert instance.demand.shape == (2, POINTS, 2)
+    assert instance.replicas.tolist() == [1, 2]
     assert instance.demand[0, :3].tolist() == [[1.5, 8], [2, 7.25], [0.5, 0.5]]
     assert arcs_of(instance) == {("app_1", "app_2"): 0, ("app_2", "app_2"): 3}  # 2 beside one are 3
     assert open_instance(tmp_path / "contest.zip", times=1).demand.tolist() == [[[2, 8]], [[8, 2]]]
@@ -192,7 +196,8 @@ def trace_of(make_trace: Callable[..., Trace]) -> Trace:
 def test_trace_with_applications(make_trace: Callable[..., Trace], tmp_path: Path) -> None:
     write_trace(trace_of(make_trace), tmp_path / "trace")
     instance = open_instance(tmp_path / "trace")
-    assert instance.application.tolist() == ["web", "w1"] and instance.replicas.tolist() == [2, 1]
+    assert instance.application.tolist() == ["web", "w1"]
+    assert instance.replicas.tolist() == [2, 1]
     np.testing.assert_allclose(instance.demand[0], [[1, 4], [3, 2], [0, 0], [2, 2]])
     np.testing.assert_allclose(instance.demand[1], [[0, 0], [0, 0], [5, 10], [0, 0]])
     assert len(instance.affinity) == 0
@@ -205,7 +210,8 @@ def test_trace_with_applications(make_trace: Callable[..., Trace], tmp_path: Pat
     told = pl.DataFrame({"application": ["w1", "web"], "replicas": [7, None]})
     told.write_parquet(tmp_path / "trace" / "applications.parquet")
     beside = open_instance(tmp_path / "trace")
-    assert arcs_of(beside) == {("web", "web"): 2} and beside.replicas.tolist() == [2, 7]
+    assert arcs_of(beside) == {("web", "web"): 2}
+    assert beside.replicas.tolist() == [2, 7]
 
 
 def test_bad_affinity_tables_are_named(make_trace: Callable[..., Trace], tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from tvwrl.types import Float, InputError, Int, Strings
 
-
 Int32 = npt.NDArray[np.int32]
 
 NO_LIMIT = np.iinfo(np.int32).max  # replicas per machine where no affinity limits them
@@ -52,9 +51,7 @@ class Affinity:
         for what, ends in (("i", i), ("j", j)):
             wrong = np.flatnonzero((ends < 0) | (ends >= applications))
             if wrong.size:
-                raise InputError(
-                    f"{place(int(wrong[0]))}: {what} is {ends[wrong[0]]}: must be 0 to {applications - 1}, an application"
-                )
+                raise InputError(f"{place(int(wrong[0]))}: {what} is {ends[wrong[0]]}: must be 0 to {applications - 1}")
         low = (limit < 0) | (limit >= NO_LIMIT) | (limit == 0) & (i == j)
         if low.any():
             arc = int(np.argmax(low))
@@ -176,4 +173,3 @@ def check_fits(instance: Instance, fleet: Fleet) -> None:
             f"application '{instance.application[wrong]}' needs {peak} ({', '.join(instance.resources)}) per replica: "
             f"larger than every machine ({largest})"
         )
-

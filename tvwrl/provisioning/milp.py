@@ -1,8 +1,8 @@
 """The integer linear programme of Section 3.2 of paper 001, solved by HiGHS, for up to 2,000 applications.
 
-Replicas of an application are alike, so the sum of x_irn over its replicas r is one integer variable x_in; that says the
-same with fewer symmetries. Further: machines are opened in order (y_n >= y_{n+1}), the floor stands in Eq. 1 where the
-paper prints a ceiling, self limits are in nu_i, and z_in and (2d-2f) are there only where a limit can bind.
+Replicas of an application are alike, so the sum of x_irn over its replicas r is one integer variable x_in; that says
+the same with fewer symmetries. Further: machines are opened in order (y_n >= y_{n+1}), the floor stands in Eq. 1 where
+the paper prints a ceiling, self limits are in nu_i, and z_in and (2d-2f) are there only where a limit can bind.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tvwrl.types import Float, InputError, Int
 
 MOST_APPLICATIONS = 2_000
 MOST_ENTRIES = 40_000_000  # of the matrix, about 1 GB; with more only the start and the bound are returned
+LIGHT = 1e-3  # cores or GiB, a demand that could hide in the solver's tolerance
 NAME = "MILP"
 
 
@@ -99,7 +100,14 @@ class _Programme:
             cost,
             integrality=np.ones(len(cost)),
             bounds=Bounds(low, high),
-            constraints=[self._placed(), *self._loads(), *self._present(), *self._limits(), self._in_order()],
+            constraints=[
+                self._placed(),
+                *self._loads(),
+                *self._opened(),
+                *self._present(),
+                *self._limits(),
+                self._in_order(),
+            ],
             options={"time_limit": seconds},
         )
         if found.status == 2:  # infeasible: so few machines are too few
@@ -110,9 +118,10 @@ class _Programme:
 
     def _plan(self, x: Float) -> Plan:
         counts = np.rint(x[: self._z]).astype(np.int64).reshape(-1, self._machines)
-        used = counts[:, counts.any(axis=0)]
-        application, machine = np.nonzero(used)
-        return Plan(NAME, application, machine, used[application, machine], used.shape[1])
+        if (self._capacity == self._capacity[0]).all():
+            counts = counts[:, counts.any(axis=0)]  # which of equal machines is empty makes no difference
+        application, machine = np.nonzero(counts)
+        return Plan(NAME, application, machine, counts[application, machine], int(machine.max()) + 1)
 
     def _rows(self, terms: list[tuple[Int, Int, Any]], low: Any, high: Any, count: int) -> Any:
         """A constraint of `count` rows from terms (row, column, coefficient)."""
@@ -153,6 +162,15 @@ class _Programme:
             )
             for h, d in np.ndindex(self._instance.demand.shape[1:])
         ]
+
+    def _opened(self) -> list[Any]:
+        """What (2c) misses: applications that need next to nothing are on open machines only, too."""
+        light = np.flatnonzero((self._instance.peak < LIGHT).all(axis=1))
+        if not len(light):
+            return []
+        x = self._x(light)
+        rows, y = np.arange(x.size).reshape(x.shape), np.broadcast_to(self._y + np.arange(self._machines), x.shape)
+        return [self._rows([(rows, x, 1), (rows, y, -self._most[light][:, None])], -np.inf, 0, x.size)]
 
     def _present(self) -> list[Any]:
         """(2d, 2e): z says whether a limiting application is there."""

@@ -60,10 +60,7 @@ def arbitrary(applications: int, density: float, rng: np.random.Generator) -> tu
     others = applications - 1
     cells = applications * others
     arcs = int(density * cells)
-    if 4 * arcs > cells:
-        pairs = np.sort(rng.permutation(cells)[:arcs])
-    else:
-        pairs = _distinct(arcs, cells, rng)
+    pairs = np.sort(rng.permutation(cells)[:arcs]) if 4 * arcs > cells else _distinct(arcs, cells, rng)
     start = np.searchsorted(pairs, np.arange(applications + 1) * others)
     to = np.empty(arcs, np.int32)
     for i in range(applications):  # row by row: no second array of 8 bytes per arc
@@ -74,7 +71,7 @@ def arbitrary(applications: int, density: float, rng: np.random.Generator) -> tu
 
 
 def _distinct(count: int, cells: int, rng: np.random.Generator) -> Int:
-    """(count,) of the numbers 0 .. cells - 1, rising: those among some more draws, and of these the surplus left out."""
+    """(count,) of the numbers 0 .. cells - 1, rising: those among some more draws, less the surplus."""
     draws = int(-cells * math.log1p(-count / cells) * 1.001) + 100
     while True:
         found = rng.integers(cells, size=draws)

@@ -1,9 +1,9 @@
 """The tab-separated instances that were published with paper 001: reads them, and writes others like them.
 
-One row per application, under a header: `app_id` (a whole number), `nb_instances` (replicas), `core` and `memory` of one
-replica (cores and GiB: one number each, or bracketed lists of one number per time), `inter_degree` (how many pairs
-follow) and `inter_aff`: pairs (j, a_ij), at most a_ij replicas of application j on a machine that holds this one. Pairs
-of an application with itself are not in the published files; they are read and written as self limits.
+One row per application, under a header: `app_id` (a whole number), `nb_instances` (replicas), `core` and `memory` of
+one replica (cores and GiB: one number each, or bracketed lists of one number per time), `inter_degree` (how many pairs
+follow) and `inter_aff`: pairs (j, a_ij), at most a_ij replicas of application j on a machine that holds this one.
+Pairs of an application with itself are not in the published files; they are read and written as self limits.
 """
 
 from __future__ import annotations
@@ -141,7 +141,9 @@ class _Rows:
         listed = text.str.starts_with("[") & text.str.ends_with("]")
         if (listed != listed[0]).any():
             row = (listed != listed[0]).arg_max()
-            self._refuse((row or 0) + 2, f"{COLUMNS[2 + d]} is {'no list' if listed[0] else 'a list'}, unlike in line 2")
+            self._refuse(
+                (row or 0) + 2, f"{COLUMNS[2 + d]} is {'no list' if listed[0] else 'a list'}, unlike in line 2"
+            )
         values = text.str.strip_chars("[]").str.split(",")
         count = values.list.len()
         times = count[0] if d == 0 else max(1, self._sizes[0][0].count(",") + 1)
