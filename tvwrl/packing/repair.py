@@ -15,6 +15,7 @@ from numba import njit
 from tvwrl.packing.affinity import UNLIMITED, has_room
 from tvwrl.packing.kernels import TOLERANCE
 
+STROLLS = 10  # random moves after each replica that had to throw others out
 MOST_THROWN = 8  # replicas that one may throw out
 FREE = 1e-300  # cost of a place that is free: no other is better, and less than any weight
 
@@ -263,31 +264,38 @@ def _stroll(a, s, times):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def search(a, s, steps, looks, seed):  # type: ignore[no-untyped-def]
-    """House the homeless, `steps` of them at most; True when nobody is left. A step is a replica that gets a place."""
+def search(a, s, steps, looks, aim, seed):  # type: ignore[no-untyped-def]
+    """House the homeless until at most `aim` are left, in `steps` at most; returns the steps taken.
+
+    A step is a replica that is looked after; `looks`: machines that are looked at for it.
+    """
     np.random.seed(seed)
-    for _ in range(steps):
-        if s.homeless[0] == 0:
-            return True
+    for step in range(steps):
+        if s.homeless[0] <= aim:
+            return step
         s.homeless[0] -= 1
         i = s.pool[s.homeless[0]]
         cost = _house(a, s, i, looks)
         if cost > 0.0:
             s.weight[i] += 1.0
-            _stroll(a, s, 10)
+            _stroll(a, s, STROLLS)
         if cost == np.inf:  # let another go first
             at = np.random.randint(s.homeless[0] + 1)
             s.pool[s.homeless[0]] = s.pool[at]
             s.pool[at] = i
             s.homeless[0] += 1
-    return s.homeless[0] == 0
+    return steps
 
 
 @njit(cache=True)
-def close_machine(a, s):  # type: ignore[no-untyped-def]
-    """Close the machine whose replicas weigh least: the last open one takes its place, its replicas are homeless."""
-    machines, least, which = s.open[0], np.inf, 0
-    for m in range(machines):
+def close_machine(s, alike):  # type: ignore[no-untyped-def]
+    """Close a machine, whose replicas are then homeless: the last, or, if machines are alike, that which weighs least.
+
+    The last takes its place then.
+    """
+    last = s.open[0] - 1
+    least, which = np.inf, last
+    for m in range(s.open[0] if alike else 0):
         total = 0.0
         for w in range(s.kinds[m]):
             total += s.count[m, w] * s.weight[s.application[m, w]]
@@ -297,8 +305,51 @@ def close_machine(a, s):  # type: ignore[no-untyped-def]
         for _ in range(s.count[which, w]):
             s.pool[s.homeless[0]] = s.application[which, w]
             s.homeless[0] += 1
-    last = machines - 1
     s.residual[which] = s.residual[last]
     s.kinds[which] = s.kinds[last]
     s.application[which], s.count[which] = s.application[last], s.count[last]
-    s.open[0] -= 1
+    s.open[0] = last
+
+
+def shelves_of(a: Any, p: Any, spare: int) -> Shelves:
+    """The shelves that a `packing.affinity.Packing` of applications is; `spare`: room for further ones on a machine."""
+    machines, applications = int(p.open[0]), len(a.replicas)
+    kinds = np.zeros(machines, np.int32)
+    _count_kinds(p, kinds)
+    width = int(kinds.max(initial=0)) + spare
+    shelves = Shelves(
+        residual=p.residual[:machines].copy(),
+        open=np.array([machines]),
+        kinds=np.zeros(machines, np.int32),
+        application=np.zeros((machines, width), np.int32),
+        count=np.zeros((machines, width), np.int32),
+        pool=np.empty(int(a.replicas.sum()), np.int32),
+        homeless=np.zeros(1, np.int64),
+        weight=np.ones(applications),
+        allows=np.full(applications, UNLIMITED, np.int32),
+        bears=np.full(applications, UNLIMITED, np.int32),
+        out=np.zeros((2, width), np.int32),
+        trial=np.zeros((2, width), np.int32),
+        room=np.zeros(a.demand.shape[1]),
+    )
+    _fill(p, shelves)
+    return shelves
+
+
+@njit(cache=True)
+def _count_kinds(p, kinds):  # type: ignore[no-untyped-def]
+    for i in range(len(p.used)):
+        for r in range(p.first[i], p.first[i] + p.used[i]):
+            kinds[p.machine[r]] += 1
+
+
+@njit(cache=True)
+def _fill(p, s):  # type: ignore[no-untyped-def]
+    for i in range(len(p.used)):
+        for r in range(p.first[i], p.first[i] + p.used[i]):
+            m = p.machine[r]
+            s.application[m, s.kinds[m]], s.count[m, s.kinds[m]] = i, p.count[r]
+            s.kinds[m] += 1
+        for _ in range(p.left[i]):
+            s.pool[s.homeless[0]] = i
+            s.homeless[0] += 1

@@ -97,9 +97,7 @@ class FewestCandidates:
         lost, through = np.zeros(count, np.int64), np.zeros(count, np.bool_)
         gone = np.zeros((work.most_machines, count // 8 + 1), np.uint8)  # rows of closed machines cost no memory
         for part in watch.parts(count):
-            fewest_candidates(
-                work.applications, packing, row, queue, part.start, part.stop, lost, gone, through
-            )
+            fewest_candidates(work.applications, packing, row, queue, part.start, part.stop, lost, gone, through)
         return packing
 
 
@@ -117,9 +115,7 @@ class Filling:
         score, total = self.pull.score(work), np.zeros(len(work.capacity))
         head, cap, touched = sizes.start[:-1].copy(), np.full(count, UNLIMITED, np.int32), np.empty(count, np.int32)
         for part in watch.parts(work.most_machines):
-            if not fill(
-                work.applications, packing, sizes, score, total, head, cap, touched, part.stop - part.start
-            ):
+            if not fill(work.applications, packing, sizes, score, total, head, cap, touched, part.stop - part.start):
                 break
         return packing
 

@@ -43,9 +43,7 @@ class Workspace:
             ends.astype(np.int32, copy=False) for ends in (arcs.to, arcs.limit, arcs.into, arcs.into_limit)
         )
         own = own_limits(arcs.start, to, limit)
-        return Applications(
-            self.demand, self.replicas, own, arcs.start, to, limit, arcs.into_start, into, into_limit
-        )
+        return Applications(self.demand, self.replicas, own, arcs.start, to, limit, arcs.into_start, into, into_limit)
 
     @cached_property
     def degree(self) -> Int:
