@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +61,7 @@ def test_shapes(base: Instance) -> None:
     assert degrees["normal"].std() == pytest.approx(20, rel=0.15)  # half of the mean degree
     assert (degrees["threshold"] == 0).mean() == pytest.approx(1 - np.sqrt(2 * 0.1), abs=0.08)
     reach = sorted(rows(generate(base, "threshold", 0.1, seed=5)), key=len)
-    assert all(len(few - many) <= 1 for few, many in zip(reach, reach[1:], strict=False))  # nested, but for itself
+    assert all(len(few - many) <= 1 for few, many in pairwise(reach))  # nested, but for itself
 
 
 def test_seeds(base: Instance) -> None:
