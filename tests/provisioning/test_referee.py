@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tvwrl.provisioning import referee
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.referee import judge
@@ -80,3 +83,11 @@ def test_it_agrees_with_the_definition(
     counts[1] = instance.replicas - counts[0]
     plan = plan_of(*((i, m, int(counts[m, i])) for m, i in zip(*np.nonzero(counts), strict=True)))
     assert judge(instance, FLEET, plan).good == all(fits(instance, row, FLEET.capacity[0]) for row in counts)
+
+
+def test_it_shares_no_code_with_planners_and_kernels() -> None:
+    tree = ast.parse(Path(referee.__file__).read_text())
+    known = {"tvwrl.provisioning.instance", "tvwrl.provisioning.plan", "tvwrl.types"}
+    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {module for module in modules if module and module.startswith("tvwrl")} == known
+    assert not any(node.names[0].name.startswith("tvwrl") for node in ast.walk(tree) if isinstance(node, ast.Import))

@@ -62,7 +62,7 @@ class Affinity:
         twice = rows.first_twice()
         if twice >= 0:
             arc = int(order[twice])
-            raise InputError(f"{place(arc)}: affinity between applications {i[arc]} and {j[arc]} is given twice")
+            raise InputError(f"{place(arc)}: the limit of these two applications is given a second time")
         return rows
 
     @classmethod

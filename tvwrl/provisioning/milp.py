@@ -21,7 +21,7 @@ from tvwrl.provisioning.referee import judge
 from tvwrl.types import Float, InputError, Int
 
 MOST_APPLICATIONS = 2_000
-MOST_ENTRIES = 40_000_000  # of the matrix, about 1 GB; with more only the start and the bound are returned
+MOST_ENTRIES = 20_000_000  # of the matrix; with more only the start and the bound are returned
 LIGHT = 1e-3  # cores or GiB, a demand that could hide in the solver's tolerance
 NAME = "MILP"
 
