@@ -73,7 +73,7 @@ def fit_by_sorting(a, p, o, order):  # type: ignore[no-untyped-def]
     """
     for i in order:
         looked = limit_machines(a, p, i)
-        at = np.int64(0)
+        at, opened = np.int64(0), o.count[0]
         while p.left[i] > 0:
             found = _find(a, p, o, i, at, True)
             if found < 0:
@@ -84,10 +84,9 @@ def fit_by_sorting(a, p, o, order):  # type: ignore[no-untyped-def]
             remeasure(o, p, at)
             if o.sign > 0.0:
                 sink(o, at, o.count[0])
-        if o.sign > 0.0 and len(p.kinds) == 1:  # the order is two sorted runs
-            join(o, at)
-        else:
-            sort_falling(o.key, o.order, 0, o.count[0], o.spare_key, o.spare_order)
+        begin = min(at, opened) if o.sign > 0.0 else np.int64(0)  # worst fit leaves the machines before it in order
+        sort_falling(o.key, o.order, begin, o.count[0], o.spare_key, o.spare_order)
+        join(o, begin)
         refresh(o, p, False)
         settle(p, i)
         forget_limits(a, p, i, looked)

@@ -1,4 +1,4 @@
-"""What applications are ordered and scored by: size measures (Table 1), affinity beside size (Eq. 3), scores (Table 3)."""
+"""Orders and scores: size measures (Table 1), affinity beside size (Eq. 3), scores of pairs (Table 3)."""
 
 from __future__ import annotations
 
