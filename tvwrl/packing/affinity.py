@@ -140,7 +140,7 @@ def settle(p, i):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def open_next(a, p, i):  # type: ignore[no-untyped-def]
-    """Open the next machine for i, whether i fits it or not. False if there is none, or none from there on is enough."""
+    """Open the next machine, whether i fits it or not. False if there is none, or i fits none from there on."""
     m = p.open[0]
     kind = min(m, len(p.kinds) - 1)
     if m == len(p.residual) or (kind == len(p.kinds) - 1 and not has_room(a.demand, i, p.kinds, kind)):

@@ -50,14 +50,14 @@ def fit_by_passes(a, p, o, order):  # type: ignore[no-untyped-def]
     """
     for i in order:
         looked = limit_machines(a, p, i)
-        at, calm = 0, False
+        at, calm = np.int64(0), p.left[i] == 0  # numba would compile callees again for constants
         while p.left[i] > 0:
             if not calm:
                 calm = swap_pass(o, at, o.count[0])
             at = _find(a, p, o, i, at, calm)
             if at < 0:
                 break
-            put(a, p, i, o.order[at], 1)
+            put(a, p, i, np.int64(o.order[at]), 1)
             remeasure(o, p, at)
             if calm and o.sign > 0.0:
                 sink(o, at, o.count[0])
@@ -73,21 +73,20 @@ def fit_by_sorting(a, p, o, order):  # type: ignore[no-untyped-def]
     """
     for i in order:
         looked = limit_machines(a, p, i)
-        at = 0
+        at, opened = np.int64(0), o.count[0]
         while p.left[i] > 0:
             found = _find(a, p, o, i, at, True)
             if found < 0:
                 break
             at = found
-            put(a, p, i, o.order[at], 1)
+            put(a, p, i, np.int64(o.order[at]), 1)
             o.total[:] -= a.demand[i]
             remeasure(o, p, at)
             if o.sign > 0.0:
                 sink(o, at, o.count[0])
-        if o.sign > 0.0 and len(p.kinds) == 1:  # the order is two sorted runs
-            join(o, at)
-        else:
-            sort_falling(o.key, o.order, 0, o.count[0], o.spare_key, o.spare_order)
+        begin = min(at, opened) if o.sign > 0.0 else np.int64(0)  # worst fit leaves the machines before it in order
+        sort_falling(o.key, o.order, begin, o.count[0], o.spare_key, o.spare_order)
+        join(o, begin)
         refresh(o, p, False)
         settle(p, i)
         forget_limits(a, p, i, looked)

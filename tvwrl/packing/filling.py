@@ -30,7 +30,7 @@ class Sizes(NamedTuple):
 
     demand: Any  # (S, K) float64
     start: Any  # (S + 1,) int64
-    member: Any  # (A,) int32
+    member: Any  # (A,) int64
 
 
 @njit(cache=True)
@@ -88,7 +88,7 @@ def fill(a, p, sizes, score, total, head, cap, touched, machines):  # type: igno
     alive, at, value = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count)
     f = np.empty(len(total))
     for _ in range(machines):
-        n = 0
+        n = np.int64(0)
         for g in range(count):
             while head[g] < sizes.start[g + 1] and p.left[sizes.member[head[g]]] == 0:
                 head[g] += 1
@@ -106,7 +106,7 @@ def fill(a, p, sizes, score, total, head, cap, touched, machines):  # type: igno
 @njit(cache=True)
 def _open_for_any(a, p, sizes, head, alive):  # type: ignore[no-untyped-def]
     """Open the next machine if it, or one after it, can take anything that is left."""
-    for g in alive:
+    for g in alive:  # noqa: SIM110, numba knows no generators
         if open_next(a, p, sizes.member[head[g]]):
             return True
     return False
@@ -115,15 +115,15 @@ def _open_for_any(a, p, sizes, head, alive):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _fill_one(a, p, sizes, score, total, m, alive, n, at, value, f, cap, touched):  # type: ignore[no-untyped-def]
     """Fill machine m from the sizes `alive[:n]`, whose next members are `at`."""
-    changed, lowered, member = True, 0, sizes.member
+    changed, lowered = True, np.int64(0)
     while n > 0:
         if changed:
             pull(score, p.residual, m, total, f)
             n = _rescore(a, p, sizes, score, m, alive, n, value, f)
             changed = False
         best, where = -np.inf, -1
-        for c in range(n):  # ties: whose next application is listed first
-            if value[c] > best or (value[c] == best and member[at[alive[c]]] < member[at[alive[where]]]):
+        for c in range(n):
+            if value[c] > best:
                 best, where = value[c], c
         if where < 0:
             break
@@ -148,7 +148,7 @@ def _fill_one(a, p, sizes, score, total, m, alive, n, at, value, f, cap, touched
 @njit(cache=True)
 def _rescore(a, p, sizes, score, m, alive, n, value, f):  # type: ignore[no-untyped-def]
     """Scores of the sizes that fit machine m; the others leave `alive`. Returns how many are left."""
-    demand, residual, own, kept = sizes.demand, p.residual, score.own, 0
+    demand, residual, own, kept = sizes.demand, p.residual, score.own, np.int64(0)
     for c in range(n):
         g = alive[c]
         if has_room(demand, g, residual, m):

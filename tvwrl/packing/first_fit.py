@@ -46,7 +46,7 @@ def _fill(a, p, row, i):  # type: ignore[no-untyped-def]
     n, kept = 0, 0
     count = row.count[0]
     while n < count and p.left[i] > 0:
-        m = machine[n]
+        m = np.int64(machine[n])
         n += 1
         if cap[m] > 0 and has_room(demand, i, residual, m):
             put(a, p, i, m, most_that_fit(demand, i, residual, m, min(p.left[i], cap[m], own)))
@@ -80,16 +80,15 @@ def first_fit(a, p, row, order):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _no_longer_fits(a, p, gone, i, k, e_out, e_in):  # type: ignore[no-untyped-def]
-    """Machines of i that are lost to its neighbour k because of the arc e_out (i, k) or e_in (k, i), or are full."""
-    lost = 0
+def _lose(a, p, gone, i, k, limit, of_i):  # type: ignore[no-untyped-def]
+    """How many machines of i are newly lost to its neighbour k, too full or by `limit`: of i on k, or k on i."""
+    machine, count, demand, residual, lost = p.machine, p.count, a.demand, p.residual, 0
+    word, bit = k >> 3, np.uint8(1 << (k & 7))
     for r in range(p.first[i], p.first[i] + p.used[i]):
-        m = p.machine[r]
-        word, bit = k >> 3, np.uint8(1 << (k & 7))
+        m = machine[r]
         if gone[m, word] & bit:
             continue
-        barred = a.limit[e_out] < 1 if e_out >= 0 else p.count[r] > a.into_limit[e_in]
-        if barred or not has_room(a.demand, k, p.residual, m):
+        if (limit < 1 if of_i else count[r] > limit) or not has_room(demand, k, residual, m):
             gone[m, word] |= bit
             lost += 1
     return lost
@@ -112,11 +111,13 @@ def fewest_candidates(a, p, row, queue, begin, end, lost, gone, through):  # typ
         forget_limits(a, p, i, looked)
         through[i] = True
         for e in range(a.into_start[i], a.into_start[i + 1]):
-            if not through[a.into[e]]:
-                lost[a.into[e]] += _no_longer_fits(a, p, gone, i, a.into[e], -1, e)
+            k = a.into[e]
+            if not through[k]:
+                lost[k] += _lose(a, p, gone, i, k, a.into_limit[e], False)
         for e in range(a.start[i], a.start[i + 1]):
-            if not through[a.to[e]]:
-                lost[a.to[e]] += _no_longer_fits(a, p, gone, i, a.to[e], e, -1)
+            k = a.to[e]
+            if not through[k]:
+                lost[k] += _lose(a, p, gone, i, k, a.limit[e], True)
         last = len(queue) - 1
         if position + 1 < last:
             carried = queue[last]

@@ -72,20 +72,23 @@ def _push(q, m):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _rescore(a, p, q, sizes, score, m):  # type: ignore[no-untyped-def]
     """Find the best application of machine m."""
-    lowered, entry = 0, q.top[m]
+    lowered, entry = np.int64(0), q.top[m]
     while entry >= 0:
         q.here[q.whose[entry]] = p.count[entry]
         lowered = limit_neighbours(a, q.whose[entry], p.count[entry], q.cap, q.touched, lowered)
         entry = q.below[entry]
     pull(score, p.residual, m, q.frozen, q.pull)
-    for g in range(len(q.head)):
-        while q.head[g] < sizes.start[g + 1] and p.left[sizes.member[q.head[g]]] == 0:
-            q.head[g] += 1
-        q.scores[g] = -np.inf
-        if q.head[g] < sizes.start[g + 1] and has_room(sizes.demand, g, p.residual, m):
-            q.scores[g] = -score.own[g]
-            for k in range(len(q.pull)):
-                q.scores[g] += q.pull[k] * sizes.demand[g, k]
+    head, scores, f, start, member, left = q.head, q.scores, q.pull, sizes.start, sizes.member, p.left
+    demand, residual, own = sizes.demand, p.residual, score.own
+    for g in range(len(head)):
+        while head[g] < start[g + 1] and left[member[head[g]]] == 0:
+            head[g] += 1
+        value = -np.inf
+        if head[g] < start[g + 1] and has_room(demand, g, residual, m):
+            value = -own[g]
+            for k in range(len(f)):
+                value += f[k] * demand[g, k]
+        scores[g] = value
     q.best[m], q.value[m] = _best(a, p, q, sizes)
     if score.distance:
         for k in range(len(q.pull)):
@@ -101,18 +104,19 @@ def _rescore(a, p, q, sizes, score, m):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _best(a, p, q, sizes):  # type: ignore[no-untyped-def]
     """Application of the best size that has one which affinity allows, and its score; -1 if there is none."""
+    scores, member, left, here, cap, own = q.scores, sizes.member, p.left, q.here, q.cap, a.own
     while True:
         g, value = -1, -np.inf
-        for c in range(len(q.scores)):
-            if q.scores[c] > value:
-                g, value = c, q.scores[c]
+        for c in range(len(scores)):
+            if scores[c] > value:
+                g, value = c, scores[c]
         if g < 0:
             return -1, -np.inf
         for at in range(q.head[g], sizes.start[g + 1]):
-            i = sizes.member[at]
-            if p.left[i] > 0 and q.here[i] < min(q.cap[i], a.own[i]):
+            i = member[at]
+            if left[i] > 0 and here[i] < cap[i] and here[i] < own[i]:
                 return i, value
-        q.scores[g] = -np.inf
+        scores[g] = -np.inf
 
 
 @njit(cache=True)

@@ -186,31 +186,41 @@ def join(o, middle):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def restore(o, first, last, moved):  # type: ignore[no-untyped-def]
-    """Sort again after the `moved` >= 1 machines flagged in `o.moved`, all at positions first .. last, changed keys.
+    """Sort again after the keys of `moved` >= 1 machines, flagged in `o.moved`, at positions first .. last, fell.
 
-    The others are sorted. Only positions that a machine leaves, passes or takes are touched. Ties keep their old order.
+    The others are sorted. Only positions that a machine leaves or passes are touched. Ties keep their old order.
     """
-    order, key, old, old_key, flag, count = o.order, o.key, o.spare_order, o.spare_key, o.moved, o.count[0]
+    order, key, old, old_key, flag = o.order, o.key, o.spare_order, o.spare_key, o.moved
     at, height, n = np.empty(moved, np.int32), np.empty(moved), 0  # positions of those that moved, and keys
     for p in range(first, last + 1):
+        old[p] = order[p]
+        old_key[p] = key[p]
         if flag[order[p]]:
             at[n], height[n] = p, key[p]
             n += 1
     sort_falling(height, at, 0, moved, np.empty(moved), np.empty(moved, np.int32))
-    begin = _first_below(key, 0, first, height[0])
-    end = _first_not_above(key, last + 1, count, height[moved - 1])
-    for p in range(begin, end):
-        old[p], old_key[p] = order[p], key[p]
-    n, p = 0, begin
-    for place in range(begin, end):
-        while p < end and flag[old[p]]:
+    n, p, place = 0, first, first
+    while n < moved:
+        while p <= last and flag[old[p]]:
             p += 1
-        if n < moved and (p == end or height[n] > old_key[p] or (height[n] == old_key[p] and at[n] < p)):
-            order[place], key[place] = old[at[n]], height[n]
-            n += 1
-        else:
+        if p > last:  # all from here on stand still or move up, in one piece until the next machine's place
+            end = _first_not_above(key, p, o.count[0], height[n])
+            for q in range(p, end):
+                order[place + q - p] = order[q]
+            for q in range(p, end):
+                key[place + q - p] = key[q]
+            place, p = place + end - p, end
+        elif old_key[p] > height[n] or (old_key[p] == height[n] and p < at[n]):
             order[place], key[place] = old[p], old_key[p]
-            p += 1
+            place, p = place + 1, p + 1
+            continue
+        order[place], key[place] = old[at[n]], height[n]
+        place, n = place + 1, n + 1
+    while place <= last:  # the last ones of the range that none passed
+        if not flag[old[p]]:
+            order[place], key[place] = old[p], old_key[p]
+            place += 1
+        p += 1
     for n in range(moved):
         flag[old[at[n]]] = False
 

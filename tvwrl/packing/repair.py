@@ -17,6 +17,7 @@ from tvwrl.packing.kernels import TOLERANCE
 
 STROLLS = 10  # random moves after each replica that had to throw others out
 MOST_THROWN = 8  # replicas that one may throw out
+LEAST = 1.0  # weight of a replica that always found a place
 FREE = 1e-300  # cost of a place that is free: no other is better, and less than any weight
 
 
@@ -219,7 +220,7 @@ def _house(a, s, i, looks):  # type: ignore[no-untyped-def]
                 slack += residual[m, k]
             if entries > 0 or slack < tightest:
                 best, where, entries, tightest = FREE, m, 0, slack
-        elif not (where >= 0 and entries == 0):
+        elif best > LEAST and not (where >= 0 and entries == 0):
             for k in range(dimensions):
                 room[k] = residual[m, k] - demand[i, k]
             cost, found = _in_the_way(
@@ -277,7 +278,7 @@ def search(a, s, steps, looks, aim, seed):  # type: ignore[no-untyped-def]
         i = s.pool[s.homeless[0]]
         cost = _house(a, s, i, looks)
         if cost > 0.0:
-            s.weight[i] += 1.0
+            s.weight[i] += LEAST
             _stroll(a, s, STROLLS)
         if cost == np.inf:  # let another go first
             at = np.random.randint(s.homeless[0] + 1)
@@ -288,7 +289,7 @@ def search(a, s, steps, looks, aim, seed):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def close_machine(s, alike):  # type: ignore[no-untyped-def]
+def close_machine(a, s, alike):  # type: ignore[no-untyped-def]
     """Close a machine, whose replicas are then homeless: the last, or, if machines are alike, that which weighs least.
 
     The last takes its place then.
@@ -305,33 +306,42 @@ def close_machine(s, alike):  # type: ignore[no-untyped-def]
         for _ in range(s.count[which, w]):
             s.pool[s.homeless[0]] = s.application[which, w]
             s.homeless[0] += 1
-    s.residual[which] = s.residual[last]
+        _take(a, s, which, w, s.count[which, w])
+    s.room[:] = s.residual[which]
+    for k in range(s.residual.shape[1]):  # the empty one takes the last place, to be opened again
+        s.residual[which, k], s.residual[last, k] = s.residual[last, k], s.room[k]
     s.kinds[which] = s.kinds[last]
     s.application[which], s.count[which] = s.application[last], s.count[last]
+    s.kinds[last] = 0
     s.open[0] = last
 
 
-def shelves_of(a: Any, p: Any, spare: int) -> Shelves:
-    """The shelves that a `packing.affinity.Packing` of applications is; `spare`: room for further ones on a machine."""
+def shelves_of(a: Any, p: Any, kinds: Any, most: int, spare: int) -> Shelves:
+    """The shelves that a `packing.affinity.Packing` of applications is; what it left over is homeless.
+
+    `kinds` (F, K) and `most`: capacity of machines, and how many may be opened; `spare`: room for further applications
+    on a machine.
+    """
     machines, applications = int(p.open[0]), len(a.replicas)
-    kinds = np.zeros(machines, np.int32)
-    _count_kinds(p, kinds)
-    width = int(kinds.max(initial=0)) + spare
+    held = np.zeros(machines, np.int32)
+    _count_kinds(p, held)
+    most, width = max(most, machines), int(held.max(initial=0)) + spare
     shelves = Shelves(
-        residual=p.residual[:machines].copy(),
+        residual=kinds[np.minimum(np.arange(most), len(kinds) - 1)],
         open=np.array([machines]),
-        kinds=np.zeros(machines, np.int32),
-        application=np.zeros((machines, width), np.int32),
-        count=np.zeros((machines, width), np.int32),
+        kinds=np.zeros(most, np.int32),
+        application=np.zeros((most, width), np.int32),
+        count=np.zeros((most, width), np.int32),
         pool=np.empty(int(a.replicas.sum()), np.int32),
         homeless=np.zeros(1, np.int64),
-        weight=np.ones(applications),
+        weight=np.full(applications, LEAST),
         allows=np.full(applications, UNLIMITED, np.int32),
         bears=np.full(applications, UNLIMITED, np.int32),
         out=np.zeros((2, width), np.int32),
         trial=np.zeros((2, width), np.int32),
         room=np.zeros(a.demand.shape[1]),
     )
+    shelves.residual[:machines] = p.residual[:machines]
     _fill(p, shelves)
     return shelves
 

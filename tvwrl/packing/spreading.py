@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 from tvwrl.packing.affinity import forget_limits, has_room, limit_machines, put, settle
@@ -22,7 +23,7 @@ def _sweep(a, p, o, i, taken):  # type: ignore[no-untyped-def]
             taken[n] = at
             n += 1
     for c in range(n):
-        put(a, p, i, order[taken[c]], 1)
+        put(a, p, i, np.int64(order[taken[c]]), 1)
     return n
 
 
@@ -34,7 +35,7 @@ def _sweep_again(a, p, o, i, taken, count):  # type: ignore[no-untyped-def]
     for c in range(count):
         m = order[taken[c]]
         if p.left[i] > 0 and held[m] < cap[m] and held[m] < own and has_room(demand, i, residual, m):
-            put(a, p, i, m, 1)
+            put(a, p, i, np.int64(m), 1)
             taken[n] = taken[c]
             n += 1
     return n

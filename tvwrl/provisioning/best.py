@@ -18,8 +18,11 @@ from tvwrl.types import InputError
 
 NAME = "best"
 PORTFOLIO = ("FF", "SpreadWFD-AvgExp-BinSearch", "SpreadWFD-Avg-BinSearch", "WFD-AvgExp")  # cheap ones that won often
-PORTFOLIO_SHARE = 0.4  # of the time: what is not begun by then is left out
-LOOKS = 500  # machines that the search looks at for a replica
+PORTFOLIO_SHARE = 0.2  # of the time: what is not begun by then is left out
+START = "FFD-Avg"  # of the search
+ABOVE = 0.01  # of the bound, by which the search begins above it
+PATIENCE = (0.7, 0.8, 0.9)  # shares of the time after which the search, without a plan so far, opens further machines
+LOOKS, FEW = 25, 20  # machines that are looked at for a replica: four times as many where at most FEW have no place
 STEPS = 500  # of the search between two looks at the clock
 SPARE = 32  # applications that a machine may hold beyond what any holds at the start
 
@@ -57,7 +60,7 @@ def plan_best(
     work = Workspace(instance, fleet)
     packing, found = _portfolio(work, clock)
     best = BestPlan(clock.keep(work.plan(NAME, packing, 0.0)), work.fewest_machines, found)
-    _Ejection(work, packing, clock, seed).improve(best)
+    (_fill_fixed if fleet.fixed else _empty_machines)(work, best, clock, seed)
     best.plan = replace(best.plan, seconds=time.process_time() - clock.began)
     return best
 
@@ -118,39 +121,85 @@ def _check_placed(work: Workspace, packing: Any) -> None:
 
 
 class _Ejection:
-    """Guided ejection search, from a packing; see `packing.repair`."""
+    """Guided ejection search (see `packing.repair`), from a packing that leaves replicas over.
 
-    def __init__(self, work: Workspace, packing: Any, clock: _Clock, seed: int) -> None:
+    Rules that fill machines one after the other leave better starts than those that fill all alike, although they take
+    more machines when they have to place everything.
+    """
+
+    def __init__(self, work: Workspace, machines: int, most: int, seed: int) -> None:
+        """Begin on `machines`; up to `most` can be opened."""
         from tvwrl.packing.repair import shelves_of
 
-        self._work, self._clock, self._seed = work, clock, seed
-        self._shelves = shelves_of(work.applications, packing, SPARE)
+        self._work, self._seed = work, seed
+        fleet = Fleet(work.fleet.rows(machines), fixed=True)
+        packing = planner(START).pack(Workspace(work.instance, fleet), Watch())
+        self.shelves = shelves_of(work.applications, packing, work.kinds, most, SPARE)
         self._alike = bool((work.kinds == work.kinds[0]).all())
 
-    def improve(self, best: BestPlan) -> None:
-        """Until the time is over, or nothing is left to gain."""
-        from tvwrl.packing.repair import close_machine, search
+    @property
+    def left(self) -> int:
+        """Replicas without a place."""
+        return int(self.shelves.homeless[0])
 
-        shelves, fixed = self._shelves, self._work.fleet.fixed
-        left = int(shelves.homeless[0])
-        while self._clock.gone() < 1.0:
-            if fixed and left == 0 or not fixed and best.plan.machines <= best.bound:
-                return
-            if not fixed and shelves.homeless[0] == 0:
-                close_machine(shelves, self._alike)
-            aim = left - 1 if fixed else 0
-            self._seed += 1
-            best.steps += search(self._work.applications, shelves, STEPS, LOOKS, aim, self._seed)
-            if shelves.homeless[0] <= aim:
-                left = int(shelves.homeless[0])
-                best.plan = self._clock.keep(self._plan())
-            else:
-                self._clock.tell(best.plan.machines)
+    def search(self, aim: int) -> int:
+        """A stretch of the search for a state with at most `aim` left; returns its steps."""
+        from tvwrl.packing.repair import search
 
-    def _plan(self) -> Plan:
+        self._seed += 1
+        looks = LOOKS if self.left > FEW else 4 * LOOKS
+        return int(search(self._work.applications, self.shelves, STEPS, looks, aim, self._seed))
+
+    def close_machine(self) -> None:
+        """One fewer, whose replicas lose their place."""
+        from tvwrl.packing.repair import close_machine
+
+        close_machine(self._work.applications, self.shelves, self._alike)
+
+    def open_machines(self) -> int:
+        """Enough more for those who have no place; returns how many are open then."""
+        each = max(1, (self._work.replicas.sum() - self.left) // int(self.shelves.open[0]))
+        self.shelves.open[0] = min(len(self.shelves.kinds), self.shelves.open[0] + -(-self.left // each))
+        return int(self.shelves.open[0])
+
+    def plan(self) -> Plan:
         """The plan that the shelves are."""
-        s, machines = self._shelves, int(self._shelves.open[0])
+        s, machines = self.shelves, int(self.shelves.open[0])
         there = np.arange(s.application.shape[1]) < s.kinds[:machines, None]
         machine = np.nonzero(there)[0]
         application, replicas = (part[:machines][there].astype(np.int64) for part in (s.application, s.count))
         return Plan(NAME, application, machine, replicas, int(machine.max()) + 1 if len(machine) else 0)
+
+
+def _fill_fixed(work: Workspace, best: BestPlan, clock: _Clock, seed: int) -> None:
+    """Place more of the replicas on a fleet that does not hold all."""
+    left = int(work.replicas.sum() - best.plan.replicas.sum())
+    machines = len(work.kinds)
+    search = _Ejection(work, machines, machines, seed)
+    while left and clock.gone() < 1.0:
+        best.steps += search.search(left - 1)
+        if search.left < left:
+            left = search.left
+            best.plan = clock.keep(search.plan())
+        clock.tell(best.plan.machines)
+
+
+def _empty_machines(work: Workspace, best: BestPlan, clock: _Clock, seed: int) -> None:
+    """Find plans on ever fewer machines, from a little above the bound on; if that is too few, with more."""
+    first = min(best.plan.machines - 1, int(np.ceil(best.bound * (1 + ABOVE))))
+    if first < best.bound:
+        return
+    search = _Ejection(work, first, best.plan.machines - 1, seed)
+    patience = iter(PATIENCE)
+    until = next(patience)
+    while clock.gone() < 1.0:
+        best.steps += search.search(0)
+        if search.left == 0:
+            best.plan, until = clock.keep(search.plan()), 1.0
+            if best.plan.machines <= best.bound:
+                return
+            search.close_machine()
+        elif clock.gone() > until:
+            search.open_machines()
+            until = next(patience, 1.0)
+        clock.tell(best.plan.machines)

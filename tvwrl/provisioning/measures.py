@@ -1,4 +1,4 @@
-"""By what applications are ordered and scored: size measures (Table 1), hybrid with affinity (Eq. 3), scores (Table 3)."""
+"""Orders and scores: size measures (Table 1), affinity beside size (Eq. 3), scores of pairs (Table 3)."""
 
 from __future__ import annotations
 

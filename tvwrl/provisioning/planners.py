@@ -28,10 +28,14 @@ class Watch:
         """Slices of `count` things to do. Raises TimeoutError between two of them after the deadline."""
         step = max(LEAST, -(-count // PARTS))
         for begin in range(0, count, step):
-            if self.deadline is not None and time.monotonic() > self.deadline:
-                raise TimeoutError("no plan was found by the deadline")
+            self.check(begin / count)
             yield slice(begin, min(begin + step, count))
-            self.report(min(begin + step, count) / count)
+
+    def check(self, share: float) -> None:
+        """Report, and raise TimeoutError if the deadline has passed."""
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise TimeoutError("no plan was found by the deadline")
+        self.report(share)
 
     def report(self, share: float) -> None:
         """Say how much is done, 0 to 1."""
@@ -114,9 +118,10 @@ class Filling:
         packing, sizes, count = work.packing(work.most_machines), work.sizes, len(work.replicas)
         score, total = self.pull.score(work), np.zeros(len(work.capacity))
         head, cap, touched = sizes.start[:-1].copy(), np.full(count, UNLIMITED, np.int32), np.empty(count, np.int32)
-        for part in watch.parts(work.most_machines):
-            if not fill(work.applications, packing, sizes, score, total, head, cap, touched, part.stop - part.start):
-                break
+        more = True
+        while more:
+            watch.check(1.0 - packing.left.sum() / work.replicas.sum())
+            more = fill(work.applications, packing, sizes, score, total, head, cap, touched, LEAST)
         return packing
 
 
@@ -208,7 +213,7 @@ class Decrements:
 
 @dataclass(frozen=True)
 class Search:
-    """Multi-node: trials with ever fewer machines, from as many as first fit takes. If that many fail, first fit's plan.
+    """Multi-node: trials with ever fewer machines, from as many as first fit takes; if those fail, first fit's plan.
 
     At the deadline the best plan so far counts.
     """
@@ -235,5 +240,4 @@ class Search:
                 self.strategy.search(attempt, bound, machines)
         except TimeoutError:
             pass
-        watch.report(1.0)
         return best

@@ -99,7 +99,9 @@ def plan(
     made, began = planner(name), time.process_time()
     check_fits(instance, fleet)
     work = Workspace(instance, fleet)
-    packing = made.pack(work, Watch(progress, deadline))
+    watch = Watch(progress, deadline)
+    packing = made.pack(work, watch)
+    watch.report(1.0)
     if packing.left.any() and not fleet.fixed:
         wrong = int(np.argmax(packing.left > 0))
         raise InputError(

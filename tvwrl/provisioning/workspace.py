@@ -64,7 +64,7 @@ class Workspace:
         rank = np.argsort(member[first[:-1]], kind="stable")  # sizes in the order of input of their first member
         start = np.concatenate([[0], np.cumsum(np.diff(first)[rank])])
         member = np.concatenate([member[first[g] : first[g + 1]] for g in rank])
-        return Sizes(np.ascontiguousarray(demand[rank]), start, member.astype(np.int32))
+        return Sizes(np.ascontiguousarray(demand[rank]), start, member)
 
     @property
     def most_machines(self) -> int:
