@@ -1,7 +1,7 @@
 """Compiled local search over packings of replicas: put what is homeless somewhere, and throw out what is in its way.
 
 Guided ejection search (Nagata and Braysy 2009, there for fleets of vehicles): a replica without a place takes that of
-replicas that are cheapest to throw out; who finds no place directly becomes dearer, so hard applications stay in the end.
+replicas that are cheapest to throw out; who finds no place directly becomes dearer, so hard applications stay at last.
 Letters as in `packing.affinity`, whose rules these are, machine by machine. W: most applications on one machine.
 """
 
@@ -191,7 +191,7 @@ def _throw_out(a, s, m, entries):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _house(a, s, i, looks):  # type: ignore[no-untyped-def]
+def _house(a, s, i, looks, rng):  # type: ignore[no-untyped-def]
     """Find a place for one replica of i: the tightest where it fits, else where it costs least. Returns the cost.
 
     `looks`: machines that are looked at, from a random one on. Infinite: there is no place, it stays homeless.
@@ -201,7 +201,7 @@ def _house(a, s, i, looks):  # type: ignore[no-untyped-def]
     machines, width, most_of_it, dimensions = s.open[0], application.shape[1], a.own[i], demand.shape[1]
     _meet(a, s, i)
     best, where, entries, tightest = np.inf, -1, 0, np.inf
-    m = np.random.randint(machines)
+    m = int(rng.random() * machines)
     for _ in range(min(looks, machines)):
         m = m + 1 if m + 1 < machines else 0
         if kinds[m] == width:
@@ -239,18 +239,18 @@ def _house(a, s, i, looks):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _stroll(a, s, times):  # type: ignore[no-untyped-def]
+def _stroll(a, s, times, rng):  # type: ignore[no-untyped-def]
     """Move random replicas to random machines where they fit as it is, so that the search does not go in circles."""
     machines, width = s.open[0], s.application.shape[1]
     for _ in range(times):
-        m = np.random.randint(machines)
+        m = int(rng.random() * machines)
         if s.kinds[m] == 0:
             continue
-        w = np.random.randint(s.kinds[m])
+        w = int(rng.random() * (s.kinds[m]))
         i = s.application[m, w]
         _meet(a, s, i)
         for _ in range(8):
-            to = np.random.randint(machines)
+            to = int(rng.random() * machines)
             if to == m or s.kinds[to] == width or not has_room(a.demand, i, s.residual, to):
                 continue
             cost, entries, _thrown = _forbidden(
@@ -265,23 +265,22 @@ def _stroll(a, s, times):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def search(a, s, steps, looks, aim, seed):  # type: ignore[no-untyped-def]
+def search(a, s, steps, looks, aim, rng):  # type: ignore[no-untyped-def]
     """House the homeless until at most `aim` are left, in `steps` at most; returns the steps taken.
 
     A step is a replica that is looked after; `looks`: machines that are looked at for it.
     """
-    np.random.seed(seed)
     for step in range(steps):
         if s.homeless[0] <= aim:
             return step
         s.homeless[0] -= 1
         i = s.pool[s.homeless[0]]
-        cost = _house(a, s, i, looks)
+        cost = _house(a, s, i, looks, rng)
         if cost > 0.0:
             s.weight[i] += LEAST
-            _stroll(a, s, STROLLS)
+            _stroll(a, s, STROLLS, rng)
         if cost == np.inf:  # let another go first
-            at = np.random.randint(s.homeless[0] + 1)
+            at = int(rng.random() * (s.homeless[0] + 1))
             s.pool[s.homeless[0]] = s.pool[at]
             s.pool[at] = i
             s.homeless[0] += 1

@@ -20,7 +20,7 @@ NAME = "best"
 PORTFOLIO = ("FF", "SpreadWFD-AvgExp-BinSearch", "SpreadWFD-Avg-BinSearch", "WFD-AvgExp")  # cheap ones that won often
 PORTFOLIO_SHARE = 0.2  # of the time: what is not begun by then is left out
 START = "FFD-Avg"  # of the search
-ABOVE = 0.01  # of the bound, by which the search begins above it
+ABOVE = 0.02  # of the bound, by which the search begins above it
 PATIENCE = (0.7, 0.8, 0.9)  # shares of the time after which the search, without a plan so far, opens further machines
 LOOKS, FEW = 25, 20  # machines that are looked at for a replica: four times as many where at most FEW have no place
 STEPS = 500  # of the search between two looks at the clock
@@ -131,7 +131,7 @@ class _Ejection:
         """Begin on `machines`; up to `most` can be opened."""
         from tvwrl.packing.repair import shelves_of
 
-        self._work, self._seed = work, seed
+        self._work, self._rng = work, np.random.default_rng(seed)
         fleet = Fleet(work.fleet.rows(machines), fixed=True)
         packing = planner(START).pack(Workspace(work.instance, fleet), Watch())
         self.shelves = shelves_of(work.applications, packing, work.kinds, most, SPARE)
@@ -146,9 +146,8 @@ class _Ejection:
         """A stretch of the search for a state with at most `aim` left; returns its steps."""
         from tvwrl.packing.repair import search
 
-        self._seed += 1
         looks = LOOKS if self.left > FEW else 4 * LOOKS
-        return int(search(self._work.applications, self.shelves, STEPS, looks, aim, self._seed))
+        return int(search(self._work.applications, self.shelves, STEPS, looks, aim, self._rng))
 
     def close_machine(self) -> None:
         """One fewer, whose replicas lose their place."""
