@@ -150,6 +150,27 @@ class Fleet:
         """As many machines of one kind as it takes."""
         return cls(np.array([capacity], dtype=np.float64))
 
+    @classmethod
+    def of_kinds(
+        cls, kinds: Sequence[Sequence[float]], count: Sequence[int] = (), fixed: bool = False, slack: float = 0.0
+    ) -> Fleet:
+        """`count` machines of each of these kinds in turn, by default one; of each, `slack` (0 to below 1) is reserved.
+
+        Raises InputError for kinds of different resources, and counts that are too few, or below 1.
+        """
+        if not kinds:
+            raise InputError("machine: there is none: give its capacity, as in --machine 64 128")
+        if len({len(kind) for kind in kinds}) > 1:
+            raise InputError(f"machine: {', '.join(map(str, kinds))}: must all have the same resources")
+        if count and len(count) != len(kinds):
+            raise InputError(f"count has {len(count)} numbers: must be {len(kinds)}, one for each machine given")
+        if count and min(count) < 1:
+            raise InputError(f"count is {min(count)}: must be at least 1")
+        if not 0 <= slack < 1:
+            raise InputError(f"slack is {slack}: must be 0 to below 1, the share of a machine that is kept free")
+        rows = np.array(kinds, dtype=np.float64) * (1.0 - slack)
+        return cls(np.repeat(rows, count or 1, axis=0), fixed)
+
     def __post_init__(self) -> None:
         if self.capacity.ndim != 2 or not self.capacity.size:
             raise InputError("a fleet needs at least one machine")
