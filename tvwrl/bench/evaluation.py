@@ -68,7 +68,7 @@ def evaluate(
         with tqdm(total=len(loads) * len(schedulers) * sequences, desc="evaluating", unit="ep", disable=None) as bar:
             for load, at_load in problems.items():
                 drawn = at_load.sequences("test", sequences, seed)
-                demands.append(_demand_table(drawn))
+                demands.append(demand_table(drawn))
                 if drawn.background is not None:
                     backgrounds.append(_background_table(drawn, drawn.background))
                 bounds += [] if bound_seconds is None else _bounds(drawn, at_load, bound_seconds)
@@ -80,7 +80,7 @@ def evaluate(
                         bar.set_postfix_str(f"{scheduler.name}, load {load:g}", refresh=False)
                         episode = runner.play(scheduler, i)
                         rows.append(_score(episode, at_load))
-                        episodes.append(_episode_table(episode))
+                        episodes.append(episode_table(episode))
                         bar.update()
         table = pl.DataFrame(rows)
         table.write_csv(folder / "rows.csv")
@@ -122,7 +122,8 @@ def _bounds(drawn: SequenceSet, problem: Problem, seconds: float) -> list[dict[s
     return rows
 
 
-def _episode_table(episode: Episode) -> pl.DataFrame:
+def episode_table(episode: Episode) -> pl.DataFrame:
+    """Rows of episodes.parquet: one per workload."""
     import polars as pl
 
     count = len(episode.workload_id)
@@ -142,7 +143,8 @@ def _episode_table(episode: Episode) -> pl.DataFrame:
     )
 
 
-def _demand_table(drawn: SequenceSet) -> pl.DataFrame:
+def demand_table(drawn: SequenceSet) -> pl.DataFrame:
+    """Rows of demand.parquet: one per sequence, workload and slot of its life."""
     import polars as pl
 
     runs = np.arange(drawn.demand.shape[2]) < drawn.length[..., None]  # (S, N, L)

@@ -85,6 +85,10 @@ class Results:
         """One per plan; `deviation_pct` from the lower bound is empty where replicas have no place."""
         return [self._row(result) for result in self.made.values()]
 
+    def best(self) -> Result:
+        """The one that leaves the fewest replicas over, on the fewest machines."""
+        return min(self.made.values(), key=lambda result: (result.verdict.missing, result.plan.machines))
+
     def _row(self, result: Result) -> dict[str, Any]:
         plan, bound = result.plan, self.lower_bound
         whole = not result.verdict.missing

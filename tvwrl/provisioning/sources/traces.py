@@ -35,7 +35,7 @@ def instance_of(trace: Trace, windows: int | None = None, affinity: pl.DataFrame
     demand = np.zeros((len(names), windows, len(trace.resources)))
     rows = np.repeat(of, np.diff(trace.offsets))
     window = (trace.slot - first) * windows // slots
-    for d, unit in enumerate(_units(trace)):
+    for d, unit in enumerate(units_of(trace)):
         np.maximum.at(demand[:, :, d], (rows, window), trace.usage[:, d] * unit)
     if affinity is None:
         none = np.empty(0, np.int32)
@@ -43,6 +43,15 @@ def instance_of(trace: Trace, windows: int | None = None, affinity: pl.DataFrame
     else:
         arcs = affinity_of(names, affinity, f"affinity of trace '{trace.name}'")
     return Instance(trace.name, names, np.bincount(of, minlength=len(names)), demand, trace.resources, arcs)
+
+
+def members_of(trace: Trace, instance: Instance) -> list[Int]:
+    """Workloads of the trace by application of an instance made of it. Raises InputError if it was made of another."""
+    names, of = _applications(trace)
+    if not np.array_equal(names, instance.application):
+        raise InputError(f"instance '{instance.name}' is not of trace '{trace.name}': their applications differ")
+    order = np.argsort(of, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(of))[:-1])
 
 
 def with_replicas(instance: Instance, folder: Path) -> Instance:
@@ -75,8 +84,8 @@ def _applications(trace: Trace) -> tuple[Strings, Int]:
     return names[order].astype(object), rank[of]
 
 
-def _units(trace: Trace) -> Float:
-    """(D,) what a fraction of 1.0 is."""
+def units_of(trace: Trace) -> Float:
+    """(D,) what a fraction of 1.0 is, in the units of instances made of the trace."""
     machine = trace.reference_machine
     if isinstance(machine, dict) and all(isinstance(machine.get(name), Real) for name in trace.resources):
         return np.array([float(machine[name]) for name in trace.resources])
