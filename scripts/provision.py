@@ -113,7 +113,8 @@ def plan(instance: Instance, fleet: Fleet, names: list[str], arguments: Argument
     if trace is not None:
         from tvwrl.bench.handover import write_hand_over
 
-        row = write_hand_over(trace, instance, fleet, results.best().plan, out / "hand-over")
+        whole = Fleet.of_kinds(arguments.machine, arguments.count, arguments.fixed)  # what is kept free is there
+        row = write_hand_over(trace, instance, whole, results.best().plan, out / "hand-over")
         print(f"{row['scheduler']}, played: {row['machines_used']} machines, overshoot {row['overshoot_pct']:g} %")
     print(f"written to {out}")
     return 0
