@@ -10,7 +10,7 @@ import tyro
 from tvwrl import command_line
 from tvwrl.markdown import markdown_table
 from tvwrl.provisioning.instance import Fleet, Instance
-from tvwrl.provisioning.sources.opening import open_instance
+from tvwrl.provisioning.sources.opening import is_trace, open_instance
 from tvwrl.runs import default_folder
 from tvwrl.types import InputError, Trace
 
@@ -163,8 +163,7 @@ def trace_of(arguments: Arguments) -> Trace:
     """The trace that the instance was made of."""
     from tvwrl.traces import open_trace
 
-    path = Path(arguments.instance)
-    if path.name.endswith((".zip", ".csv.gz")) or (path.is_dir() and not (path / "trace.json").exists()):
+    if not is_trace(arguments.instance):
         raise InputError("--hand-over needs a canonical trace: prepare_trace.py makes one of the contest's files")
     return open_trace(arguments.instance, arguments.slot_seconds)
 

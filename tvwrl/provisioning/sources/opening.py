@@ -32,12 +32,9 @@ def open_instance(
     if times is not None and times < 1:
         raise InputError(f"times is {times}: must be at least 1")
     path = Path(source).expanduser()
-    if _is_published(path):
-        instance = windowed(read_published(path), times)
-    elif path.suffix == ".zip" or (path.is_dir() and not (path / TRACE).exists()):
-        instance = windowed(read_contest(str(path)), times)
-    else:
+    if is_trace(source):
         return _from_trace(str(source), times, affinity, slot_seconds)
+    instance = windowed(read_published(path) if _is_published(path) else read_contest(str(path)), times)
     if affinity is not None:
         arcs = affinity_of(instance.application, read_table(Path(affinity)), str(affinity))
         instance = replace(instance, affinity=arcs)
@@ -52,6 +49,12 @@ def windowed(instance: Instance, times: int | None) -> Instance:
     begin = np.arange(times) * had // times
     demand = np.maximum.reduceat(instance.demand, begin, axis=1)
     return replace(instance, demand=np.ceil(demand) if times == 1 else demand)
+
+
+def is_trace(source: str | Path) -> bool:
+    """Whether `open_instance` takes it for a trace."""
+    path = Path(source).expanduser()
+    return not (_is_published(path) or path.suffix == ".zip" or (path.is_dir() and not (path / TRACE).exists()))
 
 
 def _is_published(path: Path) -> bool:
