@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def planner(name: str) -> Planner:
     found = next((match for family in _FAMILIES if (match := re.fullmatch(family, name))), None)
     if found is None:
         raise InputError(f"there is no algorithm '{name}': must be one of {', '.join(ALGORITHMS)}")
-    words = {"size": None, "score": None, "search": None, "percent": None, "alpha": None} | found.groupdict()
+    words: dict[str, Any] = dict.fromkeys(("size", "score", "search", "percent", "alpha")) | found.groupdict()
     rule, size = words["rule"], SIZES[words["size"] or "Avg"]
     order = BySize(size, float(words["alpha"] or 1)) if rule.endswith("D") else ByInput()
     strategy: Strategy = Decrements(int(words["percent"])) if words["percent"] else BinSearch()

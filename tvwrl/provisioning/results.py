@@ -139,10 +139,7 @@ def plot_trade_off(rows: list[dict[str, Any]], path: Path) -> None:
         mine = [point for point in points if family_of(point[0]) == family]
         if mine:
             axis.plot([p[1] for p in mine], [p[2] for p in mine], "o", color=colour, label=family)
-    for name, seconds, deviation in points:
-        beaten = any(s < seconds and d < deviation for _, s, d in points)
-        if len(points) <= MOST_LABELS or not beaten:
-            axis.annotate(name, (seconds, deviation), (4, 4), textcoords="offset points", fontsize=8)
+    _label(axis, points)
     axis.set(xscale="log", xlabel="seconds of processor time", ylabel="machines above the lower bound, %")
     axis.set_title(f"{rows[0]['instance']}: lower bound {rows[0]['lower_bound']:,} machines", fontsize=11)
     axis.margins(x=0.15)
@@ -153,6 +150,17 @@ def plot_trade_off(rows: list[dict[str, Any]], path: Path) -> None:
     axis.legend(frameon=False, fontsize=9)
     with whole_file(path) as partial:
         figure.savefig(partial, dpi=150, format="png")
+
+
+def _label(axis: Any, points: list[tuple[str, float, float]]) -> None:
+    """Names of points (algorithm, seconds, deviation), above and below in turn, towards the middle."""
+    times = np.log([seconds for _, seconds, _ in points])
+    shown = [p for p in points if len(points) <= MOST_LABELS or not any(s < p[1] and d < p[2] for _, s, d in points)]
+    for place, (name, seconds, deviation) in enumerate(sorted(shown, key=lambda point: point[1])):
+        right = np.log(seconds) > (times.min() + times.max()) / 2
+        offset = (-4 if right else 4, -11 if place % 2 else 4)
+        side = "right" if right else "left"
+        axis.annotate(name, (seconds, deviation), offset, textcoords="offset points", fontsize=8, ha=side)
 
 
 def family_of(name: str) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import resource
 import sys
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -133,9 +135,10 @@ def _add(results: Results, name: str, show: Callable[..., None]) -> None:
 def _add_best(results: Results, seconds: float, seed: int, show: Callable[..., None]) -> None:
     warm_up(results.instance, BEST)
     forget_peak()
+    begun = time.process_time()
 
     def save(better: Plan) -> None:
-        results.add(better, peak_mb())
+        results.add(replace(better, seconds=time.process_time() - begun), peak_mb())
 
     found = plan_best(results.instance, results.fleet, seconds, seed, show, save)
     results.add(found.plan, peak_mb())
