@@ -108,7 +108,7 @@ def _play(
     bar: Any,
 ) -> None:
     """Play every scheduler on the sequences of one load."""
-    played.demands.append(_demand_table(drawn))
+    played.demands.append(demand_table(drawn))
     if drawn.background is not None:
         played.backgrounds.append(_background_table(drawn, drawn.background))
     runner = Runner(drawn, problem.machines, problem.scenario, seed)
@@ -119,7 +119,7 @@ def _play(
             bar.set_postfix_str(f"{scheduler.name}, load {problem.scenario.load:g}", refresh=False)
             episode = runner.play(scheduler, i)
             played.rows.append(_score(episode, problem))
-            played.episodes.append(_episode_table(episode))
+            played.episodes.append(episode_table(episode))
             bar.update()
 
 
@@ -146,7 +146,8 @@ def _bounds(drawn: SequenceSet, problem: Problem, seconds: float) -> list[dict[s
     return rows
 
 
-def _episode_table(episode: Episode) -> pl.DataFrame:
+def episode_table(episode: Episode) -> pl.DataFrame:
+    """Rows of episodes.parquet: one per workload."""
     import polars as pl
 
     count = len(episode.workload_id)
@@ -166,7 +167,8 @@ def _episode_table(episode: Episode) -> pl.DataFrame:
     )
 
 
-def _demand_table(drawn: SequenceSet) -> pl.DataFrame:
+def demand_table(drawn: SequenceSet) -> pl.DataFrame:
+    """Rows of demand.parquet: one per sequence, workload and slot of its life."""
     import polars as pl
 
     runs = np.arange(drawn.demand.shape[2]) < drawn.length[..., None]  # (S, N, L)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -72,9 +71,9 @@ class Runner:
 
     @staticmethod
     def _position(simulation: Simulation, workload: Workload, machine: int, name: str) -> int:
-        waiting: Sequence[int] = simulation.waiting().tolist()
-        if workload.index not in waiting:
+        found = np.flatnonzero(simulation.waiting() == workload.index)
+        if not len(found):
             raise InputError(f"scheduler '{name}' placed workload '{workload.workload_id}', which is not waiting")
         if not 0 <= machine < len(simulation.machines):
             raise InputError(f"scheduler '{name}' chose machine {machine}: must be 0 to {len(simulation.machines) - 1}")
-        return waiting.index(workload.index)
+        return int(found[0])

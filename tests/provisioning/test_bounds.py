@@ -1,0 +1,77 @@
+"""Bounds by hand, and never above what trying everything finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tvwrl.provisioning.bounds import lower_bound
+from tvwrl.provisioning.instance import Fleet, Instance
+from tvwrl.provisioning.sources.published import read_published
+from tvwrl.types import InputError
+
+Make = Callable[..., Instance]
+
+
+def test_volume_by_hand(make: Make) -> None:
+    # 12 and 9 of cpu at the two times, 10 and 14 of mem: 14 / 8 makes 2; machines of 8 and then 5: 8 + 5 < 14
+    instance = make([2, 1], [[[5, 3], [2, 6]], [[2, 4], [5, 2]]])
+    assert lower_bound(instance, Fleet.of([8, 8])).each["volume"] == 2
+    assert lower_bound(instance, Fleet(np.array([[5.0, 8.0], [8.0, 5.0], [9.0, 3.0]]))).each["volume"] == 3
+    assert lower_bound(instance, Fleet(np.array([[5.0, 8.0], [6.0, 5.0], [6.0, 0.5]]))).each["volume"] == 4
+
+
+def test_sizes_by_hand(make: Make) -> None:
+    # five of 3 in 8: two to a machine, three machines; volume 15 / 8
+    bound = lower_bound(make([5], [[3, 1]]), Fleet.of([8, 8]))
+    assert (bound.each["volume"], bound.each["sizes"], bound.machines) == (2, 3, 3)
+
+
+def test_self_limits_and_exclusion_by_hand(make: Make) -> None:
+    # a: 4 replicas, 2 to a machine; b excludes a and needs 1; c excludes b and a, one way and the other: 2
+    arcs = [(0, 0, 2), (1, 0, 0), (1, 2, 0), (2, 0, 0), (2, 2, 1)]
+    bound = lower_bound(make([4, 1, 2], [[0.1, 0.1]] * 3, arcs), Fleet.of([8, 8]))
+    assert bound.each == {"volume": 1, "sizes": 1, "self_limits": 2, "exclusion": 5}
+
+
+def test_too_large_together_at_one_time_is_exclusion(make: Make) -> None:
+    instance = make([2, 1], [[[5, 1], [1, 1]], [[1, 1], [4, 8]]])
+    assert lower_bound(instance, Fleet.of([8, 8])).each["exclusion"] == 3  # 1 + 8 of mem; a fills one each
+
+
+def test_patterns_by_hand(make: Make) -> None:
+    # a and b exclude one another and leave 3 of 8 free; nine c of 2 go singly beside 4, the rest four to a machine
+    instance = make([2, 2, 9], [[5, 0], [5, 0], [2, 0]], [(0, 1, 0)])
+    bound = lower_bound(instance, Fleet.of([8, 8]), seconds=5)
+    assert bound.each["volume"] == 5
+    assert bound.each["patterns"] == bound.machines == 6  # 4 + 5 / 4
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_never_more_than_needed(
+    instances: Callable[..., st.SearchStrategy[Instance]],
+    fewest_machines: Callable[..., int],
+    data: st.DataObject,
+) -> None:
+    instance, fleet = data.draw(instances()), Fleet.of([5, 5])
+    assert max(lower_bound(instance, fleet, seconds=0.2).each.values()) <= fewest_machines(instance, fleet)
+
+
+def test_bad_input_is_refused(make: Make) -> None:
+    with pytest.raises(InputError, match="larger than every machine"):
+        lower_bound(make([1], [[9, 1]]), Fleet.of([8, 8]))
+    with pytest.raises(InputError, match="seconds"):
+        lower_bound(make([1], [[1, 1]]), Fleet.of([8, 8]), seconds=-1)
+
+
+@pytest.mark.real_data
+def test_published_bound(reference: Path) -> None:
+    bound = lower_bound(read_published(reference / "TClab_2D.csv.gz"), Fleet.of([64, 128]))
+    assert bound.each["volume"] == 5087
+    assert bound.machines >= 5087

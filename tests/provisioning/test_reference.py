@@ -1,0 +1,53 @@
+"""Counts of machines against those of the published code with the paper's arithmetic."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tvwrl.provisioning.instance import Fleet
+from tvwrl.provisioning.registry import plan
+
+REAL_DATA = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+REFERENCE = REAL_DATA.parent / "reference" / "provisioning"
+SMALL = (
+    "small_1000_arbitrary_d1_s104",
+    "small_2000_normal_d5_s106",
+    "small_500_threshold_d10_s103",
+    "small_400_threshold_d10_s101_TS",
+)
+LARGE = ("TClab_2D", "arbitrary_d1_0", "TClab_TS", "arbitrary_d1_0_TS")
+TOLERANCE = 0.003  # ties and 32-bit sums
+
+
+def check(name: str) -> None:
+    """Every planner that did not fall back there needs as many machines, give or take."""
+    from tvwrl.provisioning.sources.published import read_published
+
+    instance = read_published(REFERENCE / f"{name}.csv.gz")
+    published = json.loads((REFERENCE / "reference.json").read_text())["instances"][name]
+    expected = published["as_published_code" if name.endswith("TS") else "as_in_paper"]
+    counts = {
+        algorithm: (plan(instance, Fleet.of([64, 128]), algorithm).machines, row["nodes"])
+        for algorithm, row in expected.items()
+        if not row["ub_fallback"]
+    }
+    assert {k: (n, m) for k, (n, m) in counts.items() if abs(n - m) > max(1, TOLERANCE * m)} == {}
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(not REFERENCE.exists(), reason="the reference instances are not here")
+@pytest.mark.parametrize("name", SMALL)
+def test_counts_are_those_of_the_published_code(name):
+    check(name)
+
+
+@pytest.mark.slow
+@pytest.mark.real_data
+@pytest.mark.skipif(not REFERENCE.exists(), reason="the reference instances are not here")
+@pytest.mark.parametrize("name", LARGE)
+def test_counts_of_large_instances_are_too(name):
+    check(name)

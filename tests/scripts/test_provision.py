@@ -1,0 +1,140 @@
+"""scripts/provision.py from end to end: its files, and what bad input gets to hear."""
+
+import json
+
+import polars as pl
+import pytest
+
+HEADER = "app_id\tnb_instances\tcore\tmemory\tinter_degree\tinter_aff\n"
+ROWS = ["1\t3\t2\t2\t1\t[(2, 1)]", "2\t2\t1\t3\t0\t[]", "3\t1\t4\t1\t0\t[]"]
+MACHINE = ["--machine", 4, 8]  # three by volume, but application 2 may not be beside 1 twice: four
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes an instance of these rows."""
+
+    def file(*rows):
+        path = tmp_path / "hand.csv"
+        path.write_text(HEADER + "".join(row + "\n" for row in rows))
+        return path
+
+    return file
+
+
+def test_plans_are_written_and_pass_verification(call, write, tmp_path):
+    instance, out = write(*ROWS), tmp_path / "out"
+    names = "FF,SpreadWFD-Avg-BinSearch,WFD-AvgExp"
+    done = call("provision.py", "--instance", instance, *MACHINE, "--algorithms", names, "--out", out)
+    assert done.returncode == 0, done.stderr
+    rows = pl.read_csv(out / "rows.csv")
+    assert rows.columns == ["instance", "algorithm", "machines", "lower_bound", "deviation_pct", "seconds", "peak_mb"]
+    assert rows["algorithm"].to_list() == names.split(",")
+    assert rows["lower_bound"].to_list() == [3, 3, 3]  # 12 cores on machines of 4
+    plans = pl.read_parquet(out / "plan.parquet")
+    assert plans.columns == ["algorithm", "application", "machine", "replicas"]
+    totals = plans.group_by("algorithm", "application").agg(pl.col("replicas").sum()).sort("algorithm", "application")
+    assert totals["replicas"].to_list() == [3, 2, 1] * 3
+    assert plans.group_by("algorithm").agg(pl.col("machine").n_unique())["machine"].sort().to_list() == sorted(
+        rows["machines"]
+    )
+    assert (out / "trade-off.png").exists()
+    facts = json.loads((out / "run.json").read_text())
+    assert (facts["applications"], facts["replicas"], facts["limits"]) == (3, 6, 1)
+    checked = call("provision.py", "--instance", instance, *MACHINE, "--verify", out / "plan.parquet")
+    assert checked.returncode == 0
+    assert "no rule is broken" in checked.stdout
+    smaller = call("provision.py", "--instance", instance, "--machine", 4, 3, "--verify", out / "plan.parquet")
+    assert smaller.returncode == 1
+    assert "mem 4 of 3" in smaller.stdout
+
+
+def test_the_integer_programme_and_slack(call, write, tmp_path):
+    instance, out = write(*ROWS), tmp_path / "out"
+    done = call("provision.py", "--instance", instance, *MACHINE, "--milp", 10, "--out", out)
+    assert done.returncode == 0, done.stderr
+    row = pl.read_csv(out / "rows.csv").row(0, named=True)
+    assert (row["algorithm"], row["machines"], row["lower_bound"], row["deviation_pct"]) == ("MILP", 4, 4, 0.0)
+    slack = ["--machine", 8, 16, "--slack", 0.5, "--algorithms", "FF", "--out", tmp_path / "slack"]
+    done = call("provision.py", "--instance", instance, *slack)
+    assert done.returncode == 0, done.stderr
+    assert pl.read_csv(tmp_path / "slack" / "rows.csv")["lower_bound"].item() == 3
+
+
+def test_a_fixed_fleet_of_two_kinds(call, write, tmp_path):
+    fleet = ["--machine", 4, 8, "--machine", 2, 4, "--count", 1, 2, "--fixed"]
+    done = call("provision.py", "--instance", write(*ROWS), *fleet, "--algorithms", "FF", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    row = pl.read_csv(tmp_path / "out" / "rows.csv").row(0, named=True)
+    # two of 1 on the first machine, one on the second; 2 beside no 1 goes to the third: 1 replica; 3 is too large
+    assert (row["machines"], row["left_over"]) == (3, 2)
+
+
+@pytest.mark.slow
+def test_the_best_plan_and_advice(call, write, tmp_path):
+    instance, out = write(*ROWS), tmp_path / "out"
+    done = call("provision.py", "--instance", instance, *MACHINE, "--seconds", 1, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert pl.read_csv(out / "rows.csv").select("algorithm", "machines").row(0) == ("best", 4)
+    said = call("provision.py", "--instance", instance, *MACHINE, "--advise", "--seconds", 60)
+    assert said.returncode == 0, said.stderr
+    assert "use best: " in said.stdout
+
+
+def test_a_trace_is_planned_and_handed_over(call, trace, tmp_path):
+    out = tmp_path / "out"
+    asked = ["--algorithms", "FF", "--times", 4, "--hand-over", "--out", out]
+    done = call("provision.py", "--instance", trace, "--machine", 2, 2, *asked)
+    assert done.returncode == 0, done.stderr
+    assert "overshoot 0 %" in done.stdout
+    assert (out / "hand-over" / "episodes.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("4\t1\t5\t1\t0\t[]", ["application '4' needs 5, 1", "larger than every machine"]),
+        ("4\t0\t1\t1\t0\t[]", ["hand.csv: line 5", "nb_instances is '0'"]),
+        ("4\t-1\t1\t1\t0\t[]", ["hand.csv: line 5", "nb_instances is '-1'"]),
+        ("4\t1\t1\t1\t1\t[(9, 1)]", ["hand.csv: line 5", "affinity to application 9"]),
+        ("4\t1\t1\t1\t2\t[(1, 1), (1, 2)]", ["hand.csv: line 5", "a second time"]),
+        ("3\t2\t1\t1\t0\t[]", ["hand.csv: line 5", "app_id 3 is in line 4 already"]),
+        ("4\t1\t1\t1\t0", ["hand.csv: line 5", "5 columns: must be 6"]),
+        ("4\t1\t[1, 2]\t[1, 2]\t0\t[]", ["hand.csv: line 5", "a list"]),
+    ],
+)
+def test_bad_instances(refused, write, row, said):
+    refused("provision.py", "--instance", write(*ROWS, row), *MACHINE, "--algorithms", "FF", said=said)
+
+
+def test_bad_series(refused, write):
+    rows = ["1\t1\t[1, 2]\t[1, 2]\t0\t[]", "2\t1\t[1, 2]\t[1]\t0\t[]"]
+    said = ["hand.csv: line 3: memory has 1 numbers: must be 2"]
+    refused("provision.py", "--instance", write(*rows), *MACHINE, "--algorithms", "FF", said=said)
+
+
+def test_bad_plans(refused, write, tmp_path):
+    instance, file = write(*ROWS), tmp_path / "plan.parquet"
+    plan = {"algorithm": ["X"] * 3, "application": ["1", "2", "3"], "machine": [0, 1, 2], "replicas": [2, 2, 1]}
+    pl.DataFrame(plan).write_parquet(file)
+    said = ["plan.parquet: row 1: X places 2 replicas of application '1': it has 3"]
+    refused("provision.py", "--instance", instance, *MACHINE, "--verify", file, said=said)
+    refused("provision.py", "--instance", instance, *MACHINE, "--verify", instance, said=["not a readable Parquet"])
+
+
+def test_bad_options(refused, write, tmp_path):
+    def check(*options, said):
+        refused("provision.py", "--instance", instance, *options, said=said)
+
+    instance = write(*ROWS)
+    check(said=["machine", "--machine 64 128"])
+    check("--machine", 4, said=["machine has 1 numbers: must be 2 (cpu, mem)"])
+    check("--machine", 4, -8, "--algorithms", "FF", said=["capacity is"])
+    check(*MACHINE, "--fixed", said=["--count"])
+    check(*MACHINE, "--slack", 1, said=["slack is 1.0"])
+    check(*MACHINE, "--algorithms", "FF,FG", said=["no algorithm 'FG'", "SpreadWFD-Avg-BinSearch"])
+    check(*MACHINE, "--algorithms", "FF,FF", said=["'FF' is given twice"])
+    check(*MACHINE, "--best", "--seconds", 0, said=["seconds is 0.0"])
+    check(*MACHINE, "--algorithms", "FF", "--seed", -1, said=["seed is -1"])
+    check(*MACHINE, "--milp", 0, said=["milp is 0.0"])
+    check(*MACHINE, "--algorithms", "FF", "--hand-over", said=["--hand-over needs a canonical trace"])

@@ -1,0 +1,179 @@
+"""Compiled packing core for replicas: machines with residuals, affinity limits between applications, and what fits.
+
+An application's replicas are alike. Its limits on machines are not looked up machine by machine: `limit_machines` walks
+the application's arcs once and, for each neighbour, the machines where that one sits.
+Arrays are taken out of their tuples before a loop: reading them inside it would count references at every step.
+Letters: A applications, M machines, K dimensions (times x resources), R replicas of all applications, E arcs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from tvwrl.packing.kernels import TOLERANCE, exceeds
+
+UNLIMITED = np.iinfo(np.int32).max
+NOT_YET = 0  # replicas of the application at hand on a machine
+
+
+class Applications(NamedTuple):
+    """What is to be placed; read only. Typed loosely, since numba sees the dtypes."""
+
+    demand: Any  # (A, K) float64, of one replica, >= 0
+    replicas: Any  # (A,) int32, >= 1
+    own: Any  # (A,) int32, most replicas of it on one machine by itself (a_ii), else UNLIMITED
+    start: Any  # (A + 1,) int64: arcs of i in `to`, `limit`
+    to: Any  # (E,) int32
+    limit: Any  # (E,) int32: a_ij
+    into_start: Any  # (A + 1,) int64: arcs to i in `into`, `into_limit`
+    into: Any  # (E,) int32
+    into_limit: Any  # (E,) int32: a_ji
+
+
+class Packing(NamedTuple):
+    """Machines and what is on them, changed in place. Machines 0 .. open[0] - 1 are open."""
+
+    kinds: Any  # (F, K) float64: capacity of machine m is row min(m, F - 1)
+    residual: Any  # (M, K) float64, of open machines; M machines at most
+    open: Any  # (1,) int64
+    left: Any  # (A,) int32: replicas still to place
+    first: Any  # (A + 1,) int64: placements of i begin here in `machine` and `count`
+    used: Any  # (A,) int32: machines that hold i
+    machine: Any  # (R,) int32
+    count: Any  # (R,) int32 replicas of i there
+    cap: Any  # (M,) int32, scratch: what affinity allows of the application at hand, UNLIMITED in between
+    held: Any  # (M,) int32, scratch: replicas of the application at hand, 0 in between
+
+
+@njit(cache=True, inline="always")
+def has_room(demand, i, residual, m):  # type: ignore[no-untyped-def]
+    """Whether one replica of i fits what is left of machine m, in every dimension."""
+    dimensions = demand.shape[1]
+    for k in range(min(dimensions, 4)):  # the busiest come first
+        if exceeds(demand[i, k], residual[m, k]):
+            return False
+    for begin in range(4, dimensions, 32):  # by blocks without branches, which compile to vector instructions
+        full = False
+        for k in range(begin, min(begin + 32, dimensions)):
+            full |= exceeds(demand[i, k], residual[m, k])
+        if full:
+            return False
+    return True
+
+
+@njit(cache=True)
+def most_that_fit(demand, i, residual, m, most):  # type: ignore[no-untyped-def]
+    """How many of `most` replicas of i fit machine m: floor of residual by demand (Eq. 1 prints a ceiling)."""
+    if most < 1 or not has_room(demand, i, residual, m):
+        return 0
+    if most == 1:
+        return 1
+    ratio = float(most)
+    for k in range(demand.shape[1]):
+        if demand[i, k] > 0.0:
+            ratio = min(ratio, (residual[m, k] + TOLERANCE) / demand[i, k])
+    return max(int(ratio), 1)
+
+
+@njit(cache=True)
+def limit_machines(a, p, i):  # type: ignore[no-untyped-def]
+    """Write to `p.cap` how many replicas of i affinity allows on each machine: both directions bind.
+
+    Returns how many entries were looked at, for `forget_limits`.
+    """
+    first, used, machine, count, cap = p.first, p.used, p.machine, p.count, p.cap
+    into, into_limit, to, limit = a.into, a.into_limit, a.to, a.limit
+    looked = 0
+    for e in range(a.into_start[i], a.into_start[i + 1]):
+        k = into[e]
+        looked += used[k]
+        for r in range(first[k], first[k] + used[k]):
+            cap[machine[r]] = min(cap[machine[r]], into_limit[e])
+    for e in range(a.start[i], a.start[i + 1]):
+        k = to[e]
+        looked += used[k]
+        for r in range(first[k], first[k] + used[k]):
+            if count[r] > limit[e]:
+                cap[machine[r]] = 0
+    return looked
+
+
+@njit(cache=True)
+def forget_limits(a, p, i, looked):  # type: ignore[no-untyped-def]
+    """Undo `limit_machines`, by clearing every machine unless that costs more than walking the arcs again."""
+    first, used, machine, cap, into, to = p.first, p.used, p.machine, p.cap, a.into, a.to
+    if looked > p.open[0] // 8:
+        cap[: p.open[0]] = UNLIMITED
+        return
+    for e in range(a.into_start[i], a.into_start[i + 1]):
+        for r in range(first[into[e]], first[into[e]] + used[into[e]]):
+            cap[machine[r]] = UNLIMITED
+    for e in range(a.start[i], a.start[i + 1]):
+        for r in range(first[to[e]], first[to[e]] + used[to[e]]):
+            cap[machine[r]] = UNLIMITED
+
+
+@njit(cache=True)
+def put(a, p, i, m, count):  # type: ignore[no-untyped-def]
+    """Place `count` replicas of i on machine m; `settle` writes them down when i is through."""
+    if p.held[m] == NOT_YET:
+        p.machine[p.first[i] + p.used[i]] = m
+        p.used[i] += 1
+    p.held[m] += count
+    p.left[i] -= count
+    demand, residual = a.demand, p.residual
+    for k in range(demand.shape[1]):
+        residual[m, k] -= count * demand[i, k]
+
+
+@njit(cache=True)
+def settle(p, i):  # type: ignore[no-untyped-def]
+    """Write down how many replicas of i each of its machines got, and clear the scratch array of that."""
+    machine, count, held = p.machine, p.count, p.held
+    for r in range(p.first[i], p.first[i] + p.used[i]):
+        count[r] = held[machine[r]]
+        held[machine[r]] = NOT_YET
+
+
+@njit(cache=True)
+def open_next(a, p, i):  # type: ignore[no-untyped-def]
+    """Open the next machine, whether i fits it or not. False if there is none, or i fits none from there on."""
+    m = p.open[0]
+    kind = min(m, len(p.kinds) - 1)
+    if m == len(p.residual) or (kind == len(p.kinds) - 1 and not has_room(a.demand, i, p.kinds, kind)):
+        return False
+    p.residual[m] = p.kinds[kind]
+    p.open[0] += 1
+    return True
+
+
+@njit(cache=True)
+def own_limits(start, to, limit):  # type: ignore[no-untyped-def]
+    """(A,) limits of applications on themselves, UNLIMITED where there is none."""
+    own = np.full(len(start) - 1, UNLIMITED, np.int32)
+    for i in range(len(own)):
+        for e in range(start[i], start[i + 1]):
+            if to[e] == i:
+                own[i] = limit[e]
+    return own
+
+
+@njit(cache=True)
+def degrees(a):  # type: ignore[no-untyped-def]
+    """(A,) applications that each is linked with by an arc in either direction, itself not counted."""
+    count, to, into = len(a.replicas), a.to, a.into
+    degree, seen = np.zeros(count, np.int64), np.full(count, -1, np.int64)
+    for i in range(count):
+        seen[i] = i
+        for e in range(a.start[i], a.start[i + 1]):
+            if seen[to[e]] != i:
+                seen[to[e]] = i
+                degree[i] += 1
+        for e in range(a.into_start[i], a.into_start[i + 1]):
+            if seen[into[e]] != i:
+                seen[into[e]] = i
+                degree[i] += 1
+    return degree

@@ -1,0 +1,92 @@
+"""Compiled planners that take open machines by residual measure: best and worst fit (Algorithm 1).
+
+Replicas go one at a time. A machine that refuses one is not asked again for the same application.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from tvwrl.packing.affinity import forget_limits, has_room, limit_machines, open_next, put, settle
+from tvwrl.packing.ordering import enough, join, refresh, remeasure, sink, sort_falling, swap_pass
+
+
+@njit(cache=True)
+def _append(p, o):  # type: ignore[no-untyped-def]
+    """Put the machine just opened at the end of the order."""
+    m, at = p.open[0] - 1, o.count[0]
+    o.order[at] = m
+    o.count[0] += 1
+    o.total[:] += p.residual[m]
+    remeasure(o, p, at)
+
+
+@njit(cache=True)
+def _find(a, p, o, i, at, sorted_from_there):  # type: ignore[no-untyped-def]
+    """First position from `at` on whose machine takes a replica of i, machines opened if need be; -1: none does."""
+    too_low = enough(o, a.demand, i) if sorted_from_there and o.sign > 0.0 else -np.inf
+    order, key, demand, residual, held, cap, own = o.order, o.key, a.demand, p.residual, p.held, p.cap, a.own[i]
+    while True:
+        count = o.count[0]
+        while at < count:
+            if key[at] < too_low:
+                at = count
+                break
+            m = order[at]
+            if held[m] < cap[m] and held[m] < own and has_room(demand, i, residual, m):
+                return at
+            at += 1
+        if not open_next(a, p, i):
+            return -1
+        _append(p, o)
+
+
+@njit(cache=True)
+def fit_by_passes(a, p, o, order):  # type: ignore[no-untyped-def]
+    """Place the applications of `order` (n,), machines kept in order by one pass of neighbour swaps per replica.
+
+    For measures with constant weights. The order is only roughly sorted, as in the published code.
+    """
+    for i in order:
+        looked = limit_machines(a, p, i)
+        at, calm = np.int64(0), p.left[i] == 0  # numba would compile callees again for constants
+        while p.left[i] > 0:
+            if not calm:
+                calm = swap_pass(o, at, o.count[0])
+            at = _find(a, p, o, i, at, calm)
+            if at < 0:
+                break
+            put(a, p, i, np.int64(o.order[at]), 1)
+            remeasure(o, p, at)
+            if calm and o.sign > 0.0:
+                sink(o, at, o.count[0])
+        settle(p, i)
+        forget_limits(a, p, i, looked)
+
+
+@njit(cache=True)
+def fit_by_sorting(a, p, o, order):  # type: ignore[no-untyped-def]
+    """Place the applications of `order` (n,), machines from the one that took the last replica on kept sorted.
+
+    For measures whose weights follow the totals.
+    """
+    for i in order:
+        looked = limit_machines(a, p, i)
+        at, opened = np.int64(0), o.count[0]
+        while p.left[i] > 0:
+            found = _find(a, p, o, i, at, True)
+            if found < 0:
+                break
+            at = found
+            put(a, p, i, np.int64(o.order[at]), 1)
+            o.total[:] -= a.demand[i]
+            remeasure(o, p, at)
+            if o.sign > 0.0:
+                sink(o, at, o.count[0])
+        begin = min(at, opened) if o.sign > 0.0 else np.int64(0)  # worst fit leaves the machines before it in order
+        sort_falling(o.key, o.order, begin, o.count[0], o.spare_key, o.spare_order)
+        join(o, begin)
+        refresh(o, p, False)
+        settle(p, i)
+        forget_limits(a, p, i, looked)

@@ -1,0 +1,169 @@
+"""Compiled planners by score: fill one machine after another (Algorithm 2), or take the best pair (Algorithm 4).
+
+Every score of Table 3 is linear in the demand s of an application: sum_k f_k s_k - own, with a *pull* f that follows
+from the machine (`pull`). Applications with equal demand score alike, so scores are computed per *size*, of which there
+are far fewer; the applications of a size are tried in the order of input.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from tvwrl.packing.affinity import UNLIMITED, has_room, most_that_fit, open_next, put
+
+
+class Score(NamedTuple):
+    """Pull of a machine with residual C: f_k = weight_k C_k^power, over the total residual if `of_total`."""
+
+    weight: Any  # (K,) float64
+    power: int  # 1 or -1
+    of_total: bool
+    own: Any  # (S,) float64: what each size's score is less by, e.g. its squares in a distance
+    distance: bool  # the machine's own squares count too
+
+
+class Sizes(NamedTuple):
+    """Applications by demand. Members of size g are `member[start[g]:start[g + 1]]`, in order of input."""
+
+    demand: Any  # (S, K) float64
+    start: Any  # (S + 1,) int64
+    member: Any  # (A,) int64
+
+
+@njit(cache=True)
+def pull(score, residual, m, total, f):  # type: ignore[no-untyped-def]
+    """Write to `f` (K,) what a unit of demand adds to the score on machine m; `total` (K,) is all open machines'."""
+    for k in range(len(f)):
+        room = residual[m, k]
+        if score.power > 0:
+            f[k] = score.weight[k] * room
+        else:
+            f[k] = score.weight[k] / room if room > 0.0 else 0.0  # then no demand for k fits
+        if score.of_total:
+            f[k] = f[k] / total[k] if total[k] > 0.0 else 0.0
+
+
+@njit(cache=True)
+def _dot(f, demand, g):  # type: ignore[no-untyped-def]
+    result = 0.0
+    for k in range(len(f)):
+        result += f[k] * demand[g, k]
+    return result
+
+
+@njit(cache=True)
+def limit_neighbours(a, i, held, cap, touched, n):  # type: ignore[no-untyped-def]
+    """Lower `cap` (A,), what a machine allows of each application, for `held` replicas of i on it.
+
+    Those lowered for the first time are added to `touched` (A,) at `n`; returns the new n.
+    """
+    to, limit, into, into_limit = a.to, a.limit, a.into, a.into_limit
+    for e in range(a.start[i], a.start[i + 1]):
+        k = to[e]
+        if cap[k] == UNLIMITED and limit[e] < UNLIMITED:
+            touched[n] = k
+            n += 1
+        cap[k] = min(cap[k], limit[e])
+    for e in range(a.into_start[i], a.into_start[i + 1]):
+        k = into[e]
+        if held > into_limit[e]:
+            if cap[k] == UNLIMITED:
+                touched[n] = k
+                n += 1
+            cap[k] = 0
+    return n
+
+
+@njit(cache=True)
+def fill(a, p, sizes, score, total, head, cap, touched, machines):  # type: ignore[no-untyped-def]
+    """Open and fill up to `machines` more machines, the best-scored application that fits next, as often as it fits.
+
+    Returns whether anything is left to place and a machine to open for it. Scratch: `head` (S,) int64, first member of
+    each size with replicas left, kept between calls; `cap` (A,) int32, UNLIMITED; `touched` (A,) int32; `total` (K,).
+    """
+    count = len(sizes.start) - 1
+    alive, at, value = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count)
+    f = np.empty(len(total))
+    for _ in range(machines):
+        n = np.int64(0)
+        for g in range(count):
+            while head[g] < sizes.start[g + 1] and p.left[sizes.member[head[g]]] == 0:
+                head[g] += 1
+            if head[g] < sizes.start[g + 1]:
+                alive[n], at[g] = g, head[g]
+                n += 1
+        if n == 0 or not _open_for_any(a, p, sizes, head, alive[:n]):
+            return False
+        m = p.open[0] - 1
+        total[:] += p.residual[m]
+        _fill_one(a, p, sizes, score, total, m, alive, n, at, value, f, cap, touched)
+    return True
+
+
+@njit(cache=True)
+def _open_for_any(a, p, sizes, head, alive):  # type: ignore[no-untyped-def]
+    """Open the next machine if it, or one after it, can take anything that is left."""
+    for g in alive:  # noqa: SIM110, numba knows no generators
+        if open_next(a, p, sizes.member[head[g]]):
+            return True
+    return False
+
+
+@njit(cache=True)
+def _fill_one(a, p, sizes, score, total, m, alive, n, at, value, f, cap, touched):  # type: ignore[no-untyped-def]
+    """Fill machine m from the sizes `alive[:n]`, whose next members are `at`."""
+    changed, lowered = True, np.int64(0)
+    while n > 0:
+        if changed:
+            pull(score, p.residual, m, total, f)
+            n = _rescore(a, p, sizes, score, m, alive, n, value, f)
+            changed = False
+        best, where = -np.inf, -1
+        for c in range(n):
+            if value[c] > best:
+                best, where = value[c], c
+        if where < 0:
+            break
+        g = alive[where]
+        i = _next_member(p, sizes, g, at, cap)
+        if i < 0:
+            for c in range(where, n - 1):
+                alive[c], value[c] = alive[c + 1], value[c + 1]
+            n -= 1
+            continue
+        placed = most_that_fit(a.demand, i, p.residual, m, min(p.left[i], cap[i], a.own[i]))
+        put(a, p, i, m, placed)
+        total[:] -= placed * a.demand[i]
+        p.count[p.first[i] + p.used[i] - 1], p.held[m] = placed, 0
+        lowered = limit_neighbours(a, i, placed, cap, touched, lowered)
+        at[g] += 1
+        changed = True
+    for t in range(lowered):
+        cap[touched[t]] = UNLIMITED
+
+
+@njit(cache=True)
+def _rescore(a, p, sizes, score, m, alive, n, value, f):  # type: ignore[no-untyped-def]
+    """Scores of the sizes that fit machine m; the others leave `alive`. Returns how many are left."""
+    demand, residual, own, kept = sizes.demand, p.residual, score.own, np.int64(0)
+    for c in range(n):
+        g = alive[c]
+        if has_room(demand, g, residual, m):
+            alive[kept] = g
+            value[kept] = _dot(f, demand, g) - own[g]
+            kept += 1
+    return kept
+
+
+@njit(cache=True)
+def _next_member(p, sizes, g, at, cap):  # type: ignore[no-untyped-def]
+    """The first member of size g, from its place on, with replicas left that affinity allows; -1 if there is none."""
+    while at[g] < sizes.start[g + 1]:
+        i = sizes.member[at[g]]
+        if p.left[i] > 0 and cap[i] > 0:
+            return i
+        at[g] += 1
+    return -1

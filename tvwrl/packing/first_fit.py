@@ -1,0 +1,131 @@
+"""Compiled planners that take the first machine with room, in the order in which machines were opened."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from tvwrl.packing.affinity import (
+    forget_limits,
+    has_room,
+    limit_machines,
+    most_that_fit,
+    open_next,
+    put,
+    settle,
+)
+
+
+class Row(NamedTuple):
+    """Open machines that can still take something, in the order in which they were opened; changed in place."""
+
+    machine: Any  # (M,) int32
+    count: Any  # (1,) int64
+    least: Any  # (1, K) float64: least demand of any application, by dimension
+
+
+@njit(cache=True)
+def new_row(a, p):  # type: ignore[no-untyped-def]
+    """For `first_fit`: no machine is open yet."""
+    least = np.full((1, a.demand.shape[1]), np.inf)
+    for i in range(len(a.demand)):
+        for k in range(a.demand.shape[1]):
+            least[0, k] = min(least[0, k], a.demand[i, k])
+    return Row(np.empty(len(p.residual), np.int32), np.zeros(1, np.int64), least)
+
+
+@njit(cache=True)
+def _fill(a, p, row, i):  # type: ignore[no-untyped-def]
+    """Place replicas of i on the first machines with room, as many as fit each. Its limits are in place.
+
+    Machines too full for any application leave the row for good: most machines, as planning goes on.
+    """
+    demand, residual, cap, machine, own = a.demand, p.residual, p.cap, row.machine, a.own[i]
+    n, kept = 0, 0
+    count = row.count[0]
+    while n < count and p.left[i] > 0:
+        m = np.int64(machine[n])
+        n += 1
+        if cap[m] > 0 and has_room(demand, i, residual, m):
+            put(a, p, i, m, most_that_fit(demand, i, residual, m, min(p.left[i], cap[m], own)))
+            if not has_room(row.least, 0, residual, m):
+                continue
+        machine[kept] = m
+        kept += 1
+    if kept < n:
+        for left in range(n, count):
+            machine[kept] = machine[left]
+            kept += 1
+        row.count[0] = kept
+    while p.left[i] > 0 and open_next(a, p, i):
+        m = p.open[0] - 1
+        most = most_that_fit(demand, i, residual, m, min(p.left[i], own))
+        if most > 0:
+            put(a, p, i, m, most)
+        if has_room(row.least, 0, residual, m):
+            machine[row.count[0]] = m
+            row.count[0] += 1
+
+
+@njit(cache=True)
+def first_fit(a, p, row, order):  # type: ignore[no-untyped-def]
+    """Place the applications of `order` (n,) one after another (Algorithm 1 with machines as they were opened)."""
+    for i in order:
+        looked = limit_machines(a, p, i)
+        _fill(a, p, row, i)
+        settle(p, i)
+        forget_limits(a, p, i, looked)
+
+
+@njit(cache=True)
+def _lose(a, p, gone, i, k, limit, of_i):  # type: ignore[no-untyped-def]
+    """How many machines of i are newly lost to its neighbour k, too full or by `limit`: of i on k, or k on i."""
+    machine, count, demand, residual, lost = p.machine, p.count, a.demand, p.residual, 0
+    word, bit = k >> 3, np.uint8(1 << (k & 7))
+    for r in range(p.first[i], p.first[i] + p.used[i]):
+        m = machine[r]
+        if gone[m, word] & bit:
+            continue
+        if (limit < 1 if of_i else count[r] > limit) or not has_room(demand, k, residual, m):
+            gone[m, word] |= bit
+            lost += 1
+    return lost
+
+
+@njit(cache=True)
+def fewest_candidates(a, p, row, queue, begin, end, lost, gone, through):  # type: ignore[no-untyped-def]
+    """First fit of the application with the fewest candidate machines next (Medea's NodeCandidates, Eq. 5).
+
+    Places positions begin .. end - 1 of `queue` (A,), which is kept in order by one pass per application: the fewest
+    candidates come to the front. Candidates are the open machines less `lost` (A,): only neighbours of what was placed
+    are looked at again, so others count machines that have since filled up, as the published code does. `gone` (M,
+    A / 8) uint8 is a bit per pair that was lost; `through` (A,) bool says which applications are done.
+    """
+    for position in range(begin, end):
+        i = queue[position]
+        looked = limit_machines(a, p, i)
+        _fill(a, p, row, i)
+        settle(p, i)
+        forget_limits(a, p, i, looked)
+        through[i] = True
+        for e in range(a.into_start[i], a.into_start[i + 1]):
+            k = a.into[e]
+            if not through[k]:
+                lost[k] += _lose(a, p, gone, i, k, a.into_limit[e], False)
+        for e in range(a.start[i], a.start[i + 1]):
+            k = a.to[e]
+            if not through[k]:
+                lost[k] += _lose(a, p, gone, i, k, a.limit[e], True)
+        last = len(queue) - 1
+        if position + 1 < last:
+            carried = queue[last]
+            for at in range(last, position + 1, -1):
+                ahead = queue[at - 1]
+                if lost[carried] > lost[ahead]:
+                    queue[at] = ahead
+                else:
+                    queue[at] = carried
+                    carried = ahead
+            queue[position + 1] = carried

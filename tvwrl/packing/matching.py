@@ -1,0 +1,190 @@
+"""Compiled planner that takes the best-scored pair of application and machine, one replica at a time (Algorithm 4).
+
+A machine's best application changes only with what it holds and when an application is through. So every machine keeps
+its best score, machines wait in a heap by it, and only the one at the top is looked at: its score is right if its
+application still has replicas, else it bounds the right one from above and the machine is scored anew. Machines that
+are still empty are alike, so only the first of them is in the heap.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from tvwrl.packing.affinity import UNLIMITED, has_room
+from tvwrl.packing.filling import limit_neighbours, pull
+
+DRIFT = 1e-2  # relative change of the proportions of total residuals after which all machines are scored anew
+
+
+class Pairs(NamedTuple):
+    """Machines by their best application, changed in place."""
+
+    heap: Any  # (M,) int32: machines, best first (ties: lowest machine)
+    size: Any  # (1,) int64: machines in the heap
+    value: Any  # (M,) float64: best score of a machine, an upper bound if the application is through
+    best: Any  # (M,) int32: the application, -1: none fits
+    top: Any  # (M,) int32: newest entry on a machine, -1: empty
+    below: Any  # (R,) int32: entry before it on the same machine
+    whose: Any  # (R,) int32: application of an entry
+    total: Any  # (K,) float64: residual of all machines
+    frozen: Any  # (K,) float64: the same when scores were last computed
+    head: Any  # (S,) int64: first member of a size with replicas left
+    cap: Any  # (A,) int32, scratch, UNLIMITED in between
+    here: Any  # (A,) int32, scratch: replicas on the machine at hand, 0 in between
+    touched: Any  # (A,) int32, scratch
+    scores: Any  # (S,) float64, scratch
+    pull: Any  # (K,) float64, scratch
+
+
+@njit(cache=True)
+def _before(q, x, y):  # type: ignore[no-untyped-def]
+    return q.value[x] > q.value[y] or (q.value[x] == q.value[y] and x < y)
+
+
+@njit(cache=True)
+def _down(q, at):  # type: ignore[no-untyped-def]
+    """Move the machine at `at` of the heap down to its place."""
+    m, size = q.heap[at], q.size[0]
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and _before(q, q.heap[child + 1], q.heap[child]):
+            child += 1
+        if not _before(q, q.heap[child], m):
+            break
+        q.heap[at] = q.heap[child]
+        at = child
+    q.heap[at] = m
+
+
+@njit(cache=True)
+def _push(q, m):  # type: ignore[no-untyped-def]
+    at = q.size[0]
+    q.size[0] += 1
+    while at > 0 and _before(q, m, q.heap[(at - 1) // 2]):
+        q.heap[at] = q.heap[(at - 1) // 2]
+        at = (at - 1) // 2
+    q.heap[at] = m
+
+
+@njit(cache=True)
+def _rescore(a, p, q, sizes, score, m):  # type: ignore[no-untyped-def]
+    """Find the best application of machine m."""
+    lowered, entry = np.int64(0), q.top[m]
+    while entry >= 0:
+        q.here[q.whose[entry]] = p.count[entry]
+        lowered = limit_neighbours(a, q.whose[entry], p.count[entry], q.cap, q.touched, lowered)
+        entry = q.below[entry]
+    pull(score, p.residual, m, q.frozen, q.pull)
+    head, scores, f, start, member, left = q.head, q.scores, q.pull, sizes.start, sizes.member, p.left
+    demand, residual, own = sizes.demand, p.residual, score.own
+    for g in range(len(head)):
+        while head[g] < start[g + 1] and left[member[head[g]]] == 0:
+            head[g] += 1
+        value = -np.inf
+        if head[g] < start[g + 1] and has_room(demand, g, residual, m):
+            value = -own[g]
+            for k in range(len(f)):
+                value += f[k] * demand[g, k]
+        scores[g] = value
+    q.best[m], q.value[m] = _best(a, p, q, sizes)
+    if score.distance:
+        for k in range(len(q.pull)):
+            q.value[m] -= 0.5 * q.pull[k] * p.residual[m, k]
+    entry = q.top[m]
+    while entry >= 0:
+        q.here[q.whose[entry]] = 0
+        entry = q.below[entry]
+    for t in range(lowered):
+        q.cap[q.touched[t]] = UNLIMITED
+
+
+@njit(cache=True)
+def _best(a, p, q, sizes):  # type: ignore[no-untyped-def]
+    """Application of the best size that has one which affinity allows, and its score; -1 if there is none."""
+    scores, member, left, here, cap, own = q.scores, sizes.member, p.left, q.here, q.cap, a.own
+    while True:
+        g, value = -1, -np.inf
+        for c in range(len(scores)):
+            if scores[c] > value:
+                g, value = c, scores[c]
+        if g < 0:
+            return -1, -np.inf
+        for at in range(q.head[g], sizes.start[g + 1]):
+            i = member[at]
+            if left[i] > 0 and here[i] < cap[i] and here[i] < own[i]:
+                return i, value
+        scores[g] = -np.inf
+
+
+@njit(cache=True)
+def _put(a, p, q, i, m):  # type: ignore[no-untyped-def]
+    """Place one replica of i on machine m."""
+    entry = q.top[m]
+    while entry >= 0 and q.whose[entry] != i:
+        entry = q.below[entry]
+    if entry < 0:
+        entry = p.first[i] + p.used[i]
+        p.used[i] += 1
+        p.machine[entry], p.count[entry], q.whose[entry] = m, 0, i
+        q.below[entry], q.top[m] = q.top[m], entry
+    p.count[entry] += 1
+    p.left[i] -= 1
+    for k in range(a.demand.shape[1]):
+        p.residual[m, k] -= a.demand[i, k]
+        q.total[k] -= a.demand[i, k]
+
+
+@njit(cache=True)
+def _drifted(q):  # type: ignore[no-untyped-def]
+    now, then = max(q.total.sum(), 1e-300), max(q.frozen.sum(), 1e-300)
+    for k in range(len(q.total)):
+        share, was = q.total[k] / now, q.frozen[k] / then
+        if abs(share - was) > DRIFT * was:
+            return True
+    return False
+
+
+@njit(cache=True)
+def match(a, p, q, sizes, score, steps):  # type: ignore[no-untyped-def]
+    """Take up to `steps` best pairs. Returns whether there may be more; if not, what is left fits nowhere.
+
+    All machines are open. For scores over the total residual that total is taken anew once proportions have changed by
+    DRIFT (paper: at every step).
+    """
+    empty_from = len(p.kinds) - 1  # machines from here on are alike until they are used
+    if q.size[0] == 0:
+        for m in range(min(empty_from + 1, p.open[0])):
+            _rescore(a, p, q, sizes, score, m)
+            _push(q, m)
+    while steps > 0 and q.size[0] > 0:
+        m = q.heap[0]
+        i = q.best[m]
+        if i < 0:  # nothing that is left fits, and nothing ever will
+            q.size[0] -= 1
+            q.heap[0] = q.heap[q.size[0]]
+            _down(q, 0)
+            continue
+        fresh = p.left[i] > 0 and q.top[m] < 0
+        if p.left[i] > 0:
+            _put(a, p, q, i, m)
+            steps -= 1
+        _rescore(a, p, q, sizes, score, m)
+        _down(q, 0)
+        if fresh and empty_from <= m < p.open[0] - 1:
+            _rescore(a, p, q, sizes, score, m + 1)
+            _push(q, m + 1)
+        if score.of_total and _drifted(q):
+            _rescore_all(a, p, q, sizes, score)
+    return q.size[0] > 0
+
+
+@njit(cache=True)
+def _rescore_all(a, p, q, sizes, score):  # type: ignore[no-untyped-def]
+    q.frozen[:] = q.total
+    for at in range(q.size[0]):
+        _rescore(a, p, q, sizes, score, q.heap[at])
+    for at in range(q.size[0] // 2 - 1, -1, -1):
+        _down(q, at)

@@ -1,0 +1,189 @@
+"""Which algorithm suits an instance and a time budget (paper 001, 4.5, Section 6 and Figure 8), and why.
+
+Times are not guessed: candidates are run on samples of the applications, and what they take is carried on to the whole
+by the growth that was measured. Table 4 gives the worst case beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tvwrl.provisioning.best import NAME as BEST
+from tvwrl.provisioning.best import PORTFOLIO
+from tvwrl.provisioning.bounds.counting import by_volume
+from tvwrl.provisioning.instance import Affinity, Fleet, Instance, check_fits
+from tvwrl.provisioning.registry import plan
+from tvwrl.provisioning.suite import warm_up
+from tvwrl.types import Float, InputError, Int
+
+DOMINANT = 1.5  # times as many machines as any other resource alone needs: it is the bottleneck (4.5)
+DENSE, RESTRICTIVE = 0.01, 0.05  # density from which DotProduct is the node-centric choice, and orders look at affinity
+SMALL = 1_600  # applications; fewer are sampled more coarsely
+SAMPLES, SAMPLES_OF_SMALL = (1 / 16, 1 / 8, 1 / 4), (1 / 4, 1 / 2, 1.0)
+LEAST_SECONDS = 1e-3  # below which a time is not measured but noise
+BUDGET_OF_BEST = 2.0  # times what its portfolio takes: from there on `best` has time to search
+
+
+@dataclass(frozen=True)
+class Features:
+    """What decides."""
+
+    applications: int
+    replicas: int
+    times: int
+    density: float  # affinity limits by ordered pairs of different applications
+    needed: dict[str, int]  # resource -> machines that it alone needs (Eq. 4)
+    dominant: str | None  # the resource that needs `DOMINANT` times as many as any other
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An algorithm, as it did on the samples."""
+
+    algorithm: str
+    why: str  # it is a candidate
+    worst_case: str  # Table 4, with all numbers in proportion to the applications A
+    growth: float  # seconds grow like A to this power, measured
+    seconds: float  # that the whole instance will take
+    deviation_pct: float  # from Eq. 4, on the largest sample
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to use, and everything that it rests on."""
+
+    features: Features
+    candidates: tuple[Candidate, ...]
+    sample: int  # applications of the largest sample
+    algorithm: str
+    reason: str
+
+
+def advise(
+    instance: Instance, fleet: Fleet, seconds: float, seed: int = 0, progress: Callable[[str], None] | None = None
+) -> Advice:
+    """The algorithm to use within `seconds` > 0 of planning. `progress` is told what is tried.
+
+    Samples are planned on as many machines as they take, like the first of the fleet's largest. Raises InputError if
+    seconds is not above 0, or an application fits no machine.
+    """
+    if not seconds > 0:
+        raise InputError(f"seconds is {seconds}: must be > 0")
+    check_fits(instance, fleet)
+    features = features_of(instance, fleet)
+    kind = Fleet(fleet.capacity.max(axis=0, keepdims=True))
+    rng = np.random.default_rng(seed)
+    shares = SAMPLES_OF_SMALL if len(instance) < SMALL else SAMPLES
+    order = rng.permutation(len(instance))
+    samples = [sample(instance, np.sort(order[: max(2, round(share * len(instance)))])) for share in shares]
+    candidates = []
+    for name, why in names_for(features).items():
+        if progress is not None:
+            progress(name)
+        candidates.append(_tried(name, why, samples, kind, len(instance)))
+    algorithm, reason = _choice(candidates, features, seconds)
+    return Advice(features, tuple(candidates), len(samples[-1]), algorithm, reason)
+
+
+def features_of(instance: Instance, fleet: Fleet) -> Features:
+    """Size, density and dominant resource of an instance."""
+    pairs = len(instance) * (len(instance) - 1)
+    most = fleet.capacity.max(axis=0)
+    share = instance.total.max(axis=0) / most
+    needed = dict(zip(instance.resources, np.ceil(share - 1e-6).astype(int).tolist(), strict=True))
+    first = int(np.argmax(share))
+    others = np.delete(share, first)
+    dominates = len(others) > 0 and bool((share[first] >= DOMINANT * others).all())
+    return Features(
+        len(instance),
+        int(instance.replicas.sum()),
+        instance.demand.shape[1],
+        len(instance.affinity) / pairs if pairs else 0.0,
+        needed,
+        instance.resources[first] if dominates else None,
+    )
+
+
+def names_for(features: Features) -> dict[str, str]:
+    """Algorithms that come into question (Figure 8), with the reason."""
+    size = "Max" if features.dominant else "AvgExp"
+    one = f"{features.dominant} dominates, so the largest share is the size (4.5)" if features.dominant else ""
+    names = {"FF": "the fastest", "Medea-TP": "as fast, most neighbours first"}
+    names[f"WFD-{size}"] = one or "the best that takes one application after another (Section 6)"
+    if features.times == 1:  # with series they are too slow (Section 6)
+        dense = features.density >= DENSE
+        rule = "NCD-DotProduct" if dense else "LRASched-Fitness"
+        names[rule] = f"in between; {'many' if dense else 'few'} affinity limits (Figure 8)"
+    names["SpreadWFD-Avg-Decr2"] = "nearly the best, in less time"
+    names["SpreadWFD-Avg-BinSearch"] = "the best of the paper"
+    names[f"SpreadWFD-{size}-BinSearch"] = one or "the best of the paper, by another size"
+    if features.density >= RESTRICTIVE:
+        names["SpreadWFD-Avg-Hybrid0.5-BinSearch"] = "affinity is restrictive, so the order looks at it (4.5, Eq. 3)"
+    return names
+
+
+def sample(instance: Instance, index: Int) -> Instance:
+    """The instance with the applications of `index` (rising) only, and the limits between them: the same density."""
+    new = np.full(len(instance), -1, np.int64)
+    new[index] = np.arange(len(index))
+    arcs = instance.affinity
+    i = np.repeat(np.arange(len(instance)), np.diff(arcs.start))
+    kept = (new[i] >= 0) & (new[arcs.to] >= 0)
+    affinity = Affinity.of(len(index), new[i[kept]], new[arcs.to[kept]], arcs.limit[kept])
+    return replace(
+        instance,
+        application=instance.application[index],
+        replicas=instance.replicas[index],
+        demand=instance.demand[index],
+        affinity=affinity,
+    )
+
+
+def _tried(name: str, why: str, samples: list[Instance], fleet: Fleet, applications: int) -> Candidate:
+    warm_up(samples[0], name)
+    plans = [plan(part, fleet, name) for part in samples]
+    seconds = np.array([max(made.seconds, LEAST_SECONDS) for made in plans])
+    sizes = np.array([len(part) for part in samples], np.float64)
+    growth = _growth(sizes, seconds)
+    bound = by_volume(samples[-1], fleet)
+    return Candidate(
+        name,
+        why,
+        worst_case(name),
+        growth,
+        float(seconds[-1] * (applications / sizes[-1]) ** max(growth, 1.0)),
+        100.0 * (plans[-1].machines - bound) / bound,
+    )
+
+
+def _growth(sizes: Float, seconds: Float) -> float:
+    """The power of A by which seconds grow, by least squares of the logarithms."""
+    x, y = np.log(sizes), np.log(seconds)
+    spread = float(((x - x.mean()) ** 2).sum())
+    return float(((x - x.mean()) * (y - y.mean())).sum()) / spread if spread else 1.0
+
+
+def worst_case(name: str) -> str:
+    """Table 4 where replicas R, applications L and machines n are all in proportion to A."""
+    return "A^4" if name.startswith("Matching") else "A^3"
+
+
+def _choice(candidates: list[Candidate], features: Features, seconds: float) -> tuple[str, str]:
+    portfolio = [one.seconds for one in candidates if one.algorithm in PORTFOLIO]
+    needed = BUDGET_OF_BEST * sum(portfolio)
+    if needed <= seconds:
+        return BEST, (
+            f"{seconds:g} s are more than {BUDGET_OF_BEST:g} times what its portfolio takes, "
+            "so there is time to search on from the best of it; no single algorithm does better"
+        )
+    affordable = [one for one in candidates if one.seconds <= seconds]
+    if not affordable:
+        fastest = min(candidates, key=lambda one: one.seconds)
+        return fastest.algorithm, f"nothing is expected to end within {seconds:g} s; this is the fastest"
+    best = min(affordable, key=lambda one: (round(one.deviation_pct, 3), one.seconds))
+    return best.algorithm, (
+        f"of those that should end within {seconds:g} s it came nearest to the bound on the sample; {best.why}"
+    )

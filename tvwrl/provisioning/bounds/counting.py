@@ -1,0 +1,86 @@
+"""Bounds that count: volumes, sizes, and applications by themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvwrl.provisioning.instance import Fleet, Instance
+from tvwrl.types import Float, Int
+
+ROUNDING = 1e-6  # cores or GiB of room added to every machine, so that rounding never makes a bound too large
+SLACK = 1e-6  # by which a bound found in floating point may exceed the whole number that it stands for
+FUNCTIONS = 12  # dual feasible functions u^(k) per resource and time
+
+
+def up(bound: float) -> int:
+    """The whole number that a real lower bound amounts to."""
+    return int(np.ceil(bound - SLACK))
+
+
+def largest(fleet: Fleet) -> Float:
+    """(D,) a machine with the most that any has of each resource."""
+    capacity: Float = fleet.capacity.max(axis=0) + ROUNDING
+    return capacity
+
+
+def most_per_machine(instance: Instance, fleet: Fleet) -> Int:
+    """(A,) most replicas of each application on one machine: by room, self limit and number (Eq. 1, with floors)."""
+    with np.errstate(divide="ignore"):
+        room = np.floor(largest(fleet) / instance.peak).min(axis=1)
+    limits = np.minimum(instance.affinity.own, instance.replicas)
+    most: Int = np.minimum(room, limits).astype(np.int64)
+    return most
+
+
+def needed_alone(instance: Instance, fleet: Fleet) -> Int:
+    """(A,) machines that each application needs by itself."""
+    needed: Int = -(-instance.replicas // most_per_machine(instance, fleet))
+    return needed
+
+
+def by_volume(instance: Instance, fleet: Fleet) -> int:
+    """Eq. 4 at every time; machines that differ are counted in the order in which they are opened."""
+    peak = instance.total.max(axis=0)
+    reach = np.cumsum(fleet.capacity + ROUNDING, axis=0)
+    needed = 1
+    for d, volume in enumerate(peak):
+        if volume <= reach[-1, d]:
+            needed = max(needed, int(np.searchsorted(reach[:, d], volume)) + 1)
+        else:
+            more = (volume - reach[-1, d]) / (fleet.capacity[-1, d] + ROUNDING)
+            needed = max(needed, len(reach) + up(more))
+    return needed
+
+
+def by_self_limits(instance: Instance, fleet: Fleet) -> int:
+    """The application that needs most machines by itself."""
+    return int(needed_alone(instance, fleet).max())
+
+
+def by_sizes(instance: Instance, fleet: Fleet, least: int = 1) -> int:
+    """Dual feasible functions; resources and times that cannot give more than `least` are passed over."""
+    from tvwrl.packing.kernels import fewest_bins
+
+    capacity, count = largest(fleet), instance.replicas
+    best = float(least)
+    for d in range(len(capacity)):
+        for h in range(instance.demand.shape[1]):
+            share = instance.demand[:, h, d] / capacity[d]
+            if not count[share > 0.5].any() or count @ np.where(share > 0.5, 1.0, share) <= best:
+                pass  # no large ones to speak of: `fewest_bins` gives no more than the volume
+            else:
+                order = np.argsort(share)
+                best = max(best, fewest_bins(np.repeat(share[order], count[order])))
+            best = max(best, *(float(count @ _stepped(share, k)) for k in range(1, FUNCTIONS + 1)))
+    return up(best)
+
+
+def _stepped(share: Float, k: int) -> Float:
+    """u^(k) of Fekete and Schepers (2001): no k + 1 shares above 1 / (k + 1) fit a machine.
+
+    A share so near to a multiple of 1 / (k + 1) that rounding may have moved it counts as what it is.
+    """
+    times = share * (k + 1)
+    near = np.abs(times - np.rint(times)) < 1e-9
+    stepped: Float = np.where(near, share, np.floor(times) / k)
+    return stepped

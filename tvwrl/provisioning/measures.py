@@ -1,0 +1,109 @@
+"""Orders and scores: size measures (Table 1), affinity beside size (Eq. 3), scores of pairs (Table 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvwrl.provisioning.workspace import Workspace
+from tvwrl.types import Float, Int
+
+
+@dataclass(frozen=True)
+class Size:
+    """A measure of applications (Table 1) and of machines (Table 2): the largest dimension, or a weighted sum.
+
+    `tvwrl.packing.ordering.Measure` says what the numbers are.
+    """
+
+    largest: bool = False
+    epsilon: float = 0.0
+    power: float = 0.0
+    scale: float = 1.0
+    per_application: bool = False  # demand of all replicas together rather than of one
+
+    def measure(self) -> Any:
+        """The same for kernels."""
+        from tvwrl.packing.ordering import Measure
+
+        return Measure(self.largest, self.epsilon, self.power, self.scale)
+
+    def of(self, work: Workspace) -> Float:
+        """(A,) sizes of the applications, >= 0."""
+        from tvwrl.packing.ordering import weights
+
+        weight = weights(self.measure(), work.total, int(work.replicas.sum()), work.capacity)
+        shares = work.demand * weight
+        size: Float = shares.max(axis=1) if self.largest else shares.sum(axis=1)
+        return size * work.replicas if self.per_application else size
+
+
+SIZES = {
+    "Avg": Size(),
+    "Max": Size(largest=True),
+    "AvgExp": Size(epsilon=0.01),
+    "Surrogate": Size(power=1.0),
+    "ExtendedSum": Size(power=-1.0, scale=0.0, per_application=True),
+}
+
+
+@dataclass(frozen=True)
+class ByInput:
+    """Applications as they are listed."""
+
+    def order(self, work: Workspace) -> Int:
+        """(A,) all applications."""
+        return np.arange(len(work.replicas))
+
+
+@dataclass(frozen=True)
+class BySize:
+    """Largest first, ties as listed. With alpha < 1 in [0, 1], part of the size is by affinity (Eq. 3)."""
+
+    size: Size
+    alpha: float = 1.0
+
+    def order(self, work: Workspace) -> Int:
+        """(A,) all applications."""
+        size = self.size.of(work)
+        if self.alpha < 1.0:
+            size = self.alpha * _over_mean(size) + (1.0 - self.alpha) * _over_mean(work.degree.astype(np.float64))
+        return np.argsort(-size, kind="stable")
+
+
+def _over_mean(values: Float) -> Float:
+    mean = values.mean()
+    return values / mean if mean > 0 else values
+
+
+@dataclass(frozen=True)
+class Pull:
+    """A score of an application on a machine (Table 3): pull f_k = weight_k C_k^power, see `packing.filling.Score`."""
+
+    power: int = 1
+    squares: bool = False  # L2Norm: -sum (C - s)^2, of which 2 C s - s^2 tells applications apart
+    of_totals: bool = False  # Fitness: over total demand and total residual
+
+    def score(self, work: Workspace) -> Any:
+        """The same for kernels."""
+        from tvwrl.packing.filling import Score
+
+        own = np.zeros(len(work.sizes.demand))
+        weight = np.ones(len(work.capacity))
+        if self.of_totals:
+            weight = 1.0 / np.where(work.total > 0, work.total, 1.0)
+        elif self.power > 0:
+            weight = work.capacity**-2.0
+        if self.squares:
+            own, weight = (work.sizes.demand**2 * weight).sum(axis=1), 2.0 * weight
+        return Score(weight, self.power, self.of_totals, own, self.squares)
+
+
+SCORES = {
+    "DotProduct": Pull(),
+    "L2Norm": Pull(squares=True),
+    "Fitness": Pull(of_totals=True),
+    "TightFill": Pull(power=-1),
+}

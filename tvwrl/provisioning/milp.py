@@ -1,0 +1,202 @@
+"""The integer linear programme of Section 3.2 of paper 001, solved by HiGHS, for up to 2,000 applications.
+
+Replicas of an application are alike, so the sum of x_irn over its replicas r is one integer variable x_in; that says
+the same with fewer symmetries. Further: machines are opened in order (y_n >= y_{n+1}), the floor stands in Eq. 1 where
+the paper prints a ceiling, self limits are in nu_i, and z_in and (2d-2f) are there only where a limit can bind.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tvwrl.provisioning.bounds import lower_bound
+from tvwrl.provisioning.bounds.counting import most_per_machine
+from tvwrl.provisioning.instance import Fleet, Instance
+from tvwrl.provisioning.plan import Plan
+from tvwrl.provisioning.referee import judge
+from tvwrl.types import Float, InputError, Int
+
+MOST_APPLICATIONS = 2_000
+MOST_ENTRIES = 20_000_000  # of the matrix; with more only the start and the bound are returned
+LIGHT = 1e-3  # cores or GiB, a demand that could hide in the solver's tolerance
+NAME = "MILP"
+
+
+@dataclass(frozen=True)
+class Solved:
+    """The best plan found and a proof of how good it is."""
+
+    plan: Plan  # called "MILP"; the start's rows if nothing better was found
+    bound: int  # no plan uses fewer machines
+    status: str  # "optimal", "time limit", or "too large": the programme was not tried
+
+    @property
+    def gap(self) -> float:
+        """(machines - bound) / bound."""
+        return (self.plan.machines - self.bound) / self.bound
+
+
+def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float) -> Solved:
+    """Look for a plan of fewer machines than `start`, a plan of all replicas by any planner, within `seconds` > 0.
+
+    Raises InputError for more than 2,000 applications, fixed fleets, and a start that breaks a rule.
+    """
+    if len(instance) > MOST_APPLICATIONS:
+        raise InputError(f"{len(instance)} applications: the integer programme is for {MOST_APPLICATIONS} at most")
+    if fleet.fixed:
+        raise InputError("the integer programme counts machines: a fixed fleet has nothing to count")
+    if not seconds > 0:
+        raise InputError(f"seconds is {seconds}: must be > 0")
+    if not (verdict := judge(instance, fleet, start)).good:
+        raise InputError(f"the plan to start with is wrong: {verdict.examples[0]}")
+    begun = time.process_time()
+    best = replace(start, algorithm=NAME)
+    bound = lower_bound(instance, fleet).machines
+    status = "optimal"
+    if bound < best.machines:
+        programme = _Programme(instance, fleet, best.machines - 1)
+        if programme.entries > MOST_ENTRIES:
+            status = "too large"
+        else:
+            found, proved = programme.solve(seconds, bound)
+            if found is not None and judge(instance, fleet, found).good:
+                best = found
+            bound = max(bound, min(proved, best.machines))
+            status = "optimal" if bound == best.machines else "time limit"
+    return Solved(replace(best, seconds=time.process_time() - begun), bound, status)
+
+
+class _Programme:
+    """Variables x (A, N), then z (B, N) of the applications whose presence limits others, then y (N,)."""
+
+    def __init__(self, instance: Instance, fleet: Fleet, machines: int) -> None:
+        self._instance, self._machines = instance, machines
+        self._capacity: Float = fleet.rows(machines)
+        self._most: Int = most_per_machine(instance, fleet)
+        a = instance.affinity
+        i = np.repeat(np.arange(len(instance)), np.diff(a.start))
+        binding = np.flatnonzero((a.limit < self._most[a.to]) & (a.to != i))
+        self._i, self._j, self._limit = i[binding], a.to[binding].astype(np.int64), a.limit[binding].astype(np.int64)
+        self._limiting: Int = np.unique(self._i)
+        applications, limiting = len(instance), len(self._limiting)
+        self._z, self._y = applications * machines, (applications + limiting) * machines
+        dimensions = instance.demand[0].size
+        self.entries = machines * (applications * (1 + dimensions) + 4 * limiting + 2 * len(binding) + dimensions + 2)
+
+    def solve(self, seconds: float, least: int) -> tuple[Plan | None, int]:
+        """A plan, if one of so few machines was found, and the machines that were proved to be needed."""
+        from scipy.optimize import Bounds, milp
+
+        n = self._machines
+        open_at_least = (np.arange(n) < least).astype(np.float64)
+        low = np.concatenate([np.zeros(self._y), open_at_least])
+        high = np.concatenate([np.repeat(self._most, n), np.ones(self._y - self._z + n)])
+        cost = np.concatenate([np.zeros(self._y), np.ones(n)])
+        found = milp(
+            cost,
+            integrality=np.ones(len(cost)),
+            bounds=Bounds(low, high),
+            constraints=[
+                self._placed(),
+                *self._loads(),
+                *self._opened(),
+                *self._present(),
+                *self._limits(),
+                self._in_order(),
+            ],
+            options={"time_limit": seconds},
+        )
+        if found.status == 2:  # infeasible: so few machines are too few
+            return None, n + 1
+        bound = found.mip_dual_bound
+        proved = int(np.ceil(bound - 1e-6)) if bound is not None and np.isfinite(bound) else least
+        return (None if found.x is None else self._plan(found.x)), proved
+
+    def _plan(self, x: Float) -> Plan:
+        counts = np.rint(x[: self._z]).astype(np.int64).reshape(-1, self._machines)
+        if (self._capacity == self._capacity[0]).all():
+            counts = counts[:, counts.any(axis=0)]  # which of equal machines is empty makes no difference
+        application, machine = np.nonzero(counts)
+        return Plan(NAME, application, machine, counts[application, machine], int(machine.max()) + 1)
+
+    def _rows(self, terms: list[tuple[Int, Int, Any]], low: Any, high: Any, count: int) -> Any:
+        """A constraint of `count` rows from terms (row, column, coefficient)."""
+        from scipy.optimize import LinearConstraint
+        from scipy.sparse import csr_array
+
+        rows = np.concatenate([row.ravel() for row, _, _ in terms])
+        columns = np.concatenate([column.ravel() for _, column, _ in terms])
+        values = np.concatenate([np.broadcast_to(value, row.shape).ravel() for row, _, value in terms])
+        matrix = csr_array((values.astype(np.float64), (rows, columns)), shape=(count, self._y + self._machines))
+        return LinearConstraint(matrix, low, high)
+
+    def _x(self, applications: Int) -> Int:
+        """(n, N) columns of x."""
+        columns: Int = applications[:, None] * self._machines + np.arange(self._machines)
+        return columns
+
+    def _placed(self) -> Any:
+        """(2b): every replica is on a machine."""
+        columns = self._x(np.arange(len(self._instance)))
+        rows = np.broadcast_to(np.arange(len(columns))[:, None], columns.shape)
+        return self._rows([(rows, columns, 1)], self._instance.replicas, self._instance.replicas, len(columns))
+
+    def _loads(self) -> list[Any]:
+        """(2c): no capacity is exceeded, and none is there on machines that are not open."""
+        n, columns = self._machines, self._x(np.arange(len(self._instance)))
+        machine = np.broadcast_to(np.arange(n), columns.shape)
+        y = self._y + np.arange(n)
+        return [
+            self._rows(
+                [
+                    (machine, columns, self._instance.demand[:, h, d][:, None]),
+                    (np.arange(n), y, -self._capacity[:, d]),
+                ],
+                -np.inf,
+                0,
+                n,
+            )
+            for h, d in np.ndindex(self._instance.demand.shape[1:])
+        ]
+
+    def _opened(self) -> list[Any]:
+        """What (2c) misses: applications that need next to nothing are on open machines only, too."""
+        light = np.flatnonzero((self._instance.peak < LIGHT).all(axis=1))
+        if not len(light):
+            return []
+        x = self._x(light)
+        rows, y = np.arange(x.size).reshape(x.shape), np.broadcast_to(self._y + np.arange(self._machines), x.shape)
+        return [self._rows([(rows, x, 1), (rows, y, -self._most[light][:, None])], -np.inf, 0, x.size)]
+
+    def _present(self) -> list[Any]:
+        """(2d, 2e): z says whether a limiting application is there."""
+        if not len(self._limiting):
+            return []
+        x = self._x(self._limiting)
+        z = self._z + self._x(np.arange(len(self._limiting)))
+        rows, count = np.arange(x.size).reshape(x.shape), x.size
+        most = self._most[self._limiting][:, None]
+        return [
+            self._rows([(rows, x, 1), (rows, z, -most)], -np.inf, 0, count),
+            self._rows([(rows, z, 1), (rows, x, -1)], -np.inf, 0, count),
+        ]
+
+    def _limits(self) -> list[Any]:
+        """(2f): beside i there are at most a_ij of j."""
+        if not len(self._i):
+            return []
+        x = self._x(self._j)
+        z = self._z + self._x(np.searchsorted(self._limiting, self._i))
+        rows = np.arange(x.size).reshape(x.shape)
+        most = self._most[self._j]
+        high = np.repeat(most, self._machines)
+        return [self._rows([(rows, x, 1), (rows, z, (most - self._limit)[:, None])], -np.inf, high, x.size)]
+
+    def _in_order(self) -> Any:
+        """Machines are opened in order."""
+        row = np.arange(self._machines - 1)
+        return self._rows([(row, self._y + row, 1), (row, self._y + row + 1, -1)], 0, np.inf, len(row))

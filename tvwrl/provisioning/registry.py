@@ -1,0 +1,112 @@
+"""Planners by name, and `plan`, which runs one."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import numpy as np
+
+from tvwrl.provisioning.instance import Fleet, Instance, check_fits
+from tvwrl.provisioning.measures import SCORES, SIZES, ByInput, BySize
+from tvwrl.provisioning.plan import Plan
+from tvwrl.provisioning.planners import (
+    BestFit,
+    BinSearch,
+    Decrements,
+    FewestCandidates,
+    Filling,
+    FirstFit,
+    Matching,
+    Planner,
+    Progress,
+    Search,
+    Spreading,
+    Strategy,
+    Watch,
+)
+from tvwrl.provisioning.workspace import Workspace
+from tvwrl.types import InputError
+
+SEARCHES = ("BinSearch", "Decr2", "Decr3", "Decr5")
+
+ALGORITHMS = (
+    *("FF", "BF", "WF"),
+    *(f"{rule}-{size}" for rule in ("FFD", "BFD", "WFD") for size in SIZES),
+    *("Medea-TP", "Medea-NC"),
+    *("LRASched-Fitness" if score == "Fitness" else f"NCD-{score}" for score in SCORES),
+    *(f"{rule}-{size}-{search}" for rule in ("SpreadWF", "SpreadWFD") for size in SIZES for search in SEARCHES),
+    *(f"Matching-{score}-{search}" for score in SCORES for search in SEARCHES),
+)
+
+_SIZE = "|".join(SIZES)
+_SCORE = "|".join(SCORES)
+_SEARCH = r"(?P<search>BinSearch|Decr(?P<percent>[1-9]\d?))"
+_HYBRID = r"(-Hybrid(?P<alpha>0(\.\d+)?|1(\.0+)?))?"
+_FAMILIES = (
+    r"(?P<rule>FF)",
+    rf"(?P<rule>BF|WF)(-(?P<size>{_SIZE}))?",
+    rf"(?P<rule>FFD|BFD|WFD)-(?P<size>{_SIZE}){_HYBRID}",
+    r"(?P<rule>Medea-TP|Medea-NC)",
+    rf"(?P<rule>NCD)-(?P<score>{_SCORE})",
+    r"(?P<rule>LRASched)-(?P<score>Fitness)",
+    rf"(?P<rule>SpreadWF)-(?P<size>{_SIZE})-{_SEARCH}",
+    rf"(?P<rule>SpreadWFD)-(?P<size>{_SIZE}){_HYBRID}-{_SEARCH}",
+    rf"(?P<rule>Matching)-(?P<score>{_SCORE})-{_SEARCH}",
+)
+
+
+def planner(name: str) -> Planner:
+    """The planner of a name: one of `ALGORITHMS`, or with another percentage (`SpreadWFD-Avg-Decr4`) or part of the
+    order by affinity (Eq. 3 with alpha 0.5: `FFD-Avg-Hybrid0.5`). BF and WF measure machines by Avg unless they say
+    otherwise (`WF-Max`). Raises InputError for other names.
+    """
+    found = next((match for family in _FAMILIES if (match := re.fullmatch(family, name))), None)
+    if found is None:
+        raise InputError(f"there is no algorithm '{name}': must be one of {', '.join(ALGORITHMS)}")
+    words: dict[str, Any] = dict.fromkeys(("size", "score", "search", "percent", "alpha")) | found.groupdict()
+    rule, size = words["rule"], SIZES[words["size"] or "Avg"]
+    order = BySize(size, float(words["alpha"] or 1)) if rule.endswith("D") else ByInput()
+    strategy: Strategy = Decrements(int(words["percent"])) if words["percent"] else BinSearch()
+    if rule in ("FF", "FFD"):
+        return FirstFit(order)
+    if rule in ("BF", "BFD", "WF", "WFD"):
+        return BestFit(order, size, emptiest_first=rule.startswith("W"))
+    if rule == "Medea-TP":
+        return FirstFit(BySize(size, alpha=0.0))
+    if rule == "Medea-NC":
+        return FewestCandidates()
+    if rule in ("NCD", "LRASched"):
+        return Filling(SCORES[words["score"]])
+    if rule == "Matching":
+        return Search(Matching(SCORES[words["score"]]), strategy)
+    return Search(Spreading(order, size), strategy)
+
+
+def plan(
+    instance: Instance,
+    fleet: Fleet,
+    name: str,
+    progress: Progress | None = None,
+    deadline: float | None = None,
+) -> Plan:
+    """Place all replicas of an instance by the algorithm `name`, on as few machines as it can.
+
+    On a fixed fleet that does not hold all, as many replicas as it can. `progress` is told the share done (0 to 1).
+    `deadline` (time.monotonic()): searches return their best plan so far, others raise TimeoutError. Raises InputError
+    if an application is larger than every machine, or if only machines that are taken are large enough for it.
+    """
+    made, began = planner(name), time.process_time()
+    check_fits(instance, fleet)
+    work = Workspace(instance, fleet)
+    watch = Watch(progress, deadline)
+    packing = made.pack(work, watch)
+    watch.report(1.0)
+    if packing.left.any() and not fleet.fixed:
+        wrong = int(np.argmax(packing.left > 0))
+        raise InputError(
+            f"application '{instance.application[wrong]}': {packing.left[wrong]} replicas are left over: machines like "
+            f"the last of the fleet are too small for it, and the others are full"
+        )
+    return work.plan(name, packing, time.process_time() - began)

@@ -1,0 +1,168 @@
+"""Judged plans in a folder: `rows.csv`, `plan.parquet` and the trade-off plot, kept up to date as plans come."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvwrl.provisioning.instance import Fleet, Instance
+from tvwrl.provisioning.plan import Plan
+from tvwrl.provisioning.plan_file import write_plans
+from tvwrl.provisioning.referee import Verdict, judge
+from tvwrl.runs import whole_file
+
+COLUMNS = ("instance", "algorithm", "machines", "lower_bound", "deviation_pct", "seconds", "peak_mb")
+LEFT_OVER = "left_over"  # one more column for fixed fleets: replicas without a place
+EVERY = 5.0  # seconds between two writings, or more: as long as COST times what the last one took
+COST = 10.0
+
+FAMILIES = {
+    "application by application": ("FF", "BF", "WF", "Medea"),
+    "machine by machine": ("NCD", "LRASched"),
+    "all machines, replicas spread": ("SpreadWF",),
+    "all machines, pairs matched": ("Matching",),
+    "within a time budget": ("best", "MILP"),
+}
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00")  # Okabe and Ito (2008)
+MOST_LABELS = 12  # points that are all labelled; of more only those that none beats in both time and machines
+
+
+@dataclass(frozen=True)
+class Result:
+    """A plan that the referee let pass, and what it took."""
+
+    plan: Plan
+    verdict: Verdict
+    peak_mb: float  # largest memory of the process while it was made, MiB
+
+
+class Results:
+    """Plans of one instance and fleet, the last one of each algorithm, in order of their first."""
+
+    def __init__(self, instance: Instance, fleet: Fleet, lower_bound: int, folder: Path) -> None:
+        self.instance, self.fleet, self.lower_bound, self.folder = instance, fleet, lower_bound, folder
+        self.made: dict[str, Result] = {}
+        self._waiting: dict[str, Callable[[], Result]] = {}
+        self._next = 0.0
+
+    def add(self, plan: Plan, peak_mb: float) -> None:
+        """Judge and keep a plan; it is on disk soon, at the latest after `write`.
+
+        Raises RuntimeError if the plan breaks a rule: it is a fault of the planner, and nothing of it is written.
+        """
+        self._waiting[plan.algorithm] = lambda: self._judged(plan, peak_mb)
+        if time.monotonic() >= self._next:
+            self.write()
+
+    def write(self) -> None:
+        """Write `rows.csv` and `plan.parquet`, each whole or not at all, if there is anything new."""
+        if not self._waiting:
+            return
+        begun = time.monotonic()
+        for name in list(self._waiting):
+            self.made[name] = self._waiting[name]()
+            del self._waiting[name]
+        write_plans([result.plan for result in self.made.values()], self.instance, self.folder / "plan.parquet")
+        self.write_rows()
+        now = time.monotonic()
+        self._next = now + max(EVERY, COST * (now - begun))
+
+    def write_rows(self) -> None:
+        """Write `rows.csv` alone, as when the lower bound has risen."""
+        rows = self.rows()
+        with whole_file(self.folder / "rows.csv") as partial, partial.open("w", newline="") as file:
+            writer = csv.DictWriter(file, [*COLUMNS, *[LEFT_OVER] * self.fleet.fixed], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One per plan; `deviation_pct` from the lower bound is empty where replicas have no place."""
+        return [self._row(result) for result in self.made.values()]
+
+    def best(self) -> Result:
+        """The one that leaves the fewest replicas over, on the fewest machines."""
+        return min(self.made.values(), key=lambda result: (result.verdict.missing, result.plan.machines))
+
+    def _row(self, result: Result) -> dict[str, Any]:
+        plan, bound = result.plan, self.lower_bound
+        whole = not result.verdict.missing
+        row: dict[str, Any] = {
+            "instance": self.instance.name,
+            "algorithm": plan.algorithm,
+            "machines": plan.machines,
+            "lower_bound": bound,
+            "deviation_pct": round(100.0 * (plan.machines - bound) / bound, 4) if whole else "",
+            "seconds": round(plan.seconds, 4),
+            "peak_mb": round(result.peak_mb, 1),
+        }
+        return row | ({LEFT_OVER: result.verdict.missing} if self.fleet.fixed else {})
+
+    def _judged(self, plan: Plan, peak_mb: float) -> Result:
+        plan = without_gaps(plan, self.fleet)
+        verdict = judge(self.instance, self.fleet, plan)
+        if not verdict.good:
+            raise RuntimeError(f"a plan of {plan.algorithm} breaks a rule: {verdict.examples[0]}")
+        return Result(plan, verdict, peak_mb)
+
+
+def without_gaps(plan: Plan, fleet: Fleet) -> Plan:
+    """The same plan on machines numbered without gaps, where the fleet's are alike; else unchanged.
+
+    Where machines differ, one that stays empty is still counted if a later one is used: they are opened in order.
+    """
+    if not (fleet.capacity == fleet.capacity[0]).all():
+        return plan
+    used, machine = np.unique(plan.machine, return_inverse=True)
+    return replace(plan, machine=machine.astype(np.int64), machines=len(used))
+
+
+def plot_trade_off(rows: list[dict[str, Any]], path: Path) -> None:
+    """Deviation from the lower bound against seconds (Figure 3), a point per algorithm, coloured by family."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    points = [(row["algorithm"], max(row["seconds"], 1e-3), row["deviation_pct"]) for row in rows]
+    points = [point for point in points if point[2] != ""]
+    if not points:
+        return
+    figure = Figure(figsize=(8.0, 5.0), layout=ConstrainedLayoutEngine())
+    FigureCanvasAgg(figure)
+    axis = figure.subplots()
+    for (family, _), colour in zip(FAMILIES.items(), COLOURS, strict=True):
+        mine = [point for point in points if family_of(point[0]) == family]
+        if mine:
+            axis.plot([p[1] for p in mine], [p[2] for p in mine], "o", color=colour, label=family)
+    _label(axis, points)
+    axis.set(xscale="log", xlabel="seconds of processor time", ylabel="machines above the lower bound, %")
+    axis.set_title(f"{rows[0]['instance']}: lower bound {rows[0]['lower_bound']:,} machines", fontsize=11)
+    axis.margins(x=0.15)
+    axis.set_ylim(bottom=0)
+    axis.grid(color="#DDDDDD", linewidth=0.8)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize=9)
+    with whole_file(path) as partial:
+        figure.savefig(partial, dpi=150, format="png")
+
+
+def _label(axis: Any, points: list[tuple[str, float, float]]) -> None:
+    """Names of points (algorithm, seconds, deviation), above and below in turn, towards the middle."""
+    times = np.log([seconds for _, seconds, _ in points])
+    shown = [p for p in points if len(points) <= MOST_LABELS or not any(s < p[1] and d < p[2] for _, s, d in points)]
+    for place, (name, seconds, deviation) in enumerate(sorted(shown, key=lambda point: point[1])):
+        right = np.log(seconds) > (times.min() + times.max()) / 2
+        offset = (-4 if right else 4, -11 if place % 2 else 4)
+        side = "right" if right else "left"
+        axis.annotate(name, (seconds, deviation), offset, textcoords="offset points", fontsize=8, ha=side)
+
+
+def family_of(name: str) -> str:
+    """Which of `FAMILIES` an algorithm is of."""
+    return next(family for family, starts in FAMILIES.items() if name.startswith(starts))

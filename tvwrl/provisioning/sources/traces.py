@@ -1,0 +1,92 @@
+"""Instances from any canonical trace: workloads of one application are its replicas."""
+
+from __future__ import annotations
+
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvwrl.provisioning.instance import Affinity, Instance
+from tvwrl.provisioning.sources.tables import affinity_of, read_table
+from tvwrl.types import Float, InputError, Int, Strings, Trace
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LARGEST = 2_000_000_000  # numbers of demand that are held at most
+
+
+def instance_of(trace: Trace, windows: int | None = None, affinity: pl.DataFrame | None = None) -> Instance:
+    """Applications in order of their first workload; a workload without one is an application by itself.
+
+    A replica needs, per window of time, the most that any workload of the application used in it, nothing where none
+    ran; `windows` equal ones from the first slot to the last, by default one per slot. Units are those of the trace's
+    reference machine where it has numbers (cores, GiB), else fractions of it. `affinity` as in `tables.affinity_of`.
+    """
+    names, of = _applications(trace)
+    first, slots = int(trace.slot.min()), int(np.ptp(trace.slot)) + 1
+    windows = slots if windows is None else min(windows, slots)
+    if len(names) * windows * len(trace.resources) > LARGEST:
+        raise InputError(
+            f"trace '{trace.name}': {len(names)} applications at {windows} times are too many to hold: give fewer times"
+        )
+    demand = np.zeros((len(names), windows, len(trace.resources)))
+    rows = np.repeat(of, np.diff(trace.offsets))
+    window = (trace.slot - first) * windows // slots
+    for d, unit in enumerate(units_of(trace)):
+        np.maximum.at(demand[:, :, d], (rows, window), trace.usage[:, d] * unit)
+    if affinity is None:
+        none = np.empty(0, np.int32)
+        arcs = Affinity.of(len(names), none, none, none)
+    else:
+        arcs = affinity_of(names, affinity, f"affinity of trace '{trace.name}'")
+    return Instance(trace.name, names, np.bincount(of, minlength=len(names)), demand, trace.resources, arcs)
+
+
+def members_of(trace: Trace, instance: Instance) -> list[Int]:
+    """Workloads of the trace by application of an instance made of it. Raises InputError if it was made of another."""
+    names, of = _applications(trace)
+    if not np.array_equal(names, instance.application):
+        raise InputError(f"instance '{instance.name}' is not of trace '{trace.name}': their applications differ")
+    order = np.argsort(of, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(of))[:-1])
+
+
+def with_replicas(instance: Instance, folder: Path) -> Instance:
+    """With the replicas that a table `applications.parquet` of the trace's folder tells, where it does."""
+    path = folder / "applications.parquet"
+    if not path.exists():
+        return instance
+    table = read_table(path)
+    if not {"application", "replicas"} <= set(table.columns):
+        return instance
+    told = {name: count for name, count in table.select("application", "replicas").iter_rows() if count is not None}
+    replicas = [told.get(name, one) for name, one in zip(instance.application, instance.replicas, strict=True)]
+    return Instance(
+        instance.name,
+        instance.application,
+        np.array(replicas, np.int64),
+        instance.demand,
+        instance.resources,
+        instance.affinity,
+    )
+
+
+def _applications(trace: Trace) -> tuple[Strings, Int]:
+    """Names, and which of them each workload belongs to."""
+    label = np.where(trace.application == "", trace.workload_id, trace.application).astype(str)
+    names, first, of = np.unique(label, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(names), np.int64)
+    rank[order] = np.arange(len(names))
+    return names[order].astype(object), rank[of]
+
+
+def units_of(trace: Trace) -> Float:
+    """(D,) what a fraction of 1.0 is, in the units of instances made of the trace."""
+    machine = trace.reference_machine
+    if isinstance(machine, dict) and all(isinstance(machine.get(name), Real) for name in trace.resources):
+        return np.array([float(machine[name]) for name in trace.resources])
+    return np.ones(len(trace.resources))

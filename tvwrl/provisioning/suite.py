@@ -1,0 +1,193 @@
+"""Runs planners on an instance, one after the other, with a progress bar, and measures what they take."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from tvwrl.provisioning.best import NAME as BEST
+from tvwrl.provisioning.best import PORTFOLIO, plan_best
+from tvwrl.provisioning.bounds import lower_bound
+from tvwrl.provisioning.instance import Affinity, Fleet, Instance, check_fits
+from tvwrl.provisioning.milp import MOST_APPLICATIONS, solve
+from tvwrl.provisioning.plan import Plan
+from tvwrl.provisioning.registry import plan, planner
+from tvwrl.provisioning.results import Results, plot_trade_off
+from tvwrl.runs import check_new_folder, provenance, write_json
+from tvwrl.types import InputError
+
+
+def provision(
+    instance: Instance,
+    fleet: Fleet,
+    out: Path,
+    algorithms: Sequence[str] = (),
+    best_seconds: float | None = None,
+    milp_seconds: float | None = None,
+    bound_seconds: float = 0.0,
+    seed: int = 0,
+    facts: dict[str, Any] | None = None,
+) -> Results:
+    """Plan by every one of `algorithms`, then by `best`, then by the integer programme, where seconds (> 0) are given.
+
+    Fills the folder `out`, new or empty: `run.json` (with `facts`), `rows.csv`, `plan.parquet`, `trade-off.png`. What
+    was found stays there if the run is interrupted; `best` hands on every better plan. Raises InputError for unknown
+    or repeated names, bad seconds, and an application that no machine holds, before anything is written.
+    """
+    _check(instance, fleet, algorithms, best_seconds, milp_seconds, seed)
+    check_new_folder(out)
+    bound = lower_bound(instance, fleet, bound_seconds)
+    results = Results(instance, fleet, bound.machines, out)
+    asked = {"algorithms": list(algorithms), "best_seconds": best_seconds, "milp_seconds": milp_seconds, "seed": seed}
+    write_json(
+        out / "run.json", provenance() | describe(instance, fleet) | asked | {"bounds": bound.each} | (facts or {})
+    )
+    names = [*algorithms, *[BEST] * (best_seconds is not None), *["MILP"] * (milp_seconds is not None)]
+    bar_format = "{desc}: {percentage:3.0f}% |{bar}| {elapsed}{postfix}"
+    try:
+        with tqdm(total=float(len(names)), bar_format=bar_format, disable=None, leave=False) as bar:
+            for done, name in enumerate(names):
+                bar.set_description(name)
+                show = _shown(bar, done)
+                if name == BEST and best_seconds is not None:
+                    _add_best(results, best_seconds, seed, show)
+                elif milp_seconds is not None and name == "MILP":
+                    _add_milp(results, milp_seconds)
+                else:
+                    _add(results, name, show)
+    finally:
+        results.write()
+    plot_trade_off(results.rows(), out / "trade-off.png")
+    return results
+
+
+def describe(instance: Instance, fleet: Fleet) -> dict[str, Any]:
+    """What run.json says of the problem."""
+    kinds, first, count = np.unique(fleet.capacity, axis=0, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    pairs = len(instance) * (len(instance) - 1)
+    return {
+        "instance": instance.name,
+        "applications": len(instance),
+        "replicas": int(instance.replicas.sum()),
+        "times": instance.demand.shape[1],
+        "resources": list(instance.resources),
+        "limits": len(instance.affinity),
+        "density": len(instance.affinity) / pairs if pairs else 0.0,
+        "machines": [{"capacity": kinds[i].tolist(), "count": int(count[i])} for i in order],
+        "fixed": fleet.fixed,
+    }
+
+
+def _check(
+    instance: Instance,
+    fleet: Fleet,
+    algorithms: Sequence[str],
+    best_seconds: float | None,
+    milp_seconds: float | None,
+    seed: int,
+) -> None:
+    for name in algorithms:
+        planner(name)
+        if algorithms.count(name) > 1:
+            raise InputError(f"algorithms: '{name}' is given twice")
+    for what, seconds in (("seconds", best_seconds), ("milp", milp_seconds)):
+        if seconds is not None and not 0 < seconds < np.inf:
+            raise InputError(f"{what} is {seconds}: must be a number of seconds > 0")
+    if milp_seconds is not None and len(instance) > MOST_APPLICATIONS:
+        raise InputError(f"milp: the instance has {len(instance)} applications: must be {MOST_APPLICATIONS} at most")
+    if milp_seconds is not None and fleet.fixed:
+        raise InputError("milp: the integer programme counts machines: a fixed fleet has nothing to count")
+    if seed < 0:
+        raise InputError(f"seed is {seed}: must be >= 0")
+    if not algorithms and best_seconds is None and milp_seconds is None:
+        raise InputError("nothing to do: the list of algorithms is empty")
+    check_fits(instance, fleet)
+
+
+def _shown(bar: Any, done: int) -> Callable[..., None]:
+    """A planner's progress, share done and perhaps machines so far, on the bar."""
+
+    def show(share: float, machines: int | None = None) -> None:
+        if machines is not None:
+            bar.set_postfix_str(f"{machines} machines", refresh=False)
+        bar.update(done + share - bar.n)
+
+    return show
+
+
+def _add(results: Results, name: str, show: Callable[..., None]) -> None:
+    warm_up(results.instance, name)
+    forget_peak()
+    made = plan(results.instance, results.fleet, name, show)
+    results.add(made, peak_mb())
+
+
+def _add_best(results: Results, seconds: float, seed: int, show: Callable[..., None]) -> None:
+    warm_up(results.instance, BEST)
+    forget_peak()
+    begun = time.process_time()
+
+    def save(better: Plan) -> None:
+        results.add(replace(better, seconds=time.process_time() - begun), peak_mb())
+
+    found = plan_best(results.instance, results.fleet, seconds, seed, show, save)
+    results.add(found.plan, peak_mb())
+
+
+def _add_milp(results: Results, seconds: float) -> None:
+    """From the best plan so far, or first fit's; what it proves is a bound for all rows."""
+    results.write()
+    start = results.best().plan if results.made else plan(results.instance, results.fleet, "FF")
+    forget_peak()
+    solved = solve(results.instance, results.fleet, start, seconds)
+    results.lower_bound = max(results.lower_bound, solved.bound)
+    results.add(solved.plan, peak_mb())
+    if results.made:
+        results.write_rows()
+
+
+def warm_up(instance: Instance, name: str) -> None:
+    """Compile (or load) what an algorithm needs, so that its seconds are those of planning.
+
+    First fit takes four machines for these five, three do, and Eq. 4 says two: `best` finds three and then searches in
+    vain, which runs all of it.
+    """
+    times, resources = instance.demand.shape[1:]
+    i = np.repeat(4, 4), np.arange(4)
+    affinity = Affinity.of(5, *i, np.zeros(4, np.int64))
+    demand = np.tile(np.array([0.3, 0.3, 0.6, 0.6, 0.05])[:, None, None], (1, times, resources))
+    names = np.array(list("abcde"), dtype=object)
+    tiny = Instance("tiny", names, np.ones(5, np.int64), demand, instance.resources, affinity)
+    fleet = Fleet.of([1.0] * resources)
+    if name != BEST:
+        plan(tiny, fleet, name)
+        return
+    for rule in PORTFOLIO:
+        plan(tiny, fleet, rule)
+    for _ in range(3):  # compiling alone can use the time up
+        if plan_best(tiny, fleet, 0.05).steps:
+            return
+
+
+def forget_peak() -> None:
+    """Begin to measure the peak of memory anew, where the system can (Linux)."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_mb() -> float:
+    """MiB of memory that this process held at most since `forget_peak`, or since it began if that is not known."""
+    with contextlib.suppress(OSError, StopIteration):
+        status = Path("/proc/self/status").read_text().splitlines()
+        return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

@@ -1,0 +1,160 @@
+"""An instance and a fleet as the packing core takes them: flat dimensions, busiest first, and empty packings."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.provisioning.instance import Fleet, Instance
+from tvwrl.provisioning.plan import Plan
+from tvwrl.types import Float, Int
+
+
+class Workspace:
+    """What all planners of one instance and fleet share. K = H x D dimensions; the busiest are tested first."""
+
+    capacity: Float  # (K,) largest of the fleet: what demand and residual are shares of
+    kinds: Float  # (F, K) capacity of the fleet's machines
+    demand: Float  # (A, K)
+    replicas: npt.NDArray[np.int32]  # (A,)
+    total: Float  # (K,) demand of all replicas
+
+    def __init__(self, instance: Instance, fleet: Fleet) -> None:
+        self.instance, self.fleet = instance, fleet
+        times, resources = instance.demand.shape[1:]
+        kinds = np.tile(fleet.capacity, (1, times))
+        busy = np.argsort(-instance.total.ravel() / kinds.max(axis=0), kind="stable")
+        self.kinds = np.ascontiguousarray(kinds[:, busy])
+        self.capacity = self.kinds.max(axis=0)
+        self.demand = np.ascontiguousarray(instance.demand.reshape(-1, times * resources)[:, busy])
+        self.replicas = instance.replicas.astype(np.int32)
+        self.total = instance.total.ravel()[busy]
+
+    @cached_property
+    def applications(self) -> Any:
+        """`packing.affinity.Applications`."""
+        from tvwrl.packing.affinity import Applications, own_limits
+
+        arcs = self.instance.affinity
+        to, limit, into, into_limit = (
+            ends.astype(np.int32, copy=False) for ends in (arcs.to, arcs.limit, arcs.into, arcs.into_limit)
+        )
+        own = own_limits(arcs.start, to, limit)
+        return Applications(self.demand, self.replicas, own, arcs.start, to, limit, arcs.into_start, into, into_limit)
+
+    @cached_property
+    def degree(self) -> Int:
+        """(A,) applications linked with each by affinity, in either direction."""
+        from tvwrl.packing.affinity import degrees
+
+        degree: Int = degrees(self.applications)
+        return degree
+
+    @cached_property
+    def sizes(self) -> Any:
+        """`packing.filling.Sizes`: applications by equal demand."""
+        from tvwrl.packing.filling import Sizes
+
+        demand, of = np.unique(self.demand, axis=0, return_inverse=True)
+        member = np.argsort(of.ravel(), kind="stable")
+        first = np.concatenate([[0], np.cumsum(np.bincount(of.ravel()))])
+        rank = np.argsort(member[first[:-1]], kind="stable")  # sizes in the order of input of their first member
+        start = np.concatenate([[0], np.cumsum(np.diff(first)[rank])])
+        member = np.concatenate([member[first[g] : first[g + 1]] for g in rank])
+        return Sizes(np.ascontiguousarray(demand[rank]), start, member)
+
+    @property
+    def most_machines(self) -> int:
+        """Machines that a plan can open: all of a fixed fleet, else one for every replica."""
+        return len(self.kinds) - (0 if self.fleet.fixed else 1) + (0 if self.fleet.fixed else int(self.replicas.sum()))
+
+    @cached_property
+    def fewest_machines(self) -> int:
+        """Eq. 4: the first machines of the fleet that have as much of everything, at any time, as all replicas need."""
+        short = self.total - 1e-6
+        have = np.cumsum(self.kinds, axis=0)
+        enough = (have >= short).all(axis=1)
+        if enough.any() or self.fleet.fixed:
+            return int(np.argmax(enough)) + 1 if enough.any() else len(have)
+        return len(have) + int(np.ceil(((short - have[-1]) / self.kinds[-1]).max()))
+
+    def packing(self, machines: int, opened: bool = False) -> Any:
+        """An empty `packing.affinity.Packing` of at most `machines`, all open or none."""
+        from tvwrl.packing.affinity import UNLIMITED, Packing
+
+        count = int(self.replicas.sum())
+        residual = np.empty((machines, len(self.capacity)))  # rows of machines that stay closed cost no memory
+        if opened:
+            residual[:] = self.kinds[np.minimum(np.arange(machines), len(self.kinds) - 1)]
+        return Packing(
+            kinds=self.kinds,
+            residual=residual,
+            open=np.array([machines if opened else 0]),
+            left=self.replicas.copy(),
+            first=np.concatenate([[0], np.cumsum(self.replicas, dtype=np.int64)]),
+            used=np.zeros(len(self.replicas), np.int32),
+            machine=np.empty(count, np.int32),
+            count=np.empty(count, np.int32),
+            cap=np.full(machines, UNLIMITED, np.int32),
+            held=np.zeros(machines, np.int32),
+        )
+
+    def ordering(self, packing: Any, measure: Any, emptiest_first: bool) -> Any:
+        """A `packing.ordering.Ordering` of the open machines of a packing."""
+        from tvwrl.packing.ordering import Ordering, refresh, weights
+
+        machines, opened = len(packing.residual), int(packing.open[0])
+        total = packing.residual[:opened].sum(axis=0)
+        ordering = Ordering(
+            measure=measure,
+            sign=1.0 if emptiest_first else -1.0,
+            capacity=self.capacity,
+            total=total,
+            weight=weights(measure, total, max(opened, 1), self.capacity),
+            count=np.array([opened]),
+            order=np.arange(machines, dtype=np.int32),
+            key=np.zeros(machines),
+            spare_order=np.empty(machines, np.int32),
+            spare_key=np.empty(machines),
+            moved=np.zeros(machines, np.bool_),
+        )
+        if opened:
+            refresh(ordering, packing, True)
+        return ordering
+
+    def pairs(self, packing: Any) -> Any:
+        """`packing.matching.Pairs` of the open machines of an empty packing."""
+        from tvwrl.packing.affinity import UNLIMITED
+        from tvwrl.packing.matching import Pairs
+
+        machines, applications = len(packing.residual), len(self.replicas)
+        total = packing.residual.sum(axis=0)
+        return Pairs(
+            heap=np.empty(machines, np.int32),
+            size=np.zeros(1, np.int64),
+            value=np.empty(machines),
+            best=np.empty(machines, np.int32),
+            top=np.full(machines, -1, np.int32),
+            below=np.empty(len(packing.machine), np.int32),
+            whose=np.empty(len(packing.machine), np.int32),
+            total=total,
+            frozen=total.copy(),
+            head=self.sizes.start[:-1].copy(),
+            cap=np.full(applications, UNLIMITED, np.int32),
+            here=np.zeros(applications, np.int32),
+            touched=np.empty(applications, np.int32),
+            scores=np.empty(len(self.sizes.demand)),
+            pull=np.empty(len(self.capacity)),
+        )
+
+    def plan(self, name: str, packing: Any, seconds: float) -> Plan:
+        """The plan that a packing is."""
+        used = packing.used.astype(np.int64)
+        application = np.repeat(np.arange(len(used)), used)
+        entry = np.arange(used.sum()) - np.repeat(np.cumsum(used) - used, used) + np.repeat(packing.first[:-1], used)
+        machine = packing.machine[entry].astype(np.int64)
+        machines = int(machine.max()) + 1 if len(machine) else 0
+        return Plan(name, application, machine, packing.count[entry].astype(np.int64), machines, seconds)
