@@ -58,7 +58,7 @@ class TrainConfig:
     """Step size at the end; falls linearly."""
     gamma: float = 0.999
     """Discount per slot."""
-    gae_lambda: float = 0.8
+    gae_lambda: float = 0.95
     """How far advantages trust what happened over what the critic expected (ppo), per placement: 1 trusts episodes
     alone."""
     entropy_bonus: float = 0.001
