@@ -1,61 +1,82 @@
-"""Learning curves of training runs: validation reward against minutes, and when 90 % of the best is reached."""
+"""Learning curves of training runs: reward of the training episodes against minutes, and when 90 % of the way is done.
+
+Runs whose folders differ in `-seedN` alone are one colour. Actions of training episodes are drawn, so curves lie below
+what a policy is evaluated at. Minutes count from the end of the first iteration's episodes on.
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-Curve = list[tuple[float, int, float]]  # minutes, iteration, validation reward
+from tvwrl.markdown import markdown_table
+from tvwrl.types import InputError
+
+LAST = 5  # iterations whose mean is what a run came to
+HEAD = ("", "seed", "first", f"mean of the last {LAST}", "minutes", "minutes to {share:.0%} of the way")
 
 
-def curve(run: Path) -> Curve:
-    """The periodic evaluations of a run, from its TensorBoard log, which knows the time."""
+def curve(run: Path) -> npt.NDArray[np.float64]:
+    """(iterations, 2): minutes and mean reward of an iteration's episodes, from the TensorBoard log."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    log = EventAccumulator(str(run / "tensorboard"))
+    log = EventAccumulator(str(run / "tensorboard"), {"scalars": 0})
     log.Reload()
-    begun = log.Scalars("train/learning_rate")[0].wall_time
-    return [((e.wall_time - begun) / 60, e.step, e.value) for e in log.Scalars("eval/reward")]
+    if "train/reward" not in log.Tags()["scalars"]:
+        raise InputError(f"{run}: holds no training (tensorboard/ without train/reward)")
+    events = log.Scalars("train/reward")
+    return np.array([((event.wall_time - events[0].wall_time) / 60, event.value) for event in events])
 
 
 def main() -> None:
     """Print a table and draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("runs", nargs="+", type=Path, help="folders of scripts/train.py")
-    parser.add_argument("--share", type=float, default=0.9, help="of the way from the first evaluation to the best")
+    parser.add_argument(
+        "runs", nargs="+", type=Path, help="folders of scripts/train.py, or cells of scripts/reproduce.py"
+    )
+    parser.add_argument("--share", type=float, default=0.9, help="of the way from the first iteration to the last ones")
     parser.add_argument("--figure", type=Path, default=Path("docs/training/curves.png"))
     arguments = parser.parse_args()
-    curves = {run.name: curve(run) for run in arguments.runs}
-    for name, points in curves.items():
-        minutes, _, reward = (np.array(part) for part in zip(*points, strict=True))
-        reached = reward[0] + arguments.share * (reward.max() - reward[0])
-        when = minutes[np.argmax(reward >= reached)]
-        best = (
-            f"best {reward.max() / 1000:.0f} (thousands) after {minutes[reward.argmax()]:.1f} of {minutes[-1]:.1f} min"
-        )
-        print(f"{name}: first {reward[0] / 1000:.0f}, {best}; {arguments.share:.0%} of the way after {when:.1f} min")
+    curves: dict[str, dict[str, npt.NDArray[np.float64]]] = {}
+    for run in arguments.runs:
+        name, seed = re.fullmatch(r"(.*?)(?:-seed(\d+))?", run.name).groups()  # type: ignore[union-attr]
+        curves.setdefault(name, {})[seed or "0"] = curve(run)
+    rows = []
+    for name, seeds in curves.items():
+        for seed, points in seeds.items():
+            minutes, reward = points.T
+            final = reward[-LAST:].mean()
+            reached = minutes[np.argmax(reward >= reward[0] + arguments.share * (final - reward[0]))]
+            values = (f"{reward[0] / 1000:.0f}", f"{final / 1000:.0f}", f"{minutes[-1]:.1f}", f"{reached:.1f}")
+            rows.append([name, seed, *values])
+    print(markdown_table([title.format(share=arguments.share) for title in HEAD], rows))
     draw(curves, arguments.figure)
 
 
-def draw(curves: dict[str, Curve], figure: Path) -> None:
-    """One line per run."""
+def draw(curves: dict[str, dict[str, npt.NDArray[np.float64]]], figure: Path) -> None:
+    """One line per run, one colour per name."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    page = Figure(figsize=(7.5, 4.2), layout="constrained")
+    from tvwrl.bench.plots import COLOURS, DPI
+
+    page = Figure(figsize=(9, 4.5), layout="constrained")
     FigureCanvasAgg(page)
     axis = page.subplots()
-    for name, points in curves.items():
-        minutes, _, reward = zip(*points, strict=True)
-        axis.plot(minutes, np.array(reward) / 1000, marker="o", markersize=3, label=name)
+    for colour, (name, seeds) in zip(COLOURS, curves.items(), strict=False):
+        for points in seeds.values():
+            axis.plot(points[:, 0], points[:, 1] / 1000, color=colour, lw=1.2)
+        axis.lines[-1].set_label(f"{name} ({len(seeds)} seeds)")
     axis.set_xlabel("minutes of training")
-    axis.set_ylabel("validation reward (thousands)")
+    axis.set_ylabel("reward of training episodes (thousands)")
     axis.grid(color="#DDDDDD", linewidth=0.8)
-    axis.legend(frameon=False)
+    axis.legend(frameon=False, fontsize=8)
     figure.parent.mkdir(parents=True, exist_ok=True)
-    page.savefig(figure, dpi=130)
+    page.savefig(figure, dpi=DPI)
 
 
 if __name__ == "__main__":
