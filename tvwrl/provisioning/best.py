@@ -34,7 +34,7 @@ class BestPlan:
     """What was found, and how."""
 
     plan: Plan
-    bound: int  # machines that the volume of all replicas needs (Eq. 4); where it is reached the search ends
+    bound: int  # machines that are needed, as far as is known; where they are reached the search ends
     portfolio: dict[str, int] = field(default_factory=dict)  # machines of each rule that was run
     steps: int = 0  # of the search: replicas that it placed
 
@@ -46,10 +46,12 @@ def plan_best(
     seed: int = 0,
     progress: Progress | None = None,
     save: Callable[[Plan], None] | None = None,
+    bound: int = 0,
 ) -> BestPlan:
     """The plan with the fewest machines that is found in `seconds` > 0; first fit's takes as long as it takes.
 
     On a fixed fleet: with the fewest replicas left over. `save` is handed every better plan as soon as it is there.
+    `bound`: a lower bound on the machines, where one better than Eq. 4's is known; a plan that reaches it ends the search.
     The seed decides what the search does, the clock how far it comes. Raises InputError if an application is larger
     than every machine, or seconds is not above 0.
     """
@@ -59,7 +61,7 @@ def plan_best(
     clock = _Clock(seconds, progress, save)
     work = Workspace(instance, fleet)
     packing, found = _portfolio(work, clock)
-    best = BestPlan(clock.keep(work.plan(NAME, packing, 0.0)), work.fewest_machines, found)
+    best = BestPlan(clock.keep(work.plan(NAME, packing, 0.0)), max(bound, work.fewest_machines), found)
     (_fill_fixed if fleet.fixed else _empty_machines)(work, best, clock, seed)
     best.plan = replace(best.plan, seconds=time.process_time() - clock.began)
     return best

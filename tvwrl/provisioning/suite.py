@@ -140,7 +140,7 @@ def _add_best(results: Results, seconds: float, seed: int, show: Callable[..., N
     def save(better: Plan) -> None:
         results.add(replace(better, seconds=time.process_time() - begun), peak_mb())
 
-    found = plan_best(results.instance, results.fleet, seconds, seed, show, save)
+    found = plan_best(results.instance, results.fleet, seconds, seed, show, save, results.lower_bound)
     results.add(found.plan, peak_mb())
 
 
