@@ -265,15 +265,19 @@ def _stroll(a, s, times, rng):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def search(a, s, steps, looks, aim, rng):  # type: ignore[no-untyped-def]
+def search(a, s, steps, looks, aim, in_turn, rng):  # type: ignore[no-untyped-def]
     """House the homeless until at most `aim` are left, in `steps` at most; returns the steps taken.
 
-    A step is a replica that is looked after; `looks`: machines that are looked at for it.
+    A step is a replica that is looked after; `looks`: machines that are looked at for it. `in_turn`: the last to lose its
+    place is next, which settles trouble where it arose; else any is, for who was thrown out may have to stay out.
     """
     for step in range(steps):
         if s.homeless[0] <= aim:
             return step
         s.homeless[0] -= 1
+        if not in_turn:
+            at = int(rng.random() * (s.homeless[0] + 1))
+            s.pool[at], s.pool[s.homeless[0]] = s.pool[s.homeless[0]], s.pool[at]
         i = s.pool[s.homeless[0]]
         cost = _house(a, s, i, looks, rng)
         if cost > 0.0:

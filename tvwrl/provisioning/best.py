@@ -149,7 +149,8 @@ class _Ejection:
         from tvwrl.packing.repair import search
 
         looks = LOOKS if self.left > FEW else 4 * LOOKS
-        return int(search(self._work.applications, self.shelves, STEPS, looks, aim, self._rng))
+        in_turn = not self._work.fleet.fixed  # on a fixed fleet somebody may have to stay out
+        return int(search(self._work.applications, self.shelves, STEPS, looks, aim, in_turn, self._rng))
 
     def close_machine(self) -> None:
         """One fewer, whose replicas lose their place."""
