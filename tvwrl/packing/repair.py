@@ -268,8 +268,8 @@ def _stroll(a, s, times, rng):  # type: ignore[no-untyped-def]
 def search(a, s, steps, looks, aim, in_turn, rng):  # type: ignore[no-untyped-def]
     """House the homeless until at most `aim` are left, in `steps` at most; returns the steps taken.
 
-    A step is a replica that is looked after; `looks`: machines that are looked at for it. `in_turn`: the last to lose its
-    place is next, which settles trouble where it arose; else any is, for who was thrown out may have to stay out.
+    A step is a replica that is looked after; `looks`: machines that are looked at for it. `in_turn`: the last to lose
+    its place is next, which settles trouble where it arose; else any is, for who was thrown out may have to stay out.
     """
     for step in range(steps):
         if s.homeless[0] <= aim:
