@@ -52,8 +52,8 @@ def plan_best(
 
     On a fixed fleet: with the fewest replicas left over. `save` is handed every better plan as soon as it is there.
     `bound`: a lower bound on the machines, where one better than Eq. 4's is known; a plan that reaches it ends the
-    search. The seed decides what the search does, the clock how far it comes. Raises InputError if an application is larger
-    than every machine, or seconds is not above 0.
+    search. The seed decides what the search does, the clock how far it comes. Raises InputError if an application is
+    larger than every machine, or seconds is not above 0.
     """
     if not seconds > 0:
         raise InputError(f"seconds is {seconds}: must be > 0")
