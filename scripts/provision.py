@@ -14,6 +14,12 @@ from tvwrl.provisioning.sources.opening import is_trace, open_instance
 from tvwrl.runs import default_folder
 from tvwrl.types import InputError, Trace
 
+MILP_ENDS = {
+    "optimal": "MILP: solved; no plan needs fewer machines",
+    "time limit": "MILP: out of time; its row is the best plan so far, the lower bound is what it proved",
+    "too large": "MILP: too large for memory; its row is the best plan so far",
+}
+
 
 @dataclass(frozen=True)
 class Arguments:
@@ -110,6 +116,8 @@ def plan(instance: Instance, fleet: Fleet, names: list[str], arguments: Argument
     )
     rows = results.rows()
     print(markdown_table(list(rows[0])[1:], [[str(value) for value in list(row.values())[1:]] for row in rows]))
+    if results.milp:
+        print(MILP_ENDS[results.milp])
     if trace is not None:
         from tvwrl.bench.handover import write_hand_over
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tvwrl.provisioning import milp
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.milp import MOST_APPLICATIONS, solve
 from tvwrl.provisioning.plan import Plan
@@ -25,6 +26,14 @@ def singly(instance: Instance) -> Plan:
     return Plan("singly", application, machine, np.ones_like(machine), len(machine))
 
 
+@pytest.fixture(params=["at once", "as they are broken"])
+def _limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits come into the programme in either way."""
+    if request.param != "at once":
+        monkeypatch.setattr(milp, "MOST_AT_ONCE", 0)
+
+
+@pytest.mark.usefixtures("_limits")
 def test_by_hand(make: Make) -> None:
     # 3 a of 4 and 3 b of 4 in 8: three machines. With one b at most beside a, as (a, b) three times; with none, four.
     for arcs, machines in (([], 3), ([(0, 1, 1)], 3), ([(0, 1, 0)], 4), ([(1, 0, 0), (0, 0, 1)], 5)):
@@ -41,7 +50,8 @@ def test_machines_that_differ(make: Make) -> None:
     assert solve(instance, fleet, singly(instance), 20).plan.machines == 3
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.usefixtures("_limits")
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_it_finds_the_fewest(
     instances: Callable[..., st.SearchStrategy[Instance]],
@@ -52,6 +62,13 @@ def test_it_finds_the_fewest(
     solved = solve(instance, fleet, singly(instance), 20)
     assert solved.plan.machines == solved.bound == fewest_machines(instance, fleet)
     assert judge(instance, fleet, solved.plan).good
+
+
+def test_a_programme_without_room_for_its_limits_says_so(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    instance, fleet = make([3, 3], [[4, 1], [4, 1]], [(0, 1, 1)]), Fleet.of([8, 8])
+    monkeypatch.setattr(milp, "MOST_ENTRIES", 1)
+    solved = solve(instance, fleet, singly(instance), 20)
+    assert (solved.status, solved.plan.machines, solved.bound) == ("too large", 6, 3)
 
 
 def test_what_cannot_be_solved_is_refused(make: Make) -> None:

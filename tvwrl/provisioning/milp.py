@@ -2,7 +2,9 @@
 
 Replicas of an application are alike, so the sum of x_irn over its replicas r is one integer variable x_in; that says
 the same with fewer symmetries. Further: machines are opened in order (y_n >= y_{n+1}), the floor stands in Eq. 1 where
-the paper prints a ceiling, self limits are in nu_i, and z_in and (2d-2f) are there only where a limit can bind.
+the paper prints a ceiling, self limits are in nu_i, and z_in and (2d-2f) are there only where a limit can bind. Where
+all of those limits would be too many for memory, the programme begins without them and takes up those that its plans
+break, round by round: what any round proves holds for all limits.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tvwrl.provisioning.bounds import lower_bound
 from tvwrl.provisioning.bounds.counting import most_per_machine
@@ -20,8 +23,11 @@ from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.referee import judge
 from tvwrl.types import Float, InputError, Int
 
+Bool = npt.NDArray[np.bool_]
+
 MOST_APPLICATIONS = 2_000
-MOST_ENTRIES = 20_000_000  # of the matrix; with more only the start and the bound are returned
+MOST_ENTRIES = 20_000_000  # of the matrix, some 4 GB in the solver
+MOST_AT_ONCE = MOST_ENTRIES  # up to which it begins with all limits
 LIGHT = 1e-3  # cores or GiB, a demand that could hide in the solver's tolerance
 NAME = "MILP"
 
@@ -32,7 +38,7 @@ class Solved:
 
     plan: Plan  # called "MILP"; the start's rows if nothing better was found
     bound: int  # no plan uses fewer machines
-    status: str  # "optimal", "time limit", or "too large": the programme was not tried
+    status: str  # "optimal", "time limit", or "too large": nothing, or no further limit, would have fitted into memory
 
     @property
     def gap(self) -> float:
@@ -53,20 +59,24 @@ def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float) -> Solv
         raise InputError(f"seconds is {seconds}: must be > 0")
     if not (verdict := judge(instance, fleet, start)).good:
         raise InputError(f"the plan to start with is wrong: {verdict.examples[0]}")
-    begun = time.process_time()
+    begun, deadline = time.process_time(), time.monotonic() + seconds
     best = replace(start, algorithm=NAME)
     bound = lower_bound(instance, fleet).machines
+    programme = _Programme(instance, fleet, best.machines - 1) if bound < best.machines else None
     status = "optimal"
-    if bound < best.machines:
-        programme = _Programme(instance, fleet, best.machines - 1)
-        if programme.entries > MOST_ENTRIES:
-            status = "too large"
-        else:
-            found, proved = programme.solve(seconds, bound)
-            if found is not None and judge(instance, fleet, found).good:
-                best = found
-            bound = max(bound, min(proved, best.machines))
-            status = "optimal" if bound == best.machines else "time limit"
+    while programme is not None:
+        status = "too large" if programme.entries > MOST_ENTRIES else "time limit"
+        if status == "too large" or time.monotonic() >= deadline:
+            break
+        found, proved = programme.solve(deadline - time.monotonic(), bound)
+        bound = max(bound, min(proved, best.machines))
+        if found is not None and judge(instance, fleet, found).good:
+            best = found
+        if bound == best.machines:
+            status = "optimal"
+            break
+        if found is None or not programme.take_up(found):  # out of time
+            break
     return Solved(replace(best, seconds=time.process_time() - begun), bound, status)
 
 
@@ -80,12 +90,31 @@ class _Programme:
         a = instance.affinity
         i = np.repeat(np.arange(len(instance)), np.diff(a.start))
         binding = np.flatnonzero((a.limit < self._most[a.to]) & (a.to != i))
-        self._i, self._j, self._limit = i[binding], a.to[binding].astype(np.int64), a.limit[binding].astype(np.int64)
+        self._arcs = i[binding], a.to[binding].astype(np.int64), a.limit[binding].astype(np.int64)
+        self._take(np.ones(len(binding), np.bool_))
+        if self.entries > MOST_AT_ONCE:
+            self._take(np.zeros(len(binding), np.bool_))
+
+    def _take(self, active: Bool) -> None:
+        """Let the limits `active` (E,) be those of the programme."""
+        self._active = active
+        self._i, self._j, self._limit = (part[active] for part in self._arcs)
         self._limiting: Int = np.unique(self._i)
-        applications, limiting = len(instance), len(self._limiting)
+        applications, machines, limiting = len(self._most), self._machines, len(self._limiting)
         self._z, self._y = applications * machines, (applications + limiting) * machines
-        dimensions = instance.demand[0].size
-        self.entries = machines * (applications * (1 + dimensions) + 4 * limiting + 2 * len(binding) + dimensions + 2)
+        dimensions = self._instance.demand[0].size
+        self.entries = machines * (applications * (1 + dimensions) + 4 * limiting + 2 * len(self._i) + dimensions + 2)
+
+    def take_up(self, plan: Plan) -> bool:
+        """Take up the limits that a plan breaks; False if there are none."""
+        from scipy.sparse import csr_array
+
+        i, j, limit = self._arcs
+        held = csr_array((plan.replicas, (plan.application, plan.machine)), (len(self._most), self._machines))
+        together = (held > 0)[i].multiply(held[j])  # (E, N): replicas of j where i is
+        broken = together.max(axis=1).toarray().ravel() > limit
+        self._take(self._active | broken)
+        return bool(broken.any())
 
     def solve(self, seconds: float, least: int) -> tuple[Plan | None, int]:
         """A plan, if one of so few machines was found, and the machines that were proved to be needed."""

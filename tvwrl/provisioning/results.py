@@ -48,6 +48,7 @@ class Results:
     def __init__(self, instance: Instance, fleet: Fleet, lower_bound: int, folder: Path) -> None:
         self.instance, self.fleet, self.lower_bound, self.folder = instance, fleet, lower_bound, folder
         self.made: dict[str, Result] = {}
+        self.milp = ""  # how the integer programme ended, if it was asked for
         self._waiting: dict[str, Callable[[], Result]] = {}
         self._next = 0.0
 

@@ -151,6 +151,7 @@ def _add_milp(results: Results, seconds: float) -> None:
     forget_peak()
     solved = solve(results.instance, results.fleet, start, seconds)
     results.lower_bound = max(results.lower_bound, solved.bound)
+    results.milp = solved.status
     results.add(solved.plan, peak_mb())
     if results.made:
         results.write_rows()
