@@ -15,7 +15,6 @@ from numba import njit
 from tvwrl.packing.affinity import UNLIMITED, has_room
 from tvwrl.packing.kernels import TOLERANCE
 
-STROLLS = 10  # random moves after each replica that had to throw others out
 MOST_THROWN = 8  # replicas that one may throw out
 LEAST = 1.0  # weight of a replica that always found a place
 FREE = 1e-300  # cost of a place that is free: no other is better, and less than any weight
@@ -265,11 +264,12 @@ def _stroll(a, s, times, rng):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def search(a, s, steps, looks, aim, in_turn, rng):  # type: ignore[no-untyped-def]
+def search(a, s, steps, looks, strolls, aim, in_turn, rng):  # type: ignore[no-untyped-def]
     """House the homeless until at most `aim` are left, in `steps` at most; returns the steps taken.
 
-    A step is a replica that is looked after; `looks`: machines that are looked at for it. `in_turn`: the last to lose
-    its place is next, which settles trouble where it arose; else any is, for who was thrown out may have to stay out.
+    A step is a replica that is looked after; `looks`: machines that are looked at for it; `strolls`: random moves after
+    each that had to throw others out. `in_turn`: the last to lose its place is next, which settles trouble where it
+    arose; else any is, for who was thrown out may have to stay out.
     """
     for step in range(steps):
         if s.homeless[0] <= aim:
@@ -282,7 +282,7 @@ def search(a, s, steps, looks, aim, in_turn, rng):  # type: ignore[no-untyped-de
         cost = _house(a, s, i, looks, rng)
         if cost > 0.0:
             s.weight[i] += LEAST
-            _stroll(a, s, STROLLS, rng)
+            _stroll(a, s, strolls, rng)
         if cost == np.inf:  # let another go first
             at = int(rng.random() * (s.homeless[0] + 1))
             s.pool[s.homeless[0]] = s.pool[at]

@@ -20,9 +20,11 @@ NAME = "best"
 PORTFOLIO = ("FF", "SpreadWFD-AvgExp-BinSearch", "SpreadWFD-Avg-BinSearch", "WFD-AvgExp")  # cheap ones that won often
 PORTFOLIO_SHARE = 0.2  # of the time: what is not begun by then is left out
 START = "FFD-Avg"  # of the search
-ABOVE = 0.02  # of the bound, by which the search begins above it
-PATIENCE = (0.7, 0.8, 0.9)  # shares of the time after which the search, without a plan so far, opens further machines
-LOOKS, FEW = 25, 20  # machines that are looked at for a replica: four times as many where at most FEW have no place
+ABOVE = 0.015  # of the bound, by which the search begins above it
+PATIENCE = (0.5, 0.65, 0.8, 0.9)  # shares of the time after which the search, without a plan so far, opens further machines
+LOOKS = 12, 50  # machines that are looked at for a replica, at least and at most: MANY / replicas without a place
+MANY = 20_000
+STROLLS, FEW = 3, 100  # random moves after a replica that threw others out, where at most FEW have no place
 STEPS = 500  # of the search between two looks at the clock
 SPARE = 32  # applications that a machine may hold beyond what any holds at the start
 
@@ -148,9 +150,10 @@ class _Ejection:
         """A stretch of the search for a state with at most `aim` left; returns its steps."""
         from tvwrl.packing.repair import search
 
-        looks = LOOKS if self.left > FEW else 4 * LOOKS
+        looks = int(np.clip(MANY / max(self.left, 1), *LOOKS))
+        strolls = STROLLS if self.left <= FEW else 0
         in_turn = not self._work.fleet.fixed  # on a fixed fleet somebody may have to stay out
-        return int(search(self._work.applications, self.shelves, STEPS, looks, aim, in_turn, self._rng))
+        return int(search(self._work.applications, self.shelves, STEPS, looks, strolls, aim, in_turn, self._rng))
 
     def close_machine(self) -> None:
         """One fewer, whose replicas lose their place."""
