@@ -9,7 +9,7 @@ import tyro
 
 from tvwrl import command_line
 from tvwrl.markdown import markdown_table
-from tvwrl.provisioning.instance import Fleet, Instance
+from tvwrl.provisioning.instance import Fleet, Instance, check_fits
 from tvwrl.provisioning.sources.opening import is_trace, open_instance
 from tvwrl.runs import default_folder
 from tvwrl.types import InputError, Trace
@@ -80,6 +80,7 @@ def main() -> int:
             f"machine has {fleet.capacity.shape[1]} numbers: must be {len(instance.resources)} "
             f"({', '.join(instance.resources)})"
         )
+    check_fits(instance, fleet, arguments.instance)
     print(f"{instance.name}: {len(instance):,} applications, {instance.replicas.sum():,} replicas, ", end="")
     print(f"{instance.demand.shape[1]} times, {len(instance.affinity):,} affinity limits")
     if arguments.verify is not None:

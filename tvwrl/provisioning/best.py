@@ -21,7 +21,12 @@ PORTFOLIO = ("FF", "SpreadWFD-AvgExp-BinSearch", "SpreadWFD-Avg-BinSearch", "WFD
 PORTFOLIO_SHARE = 0.2  # of the time: what is not begun by then is left out
 START = "FFD-Avg"  # of the search
 ABOVE = 0.015  # of the bound, by which the search begins above it
-PATIENCE = (0.5, 0.65, 0.8, 0.9)  # shares of the time after which the search, without a plan so far, opens further machines
+PATIENCE = (
+    0.5,
+    0.65,
+    0.8,
+    0.9,
+)  # shares of the time after which the search, without a plan so far, opens further machines
 LOOKS = 12, 50  # machines that are looked at for a replica, at least and at most: MANY / replicas without a place
 MANY = 20_000
 STROLLS, FEW = 3, 100  # random moves after a replica that threw others out, where at most FEW have no place

@@ -183,14 +183,14 @@ class Fleet:
         return rows
 
 
-def check_fits(instance: Instance, fleet: Fleet) -> None:
-    """Raise InputError, naming the first, if an application is larger than every machine of the fleet."""
+def check_fits(instance: Instance, fleet: Fleet, source: str = "") -> None:
+    """Raise InputError, naming the first (and its `source`), if an application is larger than every machine."""
     room = np.any(np.all(instance.peak[:, None] <= fleet.capacity[None], axis=2), axis=1)
     if not room.all():
         wrong = int(np.argmin(room))
         peak = ", ".join(f"{value:g}" for value in instance.peak[wrong])
         largest = ", ".join(f"{value:g}" for value in fleet.capacity.max(axis=0))
         raise InputError(
-            f"application '{instance.application[wrong]}' needs {peak} ({', '.join(instance.resources)}) per replica: "
-            f"larger than every machine ({largest})"
+            f"{source or instance.name}, row {wrong + 1}: application '{instance.application[wrong]}' needs {peak} "
+            f"({', '.join(instance.resources)}) per replica: larger than every machine ({largest})"
         )

@@ -32,6 +32,8 @@ def open_instance(
     if times is not None and times < 1:
         raise InputError(f"times is {times}: must be at least 1")
     path = Path(source).expanduser()
+    if path.is_file() and not path.stat().st_size:
+        raise InputError(f"{path}: the file is empty")
     if is_trace(source):
         return _from_trace(str(source), times, affinity, slot_seconds)
     instance = windowed(read_published(path) if _is_published(path) else read_contest(str(path)), times)
