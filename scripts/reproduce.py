@@ -18,6 +18,8 @@ from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as OF_DEEPRM
 from tvwrl.bench.cells import TRAINED, Bench, Cell, check_cells
 from tvwrl.bench.experiments import EXPERIMENTS, LOADS
+from tvwrl.bench.provisioning import ProvisioningSettings, reproduce, write_page
+from tvwrl.bench.provisioning_published import FEW, FIGURES
 from tvwrl.bench.published import TABLE1
 from tvwrl.bench.reproduction import SCALES, as_in_the_paper, complete_cells, overview, table1, told, write_report
 from tvwrl.bench.results import results_cells, write_results
@@ -93,6 +95,14 @@ Shares = Annotated[tuple[float, ...], _listed(float)]
 Names = Annotated[tuple[str, ...], _listed(str)]
 
 
+def _to_go_on(out: Path) -> str:
+    """The command line that goes on in the folder."""
+    given = ["python", *sys.argv]
+    if not any(word.partition("=")[0] == "--out" for word in given):
+        given += ["--out", str(out)]
+    return shlex.join(given)
+
+
 @dataclass(frozen=True)
 class Scale:
     """How much is trained, how, and where it is kept."""
@@ -128,21 +138,13 @@ class Scale:
 
     def _complete(self, bench: Bench, cells: list[Cell]) -> dict[str, str]:
         """Train and evaluate what is missing; run folder -> error of those that failed."""
-        go_on = self._command(bench.out)
+        go_on = _to_go_on(bench.out)
         print(f"{len({cell.run for cell in cells})} cells in {bench.out}; if stopped, go on with:\n  {go_on}")
         try:
             return complete_cells(bench, cells, self.workers, self.ray, tqdm.write)
         except (KeyboardInterrupt, SystemExit):
             print(f"stopped; go on with:\n  {go_on}")
             raise
-
-    @staticmethod
-    def _command(out: Path) -> str:
-        """The command line that goes on in the folder."""
-        given = ["python", *sys.argv]
-        if not any(word.partition("=")[0] == "--out" for word in given):
-            given += ["--out", str(out)]
-        return shlex.join(given)
 
 
 @dataclass(frozen=True)
@@ -272,10 +274,52 @@ class Results(Scale):
         return "\n\n".join([made, f"Preset {scale}.", knows, "\n".join(f"- {source}" for source in sources)])
 
 
-def _command_for(name: str, names: tuple[str, ...], summary: str) -> type[Reproduction]:
-    """Reproduction with its experiments, as a command of its own."""
+@dataclass(frozen=True)
+class Provisioning(ProvisioningSettings):
+    """Plan what is missing, and print the figures beside the published results; resumable."""
+
+    graphs: Names | None = None
+    """Kinds of affinity graphs: arbitrary, normal, threshold; default: the preset's."""
+    densities: Numbers = (1, 5, 10)
+    """Affinity densities of Figures 3, 4 and 6, %."""
+    applications: Numbers = FEW
+    """Numbers of applications of Figures 5 and 7."""
+    workers: int = 1
+    """Instances at a time, each in a process of its own."""
+    out: Path | None = None
+    """Folder of rows, tables and plots; give the same again to go on, or to share rows between figures. Default:
+    runs/<name>-<time>."""
+    page: Path | None = None
+    """Page of the figures too, e.g. docs/provisioning-results.md; what is written by hand at its top is kept."""
+    report_only: bool = False
+    """Only write tables, plots and page again, from what is planned in --out so far."""
+
+    names = ()  # of figures: a class attribute, set for each command
+
+    def run(self) -> None:
+        """Plan, report."""
+        label = "provisioning-" + (self.names[0] if len(self.names) == 1 else "all")
+        if self.workers < 1:
+            raise InputError(f"workers is {self.workers}: must be at least 1")
+        if self.report_only and self.out is None:
+            raise InputError("report_only needs --out: the folder whose rows the tables are made from")
+        out = self.out or default_folder(label)
+        try:
+            tables = reproduce(self.names, self, out, self.workers, tqdm.write, self.report_only)
+        except (KeyboardInterrupt, SystemExit):
+            print(f"stopped; go on with:\n  {_to_go_on(out)}")
+            raise
+        print("\n".join(tables.values()))
+        if self.page is not None:
+            write_page(self.page, out, tables, f"Made by\n\n```\n{_to_go_on(out)}\n```")
+            print(f"written to {self.page}")
+        print(f"written to {out}")
+
+
+def _command_for(name: str, names: tuple[str, ...], summary: str, base: type = Reproduction) -> type:
+    """A reproduction with its experiments or figures, as a command of its own."""
     content = {"names": names, "__doc__": summary, "__module__": __name__}
-    return make_dataclass(name, [], bases=(Reproduction,), frozen=True, namespace=content)
+    return make_dataclass(name, [], bases=(base,), frozen=True, namespace=content)
 
 
 def main() -> int | None:
@@ -285,6 +329,12 @@ def main() -> int | None:
     commands["results"] = Results
     everything = "All of these in one folder; trainings that several need are made once. Smoke leaves table1 out."
     commands["all"] = _command_for("all", tuple(EXPERIMENTS), everything)
+    figures = {
+        name: ((name,), f"Provisioning paper, {one.title[0].lower()}{one.title[1:]}.") for name, one in FIGURES.items()
+    }
+    figures["all"] = tuple(FIGURES), "All figures of the provisioning paper in one folder, instances planned once."
+    for name, (names, summary) in figures.items():
+        commands[f"provisioning-{name}"] = _command_for(name, names, summary, Provisioning)
     return tyro.extras.subcommand_cli_from_dict(commands, description=__doc__).run()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -77,12 +77,14 @@ def _panels(resources: list[str]) -> dict[str, str]:
 def plot_bars(
     panels: Mapping[str, Bars],
     file: Path,
-    published: Mapping[str, Mapping[str, float]] | None = None,
+    published: Mapping[str, Mapping[str, float | Sequence[float]]] | None = None,
     over: str = "arrival sequences",
+    logarithmic: Collection[str] = (),
 ) -> None:
     """One file with one panel per title, in columns of two, under one legend.
 
-    `published`: title -> name of a bar -> the published value, drawn as a diamond; `over`: what the means are over.
+    `published`: title -> name of a bar -> the published value, or one per group, drawn as diamonds; `over`: what the
+    means are over; `logarithmic`: titles of panels with such an axis.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -95,7 +97,7 @@ def plot_bars(
     axes = figure.subplots(down, across, squeeze=False).ravel()
     names = list(dict.fromkeys(name for bars in panels.values() for group in bars.values() for name in group))
     for axis, (title, bars) in zip(axes, panels.items(), strict=False):
-        _bars(axis, bars, names, (published or {}).get(title, {}))
+        _bars(axis, bars, names, (published or {}).get(title, {}), title in logarithmic)
         axis.set_title(title, fontsize=11)
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
@@ -114,7 +116,9 @@ def plot_bars(
     figure.savefig(file, dpi=DPI)
 
 
-def _bars(axis: Any, bars: Bars, names: list[str], published: Mapping[str, float]) -> None:
+def _bars(
+    axis: Any, bars: Bars, names: list[str], published: Mapping[str, float | Sequence[float]], logarithmic: bool
+) -> None:
     """Bars of one panel: a whisker per bar, a diamond where a value was published."""
     width = min(0.84 / len(names), 0.25)
     for place, name in enumerate(names):
@@ -139,7 +143,7 @@ def _bars(axis: Any, bars: Bars, names: list[str], published: Mapping[str, float
         if name in published:
             axis.plot(
                 centre,
-                np.full(len(centre), published[name]),
+                np.broadcast_to(np.asarray(published[name], np.float64), centre.shape),
                 "D",
                 color="#222222",
                 mfc="white",
@@ -149,7 +153,7 @@ def _bars(axis: Any, bars: Bars, names: list[str], published: Mapping[str, float
             )
     axis.set_xlim(-0.6, len(bars) - 0.4)
     axis.set_xticks(np.arange(len(bars)), list(bars))
-    axis.set_ylim(bottom=0)
+    axis.set_yscale("log") if logarithmic else axis.set_ylim(bottom=0)
     axis.grid(axis="y", color="#DDDDDD", linewidth=0.8)
     axis.set_axisbelow(True)
     axis.tick_params(axis="x", length=0)

@@ -57,7 +57,7 @@ class Results:
 
         Raises RuntimeError if the plan breaks a rule: it is a fault of the planner, and nothing of it is written.
         """
-        self._waiting[plan.algorithm] = lambda: self._judged(plan, peak_mb)
+        self._waiting[plan.algorithm] = lambda: judged(self.instance, self.fleet, plan, peak_mb)
         if time.monotonic() >= self._next:
             self.write()
 
@@ -91,25 +91,31 @@ class Results:
         return min(self.made.values(), key=lambda result: (result.verdict.missing, result.plan.machines))
 
     def _row(self, result: Result) -> dict[str, Any]:
-        plan, bound = result.plan, self.lower_bound
-        whole = not result.verdict.missing
-        row: dict[str, Any] = {
-            "instance": self.instance.name,
-            "algorithm": plan.algorithm,
-            "machines": plan.machines,
-            "lower_bound": bound,
-            "deviation_pct": round(100.0 * (plan.machines - bound) / bound, 4) if whole else "",
-            "seconds": round(plan.seconds, 4),
-            "peak_mb": round(result.peak_mb, 1),
-        }
+        row = row_of(self.instance, self.lower_bound, result)
         return row | ({LEFT_OVER: result.verdict.missing} if self.fleet.fixed else {})
 
-    def _judged(self, plan: Plan, peak_mb: float) -> Result:
-        plan = without_gaps(plan, self.fleet)
-        verdict = judge(self.instance, self.fleet, plan)
-        if not verdict.good:
-            raise RuntimeError(f"a plan of {plan.algorithm} breaks a rule: {verdict.examples[0]}")
-        return Result(plan, verdict, peak_mb)
+
+def judged(instance: Instance, fleet: Fleet, plan: Plan, peak_mb: float) -> Result:
+    """The plan without gaps, if the referee lets it pass; RuntimeError if it breaks a rule."""
+    plan = without_gaps(plan, fleet)
+    verdict = judge(instance, fleet, plan)
+    if not verdict.good:
+        raise RuntimeError(f"a plan of {plan.algorithm} breaks a rule: {verdict.examples[0]}")
+    return Result(plan, verdict, peak_mb)
+
+
+def row_of(instance: Instance, lower_bound: int, result: Result) -> dict[str, Any]:
+    """`COLUMNS` of a result; `deviation_pct` is empty where replicas have no place."""
+    machines = result.plan.machines
+    return {
+        "instance": instance.name,
+        "algorithm": result.plan.algorithm,
+        "machines": machines,
+        "lower_bound": lower_bound,
+        "deviation_pct": "" if result.verdict.missing else round(100.0 * (machines - lower_bound) / lower_bound, 4),
+        "seconds": round(result.plan.seconds, 4),
+        "peak_mb": round(result.peak_mb, 1),
+    }
 
 
 def without_gaps(plan: Plan, fleet: Fleet) -> Plan:

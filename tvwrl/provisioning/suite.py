@@ -126,10 +126,16 @@ def _shown(bar: Any, done: int) -> Callable[..., None]:
 
 
 def _add(results: Results, name: str, show: Callable[..., None]) -> None:
-    warm_up(results.instance, name)
+    results.add(*measured(results.instance, results.fleet, name, show))
+
+
+def measured(
+    instance: Instance, fleet: Fleet, name: str, show: Callable[..., None] | None = None
+) -> tuple[Plan, float]:
+    """The plan of one algorithm, compiled before it is timed, and the most memory the process held meanwhile, MiB."""
+    warm_up(instance, name)
     forget_peak()
-    made = plan(results.instance, results.fleet, name, show)
-    results.add(made, peak_mb())
+    return plan(instance, fleet, name, show), peak_mb()
 
 
 def _add_best(results: Results, seconds: float, seed: int, show: Callable[..., None]) -> None:

@@ -1,0 +1,152 @@
+"""Reproduces figures of the provisioning paper: what is missing is planned, then told beside what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tvwrl.bench.provisioning_cells import KNOWN, Cell, Workshop, complete_cells
+from tvwrl.bench.provisioning_published import FEW, FIGURES, GRAPHS, INSTANCES, STUDIES, Figure
+from tvwrl.bench.provisioning_reference import Reference, read_reference
+from tvwrl.bench.provisioning_tables import plot, report
+from tvwrl.runs import provenance, whole_file, write_csv, write_json
+from tvwrl.types import InputError
+
+SHRINK = 50  # smoke: so many times fewer applications
+MARK = "<!-- From here on the page is written by scripts/reproduce.py; what stands above this line is kept. -->"
+
+
+@dataclass(frozen=True)
+class ProvisioningSettings:
+    """Which instances are planned, and what they are drawn from."""
+
+    preset: Literal["smoke", "full"] = "smoke"
+    """smoke: one arbitrary graph each, 50 times fewer applications, seconds; full: the paper's sizes, 3 graphs, 10
+    instances each, hours."""
+    graphs: tuple[str, ...] | None = None
+    """Kinds of affinity graphs; default: the preset's."""
+    instances: int | None = None
+    """Instances of each graph and value; default: the preset's."""
+    densities: tuple[int, ...] = (1, 5, 10)
+    """Affinity densities of Figures 3, 4 and 6, %."""
+    applications: tuple[int, ...] = FEW
+    """Numbers of applications of Figures 5 and 7."""
+    base: str = "tianchi"
+    """Instance or trace whose applications, replicas and limits are drawn from, if --reference has none."""
+    reference: Path | None = None
+    """Folder with published_summary.csv, reference.json and the instances that the released code was measured on."""
+    seed: int = 0
+    """Seed of the first instance of each kind; the others follow."""
+
+    def check(self) -> None:
+        """Raise InputError for values out of range."""
+        for name, values, allowed in (
+            ("graphs", self.kinds, GRAPHS),
+            ("densities", self.densities, STUDIES["density2D"].values),
+            ("applications", self.applications, FEW),
+        ):
+            if not values or len(set(values)) != len(values) or not set(values) <= set(allowed):
+                shown, given = ", ".join(map(str, allowed)), ", ".join(map(str, values))
+                raise InputError(f"{name} is {given}: must be different ones of {shown}")
+        if self.count < 1:
+            raise InputError(f"instances is {self.count}: must be at least 1")
+        if self.seed < 0:
+            raise InputError(f"seed is {self.seed}: must be >= 0")
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Graphs to draw."""
+        return self.graphs if self.graphs is not None else GRAPHS[:1] if self.preset == "smoke" else GRAPHS
+
+    @property
+    def count(self) -> int:
+        """Instances per graph and value."""
+        return self.instances if self.instances is not None else 1 if self.preset == "smoke" else INSTANCES
+
+    def workshop(self, out: Path, reference: Reference) -> Workshop:
+        """Where rows are kept, and what instances are drawn from."""
+        bases = (str(reference.instance(name) or self.base) for name in ("TClab_2D", "TClab_TS"))
+        files = {name: reference.instance(name) for figure in FIGURES.values() for name in figure.known + figure.small}
+        known = {name: str(path) for name, path in files.items() if path}
+        return Workshop(out, *bases, known, SHRINK if self.preset == "smoke" else 1, self.seed)
+
+    def cells(self, figure: Figure, known: Sequence[str]) -> list[Cell]:
+        """Instances of a figure; of the known ones those that are in the reference folder."""
+        asked = self.densities if STUDIES[figure.study].varied == "density" else self.applications
+        cells = [
+            Cell(figure.study, graph, value, number, figure.algorithms)
+            for number in range(self.count)
+            for graph in self.kinds
+            for value in sorted(asked)
+        ]
+        names = figure.small if self.preset == "smoke" else figure.known
+        return [*(Cell(KNOWN, name, 0, 0, figure.algorithms) for name in names if name in known), *cells]
+
+
+def reproduce(
+    names: Sequence[str],
+    settings: ProvisioningSettings,
+    out: Path,
+    workers: int,
+    tell: Callable[[str], None],
+    report_only: bool = False,
+) -> dict[str, str]:
+    """Figure -> its tables, after planning what is missing in `out` (unless `report_only`).
+
+    Writes `<figure>/rows.csv`, `table.md`, `plot.png` and `run.json` too, of figures that have rows. Raises InputError
+    for bad settings, and where `out` was made from others.
+    """
+    settings.check()
+    reference = read_reference(settings.reference)
+    shop = settings.workshop(out, reference)
+    cells = {name: settings.cells(FIGURES[name], list(shop.known)) for name in names}
+    shop.check()
+    if not report_only:
+        complete_cells(shop, [cell for own in cells.values() for cell in own], workers, tell)
+    tables = {}
+    for name, own in cells.items():
+        rows = [row for cell in own for row in shop.rows(cell)]
+        if rows:
+            tables[name] = _write(out / name, name, rows, reference, settings)
+    if not tables:
+        raise InputError(f"{out} holds no rows of {', '.join(names)}")
+    return tables
+
+
+def _write(
+    folder: Path, name: str, rows: list[dict[str, Any]], reference: Reference, settings: ProvisioningSettings
+) -> str:
+    """The files of a figure; returns its tables."""
+    text = report(name, FIGURES[name], rows, reference)
+    if settings.preset == "smoke":
+        text += f"\nSmoke: instances are {SHRINK} times smaller than the published ones; nothing can be compared.\n"
+    write_csv(folder / "rows.csv", rows)
+    with whole_file(folder / "table.md") as partial:
+        partial.write_text(text, encoding="utf-8")
+    plot(name, FIGURES[name], rows, reference, folder / "plot.png")
+    facts = {"preset": settings.preset, "graphs": settings.kinds, "instances": settings.count, "seed": settings.seed}
+    write_json(folder / "run.json", provenance() | facts)
+    return text
+
+
+def write_page(page: Path, out: Path, tables: dict[str, str], head: str) -> None:
+    """A page of the tables, with their pictures in a folder of its name beside it.
+
+    What stands in it above `MARK` stays, as it is written by hand; all of a page without it is taken to be so.
+    """
+    opening = page.read_text(encoding="utf-8").partition(MARK)[0].rstrip() if page.exists() else "# Provisioning"
+    pictures = page.with_suffix("")
+    parts = [opening, MARK, head]
+    for name, text in tables.items():
+        title, _, rest = text.strip().partition("\n")
+        parts.append(title)
+        drawn = out / name / "plot.png"
+        if drawn.exists():
+            with whole_file(pictures / f"{name}.png") as partial:
+                partial.write_bytes(drawn.read_bytes())
+            parts.append(f"![{title.removeprefix('## ')}]({pictures.name}/{name}.png)")
+        parts.append(rest.strip())
+    with whole_file(page) as partial:
+        partial.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

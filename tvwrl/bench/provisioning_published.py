@@ -1,0 +1,206 @@
+"""What the provisioning paper reports, as data: its studies and figures, and what its text says of them.
+
+Paper: "Affinity-aware resource provisioning for long-running applications in shared clusters" (Mommessin, Yang et al.,
+JPDC 2023). Its Figures 3 to 7 are plots without numbers; the text gives some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tvwrl.provisioning.measures import SIZES
+
+GRAPHS = ("arbitrary", "normal", "threshold")
+INSTANCES = 10  # of each graph and parameter, Table 5
+MACHINE = (64.0, 128.0)  # cores, GiB (5.1)
+SPREAD, STEPS = "SpreadWFD-Avg-BinSearch", "SpreadWFD-Avg-Decr2"
+
+
+@dataclass(frozen=True)
+class Study:
+    """One cell of Table 5: instances of a graph kind with one thing varied."""
+
+    title: str
+    series: bool  # demand at 98 times, or its maxima
+    varied: str  # "density" (%) of the original applications, or "applications" at a density of 0.5 %
+    values: tuple[int, ...]
+
+    def shown(self, value: int) -> str:
+        """A value of what is varied, in words."""
+        return f"{value} %" if self.varied == "density" else f"{value:,} applications"
+
+
+DENSITY, FEW = 0.5, (10_000, 50_000, 100_000)  # %, of the studies that vary the applications
+STUDIES = {  # by the name they have in the summary of the published rows
+    "density2D": Study("fixed demand, 9,338 applications", False, "density", (1, 5, 10)),
+    "large2D": Study("fixed demand, density 0.5 %", False, "applications", FEW),
+    "densityTS": Study("demand at 98 times, 9,338 applications", True, "density", (1, 5, 10)),
+    "largeTS": Study("demand at 98 times, density 0.5 %", True, "applications", FEW),
+}
+
+PACKING = tuple(f"{rule}-{size}" for rule in ("FFD", "BFD", "WFD") for size in SIZES)
+SUMS = tuple(name for name in PACKING if name.endswith("ExtendedSum"))
+NODES = ("LRASched-Fitness", "NCD-DotProduct", "NCD-L2Norm", "NCD-TightFill")
+PLAIN = ("FF", "Medea-TP", *(n for n in PACKING if n not in SUMS and not n.endswith("AvgExp")))
+SPREADING = (
+    *(f"SpreadWFD-{size}-BinSearch" for size in ("Avg", "Max", "AvgExp", "Surrogate")),
+    *(f"SpreadWFD-Avg-Decr{step}" for step in (2, 3, 5)),
+)
+EVERY = ("FF", "Medea-TP", "Medea-NC", *PACKING, *NODES, *SPREADING)
+SHOWN = ("FF", "BFD-Avg", "WFD-AvgExp", "Medea-TP", *NODES[:2], STEPS, SPREAD)  # in the legends of Figures 4 and 5
+SERIES = tuple(name for name in SHOWN if name not in NODES)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A ranking that the text states: every one of `lower` is nearer to the bound than every one of `higher`, or where
+    `higher` is empty, all of `lower` lie within `within` percentage points."""
+
+    said: str
+    lower: tuple[str, ...]
+    higher: tuple[str, ...] = ()
+    within: float = 0.0
+
+    def holds(self, deviation: Mapping[str, float]) -> bool | None:
+        """Of deviations from the bound, %; None where too few of the algorithms are there."""
+        low, high = ([deviation[name] for name in names if name in deviation] for names in (self.lower, self.higher))
+        if not self.higher:
+            return max(low) - min(low) <= self.within if len(low) > 1 else None
+        return max(low) < min(high) if low and high else None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of the paper."""
+
+    title: str
+    study: str
+    algorithms: tuple[str, ...]
+    known: tuple[str, ...]  # instances on which the released code was measured
+    small: tuple[str, ...]  # likewise, of the smoke preset
+    deviation: dict[str, str] = field(default_factory=dict)  # algorithm -> deviation from the bound, %, in the text
+    seconds: dict[str, str] = field(default_factory=dict)  # algorithm -> seconds, in the text
+    claims: tuple[Claim, ...] = ()
+
+
+_OTHERS = tuple(name for name in EVERY if name not in SPREADING)
+_WORSE = Claim("SpreadWFD-Avg is the best (6)", (SPREAD, STEPS), _OTHERS)
+_SEARCH = Claim("binary search is better than steps of 2 % (5.3, 6)", (SPREAD,), (STEPS,))
+_WFD = "WFD-AvgExp outperforms the other application-centric algorithms (5.3, 6)"
+_TAIL = (
+    Claim(_WFD, ("WFD-AvgExp",), (*PLAIN, *SUMS, "Medea-NC")),
+    Claim("WFD-AvgExp outperforms the node-centric algorithms (5.3, 6)", ("WFD-AvgExp",), NODES),
+)
+_RANKS = (
+    _WORSE,
+    _SEARCH,
+    *_TAIL,
+    Claim("node-centric ones come next, before the other application-centric ones (5.3)", NODES, (*PLAIN, *SUMS)),
+)
+_ALIKE = Claim("application-centric algorithms perform similarly, whatever the size (5.3)", PLAIN, within=0.5)
+_LAST = Claim(
+    "Medea-NC is outperformed by all but ExtendedSum (5.3)",
+    tuple(n for n in EVERY if n not in (*SUMS, "Medea-NC")),
+    ("Medea-NC",),
+)
+_SUMS = Claim("ExtendedSum is consistently the worst (5.3)", tuple(n for n in EVERY if n not in SUMS), SUMS)
+
+_FIG4 = {
+    **dict.fromkeys(PLAIN, "about 12.1"),
+    **dict.fromkeys(SUMS, "15.6"),
+    **dict.fromkeys(NODES, "11.5"),
+    "WFD-AvgExp": "10.7",
+    "Medea-TP": "12.2",
+    "Medea-NC": "12.6",
+    SPREAD: "4.5",
+    STEPS: "5.4",
+}
+_SECONDS4 = {
+    **dict.fromkeys(("FF", "Medea-TP", *(n for n in PACKING if n[0] in "FB")), "< 5, 18, 33"),
+    **dict.fromkeys((n for n in PACKING if n[0] == "W"), "26, 41, 61"),
+    "NCD-DotProduct": "16, 34, 62",
+    SPREAD: "225, 653, 1,214",
+    "Medea-NC": "512, 3,200, 8,005",
+}
+_KNOWN2D = ("TClab_2D", "arbitrary_d1_0")
+_SMALL2D = ("small_500_threshold_d10_s103", "small_1000_arbitrary_d1_s104", "small_2000_normal_d5_s106")
+_KNOWNTS, _SMALLTS = ("TClab_TS", "arbitrary_d1_0_TS"), ("small_400_threshold_d10_s101_TS",)
+
+FIGURES = {
+    "fig3": Figure(
+        "Figure 3: all algorithms, fixed demand, densities together",
+        "density2D",
+        EVERY,
+        _KNOWN2D,
+        _SMALL2D,
+        _FIG4,
+        _SECONDS4,
+        (_ALIKE, _SUMS, *_RANKS, _LAST),
+    ),
+    "fig4": Figure(
+        "Figure 4: affinity densities, fixed demand",
+        "density2D",
+        (*SHOWN, "Medea-NC"),
+        (),
+        (),
+        _FIG4,
+        _SECONDS4,
+        (*_RANKS, _LAST),
+    ),
+    "fig5": Figure(
+        "Figure 5: numbers of applications, fixed demand",
+        "large2D",
+        SHOWN,
+        (),
+        (),
+        {
+            **dict.fromkeys(("FF", "BFD-Avg", "Medea-TP"), "2.5 at 100,000"),
+            **dict.fromkeys(NODES, "2.4 at 100,000"),
+            "WFD-AvgExp": "2 at 100,000",
+            STEPS: "1.8",
+            SPREAD: "0.9; 0.3 at 100,000",
+        },
+        {
+            **dict.fromkeys(("FF", "BFD-Avg", "Medea-TP"), "< 480 at 100,000"),
+            "LRASched-Fitness": "2,100 at 100,000",
+            "NCD-DotProduct": "2,700 at 100,000",
+            "WFD-AvgExp": "4,680 at 100,000",
+            STEPS: "7,200 at 100,000",
+            SPREAD: "25,200 at 100,000",
+        },
+        _RANKS,
+    ),
+    "fig6": Figure(
+        "Figure 6: affinity densities, demand at 98 times",
+        "densityTS",
+        SERIES,
+        _KNOWNTS,
+        _SMALLTS,
+        {SPREAD: "< 3"},
+        {
+            **dict.fromkeys(("FF", "BFD-Avg", "Medea-TP"), "< 45"),
+            "WFD-AvgExp": "< 240",
+            STEPS: "< 540",
+            SPREAD: "1,080 at 10 %",
+        },
+        (_WORSE, _SEARCH, _TAIL[0]),
+    ),
+    "fig7": Figure(
+        "Figure 7: numbers of applications, demand at 98 times",
+        "largeTS",
+        SERIES,
+        (),
+        (),
+        {SPREAD: "3.2 at 10,000, 3.8 at 100,000"},
+        {
+            "FF": "840 at 100,000",
+            "Medea-TP": "840 at 100,000",
+            "BFD-Avg": "1,080 at 100,000",
+            STEPS: "9,000 at 100,000",
+            "WFD-AvgExp": "18,000 at 100,000",
+            SPREAD: "39,600 at 100,000",
+        },
+        (_WORSE, _SEARCH, _TAIL[0]),
+    ),
+}
