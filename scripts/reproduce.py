@@ -7,23 +7,23 @@ import shlex
 import sys
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import tyro
 from tqdm import tqdm
-from tyro.constructors import PrimitiveConstructorSpec
 
 from tvwrl import command_line
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as OF_DEEPRM
 from tvwrl.bench.cells import TRAINED, Bench, Cell, check_cells
 from tvwrl.bench.experiments import EXPERIMENTS, LOADS
-from tvwrl.bench.provisioning import ProvisioningSettings, reproduce, write_page
-from tvwrl.bench.provisioning_published import FEW, FIGURES
+from tvwrl.bench.provisioning import ProvisioningSettings, made_by, reproduce, write_page
+from tvwrl.bench.provisioning_published import FIGURES
 from tvwrl.bench.published import TABLE1
 from tvwrl.bench.reproduction import SCALES, as_in_the_paper, complete_cells, overview, table1, told, write_report
 from tvwrl.bench.results import results_cells, write_results
 from tvwrl.bench.targets import AGENTS, DEEPRM
+from tvwrl.command_line import Names, Numbers, Shares
 from tvwrl.ec.lstnet import ForecastSettings
 from tvwrl.runs import default_folder, provenance, write_json
 from tvwrl.simulation.scenario import Scenario
@@ -77,22 +77,6 @@ class Table1:
         (out / "table1.md").write_text(text, encoding="utf-8")
         print(text)
         print(f"written to {out}")
-
-
-def _listed(kind: type) -> PrimitiveConstructorSpec[Any]:
-    """Several values after one flag, with commas or spaces between them."""
-    return PrimitiveConstructorSpec(
-        nargs="*",
-        metavar=f"{kind.__name__.upper()},...",
-        instance_from_str=lambda words: tuple(kind(word) for word in ",".join(words).split(",") if word),
-        is_instance=lambda value: isinstance(value, tuple),
-        str_from_instance=lambda values: [",".join(map(str, values))],
-    )
-
-
-Numbers = Annotated[tuple[int, ...], _listed(int)]
-Shares = Annotated[tuple[float, ...], _listed(float)]
-Names = Annotated[tuple[str, ...], _listed(str)]
 
 
 def _to_go_on(out: Path) -> str:
@@ -278,40 +262,20 @@ class Results(Scale):
 class Provisioning(ProvisioningSettings):
     """Plan what is missing, and print the figures beside the published results; resumable."""
 
-    graphs: Names | None = None
-    """Kinds of affinity graphs: arbitrary, normal, threshold; default: the preset's."""
-    densities: Numbers = (1, 5, 10)
-    """Affinity densities of Figures 3, 4 and 6, %."""
-    applications: Numbers = FEW
-    """Numbers of applications of Figures 5 and 7."""
-    workers: int = 1
-    """Instances at a time, each in a process of its own."""
-    out: Path | None = None
-    """Folder of rows, tables and plots; give the same again to go on, or to share rows between figures. Default:
-    runs/<name>-<time>."""
-    page: Path | None = None
-    """Page of the figures too, e.g. docs/provisioning-results.md; what is written by hand at its top is kept."""
-    report_only: bool = False
-    """Only write tables, plots and page again, from what is planned in --out so far."""
-
     names = ()  # of figures: a class attribute, set for each command
 
     def run(self) -> None:
         """Plan, report."""
         label = "provisioning-" + (self.names[0] if len(self.names) == 1 else "all")
-        if self.workers < 1:
-            raise InputError(f"workers is {self.workers}: must be at least 1")
-        if self.report_only and self.out is None:
-            raise InputError("report_only needs --out: the folder whose rows the tables are made from")
         out = self.out or default_folder(label)
         try:
-            tables = reproduce(self.names, self, out, self.workers, tqdm.write, self.report_only)
+            tables = reproduce(self.names, self, out, tqdm.write)
         except (KeyboardInterrupt, SystemExit):
             print(f"stopped; go on with:\n  {_to_go_on(out)}")
             raise
         print("\n".join(tables.values()))
         if self.page is not None:
-            write_page(self.page, out, tables, f"Made by\n\n```\n{_to_go_on(out)}\n```")
+            write_page(self.page, out, tables, made_by(self, label))
             print(f"written to {self.page}")
         print(f"written to {out}")
 

@@ -1,4 +1,4 @@
-"""What all command lines share: bad input ends in one clear line and exit code 2, an interruption in 130."""
+"""What all command lines share: bad input ends in one clear line and exit code 2, an interruption in 130; lists."""
 
 from __future__ import annotations
 
@@ -8,8 +8,27 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
+from typing import Annotated, Any
+
+from tyro.constructors import PrimitiveConstructorSpec
 
 from tvwrl.types import InputError
+
+
+def _listed(kind: type) -> PrimitiveConstructorSpec[Any]:
+    """Several values after one flag, with commas or spaces between them."""
+    return PrimitiveConstructorSpec(
+        nargs="*",
+        metavar=f"{kind.__name__.upper()},...",
+        instance_from_str=lambda words: tuple(kind(word) for word in ",".join(words).split(",") if word),
+        is_instance=lambda value: isinstance(value, tuple),
+        str_from_instance=lambda values: [",".join(map(str, values))],
+    )
+
+
+Numbers = Annotated[tuple[int, ...], _listed(int)]
+Shares = Annotated[tuple[float, ...], _listed(float)]
+Names = Annotated[tuple[str, ...], _listed(str)]
 
 
 def run(main: Callable[[], int | None]) -> None:

@@ -162,9 +162,11 @@ def test_bad_settings(tmp_path: Path) -> None:
         (ProvisioningSettings(applications=()), "applications is "),
         (ProvisioningSettings(instances=0), "instances is 0"),
         (ProvisioningSettings(seed=-1), "seed is -1"),
+        (ProvisioningSettings(workers=0), "workers is 0"),
+        (ProvisioningSettings(report_only=True), "report_only needs --out"),
     ):
         with pytest.raises(InputError, match=said):
-            reproduce(["fig4"], settings, tmp_path / "out", 1, print)
+            reproduce(["fig4"], settings, tmp_path / "out", print)
     assert not (tmp_path / "out").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from tvwrl.bench.provisioning_cells import KNOWN, Cell, Workshop, complete_cells
 from tvwrl.bench.provisioning_published import FEW, FIGURES, GRAPHS, INSTANCES, STUDIES, Figure
 from tvwrl.bench.provisioning_reference import Reference, read_reference
 from tvwrl.bench.provisioning_tables import plot, report
+from tvwrl.command_line import Names, Numbers
 from tvwrl.runs import provenance, whole_file, write_csv, write_json
 from tvwrl.types import InputError
 
@@ -25,13 +27,13 @@ class ProvisioningSettings:
     preset: Literal["smoke", "full"] = "smoke"
     """smoke: one arbitrary graph each, 50 times fewer applications, seconds; full: the paper's sizes, 3 graphs, 10
     instances each, hours."""
-    graphs: tuple[str, ...] | None = None
-    """Kinds of affinity graphs; default: the preset's."""
+    graphs: Names | None = None
+    """Kinds of affinity graphs: arbitrary, normal, threshold; default: the preset's."""
     instances: int | None = None
     """Instances of each graph and value; default: the preset's."""
-    densities: tuple[int, ...] = (1, 5, 10)
+    densities: Numbers = (1, 5, 10)
     """Affinity densities of Figures 3, 4 and 6, %."""
-    applications: tuple[int, ...] = FEW
+    applications: Numbers = FEW
     """Numbers of applications of Figures 5 and 7."""
     base: str = "tianchi"
     """Instance or trace whose applications, replicas and limits are drawn from, if --reference has none."""
@@ -39,6 +41,15 @@ class ProvisioningSettings:
     """Folder with published_summary.csv, reference.json and the instances that the released code was measured on."""
     seed: int = 0
     """Seed of the first instance of each kind; the others follow."""
+    workers: int = 1
+    """Instances at a time, each in a process of its own."""
+    out: Path | None = None
+    """Folder of rows, tables and plots; give the same again to go on, or to share rows between figures. Default:
+    runs/<name>-<time>."""
+    page: Path | None = None
+    """Page of the figures too, e.g. docs/provisioning-results.md; what is written by hand at its top is kept."""
+    report_only: bool = False
+    """Only write tables, plots and page again, from what is planned in --out so far."""
 
     def check(self) -> None:
         """Raise InputError for values out of range."""
@@ -54,6 +65,10 @@ class ProvisioningSettings:
             raise InputError(f"instances is {self.count}: must be at least 1")
         if self.seed < 0:
             raise InputError(f"seed is {self.seed}: must be >= 0")
+        if self.workers < 1:
+            raise InputError(f"workers is {self.workers}: must be at least 1")
+        if self.report_only and self.out is None:
+            raise InputError("report_only needs --out: the folder whose rows the tables are made from")
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -67,10 +82,10 @@ class ProvisioningSettings:
 
     def workshop(self, out: Path, reference: Reference) -> Workshop:
         """Where rows are kept, and what instances are drawn from."""
-        bases = (str(reference.instance(name) or self.base) for name in ("TClab_2D", "TClab_TS"))
+        fixed, series = (str(reference.instance(name) or self.base) for name in ("TClab_2D", "TClab_TS"))
         files = {name: reference.instance(name) for figure in FIGURES.values() for name in figure.known + figure.small}
         known = {name: str(path) for name, path in files.items() if path}
-        return Workshop(out, *bases, known, SHRINK if self.preset == "smoke" else 1, self.seed)
+        return Workshop(out, fixed, series, known, SHRINK if self.preset == "smoke" else 1, self.seed)
 
     def cells(self, figure: Figure, known: Sequence[str]) -> list[Cell]:
         """Instances of a figure; of the known ones those that are in the reference folder."""
@@ -86,14 +101,10 @@ class ProvisioningSettings:
 
 
 def reproduce(
-    names: Sequence[str],
-    settings: ProvisioningSettings,
-    out: Path,
-    workers: int,
-    tell: Callable[[str], None],
-    report_only: bool = False,
+    names: Sequence[str], settings: ProvisioningSettings, out: Path, tell: Callable[[str], None]
 ) -> dict[str, str]:
-    """Figure -> its tables, after planning what is missing in `out` (unless `report_only`).
+    """Figure -> its tables, after planning what is missing in `out` (unless `report_only`); a line to `tell` per
+    instance.
 
     Writes `<figure>/rows.csv`, `table.md`, `plot.png` and `run.json` too, of figures that have rows. Raises InputError
     for bad settings, and where `out` was made from others.
@@ -103,8 +114,8 @@ def reproduce(
     shop = settings.workshop(out, reference)
     cells = {name: settings.cells(FIGURES[name], list(shop.known)) for name in names}
     shop.check()
-    if not report_only:
-        complete_cells(shop, [cell for own in cells.values() for cell in own], workers, tell)
+    if not settings.report_only:
+        complete_cells(shop, [cell for own in cells.values() for cell in own], settings.workers, tell)
     tables = {}
     for name, own in cells.items():
         rows = [row for cell in own for row in shop.rows(cell)]
@@ -129,6 +140,17 @@ def _write(
     facts = {"preset": settings.preset, "graphs": settings.kinds, "instances": settings.count, "seed": settings.seed}
     write_json(folder / "run.json", provenance() | facts)
     return text
+
+
+def made_by(settings: ProvisioningSettings, name: str) -> str:
+    """What a page is made of, and the command that makes it."""
+    words = ["python", "scripts/reproduce.py", name, "--preset", settings.preset]
+    lists = {"graphs": settings.kinds, "densities": settings.densities, "applications": settings.applications}
+    words += [word for option, values in lists.items() for word in (f"--{option}", ",".join(map(str, values)))]
+    words += ["--instances", str(settings.count), "--seed", str(settings.seed)]
+    words += ["--reference", "FOLDER"] if settings.reference else ["--base", settings.base]
+    words += ["--out", "runs/provisioning", "--page", "docs/provisioning-results.md"]
+    return f"Generated from the rows that there are so far of\n\n```\n{shlex.join(words)}\n```"
 
 
 def write_page(page: Path, out: Path, tables: dict[str, str], head: str) -> None:

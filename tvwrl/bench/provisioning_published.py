@@ -1,7 +1,7 @@
 """What the provisioning paper reports, as data: its studies and figures, and what its text says of them.
 
-Paper: "Affinity-aware resource provisioning for long-running applications in shared clusters" (Mommessin, Yang et al.,
-JPDC 2023). Its Figures 3 to 7 are plots without numbers; the text gives some of them.
+Paper: "Affinity-Aware Resource Provisioning for Long-Running Applications in Shared Clusters" (Mommessin, Yang,
+Shakhlevich et al.). Its Figures 3 to 7 are plots without numbers; the text gives some of them.
 """
 
 from __future__ import annotations
