@@ -41,7 +41,11 @@ def _mean(rows: Sequence[Row]) -> Outcome:
 def over(groups: Sequence[Outcomes]) -> Outcomes:
     """Means over groups, of the algorithms that all of them have."""
     common = [name for name in groups[0] if all(name in group for group in groups)] if groups else []
-    return {name: Outcome(*(float(np.mean([group[name][of] for group in groups])) for of in (0, 1))) for name in common}
+
+    def mean(name: str, of: int) -> float:
+        return float(np.mean([group[name][of] for group in groups]))
+
+    return {name: Outcome(mean(name, 0), mean(name, 1)) for name in common}
 
 
 def report(name: str, figure: Figure, rows: Sequence[Row], reference: Reference) -> str:
