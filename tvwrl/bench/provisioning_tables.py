@@ -22,6 +22,7 @@ Where = tuple[str, int]  # graph, value of what is varied
 DEVIATION, SECONDS = "Machines above the lower bound, %", "Seconds of the solve"
 DIFFERENT = 0.1  # percentage points from which on two published deviations are taken to differ
 HERE = "here"
+FELL_BACK = "\\*: spreading failed at First-Fit's count, and First-Fit's plan was given."
 
 
 def outcomes(rows: Iterable[Row]) -> dict[Where, Outcomes]:
@@ -169,10 +170,8 @@ def _beside(instance: str, ours: Outcomes, reference: Reference) -> str:
         body.append([name, f"{own.deviation:.2f}", *machines, *times])
     head = ["algorithm", "% above the bound", "machines", "C++, floating point", "difference, %", "C++ as released"]
     head += ["seconds", "C++, floating point", "C++ as released"]
-    return f"### {instance}\n\n{markdown_table(head, body)}\n\n{FELL_BACK}"
-
-
-FELL_BACK = "\\*: spreading failed at First-Fit's count, and First-Fit's plan was given."
+    text = f"### {instance}\n\n{markdown_table(head, body)}"
+    return f"{text}\n\n{FELL_BACK}" if "*" in text else text
 
 
 def _machines(outcome: Outcome | None) -> str:
