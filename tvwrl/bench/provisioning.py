@@ -132,7 +132,7 @@ def _write(
     """The files of a figure; returns its tables."""
     text = report(name, FIGURES[name], rows, reference)
     if settings.preset == "smoke":
-        text += f"\nSmoke: instances are {SHRINK} times smaller than the published ones; nothing can be compared.\n"
+        text += f"\nSmoke: drawn instances are {SHRINK} times smaller than the published ones and cannot be compared.\n"
     write_csv(folder / "rows.csv", rows)
     with whole_file(folder / "table.md") as partial:
         partial.write_text(text, encoding="utf-8")
