@@ -148,11 +148,9 @@ def test_rows_that_are_there_stay(base: Path, tmp_path: Path) -> None:
     assert [line.rpartition(" in ")[0] for line in lines] == ["density2D-arbitrary-10-0: 1 algorithms"] * 2
     assert [row["algorithm"] for row in shop.rows(both)] == ["Medea-TP", "FF"]
     assert shop.rows(one) == before
-    shop.check()
+    shop.check([both])
     with pytest.raises(InputError, match="seed is 0 there, here 1"):
-        Workshop(tmp_path / "out", str(base), str(base), {}, shrink=5, seed=1).check()
-    with pytest.raises(InputError, match="demand at one time"):
-        shop.instance(Cell("densityTS", "arbitrary", 1, 0, ("FF",)))
+        Workshop(tmp_path / "out", str(base), str(base), {}, shrink=5, seed=1).check([])
 
 
 def test_bad_settings(tmp_path: Path) -> None:

@@ -25,4 +25,6 @@ def test_a_smoke_goes_on_and_refuses_another_request(call, refused, tmp_path: Pa
     assert "seed is 0 there, here 3" in other.stderr
     assert (out / "fig4" / "rows.csv").read_text() == before
     refused("reproduce.py", "provisioning-fig4", "--graphs", "round", said=["graphs is round: must be different ones"])
+    refused("reproduce.py", "provisioning-fig4", "--base", tmp_path / "none", said=["none"])
+    refused("reproduce.py", "provisioning-fig6", "--base", base, said=["demand at one time"])
     refused("reproduce.py", "provisioning-fig4", "--workers", 0, said=["workers is 0"])

@@ -57,8 +57,9 @@ class Workshop:
     shrink: int = 1  # so many times fewer applications, >= 1
     seed: int = 0
 
-    def check(self) -> None:
-        """Raise InputError if the folder was made from something else; else note what it is made from."""
+    def check(self, cells: Sequence[Cell]) -> None:
+        """Raise InputError if the folder was made from something else, or what is missing of the cells cannot be drawn;
+        else note what it is made from."""
         asked = {
             "fixed": self.fixed,
             "series": self.series,
@@ -67,6 +68,8 @@ class Workshop:
             "machine": list(MACHINE),
         }
         check_request(self.out / "request.json", asked)
+        for series in {STUDIES[cell.study].series for cell in cells if cell.study != KNOWN and self.missing(cell)}:
+            self.base(series)
         write_json(self.out / "request.json", asked)
 
     def rows_file(self, cell: Cell) -> Path:
@@ -88,11 +91,16 @@ class Workshop:
         if cell.study == KNOWN:
             return open_instance(self.known[cell.graph])
         study = STUDIES[cell.study]
-        base = _base(self.series, None) if study.series else _base(self.fixed, 1)
-        if study.series and base.demand.shape[1] == 1:
-            raise InputError(f"base {self.series} has demand at one time: figures of series need several")
+        base = self.base(study.series)
         density, applications = _size(study, cell.value, len(base), self.shrink)
         return generate(base, cell.graph, density, applications, self.seed + cell.number)
+
+    def base(self, series: bool) -> Instance:
+        """What instances are drawn from. Raises InputError if they need series and it has none."""
+        base = _base(self.series, None) if series else _base(self.fixed, 1)
+        if series and base.demand.shape[1] == 1:
+            raise InputError(f"base {self.series} has demand at one time: Figures 6 and 7 need several")
+        return base
 
 
 @lru_cache(maxsize=2)
