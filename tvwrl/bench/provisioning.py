@@ -87,8 +87,8 @@ class ProvisioningSettings:
         known = {name: str(path) for name, path in files.items() if path}
         return Workshop(out, fixed, series, known, SHRINK if self.preset == "smoke" else 1, self.seed)
 
-    def cells(self, figure: Figure, known: Sequence[str]) -> list[Cell]:
-        """Instances of a figure; of the known ones those that are in the reference folder."""
+    def cells(self, figure: Figure, reference: Reference) -> list[Cell]:
+        """Instances of a figure, by its algorithms; known ones that the folder has by all that were measured there."""
         asked = self.densities if STUDIES[figure.study].varied == "density" else self.applications
         cells = [
             Cell(figure.study, graph, value, number, figure.algorithms)
@@ -97,7 +97,9 @@ class ProvisioningSettings:
             for value in sorted(asked)
         ]
         names = figure.small if self.preset == "smoke" else figure.known
-        return [*(Cell(KNOWN, name, 0, 0, figure.algorithms) for name in names if name in known), *cells]
+        known = {name: reference.released.get(name, {}) for name in names if reference.instance(name)}
+        every = {name: tuple(dict.fromkeys((*figure.algorithms, *measured))) for name, measured in known.items()}
+        return [*(Cell(KNOWN, name, 0, 0, algorithms) for name, algorithms in every.items()), *cells]
 
 
 def reproduce(
@@ -112,7 +114,7 @@ def reproduce(
     settings.check()
     reference = read_reference(settings.reference)
     shop = settings.workshop(out, reference)
-    cells = {name: settings.cells(FIGURES[name], list(shop.known)) for name in names}
+    cells = {name: settings.cells(FIGURES[name], reference) for name in names}
     every = [cell for own in cells.values() for cell in own]
     shop.check([] if settings.report_only else every)
     if not settings.report_only:
