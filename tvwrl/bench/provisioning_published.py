@@ -42,7 +42,7 @@ STUDIES = {  # by the name they have in the summary of the published rows
 PACKING = tuple(f"{rule}-{size}" for rule in ("FFD", "BFD", "WFD") for size in SIZES)
 SUMS = tuple(name for name in PACKING if name.endswith("ExtendedSum"))
 NODES = ("LRASched-Fitness", "NCD-DotProduct", "NCD-L2Norm", "NCD-TightFill")
-PLAIN = ("FF", "Medea-TP", *(n for n in PACKING if n not in SUMS and not n.endswith("AvgExp")))
+PLAIN = ("FF", "Medea-TP", *(n for n in PACKING if n not in SUMS and n != "WFD-AvgExp"))
 SPREADING = (
     *(f"SpreadWFD-{size}-BinSearch" for size in ("Avg", "Max", "AvgExp", "Surrogate")),
     *(f"SpreadWFD-Avg-Decr{step}" for step in (2, 3, 5)),
