@@ -49,7 +49,7 @@ class ProvisioningSettings:
     page: Path | None = None
     """Page of the figures too, e.g. docs/provisioning-results.md; what is written by hand at its top is kept."""
     report_only: bool = False
-    """Only write tables, plots and page again, from what is planned in --out so far."""
+    """Only write tables, plots and page again, from the instances that are finished in --out."""
 
     def check(self) -> None:
         """Raise InputError for values out of range."""
@@ -108,8 +108,8 @@ def reproduce(
     """Figure -> its tables, after planning what is missing in `out` (unless `report_only`); a line to `tell` per
     instance.
 
-    Writes `<figure>/rows.csv`, `table.md`, `plot.png` and `run.json` too, of figures that have rows. Raises InputError
-    for bad settings, and where `out` was made from others.
+    Writes `<figure>/rows.csv`, `table.md`, `plot.png` and `run.json` too, of instances that are finished. Raises
+    InputError for bad settings, and where `out` was made from others.
     """
     settings.check()
     reference = read_reference(settings.reference)
@@ -121,11 +121,11 @@ def reproduce(
         complete_cells(shop, every, settings.workers, tell)
     tables = {}
     for name, own in cells.items():
-        rows = [row for cell in own for row in shop.rows(cell)]
+        rows = [row for cell in own if not shop.missing(cell) for row in shop.rows(cell)]
         if rows:
             tables[name] = _write(out / name, name, rows, reference, settings)
     if not tables:
-        raise InputError(f"{out} holds no rows of {', '.join(names)}")
+        raise InputError(f"{out} holds no finished instance of {', '.join(names)}")
     return tables
 
 
@@ -153,7 +153,7 @@ def made_by(settings: ProvisioningSettings, name: str) -> str:
     words += ["--instances", str(settings.count), "--seed", str(settings.seed)]
     words += ["--reference", "FOLDER"] if settings.reference else ["--base", settings.base]
     words += ["--out", "runs/provisioning", "--page", "docs/provisioning-results.md"]
-    return f"Generated from the rows that there are so far of\n\n```\n{shlex.join(words)}\n```"
+    return f"Generated from the instances that are finished so far of\n\n```\n{shlex.join(words)}\n```"
 
 
 def write_page(page: Path, out: Path, tables: dict[str, str], head: str) -> None:
