@@ -69,24 +69,28 @@ def fit_by_passes(a, p, o, order):  # type: ignore[no-untyped-def]
 def fit_by_sorting(a, p, o, order):  # type: ignore[no-untyped-def]
     """Place the applications of `order` (n,), machines from the one that took the last replica on kept sorted.
 
-    For measures whose weights follow the totals.
+    For measures whose weights follow the totals. Machines before that one are not measured anew until the next
+    application has been placed once: it still finds them by their old keys, as in the published code.
     """
     for i in order:
         looked = limit_machines(a, p, i)
-        at, opened = np.int64(0), o.count[0]
+        at, opened, old, several = np.int64(0), o.count[0], o.old[0], False
         while p.left[i] > 0:
-            found = _find(a, p, o, i, at, True)
+            found = _find(a, p, o, i, at, not old)
             if found < 0:
                 break
             at = found
             put(a, p, i, np.int64(o.order[at]), 1)
             o.total[:] -= a.demand[i]
             remeasure(o, p, at)
-            if o.sign > 0.0:
+            if refresh(o, p, at, old):
+                old, several = False, True
+            elif o.sign > 0.0:
                 sink(o, at, o.count[0])
-        begin = min(at, opened) if o.sign > 0.0 else np.int64(0)  # worst fit leaves the machines before it in order
+        begin = np.int64(0)
+        if o.sign > 0.0 and not several:  # worst fit leaves the machines before it in order
+            begin = min(at, opened)
         sort_falling(o.key, o.order, begin, o.count[0], o.spare_key, o.spare_order)
         join(o, begin)
-        refresh(o, p, False)
         settle(p, i)
         forget_limits(a, p, i, looked)

@@ -2,7 +2,8 @@
 
 A measure (Tables 1 and 2) is the largest, or the weighted sum, of an application's demand or a machine's residual over
 the K dimensions. The weights come from totals: see `weights`. An order is a list of machines `order` (M,), and, by
-position in it, their keys, falling: `key` (M,) is the measure, or its negative for best fit.
+position in it, their keys, falling: `key` (M,) is the measure, or its negative for best fit. Where many machines fall at
+once it is two such lists, one after the other, that are read as if merged: see `fall`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from numba import njit
 
 REFRESH = 1e-4  # relative change of a weight after which machines are measured anew; see `refresh`
+REACH = 16  # the first of two lists holds up to the root of so many times the machines; see `fall`
 
 
 class Measure(NamedTuple):
@@ -36,11 +38,12 @@ class Ordering(NamedTuple):
     total: Any  # (K,) float64: residual of all open machines
     weight: Any  # (K,) float64: those that keys were computed with
     count: Any  # (1,) int64: machines in the order
+    middle: Any  # (1,) int64: the second list begins here; 0: there is but one
+    old: Any  # (1,) bool: some keys are older than the weights; see `refresh`
     order: Any  # (M,) int32
     key: Any  # (M,) float64
     spare_order: Any  # (M,) int32, scratch
     spare_key: Any  # (M,) float64, scratch
-    moved: Any  # (M,) bool: machines whose place in the order may be wrong
 
 
 @njit(cache=True)
@@ -185,44 +188,54 @@ def join(o, middle):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def restore(o, first, last, moved):  # type: ignore[no-untyped-def]
-    """Sort again after the keys of `moved` >= 1 machines, flagged in `o.moved`, at positions first .. last, fell.
+def _leave(o, p, at):  # type: ignore[no-untyped-def]
+    """Take the machines at positions `at` (n,) out of the lists, unless their keys stand still. They and their keys.
 
-    The others are sorted. Only positions that a machine leaves or passes are touched. Ties keep their old order.
+    Those left move together, and the first list gets room at its end for all that are taken out.
     """
-    order, key, old, old_key, flag = o.order, o.key, o.spare_order, o.spare_key, o.moved
-    at, height, n = np.empty(moved, np.int32), np.empty(moved), 0  # positions of those that moved, and keys
-    for p in range(first, last + 1):
-        old[p] = order[p]
-        old_key[p] = key[p]
-        if flag[order[p]]:
-            at[n], height[n] = p, key[p]
+    order, key, middle, residual, n = o.order, o.key, o.middle[0], p.residual, 0
+    machine, height = np.empty(len(at), np.int32), np.empty(len(at))
+    first, last = middle, middle - 1  # positions between which something goes, in the first list and in the second
+    for c in at:
+        height[n] = o.sign * measured(o.measure.largest, o.weight, residual, order[c])
+        if height[n] != key[c]:
+            machine[n], order[c] = order[c], -1
+            first, last = min(first, c), max(last, c)
             n += 1
-    sort_falling(height, at, 0, moved, np.empty(moved), np.empty(moved, np.int32))
-    n, p, place = 0, first, first
-    while n < moved:
-        while p <= last and flag[old[p]]:
-            p += 1
-        if p > last:  # all from here on stand still or move up, in one piece until the next machine's place
-            end = _first_not_above(key, p, o.count[0], height[n])
-            for q in range(p, end):
-                order[place + q - p] = order[q]
-            for q in range(p, end):
-                key[place + q - p] = key[q]
-            place, p = place + end - p, end
-        elif old_key[p] > height[n] or (old_key[p] == height[n] and p < at[n]):
-            order[place], key[place] = old[p], old_key[p]
-            place, p = place + 1, p + 1
-            continue
-        order[place], key[place] = old[at[n]], height[n]
-        place, n = place + 1, n + 1
-    while place <= last:  # the last ones of the range that none passed
-        if not flag[old[p]]:
-            order[place], key[place] = old[p], old_key[p]
-            place += 1
-        p += 1
-    for n in range(moved):
-        flag[old[at[n]]] = False
+    kept = first
+    for q in range(first, middle):
+        if order[q] >= 0:
+            order[kept], key[kept] = order[q], key[q]
+            kept += 1
+    place = last
+    for q in range(last, middle - 1, -1):
+        if order[q] >= 0:
+            order[place], key[place] = order[q], key[q]
+            place -= 1
+    o.middle[0] = place + 1
+    return machine[:n], height[:n], kept
+
+
+@njit(cache=True)
+def fall(o, p, at):  # type: ignore[no-untyped-def]
+    """Put machines where they belong now that they hold more. They are at positions `at` (n,), listed in their order.
+
+    They go to the first list, which joins the second when it has grown long: few places change for most of them, while
+    falling past all machines between would move those. Ties keep their old order.
+    """
+    machine, height, a = _leave(o, p, at)
+    sort_falling(height, machine, 0, len(height), o.spare_key, o.spare_order)
+    order, key, c = o.order, o.key, len(height) - 1
+    while c >= 0:  # merge from the end of the first list, where the room is
+        if a > 0 and key[a - 1] <= height[c]:
+            a -= 1
+            order[a + c + 1], key[a + c + 1] = order[a], key[a]
+        else:
+            order[a + c], key[a + c] = machine[c], height[c]
+            c -= 1
+    if o.middle[0] ** 2 > REACH * o.count[0]:
+        join(o, o.middle[0])
+        o.middle[0] = 0
 
 
 @njit(cache=True)
@@ -232,23 +245,26 @@ def remeasure(o, p, at):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def refresh(o, p, always):  # type: ignore[no-untyped-def]
-    """Weigh dimensions by the current totals, and measure and sort all machines if that changes anything.
+def refresh(o, p, begin, always):  # type: ignore[no-untyped-def]
+    """Weigh dimensions by the current totals; if that changes anything, measure and sort the machines from `begin` on.
 
     Paper: measures follow the totals at every step. Here: once a weight has changed by more than REFRESH since machines
     were last measured (or `always`), so that between two refreshes only machines that got replicas change places, and
-    machines with equal residuals have equal keys.
+    machines with equal residuals have equal keys. Returns whether it was done.
     """
-    count = o.count[0]
     if o.measure.epsilon == 0.0 and o.measure.power == 0.0 and not always:
-        return
-    weight, was, stale = weights(o.measure, o.total, count, o.capacity), o.weight, always
+        return False
+    count = o.count[0]
+    weight, was, changed = weights(o.measure, o.total, count, o.capacity), o.weight, always
     for k in range(len(weight)):
-        stale |= abs(weight[k] - was[k]) > REFRESH * abs(was[k])
-    if not stale:
-        return
+        changed |= abs(weight[k] - was[k]) > REFRESH * abs(was[k])
+    if not changed:
+        return False
     was[:] = weight
+    join(o, o.middle[0])
+    o.middle[0], o.old[0] = 0, begin > 0
     order, key, residual, sign, largest = o.order, o.key, p.residual, o.sign, o.measure.largest
-    for at in range(count):
+    for at in range(begin, count):
         key[at] = sign * measured(largest, weight, residual, order[at])
-    sort_falling(key, order, 0, count, o.spare_key, o.spare_order)
+    sort_falling(key, order, begin, count, o.spare_key, o.spare_order)
+    return True

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from tvwrl.packing.affinity import forget_limits, has_room, limit_machines, put, settle
-from tvwrl.packing.ordering import enough, refresh, remeasure, restore
+from tvwrl.packing.ordering import enough, fall, refresh
 
 
 @njit(cache=True)
@@ -14,9 +14,16 @@ def _sweep(a, p, o, i, taken):  # type: ignore[no-untyped-def]
     """One replica of i to each machine that takes one, in order. Positions go to `taken`; returns how many."""
     too_low = enough(o, a.demand, i)
     order, key, demand, residual, cap, left = o.order, o.key, a.demand, p.residual, p.cap, p.left[i]
-    n = 0
-    for at in range(o.count[0]):
-        if key[at] < too_low or n == left:
+    first, middle, count, n = 0, o.middle[0], o.count[0], 0
+    second = middle
+    while n < left and (first < middle or second < count):
+        if second == count or (first < middle and key[first] >= key[second]):
+            at = first
+            first += 1
+        else:
+            at = second
+            second += 1
+        if key[at] < too_low:
             break
         m = order[at]
         if cap[m] > 0 and has_room(demand, i, residual, m):
@@ -28,15 +35,18 @@ def _sweep(a, p, o, i, taken):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _sweep_again(a, p, o, i, taken, count):  # type: ignore[no-untyped-def]
-    """The same over the machines that took one in the sweep before, since only they still can; keeps those that did."""
+def _sweep_again(a, p, o, i, again):  # type: ignore[no-untyped-def]
+    """The same over the machines at positions `again` (n,), which took one in the sweep before: only they still can.
+
+    Those that did come to the front; returns how many.
+    """
     order, demand, residual, held, cap, own = o.order, a.demand, p.residual, p.held, p.cap, a.own[i]
     n = 0
-    for c in range(count):
-        m = order[taken[c]]
+    for at in again:
+        m = order[at]
         if p.left[i] > 0 and held[m] < cap[m] and held[m] < own and has_room(demand, i, residual, m):
             put(a, p, i, np.int64(m), 1)
-            taken[n] = taken[c]
+            again[n] = at
             n += 1
     return n
 
@@ -49,29 +59,17 @@ def spread(a, p, o, order, taken, partly):  # type: ignore[no-untyped-def]
     """
     for i in order:
         looked = limit_machines(a, p, i)
-        n = swept = _sweep(a, p, o, i, taken)
-        last = taken[n - 1] if n else -1
-        first = taken[0] if n else -1
-        while p.left[i] > 0 and n > 0:
-            n = _sweep_again(a, p, o, i, taken, n)
+        swept = _sweep(a, p, o, i, taken)
+        if p.left[i] > 0:
+            again = taken[:swept].copy()
+            while p.left[i] > 0 and len(again) > 0:
+                again = again[: _sweep_again(a, p, o, i, again)]
         if p.left[i] > 0 and not partly:
             return False
         settle(p, i)
         forget_limits(a, p, i, looked)
-        if swept:
-            _reorder(a, p, o, i, first, last)
+        if swept > 0:
+            o.total[:] -= (a.replicas[i] - p.left[i]) * a.demand[i]
+            fall(o, p, taken[:swept])
+            refresh(o, p, np.int64(0), False)
     return True
-
-
-@njit(cache=True)
-def _reorder(a, p, o, i, first, last):  # type: ignore[no-untyped-def]
-    """Sort the order after application i, which went to machines at positions first .. last."""
-    o.total[:] -= (a.replicas[i] - p.left[i]) * a.demand[i]
-    order, flag, machine = o.order, o.moved, p.machine
-    for r in range(p.first[i], p.first[i] + p.used[i]):
-        flag[machine[r]] = True
-    for at in range(first, last + 1):
-        if flag[order[at]]:
-            remeasure(o, p, at)
-    restore(o, first, last, p.used[i])
-    refresh(o, p, False)

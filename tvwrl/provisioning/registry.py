@@ -67,7 +67,8 @@ def planner(name: str) -> Planner:
         raise InputError(f"there is no algorithm '{name}': must be one of {', '.join(ALGORITHMS)}")
     words: dict[str, Any] = dict.fromkeys(("size", "score", "search", "percent", "alpha")) | found.groupdict()
     rule, size = words["rule"], SIZES[words["size"] or "Avg"]
-    order = BySize(size, float(words["alpha"] or 1)) if rule.endswith("D") else ByInput()
+    by_largest = rule == "SpreadWFD" and size.power != 0.0  # as the published code does
+    order = BySize(SIZES["Max"] if by_largest else size, float(words["alpha"] or 1)) if rule[-1] == "D" else ByInput()
     strategy: Strategy = Decrements(int(words["percent"])) if words["percent"] else BinSearch()
     if rule in ("FF", "FFD"):
         return FirstFit(order)

@@ -115,14 +115,15 @@ class Workspace:
             total=total,
             weight=weights(measure, total, max(opened, 1), self.capacity),
             count=np.array([opened]),
+            middle=np.zeros(1, np.int64),
+            old=np.zeros(1, np.bool_),
             order=np.arange(machines, dtype=np.int32),
             key=np.zeros(machines),
             spare_order=np.empty(machines, np.int32),
             spare_key=np.empty(machines),
-            moved=np.zeros(machines, np.bool_),
         )
         if opened:
-            refresh(ordering, packing, True)
+            refresh(ordering, packing, 0, True)
         return ordering
 
     def pairs(self, packing: Any) -> Any:
