@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from tvwrl.packing.affinity import forget_limits, has_room, limit_machines, open_next, put, settle
-from tvwrl.packing.ordering import enough, join, refresh, remeasure, sink, sort_falling, swap_pass
+from tvwrl.packing.ordering import LOWEST, enough, join, refresh, remeasure, sink, sort_falling, swap_pass
 
 
 @njit(cache=True)
@@ -25,7 +25,7 @@ def _append(p, o):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _find(a, p, o, i, at, sorted_from_there):  # type: ignore[no-untyped-def]
     """First position from `at` on whose machine takes a replica of i, machines opened if need be; -1: none does."""
-    too_low = enough(o, a.demand, i) if sorted_from_there and o.sign > 0.0 else -np.inf
+    too_low = enough(o, a.demand, i) if sorted_from_there and o.sign > 0.0 else LOWEST
     order, key, demand, residual, held, cap, own = o.order, o.key, a.demand, p.residual, p.held, p.cap, a.own[i]
     while True:
         count = o.count[0]

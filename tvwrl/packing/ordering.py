@@ -13,7 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from tvwrl.packing.affinity import has_room
+
 REFRESH = 1e-4  # relative change of a weight after which machines are measured anew; see `refresh`
+FULL, LOWEST = -np.inf, -1e300  # key of a machine that can take nothing more, and what all other keys are above
 REACH = 16  # the first of two lists holds up to the root of so many times the machines; see `fall`
 
 
@@ -39,6 +42,7 @@ class Ordering(NamedTuple):
     weight: Any  # (K,) float64: those that keys were computed with
     count: Any  # (1,) int64: machines in the order
     middle: Any  # (1,) int64: the second list begins here; 0: there is but one
+    least: Any  # (1, K) float64: a machine with less of anything is full; see FULL
     old: Any  # (1,) bool: some keys are older than the weights; see `refresh`
     order: Any  # (M,) int32
     key: Any  # (M,) float64
@@ -69,6 +73,14 @@ def measured(largest, weight, values, row):  # type: ignore[no-untyped-def]
         share = values[row, k] * weight[k]
         result = max(result, share) if largest else result + share
     return result
+
+
+@njit(cache=True, inline="always")
+def _key(o, residual, m):  # type: ignore[no-untyped-def]
+    """The key of machine m."""
+    if not has_room(o.least, 0, residual, m):
+        return FULL
+    return o.sign * measured(o.measure.largest, o.weight, residual, m)
 
 
 @njit(cache=True)
@@ -197,7 +209,7 @@ def _leave(o, p, at):  # type: ignore[no-untyped-def]
     machine, height = np.empty(len(at), np.int32), np.empty(len(at))
     first, last = middle, middle - 1  # positions between which something goes, in the first list and in the second
     for c in at:
-        height[n] = o.sign * measured(o.measure.largest, o.weight, residual, order[c])
+        height[n] = _key(o, residual, order[c])
         if height[n] != key[c]:
             machine[n], order[c] = order[c], -1
             first, last = min(first, c), max(last, c)
@@ -241,7 +253,7 @@ def fall(o, p, at):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def remeasure(o, p, at):  # type: ignore[no-untyped-def]
     """The machine at position `at` has changed: compute its key anew."""
-    o.key[at] = o.sign * measured(o.measure.largest, o.weight, p.residual, o.order[at])
+    o.key[at] = _key(o, p.residual, o.order[at])
 
 
 @njit(cache=True)
@@ -265,6 +277,7 @@ def refresh(o, p, begin, always):  # type: ignore[no-untyped-def]
     o.middle[0], o.old[0] = 0, begin > 0
     order, key, residual, sign, largest = o.order, o.key, p.residual, o.sign, o.measure.largest
     for at in range(begin, count):
-        key[at] = sign * measured(largest, weight, residual, order[at])
+        if key[at] > FULL:
+            key[at] = sign * measured(largest, weight, residual, order[at])
     sort_falling(key, order, begin, count, o.spare_key, o.spare_order)
     return True

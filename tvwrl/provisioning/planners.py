@@ -82,8 +82,8 @@ class BestFit:
         from tvwrl.packing.best_fit import fit_by_passes, fit_by_sorting
 
         packing, order = work.packing(work.most_machines), self.order.order(work)
-        machines = work.ordering(packing, self.size.measure(), self.emptiest_first)
-        constant = self.size.epsilon == 0.0 and self.size.power == 0.0
+        constant = self.size.epsilon == 0.0 and self.size.power == 0.0  # then full machines take part in swaps
+        machines = work.ordering(packing, self.size.measure(), self.emptiest_first, full_last=not constant)
         for part in watch.parts(len(order)):
             (fit_by_passes if constant else fit_by_sorting)(work.applications, packing, machines, order[part])
         return packing

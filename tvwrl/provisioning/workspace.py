@@ -102,7 +102,7 @@ class Workspace:
             held=np.zeros(machines, np.int32),
         )
 
-    def ordering(self, packing: Any, measure: Any, emptiest_first: bool) -> Any:
+    def ordering(self, packing: Any, measure: Any, emptiest_first: bool, full_last: bool = True) -> Any:
         """A `packing.ordering.Ordering` of the open machines of a packing."""
         from tvwrl.packing.ordering import Ordering, refresh, weights
 
@@ -116,6 +116,7 @@ class Workspace:
             weight=weights(measure, total, max(opened, 1), self.capacity),
             count=np.array([opened]),
             middle=np.zeros(1, np.int64),
+            least=self.demand.min(axis=0, keepdims=True) if full_last else np.zeros((1, len(total))),
             old=np.zeros(1, np.bool_),
             order=np.arange(machines, dtype=np.int32),
             key=np.zeros(machines),
