@@ -32,7 +32,7 @@ def plain_first_fit(a: Any, p: Any) -> None:
     """One replica after another, every open machine asked in turn."""
     demand, residual, held, cap = a.demand, p.residual, p.held, p.cap
     for i in range(len(demand)):
-        looked = limit_machines(a, p, i)
+        looked = limit_machines(a, p, i, p.left[i])
         m = 0
         while p.left[i] > 0:
             while m < p.open[0] and not (held[m] < min(cap[m], a.own[i]) and has_room(demand, i, residual, m)):

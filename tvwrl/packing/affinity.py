@@ -42,6 +42,7 @@ class Packing(NamedTuple):
     left: Any  # (A,) int32: replicas still to place
     first: Any  # (A + 1,) int64: placements of i begin here in `machine` and `count`
     used: Any  # (A,) int32: machines that hold i
+    most: Any  # (A,) int32: replicas of i on any one machine at most, once settled
     machine: Any  # (R,) int32
     count: Any  # (R,) int32 replicas of i there
     cap: Any  # (M,) int32, scratch: what affinity allows of the application at hand, UNLIMITED in between
@@ -79,21 +80,24 @@ def most_that_fit(demand, i, residual, m, most):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def limit_machines(a, p, i):  # type: ignore[no-untyped-def]
-    """Write to `p.cap` how many replicas of i affinity allows on each machine: both directions bind.
-
-    Returns how many entries were looked at, for `forget_limits`.
+def limit_machines(a, p, i, enough):  # type: ignore[no-untyped-def]
+    """Write to `p.cap` how many replicas of i affinity allows on each machine, if fewer than `enough`: both directions
+    bind. Returns how many arcs and entries were looked at, for `forget_limits`.
     """
-    first, used, machine, count, cap = p.first, p.used, p.machine, p.count, p.cap
+    first, used, machine, count, cap, most = p.first, p.used, p.machine, p.count, p.cap, p.most
     into, into_limit, to, limit = a.into, a.into_limit, a.to, a.limit
-    looked = 0
+    looked = a.into_start[i + 1] - a.into_start[i] + a.start[i + 1] - a.start[i]
     for e in range(a.into_start[i], a.into_start[i + 1]):
+        if into_limit[e] >= enough:
+            continue
         k = into[e]
         looked += used[k]
         for r in range(first[k], first[k] + used[k]):
             cap[machine[r]] = min(cap[machine[r]], into_limit[e])
     for e in range(a.start[i], a.start[i + 1]):
         k = to[e]
+        if limit[e] >= most[k]:
+            continue
         looked += used[k]
         for r in range(first[k], first[k] + used[k]):
             if count[r] > limit[e]:
@@ -105,7 +109,7 @@ def limit_machines(a, p, i):  # type: ignore[no-untyped-def]
 def forget_limits(a, p, i, looked):  # type: ignore[no-untyped-def]
     """Undo `limit_machines`, by clearing every machine unless that costs more than walking the arcs again."""
     first, used, machine, cap, into, to = p.first, p.used, p.machine, p.cap, a.into, a.to
-    if looked > p.open[0] // 8:
+    if looked > p.open[0] // 16:
         cap[: p.open[0]] = UNLIMITED
         return
     for e in range(a.into_start[i], a.into_start[i + 1]):
@@ -133,8 +137,10 @@ def put(a, p, i, m, count):  # type: ignore[no-untyped-def]
 def settle(p, i):  # type: ignore[no-untyped-def]
     """Write down how many replicas of i each of its machines got, and clear the scratch array of that."""
     machine, count, held = p.machine, p.count, p.held
+    most = p.most
     for r in range(p.first[i], p.first[i] + p.used[i]):
         count[r] = held[machine[r]]
+        most[i] = max(most[i], count[r])
         held[machine[r]] = NOT_YET
 
 

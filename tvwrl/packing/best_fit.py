@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from tvwrl.packing.affinity import forget_limits, has_room, limit_machines, open_next, put, settle
-from tvwrl.packing.ordering import LOWEST, enough, join, refresh, remeasure, sink, sort_falling, swap_pass
+from tvwrl.packing.ordering import enough, join, refresh, remeasure, sink, sort_falling, swap_pass
 
 
 @njit(cache=True)
@@ -25,7 +25,7 @@ def _append(p, o):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _find(a, p, o, i, at, sorted_from_there):  # type: ignore[no-untyped-def]
     """First position from `at` on whose machine takes a replica of i, machines opened if need be; -1: none does."""
-    too_low = enough(o, a.demand, i) if sorted_from_there and o.sign > 0.0 else LOWEST
+    too_low = enough(o, a.demand, i) if sorted_from_there and o.sign > 0.0 else -np.inf
     order, key, demand, residual, held, cap, own = o.order, o.key, a.demand, p.residual, p.held, p.cap, a.own[i]
     while True:
         count = o.count[0]
@@ -49,7 +49,7 @@ def fit_by_passes(a, p, o, order):  # type: ignore[no-untyped-def]
     For measures with constant weights. The order is only roughly sorted, as in the published code.
     """
     for i in order:
-        looked = limit_machines(a, p, i)
+        looked = limit_machines(a, p, i, p.left[i])
         at, calm = np.int64(0), p.left[i] == 0  # numba would compile callees again for constants
         while p.left[i] > 0:
             if not calm:
@@ -73,7 +73,7 @@ def fit_by_sorting(a, p, o, order):  # type: ignore[no-untyped-def]
     application has been placed once: it still finds them by their old keys, as in the published code.
     """
     for i in order:
-        looked = limit_machines(a, p, i)
+        looked = limit_machines(a, p, i, p.left[i])
         at, opened, old, several = np.int64(0), o.count[0], o.old[0], False
         while p.left[i] > 0:
             found = _find(a, p, o, i, at, not old)

@@ -73,7 +73,7 @@ def _fill(a, p, row, i):  # type: ignore[no-untyped-def]
 def first_fit(a, p, row, order):  # type: ignore[no-untyped-def]
     """Place the applications of `order` (n,) one after another (Algorithm 1 with machines as they were opened)."""
     for i in order:
-        looked = limit_machines(a, p, i)
+        looked = limit_machines(a, p, i, p.left[i])
         _fill(a, p, row, i)
         settle(p, i)
         forget_limits(a, p, i, looked)
@@ -105,7 +105,7 @@ def fewest_candidates(a, p, row, queue, begin, end, lost, gone, through):  # typ
     """
     for position in range(begin, end):
         i = queue[position]
-        looked = limit_machines(a, p, i)
+        looked = limit_machines(a, p, i, p.left[i])
         _fill(a, p, row, i)
         settle(p, i)
         forget_limits(a, p, i, looked)

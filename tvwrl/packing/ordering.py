@@ -2,8 +2,8 @@
 
 A measure (Tables 1 and 2) is the largest, or the weighted sum, of an application's demand or a machine's residual over
 the K dimensions. The weights come from totals: see `weights`. An order is a list of machines `order` (M,), and, by
-position in it, their keys, falling: `key` (M,) is the measure, or its negative for best fit. Where many machines fall at
-once it is two such lists, one after the other, that are read as if merged: see `fall`.
+position in it, their keys, falling: `key` (M,) is the measure, or its negative for best fit. Where many machines fall
+at once it is two such lists, one after the other, that are read as if merged: see `fall`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numba import njit
 from tvwrl.packing.affinity import has_room
 
 REFRESH = 1e-4  # relative change of a weight after which machines are measured anew; see `refresh`
-FULL, LOWEST = -np.inf, -1e300  # key of a machine that can take nothing more, and what all other keys are above
+FULL = -np.inf  # key of a machine that can take nothing more: it comes last
 REACH = 16  # the first of two lists holds up to the root of so many times the machines; see `fall`
 
 

@@ -58,9 +58,10 @@ def spread(a, p, o, order, taken, partly):  # type: ignore[no-untyped-def]
     `taken` (M,) int32 is scratch.
     """
     for i in order:
-        looked = limit_machines(a, p, i)
+        looked = limit_machines(a, p, i, np.int32(1))
         swept = _sweep(a, p, o, i, taken)
         if p.left[i] > 0:
+            looked += limit_machines(a, p, i, a.replicas[i])
             again = taken[:swept].copy()
             while p.left[i] > 0 and len(again) > 0:
                 again = again[: _sweep_again(a, p, o, i, again)]

@@ -96,6 +96,7 @@ class Workspace:
             left=self.replicas.copy(),
             first=np.concatenate([[0], np.cumsum(self.replicas, dtype=np.int64)]),
             used=np.zeros(len(self.replicas), np.int32),
+            most=np.zeros(len(self.replicas), np.int32),
             machine=np.empty(count, np.int32),
             count=np.empty(count, np.int32),
             cap=np.full(machines, UNLIMITED, np.int32),
