@@ -16,6 +16,7 @@ from numba import njit
 from tvwrl.packing.kernels import TOLERANCE, exceeds
 
 UNLIMITED = np.iinfo(np.int32).max
+BLOCK = np.uint64(32)  # dimensions that are compared at once
 NOT_YET = 0  # replicas of the application at hand on a machine
 
 
@@ -49,19 +50,21 @@ class Packing(NamedTuple):
     held: Any  # (M,) int32, scratch: replicas of the application at hand, 0 in between
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def has_room(demand, i, residual, m):  # type: ignore[no-untyped-def]
-    """Whether one replica of i fits what is left of machine m, in every dimension."""
-    dimensions = demand.shape[1]
-    for k in range(min(dimensions, 4)):  # the busiest come first
-        if exceeds(demand[i, k], residual[m, k]):
-            return False
-    for begin in range(4, dimensions, 32):  # by blocks without branches, which compile to vector instructions
-        full = False
-        for k in range(begin, min(begin + 32, dimensions)):
-            full |= exceeds(demand[i, k], residual[m, k])
+    """Whether one replica of i fits what is left of machine m, in every dimension.
+
+    By blocks without branches, the busiest first. Unsigned indices need no look at the end that negative ones count
+    from: only so do the blocks compile to vector instructions.
+    """
+    row, machine, begin, dimensions = np.uint64(i), np.uint64(m), np.uint64(0), np.uint64(demand.shape[1])
+    while begin < dimensions:
+        end, full = min(begin + BLOCK, dimensions), False
+        for k in range(begin, end):
+            full |= exceeds(demand[row, k], residual[machine, k])
         if full:
             return False
+        begin = end
     return True
 
 

@@ -23,20 +23,31 @@ def _append(p, o):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _find(a, p, o, i, at, sorted_from_there):  # type: ignore[no-untyped-def]
-    """First position from `at` on whose machine takes a replica of i, machines opened if need be; -1: none does."""
+def _scan(order, key, full, held, cap, own, demand, i, residual, at, end, too_low):  # type: ignore[no-untyped-def]
+    """First position at .. end - 1 whose machine takes a replica of i; `end`: none does, or keys are `too_low`.
+
+    A function of its own, with arrays for arguments: a loop with other things around it counts references at every step.
+    """
+    while at < end and key[at] >= too_low:
+        m = order[at]
+        if not full[m] and held[m] < cap[m] and held[m] < own and has_room(demand, i, residual, m):
+            return at
+        at += 1
+    return end
+
+
+@njit(cache=True)
+def _find(a, p, o, i, at, sorted_from_there, full):  # type: ignore[no-untyped-def]
+    """First position from `at` on whose machine takes a replica of i, machines opened if need be; -1: none does.
+
+    `full` (M,) bool: machines that can take nothing more.
+    """
     too_low = enough(o, a.demand, i) if sorted_from_there and o.sign > 0.0 else -np.inf
-    order, key, demand, residual, held, cap, own = o.order, o.key, a.demand, p.residual, p.held, p.cap, a.own[i]
     while True:
         count = o.count[0]
-        while at < count:
-            if key[at] < too_low:
-                at = count
-                break
-            m = order[at]
-            if held[m] < cap[m] and held[m] < own and has_room(demand, i, residual, m):
-                return at
-            at += 1
+        at = _scan(o.order, o.key, full, p.held, p.cap, a.own[i], a.demand, i, p.residual, at, count, too_low)
+        if at < count:
+            return at
         if not open_next(a, p, i):
             return -1
         _append(p, o)
@@ -48,16 +59,19 @@ def fit_by_passes(a, p, o, order):  # type: ignore[no-untyped-def]
 
     For measures with constant weights. The order is only roughly sorted, as in the published code.
     """
+    full = np.zeros(len(p.residual), np.bool_)
     for i in order:
         looked = limit_machines(a, p, i, p.left[i])
         at, calm = np.int64(0), p.left[i] == 0  # numba would compile callees again for constants
         while p.left[i] > 0:
             if not calm:
                 calm = swap_pass(o, at, o.count[0])
-            at = _find(a, p, o, i, at, calm)
+            at = _find(a, p, o, i, at, calm, full)
             if at < 0:
                 break
-            put(a, p, i, np.int64(o.order[at]), 1)
+            m = np.int64(o.order[at])
+            put(a, p, i, m, 1)
+            full[m] = not has_room(o.least, 0, p.residual, m)
             remeasure(o, p, at)
             if calm and o.sign > 0.0:
                 sink(o, at, o.count[0])
@@ -72,11 +86,12 @@ def fit_by_sorting(a, p, o, order):  # type: ignore[no-untyped-def]
     For measures whose weights follow the totals. Machines before that one are not measured anew until the next
     application has been placed once: it still finds them by their old keys, as in the published code.
     """
+    none = np.zeros(len(p.residual), np.bool_)  # the full ones are behind all others: see `ordering.FULL`
     for i in order:
         looked = limit_machines(a, p, i, p.left[i])
         at, opened, old, several = np.int64(0), o.count[0], o.old[0], False
         while p.left[i] > 0:
-            found = _find(a, p, o, i, at, not old)
+            found = _find(a, p, o, i, at, not old, none)
             if found < 0:
                 break
             at = found

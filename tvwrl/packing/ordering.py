@@ -15,6 +15,7 @@ from numba import njit
 
 from tvwrl.packing.affinity import has_room
 
+BLOCK = 32  # keys that are compared at once
 REFRESH = 1e-4  # relative change of a weight after which machines are measured anew; see `refresh`
 FULL = -np.inf  # key of a machine that can take nothing more: it comes last
 REACH = 16  # the first of two lists holds up to the root of so many times the machines; see `fall`
@@ -90,30 +91,73 @@ def enough(o, demand, i):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def _rises(block):  # type: ignore[no-untyped-def]
+    """Whether any key is higher than the one before it. No branch: it compiles to vector instructions."""
+    rises = False
+    for p in range(len(block) - 1):
+        rises |= block[p + 1] > block[p]
+    return rises
+
+
+@njit(cache=True)
+def _first_rise(key, begin, end):  # type: ignore[no-untyped-def]
+    """First position after `begin` with a higher key than the one before it; `end` if there is none."""
+    while begin + BLOCK < end and not _rises(key[begin : begin + BLOCK + 1]):
+        begin += BLOCK
+    for p in range(begin + 1, end):
+        if key[p] > key[p - 1]:
+            return p
+    return end
+
+
+@njit(cache=True)
+def _last_rise(key, begin, end):  # type: ignore[no-untyped-def]
+    """Last position before `end` with a higher key than the one before it; `begin` if there is none after it."""
+    while begin + BLOCK < end and not _rises(key[end - BLOCK - 1 : end]):
+        end -= BLOCK
+    for p in range(end - 1, begin, -1):
+        if key[p] > key[p - 1]:
+            return p
+    return begin
+
+
+@njit(cache=True)
+def _carry_down(key, order, begin, end):  # type: ignore[no-untyped-def]
+    """Swap neighbours from the front on: low keys sink until they meet one at most as high, which then sinks on."""
+    p = _first_rise(key, begin, end)
+    while p < end:
+        low, machine = key[p - 1], order[p - 1]
+        while p < end and key[p] > low:
+            key[p - 1], order[p - 1] = key[p], order[p]
+            p += 1
+        key[p - 1], order[p - 1] = low, machine
+        p = _first_rise(key, p, end)
+
+
+@njit(cache=True)
+def _carry_up(key, order, begin, end):  # type: ignore[no-untyped-def]
+    """Swap neighbours from the end on: high keys rise until they meet one at least as high, which then rises on."""
+    p = _last_rise(key, begin, end)
+    while p > begin:
+        high, machine = key[p], order[p]
+        while p > begin and key[p - 1] < high:
+            key[p], order[p] = key[p - 1], order[p - 1]
+            p -= 1
+        key[p], order[p] = high, machine
+        p = _last_rise(key, begin, p)
+
+
+@njit(cache=True)
 def swap_pass(o, begin, end):  # type: ignore[no-untyped-def]
     """One pass of neighbour swaps over positions begin .. end - 1; returns whether they are sorted after it.
 
     Worst fit carries low keys towards the end, best fit high ones towards the front, as the published code does.
     """
-    order, key, step = o.order, o.key, 1 if o.sign > 0.0 else -1
-    at, last = (begin, end - 1) if step > 0 else (end - 1, begin)
-    if end - begin < 2:
-        return True
-    machine, carried, before, is_sorted = order[at], key[at], o.sign * np.inf, True
-    while at != last:
-        ahead = key[at + step]
-        if (ahead > carried) == (step > 0) and ahead != carried:
-            order[at] = order[at + step]
-        else:
-            order[at] = machine
-            machine = order[at + step]
-            ahead, carried = carried, ahead
-        key[at] = ahead
-        is_sorted &= (ahead <= before) == (step > 0) or ahead == before
-        before = ahead
-        at += step
-    order[at], key[at] = machine, carried
-    return is_sorted and ((carried <= before) == (step > 0) or carried == before)
+    if o.sign > 0.0:
+        _carry_down(o.key, o.order, begin, end)
+    else:
+        _carry_up(o.key, o.order, begin, end)
+    return _first_rise(o.key, begin, end) >= end
 
 
 @njit(cache=True)
