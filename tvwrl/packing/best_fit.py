@@ -26,7 +26,7 @@ def _append(p, o):  # type: ignore[no-untyped-def]
 def _scan(order, key, full, held, cap, own, demand, i, residual, at, end, too_low):  # type: ignore[no-untyped-def]
     """First position at .. end - 1 whose machine takes a replica of i; `end`: none does, or keys are `too_low`.
 
-    A function of its own, with arrays for arguments: a loop with other things around it counts references at every step.
+    A function of its own, with arrays for arguments: a loop with more around it counts references at every step.
     """
     while at < end and key[at] >= too_low:
         m = order[at]
