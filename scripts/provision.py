@@ -73,6 +73,10 @@ def main() -> int:
     """Parse the arguments, plan, print the rows."""
     arguments = tyro.cli(Arguments)
     names = [name.strip() for name in arguments.algorithms.split(",") if name.strip()]
+    if arguments.algorithms and not names:
+        raise InputError("algorithms: no name is given")
+    if names and (arguments.advise or arguments.verify is not None):
+        raise InputError("--algorithms goes with neither --advise nor --verify: they plan nothing")
     fleet = fleet_of(arguments)
     instance = open_instance(arguments.instance, arguments.times, arguments.affinity, arguments.slot_seconds)
     if fleet.capacity.shape[1] != len(instance.resources):
@@ -104,17 +108,21 @@ def plan(instance: Instance, fleet: Fleet, names: list[str], arguments: Argument
     out = arguments.out or default_folder(f"provisioning-{instance.name}")
     best = arguments.best or not (names or arguments.milp is not None)
     trace = trace_of(arguments) if arguments.hand_over else None
-    results = provision(
-        instance,
-        fleet,
-        out,
-        names,
-        arguments.seconds if best else None,
-        arguments.milp,
-        arguments.bound_seconds,
-        arguments.seed,
-        {"slack": arguments.slack, "source": arguments.instance},
-    )
+    try:
+        results = provision(
+            instance,
+            fleet,
+            out,
+            names,
+            arguments.seconds if best else None,
+            arguments.milp,
+            arguments.bound_seconds,
+            arguments.seed,
+            {"slack": arguments.slack, "source": arguments.instance},
+        )
+    except KeyboardInterrupt:
+        print(f"stopped; the plans so far are in {out}")
+        raise
     rows = results.rows()
     print(markdown_table(list(rows[0])[1:], [[str(value) for value in list(row.values())[1:]] for row in rows]))
     if results.milp:

@@ -77,3 +77,20 @@ def test_it_is_never_worse_than_its_portfolio_and_breaks_no_rule(instances: Call
         assert found.plan.machines >= found.bound
 
     check()
+
+
+def test_the_first_plan_is_handed_on_at_once(six: tuple[Instance, Fleet], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever interrupts it while the second rule runs has First-Fit's plan."""
+    from tvwrl.provisioning import best
+
+    kept, ask = list[Plan](), best.planner
+
+    def interrupted(name: str) -> object:
+        if name != PORTFOLIO[0]:
+            raise KeyboardInterrupt
+        return ask(name)
+
+    monkeypatch.setattr(best, "planner", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        plan_best(*six, 20.0, save=kept.append)
+    assert [made.machines for made in kept] == [4]

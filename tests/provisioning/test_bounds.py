@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvwrl.provisioning.bounds import lower_bound
-from tvwrl.provisioning.instance import Fleet, Instance
+from tvwrl.provisioning.instance import Fleet, Instance, check_fits
+from tvwrl.provisioning.registry import plan
 from tvwrl.provisioning.sources.published import read_published
 from tvwrl.types import InputError
 
@@ -75,3 +76,11 @@ def test_published_bound(reference: Path) -> None:
     bound = lower_bound(read_published(reference / "TClab_2D.csv.gz"), Fleet.of([64, 128]))
     assert bound.each["volume"] == 5087
     assert bound.machines >= 5087
+
+
+def test_slack_leaves_the_bound_below_the_plan(make: Make) -> None:
+    # A tenth of 30 is 2.9999999999999996 in floating point; three replicas of 1 fit it by the rule of what fits.
+    instance, fleet = make([3], [[1.0, 1.0]]), Fleet.of_kinds([[30.0, 30.0]], slack=0.9)
+    assert plan(instance, fleet, "FF").machines == 1
+    assert set(lower_bound(instance, fleet, 1.0).each.values()) <= {1, None}
+    check_fits(make([1], [[3.0, 3.0]]), fleet)

@@ -135,7 +135,9 @@ def _write(
     """The files of a figure; returns its tables."""
     text = report(name, FIGURES[name], rows, reference)
     if settings.preset == "smoke":
-        text += f"\nSmoke: drawn instances are {SHRINK} times smaller than the published ones and cannot be compared.\n"
+        title, _, rest = text.lstrip().partition("\n")
+        trial = f"Smoke: drawn instances are {SHRINK} times smaller than the published ones: a trial, not a comparison."
+        text = f"{title}\n\n{trial}\n{rest}"
     write_csv(folder / "rows.csv", rows)
     with whole_file(folder / "table.md") as partial:
         partial.write_text(text, encoding="utf-8")

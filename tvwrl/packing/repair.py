@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from tvwrl.packing.affinity import UNLIMITED, has_room
-from tvwrl.packing.kernels import TOLERANCE
+from tvwrl.packing.kernels import exceeds
 
 MOST_THROWN = 8  # replicas that one may throw out
 LEAST = 1.0  # weight of a replica that always found a place
@@ -104,7 +104,7 @@ def _in_the_way(  # type: ignore[no-untyped-def]
         for k in range(dimensions):
             if room[k] < room[tight]:
                 tight = k
-        if room[tight] >= -TOLERANCE:
+        if not exceeds(0.0, room[tight]):
             return cost, entries
         if thrown == MOST_THROWN:
             return np.inf, 0

@@ -17,8 +17,8 @@ from tvwrl.provisioning.workspace import Workspace
 from tvwrl.types import InputError
 
 NAME = "best"
-PORTFOLIO = ("FF", "SpreadWFD-AvgExp-BinSearch", "SpreadWFD-Avg-BinSearch", "WFD-AvgExp")  # cheap ones that won often
-PORTFOLIO_SHARE = 0.2  # of the time: what is not begun by then is left out
+PORTFOLIO = ("FF", "SpreadWFD-Avg-BinSearch", "SpreadWFD-AvgExp-BinSearch", "WFD-AvgExp")  # cheap ones that won often
+PORTFOLIO_SHARE = 0.5  # of the time: what is not begun by then is left out
 START = "FFD-Avg"  # of the search
 ABOVE = 0.015  # of the bound, by which the search begins above it
 PATIENCE = (
@@ -67,8 +67,8 @@ def plan_best(
     check_fits(instance, fleet)
     clock = _Clock(seconds, progress, save)
     work = Workspace(instance, fleet)
-    packing, found = _portfolio(work, clock)
-    best = BestPlan(clock.keep(work.plan(NAME, packing, 0.0)), max(bound, work.fewest_machines), found)
+    plan, found = _portfolio(work, clock)
+    best = BestPlan(plan, max(bound, work.fewest_machines), found)
     (_fill_fixed if fleet.fixed else _empty_machines)(work, best, clock, seed)
     best.plan = replace(best.plan, seconds=time.process_time() - clock.began)
     return best
@@ -95,8 +95,8 @@ class _Clock:
         return plan
 
 
-def _portfolio(work: Workspace, clock: _Clock) -> tuple[Any, dict[str, int]]:
-    """The best packing of the rules that there is time for, and the machines of each."""
+def _portfolio(work: Workspace, clock: _Clock) -> tuple[Plan, dict[str, int]]:
+    """The best plan of the rules that there is time for, and the machines of each."""
     best: Any = None
     found: dict[str, int] = {}
     for name in PORTFOLIO:
@@ -112,8 +112,9 @@ def _portfolio(work: Workspace, clock: _Clock) -> tuple[Any, dict[str, int]]:
         found[name] = machines
         if best is None or (packing.left.sum(), machines) < (best.left.sum(), int(best.open[0])):
             best = packing
-        clock.tell(int(best.open[0]))
-    return best, found
+            plan = clock.keep(work.plan(NAME, packing, 0.0))
+        clock.tell(plan.machines)
+    return plan, found
 
 
 def _pack(rule: Planner, work: Workspace, deadline: float | None) -> Any:

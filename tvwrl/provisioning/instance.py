@@ -185,7 +185,9 @@ class Fleet:
 
 def check_fits(instance: Instance, fleet: Fleet, source: str = "") -> None:
     """Raise InputError, naming the first (and its `source`), if an application is larger than every machine."""
-    room = np.any(np.all(instance.peak[:, None] <= fleet.capacity[None], axis=2), axis=1)
+    from tvwrl.packing.kernels import TOLERANCE
+
+    room = np.any(np.all(instance.peak[:, None] <= fleet.capacity[None] + TOLERANCE, axis=2), axis=1)
     if not room.all():
         wrong = int(np.argmin(room))
         peak = ", ".join(f"{value:g}" for value in instance.peak[wrong])

@@ -63,7 +63,8 @@ def _judge_replicas(instance: Instance, fleet: Fleet, plan: Plan, faults: _Fault
     """Rows that can be, and each application with what it has; returns how many replicas are nowhere."""
     rows = zip(plan.application.tolist(), plan.machine.tolist(), plan.replicas.tolist(), strict=True)
     placed, seen = [0] * len(instance), set()
-    last = len(fleet.capacity) if fleet.fixed else plan.machines
+    numbered = len(fleet.capacity) + int(instance.replicas.sum())  # nobody needs more
+    last = len(fleet.capacity) if fleet.fixed else min(plan.machines, numbered)
     for row, (i, machine, replicas) in enumerate(rows):
         if not 0 <= i < len(instance):
             faults.add("replicas", f"row {row}: there is no application {i}")

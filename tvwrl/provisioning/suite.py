@@ -56,6 +56,9 @@ def provision(
     try:
         with tqdm(total=float(len(names)), bar_format=bar_format, disable=None, leave=False) as bar:
             for done, name in enumerate(names):
+                if name != "MILP":
+                    bar.set_description(f"{name}, compiling or loading")
+                    warm_up(instance, name)
                 bar.set_description(name)
                 show = _shown(bar, done)
                 if name == BEST and best_seconds is not None:
@@ -139,7 +142,6 @@ def measured(
 
 
 def _add_best(results: Results, seconds: float, seed: int, show: Callable[..., None]) -> None:
-    warm_up(results.instance, BEST)
     forget_peak()
     begun = time.process_time()
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvwrl.provisioning.bounds.counting import most_per_machine, up
+from tvwrl.provisioning.bounds.counting import largest, most_per_machine, up
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.types import Float, Int
 
@@ -51,7 +51,7 @@ def _options(instance: Instance, fleet: Fleet, apart: Int) -> _Options | None:
         return None
     size = np.concatenate([size, np.zeros((len(size), 2 - resources))], axis=1).astype(np.int64)
     room = np.zeros(2, np.int64)
-    room[:resources] = np.floor(fleet.capacity.max(axis=0))
+    room[:resources] = np.floor(largest(fleet))
     inside = np.isin(np.arange(len(size)), apart) & size.any(axis=1)
     outside = np.flatnonzero(~inside & size.any(axis=1))
     kinds, of = np.unique(size[outside], axis=0, return_inverse=True)

@@ -72,6 +72,8 @@ def arbitrary(applications: int, density: float, rng: np.random.Generator) -> tu
 
 def _distinct(count: int, cells: int, rng: np.random.Generator) -> Int:
     """(count,) of the numbers 0 .. cells - 1, rising: those among some more draws, less the surplus."""
+    if not count:
+        return np.empty(0, np.int64)
     draws = int(-cells * math.log1p(-count / cells) * 1.001) + 100
     while True:
         found = rng.integers(cells, size=draws)

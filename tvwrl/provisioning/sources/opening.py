@@ -48,7 +48,7 @@ def windowed(instance: Instance, times: int | None) -> Instance:
     had = instance.demand.shape[1]
     if times is None or times >= had:
         return instance
-    begin = np.arange(times) * had // times
+    begin = -(-np.arange(times) * had // times)  # as a trace's windows begin
     demand = np.maximum.reduceat(instance.demand, begin, axis=1)
     return replace(instance, demand=np.ceil(demand) if times == 1 else demand)
 

@@ -15,6 +15,7 @@ from tvwrl.types import Float, InputError, Int, Strings, Trace
 if TYPE_CHECKING:
     import polars as pl
 
+ROUNDING = 1e-6  # of fractions times units
 LARGEST = 2_000_000_000  # numbers of demand that are held at most
 
 
@@ -35,8 +36,11 @@ def instance_of(trace: Trace, windows: int | None = None, affinity: pl.DataFrame
     demand = np.zeros((len(names), windows, len(trace.resources)))
     rows = np.repeat(of, np.diff(trace.offsets))
     window = (trace.slot - first) * windows // slots
-    for d, unit in enumerate(units_of(trace)):
+    units = units_of(trace)
+    for d, unit in enumerate(units):
         np.maximum.at(demand[:, :, d], (rows, window), trace.usage[:, d] * unit)
+    if windows == 1 and (units != 1.0).any():  # cores and GiB, whole ones as in the paper
+        demand = np.ceil(demand - ROUNDING)
     if affinity is None:
         none = np.empty(0, np.int32)
         arcs = Affinity.of(len(names), none, none, none)
@@ -62,7 +66,14 @@ def with_replicas(instance: Instance, folder: Path) -> Instance:
     table = read_table(path)
     if not {"application", "replicas"} <= set(table.columns):
         return instance
-    told = {name: count for name, count in table.select("application", "replicas").iter_rows() if count is not None}
+    told: dict[str, int] = {}
+    for row, (name, count) in enumerate(table.select("application", "replicas").iter_rows(), 1):
+        if name in told:
+            raise InputError(f"{path}: row {row}: application '{name}' is given a second time")
+        if count is not None:
+            if not isinstance(count, int) or count < 1:
+                raise InputError(f"{path}: row {row}: replicas is {count}: must be a whole number >= 1")
+            told[name] = count
     replicas = [told.get(name, one) for name, one in zip(instance.application, instance.replicas, strict=True)]
     return Instance(
         instance.name,
