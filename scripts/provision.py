@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import tyro
 
 from tvwrl import command_line
 from tvwrl.markdown import markdown_table
 from tvwrl.provisioning.instance import Fleet, Instance, check_fits
+from tvwrl.provisioning.plan import Plan
+from tvwrl.provisioning.sources.lists import read_machines
 from tvwrl.provisioning.sources.opening import is_trace, open_instance
 from tvwrl.runs import default_folder
 from tvwrl.types import InputError, Trace
 
 MILP_ENDS = {
-    "optimal": "MILP: solved; no plan needs fewer machines",
-    "time limit": "MILP: out of time; its row is the best plan so far, the lower bound is what it proved",
+    "optimal": "MILP: solved; no plan is better",
+    "time limit": "MILP: out of time; its row is the best plan so far, the bound is what it proved",
     "too large": "MILP: too large for memory; its row is the best plan so far",
 }
 
@@ -30,9 +33,12 @@ class Arguments:
     """
 
     instance: str
-    """The published .csv or .csv.gz, the Tianchi contest's zip or folder, or a trace: name, folder or CSV."""
-    machine: tyro.conf.UseAppendAction[tuple[tuple[float, ...], ...]]
+    """The published .csv or .csv.gz, the Tianchi contest's zip or folder, a trace (name, folder or CSV), or a CSV list
+    with columns application, replicas, perhaps limit (replicas on one machine), and one per resource."""
+    machine: tyro.conf.UseAppendAction[tuple[tuple[float, ...], ...]] = ()
     """Capacity of a machine, a number per resource (cores, GiB). Repeat for several kinds, opened in this order."""
+    machines: Path | None = None
+    """Instead: a CSV with a row per machine, or per kind with a column count; columns of resources say what is free."""
     count: tuple[int, ...] = ()
     """How many of each kind; beyond them there are machines like the last, without end, unless --fixed."""
     fixed: bool = False
@@ -47,7 +53,10 @@ class Arguments:
     seconds: float = 30.0
     """Time budget of --best and --advise."""
     milp: float | None = None
-    """Seconds for the integer programme, up to 2,000 applications; it begins with the best plan of the others."""
+    """Seconds for the integer programme, up to 2,000 applications; it begins with the best plan of the others. With
+    --fixed it looks for the most applications that can be placed wholly."""
+    fragment_weight: float = 0.0
+    """With --milp and --fixed: what a machine that is left no fragment is worth, in applications (docs/lrasched.md)."""
     bound_seconds: float = 0.0
     """Seconds for the linear programme of the lower bound; 0 = the quick bounds only."""
     advise: bool = False
@@ -64,7 +73,7 @@ class Arguments:
     slot_seconds: int | None = None
     """Interval of a CSV trace, seconds."""
     seed: int = 0
-    """Seed of the search."""
+    """Seed of the search of --best."""
     out: Path | None = None
     """Output folder; default: runs/provisioning-<instance>-<timestamp>."""
 
@@ -77,8 +86,8 @@ def main() -> int:
         raise InputError("algorithms: no name is given")
     if names and (arguments.advise or arguments.verify is not None):
         raise InputError("--algorithms goes with neither --advise nor --verify: they plan nothing")
-    fleet = fleet_of(arguments)
     instance = open_instance(arguments.instance, arguments.times, arguments.affinity, arguments.slot_seconds)
+    fleet = fleet_of(arguments, instance.resources)
     if fleet.capacity.shape[1] != len(instance.resources):
         raise InputError(
             f"machine has {fleet.capacity.shape[1]} numbers: must be {len(instance.resources)} "
@@ -94,10 +103,15 @@ def main() -> int:
     return plan(instance, fleet, names, arguments)
 
 
-def fleet_of(arguments: Arguments) -> Fleet:
+def fleet_of(arguments: Arguments, resources: tuple[str, ...]) -> Fleet:
     """The machines to plan with."""
+    if arguments.machines is not None:
+        if arguments.machine or arguments.count:
+            raise InputError("--machines goes with neither --machine nor --count: the file has both")
+        kinds, count = read_machines(arguments.machines, resources)
+        return Fleet.of_kinds(kinds, count, arguments.fixed, arguments.slack)
     if arguments.fixed and not arguments.count:
-        raise InputError("--fixed: give --count, how many machines there are of each kind")
+        raise InputError("--fixed: give --count, how many machines there are of each kind, or --machines")
     return Fleet.of_kinds(arguments.machine, arguments.count, arguments.fixed, arguments.slack)
 
 
@@ -119,6 +133,7 @@ def plan(instance: Instance, fleet: Fleet, names: list[str], arguments: Argument
             arguments.bound_seconds,
             arguments.seed,
             {"slack": arguments.slack, "source": arguments.instance},
+            arguments.fragment_weight,
         )
     except KeyboardInterrupt:
         print(f"stopped; the plans so far are in {out}")
@@ -126,15 +141,27 @@ def plan(instance: Instance, fleet: Fleet, names: list[str], arguments: Argument
     rows = results.rows()
     print(markdown_table(list(rows[0])[1:], [[str(value) for value in list(row.values())[1:]] for row in rows]))
     if results.milp:
+        if (found := results.admitted) is not None:
+            print(f"MILP: worth {found.value:g}, at most {found.bound:g} is possible (gap {100 * found.gap:.1f} %)")
         print(MILP_ENDS[results.milp])
+    for result in results.made.values():
+        names = not_whole(instance, result.plan)
+        if names:
+            print(f"{result.plan.algorithm}: not wholly placed: {', '.join(names[:10])}{', ...' * (len(names) > 10)}")
     if trace is not None:
         from tvwrl.bench.handover import write_hand_over
 
-        whole = Fleet.of_kinds(arguments.machine, arguments.count, arguments.fixed)  # what is kept free is there
+        whole = fleet_of(replace(arguments, slack=0.0), instance.resources)  # what is kept free is there
         row = write_hand_over(trace, instance, whole, results.best().plan, out / "hand-over")
         print(f"{row['scheduler']}, played: {row['machines_used']} machines, overshoot {row['overshoot_pct']:g} %")
     print(f"written to {out}")
     return 0
+
+
+def not_whole(instance: Instance, made: Plan) -> list[str]:
+    """Applications that lack a replica."""
+    placed = np.bincount(made.application, weights=made.replicas, minlength=len(instance))
+    return [str(name) for name in instance.application[placed < instance.replicas]]
 
 
 def verify(file: Path, instance: Instance, fleet: Fleet) -> int:
@@ -143,7 +170,7 @@ def verify(file: Path, instance: Instance, fleet: Fleet) -> int:
     from tvwrl.provisioning.referee import judge
 
     verdicts = [judge(instance, fleet, made) for made in read_plans(file, instance, whole=not fleet.fixed)]
-    head = ("algorithm", "machines", "missing", "wrong replicas", "above capacity", "above affinity")
+    head = ("algorithm", "machines in use", "missing", "wrong replicas", "above capacity", "above affinity")
     rows = [(v.algorithm, v.machines, v.missing, v.replicas, v.capacity, v.affinity) for v in verdicts]
     print(markdown_table(head, [[str(value) for value in row] for row in rows]))
     for verdict in verdicts:

@@ -15,6 +15,7 @@ from tqdm import tqdm
 from tvwrl import command_line
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as OF_DEEPRM
+from tvwrl.bench import lrasched_learning, lrasched_simulations, lrasched_testbed
 from tvwrl.bench.cells import TRAINED, Bench, Cell, check_cells
 from tvwrl.bench.experiments import EXPERIMENTS, LOADS
 from tvwrl.bench.provisioning import ProvisioningSettings, made_by, reproduce, write_page
@@ -280,6 +281,31 @@ class Provisioning(ProvisioningSettings):
         print(f"written to {out}")
 
 
+@dataclass(frozen=True)
+class LRASched:
+    """A figure or table of the LRASched paper."""
+
+    out: Path | None = None
+    """Output folder, a folder in it per figure; default: runs/lrasched-<name>-<time>. Give the same again to share
+    batches that are placed."""
+
+    names = ()  # the figure or table: a class attribute, set for each command
+
+    def run(self) -> None:
+        """Measure, report."""
+        (name,) = self.names
+        out = self.out or default_folder(f"lrasched-{name}")
+        print(self.reproduce(name, out))  # of the settings it is combined with
+        print(f"written to {out}")
+
+
+LRASCHED: tuple[tuple[dict[str, str], type], ...] = (
+    (lrasched_learning.NAMES, lrasched_learning.LearningSettings),
+    (lrasched_testbed.NAMES, lrasched_testbed.TestbedSettings),
+    (lrasched_simulations.NAMES, lrasched_simulations.PlacementSettings),
+)
+
+
 def _command_for(name: str, names: tuple[str, ...], summary: str, base: type = Reproduction) -> type:
     """A reproduction with its experiments or figures, as a command of its own."""
     content = {"names": names, "__doc__": summary, "__module__": __name__}
@@ -299,6 +325,10 @@ def main() -> int | None:
     figures["all"] = tuple(FIGURES), "All figures of the provisioning paper in one folder, instances planned once."
     for name, (names, summary) in figures.items():
         commands[f"provisioning-{name}"] = _command_for(name, names, summary, Provisioning)
+    for titles, settings in LRASCHED:
+        base = make_dataclass("LRASched", [], bases=(settings, LRASched), frozen=True)
+        for name, title in titles.items():
+            commands[f"lrasched-{name}"] = _command_for(name, (name,), f"LRASched paper, {title}.", base)
     return tyro.extras.subcommand_cli_from_dict(commands, description=__doc__).run()
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from tvwrl.bench.provisioning import MARK, ProvisioningSettings, reproduce, write_page
+from tvwrl.bench.provisioning import ProvisioningSettings, reproduce, write_page
 from tvwrl.bench.provisioning_cells import Cell, Workshop, complete_cells, merge
 from tvwrl.bench.provisioning_published import EVERY, FIGURES, STUDIES, Claim
 from tvwrl.bench.provisioning_reference import Outcome, Reference, paper_name, read_reference
 from tvwrl.bench.provisioning_tables import agreement, outcomes, over, report
+from tvwrl.markdown import MARK
 from tvwrl.provisioning.registry import planner
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError

@@ -253,11 +253,11 @@ def test_interrupted_and_gone_on_with(small: Path, tmp_path: Path, workers: int)
     command = [sys.executable, str(ROOT / "scripts" / "reproduce.py"), "table2-clustering", *options, "--out", str(out)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as run:
-        deadline = time.time() + 300
+        deadline = time.time() + 600
         while not list(out.glob("cells/*/progress.csv")) and time.time() < deadline:
             time.sleep(0.2)
         run.send_signal(signal.SIGINT)
-        said, _ = run.communicate(timeout=60)
+        said, _ = run.communicate(timeout=600)
     assert run.returncode == 130, said
     assert f"stopped; go on with:\n  python {' '.join(command[1:])}" in said
     listed = subprocess.run([*command, "--dry-run"], capture_output=True, text=True, check=True, env=environment)

@@ -48,7 +48,7 @@ def test_too_large_together_at_one_time_is_exclusion(make: Make) -> None:
 def test_patterns_by_hand(make: Make) -> None:
     # a and b exclude one another and leave 3 of 8 free; nine c of 2 go singly beside 4, the rest four to a machine
     instance = make([2, 2, 9], [[5, 0], [5, 0], [2, 0]], [(0, 1, 0)])
-    bound = lower_bound(instance, Fleet.of([8, 8]), seconds=5)
+    bound = lower_bound(instance, Fleet.of([8, 8]), seconds=30)
     assert bound.each["volume"] == 5
     assert bound.each["patterns"] == bound.machines == 6  # 4 + 5 / 4
 

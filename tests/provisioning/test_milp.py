@@ -39,7 +39,7 @@ def test_by_hand(make: Make) -> None:
     for arcs, machines in (([], 3), ([(0, 1, 1)], 3), ([(0, 1, 0)], 4), ([(1, 0, 0), (0, 0, 1)], 5)):
         instance = make([3, 3], [[4, 1], [4, 1]], arcs)
         solved = solve(instance, Fleet.of([8, 8]), singly(instance), 20)
-        assert (solved.plan.machines, solved.bound, solved.status, solved.gap) == (machines, machines, "optimal", 0)
+        assert (solved.plan.machines, solved.bound, solved.status) == (machines, machines, "optimal")
         assert judge(instance, Fleet.of([8, 8]), solved.plan).good
         assert solved.plan.algorithm == "MILP"
 

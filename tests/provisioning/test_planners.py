@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
 from tvwrl.provisioning.plan import Plan
-from tvwrl.provisioning.registry import ALGORITHMS, plan
+from tvwrl.provisioning.planners import Watch
+from tvwrl.provisioning.registry import ALGORITHMS, plan, planner
+from tvwrl.provisioning.workspace import Workspace
 from tvwrl.types import InputError
 
 Arc = tuple[int, int, int]
@@ -117,11 +120,38 @@ def test_applications_that_no_free_machine_can_hold_are_named():
         plan(make_instance([2], [3]), Fleet(np.array([[4.0], [2.0]])), "NCD-L2Norm")
 
 
-def test_searches_keep_their_best_at_the_deadline_and_others_say_that_it_passed():
-    past, shares = time.monotonic() + 60, []
-    assert plan(HAND, Fleet.of([4]), "SpreadWFD-Avg-BinSearch", shares.append, past).machines == 2
+def test_progress_rises_to_the_end():
+    shares: list[float] = []
+    assert plan(HAND, Fleet.of([4]), "SpreadWFD-Avg-BinSearch", shares.append, time.monotonic() + 60).machines == 2
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
+
+
+class SlowTrial:
+    """Spreads by Avg, but for tries after the first: the deadline passes in them."""
+
+    def __init__(self, trial):
+        self.trial, self.tries = trial, 0
+
+    def attempt(self, *arguments):
+        self.tries += 1
+        if self.tries > 1:
+            raise TimeoutError
+        return self.trial.attempt(*arguments)
+
+
+def test_searches_keep_their_best_at_the_deadline_and_others_say_that_it_passed():
+    instance = make_instance(
+        [8, 8], [1, 3]
+    )  # First-Fit: 2 machines full of a, 8 with a b each; b and a together need 8
+    search = planner("SpreadWFD-Avg-BinSearch")
+    slow = SlowTrial(search.trial)
+    work = Workspace(instance, Fleet.of([4]))
+    stopped = replace(search, trial=slow).pack(work, Watch())
+    assert slow.tries == 2
+    assert not stopped.left.any()
+    assert stopped.open[0] == plan(instance, Fleet.of([4]), "FF").machines
+    assert stopped.open[0] > plan(instance, Fleet.of([4]), "SpreadWFD-Avg-BinSearch").machines
     with pytest.raises(TimeoutError, match="no plan was found"):
         plan(HAND, Fleet.of([4]), "FF", deadline=time.monotonic() - 1)
 

@@ -176,6 +176,19 @@ def test_tetris_chooses_the_best_pair(make_sequences: Make) -> None:
     assert decide(Tetris(epsilon=0.2), sequences, [0, 1], TWO) == [(2, 0)]
 
 
+def test_lrasched_takes_the_largest_first_and_the_fittest_machine(make_sequences: Make) -> None:
+    # Reserved peaks (4, 2) on m0 and (2, 6) on m1 leave (4, 6) and (6, 2) of (10, 8). Waiting: c (1, 1), d (4, 2).
+    # Measures: c 1/5 + 1/3, d 4/5 + 2/3. d is worth 4/5 * 4/10 + 2/3 * 6/8 = 0.82 on m0, 0.65 on m1; c is left m1.
+    rows = [(0, [[1, 1], [4, 2]]), (0, [[2, 6], [1, 1]]), (0, [[1, 1]]), (0, [[1, 1], [4, 2]])]
+    sequences = make_sequences(rows)
+    assert decide("lrasched-peak", sequences, [0, 1], TWO) == [(3, 0), (2, 1)]
+    # Nothing is declared: by peaks. d declares (1, 1), so it is no larger than c, which comes first and goes to m0.
+    assert decide("lrasched-request", sequences, [0, 1], TWO) == [(3, 0), (2, 1)]
+    request = np.full((1, 4, 2), np.nan)
+    request[0, 3] = 1
+    assert decide("lrasched-request", replace(sequences, request=request), [0, 1], TWO) == [(2, 0), (3, 0)]
+
+
 def test_clairvoyant_keeps_room_for_the_whole_life(make_sequences: Make) -> None:
     # m0 uses 5 of cpu now and 7 in slot 2, m1 uses 2 throughout; the newcomer needs 2 for three slots.
     rows = [(0, [[5, 1], [5, 1], [7, 1]]), (0, [[2, 1]] * 3), (0, [[2, 1]] * 3)]

@@ -89,11 +89,11 @@ def stop(path, number, arguments):
     """Run train.py in a process of its own, send it a signal when `path` exists; returns code, output and errors."""
     command = [sys.executable, str(ROOT / "scripts/train.py"), *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.time() + 200
+        deadline = time.time() + 600
         while not list(path.parent.glob(path.name)) and time.time() < deadline and process.poll() is None:
             time.sleep(0.02)
         process.send_signal(number)
-        printed, errors = process.communicate(timeout=100)
+        printed, errors = process.communicate(timeout=600)
     assert process.returncode == 128 + number, errors
     assert "Traceback" not in errors
     return printed

@@ -192,7 +192,7 @@ def test_a_search_goes_on_after_a_kill(call, trace, tiny, tmp_path):
     options = ["--trace", trace, "--out", out, *tiny, "--iterations", UNTIL_KILLED, "--trials", 2]
     command = [sys.executable, str(SCRIPTS / "tune.py"), *map(str, options)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        deadline = time.time() + 100
+        deadline = time.time() + 600
         while not (out / "trials/0/progress.csv").exists() and time.time() < deadline and process.poll() is None:
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)

@@ -13,11 +13,11 @@ from tvwrl.bench.provisioning_published import FEW, FIGURES, GRAPHS, INSTANCES, 
 from tvwrl.bench.provisioning_reference import Reference, read_reference
 from tvwrl.bench.provisioning_tables import plot, report
 from tvwrl.command_line import Names, Numbers
+from tvwrl.markdown import kept_opening
 from tvwrl.runs import provenance, whole_file, write_csv, write_json
 from tvwrl.types import InputError
 
 SHRINK = 50  # smoke: so many times fewer applications
-MARK = "<!-- From here on the page is written by scripts/reproduce.py; what stands above this line is kept. -->"
 
 
 @dataclass(frozen=True)
@@ -161,11 +161,10 @@ def made_by(settings: ProvisioningSettings, name: str) -> str:
 def write_page(page: Path, out: Path, tables: dict[str, str], head: str) -> None:
     """A page of the tables, with their pictures in a folder of its name beside it.
 
-    What stands in it above `MARK` stays, as it is written by hand; all of a page without it is taken to be so.
+    Its opening stays, as it is written by hand: see `kept_opening`.
     """
-    opening = page.read_text(encoding="utf-8").partition(MARK)[0].rstrip() if page.exists() else "# Provisioning"
     pictures = page.with_suffix("")
-    parts = [opening, MARK, head]
+    parts = [kept_opening(page, "Provisioning"), head]
     for name, text in tables.items():
         title, _, rest = text.strip().partition("\n")
         parts.append(title)

@@ -16,6 +16,7 @@ from tvwrl.agents.policy_scheduler import knowledge_of
 from tvwrl.bench.cells import HEURISTICS, Bench, Cell, read_rows
 from tvwrl.bench.results_page import plot_results, write_page
 from tvwrl.bench.targets import AGENTS, DEEPRM, LEARNT
+from tvwrl.markdown import kept_opening
 from tvwrl.runs import provenance, whole_file, write_json
 from tvwrl.schedulers import KNOWLEDGE
 from tvwrl.types import InputError
@@ -98,7 +99,7 @@ def write_results(bench: Bench, cells: Sequence[Cell], page: Path | None, head: 
     """rows.csv, trainings.csv and run.json of what is finished, and the page made from them, which it returns.
 
     `page`: the Markdown file (default: results.md beside the rows); its pictures go into a folder of that name beside
-    it. Raises InputError where nothing is finished.
+    it, and what is written by hand at its top stays. Raises InputError where nothing is finished.
     """
     import polars as pl
 
@@ -113,5 +114,6 @@ def write_results(bench: Bench, cells: Sequence[Cell], page: Path | None, head: 
     groups = list(dict.fromkeys(cell.group for cell in cells))
     pictures = plot_results(rows, page.with_suffix(""))
     with whole_file(page) as partial:
-        partial.write_text(write_page(rows, trained, groups, head, pictures), encoding="utf-8")
+        text = write_page(rows, trained, groups, head, pictures)
+        partial.write_text(f"{kept_opening(page, 'Results')}\n\n{text}", encoding="utf-8")
     return page

@@ -74,7 +74,7 @@ def write_page(
         if agent in of and of.keys() - LEARNT
     }
     sequences = {group: part["sequence"].n_unique() for (group,), part in rows.group_by("group")}
-    parts = ["# Results", head, "## What was trained", _seeds(trained), _trained(trained)]
+    parts = [head, "## What was trained", _seeds(trained), _trained(trained)]
     parts += [_missing(measures, trained, groups), "## Targets", _overview(verdicts), _above_all(verdicts), NOTE]
     shown_traces = set()
     for group in groups:

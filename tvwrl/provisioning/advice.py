@@ -90,7 +90,6 @@ def advise(
 
 def features_of(instance: Instance, fleet: Fleet) -> Features:
     """Size, density and dominant resource of an instance."""
-    pairs = len(instance) * (len(instance) - 1)
     most = fleet.capacity.max(axis=0)
     share = instance.total.max(axis=0) / most
     needed = dict(zip(instance.resources, np.ceil(share - 1e-6).astype(int).tolist(), strict=True))
@@ -101,7 +100,7 @@ def features_of(instance: Instance, fleet: Fleet) -> Features:
         len(instance),
         int(instance.replicas.sum()),
         instance.demand.shape[1],
-        len(instance.affinity) / pairs if pairs else 0.0,
+        instance.density,
         needed,
         instance.resources[first] if dominates else None,
     )

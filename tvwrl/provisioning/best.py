@@ -11,7 +11,7 @@ import numpy as np
 
 from tvwrl.provisioning.instance import Fleet, Instance, check_fits
 from tvwrl.provisioning.plan import Plan
-from tvwrl.provisioning.planners import Planner, Watch
+from tvwrl.provisioning.planners import Watch
 from tvwrl.provisioning.registry import planner
 from tvwrl.provisioning.workspace import Workspace
 from tvwrl.types import InputError
@@ -104,10 +104,10 @@ def _portfolio(work: Workspace, clock: _Clock) -> tuple[Plan, dict[str, int]]:
         if deadline is not None and time.monotonic() > deadline:
             break
         try:
-            packing = _pack(planner(name), work, deadline)
+            packing = planner(name).pack(work, Watch(deadline=deadline))
         except TimeoutError:
             continue
-        _check_placed(work, packing)
+        work.check_all_placed(packing)
         machines = int(packing.open[0])
         found[name] = machines
         if best is None or (packing.left.sum(), machines) < (best.left.sum(), int(best.open[0])):
@@ -115,19 +115,6 @@ def _portfolio(work: Workspace, clock: _Clock) -> tuple[Plan, dict[str, int]]:
             plan = clock.keep(work.plan(NAME, packing, 0.0))
         clock.tell(plan.machines)
     return plan, found
-
-
-def _pack(rule: Planner, work: Workspace, deadline: float | None) -> Any:
-    return rule.pack(work, Watch(deadline=deadline))
-
-
-def _check_placed(work: Workspace, packing: Any) -> None:
-    if packing.left.any() and not work.fleet.fixed:
-        wrong = int(np.argmax(packing.left > 0))
-        raise InputError(
-            f"application '{work.instance.application[wrong]}': {packing.left[wrong]} replicas are left over: machines "
-            "like the last of the fleet are too small for it, and the others are full"
-        )
 
 
 class _Ejection:

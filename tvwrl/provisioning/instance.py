@@ -82,13 +82,11 @@ class Affinity:
         return int(first_twice(self.start, self.to))
 
     @cached_property
-    def own(self) -> Int:
+    def own(self) -> Int32:
         """(A,) most replicas of each application on one machine by its self limit; NO_LIMIT without one."""
-        applications = len(self.start) - 1
-        own = np.full(applications, NO_LIMIT, np.int64)
-        i = np.repeat(np.arange(applications, dtype=np.int32), np.diff(self.start))
-        itself = np.flatnonzero(self.to == i)
-        own[i[itself]] = self.limit[itself]
+        from tvwrl.packing.affinity import own_limits
+
+        own: Int32 = own_limits(self.start, self.to, self.limit)
         return own
 
 
@@ -120,6 +118,22 @@ class Instance:
 
     def __len__(self) -> int:
         return len(self.application)
+
+    def only(self, which: Int) -> Instance:
+        """The applications `which` (n,) alone, with the limits among them."""
+        place = np.full(len(self), -1)
+        place[which] = np.arange(len(which))
+        i, j = place[np.repeat(np.arange(len(self)), np.diff(self.affinity.start))], place[self.affinity.to]
+        both = (i >= 0) & (j >= 0)
+        arcs = Affinity.of(len(which), i[both], j[both], self.affinity.limit[both])
+        names, replicas, demand = self.application[which], self.replicas[which], self.demand[which]
+        return Instance(self.name, names, replicas, demand, self.resources, arcs)
+
+    @property
+    def density(self) -> float:
+        """Affinity limits by ordered pairs of different applications, 0 to 1 (a little more with self limits)."""
+        pairs = len(self) * (len(self) - 1)
+        return len(self.affinity) / pairs if pairs else 0.0
 
     @cached_property
     def peak(self) -> Float:
@@ -176,6 +190,10 @@ class Fleet:
             raise InputError("a fleet needs at least one machine")
         if not (np.isfinite(self.capacity) & (self.capacity > 0)).all():
             raise InputError(f"capacity is {self.capacity.tolist()}: must be numbers > 0")
+
+    def first(self, machines: int) -> Fleet:
+        """The first so many of those listed, and no others."""
+        return Fleet(self.capacity[:machines], fixed=True)
 
     def rows(self, machines: int) -> Float:
         """(machines, D) capacities of the first so many."""

@@ -21,6 +21,7 @@ from tvwrl.provisioning.bounds.counting import most_per_machine
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.referee import judge
+from tvwrl.provisioning.solver import run_milp
 from tvwrl.types import Float, InputError, Int
 
 Bool = npt.NDArray[np.bool_]
@@ -39,11 +40,6 @@ class Solved:
     plan: Plan  # called "MILP"; the start's rows if nothing better was found
     bound: int  # no plan uses fewer machines
     status: str  # "optimal", "time limit", or "too large": nothing, or no further limit, would have fitted into memory
-
-    @property
-    def gap(self) -> float:
-        """(machines - bound) / bound."""
-        return (self.plan.machines - self.bound) / self.bound
 
 
 def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float) -> Solved:
@@ -118,14 +114,14 @@ class _Programme:
 
     def solve(self, seconds: float, least: int) -> tuple[Plan | None, int]:
         """A plan, if one of so few machines was found, and the machines that were proved to be needed."""
-        from scipy.optimize import Bounds, milp
+        from scipy.optimize import Bounds
 
         n = self._machines
         open_at_least = (np.arange(n) < least).astype(np.float64)
         low = np.concatenate([np.zeros(self._y), open_at_least])
         high = np.concatenate([np.repeat(self._most, n), np.ones(self._y - self._z + n)])
         cost = np.concatenate([np.zeros(self._y), np.ones(n)])
-        found = milp(
+        found = run_milp(
             cost,
             integrality=np.ones(len(cost)),
             bounds=Bounds(low, high),

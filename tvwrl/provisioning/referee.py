@@ -26,6 +26,7 @@ class Verdict:
     algorithm: str
     machines: int  # that hold a replica
     missing: int  # replicas that are on no machine
+    whole: int  # applications all of whose replicas are on machines
     replicas: int  # applications with more replicas than they have, and rows that cannot be
     capacity: int  # (machine, time, resource) above capacity
     affinity: int  # (machine, i, j) above the limit
@@ -51,16 +52,16 @@ class _Faults:
 def judge(instance: Instance, fleet: Fleet, plan: Plan) -> Verdict:
     """Check a plan against its instance and fleet."""
     faults = _Faults()
-    missing = _judge_replicas(instance, fleet, plan, faults)
+    missing, whole = _judge_replicas(instance, fleet, plan, faults)
     if not faults.counts["replicas"]:
         _judge_capacity(instance, fleet, plan, faults)
         _judge_affinity(instance, plan, faults)
     machines = len(np.unique(plan.machine))
-    return Verdict(plan.algorithm, machines, missing, examples=tuple(faults.examples), **faults.counts)
+    return Verdict(plan.algorithm, machines, missing, whole, examples=tuple(faults.examples), **faults.counts)
 
 
-def _judge_replicas(instance: Instance, fleet: Fleet, plan: Plan, faults: _Faults) -> int:
-    """Rows that can be, and each application with what it has; returns how many replicas are nowhere."""
+def _judge_replicas(instance: Instance, fleet: Fleet, plan: Plan, faults: _Faults) -> tuple[int, int]:
+    """Rows that can be, each application with what it has; returns replicas that are nowhere, whole applications."""
     rows = zip(plan.application.tolist(), plan.machine.tolist(), plan.replicas.tolist(), strict=True)
     placed, seen = [0] * len(instance), set()
     numbered = len(fleet.capacity) + int(instance.replicas.sum())  # nobody needs more
@@ -77,13 +78,34 @@ def _judge_replicas(instance: Instance, fleet: Fleet, plan: Plan, faults: _Fault
             faults.add("replicas", f"row {row}: application '{instance.application[i]}' on machine {machine} again")
         seen.add((i, machine))
         placed[i] += replicas
-    missing = 0
+    missing = whole = 0
     for i, (has, found) in enumerate(zip(instance.replicas.tolist(), placed, strict=True)):
         missing += max(has - found, 0)
+        whole += found == has
         if found > has or (found < has and not fleet.fixed):
             name = instance.application[i]
             faults.add("replicas", f"application '{name}': {found} replicas placed, it has {has}")
-    return missing
+    return missing, whole
+
+
+def fragments(instance: Instance, fleet: Fleet, plan: Plan) -> int:
+    """Machines of a fixed fleet that are left less of something than the least any application needs (Eq. 16, 17 of
+    paper 000: Q_n = 0)."""
+    whole = np.ones(len(fleet.capacity), dtype=bool)
+    for h, d in np.ndindex(instance.demand.shape[1:]):
+        load = np.zeros(len(whole))
+        np.add.at(load, plan.machine, plan.replicas * instance.demand[plan.application, h, d])
+        whole &= load + instance.demand[:, h, d].min() <= fleet.capacity[:, d] + TOLERANCE
+    return int(len(whole) - whole.sum())
+
+
+def utilisation(instance: Instance, fleet: Fleet, plan: Plan) -> float:
+    """Share of a fixed fleet that is reserved: the mean over times of 1 - R_free / R_total (paper 000, Section 4.2.1).
+
+    Capacities of different resources are added up as they are: they should be shares of one machine.
+    """
+    reserved = plan.replicas @ instance.demand[plan.application].sum(axis=2)  # (H,)
+    return float(reserved.mean() / fleet.capacity.sum())
 
 
 def _judge_capacity(instance: Instance, fleet: Fleet, plan: Plan, faults: _Faults) -> None:
@@ -124,6 +146,8 @@ def _judge_affinity(instance: Instance, plan: Plan, faults: _Faults) -> None:
 
 def _machines_of(plan: Plan) -> Iterator[tuple[int, Int]]:
     """Each application that is placed, with its machines."""
+    if not len(plan.application):
+        return
     order = np.argsort(plan.application, kind="stable")
     applications, first = np.unique(plan.application[order], return_index=True)
     yield from zip(applications.tolist(), np.split(plan.machine[order], first[1:]), strict=True)

@@ -6,8 +6,6 @@ import re
 import time
 from typing import Any
 
-import numpy as np
-
 from tvwrl.provisioning.instance import Fleet, Instance, check_fits
 from tvwrl.provisioning.measures import SCORES, SIZES, ByInput, BySize
 from tvwrl.provisioning.plan import Plan
@@ -26,6 +24,7 @@ from tvwrl.provisioning.planners import (
     Strategy,
     Watch,
 )
+from tvwrl.provisioning.two_phase import TwoPhase
 from tvwrl.provisioning.workspace import Workspace
 from tvwrl.types import InputError
 
@@ -38,6 +37,7 @@ ALGORITHMS = (
     *("LRASched-Fitness" if score == "Fitness" else f"NCD-{score}" for score in SCORES),
     *(f"{rule}-{size}-{search}" for rule in ("SpreadWF", "SpreadWFD") for size in SIZES for search in SEARCHES),
     *(f"Matching-{score}-{search}" for score in SCORES for search in SEARCHES),
+    *("LRASched", "LRASched-Search", "FFD-AntiAffinity"),
 )
 
 _SIZE = "|".join(SIZES)
@@ -54,18 +54,22 @@ _FAMILIES = (
     rf"(?P<rule>SpreadWF)-(?P<size>{_SIZE})-{_SEARCH}",
     rf"(?P<rule>SpreadWFD)-(?P<size>{_SIZE}){_HYBRID}-{_SEARCH}",
     rf"(?P<rule>Matching)-(?P<score>{_SCORE})-{_SEARCH}",
+    r"(?P<rule>LRASched)(-Fragment(?P<fragment>0(\.\d+)?|1(\.0+)?))?(-Batch(?P<batch>[1-9]\d*))?(-(?P<searched>Search))?",
+    r"(?P<rule>FFD-AntiAffinity)(-Batch(?P<batch>[1-9]\d*))?",
 )
+_WORDS = ("size", "score", "search", "percent", "alpha", "fragment", "batch", "searched")
 
 
 def planner(name: str) -> Planner:
     """The planner of a name: one of `ALGORITHMS`, or with another percentage (`SpreadWFD-Avg-Decr4`) or part of the
     order by affinity (Eq. 3 with alpha 0.5: `FFD-Avg-Hybrid0.5`). BF and WF measure machines by Avg unless they say
-    otherwise (`WF-Max`). Raises InputError for other names.
+    otherwise (`WF-Max`). `LRASched-Fragment0.5-Batch50-Search`: machines that would be left a fragment lose half of
+    their fitness, 50 applications are placed at a time, then a local search follows. Raises InputError for others.
     """
     found = next((match for family in _FAMILIES if (match := re.fullmatch(family, name))), None)
     if found is None:
         raise InputError(f"there is no algorithm '{name}': must be one of {', '.join(ALGORITHMS)}")
-    words: dict[str, Any] = dict.fromkeys(("size", "score", "search", "percent", "alpha")) | found.groupdict()
+    words: dict[str, Any] = dict.fromkeys(_WORDS) | found.groupdict()
     rule, size = words["rule"], SIZES[words["size"] or "Avg"]
     by_largest = rule == "SpreadWFD" and size.power != 0.0  # as the published code does
     order = BySize(SIZES["Max"] if by_largest else size, float(words["alpha"] or 1)) if rule[-1] == "D" else ByInput()
@@ -78,6 +82,9 @@ def planner(name: str) -> Planner:
         return FirstFit(BySize(size, alpha=0.0))
     if rule == "Medea-NC":
         return FewestCandidates()
+    if words["score"] is None and rule in ("LRASched", "FFD-AntiAffinity"):
+        batch, fragment = words["batch"] and int(words["batch"]), float(words["fragment"] or 0)
+        return TwoPhase(batch, None, fragment, rule == "FFD-AntiAffinity", words["searched"] is not None)
     if rule in ("NCD", "LRASched"):
         return Filling(SCORES[words["score"]])
     if rule == "Matching":
@@ -104,10 +111,5 @@ def plan(
     watch = Watch(progress, deadline)
     packing = made.pack(work, watch)
     watch.report(1.0)
-    if packing.left.any() and not fleet.fixed:
-        wrong = int(np.argmax(packing.left > 0))
-        raise InputError(
-            f"application '{instance.application[wrong]}': {packing.left[wrong]} replicas are left over: machines like "
-            f"the last of the fleet are too small for it, and the others are full"
-        )
+    work.check_all_placed(packing)
     return work.plan(name, packing, time.process_time() - began)

@@ -11,25 +11,28 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.provisioning.admission import Admission
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.plan_file import write_plans
-from tvwrl.provisioning.referee import Verdict, judge
+from tvwrl.provisioning.referee import Verdict, fragments, judge
 from tvwrl.runs import whole_file
 
 COLUMNS = ("instance", "algorithm", "machines", "lower_bound", "deviation_pct", "seconds", "peak_mb")
-LEFT_OVER = "left_over"  # one more column for fixed fleets: replicas without a place
+OF_FIXED = ("left_over", "placed_whole", "fragments")  # replicas without a place, applications with one for all, and
+# machines that keep less of something than the least request: columns for fixed fleets
 EVERY = 5.0  # seconds between two writings, or more: as long as COST times what the last one took
 COST = 10.0
 
 FAMILIES = {
     "application by application": ("FF", "BF", "WF", "Medea"),
-    "machine by machine": ("NCD", "LRASched"),
+    "machine by machine": ("NCD", "LRASched-Fitness"),
+    "in two phases": ("LRASched",),
     "all machines, replicas spread": ("SpreadWF",),
     "all machines, pairs matched": ("Matching",),
     "within a time budget": ("best", "MILP"),
 }
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00")  # Okabe and Ito (2008)
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")  # Okabe and Ito (2008)
 MOST_LABELS = 12  # points that are all labelled; of more only those that none beats in both time and machines
 
 
@@ -49,6 +52,7 @@ class Results:
         self.instance, self.fleet, self.lower_bound, self.folder = instance, fleet, lower_bound, folder
         self.made: dict[str, Result] = {}
         self.milp = ""  # how the integer programme ended, if it was asked for
+        self.admitted: Admission | None = None  # what it found and proved for a fixed fleet
         self._waiting: dict[str, Callable[[], Result]] = {}
         self._next = 0.0
 
@@ -78,7 +82,7 @@ class Results:
         """Write `rows.csv` alone, as when the lower bound has risen."""
         rows = self.rows()
         with whole_file(self.folder / "rows.csv") as partial, partial.open("w", newline="") as file:
-            writer = csv.DictWriter(file, [*COLUMNS, *[LEFT_OVER] * self.fleet.fixed], lineterminator="\n")
+            writer = csv.DictWriter(file, [*COLUMNS, *(OF_FIXED if self.fleet.fixed else ())], lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
 
@@ -92,7 +96,10 @@ class Results:
 
     def _row(self, result: Result) -> dict[str, Any]:
         row = row_of(self.instance, self.lower_bound, result)
-        return row | ({LEFT_OVER: result.verdict.missing} if self.fleet.fixed else {})
+        if not self.fleet.fixed:
+            return row
+        broken = fragments(self.instance, self.fleet, result.plan)
+        return row | dict(zip(OF_FIXED, (result.verdict.missing, result.verdict.whole, broken), strict=True))
 
 
 def judged(instance: Instance, fleet: Fleet, plan: Plan, peak_mb: float) -> Result:

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from tvwrl.provisioning.admission import Weights, admit, check_limits
 from tvwrl.provisioning.best import NAME as BEST
 from tvwrl.provisioning.best import PORTFOLIO, plan_best
 from tvwrl.provisioning.bounds import lower_bound
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance, check_fits
 from tvwrl.provisioning.milp import MOST_APPLICATIONS, solve
 from tvwrl.provisioning.plan import Plan
+from tvwrl.provisioning.referee import judge
 from tvwrl.provisioning.registry import plan, planner
 from tvwrl.provisioning.results import Results, plot_trade_off
 from tvwrl.runs import check_new_folder, provenance, write_json
@@ -36,6 +38,7 @@ def provision(
     bound_seconds: float = 0.0,
     seed: int = 0,
     facts: dict[str, Any] | None = None,
+    fragment_weight: float = 0.0,
 ) -> Results:
     """Plan by every one of `algorithms`, then by `best`, then by the integer programme, where seconds (> 0) are given.
 
@@ -44,6 +47,7 @@ def provision(
     or repeated names, bad seconds, and an application that no machine holds, before anything is written.
     """
     _check(instance, fleet, algorithms, best_seconds, milp_seconds, seed)
+    weights = Weights(1.0, fragment_weight)
     check_new_folder(out)
     bound = lower_bound(instance, fleet, bound_seconds)
     results = Results(instance, fleet, bound.machines, out)
@@ -64,11 +68,14 @@ def provision(
                 if name == BEST and best_seconds is not None:
                     _add_best(results, best_seconds, seed, show)
                 elif milp_seconds is not None and name == "MILP":
-                    _add_milp(results, milp_seconds)
+                    _add_milp(results, milp_seconds, weights)
                 else:
                     _add(results, name, show)
     finally:
         results.write()
+    if results.admitted is not None:
+        proved = {"status": results.milp, "value": results.admitted.value, "bound": results.admitted.bound}
+        write_json(out / "admission.json", proved | {"gap": results.admitted.gap, "fragment_weight": fragment_weight})
     plot_trade_off(results.rows(), out / "trade-off.png")
     return results
 
@@ -77,7 +84,6 @@ def describe(instance: Instance, fleet: Fleet) -> dict[str, Any]:
     """What run.json says of the problem."""
     kinds, first, count = np.unique(fleet.capacity, axis=0, return_index=True, return_counts=True)
     order = np.argsort(first)
-    pairs = len(instance) * (len(instance) - 1)
     return {
         "instance": instance.name,
         "applications": len(instance),
@@ -85,7 +91,7 @@ def describe(instance: Instance, fleet: Fleet) -> dict[str, Any]:
         "times": instance.demand.shape[1],
         "resources": list(instance.resources),
         "limits": len(instance.affinity),
-        "density": len(instance.affinity) / pairs if pairs else 0.0,
+        "density": instance.density,
         "machines": [{"capacity": kinds[i].tolist(), "count": int(count[i])} for i in order],
         "fixed": fleet.fixed,
     }
@@ -109,7 +115,7 @@ def _check(
     if milp_seconds is not None and len(instance) > MOST_APPLICATIONS:
         raise InputError(f"milp: the instance has {len(instance)} applications: must be {MOST_APPLICATIONS} at most")
     if milp_seconds is not None and fleet.fixed:
-        raise InputError("milp: the integer programme counts machines: a fixed fleet has nothing to count")
+        check_limits(instance)
     if seed < 0:
         raise InputError(f"seed is {seed}: must be >= 0")
     if not algorithms and best_seconds is None and milp_seconds is None:
@@ -152,11 +158,19 @@ def _add_best(results: Results, seconds: float, seed: int, show: Callable[..., N
     results.add(found.plan, peak_mb())
 
 
-def _add_milp(results: Results, seconds: float) -> None:
+def _add_milp(results: Results, seconds: float, weights: Weights) -> None:
     """From the best plan so far, or first fit's; what it proves is a bound for all rows."""
     results.write()
-    start = results.best().plan if results.made else plan(results.instance, results.fleet, "FF")
     forget_peak()
+    if results.fleet.fixed:
+        made = [result.plan for result in results.made.values()]
+        start = max(made, key=lambda one: judge(results.instance, results.fleet, one).whole) if made else None
+        start = start or plan(results.instance, results.fleet, "LRASched-Search")
+        results.admitted = admit(results.instance, results.fleet, start, seconds, weights)
+        results.milp = results.admitted.status
+        results.add(results.admitted.plan, peak_mb())
+        return
+    start = results.best().plan if results.made else plan(results.instance, results.fleet, "FF")
     solved = solve(results.instance, results.fleet, start, seconds)
     results.lower_bound = max(results.lower_bound, solved.bound)
     results.milp = solved.status

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.provisioning.bounds.counting import by_volume
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
-from tvwrl.types import Float, Int
+from tvwrl.types import Float, InputError, Int
 
 
 class Workspace:
@@ -36,14 +37,15 @@ class Workspace:
     @cached_property
     def applications(self) -> Any:
         """`packing.affinity.Applications`."""
-        from tvwrl.packing.affinity import Applications, own_limits
+        from tvwrl.packing.affinity import Applications
 
         arcs = self.instance.affinity
         to, limit, into, into_limit = (
             ends.astype(np.int32, copy=False) for ends in (arcs.to, arcs.limit, arcs.into, arcs.into_limit)
         )
-        own = own_limits(arcs.start, to, limit)
-        return Applications(self.demand, self.replicas, own, arcs.start, to, limit, arcs.into_start, into, into_limit)
+        return Applications(
+            self.demand, self.replicas, arcs.own, arcs.start, to, limit, arcs.into_start, into, into_limit
+        )
 
     @cached_property
     def degree(self) -> Int:
@@ -68,18 +70,25 @@ class Workspace:
 
     @property
     def most_machines(self) -> int:
-        """Machines that a plan can open: all of a fixed fleet, else one for every replica."""
-        return len(self.kinds) - (0 if self.fleet.fixed else 1) + (0 if self.fleet.fixed else int(self.replicas.sum()))
+        """Machines that a plan can open: all of a fixed fleet, else one for every replica beyond those listed."""
+        listed = len(self.kinds)
+        return listed if self.fleet.fixed else listed - 1 + int(self.replicas.sum())
 
     @cached_property
     def fewest_machines(self) -> int:
-        """Eq. 4: the first machines of the fleet that have as much of everything, at any time, as all replicas need."""
-        short = self.total - 1e-6
-        have = np.cumsum(self.kinds, axis=0)
-        enough = (have >= short).all(axis=1)
-        if enough.any() or self.fleet.fixed:
-            return int(np.argmax(enough)) + 1 if enough.any() else len(have)
-        return len(have) + int(np.ceil(((short - have[-1]) / self.kinds[-1]).max()))
+        """Eq. 4, and not more than a fixed fleet has."""
+        needed = by_volume(self.instance, self.fleet)
+        return min(needed, len(self.kinds)) if self.fleet.fixed else needed
+
+    def check_all_placed(self, packing: Any) -> None:
+        """Raise InputError if replicas are left over although the fleet has no end."""
+        if packing.left.any() and not self.fleet.fixed:
+            wrong = int(np.argmax(packing.left > 0))
+            raise InputError(
+                f"application '{self.instance.application[wrong]}': {packing.left[wrong]} replicas are left over: "
+                "machines like the last of the fleet are too small for it, and the others are full: "
+                "list a larger one last"
+            )
 
     def packing(self, machines: int, opened: bool = False) -> Any:
         """An empty `packing.affinity.Packing` of at most `machines`, all open or none."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tvwrl.schedulers import scores
 from tvwrl.schedulers.base import Greedy, Scheduler
 from tvwrl.schedulers.forecast_fit import ForecastFit
+from tvwrl.schedulers.lrasched import LRASched
 from tvwrl.schedulers.simple import Random, RoundRobin
 from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
@@ -26,6 +27,7 @@ class Knowledge(NamedTuple):
 
 NOW = Knowledge(GROUPS[0], "current load, and demand in a workload's first slot")
 PEAKS = Knowledge(GROUPS[1], "peaks of running and waiting workloads")
+REQUESTS = PEAKS._replace(note="requests of running and waiting workloads; their peaks where there are none")
 PEAKS_AND_LENGTHS = PEAKS._replace(note=f"{PEAKS.note}, and how long each will run")
 EXPECTED = Knowledge(GROUPS[2], "forecasts of demand from classes, requests and what was used so far")
 FUTURE = Knowledge(GROUPS[3], "the whole future (a reference)")
@@ -35,6 +37,8 @@ _SCHEDULERS: dict[str, tuple[Knowledge, Callable[[], Scheduler]]] = {
     "best-fit-peak": (PEAKS, lambda: Greedy("best-fit-peak", Cluster.room_for_peaks, scores.tightest_peaks)),
     "first-fit-peak": (PEAKS, lambda: Greedy("first-fit-peak", Cluster.room_for_peaks, scores.first)),
     "worst-fit-peak": (PEAKS, lambda: Greedy("worst-fit-peak", Cluster.room_for_peaks, scores.roomiest_peaks)),
+    "lrasched-peak": (PEAKS, lambda: LRASched("lrasched-peak")),
+    "lrasched-request": (REQUESTS, lambda: LRASched("lrasched-request", by_request=True)),
     "tetris": (PEAKS_AND_LENGTHS, Tetris),
     "random": (NOW, Random),
     "round-robin": (NOW, RoundRobin),

@@ -55,12 +55,26 @@ class Cluster:
     @property
     def reserved_peaks(self) -> Float:
         """(M, D) units: sum of the lifetime peaks of the workloads on each machine; background is not known."""
+        return self._reserved(self.simulation.peak)
+
+    @property
+    def reserved_requests(self) -> Float:
+        """(M, D) units: sum of the requests of the workloads on each machine; see `Simulation.request`."""
+        return self._reserved(self.simulation.request)
+
+    def _reserved(self, amount: Float) -> Float:
+        """(M, D): sum of `amount` (S, N, D) of the workloads on each machine."""
         state = self.simulation.state
         running = state.workloads[self.b, : state.counters[self.b, k.RUNNING], k.RUNS]
         reserved = np.zeros_like(self.capacity)
         sequence = state.counters[self.b, k.SEQUENCE]
-        np.add.at(reserved, state.workloads[self.b, running, k.MACHINE], self.simulation.peak[sequence, running])
+        np.add.at(reserved, state.workloads[self.b, running, k.MACHINE], amount[sequence, running])
         return reserved
+
+    def request_of(self, workload: Workload) -> Float:
+        """(D,) units: what a waiting workload declared; see `Simulation.request`."""
+        row: Float = self.simulation.request[self.simulation.state.counters[self.b, k.SEQUENCE], workload.index]
+        return row
 
     def reserved_ahead(self, slots: int) -> Float:
         """(slots, D) units: peaks of what runs, all machines together, in the current slot and those after it."""

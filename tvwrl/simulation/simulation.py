@@ -163,6 +163,14 @@ class Simulation:
         """(S, N, D) units: largest demand of each workload's life."""
         return np.asarray(self.sequences.demand.max(axis=2))
 
+    @cached_property
+    def request(self) -> Float:
+        """(S, N, D) units: what each workload declared, its peak where it did not; at most a whole machine."""
+        declared = self.sequences.request
+        wanted: Float = np.where(np.isnan(declared), self.peak, declared)
+        most: Float = np.minimum(wanted, self.machines.capacity.max(axis=0))
+        return most
+
     def waiting(self, b: int = 0) -> Int:
         """Indices of the waiting workloads, oldest first."""
         queue: Int = self.state.workloads[b, : self.state.counters[b, k.WAITING], k.WAITS]

@@ -50,7 +50,7 @@ def test_a_second_preparation_is_refused_while_the_first_runs(tmp_path: Path) ->
 def test_nothing_stays_of_a_run_that_was_killed(tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-c", textwrap.dedent(KILLED), str(out)]
-    assert subprocess.run(command, timeout=60).returncode < 0
+    assert subprocess.run(command, timeout=600).returncode < 0
     assert names(tmp_path) == [".out.work"]
     assert names(working_path(out)) == ["1-shares-x", "assembled", LOCK, "settings.json"]
     with working_folder(out, SETTINGS) as work, assembled(work, out) as partial:

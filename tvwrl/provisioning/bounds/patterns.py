@@ -8,6 +8,7 @@ their size, which makes the programme small.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -41,7 +42,7 @@ def by_patterns(instance: Instance, fleet: Fleet, apart: Int, seconds: float) ->
     `apart` (n,): applications of which no two can share a machine.
     """
     options = _options(instance, fleet, apart)
-    return None if options is None else up(_bound(options, time.monotonic() + seconds))
+    return None if options is None else up(_bound(options, seconds))
 
 
 def _options(instance: Instance, fleet: Fleet, apart: Int) -> _Options | None:
@@ -76,14 +77,18 @@ def _options(instance: Instance, fleet: Fleet, apart: Int) -> _Options | None:
     return _Options(replicas, share[:, scarcest], kind, count, unit[kind] * count[:, None], start, room)
 
 
-def _bound(options: _Options, until: float) -> float:
-    """Column generation until the time has passed or the programme is solved; its best bound."""
+def _bound(options: _Options, seconds: float) -> float:
+    """Column generation until the time has passed or the programme is solved; its best bound.
+
+    The clock starts after the first filling, whose kernel may have to be compiled.
+    """
     from tvwrl.provisioning.bounds.kernels import best_pattern
 
     if not len(options.kind):
         return 1.0
     columns = _first_columns(options)
     best, best_duals, duals, still = 0.0, options.value, options.value, 0
+    until = math.inf
     while True:
         worth, taken = best_pattern(duals[options.kind] * options.count, options.size, options.start, options.room)
         bound = float(options.replicas @ duals) / worth
@@ -93,7 +98,9 @@ def _bound(options: _Options, until: float) -> float:
         column = np.zeros(len(options.replicas))
         np.add.at(column, options.kind[taken], options.count[taken])
         columns.append(column)
-        if time.monotonic() >= until:
+        now = time.monotonic()
+        until = min(until, now + seconds)
+        if now >= until:
             return best
         total, exact = _master(columns, options.replicas)
         if total <= best + SMALL or up(total) <= up(best):

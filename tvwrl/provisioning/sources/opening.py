@@ -10,6 +10,7 @@ import numpy as np
 
 from tvwrl.provisioning.instance import Instance
 from tvwrl.provisioning.sources.contest import read_contest
+from tvwrl.provisioning.sources.lists import is_list, read_applications
 from tvwrl.provisioning.sources.published import HEADER, read_published
 from tvwrl.provisioning.sources.tables import affinity_of, read_table
 from tvwrl.provisioning.sources.traces import instance_of, with_replicas
@@ -21,7 +22,8 @@ from tvwrl.types import InputError
 def open_instance(
     source: str | Path, times: int | None = None, affinity: str | Path | None = None, slot_seconds: int | None = None
 ) -> Instance:
-    """The instance that `source` is: a published .csv or .csv.gz, the contest's zip or folder, or a trace.
+    """The instance that `source` is: a published .csv or .csv.gz, the contest's zip or folder, a list of applications
+    (.csv, see `lists`), or a trace.
 
     A trace is a folder or CSV (which needs `slot_seconds`), or a name of the catalogue; `affinity.parquet` in its
     folder is used unless `affinity` names another table (.parquet, .csv) of columns app_a, app_b and limit or k.
@@ -36,7 +38,10 @@ def open_instance(
         raise InputError(f"{path}: the file is empty")
     if is_trace(source):
         return _from_trace(str(source), times, affinity, slot_seconds)
-    instance = windowed(read_published(path) if _is_published(path) else read_contest(str(path)), times)
+    if is_list(path):
+        instance = read_applications(path)
+    else:
+        instance = windowed(read_published(path) if _is_published(path) else read_contest(str(path)), times)
     if affinity is not None:
         arcs = affinity_of(instance.application, read_table(Path(affinity)), str(affinity))
         instance = replace(instance, affinity=arcs)
@@ -56,7 +61,8 @@ def windowed(instance: Instance, times: int | None) -> Instance:
 def is_trace(source: str | Path) -> bool:
     """Whether `open_instance` takes it for a trace."""
     path = Path(source).expanduser()
-    return not (_is_published(path) or path.suffix == ".zip" or (path.is_dir() and not (path / TRACE).exists()))
+    folder = path.is_dir() and not (path / TRACE).exists()
+    return not (_is_published(path) or is_list(path) or path.suffix == ".zip" or folder)
 
 
 def _is_published(path: Path) -> bool:

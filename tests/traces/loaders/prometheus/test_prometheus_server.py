@@ -115,7 +115,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "--max-block-duration=48h",
     ]  # few blocks: it reads all for each
     command += ["openmetrics", folder / "samples", folder / "data"]
-    subprocess.run([*map(str, command)], check=True, capture_output=True, timeout=60)
+    subprocess.run([*map(str, command)], check=True, capture_output=True, timeout=600)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -132,7 +132,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def wait_until_ready(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while time.monotonic() < until and server.poll() is None:
         try:
             with urlopen(url, timeout=1):

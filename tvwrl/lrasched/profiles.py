@@ -1,0 +1,189 @@
+"""Measured performance of applications in configurations, and the feature vectors made of it (paper 000, Figure 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvwrl.lrasched.factorization_machine import Rows
+from tvwrl.provisioning.sources.tables import read_table
+from tvwrl.types import Float, InputError, Int
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A size of the replicas of an application, and how many of them share a machine."""
+
+    name: str
+    cpu: float  # cores, > 0
+    mem: float  # GiB, > 0
+    collocation: int = 1  # replicas on a machine, >= 1
+
+    def __post_init__(self) -> None:
+        for what, value in (("cpu", self.cpu), ("mem", self.mem)):
+            if not np.isfinite(value) or value <= 0:
+                raise InputError(f"configuration {self.name!r}: {what} is {value}: must be a number > 0")
+        if self.collocation < 1:
+            raise InputError(f"configuration {self.name!r}: collocation is {self.collocation}: must be at least 1")
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """CPU and memory."""
+        return self.cpu, self.mem
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """A table of n measurements: which application did how well in which configuration, at most once each."""
+
+    applications: tuple[str, ...]
+    configurations: tuple[str, ...]
+    application: Int  # (n,) position in applications
+    configuration: Int  # (n,) position in configurations
+    performance: Float  # (n,) 0..1
+    higher_is_better: bool = True  # False: e.g. a normalised latency
+
+    def __len__(self) -> int:
+        return len(self.performance)
+
+    @property
+    def pairs(self) -> Int:
+        """(n, 2) application and configuration."""
+        return np.stack([self.application, self.configuration], axis=1)
+
+    def grid(self) -> Float:
+        """(applications, configurations) performance, NaN where there is none."""
+        grid = np.full((len(self.applications), len(self.configurations)), np.nan)
+        grid[self.application, self.configuration] = self.performance
+        return grid
+
+    def select(self, rows: Int) -> Profiles:
+        """The same applications and configurations with these rows only (numbers or a mask)."""
+        content = self.application[rows], self.configuration[rows], self.performance[rows]
+        return Profiles(self.applications, self.configurations, *content, self.higher_is_better)
+
+    @classmethod
+    def of_grid(
+        cls,
+        applications: Sequence[str],
+        configurations: Sequence[str],
+        grid: Float,
+        higher_is_better: bool = True,
+    ) -> Profiles:
+        """Of `grid` (applications, configurations), NaN where nothing was measured."""
+        a, c = np.nonzero(~np.isnan(grid))
+        return cls(tuple(applications), tuple(configurations), a, c, grid[a, c], higher_is_better)
+
+
+def check_configurations(numbers: Int, configurations: int) -> None:
+    """Raise InputError unless all are numbers of the `configurations` there are."""
+    outside = numbers[(numbers < 0) | (numbers >= configurations)]
+    if len(outside):
+        raise InputError(f"configuration is {outside[0]}: must be a number from 0 to {configurations - 1}")
+
+
+def feature_rows(application: int, configuration: Int, profiled: Int, configurations: int) -> Rows:
+    """Feature vectors (Figure 4) of one application in some of the m `configurations`, (k,), if it has been profiled on
+    those in `profiled`, (j,), rising.
+
+    Columns: m configurations one-hot, m of "profiled on" that sum to 1, then the applications one-hot. Paper:
+    applications first. Here: last, so that a new one adds a column and renumbers none. Raises InputError for a
+    configuration out of 0..m - 1, whose one would stand in another group of columns.
+    """
+    check_configurations(configuration, configurations)
+    width = len(profiled) + 2
+    index, value = np.empty((len(configuration), width), np.int64), np.ones((len(configuration), width))
+    index[:, 0] = configuration
+    index[:, 1:-1] = configurations + profiled
+    index[:, -1] = 2 * configurations + application
+    value[:, 1:-1] = 1.0 / max(len(profiled), 1)
+    start = np.arange(0, index.size + 1, width)
+    return Rows(start, index.ravel(), value.ravel(), 2 * configurations + application + 1)
+
+
+def read_profiles(path: Path, configurations: Sequence[str] | None = None, higher_is_better: bool = True) -> Profiles:
+    """The profiles of a CSV or Parquet file with columns application, configuration and performance (0..1).
+
+    `configurations`: the known ones, in order; default: those of the file. Raises InputError with file, row and field.
+    """
+    table = _table(path, ("application", "configuration", "performance"))
+    applications, configuration = (_names(path, table, name) for name in ("application", "configuration"))
+    performance = _numbers(path, table, "performance")
+    bad = ~((performance >= 0) & (performance <= 1))
+    if bad.any():
+        row = int(bad.argmax())
+        raise InputError(f"{path}: row {row + 1}: performance is {performance[row]:g}: must be a number from 0 to 1")
+    known = list(dict.fromkeys(configuration)) if configurations is None else list(configurations)
+    names = list(dict.fromkeys(applications))
+    place_a, place_c = ({name: i for i, name in enumerate(of)} for of in (names, known))
+    seen: dict[tuple[str, str], int] = {}
+    for row, pair in enumerate(zip(applications, configuration, strict=True), 1):
+        if pair[1] not in place_c:
+            raise InputError(f"{path}: row {row}: configuration is {pair[1]!r}, which is not among the known ones")
+        if pair in seen:
+            raise InputError(
+                f"{path}: row {row}: application {pair[0]!r} in configuration {pair[1]!r} is already in row "
+                f"{seen[pair]}: each pair once, e.g. the mean of its runs"
+            )
+        seen[pair] = row
+    a = np.array([place_a[name] for name in applications], np.int64)
+    c = np.array([place_c[name] for name in configuration], np.int64)
+    return Profiles(tuple(names), tuple(known), a, c, performance, higher_is_better)
+
+
+def read_configurations(path: Path) -> tuple[Configuration, ...]:
+    """The configurations of a CSV or Parquet file with columns configuration, cpu, mem and, if replicas were
+    collocated, collocation; a configuration may fill several rows if they agree. Raises InputError with file and row.
+    """
+    table = _table(path, ("configuration", "cpu", "mem"))
+    names = _names(path, table, "configuration")
+    cpu, mem = (_numbers(path, table, name) for name in ("cpu", "mem"))
+    degree = _numbers(path, table, "collocation") if "collocation" in table.columns else np.ones(len(names))
+    found: dict[str, Configuration] = {}
+    for row, (name, c, m, d) in enumerate(zip(names, cpu, mem, degree, strict=True), 1):
+        if d != np.floor(d) or not np.isfinite(d):
+            raise InputError(f"{path}: row {row}: collocation is {d:g}: must be a whole number >= 1")
+        try:
+            one = Configuration(name, float(c), float(m), int(d))
+        except InputError as error:
+            raise InputError(f"{path}: row {row}: {error}") from None
+        if found.setdefault(name, one) != one:
+            raise InputError(f"{path}: row {row}: configuration {name!r} is {one} here, but was {found[name]} above")
+    return tuple(found.values())
+
+
+def _table(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
+    table = read_table(path)
+    for name in columns:
+        if name not in table.columns:
+            raise InputError(f"{path}: no column {name!r}; the columns are: {', '.join(table.columns)}")
+    if table.is_empty():
+        raise InputError(f"{path}: no rows")
+    return table
+
+
+def _names(path: Path, table: pl.DataFrame, column: str) -> list[str]:
+    import polars as pl
+
+    names = table[column].cast(pl.String)
+    if names.has_nulls() or (names == "").any():
+        row = (names.is_null() | (names == "")).arg_max() or 0
+        raise InputError(f"{path}: row {row + 1}: {column} is empty")
+    return list(names)
+
+
+def _numbers(path: Path, table: pl.DataFrame, column: str) -> Float:
+    import polars as pl
+
+    numbers = table[column].cast(pl.Float64, strict=False)
+    if numbers.has_nulls():
+        row = numbers.is_null().arg_max() or 0
+        raise InputError(f"{path}: row {row + 1}: {column} is {table[column][row]!r}: must be a number")
+    return numbers.to_numpy()

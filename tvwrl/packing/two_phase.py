@@ -1,0 +1,193 @@
+"""Compiled placement of whole applications on open machines: all replicas of one or none (LRASched's phase 1).
+
+The machine with the best score takes the next replica. A score is linear in what is left of a machine, so it is
+computed once per application, and again only for the machine that took a replica.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from tvwrl.packing.affinity import NOT_YET, forget_limits, limit_machines, put, settle
+from tvwrl.packing.kernels import exceeds
+
+NOWHERE = -np.inf  # score of a machine that cannot take another replica
+
+
+class Fitness(NamedTuple):
+    """What machines are scored by: sum_k s_k C_k / (S_k F_k) for a demand s and residual C (paper 000, Eq. 21).
+
+    S is the demand and F what is free altogether. All S infinite: scores are 0, so the first machine takes it.
+    """
+
+    demand: Any  # (K,) S: demand of all applications of the batch; negative: the least fit first
+    free: Any  # (K,) F: residual of all open machines, kept up to date
+    least: Any  # (K,) r_min: a machine with less than that of anything is a fragment (Eq. 16, 17)
+    fragment: float  # share of its fitness that a machine loses if it would become a fragment, 0 to 1
+
+
+class Scratch(NamedTuple):
+    """Memory of `place_whole` and `improve`; nothing is kept in it between calls."""
+
+    score: Any  # (M,) float64
+    weight: Any  # (K,) float64
+    before: Any  # (G, K) float64: residuals of the machines that the application at hand was put on; G: most replicas
+
+
+@njit(cache=True)
+def _score(demand, i, residual, begin, end, cap, weight, least, fragment, score):  # type: ignore[no-untyped-def]
+    """Write the scores of machines begin .. end - 1 for one more replica of i, NOWHERE where it has no room."""
+    row, count = np.uint64(i), np.uint64(len(weight))
+    for m in range(np.uint64(begin), np.uint64(end)):
+        full, fitness = cap[m] < 1, 0.0
+        for k in range(count):
+            full |= exceeds(demand[row, k], residual[m, k])
+            fitness += weight[k] * residual[m, k]
+        if fragment > 0.0 and not full:
+            was, stays = True, True
+            for k in range(count):
+                was &= not exceeds(least[k], residual[m, k])
+                stays &= not exceeds(least[k] + demand[row, k], residual[m, k])
+            if was and not stays:
+                fitness -= fragment * abs(fitness)  # of negative ones, too: see `improve`
+        score[m] = NOWHERE if full else fitness
+
+
+@njit(cache=True)
+def _take_back(p, i, before):  # type: ignore[no-untyped-def]
+    """Undo what `put` did for i, to the last bit."""
+    for n in range(p.used[i]):
+        m = p.machine[p.first[i] + n]
+        p.residual[m] = before[n]
+        p.left[i] += p.held[m]
+        p.held[m] = NOT_YET
+    p.used[i] = 0
+
+
+@njit(cache=True)
+def _place_one(a, p, i, fitness, scratch):  # type: ignore[no-untyped-def]
+    """Place all replicas of i on open machines, or none. Returns whether it could."""
+    demand, residual, cap, held, own = a.demand, p.residual, p.cap, p.held, a.own[i]
+    score, weight, opened = scratch.score, scratch.weight, p.open[0]
+    for k in range(len(weight)):
+        weight[k] = demand[i, k] / fitness.demand[k] / fitness.free[k] if fitness.free[k] > 0.0 else 0.0
+    looked = limit_machines(a, p, i, p.left[i])
+    _score(demand, i, residual, 0, opened, cap, weight, fitness.least, fitness.fragment, score)
+    while p.left[i] > 0 and opened > 0:
+        m = np.int64(np.argmax(score[:opened]))
+        if score[m] == NOWHERE:
+            break
+        if held[m] == NOT_YET:
+            scratch.before[p.used[i]] = residual[m]
+        put(a, p, i, m, 1)
+        _score(demand, i, residual, m, m + 1, cap, weight, fitness.least, fitness.fragment, score)
+        if held[m] >= min(cap[m], own):
+            score[m] = NOWHERE
+    forget_limits(a, p, i, looked)
+    if p.left[i] > 0:
+        _take_back(p, i, scratch.before)
+        return False
+    settle(p, i)
+    fitness.free[:] -= a.replicas[i] * demand[i]
+    return True
+
+
+@njit(cache=True)
+def place_whole(a, p, order, fitness, scratch):  # type: ignore[no-untyped-def]
+    """Place the applications of `order` (n,) one after another, each wholly or not at all. Returns how many are."""
+    placed = 0
+    for i in order:
+        placed += _place_one(a, p, i, fitness, scratch)
+    return placed
+
+
+@njit(cache=True)
+def _remove(a, p, i, fitness):  # type: ignore[no-untyped-def]
+    """Take all replicas of i off."""
+    for r in range(p.first[i], p.first[i] + p.used[i]):
+        p.residual[p.machine[r]] += p.count[r] * a.demand[i]
+    p.left[i], p.used[i] = a.replicas[i], 0
+    fitness.free[:] += a.replicas[i] * a.demand[i]
+
+
+@njit(cache=True)
+def _empty(a, p, batch, fitness, chosen):  # type: ignore[no-untyped-def]
+    """Take off the applications of `batch` (n,) that have a replica on a machine `chosen` (M,). Returns how many."""
+    gone = 0
+    for i in batch:
+        for r in range(p.first[i], p.first[i] + p.used[i]):
+            if chosen[p.machine[r]]:
+                _remove(a, p, i, fitness)
+                gone += 1
+                break
+    return gone
+
+
+@njit(cache=True)
+def _refill(a, p, order, fitness, scratch, patience):  # type: ignore[no-untyped-def]
+    """Place in this order, until `patience` in a row found no place."""
+    failed = 0
+    for i in order:
+        failed = 0 if _place_one(a, p, i, fitness, scratch) else failed + 1
+        if failed == patience:
+            break
+
+
+@njit(cache=True)
+def _copy(p, free, to, to_free):  # type: ignore[no-untyped-def]
+    """What `_remove` and `_place_one` change, from one packing to another."""
+    to.residual[: p.open[0]], to.left[:], to.used[:] = p.residual[: p.open[0]], p.left, p.used
+    to.machine[:], to.count[:], to_free[:] = p.machine, p.count, free
+
+
+@njit(cache=True)
+def improve(a, p, spare, batch, size, fitness, scratch, steps, patience, rng):  # type: ignore[no-untyped-def]
+    """Empty one to three random machines and refill, the small first, `steps` times; keep what is no worse.
+
+    Better is more applications of `batch` (n,) placed, then less `size` (A,) of those that are. Refilling takes the
+    fittest machine or, every other time at random, the least fit; sizes are taken 30 % wrong, so that orders differ.
+    `spare`: a packing like `p`. Returns whether more are placed than before.
+    """
+    free, chosen = fitness.free.copy(), np.zeros(p.open[0], np.bool_)
+    tight = Fitness(-fitness.demand, fitness.free, fitness.least, fitness.fragment)
+    placed, total = _worth(p, batch, size)
+    begun = placed
+    _copy(p, fitness.free, spare, free)
+    for _ in range(steps):
+        chosen[:] = False
+        for _ in range(rng.integers(1, 4)):
+            chosen[rng.integers(0, p.open[0])] = True
+        _empty(a, p, batch, fitness, chosen)
+        waiting = batch[p.left[batch] > 0]
+        order = waiting[np.argsort(size[waiting] * np.exp(0.3 * rng.standard_normal(len(waiting))))]
+        _refill(a, p, order, tight if rng.random() < 0.5 else fitness, scratch, patience)
+        now, now_total = _worth(p, batch, size)
+        if now > placed or (now == placed and now_total <= total):
+            placed, total = now, now_total
+            _copy(p, fitness.free, spare, free)
+        else:
+            _copy(spare, free, p, fitness.free)
+    return placed > begun
+
+
+@njit(cache=True)
+def _worth(p, batch, size):  # type: ignore[no-untyped-def]
+    """How many applications are placed, and their size."""
+    placed, total = 0, 0.0
+    for i in batch:
+        if p.left[i] == 0:
+            placed, total = placed + 1, total + size[i]
+    return placed, total
+
+
+def scratch_for(packing: Any, replicas: Any) -> Scratch:
+    """Memory for the applications (A,) and machines of a packing."""
+    machines, dimensions = packing.residual.shape
+    return Scratch(
+        np.empty(machines),
+        np.empty(dimensions),
+        np.empty((int(replicas.max()), dimensions)),
+    )

@@ -1,0 +1,192 @@
+"""LRASched's integer programme (paper 000, Eq. 11 to 17), solved by HiGHS: as many whole applications as machines take.
+
+Replicas of an application are alike, so the sum of X_ijn over its replicas j is one integer variable x_in. A machine's
+q_n^k and Q_n are one variable: by Eq. 17 they are all 1 or count for nothing. (14) and (16) are then one row.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tvwrl.provisioning.instance import Fleet, Instance
+from tvwrl.provisioning.plan import Plan
+from tvwrl.provisioning.referee import fragments, judge
+from tvwrl.provisioning.solver import run_milp
+from tvwrl.types import Float, InputError, Int
+
+MOST_VARIABLES = 1_500_000  # applications x machines, some 4 GB in the solver
+NAME = "MILP"
+
+
+@dataclass(frozen=True)
+class Admission:
+    """The best plan found, and a proof of how good it is."""
+
+    plan: Plan  # called "MILP"; the start's rows if nothing better was found
+    value: float  # of (11)
+    bound: float  # no plan is worth more
+    status: str  # "optimal", "time limit", or "too large": nothing was tried, the bound is that of the volume
+
+    @property
+    def gap(self) -> float:
+        """How much more than `value` a plan could be worth at most, as a share of it."""
+        return (self.bound - self.value) / self.value if self.value else float(self.bound > 0)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """w_1 and w_2 of (11): what an application and a machine that is no fragment are worth."""
+
+    application: float = 1.0  # >= 0
+    machine: float = 0.0  # >= 0; 0 leaves (16) and (17) out
+
+    def __post_init__(self) -> None:
+        for name, value in (("application", self.application), ("machine", self.machine)):
+            if not 0 <= value < np.inf:
+                raise InputError(f"weight of {name} is {value}: must be a number >= 0")
+
+
+def admit(instance: Instance, fleet: Fleet, start: Plan, seconds: float, weights: Weights | None = None) -> Admission:
+    """Look for a plan worth more than `start`, any planner's for this fixed fleet, within `seconds` > 0.
+
+    r_min of (16) is the least demand of any application, per dimension. Raises InputError for fleets that are not
+    fixed, limits between different applications, and a start that breaks a rule.
+    """
+    weights = weights or Weights()
+    if not fleet.fixed:
+        raise InputError("the programme of whole applications is for a fixed fleet")
+    if not seconds > 0:
+        raise InputError(f"seconds is {seconds}: must be > 0")
+    check_limits(instance)
+    if not (verdict := judge(instance, fleet, start)).good:
+        raise InputError(f"the plan to start with is wrong: {verdict.examples[0]}")
+    begun, deadline = time.process_time(), time.monotonic() + seconds
+    best = _without_parts(instance, replace(start, algorithm=NAME))
+    value = _value(instance, fleet, best, weights)
+    bound = volume_bound(instance, fleet, seconds / 10, weights)
+    status = "optimal" if bound <= value else "time limit"
+    if status != "optimal" and len(instance) * len(fleet.capacity) > MOST_VARIABLES:
+        status = "too large"
+    left = deadline - time.monotonic()
+    if status == "time limit" and left > 0:
+        programme = _Programme(instance, fleet, weights)
+        found, proved = programme.solve(left)
+        bound = min(bound, proved)
+        if found is not None and judge(instance, fleet, found).good:
+            worth = _value(instance, fleet, found, weights)
+            best, value = (found, worth) if worth > value else (best, value)
+        status = "optimal" if bound <= value + 1e-6 else "time limit"
+    return Admission(replace(best, seconds=time.process_time() - begun), value, max(bound, value), status)
+
+
+def check_limits(instance: Instance) -> None:
+    """Raise InputError for limits between different applications, which (13) does not have."""
+    i = np.repeat(np.arange(len(instance)), np.diff(instance.affinity.start))
+    if (instance.affinity.to != i).any():
+        raise InputError("milp: the programme for a fixed fleet knows limits of an application on itself only")
+
+
+def volume_bound(instance: Instance, fleet: Fleet, seconds: float, weights: Weights | None = None) -> float:
+    """What (11) is worth at most if all machines were one (a knapsack with a dimension per time and resource)."""
+    from scipy.optimize import LinearConstraint
+
+    weights = weights or Weights()
+    needed = (instance.replicas[:, None, None] * instance.demand).reshape(len(instance), -1).T
+    room = np.tile(fleet.capacity.sum(axis=0), instance.demand.shape[1])
+    found = run_milp(
+        np.full(len(instance), -1.0),
+        integrality=np.ones(len(instance)),
+        bounds=(0, 1),
+        constraints=LinearConstraint(needed, -np.inf, room * (1 + 1e-12)),
+        options={"time_limit": max(seconds, 0.1)},
+    )
+    proved = -found.mip_dual_bound if found.mip_dual_bound is not None else np.inf
+    most = min(len(instance), np.floor(proved + 1e-6))
+    return float(weights.application * most + weights.machine * len(fleet.capacity))
+
+
+def _value(instance: Instance, fleet: Fleet, plan: Plan, weights: Weights) -> float:
+    whole = judge(instance, fleet, plan).whole
+    unbroken = len(fleet.capacity) - fragments(instance, fleet, plan) if weights.machine else 0
+    return weights.application * whole + weights.machine * unbroken
+
+
+def _without_parts(instance: Instance, plan: Plan) -> Plan:
+    """The plan less the replicas of applications that it places in part (15)."""
+    placed = np.bincount(plan.application, weights=plan.replicas, minlength=len(instance))
+    whole = placed[plan.application] == instance.replicas[plan.application]
+    machine = plan.machine[whole]
+    machines = int(machine.max()) + 1 if len(machine) else 0
+    return replace(
+        plan, application=plan.application[whole], machine=machine, replicas=plan.replicas[whole], machines=machines
+    )
+
+
+class _Programme:
+    """Variables x (A, N), P (A,), and, where fragments count, Q (N,)."""
+
+    def __init__(self, instance: Instance, fleet: Fleet, weights: Weights) -> None:
+        self._instance, self._fleet, self._weights = instance, fleet, weights
+        self._a, self._n = len(instance), len(fleet.capacity)
+        self._fragments = self._n if weights.machine else 0
+
+    def solve(self, seconds: float) -> tuple[Plan | None, float]:
+        """A plan, if one was found, and what no plan is worth more than."""
+        from scipy.optimize import Bounds
+
+        a, n, w = self._a, self._n, self._weights
+        cost = np.concatenate([np.zeros(a * n), np.full(a, -w.application), np.full(self._fragments, -w.machine)])
+        high = np.concatenate([self._most().ravel(), np.ones(a + self._fragments)])
+        found = run_milp(
+            cost,
+            integrality=np.ones(len(cost)),
+            bounds=Bounds(0, high),
+            constraints=[self._whole(), *self._loads()],
+            options={"time_limit": seconds},
+        )
+        proved = -found.mip_dual_bound if found.mip_dual_bound is not None else np.inf
+        if w.machine == 0 and w.application > 0:
+            proved = w.application * np.floor(proved / w.application + 1e-6)  # applications are whole numbers
+        return (None if found.x is None else self._plan(found.x)), float(proved)
+
+    def _most(self) -> Int:
+        """(A, N) replicas of each application on each machine at most: (13), and what fits it alone."""
+        most = np.minimum(self._instance.replicas, self._instance.affinity.own)[:, None]
+        peak, capacity = self._instance.peak, self._fleet.capacity
+        with np.errstate(divide="ignore"):
+            fits = np.floor((capacity[None] + 1e-9) / peak[:, None]).min(axis=2)  # (A, N)
+        least: Int = np.minimum(most, fits).astype(np.int64)
+        return least
+
+    def _whole(self) -> Any:
+        """(15): all replicas of an application or none."""
+        from scipy.optimize import LinearConstraint
+        from scipy.sparse import csr_array, diags_array, eye_array, hstack, kron
+
+        sums = kron(eye_array(self._a), np.ones((1, self._n)))
+        has = diags_array(-self._instance.replicas.astype(np.float64))
+        return LinearConstraint(hstack([sums, has, csr_array((self._a, self._fragments))], format="csr"), 0, 0)
+
+    def _loads(self) -> list[Any]:
+        """(14) and (16): no capacity is exceeded, and r_min is left of everything where a machine is no fragment."""
+        from scipy.optimize import LinearConstraint
+        from scipy.sparse import csr_array, eye_array, hstack, kron
+
+        demand, rows = self._instance.demand, []
+        for h, d in np.ndindex(demand.shape[1:]):
+            load = kron(demand[None, :, h, d], eye_array(self._n))
+            least = eye_array(self._n) * demand[:, h, d].min() if self._fragments else csr_array((self._n, 0))
+            matrix = hstack([load, csr_array((self._n, self._a)), least], format="csr")
+            rows.append(LinearConstraint(matrix, -np.inf, self._fleet.capacity[:, d]))
+        return rows
+
+    def _plan(self, x: Float) -> Plan:
+        counts = np.rint(x[: self._a * self._n]).astype(np.int64).reshape(self._a, self._n)
+        counts[counts.sum(axis=1) != self._instance.replicas] = 0
+        application, machine = np.nonzero(counts)
+        machines = int(machine.max()) + 1 if len(machine) else 0
+        return Plan(NAME, application, machine, counts[application, machine], machines)
