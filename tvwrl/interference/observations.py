@@ -1,0 +1,45 @@
+"""What monitoring saw: response times of services, and what batch work ran beside them. All that a scorer may know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvwrl.types import Float, InputError, Int
+
+CATEGORIES = 60  # 3 classes of CPU x 5 of memory x 4 of makespan (Section 5.2.2)
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """N records, each of one service on one machine at one time."""
+
+    seconds: Float  # (N,) when, from the beginning of the recording
+    machine: Int  # (N,) >= 0
+    service: Int  # (N,) index into `services`
+    response_ms: Float  # (N,) > 0, mean response time of the service's instance there, then
+    composition: Int  # (N, CATEGORIES) batch instances on the machine, >= 0
+    batch_cpu: Float  # (N,) cores that batch instances used on the machine
+    services: tuple[str, ...]  # names
+    quota: Float  # (services,) cores that an instance of the service requested, > 0
+    real: bool  # measured on machines; else simulated, and tables must say so
+
+    def __post_init__(self) -> None:
+        count = len(self.seconds)
+        shapes = {"machine": (count,), "service": (count,), "response_ms": (count,), "batch_cpu": (count,)}
+        for name, shape in (shapes | {"composition": (count, CATEGORIES)}).items():
+            if (found := getattr(self, name).shape) != shape:
+                raise InputError(f"observations: {name} has shape {found}: must be {shape}")
+        wrong = ~(np.isfinite(self.response_ms) & (self.response_ms > 0))
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise InputError(f"observations, row {row}: response_ms is {self.response_ms[row]}: must be a number > 0")
+
+    def only(self, rows: Int) -> Observations:
+        """The records `rows`: (n,) indices or (N,) bool."""
+        parts = {
+            name: getattr(self, name)[rows]
+            for name in ("seconds", "machine", "service", "response_ms", "composition", "batch_cpu")
+        }
+        return Observations(**parts, services=self.services, quota=self.quota, real=self.real)
