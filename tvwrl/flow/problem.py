@@ -1,0 +1,173 @@
+"""A placement problem of paper 002: applications, machines of many kinds, who must be together and who must not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tvwrl.provisioning.instance import Affinity, Fleet, Instance
+from tvwrl.types import InputError, Int
+
+NOWHERE = -1  # machine of a replica that is not placed
+
+
+@dataclass(frozen=True, eq=False)
+class Bundles:
+    """B groups of replicas that have to share a machine, all of them or none (Section 3.4, "affinity").
+
+    A bundle is copied as often as its members have replicas: with counts (2, 1) of applications of 6 and 3 replicas
+    there are 3 copies. Copy k holds replicas `k * count .. (k + 1) * count - 1` of each member. An application is in
+    one bundle at most.
+    """
+
+    start: Int  # (B + 1,) members of bundle b are rows `start[b] .. start[b + 1] - 1`
+    member: Int  # (E,) applications
+    count: Int  # (E,) >= 1, replicas of the member in one copy
+
+    @classmethod
+    def of(cls, groups: Sequence[Mapping[int, int]]) -> Bundles:
+        """From application -> replicas in a copy, one mapping for each bundle."""
+        sizes = [len(group) for group in groups]
+        rows = [row for group in groups for row in group.items()]
+        table = np.array(rows, dtype=np.int64).reshape(-1, 2)
+        return cls(np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), table[:, 0], table[:, 1])
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    @cached_property
+    def owner(self) -> Int:
+        """(E,) bundle of each member row."""
+        owner: Int = np.repeat(np.arange(len(self)), np.diff(self.start))
+        return owner
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is to be placed, and where. Anti-affinity is a limit of 0 (`provisioning.instance.Affinity`).
+
+    Replicas are numbered application by application: those of i are `first[i] .. first[i + 1] - 1`.
+    Raises InputError for bundles of unknown applications, or whose members cannot be dealt out evenly.
+    """
+
+    instance: Instance
+    fleet: Fleet  # fixed: there are no machines but these
+    bundles: Bundles
+
+    def __post_init__(self) -> None:
+        if not self.fleet.fixed:
+            raise InputError("the fleet has no end: placement by flow needs a fixed one")
+        applications, resources = len(self.instance), len(self.instance.resources)
+        if self.fleet.capacity.shape[1] != resources:
+            raise InputError(f"machines have {self.fleet.capacity.shape[1]} resources, applications {resources}")
+        members, counts = self.bundles.member, self.bundles.count
+        if (wrong := (members < 0) | (members >= applications)).any():
+            raise InputError(f"affinity: application {members[wrong][0]}: must be 0 to {applications - 1}")
+        seen, times = np.unique(members, return_counts=True)
+        if (times > 1).any():
+            raise InputError(f"affinity: application {self._name(seen[np.argmax(times)])} is in several groups")
+        if (wrong := counts < 1).any():
+            raise InputError(f"affinity: application {self._name(members[np.argmax(wrong)])}: count must be >= 1")
+        copies = self.instance.replicas[members] / counts
+        first = copies[self.bundles.start[self.bundles.owner]]
+        if (uneven := (copies != first) | (copies % 1 > 0)).any():
+            row = int(np.argmax(uneven))
+            raise InputError(
+                f"affinity: {self.instance.replicas[members[row]]} replicas of application {self._name(members[row])}, "
+                f"{counts[row]} in each group, make {copies[row]:g} groups: must be a whole number, the same for all "
+                f"members, here {first[row]:g}"
+            )
+
+    def _name(self, application: int) -> str:
+        return f"'{self.instance.application[application]}'"
+
+    @cached_property
+    def first(self) -> Int:
+        """(A + 1,) first replica of each application."""
+        return np.concatenate([[0], np.cumsum(self.instance.replicas, dtype=np.int64)])
+
+    @cached_property
+    def application(self) -> Int:
+        """(R,) application of each replica."""
+        application: Int = np.repeat(np.arange(len(self.instance)), self.instance.replicas)
+        return application
+
+
+@dataclass(frozen=True, eq=False)
+class Vertices:
+    """Applications of a problem with each bundle made one: the task vertices and virtual vertices V_j of Figure 9 (a).
+
+    A limit of k replicas beside something is one of k // n copies for a bundle with n of them.
+    """
+
+    instance: Instance  # V vertices, copies as replicas
+    vertex: Int  # (A,) where each application went
+    count: Int  # (A,) its replicas in one copy of that
+    refused: dict[int, str]  # vertices that can be nowhere, and why
+
+    @classmethod
+    def of(cls, problem: Problem) -> Vertices:
+        """Merge what has to be together; what contradicts itself, or is larger than every machine, is refused."""
+        instance, bundles = problem.instance, problem.bundles
+        vertex, count = np.full(len(instance), -1), np.ones(len(instance), dtype=np.int64)
+        count[bundles.member] = bundles.count
+        vertex[bundles.member] = bundles.owner
+        alone = np.flatnonzero(vertex < 0)
+        vertex[alone] = len(bundles) + np.arange(len(alone))
+        vertices = len(bundles) + len(alone)
+        demand = np.zeros((vertices, *instance.demand.shape[1:]))
+        np.add.at(demand, vertex, count[:, None, None] * instance.demand)
+        replicas = np.zeros(vertices, dtype=np.int64)
+        replicas[vertex] = instance.replicas // count
+        names = np.array(["" for _ in range(vertices)], dtype=object)
+        for i, v in enumerate(vertex.tolist()):
+            names[v] = f"{names[v]} + {instance.application[i]}" if names[v] else str(instance.application[i])
+        affinity, refused = _merged_limits(instance, vertex, count, vertices)
+        merged = Instance(instance.name, names, replicas, demand, instance.resources, affinity)
+        refused |= _too_large(merged, problem.fleet, len(bundles))
+        return cls(merged, vertex, count, refused)
+
+    def spread_out(self, problem: Problem, first: Int, machine: Int) -> Int:
+        """(R,) machine of each replica, from that of each copy: those of vertex v begin at `first[v]` of `machine`."""
+        application = problem.application
+        copy = (np.arange(len(application)) - problem.first[application]) // self.count[application]
+        placed: Int = machine[first[self.vertex[application]] + copy]
+        return placed
+
+
+def _merged_limits(instance: Instance, vertex: Int, count: Int, vertices: int) -> tuple[Affinity, dict[int, str]]:
+    """Limits between vertices, and the vertices whose members exclude one another."""
+    arcs, refused = instance.affinity, {}
+    i = np.repeat(np.arange(len(instance)), np.diff(arcs.start))
+    j, copies = arcs.to, arcs.limit // count[arcs.to]
+    inside = vertex[i] == vertex[j]
+    for row in np.flatnonzero(inside & (copies < 1)).tolist():
+        pair = f"'{instance.application[i[row]]}' and '{instance.application[j[row]]}'"
+        refused[int(vertex[j[row]])] = (
+            f"affinity and anti-affinity contradict each other: {pair} have to share a machine, with "
+            f"{count[j[row]]} of the latter, where {arcs.limit[row]} are allowed"
+        )
+    copies = np.where(inside, np.maximum(copies, 1), copies)
+    key = vertex[i] * vertices + vertex[j]
+    order = np.lexsort((copies, key))
+    pairs, at = np.unique(key[order], return_index=True)
+    least = copies[order][at].astype(np.int32)
+    ends = (pairs // vertices).astype(np.int32), (pairs % vertices).astype(np.int32)
+    return Affinity.of(vertices, *ends, least), refused
+
+
+def _too_large(merged: Instance, fleet: Fleet, bundles: int) -> dict[int, str]:
+    """Vertices that fit no machine, even empty, and why."""
+    from tvwrl.packing.kernels import TOLERANCE
+
+    kinds = np.unique(fleet.capacity, axis=0)
+    fits = np.any(np.all(merged.peak[:, None] <= kinds[None] + TOLERANCE, axis=2), axis=1)
+    largest = ", ".join(f"{value:g}" for value in kinds.max(axis=0))
+    return {
+        v: f"{'the affinity group' if v < bundles else 'it'} needs {', '.join(f'{x:g}' for x in merged.peak[v])} "
+        f"({', '.join(merged.resources)}): larger than every machine ({largest} at most)"
+        for v in np.flatnonzero(~fits).tolist()
+    }
