@@ -39,7 +39,7 @@ class Shelves(NamedTuple):
 
 
 @njit(cache=True)
-def _meet(a, s, i):  # type: ignore[no-untyped-def]
+def meet(a, s, i):  # type: ignore[no-untyped-def]
     """Spread out the limits between i and its neighbours."""
     for e in range(a.into_start[i], a.into_start[i + 1]):
         s.allows[a.into[e]] = a.into_limit[e]
@@ -48,8 +48,8 @@ def _meet(a, s, i):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _part(a, s, i):  # type: ignore[no-untyped-def]
-    """Undo `_meet`."""
+def part(a, s, i):  # type: ignore[no-untyped-def]
+    """Undo `meet`."""
     for e in range(a.into_start[i], a.into_start[i + 1]):
         s.allows[a.into[e]] = UNLIMITED
     for e in range(a.start[i], a.start[i + 1]):
@@ -57,7 +57,7 @@ def _part(a, s, i):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _forbidden(i, most_of_it, application, count, kinds, allows, bears, weight, most, trial):  # type: ignore[no-untyped-def]
+def forbidden(i, most_of_it, application, count, kinds, allows, bears, weight, most, trial):  # type: ignore[no-untyped-def]
     """What affinity forbids beside one more replica of i on a machine, in `trial`: its cost, entries and replicas.
 
     `application`, `count` (W,) are the machine's shelf. An infinite cost: `most` is reached, or i limits itself.
@@ -87,7 +87,7 @@ def _forbidden(i, most_of_it, application, count, kinds, allows, bears, weight, 
 
 
 @njit(cache=True)
-def _in_the_way(  # type: ignore[no-untyped-def]
+def in_the_way(  # type: ignore[no-untyped-def]
     i, application, count, kinds, demand, weight, most, cost, entries, thrown, trial, room
 ):
     """What else has to go for i to have room, cheapest for the room it frees first: cost and entries, in `trial`.
@@ -139,8 +139,8 @@ def _in_the_way(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _take(a, s, m, w, replicas):  # type: ignore[no-untyped-def]
-    """Take replicas off entry w of machine m; an empty entry is left for `_tidy`."""
+def take(a, s, m, w, replicas):  # type: ignore[no-untyped-def]
+    """Take replicas off entry w of machine m; an empty entry is left for `tidy`."""
     i = s.application[m, w]
     s.count[m, w] -= replicas
     for k in range(a.demand.shape[1]):
@@ -148,7 +148,7 @@ def _take(a, s, m, w, replicas):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _tidy(s, m):  # type: ignore[no-untyped-def]
+def tidy(s, m):  # type: ignore[no-untyped-def]
     """Close the gaps of empty entries."""
     kept = 0
     for w in range(s.kinds[m]):
@@ -185,8 +185,8 @@ def _throw_out(a, s, m, entries):  # type: ignore[no-untyped-def]
         for _ in range(replicas):
             s.pool[s.homeless[0]] = s.application[m, w]
             s.homeless[0] += 1
-        _take(a, s, m, w, replicas)
-    _tidy(s, m)
+        take(a, s, m, w, replicas)
+    tidy(s, m)
 
 
 @njit(cache=True)
@@ -198,7 +198,7 @@ def _house(a, s, i, looks, rng):  # type: ignore[no-untyped-def]
     demand, residual, application, count, kinds = a.demand, s.residual, s.application, s.count, s.kinds
     allows, bears, weight, trial, out, room = s.allows, s.bears, s.weight, s.trial, s.out, s.room
     machines, width, most_of_it, dimensions = s.open[0], application.shape[1], a.own[i], demand.shape[1]
-    _meet(a, s, i)
+    meet(a, s, i)
     best, where, entries, tightest = np.inf, -1, 0, np.inf
     m = int(rng.random() * machines)
     for _ in range(min(looks, machines)):
@@ -208,7 +208,7 @@ def _house(a, s, i, looks, rng):  # type: ignore[no-untyped-def]
         fits = has_room(demand, i, residual, m)
         if where >= 0 and entries == 0 and not fits:
             continue
-        cost, found, thrown = _forbidden(
+        cost, found, thrown = forbidden(
             i, most_of_it, application[m], count[m], kinds[m], allows, bears, weight, best, trial
         )
         if cost == np.inf:
@@ -222,14 +222,14 @@ def _house(a, s, i, looks, rng):  # type: ignore[no-untyped-def]
         elif best > LEAST and not (where >= 0 and entries == 0):
             for k in range(dimensions):
                 room[k] = residual[m, k] - demand[i, k]
-            cost, found = _in_the_way(
+            cost, found = in_the_way(
                 i, application[m], count[m], kinds[m], demand, weight, best, cost, found, thrown, trial, room
             )
             if cost < best:
                 best, where, entries = cost, m, found
                 for e in range(found):
                     out[0, e], out[1, e] = trial[0, e], trial[1, e]
-    _part(a, s, i)
+    part(a, s, i)
     if where < 0:
         return np.inf
     _throw_out(a, s, where, entries)
@@ -247,20 +247,20 @@ def _stroll(a, s, times, rng):  # type: ignore[no-untyped-def]
             continue
         w = int(rng.random() * (s.kinds[m]))
         i = s.application[m, w]
-        _meet(a, s, i)
+        meet(a, s, i)
         for _ in range(8):
             to = int(rng.random() * machines)
             if to == m or s.kinds[to] == width or not has_room(a.demand, i, s.residual, to):
                 continue
-            cost, entries, _thrown = _forbidden(
+            cost, entries, _thrown = forbidden(
                 i, a.own[i], s.application[to], s.count[to], s.kinds[to], s.allows, s.bears, s.weight, FREE, s.trial
             )
             if cost == 0.0 and entries == 0:
-                _take(a, s, m, w, 1)
-                _tidy(s, m)
+                take(a, s, m, w, 1)
+                tidy(s, m)
                 put_on(a, s, i, to, 1)
                 break
-        _part(a, s, i)
+        part(a, s, i)
 
 
 @njit(cache=True)
@@ -309,7 +309,7 @@ def close_machine(a, s, alike):  # type: ignore[no-untyped-def]
         for _ in range(s.count[which, w]):
             s.pool[s.homeless[0]] = s.application[which, w]
             s.homeless[0] += 1
-        _take(a, s, which, w, s.count[which, w])
+        take(a, s, which, w, s.count[which, w])
     s.room[:] = s.residual[which]
     for k in range(s.residual.shape[1]):  # the empty one takes the last place, to be opened again
         s.residual[which, k], s.residual[last, k] = s.residual[last, k], s.room[k]

@@ -22,12 +22,13 @@ class Workspace:
     demand: Float  # (A, K)
     replicas: npt.NDArray[np.int32]  # (A,)
     total: Float  # (K,) demand of all replicas
+    busy: Int  # (K,) which dimension of (H, D), flat, each is
 
     def __init__(self, instance: Instance, fleet: Fleet) -> None:
         self.instance, self.fleet = instance, fleet
         times, resources = instance.demand.shape[1:]
         kinds = np.tile(fleet.capacity, (1, times))
-        busy = np.argsort(-instance.total.ravel() / kinds.max(axis=0), kind="stable")
+        self.busy = busy = np.argsort(-instance.total.ravel() / kinds.max(axis=0), kind="stable")
         self.kinds = np.ascontiguousarray(kinds[:, busy])
         self.capacity = self.kinds.max(axis=0)
         self.demand = np.ascontiguousarray(instance.demand.reshape(-1, times * resources)[:, busy])

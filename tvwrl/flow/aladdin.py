@@ -1,0 +1,122 @@
+"""Aladdin+H (paper 002): places all applications of a problem by flow through groups of machines, no limit broken."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+from tqdm import tqdm
+
+from tvwrl.flow.network import FlowNetwork, FlowSettings
+from tvwrl.flow.outcome import Outcome
+from tvwrl.flow.problem import NOWHERE, Bundles, Problem, Vertices
+from tvwrl.provisioning.instance import Affinity, Fleet, Instance
+from tvwrl.types import Int
+
+CHUNK = 5_000  # replicas between two steps of the progress bar
+
+
+def place_by_flow(problem: Problem, settings: FlowSettings | None = None, seed: int = 0) -> Outcome:
+    """Place what can be placed; the outcome names the rest with reasons.
+
+    `seed` starts K-means; the same gives the same placement. No capacity and no limit is ever broken, and bundles are
+    whole or nowhere. Raises nothing for contradictory or too large applications: they are left out and told.
+    """
+    settings = settings or FlowSettings()
+    warm_up(problem, settings)
+    begun = time.process_time()
+    vertices = Vertices.of(problem)
+    network = FlowNetwork(vertices.instance, problem.fleet, settings, seed)
+    queue = arrival_order(vertices, problem.fleet, settings.order)
+    with tqdm(
+        total=int(network.left[queue].sum()), desc=_name(settings), unit="copy", disable=None, leave=False
+    ) as bar:
+        for part in _parts(queue, network.left):
+            network.place(part)
+            bar.update(int(vertices.instance.replicas[part].sum()))
+    network.place(queue)  # what was in the way may have moved
+    on_arrival = network.migrations
+    network.improve()
+    machine = _spread_out(problem, vertices, network)
+    seconds = time.process_time() - begun
+    details = {
+        "groups": len(network.centres),
+        "migrations on arrival": on_arrival,
+        "moves to improve": network.migrations - on_arrival,
+        "regroup_seconds": network.regroup_seconds,
+        "cost": network.cost,
+    }
+    reasons = _reasons(problem, vertices, network)
+    return Outcome(_name(settings), machine, network.migrations, seconds, reasons, details)
+
+
+def _name(settings: FlowSettings) -> str:
+    return f"Aladdin+H.{settings.groups}({settings.order})"
+
+
+def arrival_order(vertices: Vertices, fleet: Fleet, order: str) -> Int:
+    """(n,) vertices that are not refused: large resource demands first (LRF) or small ones (SRF), Section 4.3.
+
+    Large is the largest share that one copy takes of the largest machine.
+    """
+    share = (vertices.instance.peak / fleet.capacity.max(axis=0)).max(axis=1)
+    arriving = np.setdiff1d(np.arange(len(share)), np.fromiter(vertices.refused, dtype=np.int64))
+    sign = -1.0 if order == "LRF" else 1.0
+    sorted_by_size: Int = arriving[np.argsort(sign * share[arriving], kind="stable")]
+    return sorted_by_size
+
+
+def _parts(queue: Int, left: Int) -> list[Int]:
+    """The queue in parts of about CHUNK replicas."""
+    size = np.cumsum(left[queue])
+    return np.split(queue, np.searchsorted(size, np.arange(CHUNK, int(size[-1]) if len(size) else 0, CHUNK)))
+
+
+def _spread_out(problem: Problem, vertices: Vertices, network: FlowNetwork) -> Int:
+    """(R,) machine of each replica; copies of a vertex are alike, so those with a machine come first."""
+    copies = vertices.instance.replicas
+    first = np.concatenate([[0], np.cumsum(copies)])
+    vertex, machine, count = network.placed()
+    order = np.argsort(vertex, kind="stable")
+    who, where = np.repeat(vertex[order], count[order]), np.repeat(machine[order], count[order])
+    turn = np.arange(len(who)) - np.searchsorted(who, who)
+    of_copy = np.full(int(copies.sum()), NOWHERE)
+    of_copy[first[who] + turn] = where
+    return vertices.spread_out(problem, first, of_copy)
+
+
+def _reasons(problem: Problem, vertices: Vertices, network: FlowNetwork) -> dict[int, str]:
+    """Application -> why it has replicas without a machine."""
+    left, said = network.left, {}
+    for v in np.flatnonzero(left).tolist():
+        said[v] = vertices.refused.get(v) or _why(vertices.instance, problem.fleet, network.settings, v)
+    return {i: said[v] for i, v in enumerate(vertices.vertex.tolist()) if v in said}
+
+
+def _why(instance: Instance, fleet: Fleet, settings: FlowSettings, v: int) -> str:
+    own = int(instance.affinity.own[v])
+    large = int((instance.peak[v] <= fleet.capacity + 1e-9).all(axis=1).sum())
+    if instance.replicas[v] > own * large:
+        return (
+            f"anti-affinity with itself: {instance.replicas[v]} replicas, {own} at most on a machine, and {large} "
+            f"machines are large enough"
+        )
+    if settings.repack == "none":
+        return "no machine with room allows it, and nothing may move"
+    return f"no machine with room allows it, nor did chains of up to {settings.steps} moves make room"
+
+
+def warm_up(problem: Problem, settings: FlowSettings) -> None:
+    """Compile (or load) what placing takes, so that seconds are those of placing."""
+    times, resources = problem.instance.demand.shape[1:]
+    arcs = np.array([0, 1]), np.array([1, 2]), np.array([0, 0])
+    size = np.array([0.6, 0.5, 0.4])
+    demand = np.tile(size[:, None, None], (1, times, resources))
+    names = np.array(list("abc"), dtype=object)
+    tiny = Instance("tiny", names, np.array([2, 2, 2]), demand, problem.instance.resources, Affinity.of(3, *arcs))
+    fleet = Fleet(np.repeat([[1.0] * resources], 3, axis=0), fixed=True)
+    vertices = Vertices.of(Problem(tiny, fleet, Bundles.of([])))
+    network = FlowNetwork(vertices.instance, fleet, replace(settings, regroup_every=1))
+    network.place(np.arange(3))
+    network.improve()

@@ -1,0 +1,263 @@
+"""The flow network of a fleet, kept up to date while tasks arrive and leave, machines fail, and residuals change."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from tvwrl.flow.groups import characteristics, flow_costs, group_machines
+from tvwrl.provisioning.instance import Fleet, Instance
+from tvwrl.provisioning.workspace import Workspace
+from tvwrl.types import Float, InputError, Int
+
+TREES = 4  # dimensions that the search for room looks at first
+MOST_KINDS = 512  # different applications on one machine
+
+
+@dataclass(frozen=True)
+class FlowSettings:
+    """How Aladdin+H places. Raises InputError for values out of range."""
+
+    groups: int = 4
+    """Groups of like machines, K of Section 3.2; the paper's are 2, 4 and 8."""
+    order: Literal["LRF", "SRF"] = "LRF"
+    """Which arrive first: those with a large demand, or with a small one (Section 4.3)."""
+    repack: Literal["none", "blocked", "cheapest"] = "blocked"
+    """When replicas that have a machine may move: never; for one that finds no direct path; or also where that is only
+    cheaper, which is the min-cost flow where capacities can be divided."""
+    consolidate: bool = True
+    """Empty machines at the end whose replicas find room on others in use."""
+    regroup_every: int = 10_000
+    """Replicas placed between two regroupings of machines by what they have left (Section 3.3); 0: never."""
+    steps: int = 50
+    """Replicas without a direct path in one chain of moves, before it is rolled back."""
+    looks: int = 2_000
+    """Machines that are looked at to make room for one of these."""
+
+    def __post_init__(self) -> None:
+        least = {"groups": 1, "regroup_every": 0, "steps": 1, "looks": 1}
+        for name, low in least.items():
+            if getattr(self, name) < low:
+                raise InputError(f"{name} is {getattr(self, name)}: must be at least {low}")
+        for name, choices in (("order", ("LRF", "SRF")), ("repack", ("none", "blocked", "cheapest"))):
+            if getattr(self, name) not in choices:
+                raise InputError(f"{name} is '{getattr(self, name)}': must be {', '.join(choices)}")
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What the failure of a machine took."""
+
+    displaced: int  # replicas that were on it
+    replaced: int  # of these, how many have another machine
+    migrations: int  # replicas of other machines that had to move for that
+    seconds: float
+
+
+class FlowNetwork:
+    """Machines in groups, and what is on them. Vertices are the applications of `instance`.
+
+    `left[v]` replicas of v have no machine. Replicas of one vertex are alike: counted by machine, not numbered.
+    """
+
+    def __init__(self, instance: Instance, fleet: Fleet, settings: FlowSettings, seed: int = 0) -> None:
+        from tvwrl.flow.kernels import empty_network
+
+        self.settings, self._seed = settings, seed
+        work = Workspace(instance, fleet)
+        self._applications = work.applications
+        self._capacity = work.kinds
+        self._resource = np.tile(np.arange(len(instance.resources)), instance.demand.shape[1])[work.busy]
+        with np.errstate(divide="ignore"):
+            most = (work.kinds.max(axis=0) / work.demand[work.demand.any(axis=1)].min(axis=0, initial=np.inf)).max()
+        width = int(min(len(instance), MOST_KINDS, max(most, 1) + 1))
+        self._n: Any = empty_network(work.kinds.copy(), len(instance), width, min(TREES, work.demand.shape[1]))
+        capacity = self._by_resource(work.kinds)
+        self._typical = self._ratios(capacity) if capacity.shape[1] > 1 else np.empty(0)
+        self._task_ratio = characteristics(self._by_resource(work.demand), self._typical)
+        self._centres: Float | None = None
+        self._group = np.zeros(len(capacity), dtype=np.int64)
+        self._smallest = work.demand.min(axis=0)
+        self.left = instance.replicas.copy()
+        self._moved = np.zeros(1, dtype=np.int64)
+        self.regroup_seconds = 0.0
+        self._since = 0
+        self.regroup()
+
+    def _by_resource(self, amount: Float) -> Float:
+        """(n, D) means over times of amounts (n, K)."""
+        columns = [amount[:, self._resource == d].mean(axis=1) for d in range(self._resource.max() + 1)]
+        return np.stack(columns, axis=1)
+
+    @staticmethod
+    def _ratios(capacity: Float) -> Float:
+        ratios: Float = (capacity[:, 1:] / capacity[:, :1]).mean(axis=0)
+        return ratios
+
+    @property
+    def migrations(self) -> int:
+        """Moves so far of replicas from one machine to another."""
+        return int(self._moved[0])
+
+    @property
+    def groups(self) -> Int:
+        """(M,) group of each machine."""
+        group: Int = self._n.group.astype(np.int64)
+        return group
+
+    @property
+    def centres(self) -> Float:
+        """(G, D - 1) centres: ratios of resources to the first, in shares of the fleet's mean ratio."""
+        assert self._centres is not None
+        return self._centres
+
+    @property
+    def cost(self) -> float:
+        """Cost of all flow: c_ij from tasks to groups, by Eq. 8, summed over replicas."""
+        return float((self._n.present * self._n.cost.T).sum())
+
+    def regroup(self) -> None:
+        """Group machines by what they have left (Section 3.3). Those with no room for anything stay in theirs."""
+        begun = time.perf_counter()
+        roomy = (self._n.residual >= self._smallest).all(axis=1) & self._n.up
+        if roomy.any():
+            left = characteristics(self._by_resource(self._n.residual[roomy]), self._typical)
+            self._group[roomy], self._centres = group_machines(left, self.settings.groups, self._seed, self._centres)
+            assert self._centres is not None
+            self._set_groups(
+                np.minimum(self._group, len(self._centres) - 1), flow_costs(self._task_ratio, self._centres)
+            )
+        self._since = 0
+        self.regroup_seconds += time.perf_counter() - begun
+
+    def _set_groups(self, group: Int, cost: Float) -> None:
+        """Let machines be of `group` (M,) and tasks cost `cost` (V, G) there; the largest machines of a group first."""
+        from tvwrl.flow.kernels import plant
+
+        n, groups = self._n, cost.shape[1]
+        large = (self._capacity / self._capacity.max(axis=0)).sum(axis=1)
+        order = np.lexsort((-large, group)).astype(np.int32)
+        position = np.empty_like(order)
+        position[order] = np.arange(len(order), dtype=np.int32)
+        rows, kind = np.unique(cost, axis=0, return_inverse=True)
+        smallest = np.full((len(rows), n.used.shape[1]), np.inf)
+        np.minimum.at(smallest, kind.ravel(), self._applications.demand[:, : n.used.shape[1]])
+        self._n = n._replace(
+            group=group.astype(np.int32),
+            order=order,
+            position=position,
+            begin=np.searchsorted(group[order], np.arange(groups + 1)).astype(np.int64),
+            kind=kind.ravel().astype(np.int32),
+            cost=rows,
+            preference=np.argsort(rows, axis=1, kind="stable").astype(np.int32),
+            smallest=smallest,
+            present=np.zeros((groups, len(rows)), dtype=np.int64),
+        )
+        vertex, machine, count = self.placed()
+        np.add.at(self._n.present, (self._n.group[machine], self._n.kind[vertex]), count)
+        plant(self._n)
+
+    def placed(self) -> tuple[Int, Int, Int]:
+        """Rows (vertex, machine, replicas >= 1) of all that is placed, machine by machine."""
+        n = self._n
+        machine = np.repeat(np.arange(len(n.kinds)), n.kinds)
+        entry = np.arange(len(machine)) - np.repeat(np.cumsum(n.kinds) - n.kinds, n.kinds)
+        return n.application[machine, entry].astype(np.int64), machine, n.count[machine, entry].astype(np.int64)
+
+    def place(self, queue: Int) -> int:
+        """Place what is left of the vertices of `queue` (n,), in that order. Returns how many replicas were placed."""
+        from tvwrl.flow.kernels import flow_all
+
+        every, before = self.settings.regroup_every, int(self.left.sum())
+        size = np.cumsum(self.left[queue])
+        begin = 0
+        while begin < len(queue):
+            had = size[begin - 1] if begin else 0
+            end = len(queue) if not every else int(np.searchsorted(size, had + every - self._since)) + 1
+            part = queue[begin:end]
+            waiting = int(self.left[part].sum())
+            flow_all(self._applications, self._n, part, self.left, *self._how, self._moved)
+            self._since += waiting - int(self.left[part].sum())
+            if every and self._since >= every:
+                self.regroup()
+            begin = min(end, len(queue))
+        return before - int(self.left.sum())
+
+    @property
+    def _how(self) -> tuple[bool, int, int]:
+        s = self.settings
+        return s.repack == "cheapest", 0 if s.repack == "none" else s.steps, s.looks
+
+    def arrive(self, vertex: int, replicas: int = 1) -> int:
+        """Further replicas of a vertex arrive. Returns how many found a machine; the others are in `left`."""
+        self._check_vertex(vertex)
+        if replicas < 1:
+            raise InputError(f"replicas is {replicas}: must be at least 1")
+        self.left[vertex] += replicas
+        return self.place(np.array([vertex]))
+
+    def depart(self, vertex: int, machine: int) -> None:
+        """A replica of a vertex leaves a machine. Raises InputError if there is none."""
+        from tvwrl.flow.kernels import lift
+
+        self._check_vertex(vertex)
+        self._check_machine(machine)
+        if vertex not in self._n.application[machine, : self._n.kinds[machine]]:
+            raise InputError(f"machine {machine} has no replica of vertex {vertex}")
+        self._n.log[0] = 0
+        lift(self._applications, self._n, vertex, machine)
+
+    def fail(self, machine: int) -> Repair:
+        """A machine disappears: its replicas go elsewhere, directly where that is possible, else by few moves."""
+        from tvwrl.flow.kernels import flow_all, lift, refresh
+
+        self._check_machine(machine)
+        n, moved = self._n, self.migrations
+        if not n.up[machine]:
+            raise InputError(f"machine {machine} has failed before")
+        begun = time.perf_counter()
+        vertices = n.application[machine, : n.kinds[machine]].astype(np.int64)
+        counts = n.count[machine, : n.kinds[machine]].astype(np.int64)
+        n.up[machine] = False
+        for vertex, count in zip(vertices.tolist(), counts.tolist(), strict=True):
+            for _ in range(count):
+                n.log[0] = 0
+                lift(self._applications, n, vertex, machine)
+        refresh(n, machine)
+        waiting = self.left.copy()
+        self.left[:] = 0
+        self.left[vertices] = counts
+        size = self._applications.demand[vertices] / self._capacity.max(axis=0)
+        _, steps, looks = self._how
+        flow_all(
+            self._applications, n, vertices[np.argsort(-size.max(axis=1))], self.left, False, steps, looks, self._moved
+        )
+        lost = int(self.left.sum())
+        self.left += waiting
+        displaced = int(counts.sum())
+        return Repair(displaced, displaced - lost, self.migrations - moved, time.perf_counter() - begun)
+
+    def _check_vertex(self, vertex: int) -> None:
+        if not 0 <= vertex < len(self.left):
+            raise InputError(f"vertex is {vertex}: must be 0 to {len(self.left) - 1}")
+
+    def _check_machine(self, machine: int) -> None:
+        if not 0 <= machine < len(self._n.kinds):
+            raise InputError(f"machine is {machine}: must be 0 to {len(self._n.kinds) - 1}")
+
+    def improve(self) -> None:
+        """Let what is placed move where that pays: to groups that cost less, if `repack` is "cheapest", then to other
+        machines in use until none can be closed, the emptiest first. With `repack` "none" nothing moves.
+        """
+        from tvwrl.flow.kernels import cheapen, consolidate
+
+        repack = self.settings.repack
+        while repack == "cheapest" and cheapen(self._applications, self._n, self._moved):
+            pass
+        closed = int(self.settings.consolidate and repack != "none")
+        while closed:
+            share = 1.0 - (self._n.residual / self._capacity).min(axis=1)
+            closed = consolidate(self._applications, self._n, np.argsort(share, kind="stable"), self._moved)
