@@ -15,7 +15,7 @@ from tqdm import tqdm
 from tvwrl import command_line
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as OF_DEEPRM
-from tvwrl.bench import lrasched_learning, lrasched_simulations, lrasched_testbed
+from tvwrl.bench import aladdin, lrasched_learning, lrasched_simulations, lrasched_testbed
 from tvwrl.bench.cells import TRAINED, Bench, Cell, check_cells
 from tvwrl.bench.experiments import EXPERIMENTS, LOADS
 from tvwrl.bench.provisioning import ProvisioningSettings, made_by, reproduce, write_page
@@ -282,27 +282,33 @@ class Provisioning(ProvisioningSettings):
 
 
 @dataclass(frozen=True)
-class LRASched:
-    """A figure or table of the LRASched paper."""
+class Figure:
+    """A figure or table of a paper about placement."""
 
     out: Path | None = None
-    """Output folder, a folder in it per figure; default: runs/lrasched-<name>-<time>. Give the same again to share
-    batches that are placed."""
+    """Output folder, a folder in it per figure; default: runs/<paper>-<name>-<time>. Give the same again to share
+    what is placed, and to go on."""
 
-    names = ()  # the figure or table: a class attribute, set for each command
+    paper, names = "", ()  # and the figure or table: class attributes, set for each command
 
     def run(self) -> None:
         """Measure, report."""
         (name,) = self.names
-        out = self.out or default_folder(f"lrasched-{name}")
-        print(self.reproduce(name, out))  # of the settings it is combined with
+        out = self.out or default_folder(f"{self.paper}-{name}")
+        try:
+            print(self.reproduce(name, out))  # of the settings it is combined with
+        except (KeyboardInterrupt, SystemExit):
+            print(f"stopped; go on with:\n  {_to_go_on(out)}")
+            raise
         print(f"written to {out}")
 
 
-LRASCHED: tuple[tuple[dict[str, str], type], ...] = (
-    (lrasched_learning.NAMES, lrasched_learning.LearningSettings),
-    (lrasched_testbed.NAMES, lrasched_testbed.TestbedSettings),
-    (lrasched_simulations.NAMES, lrasched_simulations.PlacementSettings),
+# names of its commands begin with, title of the paper, figures, settings
+OTHER_PAPERS: tuple[tuple[str, str, dict[str, str], type], ...] = (
+    ("lrasched", "LRASched paper", lrasched_learning.NAMES, lrasched_learning.LearningSettings),
+    ("lrasched", "LRASched paper", lrasched_testbed.NAMES, lrasched_testbed.TestbedSettings),
+    ("lrasched", "LRASched paper", lrasched_simulations.NAMES, lrasched_simulations.PlacementSettings),
+    ("aladdin", "Aladdin+H paper", aladdin.NAMES, aladdin.AladdinSettings),
 )
 
 
@@ -325,10 +331,10 @@ def main() -> int | None:
     figures["all"] = tuple(FIGURES), "All figures of the provisioning paper in one folder, instances planned once."
     for name, (names, summary) in figures.items():
         commands[f"provisioning-{name}"] = _command_for(name, names, summary, Provisioning)
-    for titles, settings in LRASCHED:
-        base = make_dataclass("LRASched", [], bases=(settings, LRASched), frozen=True)
+    for paper, called, titles, settings in OTHER_PAPERS:
+        base = make_dataclass("Figure", [], bases=(settings, Figure), frozen=True, namespace={"paper": paper})
         for name, title in titles.items():
-            commands[f"lrasched-{name}"] = _command_for(name, (name,), f"LRASched paper, {title}.", base)
+            commands[f"{paper}-{name}"] = _command_for(name, (name,), f"{called}, {title}.", base)
     return tyro.extras.subcommand_cli_from_dict(commands, description=__doc__).run()
 
 

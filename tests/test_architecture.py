@@ -50,6 +50,7 @@ LIBRARY_EXTRAS = (
     "tsfresh",
     "tslearn",
     "kmedoids",
+    "flow",
     "sklx",
 )  # all but those of development
 

@@ -1,4 +1,4 @@
-"""Drawn placement problems that are like paper 002's: its machine and task types, and constraints as it tells of them."""
+"""Drawn placement problems like paper 002's: its machine and task types, and constraints as it tells of them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def tilted(sizes: Float, printed: Float, capacity: Float, replicas: int, load: f
 
     def shares(t: float) -> Float:
         weight: Float = printed * np.exp(-t * (share.sum(axis=1) - share.sum(axis=1).min()))
-        return weight / weight.sum()
+        weight /= weight.sum()
+        return weight
 
     def excess(t: float) -> float:
         return float((shares(t) @ share).max()) * replicas / len(capacity) - load

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from functools import partial
+from typing import Any
 
+from tvwrl.flow.aladdin import place_by_flow
 from tvwrl.flow.baselines.aligned import Graphene, Tetris
 from tvwrl.flow.baselines.firmament import Firmament
 from tvwrl.flow.baselines.medea import Medea
+from tvwrl.flow.network import FlowSettings
 from tvwrl.flow.outcome import Place
 from tvwrl.types import InputError
 
+ALADDIN = tuple(f"Aladdin+H.{groups}({order})" for groups in (2, 4, 8) for order in ("LRF", "SRF"))
 BASELINES = (
     *("Tetris.1", "Tetris.4", "Graphene.1", "Graphene.4"),
     *("Medea(1,1,1)", "Medea(1,0.5,0.5)", "Medea(0.5,0.5,0.5)"),
@@ -19,11 +24,21 @@ _WEIGHT = r"(0(?:\.\d+)?|1(?:\.0+)?)"
 
 
 def scheduler(name: str, seed: int = 0) -> Place:
-    """The scheduler of a name; numbers and resources in it may be others. Raises InputError if there is none."""
+    """The scheduler of a name; numbers and resources in it may be others. Raises InputError if there is none.
+
+    `Aladdin+H.4` is LRF; `-none`, `-blocked` or `-cheapest` at the end is how it repacks (`FlowSettings.repack`), and
+    `-still` after that leaves machines alone that could be emptied.
+    """
+    if found := re.fullmatch(r"Aladdin\+H\.([1-9]\d*)(?:\((LRF|SRF)\))?(?:-(none|blocked|cheapest))?(-still)?", name):
+        order: Any = found[2] or "LRF"
+        repack: Any = found[3] or "blocked"
+        settings = FlowSettings(int(found[1]), order, repack, consolidate=not found[4])
+        return partial(place_by_flow, settings=settings, seed=seed)
     if found := re.fullmatch(r"(Tetris|Graphene)\.(\d+)", name):
         return (Tetris if found[1] == "Tetris" else Graphene)(int(found[2]))
     if found := re.fullmatch(rf"Medea\({_WEIGHT},{_WEIGHT},{_WEIGHT}\)", name):
-        return Medea(*map(float, found.groups()), seed=seed)
+        a, b, c = map(float, found.groups())
+        return Medea(a, b, c, seed=seed)
     if found := re.fullmatch(r"(TRIVIAL|OCTOPUS)-(\w+)", name):
         return Firmament("TRIVIAL" if found[1] == "TRIVIAL" else "OCTOPUS", found[2])
-    raise InputError(f"there is no scheduler '{name}': must be one of {', '.join(BASELINES)}")
+    raise InputError(f"there is no scheduler '{name}': must be one of {', '.join((*ALADDIN, *BASELINES))}")

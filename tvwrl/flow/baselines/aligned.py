@@ -49,9 +49,7 @@ class Tetris:
         a = instance.affinity
         arcs = (a.start, a.to, a.limit, a.into_start, a.into, a.into_limit)
         order, copies = self.order(problem), copy_of(problem)
-        machine, moves = place_aligned(
-            order, problem.application, copies, demand, capacity, *arcs, self.reschedules
-        )
+        machine, moves = place_aligned(order, problem.application, copies, demand, capacity, *arcs, self.reschedules)
         left = np.unique(problem.application[machine == NOWHERE]).tolist()
         seconds = time.process_time() - begun
         return Outcome(self.name, machine, int(moves), seconds, dict.fromkeys(left, NO_ROOM))

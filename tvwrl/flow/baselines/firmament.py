@@ -98,7 +98,10 @@ class Firmament:
         network: Any = min_cost_flow.SimpleMinCostFlow()
         sink, none = len(open_) + 1, np.zeros(len(open_), np.int64)
         into = network.add_arcs_with_capacity_and_unit_cost(
-            np.zeros(len(owner), np.int32), (owner + 1).astype(np.int32), width.astype(np.int64), np.rint(cost).astype(int)
+            np.zeros(len(owner), np.int32),
+            (owner + 1).astype(np.int32),
+            width.astype(np.int64),
+            np.rint(cost).astype(int),
         )
         ends = np.arange(1, sink, dtype=np.int32)
         network.add_arcs_with_capacity_and_unit_cost(ends, np.full(len(open_), sink, np.int32), room.astype(int), none)

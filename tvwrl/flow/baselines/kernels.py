@@ -9,19 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from tvwrl.packing.affinity import has_room
 from tvwrl.packing.kernels import exceeds
 
 UNLIMITED = np.iinfo(np.int32).max
 NOBODY = -1  # end of a chain; no machine; no copy
-
-
-@njit(cache=True)
-def fits(demand, residual, m):  # type: ignore[no-untyped-def]
-    """Whether `demand` (K,) fits what is left of machine m, `residual` (M, K)."""
-    for k in range(len(demand)):
-        if exceeds(demand[k], residual[m, k]):
-            return False
-    return True
 
 
 @njit(cache=True)
@@ -121,7 +113,7 @@ def place_aligned(  # type: ignore[no-untyped-def]
             m = best[turn]
             if turn and there != NOBODY:
                 m = best[turn - 1]
-                if turn == 1 and fits(demand[i], residual, there):
+                if turn == 1 and has_room(demand, i, residual, there):
                     m = there
             if m == NOBODY:
                 break

@@ -178,16 +178,21 @@ class _Programme:
         )
         if found.x is None:
             return np.zeros((v, c), dtype=np.int64)
-        return np.rint(found.x[: v * c]).astype(np.int64).reshape(v, c)
+        copies: Int = np.rint(found.x[: v * c]).astype(np.int64).reshape(v, c)
+        return copies
 
     def _constraints(self, most: Float, pairs: list[int]) -> list[Any]:
         """All asked at most once, capacities with fragments, limits of what is there and among the batch."""
         from scipy.optimize import LinearConstraint
-        from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
+        from scipy.sparse import csr_array, eye_array, hstack, kron
 
         v, c, n = self._v, self._c, self._v * self._c
         blank = csr_array((c, n + c + len(pairs) * c))
-        rows = [LinearConstraint(hstack([kron(eye_array(v), np.ones((1, c))), csr_array((v, blank.shape[1]))]), -np.inf, self._asked)]
+        rows = [
+            LinearConstraint(
+                hstack([kron(eye_array(v), np.ones((1, c))), csr_array((v, blank.shape[1]))]), -np.inf, self._asked
+            )
+        ]
         for k in range(self._demand.shape[1]):
             load = kron(self._demand[None, :, k], eye_array(c))
             free = self._residual[:, k]
@@ -196,7 +201,11 @@ class _Programme:
             rows.append(LinearConstraint(hstack([load, csr_array((c, n)), whole, rest]), -np.inf, free))
         tight = np.flatnonzero((self._cap < most).ravel())
         pick = eye_array(n, format="csr")[tight]
-        rows.append(LinearConstraint(hstack([pick, -pick, csr_array((len(tight), c + len(pairs) * c))]), -np.inf, self._cap.ravel()[tight]))
+        rows.append(
+            LinearConstraint(
+                hstack([pick, -pick, csr_array((len(tight), c + len(pairs) * c))]), -np.inf, self._cap.ravel()[tight]
+            )
+        )
         return rows + self._among(most, pairs)
 
     def _among(self, most: Float, pairs: list[int]) -> list[Any]:

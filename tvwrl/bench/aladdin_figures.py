@@ -1,0 +1,71 @@
+"""Plots of paper 002's figures: a line per scheduler, colours by family."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvwrl.bench.plots import COLOURS, DPI
+
+MARKS = "osD^vP"  # within a family
+Rows = list[dict[str, Any]]
+
+
+def plot_sizes(file: Path, rows: Rows, panels: Sequence[tuple[str, str]]) -> None:
+    """A PNG with a panel per (title, column): means over seeds by number of machines."""
+    _plot(file, rows, panels, "machines", "machines in the cluster", _family)
+
+
+def plot_loads(file: Path, rows: Rows, panels: Sequence[tuple[str, str]]) -> None:
+    """The same by load, a family for each way of repacking."""
+    _plot(file, rows, panels, "load", "demand by capacity, scarcer resource", lambda name: name.partition("-")[2])
+
+
+def _family(name: str) -> str:
+    return re.split(r"[.(-]", name.removeprefix("Aladdin+"))[0]
+
+
+def _plot(
+    file: Path,
+    rows: Rows,
+    panels: Sequence[tuple[str, str]],
+    across: str,
+    label: str,
+    family_of: Callable[[str], str],
+) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    wide = min(2, len(panels))
+    down = -(-len(panels) // wide)
+    figure = Figure(figsize=(6.0 * wide, 3.2 * down + 1.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(down, wide, squeeze=False).ravel()
+    names = list(dict.fromkeys(row["scheduler"] for row in rows))
+    families = list(dict.fromkeys(map(family_of, names)))
+    for axis, (title, column) in zip(axes, panels, strict=False):
+        for name in names:
+            family = family_of(name)
+            turn = [other for other in names if family_of(other) == family].index(name)
+            mine = [row for row in rows if row["scheduler"] == name]
+            places = sorted({row[across] for row in mine})
+            means = [np.mean([row[column] for row in mine if row[across] == place]) for place in places]
+            colour = COLOURS[families.index(family) % len(COLOURS)]
+            style = {"ls": "-" if turn % 2 == 0 else "--", "ms": 4.5, "lw": 1.2, "mfc": "none"}
+            axis.plot(places, means, marker=MARKS[turn % len(MARKS)], color=colour, label=name, **style)
+        axis.set_title(title, fontsize=11)
+        axis.set_xlabel(label)
+        values = np.array([row[column] for row in rows])
+        values = values[np.isfinite(values)]
+        if values.size and values.min() >= 0 and values.max() > 50 * max(np.median(values), 1e-9):
+            axis.set_yscale("symlog" if values.min() == 0 else "log")
+        axis.grid(color="#DDDDDD", linewidth=0.8)
+        axis.spines[["top", "right"]].set_visible(False)
+    for axis in axes[len(panels) :]:
+        axis.set_visible(False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    figure.savefig(file, dpi=DPI, format="png")
