@@ -1,0 +1,95 @@
+"""Tetris and Graphene: packing by alignment, blind to constraints, with a few reschedulings where one is broken."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvwrl.flow.outcome import Outcome
+from tvwrl.flow.problem import NOWHERE, Problem
+from tvwrl.types import Float, InputError, Int
+
+NO_ROOM = "no machine has room left for a replica of it"
+
+
+@dataclass(frozen=True)
+class Tetris:
+    """Larger demands first, each replica where it aligns best (Grandl et al. 2014; durations do not matter here).
+
+    Constraints are not looked at (4.2). If the machine turns out to break one, the replica is rescheduled at most
+    `reschedules` times, then it stays where it aligned best.
+    """
+
+    reschedules: int = 1
+
+    def __post_init__(self) -> None:
+        if self.reschedules < 0:
+            raise InputError(f"reschedules is {self.reschedules}: must be >= 0")
+
+    @property
+    def name(self) -> str:
+        """As in Figure 10."""
+        return f"{type(self).__name__}.{self.reschedules}"
+
+    def order(self, problem: Problem) -> Int:
+        """(R,) replicas as they are placed: by falling demand, replicas of an application next to one another."""
+        order: Int = np.argsort(-size_of(problem)[problem.application], kind="stable")
+        return order
+
+    def __call__(self, problem: Problem) -> Outcome:
+        """Place all replicas for which there is room."""
+        from tvwrl.flow.baselines.kernels import place_aligned
+
+        begun = time.process_time()
+        instance, times = problem.instance, problem.instance.demand.shape[1]
+        demand = np.ascontiguousarray(instance.demand.reshape(len(instance), -1))
+        capacity = np.ascontiguousarray(np.tile(problem.fleet.capacity, times))
+        a = instance.affinity
+        arcs = (a.start, a.to, a.limit, a.into_start, a.into, a.into_limit)
+        order, copies = self.order(problem), copy_of(problem)
+        machine, moves = place_aligned(
+            order, problem.application, copies, demand, capacity, *arcs, self.reschedules
+        )
+        left = np.unique(problem.application[machine == NOWHERE]).tolist()
+        seconds = time.process_time() - begun
+        return Outcome(self.name, machine, int(moves), seconds, dict.fromkeys(left, NO_ROOM))
+
+
+@dataclass(frozen=True)
+class Graphene(Tetris):
+    """The same after a subset of troublesome replicas, which go first (Grandl et al. 2016).
+
+    Paper 002 does not say what is troublesome; here: what is larger than `large` of a mean machine in a resource, or
+    has a constraint.
+    """
+
+    large: float = 0.5
+
+    def order(self, problem: Problem) -> Int:
+        """(R,) troublesome replicas first, each part by falling demand."""
+        instance = problem.instance
+        troublesome = (instance.peak / problem.fleet.capacity.mean(axis=0)).max(axis=1) > self.large
+        troublesome |= np.diff(instance.affinity.start) + np.diff(instance.affinity.into_start) > 0
+        troublesome[problem.bundles.member] = True
+        order: Int = np.lexsort((-size_of(problem)[problem.application], ~troublesome[problem.application]))
+        return order
+
+
+def size_of(problem: Problem) -> Float:
+    """(A,) demand of a replica as shares of a mean machine, summed over resources."""
+    size: Float = (problem.instance.peak / problem.fleet.capacity.mean(axis=0)).sum(axis=1)
+    return size
+
+
+def copy_of(problem: Problem) -> Int:
+    """(R,) number of the bundle's copy that each replica belongs to, or NOWHERE; copies of all bundles are numbered."""
+    bundles, replicas = problem.bundles, problem.instance.replicas
+    copy = np.full(len(problem.application), NOWHERE)
+    copies = replicas[bundles.member[bundles.start[:-1]]] // bundles.count[bundles.start[:-1]]
+    begin = np.concatenate([[0], np.cumsum(copies)])
+    for row, i in enumerate(bundles.member.tolist()):
+        own = np.arange(replicas[i]) // bundles.count[row]
+        copy[problem.first[i] : problem.first[i + 1]] = begin[bundles.owner[row]] + own
+    return copy

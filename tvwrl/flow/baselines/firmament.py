@@ -1,0 +1,147 @@
+"""Firmament's policies TRIVIAL and OCTOPUS: min-cost flow that knows one resource, solved by OR-Tools."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from tvwrl.flow.baselines.aligned import NO_ROOM
+from tvwrl.flow.outcome import Outcome
+from tvwrl.flow.problem import NOWHERE, Problem
+from tvwrl.packing.kernels import TOLERANCE
+from tvwrl.types import Float, InputError, Int
+
+STEP = 1.25  # demands of one network differ by less than this factor
+SCALE = 1000  # costs are whole numbers
+DEPTH = 16  # replicas that OCTOPUS adds to a machine in one solution: arcs of rising cost
+LEAST = 1e-6  # a smaller demand of the resource counts as this
+
+
+@dataclass(frozen=True)
+class Firmament:
+    """Replicas -> aggregator -> machines -> sink (Gog et al. 2016), in terms of one resource; constraints do not exist.
+
+    A network holds replicas of nearly the same demand, the largest first; a machine takes as many as fit of the largest
+    of them. TRIVIAL uses few machines: a unit through one in use costs nothing, through an idle one its share of it.
+    OCTOPUS balances: the k-th replica more costs the machine's share in use with it. What the flow sends to a machine
+    that lacks another resource is sent back, to the next solution, which does without that machine.
+    """
+
+    policy: Literal["TRIVIAL", "OCTOPUS"] = "TRIVIAL"
+    resource: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if self.policy not in ("TRIVIAL", "OCTOPUS"):
+            raise InputError(f"policy is {self.policy!r}: must be TRIVIAL or OCTOPUS")
+
+    @property
+    def name(self) -> str:
+        """As in Figure 10."""
+        return f"{self.policy}-{self.resource}"
+
+    def __call__(self, problem: Problem) -> Outcome:
+        """Place all replicas for which there is room. Raises InputError if the resource is not one of the problem's."""
+        if self.resource not in problem.instance.resources:
+            raise InputError(f"resource is '{self.resource}': must be one of {', '.join(problem.instance.resources)}")
+        begun = time.process_time()
+        at = problem.instance.resources.index(self.resource)
+        state = _State(problem, at)
+        need = np.maximum(problem.instance.peak[:, at], LEAST)[problem.application]
+        order = np.argsort(-need, kind="stable")
+        kind = np.floor(np.log(need[order]) / math.log(STEP) + TOLERANCE)
+        told = {"networks": 0, "sent_back": 0}
+        for todo in np.split(order, np.flatnonzero(np.diff(kind)) + 1):
+            before = -1
+            while 0 < len(todo) != before:  # until nothing more is placed
+                before = len(todo)
+                todo = self._pass(state, todo, need, told)
+        left = np.unique(problem.application[state.machine == NOWHERE]).tolist()
+        seconds = time.process_time() - begun
+        return Outcome(self.name, state.machine, 0, seconds, dict.fromkeys(left, NO_ROOM), told)
+
+    def _pass(self, state: _State, todo: Int, need: Float, told: dict[str, int]) -> Int:
+        """Place what a sequence of solutions can of `todo`, in which machines that lack something are left out from
+        then on; the rest is returned."""
+        closed = np.zeros(len(state.capacity), dtype=bool)
+        while len(todo):
+            largest = float(need[todo].max())
+            slots = np.where(closed, 0, state.slots(largest, len(todo)))
+            if not slots.any():
+                break
+            flow = self._solve(len(todo), slots, state.used(), state.capacity[:, state.at], largest)
+            rest = state.put(todo, flow, closed)
+            told["networks"] += 1
+            told["sent_back"] += len(rest) - (len(todo) - int(flow.sum()))
+            todo = rest
+        return todo
+
+    def _solve(self, replicas: int, slots: Int, used: Float, capacity: Float, need: float) -> Int:
+        """(M,) replicas that a maximum flow of least cost sends to each machine."""
+        try:
+            from ortools.graph.python import min_cost_flow
+        except ImportError:
+            raise InputError("Firmament needs OR-Tools: pip install 'tvwrl[flow]'") from None
+        open_ = np.flatnonzero(slots)
+        room = np.minimum(slots[open_], DEPTH if self.policy == "OCTOPUS" else replicas)
+        if self.policy == "OCTOPUS":
+            owner = np.repeat(np.arange(len(open_)), room)
+            turn = np.arange(len(owner)) - np.repeat(np.cumsum(room) - room, room) + 1
+            cost = SCALE * (used[open_][owner] + turn * need) / capacity[open_][owner]
+            width = np.ones(len(owner))
+        else:
+            owner, width = np.arange(len(open_)), room
+            cost = np.where(used[open_] > 0, 0.0, np.maximum(SCALE / slots[open_], 1.0))
+        network: Any = min_cost_flow.SimpleMinCostFlow()
+        sink, none = len(open_) + 1, np.zeros(len(open_), np.int64)
+        into = network.add_arcs_with_capacity_and_unit_cost(
+            np.zeros(len(owner), np.int32), (owner + 1).astype(np.int32), width.astype(np.int64), np.rint(cost).astype(int)
+        )
+        ends = np.arange(1, sink, dtype=np.int32)
+        network.add_arcs_with_capacity_and_unit_cost(ends, np.full(len(open_), sink, np.int32), room.astype(int), none)
+        network.set_nodes_supplies(np.array([0, sink], np.int32), np.array([replicas, -replicas], np.int64))
+        status = network.solve_max_flow_with_min_cost()
+        if status != network.OPTIMAL:
+            raise RuntimeError(f"the min-cost flow ended with {status}")
+        sent = np.bincount(owner, weights=network.flows(into), minlength=len(open_))
+        flow = np.zeros(len(slots), dtype=np.int64)
+        flow[open_] = np.rint(sent).astype(np.int64)
+        return flow
+
+
+class _State:
+    """What is where, and what is left."""
+
+    def __init__(self, problem: Problem, at: int) -> None:
+        self.capacity = problem.fleet.capacity
+        self.machine = np.full(len(problem.application), NOWHERE)
+        self._residual = np.repeat(self.capacity[:, None], problem.instance.demand.shape[1], axis=1)  # (M, H, D)
+        self._problem, self.at = problem, at
+
+    def slots(self, need: float, most: int) -> Int:
+        """(M,) replicas of this demand of the resource that there is room for, at most `most`."""
+        free = self._residual[:, :, self.at].min(axis=1)
+        slots: Int = np.minimum(np.floor((free + TOLERANCE) / need), most).astype(np.int64)
+        return slots
+
+    def used(self) -> Float:
+        """(M,) of the resource."""
+        used: Float = self.capacity[:, self.at] - self._residual[:, :, self.at].min(axis=1)
+        return used
+
+    def put(self, todo: Int, flow: Int, closed: Any) -> Int:
+        """Place `todo` as `flow` (M,) says; those that lack another resource are returned, their machine is closed."""
+        target = np.repeat(np.arange(len(flow)), flow)
+        back = [todo[len(target) :]]
+        for r, m in zip(todo.tolist(), target.tolist(), strict=False):
+            demand = self._problem.instance.demand[self._problem.application[r]]
+            if (demand > self._residual[m] + TOLERANCE).any():
+                closed[m] = True
+                back.append(np.array([r]))
+            else:
+                self._residual[m] -= demand
+                self.machine[r] = m
+        return np.concatenate(back)

@@ -1,0 +1,226 @@
+"""Medea's integer programme (Garefalakis et al. 2018), batch by batch, with HiGHS."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvwrl.flow.outcome import Outcome
+from tvwrl.flow.problem import Problem, Vertices
+from tvwrl.packing.kernels import TOLERANCE
+from tvwrl.provisioning.solver import run_milp
+from tvwrl.types import Float, InputError, Int
+
+UNLIMITED = 10**9
+REFUSED = "not placed by the programme: no room on the machines it was shown, or worth less than what it breaks"
+
+
+@dataclass(frozen=True)
+class Medea:
+    """Applications of a batch to machines: as many placed as possible, few violations, few machines left a fragment.
+
+    max a placed/asked - b violations/asked + c whole/candidates, where a machine is whole if the smallest demand of
+    every resource is still free, and a violation is a replica above a limit. Copies of affinity groups are kept whole.
+    Medea knows all machines; here a batch sees `candidates`, drawn from those with room for something of it, half of
+    them in use if there are so many, and 1.5 for each replica of its largest application; a solution ends within
+    `gap` of the best or after `limit` seconds. So large instances end, and quality is the batch's, not the cluster's.
+    """
+
+    a: float = 1.0
+    b: float = 1.0
+    c: float = 1.0
+    batch: int = 60  # replicas, unless one application has more
+    applications: int = 12  # at most in a batch
+    candidates: int = 40
+    limit: float = 2.0
+    gap: float = 0.01
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not all(0 <= weight <= 1 for weight in (self.a, self.b, self.c)):
+            raise InputError(f"weights are {self.a:g}, {self.b:g}, {self.c:g}: must be 0 to 1")
+
+    @property
+    def name(self) -> str:
+        """As in Figure 10."""
+        return f"Medea({self.a:g},{self.b:g},{self.c:g})"
+
+    def __call__(self, problem: Problem) -> Outcome:
+        """Place what the programmes place."""
+        begun = time.process_time()
+        vertices = Vertices.of(problem)
+        state = _State(problem, vertices)
+        rng, solved = np.random.default_rng(self.seed), 0
+        for batch in self._batches(vertices):
+            machines = self._candidates(state, batch, rng)
+            if len(machines):
+                state.put(batch, machines, _Programme(self, state, batch, machines).solve())
+                solved += 1
+        machine = vertices.spread_out(problem, state.first, state.machine)
+        left = np.flatnonzero(state.left[vertices.vertex] > 0).tolist()
+        reasons = {i: vertices.refused.get(int(vertices.vertex[i]), REFUSED) for i in left}
+        return Outcome(self.name, machine, 0, time.process_time() - begun, reasons, {"programmes": solved})
+
+    def _batches(self, vertices: Vertices) -> Iterator[Int]:
+        """Vertices in the order given, what can be nowhere left out."""
+        batch: list[int] = []
+        copies = 0
+        for v in range(len(vertices.instance)):
+            if v in vertices.refused:
+                continue
+            more = int(vertices.instance.replicas[v])
+            if batch and (copies + more > self.batch or len(batch) == self.applications):
+                yield np.array(batch)
+                batch, copies = [], 0
+            batch.append(v)
+            copies += more
+        if batch:
+            yield np.array(batch)
+
+    def _candidates(self, state: _State, batch: Int, rng: np.random.Generator) -> Int:
+        """Machines with room for something of the batch, half of them in use if there are so many."""
+        wanted = self.candidates + int(1.5 * state.replicas[batch].max())
+        room = np.zeros(len(state.residual), dtype=bool)
+        for demand in np.unique(state.demand[batch], axis=0):
+            room |= (demand <= state.residual + TOLERANCE).all(axis=1)
+        used = np.array([bool(held) for held in state.held])
+        some, others = rng.permutation(np.flatnonzero(room & used)), rng.permutation(np.flatnonzero(room & ~used))
+        half = max(wanted // 2, wanted - len(others))
+        chosen = np.concatenate([some[:half], others[: wanted - min(half, len(some))]])
+        return np.sort(chosen)
+
+
+class _State:
+    """What is where: copies of vertices on machines."""
+
+    def __init__(self, problem: Problem, vertices: Vertices) -> None:
+        instance, times = vertices.instance, vertices.instance.demand.shape[1]
+        self.demand: Float = instance.demand.reshape(len(instance), -1)
+        self.residual: Float = np.tile(problem.fleet.capacity, times)
+        self.replicas: Int = instance.replicas
+        self.affinity = instance.affinity
+        self.left = self.replicas.copy()
+        self.held: list[dict[int, int]] = [{} for _ in self.residual]  # vertex -> copies, by machine
+        self.first: Int = np.concatenate([[0], np.cumsum(self.replicas)])
+        self.machine = np.full(self.first[-1], -1)
+        with np.errstate(invalid="ignore"):
+            self.least = np.where(self.demand > 0, self.demand, np.inf).min(axis=0)  # smallest demand, by dimension
+        self.least[~np.isfinite(self.least)] = 0.0
+
+    def limits_of(self, v: int) -> tuple[dict[int, int], dict[int, int]]:
+        """Vertex -> limit of v beside it, and vertex -> its limit beside v."""
+        a = self.affinity
+        into, out = slice(a.into_start[v], a.into_start[v + 1]), slice(a.start[v], a.start[v + 1])
+        beside = dict(zip(a.into[into].tolist(), a.into_limit[into].tolist(), strict=True))
+        return beside, dict(zip(a.to[out].tolist(), a.limit[out].tolist(), strict=True))
+
+    def put(self, batch: Int, machines: Int, count: Int) -> None:
+        """Place `count` (batch, machines) copies."""
+        for row, column in np.argwhere(count > 0).tolist():
+            v, m, n = int(batch[row]), int(machines[column]), int(count[row, column])
+            at = self.first[v + 1] - self.left[v]
+            self.machine[at : at + n] = m
+            self.left[v] -= n
+            self.held[m][v] = self.held[m].get(v, 0) + n
+            self.residual[m] -= n * self.demand[v]
+
+
+class _Programme:
+    """Variables: x (V, C) copies, z (V, C) copies above a limit, whole (C,), here (limited pairs' V, C)."""
+
+    def __init__(self, medea: Medea, state: _State, batch: Int, machines: Int) -> None:
+        self._medea, self._batch, self._machines = medea, batch, machines
+        self._v, self._c = len(batch), len(machines)
+        self._demand, self._residual = state.demand[batch], state.residual[machines]
+        self._asked, self._least = state.replicas[batch], state.least
+        self._cap, self._within = self._limits(state)
+
+    def _limits(self, state: _State) -> tuple[Int, list[tuple[int, int, int]]]:
+        """(V, C) copies that what is there and self limits allow; (i, j, a_ij) among the batch."""
+        cap = np.full((self._v, self._c), UNLIMITED)
+        row_of = {int(v): row for row, v in enumerate(self._batch)}
+        within = []
+        for v, row in row_of.items():
+            beside, allows = state.limits_of(v)
+            cap[row] = beside.get(v, UNLIMITED)
+            for column, m in enumerate(self._machines.tolist()):
+                for other, held in state.held[m].items():
+                    limit = 0 if held > allows.get(other, UNLIMITED) else beside.get(other, UNLIMITED)
+                    cap[row, column] = min(cap[row, column], limit)
+            within += [(row, row_of[j], limit) for j, limit in allows.items() if j in row_of and j != v]
+        return cap, within
+
+    def solve(self) -> Int:
+        """(V, C) copies."""
+        from scipy.optimize import Bounds
+
+        v, c, m = self._v, self._c, self._medea
+        pairs = sorted({i for i, _, _ in self._within})
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.floor((self._residual[None] + TOLERANCE) / self._demand[:, None])
+        room = np.where(self._demand[:, None] > 0, room, np.inf).min(axis=2)
+        most = np.clip(np.minimum(room, self._asked[:, None]), 0, None)
+        asked = self._asked.sum()
+        whole, here = np.full(c, -m.c / c), np.zeros(len(pairs) * c)
+        cost = np.concatenate([np.full(v * c, -m.a / asked), np.full(v * c, m.b / asked), whole, here])
+        high = np.concatenate([most.ravel(), most.ravel(), np.ones(c + len(here))])
+        integral = np.concatenate([np.ones(v * c), np.zeros(v * c), np.ones(c + len(here))])
+        found = run_milp(
+            cost,
+            integrality=integral,
+            bounds=Bounds(0, high),
+            constraints=self._constraints(most, pairs),
+            options={"time_limit": m.limit, "mip_rel_gap": m.gap},
+        )
+        if found.x is None:
+            return np.zeros((v, c), dtype=np.int64)
+        return np.rint(found.x[: v * c]).astype(np.int64).reshape(v, c)
+
+    def _constraints(self, most: Float, pairs: list[int]) -> list[Any]:
+        """All asked at most once, capacities with fragments, limits of what is there and among the batch."""
+        from scipy.optimize import LinearConstraint
+        from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
+
+        v, c, n = self._v, self._c, self._v * self._c
+        blank = csr_array((c, n + c + len(pairs) * c))
+        rows = [LinearConstraint(hstack([kron(eye_array(v), np.ones((1, c))), csr_array((v, blank.shape[1]))]), -np.inf, self._asked)]
+        for k in range(self._demand.shape[1]):
+            load = kron(self._demand[None, :, k], eye_array(c))
+            free = self._residual[:, k]
+            whole = eye_array(c) * min(self._least[k], float(free.max()))
+            rest = csr_array((c, len(pairs) * c))
+            rows.append(LinearConstraint(hstack([load, csr_array((c, n)), whole, rest]), -np.inf, free))
+        tight = np.flatnonzero((self._cap < most).ravel())
+        pick = eye_array(n, format="csr")[tight]
+        rows.append(LinearConstraint(hstack([pick, -pick, csr_array((len(tight), c + len(pairs) * c))]), -np.inf, self._cap.ravel()[tight]))
+        return rows + self._among(most, pairs)
+
+    def _among(self, most: Float, pairs: list[int]) -> list[Any]:
+        """x_i <= most here_i, and x_j - z_j <= a_ij + most (1 - here_i)."""
+        from scipy.optimize import LinearConstraint
+        from scipy.sparse import coo_array
+
+        v, c, rows = self._v, self._c, []
+        width = 2 * v * c + c + len(pairs) * c
+
+        def add(entries: list[tuple[int, float]], upper: float) -> None:
+            rows.append((entries, upper))
+
+        for at, i in enumerate(pairs):
+            for m in range(c):
+                add([(i * c + m, 1.0), (2 * v * c + c + at * c + m, -float(most[i, m]))], 0.0)
+        for i, j, limit in self._within:
+            for m in range(c):
+                here = 2 * v * c + c + pairs.index(i) * c + m
+                x, big = j * c + m, float(most[j, m])
+                add([(x, 1.0), (v * c + x, -1.0), (here, big)], limit + big)
+        if not rows:
+            return []
+        place = [(r, column, value) for r, (entries, _) in enumerate(rows) for column, value in entries]
+        r, column, value = zip(*place, strict=True)
+        matrix = coo_array((value, (r, column)), shape=(len(rows), width)).tocsr()
+        return [LinearConstraint(matrix, -np.inf, [upper for _, upper in rows])]

@@ -1,0 +1,80 @@
+"""How few machines any placement of all replicas needs, when machines are of many kinds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvwrl.flow.problem import Problem, Vertices
+from tvwrl.provisioning.bounds.counting import ROUNDING, by_self_limits, up
+from tvwrl.provisioning.bounds.exclusion import by_exclusion
+from tvwrl.types import Float, InputError, Int
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """The largest of several bounds, and each of them."""
+
+    machines: int  # no placement of all replicas uses fewer
+    each: dict[str, int]  # volume, self_limits, exclusion
+
+    def gap_pct(self, machines: int) -> float:
+        """By how many percent a number of machines exceeds the bound."""
+        return 100.0 * (machines / self.machines - 1.0)
+
+
+def lower_bound(problem: Problem) -> LowerBound:
+    """Machines that a placement of all replicas needs; copies of affinity groups count as one.
+
+    - volume: least number of machines, no more of a kind than there are, whose capacities hold the demand in every
+      resource at every time, each copy dealt out, in fractions, to kinds that it fits (a linear programme);
+    - self_limits and exclusion: `provisioning.bounds`, with a machine that has the most of everything.
+
+    Raises InputError if something can be nowhere, or even fractions do not fit.
+    """
+    vertices = Vertices.of(problem)
+    if vertices.refused:
+        v, why = next(iter(vertices.refused.items()))
+        raise InputError(f"no placement holds all replicas: '{vertices.instance.application[v]}': {why}")
+    each = {"volume": by_volume(vertices, problem.fleet.capacity)}
+    each["self_limits"] = by_self_limits(vertices.instance, problem.fleet)
+    each["exclusion"], _ = by_exclusion(vertices.instance, problem.fleet)
+    return LowerBound(max(each.values()), each)
+
+
+def by_volume(vertices: Vertices, capacity: Float) -> int:
+    """The linear programme: min sum_t y_t with sum_v d_v x_vt <= C_t y_t, sum_t x_vt = n_v, 0 <= y_t <= count_t.
+
+    x_vt is there only if a copy of v fits an empty machine of kind t; alike vertices are one. Raises InputError if
+    there is no solution.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array
+
+    kinds, machines = np.unique(capacity, axis=0, return_counts=True)
+    sizes, which = np.unique(vertices.instance.demand.reshape(len(vertices.instance), -1), axis=0, return_inverse=True)
+    copies = np.bincount(which.ravel(), weights=vertices.instance.replicas, minlength=len(sizes))
+    times = vertices.instance.demand.shape[1]
+    room = np.tile(kinds + ROUNDING, times)  # (T, K)
+    v, t = np.nonzero((sizes[:, None] <= room[None]).all(axis=2))
+    x, dimensions, count = np.arange(len(v)), room.shape[1], len(kinds)
+    rows: list[Int] = [t * dimensions + k for k in range(dimensions)]
+    loads = np.concatenate([*(sizes[v, k] for k in range(dimensions)), -room.ravel()])
+    places = np.concatenate([*rows, np.arange(count * dimensions)])
+    columns = np.concatenate([*[x] * dimensions, len(v) + np.repeat(np.arange(count), dimensions)])
+    width = len(v) + count
+    found = linprog(
+        np.concatenate([np.zeros(len(v)), np.ones(count)]),
+        A_ub=coo_array((loads, (places, columns)), shape=(count * dimensions, width)).tocsr(),
+        b_ub=np.zeros(count * dimensions),
+        A_eq=coo_array((np.ones(len(v)), (v, x)), shape=(len(sizes), width)).tocsr(),
+        b_eq=copies,
+        bounds=[(0, None)] * len(v) + [(0, int(n)) for n in machines],
+        method="highs",
+    )
+    if found.status == 2:
+        raise InputError("no placement holds all replicas: together they demand more than the machines have")
+    if not found.success:
+        raise RuntimeError(f"the linear programme of the bound ended with: {found.message}")
+    return up(float(found.fun))

@@ -1,0 +1,213 @@
+"""Drawn placement problems that are like paper 002's: its machine and task types, and constraints as it tells of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvwrl.flow import published
+from tvwrl.flow.problem import Bundles, Problem
+from tvwrl.provisioning.instance import Affinity, Fleet, Instance
+from tvwrl.types import Float, InputError, Int
+
+TAIL, LARGEST = 1.2, 0.005  # of application sizes: exponent of the Pareto law, largest as a share of all replicas
+PARTNERS = 2.0  # other applications that one with anti-affinity excludes, in the mean
+EXCLUDERS = 8  # applications that exclude `published.EXCLUDED` replicas (a 50th of all, if there are fewer)
+SPREAD = 4  # of an application of so many times fewer replicas than machines that hold it, no two share one
+ROOMY = 0.1  # share of the machines that an affinity group has to fit
+SIZES = (2, 4)  # fewest and most replicas in one copy of an affinity group
+
+
+def generate(
+    machines: int = published.MACHINES,
+    replicas: int = published.REPLICAS,
+    seed: int = 0,
+    load: float | None = 0.75,
+) -> Problem:
+    """A problem whose constraints do not contradict one another and whose groups fit machines.
+
+    Table 3 is scaled to `machines` >= 23. Replicas are dealt to Table 4's types by its shares, then each type's are cut
+    into applications with sizes of a Pareto law. Table 4's 116,414 tasks need 158 % of the cores of Table 3's machines
+    and 134 % of their memory, so as printed they do not fit: the shares are tilted by exp(-t size), the nearest ones
+    (in relative entropy) whose demand is `load` (0 to 1) of the scarcer resource; None leaves them as printed.
+    Raises InputError for numbers out of range.
+    """
+    if machines < len(published.MACHINE_TYPES):
+        raise InputError(f"machines is {machines}: must be at least {len(published.MACHINE_TYPES)}, one of each type")
+    if replicas < 2 * len(published.TASK_TYPES):
+        raise InputError(f"replicas is {replicas}: must be at least {2 * len(published.TASK_TYPES)}")
+    if seed < 0:
+        raise InputError(f"seed is {seed}: must be >= 0")
+    if load is not None and not 0 < load <= 1:
+        raise InputError(f"load is {load:g}: must be above 0, at most 1")
+    rng = np.random.default_rng(seed)
+    capacity = machines_of(machines)
+    sizes, printed = types_of(published.TASK_TYPES)
+    shares = printed / printed.sum() if load is None else tilted(sizes, printed, capacity, replicas, load)
+    kind, count = _applications(largest_remainder(shares, replicas), rng)
+    draw = _Constraints(sizes[kind], count, capacity, rng)
+    names = np.array([f"app_{i + 1}" for i in range(len(kind))], dtype=object)
+    bundles = draw.affinity()
+    limits = draw.anti_affinity()
+    name = f"generated-{machines}-{replicas}-s{seed}"
+    instance = Instance(name, names, count, sizes[kind][:, None], ("cpu", "mem"), limits)
+    return Problem(instance, Fleet(capacity, fixed=True), bundles)
+
+
+def types_of(table: tuple[tuple[int, int, int], ...]) -> tuple[Float, Float]:
+    """(types, 2) cores and GiB, and (types,) counts."""
+    rows = np.array(table, dtype=np.float64)
+    return rows[:, :2] / (1.0, published.MIB_PER_GIB), rows[:, 2]
+
+
+def machines_of(machines: int) -> Float:
+    """(machines, 2) cores and GiB of Table 3 scaled, one of each type at least, in the table's order."""
+    sizes, printed = types_of(published.MACHINE_TYPES)
+    rest = largest_remainder(printed / printed.sum(), machines - len(sizes))
+    rows: Float = np.repeat(sizes, rest + 1, axis=0)
+    return rows
+
+
+def largest_remainder(shares: Float, total: int) -> Int:
+    """Whole numbers that add up to `total` and are nearest to `shares` (n,) of it."""
+    exact = shares * total
+    whole = np.floor(exact).astype(np.int64)
+    missing = total - int(whole.sum())
+    whole[np.argsort(whole - exact, kind="stable")[:missing]] += 1
+    return whole
+
+
+def tilted(sizes: Float, printed: Float, capacity: Float, replicas: int, load: float) -> Float:
+    """Shares of types proportional to printed * exp(-t size) whose replicas demand `load` of the scarcer resource.
+
+    Size: the demand's share of a mean machine, summed over resources. t is above 0 if the printed shares demand more.
+    """
+    from scipy.optimize import brentq
+
+    share = sizes / capacity.mean(axis=0)  # of a mean machine
+
+    def shares(t: float) -> Float:
+        weight: Float = printed * np.exp(-t * (share.sum(axis=1) - share.sum(axis=1).min()))
+        return weight / weight.sum()
+
+    def excess(t: float) -> float:
+        return float((shares(t) @ share).max()) * replicas / len(capacity) - load
+
+    if excess(200.0) > 0 or excess(-200.0) < 0:
+        raise InputError(f"{replicas:,} replicas cannot demand {load:g} of {len(capacity):,} machines: change either")
+    return shares(brentq(excess, -200.0, 200.0))
+
+
+def _applications(per_type: Int, rng: np.random.Generator) -> tuple[Int, Int]:
+    """(A,) type and replicas of each application, in random order.
+
+    Sizes are the whole part of a Pareto variable of exponent `TAIL` from 1 on, cut at `LARGEST`; what is left of a type
+    is its last application.
+    """
+    most = max(4, int(LARGEST * per_type.sum()))
+    kinds, counts = [], []
+    for kind, total in enumerate(per_type.tolist()):
+        left = total
+        while left:
+            size = min(int(rng.random() ** (-1.0 / TAIL)), most, left)
+            kinds.append(kind)
+            counts.append(size)
+            left -= size
+    order = rng.permutation(len(kinds))
+    return np.array(kinds, dtype=np.int64)[order], np.array(counts, dtype=np.int64)[order]
+
+
+@dataclass
+class _Constraints:
+    """Draws who has to be together and who must not; the first comes first, so that the second never contradicts it."""
+
+    size: Float  # (A, 2)
+    count: Int  # (A,) replicas
+    capacity: Float  # (M, 2)
+    rng: np.random.Generator
+
+    def __post_init__(self) -> None:
+        self.copy = np.ones(len(self.count), dtype=np.int64)  # replicas in a copy of the bundle that it is in
+        self.bundle = np.full(len(self.count), -1)
+        self._kinds, self._machines = np.unique(self.capacity, axis=0, return_counts=True)
+
+    def _room(self, demand: Float) -> int:
+        """Machines that hold so much (2,), while empty."""
+        return int(self._machines[np.all(demand <= self._kinds, axis=1)].sum())
+
+    def affinity(self) -> Bundles:
+        """Groups of 2 to 4 replicas, until their applications have a share `published.AFFINITY` of all replicas.
+
+        An application joins one with as many replicas, or 2 or 3 times fewer, so that copies come out even.
+        """
+        wanted = published.AFFINITY * self.count.sum()
+        waiting: dict[int, list[int]] = {}  # replicas -> applications in no group
+        order = self.rng.permutation(len(self.count)).tolist()
+        for i in order:
+            waiting.setdefault(int(self.count[i]), []).append(i)
+        groups: list[dict[int, int]] = []
+        covered = 0
+        for i in order:
+            if covered >= wanted:
+                break
+            if self.bundle[i] < 0 and (group := self._group(i, waiting)):
+                for j, n in group.items():
+                    self.bundle[j], self.copy[j] = len(groups), n
+                    covered += int(self.count[j])
+                groups.append(group)
+        return Bundles.of(groups)
+
+    def _group(self, i: int, waiting: dict[int, list[int]]) -> dict[int, int]:
+        """Partners of i (1 of it in a copy) up to a random size, where there are some that fit; else nothing."""
+        most = int(self.rng.integers(SIZES[0], SIZES[1] + 1))
+        group, demand, held = {i: 1}, self.size[i].copy(), 1
+        for times in (1, 2, 3, 1, 1):
+            pool = waiting.get(times * int(self.count[i]), [])
+            while pool and self.bundle[pool[-1]] >= 0:
+                pool.pop()
+            if not pool or pool[-1] in group or held + times > most:
+                continue
+            more = demand + times * self.size[pool[-1]]
+            if self._room(more) >= ROOMY * len(self.capacity):
+                j = pool.pop()
+                group[j], demand, held = times, more, held + times
+        return group if len(group) > 1 else {}
+
+    def anti_affinity(self) -> Affinity:
+        """Limits that touch a share `published.ANTI_AFFINITY` of all replicas, and a few that exclude very many."""
+        order = self.rng.permutation(len(self.count))
+        reach = np.searchsorted(np.cumsum(self.count[order]), published.ANTI_AFFINITY * self.count.sum()) + 1
+        limited = np.sort(order[:reach])
+        room = np.array([self._room(one) for one in self.size[limited]])
+        copies = self.count[limited] // self.copy[limited]
+        alone = limited[(copies > 1) & (SPREAD * copies <= room)]
+        pairs = {(int(i), int(i)): int(self.copy[i]) for i in alone}
+        for i in limited.tolist():
+            for j in self.rng.choice(limited, 1 + self.rng.poisson(PARTNERS - 1)).tolist():
+                if i != j and not self._together(i, j):
+                    pairs[i, j] = 0
+        for i in self._excluders(limited):
+            pairs |= {(i, j): 0 for j in self._many(i, limited)}
+        ends = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
+        return Affinity.of(len(self.count), ends[:, 0], ends[:, 1], np.array(list(pairs.values()), dtype=np.int64))
+
+    def _together(self, i: int, j: int) -> bool:
+        return bool(self.bundle[i] >= 0 and self.bundle[i] == self.bundle[j])
+
+    def _excluders(self, limited: Int) -> list[int]:
+        """The smallest of the limited applications: a few machines are closed to the many that they exclude."""
+        few: list[int] = limited[np.argsort(self.count[limited], kind="stable")][:EXCLUDERS].tolist()
+        return few
+
+    def _many(self, i: int, limited: Int) -> list[int]:
+        """Limited applications other than i and those it has to be with, that have as many replicas as i excludes."""
+        wanted = min(published.EXCLUDED, int(self.count.sum()) // 50)
+        found, total = [], 0
+        for j in self.rng.permutation(limited).tolist():
+            if j != i and not self._together(i, j):
+                found.append(j)
+                total += int(self.count[j])
+            if total >= wanted:
+                break
+        return found

@@ -1,0 +1,57 @@
+"""The Tianchi contest's set B as a placement problem: its instances, limits and 6,000 machines of two kinds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tvwrl.flow.problem import Bundles, Problem
+from tvwrl.provisioning.instance import Fleet
+from tvwrl.provisioning.sources.contest import read_contest
+from tvwrl.traces.loaders.tianchi import LIMITS, POINTS, Tianchi
+from tvwrl.types import InputError
+
+RESOURCES = ("cpu", "mem", *LIMITS)  # cores, GiB, GiB, numbers of instances of kinds P, M and both
+
+
+def read_tianchi(source: str, times: int = 1) -> Problem:
+    """The zip or folder as published; what is deployed there is to be placed anew.
+
+    `times` 1 to 98: cut the series into that many windows, each with its largest demand. Disk, P, M and PM do not
+    change over time. The contest has no affinity, only limits: there are no bundles.
+    Raises InputError if a table is missing, with file and row if one is bad.
+    """
+    import polars as pl
+
+    if not 1 <= times <= POINTS:
+        raise InputError(f"times is {times}: must be 1 to {POINTS}")
+    instance = read_contest(source)
+    tables = Tianchi().extras(source).tables
+    if "machines" not in tables:
+        raise InputError(f"{source}: no machine_resources*.csv, which says what machines there are")
+    series = np.maximum.reduceat(instance.demand, np.arange(times) * POINTS // times, axis=1)
+    steady = tables["applications"].select(pl.col(LIMITS).cast(pl.Float64)).to_numpy()
+    demand = np.concatenate([series, np.broadcast_to(steady[:, None], (len(series), times, len(LIMITS)))], axis=2)
+    capacity = tables["machines"].select(pl.col(RESOURCES).cast(pl.Float64)).to_numpy()
+    return Problem(replace(instance, demand=demand, resources=RESOURCES), Fleet(capacity, fixed=True), Bundles.of([]))
+
+
+def scaled(problem: Problem, machines: int, seed: int = 0) -> Problem:
+    """So many of its machines, and of its applications the same share, drawn at random; 1 <= machines <= all.
+
+    Machines are taken evenly from the fleet, so that the kinds keep their shares.
+    Raises InputError for other numbers, and for problems with bundles, which would be torn apart.
+    """
+    there = len(problem.fleet.capacity)
+    if not 1 <= machines <= there:
+        raise InputError(f"machines is {machines}: must be 1 to {there}")
+    if len(problem.bundles):
+        raise InputError("a problem with affinity groups cannot be scaled: its groups would be torn apart")
+    if machines == there:
+        return problem
+    rows = np.arange(machines) * there // machines
+    applications = len(problem.instance)
+    share = max(1, round(applications * machines / there))
+    which = np.sort(np.random.default_rng(seed).choice(applications, share, replace=False))
+    return Problem(problem.instance.only(which), Fleet(problem.fleet.capacity[rows], fixed=True), problem.bundles)
