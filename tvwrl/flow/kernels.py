@@ -18,6 +18,7 @@ from tvwrl.packing.kernels import exceeds
 from tvwrl.packing.repair import forbidden, in_the_way, meet, part, put_on, take, tidy
 
 NO_MACHINE = -1
+ANY, USED = np.bool_(False), np.bool_(True)  # machines that may be taken; not literals, which numba compiles apart
 GONE = -1.0  # what a machine that is not in a tree has left
 LEAST = 1.0  # weight of a vertex that was never in the way
 TRIES = 8  # cheapest paths that are tried for one replica
@@ -135,7 +136,7 @@ def _first_in(a, n, i, tree, at, end):  # type: ignore[no-untyped-def]
         at = _next(tree, demand, i, at, end)
         if at >= end:
             return end
-        m = order[at]
+        m = np.int64(order[at])
         fits = kinds[m] < width and has_room(demand, i, residual, m)
         if fits and _allowed(i, own, application, count, kinds, m, allows, bears):
             return at
@@ -266,7 +267,7 @@ def _follow(a, n, i, path, kinds, length):  # type: ignore[no-untyped-def]
         if step < length - 1:
             k = _exchange(a, n, i, path[step], kinds[step + 1])
         else:
-            m = _in_group(a, n, i, path[step], False)
+            m = _in_group(a, n, i, path[step], ANY)
             k = 0 if m != NO_MACHINE else -1
             if m != NO_MACHINE:
                 put(a, n, i, m)
@@ -375,7 +376,7 @@ def _make_room(a, n, i, steps, looks):  # type: ignore[no-untyped-def]
         homeless -= 1
         k = np.int64(n.pool[homeless])
         meet(a, n, k)
-        m = _direct(a, n, k, False)
+        m = _direct(a, n, k, ANY)
         if m == NO_MACHINE and step < steps and n.log[0] + 2 * len(n.pool) < len(n.journal):
             step += 1
             m, entries = _cheapest_to_empty(a, n, k, looks)
@@ -401,7 +402,7 @@ def flow_one(a, n, i, cheapest, steps, looks):  # type: ignore[no-untyped-def]
     """
     n.log[0] = 0
     meet(a, n, i)
-    m = _direct(a, n, i, False)
+    m = _direct(a, n, i, ANY)
     part(a, n, i)
     if cheapest:
         direct = n.cost[n.kind[i], n.group[m]] if m != NO_MACHINE else np.inf
@@ -411,6 +412,22 @@ def flow_one(a, n, i, cheapest, steps, looks):  # type: ignore[no-untyped-def]
         put(a, n, i, m)
         return True
     return steps > 0 and _make_room(a, n, i, steps, looks)
+
+
+@njit(cache=True)
+def _moves(n):  # type: ignore[no-untyped-def]
+    """Migrations in the journal: replicas that left a machine for good; to and fro is none."""
+    journal, rows, moves = n.journal, n.log[0], 0
+    for row in range(rows):
+        i, m = journal[row, 0], abs(journal[row, 1])
+        net, first = 0, True
+        for other in range(rows):
+            if journal[other, 0] == i and abs(journal[other, 1]) == m:
+                first &= other >= row
+                net += 1 if journal[other, 1] < 0 else -1
+        if first and net > 0:
+            moves += net
+    return moves
 
 
 @njit(cache=True)
@@ -425,7 +442,8 @@ def flow_all(a, n, queue, left, cheapest, steps, looks, moved):  # type: ignore[
             if not flow_one(a, n, i, cheapest, steps, looks):
                 break
             left[i] -= 1
-            moved[0] += n.log[0] // 2  # every move is taken off and put; the new one only put
+            if n.log[0] > 1:
+                moved[0] += _moves(n)
 
 
 @njit(cache=True)
@@ -441,7 +459,7 @@ def cheapen(a, n, moved):  # type: ignore[no-untyped-def]
                 if n.cost[n.kind[i], g] >= here:
                     break
                 meet(a, n, i)
-                to = _in_group(a, n, i, np.int64(g), True)
+                to = _in_group(a, n, i, np.int64(g), USED)
                 part(a, n, i)
                 if to != NO_MACHINE:
                     lift(a, n, i, m)
@@ -457,13 +475,14 @@ def cheapen(a, n, moved):  # type: ignore[no-untyped-def]
 def close(a, n, m):  # type: ignore[no-untyped-def]
     """Empty machine m onto others in use, directly, or leave it as it is. Returns how many moved."""
     n.log[0] = 0
+    begun = n.log[0]
     up, n.up[m] = n.up[m], False
     refresh(n, m)
     moves = 0
     while n.kinds[m] > 0 and n.log[0] + 2 < len(n.journal):
         i = np.int64(n.application[m, 0])
         meet(a, n, i)
-        to = _direct(a, n, i, True)
+        to = _direct(a, n, i, USED)
         part(a, n, i)
         if to == NO_MACHINE:
             break
@@ -471,7 +490,7 @@ def close(a, n, m):  # type: ignore[no-untyped-def]
         put(a, n, i, to)
         moves += 1
     if n.kinds[m] > 0:
-        roll_back(a, n, 0)
+        roll_back(a, n, begun)
         moves = 0
     n.up[m] = up
     refresh(n, m)

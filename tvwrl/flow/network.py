@@ -73,7 +73,7 @@ class FlowNetwork:
         self._resource = np.tile(np.arange(len(instance.resources)), instance.demand.shape[1])[work.busy]
         with np.errstate(divide="ignore"):
             most = (work.kinds.max(axis=0) / work.demand[work.demand.any(axis=1)].min(axis=0, initial=np.inf)).max()
-        width = int(min(len(instance), MOST_KINDS, max(most, 1) + 1))
+        width = int(min(len(instance), MOST_KINDS, max(most, 1))) + 1  # one is kept free: a further replica needs none
         self._n: Any = empty_network(work.kinds.copy(), len(instance), width, min(TREES, work.demand.shape[1]))
         capacity = self._by_resource(work.kinds)
         self._typical = self._ratios(capacity) if capacity.shape[1] > 1 else np.empty(0)
@@ -110,9 +110,9 @@ class FlowNetwork:
 
     @property
     def centres(self) -> Float:
-        """(G, D - 1) centres: ratios of resources to the first, in shares of the fleet's mean ratio."""
+        """(G, D - 1) centres of the groups: ratios of resources to the first."""
         assert self._centres is not None
-        return self._centres
+        return self._centres * self._typical
 
     @property
     def cost(self) -> float:
@@ -123,18 +123,19 @@ class FlowNetwork:
         """Group machines by what they have left (Section 3.3). Those with no room for anything stay in theirs."""
         begun = time.perf_counter()
         roomy = (self._n.residual >= self._smallest).all(axis=1) & self._n.up
+        if self._centres is None:
+            roomy[:] = True
         if roomy.any():
             left = characteristics(self._by_resource(self._n.residual[roomy]), self._typical)
             self._group[roomy], self._centres = group_machines(left, self.settings.groups, self._seed, self._centres)
             assert self._centres is not None
-            self._set_groups(
-                np.minimum(self._group, len(self._centres) - 1), flow_costs(self._task_ratio, self._centres)
-            )
+            group = np.minimum(self._group, len(self._centres) - 1)
+            self.set_groups(group, flow_costs(self._task_ratio, self._centres))
         self._since = 0
         self.regroup_seconds += time.perf_counter() - begun
 
-    def _set_groups(self, group: Int, cost: Float) -> None:
-        """Let machines be of `group` (M,) and tasks cost `cost` (V, G) there; the largest machines of a group first."""
+    def set_groups(self, group: Int, cost: Float) -> None:
+        """Let machines be of `group` (M,) and vertices cost `cost` (V, G) there; the largest of a group come first."""
         from tvwrl.flow.kernels import plant
 
         n, groups = self._n, cost.shape[1]

@@ -1,0 +1,83 @@
+"""Aladdin+H: seconds to place by size, memory, and milliseconds for one arrival or one failure on the loaded cluster.
+
+Limits: 100,000 replicas on 12,000 machines in 30 s on one core and 4 GiB; an arrival 1 ms at the 99th percentile; the
+failure of a machine 100 ms.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from tvwrl.flow.aladdin import arrival_order, place_by_flow, warm_up
+from tvwrl.flow.generated import generate
+from tvwrl.flow.network import FlowNetwork, FlowSettings
+from tvwrl.flow.problem import Vertices
+from tvwrl.flow.referee import judge
+from tvwrl.markdown import markdown_table
+from tvwrl.provisioning.suite import forget_peak, peak_mb
+
+SIZES = ((1_500, 12_500), (3_000, 25_000), (6_000, 50_000), (12_000, 100_000))
+LOADS = (0.75, 0.95)
+ROUNDS, EACH, FAILURES = 50, 400, 200
+
+
+def main() -> None:
+    """Measure, print tables."""
+    for load in LOADS:
+        print(f"\nload {load:g}\n")
+        lines = [_placed(machines, replicas, load) for machines, replicas in SIZES]
+        product = [machines * replicas for machines, replicas in SIZES]
+        slope = np.polyfit(np.log(product), np.log([float(line[2]) for line in lines]), 1)[0]
+        print(markdown_table(["machines", "replicas", "s", "MiB", "not placed", "violations", "machines used"], lines))
+        print(f"\nseconds grow as (machines x replicas)^{slope:.2f}\n")
+        _one_by_one(load)
+
+
+def _placed(machines: int, replicas: int, load: float) -> list[str]:
+    problem = generate(machines, replicas, seed=0, load=load)
+    warm_up(problem, FlowSettings())
+    forget_peak()
+    outcome = place_by_flow(problem)
+    memory, verdict = peak_mb(), judge(problem, outcome.machine)
+    figures = [f"{machines:,}", f"{replicas:,}", f"{outcome.seconds:.2f}", f"{memory:,.0f}"]
+    return [*figures, f"{replicas - verdict.placed:,}", f"{verdict.violations}", f"{verdict.machines:,}"]
+
+
+def _one_by_one(load: float) -> None:
+    """Replicas leave the loaded cluster and others that left before come back, ROUNDS times; then machines fail."""
+    problem, rng = generate(*SIZES[-1], seed=0, load=load), np.random.default_rng(0)
+    vertices = Vertices.of(problem)
+    network = FlowNetwork(vertices.instance, problem.fleet, FlowSettings(regroup_every=0))
+    network.place(arrival_order(vertices, problem.fleet, "LRF"))
+    network.left[:] = 0
+    away, ms, lost = np.empty(0, np.int64), [], 0
+    for _ in range(ROUNDS):
+        vertex, machine, _ = network.placed()
+        leaving = rng.choice(len(vertex), EACH, replace=False)
+        for row in leaving.tolist():
+            network.depart(int(vertex[row]), int(machine[row]))
+        for v in rng.permutation(away).tolist():
+            begun = time.perf_counter()
+            lost += 1 - network.arrive(v)
+            ms.append(1e3 * (time.perf_counter() - begun))
+            network.left[:] = 0
+        away = vertex[leaving]
+    print(
+        f"arrival: median {np.median(ms):.3f} ms, 99th percentile {np.percentile(ms, 99):.3f} ms, "
+        f"most {max(ms):.1f} ms; {lost} of {len(ms):,} found no place"
+    )
+    repairs = [network.fail(int(m)) for m in rng.choice(SIZES[-1][0], FAILURES, replace=False)]
+    ms = [1e3 * repair.seconds for repair in repairs]
+    displaced, replaced, moved = (
+        sum(getattr(repair, what) for repair in repairs) for what in ("displaced", "replaced", "migrations")
+    )
+    print(
+        f"failure of a machine: median {np.median(ms):.2f} ms, most {max(ms):.1f} ms; {displaced:,} replicas "
+        f"displaced, {replaced:,} placed again, {moved:,} others moved for that"
+    )
+
+
+if __name__ == "__main__":
+    main()
