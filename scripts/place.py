@@ -126,9 +126,16 @@ def report(problem: Problem, rows: list[dict[str, object]], unplaced: list[dict[
     efficiencies = {f"{resource}_pct": f"{resource}, %" for resource in problem.instance.resources[:2]}
     head = {"scheduler": "scheduler", "placed": "placed", "violations": "violations", "machines_used": "machines"}
     head |= {"gap_pct": "above bound, %", **efficiencies, "migrations": "migrations", "seconds": "s"}
-    told = [[f"{row[column]:,.4g}" if isinstance(row[column], float) else str(row[column]) for column in head] for row in rows]
+    told = [
+        [f"{row[column]:,.4g}" if isinstance(row[column], float) else str(row[column]) for column in head]
+        for row in rows
+    ]
     print(markdown_table(list(head.values()), told))
-    print(f"no placement of all replicas without a violation uses fewer than {bound:,.0f} machines" if bound == bound else "")
+    print(
+        f"no placement of all replicas without a violation uses fewer than {bound:,.0f} machines"
+        if bound == bound
+        else ""
+    )
     reasons: Counter[tuple[object, object]] = Counter()
     for row in unplaced:
         reasons[row["scheduler"], row["reason"]] += int(str(row["replicas"]))

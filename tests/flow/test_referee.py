@@ -1,0 +1,85 @@
+"""The referee by hand, and against a recount that looks at every pair of replicas."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.flow.conftest import Make, constrained_problems
+from tvwrl.flow.problem import NOWHERE, Problem
+from tvwrl.flow.referee import judge
+from tvwrl.types import InputError
+
+
+def test_what_is_broken_is_counted_in_replicas(make: Make) -> None:
+    """t0 and t1 exclude each other, of t1 two may share a machine, t2 and t3 belong together."""
+    problem = make([1, 4, 2, 2], [(1, 1)] * 4, [(4, 8)] * 3, [(0, 1, 0), (1, 1, 2)], [{2: 1, 3: 1}])
+    good = judge(problem, np.array([0, 1, 1, 2, 2, 0, 1, 0, 1]))
+    assert (good.violations, good.over_capacity, good.machines, good.placed) == (0, 0, 3, 9)
+    assert good.efficiency.tolist() == [[0.75, 0.375], [1.0, 0.5], [0.5, 0.25]]
+    together = judge(problem, np.array([0, 0, 0, 0, 1, 1, 1, 1, 1]))
+    assert together.above_limits == 3  # all of t1 beside t0, though only one is above its own limit
+    assert together.over_capacity == 1  # five replicas on 4 cores
+    torn = judge(problem, np.array([0, 1, 1, 2, 2, 0, 1, 1, 1]))
+    assert (torn.above_limits, torn.apart, torn.violations) == (0, 2, 2)
+    half = judge(problem, np.array([0, 1, 1, 2, 2, 0, NOWHERE, 0, 2]))
+    assert half.apart == 1  # the one of the second copy that is placed
+    nobody = judge(problem, np.full(9, NOWHERE))
+    assert (nobody.violations, nobody.placed, nobody.machines) == (0, 0, 0)
+
+
+def test_limits_bind_in_their_direction_only(make: Make) -> None:
+    problem = make([1, 2], [(1, 1)] * 2, [(9, 9)], [(0, 1, 1)])
+    assert judge(problem, np.array([0, 0, 0])).above_limits == 1
+    other = make([1, 2], [(1, 1)] * 2, [(9, 9)], [(1, 0, 1)])
+    assert judge(other, np.array([0, 0, 0])).above_limits == 0
+
+
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [([0, 0], r"shape \(2,\): must be \(3,\)"), ([0, 5, 0], "replica 1 is on machine 5"), ([-2, 0, 0], "replica 0")],
+)
+def test_placements_that_are_none_are_refused(make: Make, machine: list[int], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        judge(make([1, 2], [(1, 1)] * 2, [(9, 9)]), np.array(machine))
+
+
+@settings(max_examples=200, deadline=None)
+@given(constrained_problems(), st.data())
+def test_against_a_recount(problem: Problem, data: st.DataObject) -> None:
+    machines = st.integers(NOWHERE, len(problem.fleet.capacity) - 1)
+    machine = np.array([data.draw(machines) for _ in problem.application])
+    verdict = judge(problem, machine)
+    assert verdict.above_limits == above_limits(problem, machine)
+    assert verdict.apart == apart(problem, machine)
+    over = 0
+    for m, capacity in enumerate(problem.fleet.capacity):
+        load = sum(
+            (problem.instance.demand[i, 0] for i, at in zip(problem.application, machine, strict=True) if at == m)
+        )
+        over += int((load > capacity + 1e-6).sum()) if (machine == m).any() else 0
+    assert verdict.over_capacity == over
+
+
+def above_limits(problem: Problem, machine: np.ndarray) -> int:
+    """On each machine, of each application: how many more than the least limit of those that are there."""
+    a, total = problem.instance.affinity, 0
+    for m in range(len(problem.fleet.capacity)):
+        there = problem.application[machine == m].tolist()
+        for j in set(there):
+            allowed = [
+                int(a.limit[e]) for i in there for e in range(int(a.start[i]), int(a.start[i + 1])) if a.to[e] == j
+            ]
+            total += max(0, there.count(j) - min(allowed, default=len(there)))
+    return total
+
+
+def apart(problem: Problem, machine: np.ndarray) -> int:
+    """Placed replicas whose copy is not whole on one machine."""
+    copies: dict[tuple[int, int], list[int]] = {}
+    for b in range(len(problem.bundles)):
+        for row in range(int(problem.bundles.start[b]), int(problem.bundles.start[b + 1])):
+            i, n = int(problem.bundles.member[row]), int(problem.bundles.count[row])
+            for number in range(int(problem.instance.replicas[i])):
+                copies.setdefault((b, number // n), []).append(int(machine[problem.first[i] + number]))
+    return sum(sum(m != NOWHERE for m in where) for where in copies.values() if len(set(where)) > 1)
