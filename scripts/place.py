@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 
 import tyro
@@ -15,7 +16,7 @@ from tvwrl.flow import published
 from tvwrl.flow.folder import read_folder
 from tvwrl.flow.generated import generate
 from tvwrl.flow.outcome import Outcome
-from tvwrl.flow.placement_file import unplaced_rows, write_placements
+from tvwrl.flow.placement_file import unplaced_rows, write_placements, write_unplaced
 from tvwrl.flow.problem import Problem
 from tvwrl.flow.registry import scheduler
 from tvwrl.flow.tianchi import read_tianchi, scaled
@@ -78,7 +79,7 @@ def main() -> None:
     write_csv(out / "rows.csv", rows)
     write_placements(out / "placement.parquet", problem, outcomes)
     unplaced = unplaced_rows(problem, outcomes)
-    write_csv(out / "unplaced.csv", unplaced or [dict.fromkeys(("scheduler", "application", "replicas", "reason"), "")])
+    write_unplaced(out / "unplaced.csv", unplaced)
     facts = {"instance": arguments.instance, "seed": arguments.seed, "bound": bound, "schedulers": names}
     write_json(out / "run.json", facts | {"load": arguments.load, "times": arguments.times} | provenance())
     report(problem, rows, unplaced, bound)
@@ -126,16 +127,13 @@ def report(problem: Problem, rows: list[dict[str, object]], unplaced: list[dict[
     efficiencies = {f"{resource}_pct": f"{resource}, %" for resource in problem.instance.resources[:2]}
     head = {"scheduler": "scheduler", "placed": "placed", "violations": "violations", "machines_used": "machines"}
     head |= {"gap_pct": "above bound, %", **efficiencies, "migrations": "migrations", "seconds": "s"}
-    told = [
-        [f"{row[column]:,.4g}" if isinstance(row[column], float) else str(row[column]) for column in head]
-        for row in rows
-    ]
+    told = []
+    for row in rows:
+        values = [row[column] for column in head]
+        told.append([f"{value:,.4g}" if isinstance(value, float) else str(value) for value in values])
     print(markdown_table(list(head.values()), told))
-    print(
-        f"no placement of all replicas without a violation uses fewer than {bound:,.0f} machines"
-        if bound == bound
-        else ""
-    )
+    if isfinite(bound):
+        print(f"no placement of all replicas without a violation uses fewer than {bound:,.0f} machines")
     reasons: Counter[tuple[object, object]] = Counter()
     for row in unplaced:
         reasons[row["scheduler"], row["reason"]] += int(str(row["replicas"]))

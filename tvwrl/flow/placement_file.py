@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +40,12 @@ def unplaced_rows(problem: Problem, outcomes: Mapping[str, Outcome]) -> list[dic
             told = {"application": str(problem.instance.application[i]), "replicas": int(left[i])}
             rows.append({"scheduler": name, **told, "reason": outcome.reasons.get(i, "")})
     return rows
+
+
+def write_unplaced(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """The rows of `unplaced_rows`, a header alone if there are none."""
+    import polars as pl
+
+    schema = {"scheduler": pl.String, "application": pl.String, "replicas": pl.Int64, "reason": pl.String}
+    with whole_file(path) as partial:
+        pl.DataFrame(rows, schema=schema).write_csv(partial)

@@ -1,0 +1,66 @@
+"""scripts/place.py from end to end: its files, and what bad input gets to hear."""
+
+import json
+
+import polars as pl
+import pytest
+
+TABLES = {
+    "applications.csv": "application,replicas,cpu,mem\nweb,2,2,2\ncache,2,1,4\nbatch,1,3,1\nhuge,1,99,1\n",
+    "machines.csv": "cpu,mem,count\n4,8,2\n8,8,1\n",
+    "affinity.csv": "group,application\nfront,web\nfront,cache\n",
+    "anti-affinity.csv": "app_a,app_b,limit\nweb,batch,0\nweb,web,1\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Tables of three machines; one application is larger than all of them."""
+    made = tmp_path / "mine"
+    made.mkdir()
+    for name, text in TABLES.items():
+        (made / name).write_text(text)
+    return made
+
+
+def test_a_folder_of_tables(call, folder, tmp_path):
+    out = tmp_path / "out"
+    done = call("place.py", "--instance", folder, "--schedulers", "Aladdin+H.2,Tetris.1", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "mine: 4 applications, 6 replicas, 3 machines, 2 limits, 1 affinity groups" in done.stdout
+    assert "1 replicas have no machine: it needs 99, 1" in done.stdout
+    rows = pl.read_csv(out / "rows.csv")
+    assert rows["scheduler"].to_list() == ["Aladdin+H.2", "Tetris.1"]
+    assert rows.row(0, named=True)["violations"] == 0
+    placed = pl.read_parquet(out / "placement.parquet").filter(pl.col("scheduler") == "Aladdin+H.2")
+    assert placed.columns == ["scheduler", "application", "replica", "machine"]
+    where = {(a, r): m for _, a, r, m in placed.iter_rows()}
+    assert len(where) == 5
+    assert all(where["web", r] == where["cache", r] for r in (0, 1))
+    assert len({where["web", 0], where["web", 1], where["batch", 0]}) == 3
+    left = pl.read_csv(out / "unplaced.csv")
+    assert left.columns == ["scheduler", "application", "replicas", "reason"]
+    assert left["application"].to_list() == ["huge", "huge"]
+    assert json.loads((out / "run.json").read_text())["schedulers"] == ["Aladdin+H.2", "Tetris.1"]
+
+
+def test_drawn_problems_and_names_with_commas(call, tmp_path):
+    out = tmp_path / "out"
+    size = ("--machines", 30, "--replicas", 200, "--load", 0.5)
+    done = call("place.py", *size, "--schedulers", "Medea(1,0.5,0.5),Graphene.4", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "no placement of all replicas without a violation uses fewer than" in done.stdout
+    assert pl.read_csv(out / "rows.csv")["scheduler"].to_list() == ["Medea(1,0.5,0.5)", "Graphene.4"]
+    assert pl.read_csv(out / "unplaced.csv").is_empty()
+
+
+def test_bad_input_is_refused(refused, folder, tmp_path):
+    refused("place.py", "--schedulers", "Best", said=["there is no scheduler 'Best'", "Aladdin+H.4(LRF)"])
+    refused("place.py", "--schedulers", "Tetris.1,Tetris.1", said=["must be different names"])
+    refused("place.py", "--machines", 3, said=["machines is 3: must be at least 23"])
+    refused("place.py", "--instance", tmp_path / "none", said=["must be generated, or a file or folder that exists"])
+    refused("place.py", "--instance", folder, "--machines", 2, said=["do not go with a folder of tables"])
+    refused("place.py", "--instance", folder, "--replicas", 2, said=["--replicas goes with"])
+    (folder / "affinity.csv").write_text("group,application\nfront,nobody\n")
+    refused("place.py", "--instance", folder, said=["affinity.csv: row 1: application is 'nobody'"])
+    refused("place.py", "--machines", 30, "--out", folder, said=["already exists and is not empty"])
