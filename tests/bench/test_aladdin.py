@@ -43,7 +43,7 @@ def test_rows_are_kept_and_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_figures_share_cells_and_set_published_beside(tmp_path: Path) -> None:
     text = QUICK.reproduce("fig10", tmp_path)
     assert "almost 10,000" in text
-    assert "| published" in text
+    assert "published |" in text
     files = sorted((tmp_path / "cells").iterdir())
     before = [file.stat().st_mtime_ns for file in files]
     assert "Migrations" in QUICK.reproduce("fig11", tmp_path)

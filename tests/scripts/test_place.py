@@ -54,7 +54,7 @@ def test_drawn_problems_and_names_with_commas(call, tmp_path):
     assert pl.read_csv(out / "unplaced.csv").is_empty()
 
 
-def test_bad_input_is_refused(refused, folder, tmp_path):
+def test_bad_input_is_refused(call, refused, folder, tmp_path):
     refused("place.py", "--schedulers", "Best", said=["there is no scheduler 'Best'", "Aladdin+H.4(LRF)"])
     refused("place.py", "--schedulers", "Tetris.1,Tetris.1", said=["must be different names"])
     refused("place.py", "--machines", 3, said=["machines is 3: must be at least 23"])
@@ -63,4 +63,6 @@ def test_bad_input_is_refused(refused, folder, tmp_path):
     refused("place.py", "--instance", folder, "--replicas", 2, said=["--replicas goes with"])
     (folder / "affinity.csv").write_text("group,application\nfront,nobody\n")
     refused("place.py", "--instance", folder, said=["affinity.csv: row 1: application is 'nobody'"])
-    refused("place.py", "--machines", 30, "--out", folder, said=["already exists and is not empty"])
+    done = call("place.py", "--machines", 30, "--out", folder)
+    assert done.returncode == 2
+    assert "already exists and is not empty" in done.stderr
