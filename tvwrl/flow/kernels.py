@@ -21,6 +21,7 @@ NO_MACHINE = -1
 ANY, USED = np.bool_(False), np.bool_(True)  # machines that may be taken; not literals, which numba compiles apart
 GONE = -1.0  # what a machine that is not in a tree has left
 LEAST = 1.0  # weight of a vertex that was never in the way
+MOST_THROWN = np.int64(64)  # replicas that one may throw out
 TRIES = 8  # cheapest paths that are tried for one replica
 
 
@@ -331,13 +332,15 @@ def _cheapest_to_empty(a, n, i, looks):  # type: ignore[no-untyped-def]
         m = m + 1 if m + 1 < machines else 0
         if not n.up[m] or kinds[m] == application.shape[1]:
             continue
-        cost, found, thrown = forbidden(i, own, application[m], count[m], kinds[m], allows, bears, weight, best, trial)
+        cost, found, thrown = forbidden(
+            i, own, application[m], count[m], kinds[m], allows, bears, weight, best, MOST_THROWN, trial
+        )
         if cost == np.inf:
             continue
         for d in range(dimensions):
             room[d] = residual[m, d] - demand[i, d]
         cost, found = in_the_way(
-            i, application[m], count[m], kinds[m], demand, weight, best, cost, found, thrown, trial, room
+            i, application[m], count[m], kinds[m], demand, weight, best, MOST_THROWN, cost, found, thrown, trial, room
         )
         if cost < best:
             best, where, entries = cost, m, found

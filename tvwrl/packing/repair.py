@@ -15,7 +15,7 @@ from numba import njit
 from tvwrl.packing.affinity import UNLIMITED, has_room
 from tvwrl.packing.kernels import exceeds
 
-MOST_THROWN = 8  # replicas that one may throw out
+MOST_THROWN = np.int64(8)  # replicas that one may throw out
 LEAST = 1.0  # weight of a replica that always found a place
 FREE = 1e-300  # cost of a place that is free: no other is better, and less than any weight
 
@@ -57,10 +57,11 @@ def part(a, s, i):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def forbidden(i, most_of_it, application, count, kinds, allows, bears, weight, most, trial):  # type: ignore[no-untyped-def]
+def forbidden(i, most_of_it, application, count, kinds, allows, bears, weight, most, most_thrown, trial):  # type: ignore[no-untyped-def]
     """What affinity forbids beside one more replica of i on a machine, in `trial`: its cost, entries and replicas.
 
-    `application`, `count` (W,) are the machine's shelf. An infinite cost: `most` is reached, or i limits itself.
+    `application`, `count` (W,) are the machine's shelf. An infinite cost: `most` or `most_thrown` are reached, or
+    i limits itself.
     """
     own = 1
     for w in range(kinds):
@@ -79,7 +80,7 @@ def forbidden(i, most_of_it, application, count, kinds, allows, bears, weight, m
         if go:
             cost += go * weight[k]
             thrown += go
-            if cost >= most or thrown > MOST_THROWN:
+            if cost >= most or thrown > most_thrown:
                 return np.inf, 0, 0
             trial[0, entries], trial[1, entries] = w, go
             entries += 1
@@ -88,7 +89,7 @@ def forbidden(i, most_of_it, application, count, kinds, allows, bears, weight, m
 
 @njit(cache=True)
 def in_the_way(  # type: ignore[no-untyped-def]
-    i, application, count, kinds, demand, weight, most, cost, entries, thrown, trial, room
+    i, application, count, kinds, demand, weight, most, most_thrown, cost, entries, thrown, trial, room
 ):
     """What else has to go for i to have room, cheapest for the room it frees first: cost and entries, in `trial`.
 
@@ -106,7 +107,7 @@ def in_the_way(  # type: ignore[no-untyped-def]
                 tight = k
         if not exceeds(0.0, room[tight]):
             return cost, entries
-        if thrown == MOST_THROWN:
+        if thrown == most_thrown:
             return np.inf, 0
         best, at, which = np.inf, -1, -1
         for w in range(kinds):
@@ -209,7 +210,7 @@ def _house(a, s, i, looks, rng):  # type: ignore[no-untyped-def]
         if where >= 0 and entries == 0 and not fits:
             continue
         cost, found, thrown = forbidden(
-            i, most_of_it, application[m], count[m], kinds[m], allows, bears, weight, best, trial
+            i, most_of_it, application[m], count[m], kinds[m], allows, bears, weight, best, MOST_THROWN, trial
         )
         if cost == np.inf:
             continue
@@ -223,7 +224,19 @@ def _house(a, s, i, looks, rng):  # type: ignore[no-untyped-def]
             for k in range(dimensions):
                 room[k] = residual[m, k] - demand[i, k]
             cost, found = in_the_way(
-                i, application[m], count[m], kinds[m], demand, weight, best, cost, found, thrown, trial, room
+                i,
+                application[m],
+                count[m],
+                kinds[m],
+                demand,
+                weight,
+                best,
+                MOST_THROWN,
+                cost,
+                found,
+                thrown,
+                trial,
+                room,
             )
             if cost < best:
                 best, where, entries = cost, m, found
@@ -253,7 +266,17 @@ def _stroll(a, s, times, rng):  # type: ignore[no-untyped-def]
             if to == m or s.kinds[to] == width or not has_room(a.demand, i, s.residual, to):
                 continue
             cost, entries, _thrown = forbidden(
-                i, a.own[i], s.application[to], s.count[to], s.kinds[to], s.allows, s.bears, s.weight, FREE, s.trial
+                i,
+                a.own[i],
+                s.application[to],
+                s.count[to],
+                s.kinds[to],
+                s.allows,
+                s.bears,
+                s.weight,
+                FREE,
+                MOST_THROWN,
+                s.trial,
             )
             if cost == 0.0 and entries == 0:
                 take(a, s, m, w, 1)
