@@ -170,7 +170,7 @@ class FlowNetwork:
 
     def place(self, queue: Int) -> int:
         """Place what is left of the vertices of `queue` (n,), in that order. Returns how many replicas were placed."""
-        from tvwrl.flow.kernels import flow_all
+        from tvwrl.flow.rerouting import flow_all
 
         every, before = self.settings.regroup_every, int(self.left.sum())
         size = np.cumsum(self.left[queue])
@@ -213,7 +213,8 @@ class FlowNetwork:
 
     def fail(self, machine: int) -> Repair:
         """A machine disappears: its replicas go elsewhere, directly where that is possible, else by few moves."""
-        from tvwrl.flow.kernels import flow_all, lift, refresh
+        from tvwrl.flow.kernels import lift, refresh
+        from tvwrl.flow.rerouting import flow_all
 
         self._check_machine(machine)
         n, moved = self._n, self.migrations
@@ -253,7 +254,7 @@ class FlowNetwork:
         """Let what is placed move where that pays: to groups that cost less, if `repack` is "cheapest", then to other
         machines in use until none can be closed, the emptiest first. With `repack` "none" nothing moves.
         """
-        from tvwrl.flow.kernels import cheapen, consolidate
+        from tvwrl.flow.rerouting import cheapen, consolidate
 
         repack = self.settings.repack
         while repack == "cheapest" and cheapen(self._applications, self._n, self._moved):
