@@ -12,14 +12,16 @@ from tvwrl.types import Float, InputError, Int
 
 HOUR = 3600
 PER_MINUTE = 60.0  # new instances per machine (Table 1 of the paper)
+STREAMS = 12  # 10,000 machines with 60 new instances a minute (Table 1) over the 51,000 a minute of the recorded hour
 RECORDED_AT = 8.4  # hour of the day at which the recorded hour of Alibaba v2018 begins (trace second 203,040)
 NIGHT = 0.25  # assumed: how far the arrival rate rises above its mean at 1 am (Figure 4: most at midnight)
+WAVE = 60  # seconds between instances of a task that do not all run at once
 NEAREST = 8  # tasks of known usage, nearest in number of instances, of which one is drawn
 
 
 @dataclass(frozen=True, eq=False)
 class Arrivals:
-    """N batch tasks in order of arrival; a task's instances are alike and arrive together."""
+    """N batch tasks, or waves of them, in order of arrival; instances of one are alike and arrive together."""
 
     second: Int  # (N,) >= 0, rising or equal
     instances: Int  # (N,) >= 1
@@ -75,18 +77,28 @@ def with_usage(tasks: BatchTasks, usage: BatchTasks, rng: np.random.Generator) -
     return replace(tasks, cpu=usage.cpu[source], memory=usage.memory[source], makespan=usage.makespan[source])
 
 
-def as_arrivals(tasks: BatchTasks, thresholds: Thresholds, seen: Int | None = None) -> Arrivals:
-    """An hour of tasks of known usage; `seen` (N,): their categories as classified, default: the true ones."""
+def as_arrivals(tasks: BatchTasks, lasts: Float, thresholds: Thresholds, seen: Int | None = None) -> Arrivals:
+    """An hour of tasks of known usage that ran `lasts` (N,) seconds; `seen` (N,): as classified, default: truly.
+
+    Where a task ran longer than its instances, they came in waves: `WAVE` seconds apart, as equal as can be.
+    """
     category = thresholds.category(tasks.cpu, tasks.memory, tasks.makespan)
-    return Arrivals(
-        second=tasks.seconds.astype(np.int64),
-        instances=tasks.instances,
-        cpu=tasks.cpu,
-        memory=tasks.memory,
-        makespan=np.maximum(np.rint(tasks.makespan), 1).astype(np.int64),
-        category=category,
-        seen=category if seen is None else seen,
+    makespan = np.maximum(np.rint(tasks.makespan), 1).astype(np.int64)
+    spare = np.clip(lasts - makespan, 0, HOUR - 1 - tasks.seconds)
+    waves = np.minimum(1 + spare // WAVE, tasks.instances).astype(np.int64)
+    task = np.repeat(np.arange(len(tasks)), waves)
+    number = np.arange(len(task)) - np.repeat(np.cumsum(waves) - waves, waves)
+    second = (tasks.seconds[task] + number * WAVE).astype(np.int64)
+    wave = Arrivals(
+        second=second,
+        instances=tasks.instances[task] // waves[task] + (number < tasks.instances[task] % waves[task]),
+        cpu=tasks.cpu[task],
+        memory=tasks.memory[task],
+        makespan=makespan[task],
+        category=category[task],
+        seen=(category if seen is None else seen)[task],
     )
+    return wave.only(np.argsort(second, kind="stable"))
 
 
 def replayed(
@@ -99,21 +111,24 @@ def replayed(
 ) -> Arrivals:
     """The recorded hour again and again, as large as `per_minute` new instances per machine and minute ask for.
 
-    Of each task every instance comes on average `copies` times, independently of the others: the whole part of that
-    always, the rest by chance, so that tasks keep their proportions and a small cluster sees no larger bursts than a
-    large one. `begins`: hour of the day; by it the rate rises and falls (`NIGHT`). Raises InputError for numbers < 1.
+    Of each task every instance comes with the same chance, so that a small cluster sees no larger bursts than a large
+    one. The paper's cluster has about `STREAMS` times the recorded one's arrivals, so as many copies of the hour run at
+    once, each shifted against the one before: what is a burst of one is not a burst of all. `begins`: hour of the day;
+    by it the rate rises and falls (`NIGHT`). Raises InputError for numbers that are not > 0.
     """
     if min(machines, minutes) < 1 or not per_minute > 0:
         raise InputError(f"{machines} machines, {minutes} minutes, {per_minute:g} per minute: must all be > 0")
-    copies = per_minute * machines * 60 / hour.instances[hour.second < HOUR].sum()
+    copies = per_minute * machines * 60 / hour.instances.sum() / STREAMS
     parts = []
     for number in range(-(-minutes // 60)):
-        here = copies * _rate(begins + number) / _rate(RECORDED_AT)
-        whole, rest = divmod(here, 1.0)
-        instances = hour.instances * int(whole) + rng.binomial(hour.instances, rest)
-        kept = (instances > 0) & (hour.second < HOUR) & (hour.second + number * HOUR < 60 * minutes)
-        parts.append(replace(hour, second=hour.second + number * HOUR, instances=instances).only(kept))
-    return Arrivals(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Arrivals)})
+        whole, rest = divmod(copies * _rate(begins + number) / _rate(RECORDED_AT), 1.0)
+        for stream in range(STREAMS):
+            second = (hour.second + stream * HOUR // STREAMS) % HOUR + number * HOUR
+            instances = hour.instances * int(whole) + rng.binomial(hour.instances, rest)
+            kept = (instances > 0) & (second < 60 * minutes)
+            parts.append(replace(hour, second=second, instances=instances).only(kept))
+    one = Arrivals(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Arrivals)})
+    return one.only(np.argsort(one.second, kind="stable"))
 
 
 def _rate(hour: float) -> float:
