@@ -12,7 +12,7 @@ from tvwrl.types import Float, InputError, Int
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """The percentiles 100 / k, 200 / k, ... of each service's response times: level 1 ends and 2 begins at the first."""
+    """The percentiles 100 / k, 200 / k, ... of each service's response times; at the first, level 1 ends."""
 
     k: int  # >= 2
     bounds: Float  # (services, k - 1) ms, rising; NaN throughout: too few response times were seen of the service
