@@ -130,6 +130,10 @@ class InterferenceScore:
         mean[~self._fresh(machines, now)[candidates] | np.isnan(mean)] = np.inf
         return int(candidates[mean.argmin()])
 
+    def restart(self) -> None:
+        """The clock begins anew, as in another episode."""
+        self._latest = -np.inf
+
     def knows(self, category: int) -> bool:
         """Whether there is such a category; the first that there is not is told."""
         if 0 <= category < CATEGORIES:
