@@ -29,35 +29,59 @@ class Trees(NamedTuple):
 
 
 @njit(cache=True, inline="always")
-def score_machine(m, first, service, weight, composition, root, depth, feature, threshold, left, level):  # type: ignore[no-untyped-def]
-    """Score of machine m as its composition stands."""
-    total = weights = 0.0
+def score_machine(  # type: ignore[no-untyped-def]
+    m, first, service, weight, composition, root, depth, feature, threshold, left, level, nodes, weights
+):
+    """Score of machine m as its composition stands; `nodes` and `weights` are scratch for each of its services.
+
+    All its trees are walked at the same time, step by step: one walk alone waits for memory at every step.
+    """
+    known, steps = 0, 0
     for row in range(first[m], first[m + 1]):
         s = service[row]
-        if s < 0 or s >= len(root) or root[s] < 0:
-            continue
-        node = root[s]
-        for _ in range(depth[s]):
-            node = left[node] + (composition[m, feature[node]] > threshold[node])
-        total += weight[row] * level[node]
-        weights += weight[row]
-    if weights > 0:
-        return total / weights
+        if 0 <= s < len(root) and root[s] >= 0 and weight[row] > 0.0:
+            nodes[known], weights[known] = root[s], weight[row]
+            steps = max(steps, depth[s])
+            known += 1
+    for _ in range(steps):
+        for i in range(known):
+            node = nodes[i]
+            nodes[i] = left[node] + (composition[m, feature[node]] > threshold[node])
+    total = whole = 0.0
+    for i in range(known):
+        total += weights[i] * level[nodes[i]]
+        whole += weights[i]
+    if known > 0:
+        return total / whole
     return 0.0 if first[m] == first[m + 1] else np.nan
 
 
 @njit(cache=True)
-def score_machines(machines, trees, weight, category, out):  # type: ignore[no-untyped-def]
-    """Score of every machine with one more instance of `category`, as it stands for -1, into `out` (M,).
+def scratch_of(first):  # type: ignore[no-untyped-def]
+    """Nodes and weights for as many services as a machine has at most."""
+    most = 0
+    for m in range(len(first) - 1):
+        most = max(most, first[m + 1] - first[m])
+    return np.empty(most, np.int64), np.empty(most)
+
+
+@njit(cache=True)
+def score_machines(machines, trees, weight, category, which, out):  # type: ignore[no-untyped-def]
+    """Score of each of the machines `which` (n,) with one more instance of `category`, as it stands for -1, into `out`
+    (n,).
 
     `weight` (rows of machines.service,) >= 0.
     """
     first, service, composition = machines.first, machines.service, machines.composition
     root, depth, feature, threshold, left, level = trees
-    for m in range(len(out)):
+    nodes, weights = scratch_of(first)
+    for i in range(len(out)):
+        m = which[i]
         if category >= 0:
             composition[m, category] += 1
-        out[m] = score_machine(m, first, service, weight, composition, root, depth, feature, threshold, left, level)
+        out[i] = score_machine(
+            m, first, service, weight, composition, root, depth, feature, threshold, left, level, nodes, weights
+        )
         if category >= 0:
             composition[m, category] -= 1
 
@@ -168,6 +192,7 @@ def place_instances(  # type: ignore[no-untyped-def]
     cores, capacity, in_use, used, batch = (
         machines.cores, machines.memory, machines.cpu, machines.used_memory, machines.batch_cpu
     )  # fmt: skip
+    nodes, weights = scratch_of(first)
     liking, after, chosen = np.empty(total), np.full(total, -1.0), np.empty(most, np.int64)  # -1: not scored yet
     for m in range(total):
         liking[m] = -np.inf
@@ -186,8 +211,9 @@ def place_instances(  # type: ignore[no-untyped-def]
                 if machines.heard[m] >= since:
                     composition[m, category] += 1
                     score = score_machine(
-                        m, first, service, weight, composition, root, depth, feature, threshold, left, level
-                    )
+                        m, first, service, weight, composition,
+                        root, depth, feature, threshold, left, level, nodes, weights,
+                    )  # fmt: skip
                     composition[m, category] -= 1
                     after[m] = score if score == score else np.inf
             if after[m] < lowest or (after[m] == lowest and liking[m] > liking[best]):

@@ -1,0 +1,171 @@
+"""Level of a service from the batch work beside it: decision trees of the composition, and of CPU use alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from tvwrl.interference.kernels import Trees, predict_levels
+from tvwrl.interference.levels import Levels
+from tvwrl.interference.observations import CATEGORIES, Observations
+from tvwrl.types import Float, InputError, Int
+
+if TYPE_CHECKING:
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+NEVER = np.iinfo(np.int32).max  # instances that no machine has: a leaf's threshold
+DEPTH, LEAF = 8, 20
+
+
+class Predictor(Protocol):
+    """Learns from some observations and predicts the levels of others."""
+
+    def fit(self, observations: Observations, levels: Levels) -> Predictor:
+        """Learn; services without levels are left out."""
+        ...
+
+    def predict(self, observations: Observations) -> Float:
+        """(N,) levels in [1, k], NaN for services that nothing was learnt of. Reads no response times."""
+        ...
+
+
+@dataclass
+class LevelPredictor:
+    """A decision tree per service from the 60 counts of the composition to the level (Section 5.5).
+
+    Paper: a decision tree whose kind and size it does not tell. Here: regression on the level, as it comes within 2
+    levels more often than a classification of levels (docs/interference.md), `depth` questions deep at most, with at
+    least `leaf` records in a leaf. Fitted: `trees_`.
+    """
+
+    depth: int = DEPTH
+    leaf: int = LEAF
+    classify: bool = False
+    random_state: int = 0
+
+    def fit(self, observations: Observations, levels: Levels) -> LevelPredictor:
+        """Learn the tree of every service that has levels and records. Raises InputError if none has."""
+        fitted = {s: self._tree(rows.composition, level) for s, rows, level in _by_service(observations, levels)}
+        if not fitted:
+            raise InputError("no service has response times enough for its levels: nothing to learn from")
+        self.trees_ = _joined(fitted, len(observations.services))
+        return self
+
+    def predict(self, observations: Observations) -> Float:
+        """(N,) levels in [1, k]."""
+        return self.levels_of(observations.service, observations.composition)
+
+    def levels_of(self, service: Int, composition: Int) -> Float:
+        """(n,) levels of services (n,) beside compositions (n, 60); NaN for unknown services."""
+        if composition.shape != (len(service), CATEGORIES):
+            raise InputError(f"composition has shape {composition.shape}: must be ({len(service)}, {CATEGORIES})")
+        levels = np.empty(len(service))
+        predict_levels(self.trees_, service, composition, levels)
+        return levels
+
+    def _tree(self, composition: Int, level: Int) -> tuple[Any, Float]:
+        """The fitted tree and the level that each of its nodes stands for."""
+        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+        kind = DecisionTreeClassifier if self.classify else DecisionTreeRegressor
+        found = kind(max_depth=self.depth, min_samples_leaf=self.leaf, random_state=self.random_state)
+        found.fit(composition, level)
+        values = found.tree_.value[:, 0]
+        return found.tree_, found.classes_[values.argmax(axis=1)] if self.classify else values[:, 0]
+
+
+def _joined(fitted: dict[int, tuple[Any, Float]], services: int) -> Trees:
+    """The trees in the form that kernels walk: nodes level by level, so that the two children of one are neighbours."""
+    root, depth = np.full(services, -1, np.int32), np.zeros(services, np.int32)
+    feature: list[int] = []
+    threshold: list[int] = []
+    left: list[int] = []
+    level: list[float] = []
+    for s, (tree, values) in fitted.items():
+        first = root[s] = len(feature)
+        depth[s] = tree.max_depth
+        order = [0]
+        for place, node in enumerate(order):
+            leaf = tree.children_left[node] < 0
+            left.append(first + (place if leaf else len(order)))
+            feature.append(0 if leaf else tree.feature[node])
+            threshold.append(NEVER if leaf else int(np.floor(tree.threshold[node])))
+            level.append(values[node])
+            order += [] if leaf else [tree.children_left[node], tree.children_right[node]]
+    return Trees(
+        root, depth, np.array(feature, np.uint8), np.array(threshold, np.int32), np.array(left, np.int32),
+        np.array(level, np.float64),
+    )  # fmt: skip
+
+
+@dataclass
+class UtilisationPredictor:
+    """The baseline (6.3.1): response time as a linear function of the CPU that batch work uses, by service; the level
+    is that of the response time. Fitted: `line_` (services, 2) ms and ms per core."""
+
+    def fit(self, observations: Observations, levels: Levels) -> UtilisationPredictor:
+        """Least squares by service."""
+        self._levels = levels
+        self.line_ = np.full((len(observations.services), 2), np.nan)
+        for s, rows, _ in _by_service(observations, levels):
+            design = np.stack([np.ones(len(rows.seconds)), rows.batch_cpu], axis=1)
+            self.line_[s] = np.linalg.lstsq(design, rows.response_ms, rcond=None)[0]
+        return self
+
+    def predict(self, observations: Observations) -> Float:
+        """(N,) levels 1..k."""
+        constant, slope = self.line_[observations.service].T
+        level = self._levels.level(observations.service, constant + slope * observations.batch_cpu)
+        return np.where(level > 0, level, np.nan)
+
+
+@dataclass
+class UtilisationTree:
+    """A stronger baseline than the paper's: the same trees as `LevelPredictor`, with the CPU use of batch work for a
+    composition. Fitted: `trees_` by service."""
+
+    depth: int = DEPTH
+    leaf: int = LEAF
+    random_state: int = 0
+
+    def fit(self, observations: Observations, levels: Levels) -> UtilisationTree:
+        """A tree by service."""
+        from sklearn.tree import DecisionTreeRegressor
+
+        self.trees_: dict[int, DecisionTreeRegressor | DecisionTreeClassifier] = {}
+        for s, rows, level in _by_service(observations, levels):
+            tree = DecisionTreeRegressor(
+                max_depth=self.depth, min_samples_leaf=self.leaf, random_state=self.random_state
+            )
+            self.trees_[s] = tree.fit(rows.batch_cpu[:, None], level)
+        return self
+
+    def predict(self, observations: Observations) -> Float:
+        """(N,) levels in [1, k]."""
+        found = np.full(len(observations.service), np.nan)
+        for s, tree in self.trees_.items():
+            own = np.flatnonzero(observations.service == s)
+            if len(own):
+                found[own] = tree.predict(observations.batch_cpu[own, None])
+        return found
+
+
+PREDICTORS: dict[str, Callable[[int], Predictor]] = {
+    "composition (tree)": lambda seed: LevelPredictor(random_state=seed),
+    "utilisation (linear)": lambda seed: UtilisationPredictor(),
+    "utilisation (tree)": lambda seed: UtilisationTree(random_state=seed),
+}
+
+
+def _by_service(observations: Observations, levels: Levels) -> Iterator[tuple[int, Observations, Int]]:
+    """Each service that has levels, its records, and their levels."""
+    level = levels.level(observations.service, observations.response_ms)
+    order = np.argsort(observations.service, kind="stable")
+    edges = np.searchsorted(observations.service[order], np.arange(len(observations.services) + 1))
+    for s in range(len(observations.services)):
+        rows = order[edges[s] : edges[s + 1]]
+        if len(rows) and level[rows[0]] > 0:
+            yield s, observations.only(rows), level[rows]
