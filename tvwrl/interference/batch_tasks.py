@@ -120,7 +120,7 @@ def _numbers(path: Path, column: pl.Series, least: float) -> Float:
     if wrong.any():
         row = int(np.argmax(wrong))
         limit = "> 0" if 0 < least < 1 else f">= {least:g}"
-        raise InputError(f"{path}: row {row + 1}: {column.name} is {column[row]!r}: must be a number {limit}")
+        raise InputError(f"{path}: row {row + 1}: {column.name} is {column[row]}: must be a number {limit}")
     return values
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from tvwrl.interference.laws import MEMORY_PRESSURE, Pressures
 from tvwrl.interference.machines import Machines
 from tvwrl.interference.observations import CATEGORIES
 from tvwrl.interference.peers import no_history, remember
-from tvwrl.interference.world_kernels import Tasks, calendar_of, count_running, play
+from tvwrl.interference.rescheduling import move_instances
+from tvwrl.interference.world_kernels import Tasks, add_running, calendar_of, count_running, play
 from tvwrl.types import Float, InputError, Int
 
 UTILISATION = 0.45  # of the CPU, mean, by services and batch (Figure 13(b): 40 to 50 %)
@@ -27,6 +28,7 @@ MEMORY_ROOM = 2.0  # memory of a machine over what batch uses on average: never 
 PER_MACHINE = 20  # service instances (Table 1)
 NAMED = {"checkout": 8.0, "coupon": 11.0, "browse_product": 8.0}  # cores requested; the first two from Section 4
 NAMED_SHARE = 0.35  # of machines with an instance of one of them: 3,500 instances of checkout on 10,000 machines
+UNEVEN = 0.8  # of the default scheduler's shares: utilisation of machines from about 20 to 80 % (Figure 2)
 EVENING = 0.3  # assumed: how far services' CPU rises above its mean at 8 pm
 REPORT_WEIGHT = 2.0 / 16.0  # of the newest report in recent moments: 15 reports, a minute apart
 
@@ -40,6 +42,7 @@ class Site:
     first: Int  # (M + 1,) rows of machine m are first[m] .. first[m + 1] - 1
     service: Int  # (R,)
     use: Float  # (R,) cores in use on the mean of a day
+    lots: Float  # (M,) rising to 1: the default scheduler gives machine m the share up from lots[m - 1]
     cores: float  # of each machine, > 0
     memory: float  # of each machine, > 0
 
@@ -96,6 +99,7 @@ def draw_site(machines: int, services: int, arrivals: Arrivals, seconds: int, rn
     service = np.concatenate(rows)
     cores = arrivals.cores() / (seconds * machines) / (UTILISATION - SERVICE_SHARE)
     busy = quota[service] * np.exp(0.5 * rng.normal(size=len(service)))
+    lots = rng.uniform(1 - UNEVEN, 1 + UNEVEN, machines)
     held = float((arrivals.instances * arrivals.memory * arrivals.makespan).sum()) / (seconds * machines)
     return Site(
         services=names,
@@ -103,6 +107,7 @@ def draw_site(machines: int, services: int, arrivals: Arrivals, seconds: int, rn
         first=np.arange(machines + 1) * PER_MACHINE,
         service=service,
         use=busy * (SERVICE_SHARE * cores * machines / busy.sum()),
+        lots=np.cumsum(lots / lots.sum()),
         cores=cores,
         memory=MEMORY_ROOM * held,
     )
@@ -115,6 +120,7 @@ class Policy(NamedTuple):
     candidates: int = 1  # 1: the scheduler alone
     trees: Trees | None = None  # levels by service; None: nothing learnt
     weight: Float | None = None  # (R,) of service instances in a machine's score
+    moves: int = 0  # running instances that may leave a machine of high interference, a minute
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,13 +129,28 @@ class Record:
 
     site: Site
     arrivals: Arrivals
-    machine: Int  # (instances,) in order of arrival, -1 = no machine had room
+    machine: Int  # (instances,) where they began, in order of arrival; -1 = no machine had room
+    moves: Int  # (n, 3) second, instance and machine that it went on to, in order of time
     begins: float  # hour of the day at second 0
 
     @property
     def task(self) -> Int:
         """(instances,) row of `arrivals`."""
         return np.repeat(np.arange(len(self.arrivals)), self.arrivals.instances)
+
+    def stays(self) -> tuple[Int, Int, Int, Int]:
+        """(stays,) each: task, machine, and seconds from and until before which an instance was there."""
+        there = np.flatnonzero(self.machine >= 0)
+        instance = np.concatenate([there, self.moves[:, 1]])
+        start = np.concatenate([self.arrivals.second[self.task[there]], self.moves[:, 0]])
+        machine = np.concatenate([self.machine[there], self.moves[:, 2]])
+        task = self.task[instance]
+        end = (self.arrivals.second + self.arrivals.makespan)[task]
+        order = np.lexsort((np.arange(len(instance)), instance))  # of one instance: by time
+        instance, start, machine, task, end = (part[order] for part in (instance, start, machine, task, end))
+        left = np.flatnonzero(instance[1:] == instance[:-1])
+        end[left] = start[left + 1]
+        return task, machine, start, end
 
     @property
     def lost(self) -> int:
@@ -173,45 +194,60 @@ def simulate(
     minutes = int(arrivals.second.max(initial=-1)) // 60 + 1
     edges = np.searchsorted(arrivals.second, 60 * np.arange(minutes + 1))
     use = np.diff(site.service_cpu(60.0 * np.arange(minutes), begins), axis=0, prepend=0.0)
+    began, moved = placed.copy(), [np.zeros((0, 3), np.int64)]
     for minute in range(minutes):
+        now = 60 * minute
         machines.cpu[:] += use[minute]
-        machines.heard[:] = 60 * minute
+        machines.heard[:] = now
         remember(machines, history, REPORT_WEIGHT)
-        span = (60 * minute, 60 * (minute + 1), edges[minute], edges[minute + 1])
-        since = 60.0 * minute
+        if policy.moves:
+            oldest = np.searchsorted(arrivals.second, now - len(calendar.head))
+            span = (tasks.first[oldest], tasks.first[edges[minute]])
+            moves = np.empty((policy.moves * site.count, 3), np.int64)
+            done = move_instances(
+                machines, trees, weight, tasks, calendar.task, now, span, policy.moves, placed, moves
+            )  # fmt: skip
+            moved.append(np.stack([np.full(done, now), moves[:done, 0], moves[:done, 2]], axis=1))
+        limits = (now, now + 60, edges[minute], edges[minute + 1])
         play(
-            machines, trees, weight, history, tasks, calendar, policy.kind, policy.candidates, since, rng, span, placed
-        )
+            machines, trees, weight, history, tasks, calendar, site.lots, policy.kind, policy.candidates, float(now), rng, limits,
+            placed,
+        )  # fmt: skip
+        fresh = slice(tasks.first[edges[minute]], tasks.first[edges[minute + 1]])
+        began[fresh] = placed[fresh]
         if watch is not None:
-            watch(60 * (minute + 1), machines)
-    return Record(site, arrivals, placed, begins)
+            watch(now + 60, machines)
+    return Record(site, arrivals, began, np.concatenate(moved), begins)
 
 
 class Seen(NamedTuple):
     """The cluster at T times, counted from a record."""
 
     seconds: Float  # (T,)
-    composition: Int  # (T, M, 60) instances by the category that the scheduler took them for
+    composition: Any  # (T, M, 60) int32 instances by the category that the scheduler took them for
     batch_cpu: Float  # (T, M) cores
     pressures: Pressures
 
 
 def look(record: Record, seconds: Float) -> Seen:
     """What ran where at each of `seconds` (T,), rising; an instance runs from its start and until before its end."""
-    site, arrivals, task = record.site, record.arrivals, record.task
-    begin = np.searchsorted(seconds, arrivals.second)[task]
-    end = np.searchsorted(seconds, arrivals.second + arrivals.makespan)[task]
+    site, arrivals = record.site, record.arrivals
+    task, machine, start, end = record.stays()
+    rows = (np.searchsorted(seconds, start), np.searchsorted(seconds, end), machine)
+    shape = (len(seconds), site.count)
     heavy = MEMORY_PRESSURE[classes_of(arrivals.category)[:, 1]]
 
     def total(value: Float) -> Float:
-        found = np.zeros((len(seconds), site.count))
-        count_running(begin, end, record.machine, value[task], found)
+        found = np.zeros(shape)
+        add_running(*rows, value[task], found)
         return found
 
+    composition = np.zeros((*shape, CATEGORIES), np.int32)
+    count_running(*rows, arrivals.seen[task], composition)
     batch, services = total(arrivals.cpu), site.service_cpu(seconds, record.begins)
     return Seen(
         seconds=seconds,
-        composition=_compositions(record, begin, end, len(seconds)),
+        composition=composition,
         batch_cpu=batch,
         pressures=Pressures(
             bandwidth=total(arrivals.cpu * heavy),
@@ -220,14 +256,3 @@ def look(record: Record, seconds: Float) -> Seen:
             cpu=(batch + services) / site.cores,
         ),
     )
-
-
-def _compositions(record: Record, begin: Int, end: Int, times: int) -> Int:
-    """(T, M, 60): how many began minus how many ended up to each time."""
-    there = record.machine >= 0
-    shape = (times + 1, record.site.count, CATEGORIES)
-    seen = record.arrivals.seen[record.task][there]
-    change = np.zeros(shape, np.int64)
-    for when, sign in ((begin, 1), (end, -1)):
-        np.add.at(change, (when[there], record.machine[there], seen), sign)
-    return np.cumsum(change[:times], axis=0)

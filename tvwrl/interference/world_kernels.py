@@ -10,6 +10,10 @@ from numba import njit
 from tvwrl.interference.kernels import place_instances
 
 
+DEFAULT = -1  # kind of scheduler: draws machines, some more often than others; the others are those of `kernels`
+TRIES = 8  # machines that it draws before an instance finds no room
+
+
 class Tasks(NamedTuple):
     """Columns of `Arrivals` that the clock needs, and the first instance of each task."""
 
@@ -30,11 +34,30 @@ class Calendar(NamedTuple):
 
 
 @njit(cache=True)
-def play(machines, trees, weight, history, tasks, calendar, kind, candidates, since, rng, span, placed):  # type: ignore[no-untyped-def]
+def _draw_machines(machines, lots, seen, cpu, memory, rng, placed):  # type: ignore[no-untyped-def]
+    """As `place_instances`, drawing from `lots` (M,), rising to 1: machine m has the share up from lots[m - 1]."""
+    found = 0
+    for i in range(len(placed)):
+        placed[i] = -1
+        for _ in range(TRIES):
+            m = min(np.searchsorted(lots, rng.random(), side="right"), len(lots) - 1)
+            if machines.cpu[m] + cpu <= machines.cores[m] and machines.used_memory[m] + memory <= machines.memory[m]:
+                machines.cpu[m] += cpu
+                machines.batch_cpu[m] += cpu
+                machines.used_memory[m] += memory
+                machines.composition[m, seen] += 1
+                placed[i] = m
+                found += 1
+                break
+    return found
+
+
+@njit(cache=True)
+def play(machines, trees, weight, history, tasks, calendar, lots, kind, candidates, since, rng, span, placed):  # type: ignore[no-untyped-def]
     """Seconds and tasks `span` (begin, stop, first task, last task + 1): machines of their instances into `placed`.
 
-    What ends in a second has left before what arrives in it comes. `kind`, `candidates`, `since`, `rng`: as of
-    `place_instances`; machines were last heard of at `machines.heard`. Returns instances without room.
+    What ends in a second has left before what arrives in it comes. `lots`: of `DEFAULT` alone; `kind`,
+    `candidates`, `since`, `rng`: as of `place_instances`. Returns instances without room.
     """
     begin, stop, task, last = span
     cpu, batch, memory, composition = machines.cpu, machines.batch_cpu, machines.used_memory, machines.composition
@@ -53,10 +76,15 @@ def play(machines, trees, weight, history, tasks, calendar, kind, candidates, si
         while task < last and tasks.second[task] <= second:
             a, b = tasks.first[task], tasks.first[task + 1]
             lost += b - a
-            lost -= place_instances(
-                machines, trees, weight, history, kind, tasks.seen[task], tasks.cpu[task], tasks.memory[task],
-                candidates, since, rng, placed[a:b],
-            )  # fmt: skip
+            if kind == DEFAULT:
+                lost -= _draw_machines(
+                    machines, lots, tasks.seen[task], tasks.cpu[task], tasks.memory[task], rng, placed[a:b]
+                )
+            else:
+                lost -= place_instances(
+                    machines, trees, weight, history, kind, tasks.seen[task], tasks.cpu[task], tasks.memory[task],
+                    candidates, since, rng, placed[a:b],
+                )  # fmt: skip
             end = (second + tasks.makespan[task]) % ring
             for i in range(a, b):
                 if placed[i] >= 0:
@@ -67,12 +95,19 @@ def play(machines, trees, weight, history, tasks, calendar, kind, candidates, si
 
 
 @njit(cache=True)
-def count_running(begin, end, machine, value, out):  # type: ignore[no-untyped-def]
-    """Adds `value` (n,) of instances that run in columns `begin` .. `end` - 1 on `machine` (n,) to `out` (T, M)."""
+def add_running(begin, end, machine, value, out):  # type: ignore[no-untyped-def]
+    """Adds `value` (n,) of what runs in rows `begin` .. `end` - 1 (n,) on `machine` (n,) to `out` (T, M)."""
     for i in range(len(machine)):
-        if machine[i] >= 0:
-            for t in range(begin[i], end[i]):
-                out[t, machine[i]] += value[i]
+        for t in range(begin[i], end[i]):
+            out[t, machine[i]] += value[i]
+
+
+@njit(cache=True)
+def count_running(begin, end, machine, category, out):  # type: ignore[no-untyped-def]
+    """Counts what runs in rows `begin` .. `end` - 1 (n,) on `machine` (n,) by `category` (n,) in `out` (T, M, 60)."""
+    for i in range(len(machine)):
+        for t in range(begin[i], end[i]):
+            out[t, machine[i], category[i]] += 1
 
 
 def calendar_of(instances: np.ndarray[Any, Any], longest: int) -> Calendar:
