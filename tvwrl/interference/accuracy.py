@@ -6,14 +6,15 @@ import numpy as np
 
 from tvwrl.types import Float
 
-NEAR = 2.0  # "accurate with an absolute error of no more than 2"
+NEAR = 2.0  # of 10: "accurate with an absolute error of no more than 2"
 SEVERE = (3.0, 8.0)  # of 10: read as less than the first where it is more than the second, or the reverse
 
 
 def accuracy(predicted: Float, observed: Float, k: int = 10) -> dict[str, float]:
     """Shares in percent, of the n pairs of `predicted` and `observed` in [1, k]; NaN where there is nothing to share.
 
-    `within`: error at most 2 levels; `exact`: less than half a level. BUSY is the upper half, > (k + 1) / 2:
+    `within`: error at most 2 levels (of k = 10; in proportion else); `exact`: less than half a
+    level. BUSY is the upper half, > (k + 1) / 2:
     `busy_precision`, `busy_recall`, `busy_f1`, and likewise of IDLE. `read_as_low`: observed > 8 but predicted < 3
     (of k = 10; in proportion else), of all pairs; `read_as_high`: the reverse.
     """
@@ -22,7 +23,7 @@ def accuracy(predicted: Float, observed: Float, k: int = 10) -> dict[str, float]
     middle, (low, high) = (k + 1) / 2, (bound * k / 10 for bound in SEVERE)
     busy, is_busy = predicted > middle, observed > middle
     return {
-        "within": _percent((error <= NEAR).sum(), len(error)),
+        "within": _percent((error <= NEAR * k / 10 + 1e-9).sum(), len(error)),
         "exact": _percent((error < 0.5).sum(), len(error)),
         **_agreement("busy", busy, is_busy),
         **_agreement("idle", ~busy, ~is_busy),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 NEVER = np.iinfo(np.int32).max  # instances that no machine has: a leaf's threshold
-DEPTH, LEAF = 8, 20
+DEPTH, LEAF = 6, 20
 
 
 class Predictor(Protocol):
