@@ -120,8 +120,8 @@ def test_real_tasks_are_told_better_than_by_their_majority():
     """A sample of jobs, learnt from the earlier ones: well above the most frequent class in every dimension."""
     tasks = read_usage(BATCH / "ali18_usage_tasks.csv.gz")
     names = np.unique(tasks.job.astype(str))
-    tasks = tasks.only(np.isin(tasks.job.astype(str), np.random.default_rng(0).choice(names, 900, replace=False)))
-    later = np.isin(tasks.job, list(dict.fromkeys(tasks.job))[750:])
+    tasks = tasks.only(np.isin(tasks.job.astype(str), np.random.default_rng(0).choice(names, 500, replace=False)))
+    later = np.isin(tasks.job, list(dict.fromkeys(tasks.job))[400:])
     known, arriving = tasks.only(~later), tasks.only(later)
     classifier = TaskClassifier().fit(known)
     usage = (arriving.cpu, arriving.memory, arriving.makespan)

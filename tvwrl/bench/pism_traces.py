@@ -225,10 +225,10 @@ def _fig4(tasks: Mapping[str, BatchTasks]) -> Made:
 
 def _fig8(tasks: Mapping[str, BatchTasks]) -> Made:
     one = tasks["usage"]
-    usage = {"cpu": one.cpu, "memory": one.memory, "makespan": one.makespan}
-    found = Thresholds.from_usage(**usage)
+    usage = (one.cpu, one.memory, one.makespan)
+    found = Thresholds.from_usage(*usage)
     resampled = _resampled_thresholds(one)
-    classes = found.classes(**usage)
+    classes = found.classes(*usage)
     body, rows = [], []
     for d, (name, count) in enumerate(CLASSES.items()):
         cuts = getattr(found, name)

@@ -69,7 +69,7 @@ class TaskClassifier(Parameters):
     def save(self, path: Path) -> None:
         """Write a .npz file, whole; it holds numbers and text, no code."""
         about = {"thresholds": asdict(self.thresholds_), "penalty": self.penalty, "random_state": self.random_state}
-        levels = {f"words{i}": words for i, words in enumerate(self.history_.words)}
+        levels: dict[str, Any] = {f"words{i}": words for i, words in enumerate(self.history_.words)}
         levels |= {f"counts{i}": counts for i, counts in enumerate(self.history_.counts)}
         numbers = {name: getattr(self, f"{name}_") for name in ("shift", "width", "weights", "bias")}
         with whole_file(path) as partial, partial.open("wb") as file:
@@ -101,6 +101,7 @@ class TaskClassifier(Parameters):
         words = [content[f"words{i}"] for i in range(len(LEVELS))]
         counts = [content[f"counts{i}"].astype(np.float64) for i in range(len(LEVELS))]
         self.history_ = History(words, counts, content["overall"].astype(np.float64))
+        expected: dict[str, tuple[int, ...]]
         expected = {"shift": (DECLARED,), "width": (DECLARED,), "bias": (SHARES,), "overall": (SHARES,)}
         expected["weights"] = (len(LEVELS) * SHARES + DECLARED, SHARES)
         expected |= {f"counts{i}": (len(level), SHARES) for i, level in enumerate(words)}
