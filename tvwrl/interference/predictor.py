@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -153,11 +153,19 @@ class UtilisationTree:
         return found
 
 
-PREDICTORS: dict[str, Callable[[int], Predictor]] = {
-    "composition (tree)": lambda seed: LevelPredictor(random_state=seed),
-    "utilisation (linear)": lambda seed: UtilisationPredictor(),
-    "utilisation (tree)": lambda seed: UtilisationTree(random_state=seed),
-}
+@dataclass
+class MiddleLevel:
+    """The least that a predictor has to beat: the level in the middle, always."""
+
+    def fit(self, observations: Observations, levels: Levels) -> MiddleLevel:
+        """Nothing to learn."""
+        self._levels = levels
+        return self
+
+    def predict(self, observations: Observations) -> Float:
+        """(N,) the lower of the two middle levels, or the middle one."""
+        known = ~np.isnan(self._levels.bounds[observations.service, 0])
+        return np.where(known, float((self._levels.k + 1) // 2), np.nan)
 
 
 def _by_service(observations: Observations, levels: Levels) -> Iterator[tuple[int, Observations, Int]]:
