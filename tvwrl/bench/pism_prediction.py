@@ -32,9 +32,16 @@ from tvwrl.markdown import markdown_table
 from tvwrl.types import Float, InputError
 
 K, OTHERS = 10, (2, 5, 20)  # levels: the paper's, and what `levels` compares them with
-COMPOSITION, LINEAR, TREE, MIDDLE = "composition", "utilisation, linear", "utilisation, tree", "always the middle"
+COMPOSITION, COUNTS, LINEAR, TREE, MIDDLE = (
+    "composition",
+    "composition, counts alone",
+    "utilisation, linear",
+    "utilisation, tree",
+    "always the middle",
+)
 PREDICTORS: dict[str, Callable[[], Predictor]] = {
     COMPOSITION: LevelPredictor,
+    COUNTS: lambda: LevelPredictor(counts_alone=True),
     LINEAR: UtilisationPredictor,
     TREE: UtilisationTree,
     MIDDLE: MiddleLevel,
