@@ -28,6 +28,7 @@ MEMORY_ROOM = 2.0  # memory of a machine over what batch uses on average: never 
 PER_MACHINE = 20  # service instances (Table 1)
 NAMED = {"checkout": 8.0, "coupon": 11.0, "browse_product": 8.0}  # cores requested; the first two from Section 4
 NAMED_SHARE = 0.35  # of machines with an instance of one of them: 3,500 instances of checkout on 10,000 machines
+LEAST_SERVICES = PER_MACHINE + len(NAMED)
 UNEVEN = 0.8  # of the default scheduler's shares: utilisation of machines from about 20 to 80 % (Figure 2)
 EVENING = 0.3  # assumed: how far services' CPU rises above its mean at 8 pm
 REPORT_WEIGHT = 2.0 / 16.0  # of the newest report in recent moments: 15 reports, a minute apart
@@ -84,16 +85,16 @@ def draw_site(machines: int, services: int, arrivals: Arrivals, seconds: int, rn
 
     Cores such that batch and services use `UTILISATION` of them on average. A service has at most one instance on a
     machine; checkout, coupon and browse_product are named and on `NAMED_SHARE` of them each, the others are about as
-    popular as 1 / rank. Raises InputError for fewer than `PER_MACHINE` services or no machines.
+    popular as 1 / rank. Raises InputError for fewer than `LEAST_SERVICES` services or no machines.
     """
-    if machines < 1 or services < PER_MACHINE:
-        raise InputError(f"{machines} machines, {services} services: must be at least 1 and {PER_MACHINE}")
+    if machines < 1 or services < LEAST_SERVICES:
+        raise InputError(f"{machines} machines, {services} services: must be at least 1 and {LEAST_SERVICES}")
     names = (*NAMED, *(f"service{number}" for number in range(len(NAMED), services)))
     quota = np.array([NAMED.get(name, 2.0 ** rng.integers(0, 6)) for name in names])  # 1 .. 32 cores, Section 6.3.2
     rank = np.arange(1, services - len(NAMED) + 1) ** -0.5
     rows = []
-    for _ in range(machines):
-        own = np.flatnonzero(rng.random(len(NAMED)) < NAMED_SHARE)
+    for machine in range(machines):
+        own = np.flatnonzero((rng.random(len(NAMED)) < NAMED_SHARE) | (np.arange(len(NAMED)) == machine))
         others = rng.choice(len(rank), PER_MACHINE - len(own), replace=False, p=rank / rank.sum())
         rows.append(np.sort(np.concatenate([own, others + len(NAMED)])))
     service = np.concatenate(rows)
