@@ -8,9 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from tvwrl.interference.arrivals import Arrivals, as_arrivals, replayed, synthetic_hour, with_usage
-from tvwrl.interference.batch_tasks import read_arrivals, read_usage
-from tvwrl.interference.categories import Thresholds
+from tvwrl.bench.pism_worlds import read_hour
+from tvwrl.interference.arrivals import replayed
 from tvwrl.interference.laws import LAWS
 from tvwrl.interference.observations import Observations
 from tvwrl.interference.services import draw_behaviour, observe
@@ -44,7 +43,7 @@ def two_days(settings: Days, seed: int) -> Iterator[tuple[str, Observations, Obs
     """
     rng = np.random.default_rng(seed)
     seconds = 2 * 3600 * settings.hours
-    hour = synthetic_hour(rng) if settings.data is None else recorded_hour(settings.data, rng)
+    hour = read_hour("" if settings.data is None else str(settings.data), False, rng)
     arrivals = replayed(hour, settings.machines, seconds // 60, rng)
     site = draw_site(settings.machines, settings.services, arrivals, seconds, rng)
     record = simulate(site, arrivals, Policy(DEFAULT), rng, 0.0)
@@ -57,10 +56,3 @@ def two_days(settings: Days, seed: int) -> Iterator[tuple[str, Observations, Obs
         response_ms = behaviour.response_ms(site, seen, chance)
         train, test = (observe(site, seen, response_ms, times) for times in (slice(0, half), slice(half, None)))
         yield law, train, test
-
-
-def recorded_hour(folder: Path, rng: np.random.Generator) -> Arrivals:
-    """The recorded hour of Alibaba v2018's batch tasks, with usage drawn from measured ones, told truly."""
-    tasks, usage = read_arrivals(folder / "spar_sample_tasks.csv.gz"), read_usage(folder / "ali18_usage_tasks.csv.gz")
-    thresholds = Thresholds.from_usage(usage.cpu, usage.memory, usage.makespan)
-    return as_arrivals(with_usage(tasks, usage, rng), tasks.makespan, thresholds)

@@ -179,10 +179,11 @@ def _interval(values: Float, decimals: int = 1) -> str:
 
 def _setting(settings: PredictionSettings) -> str:
     tasks = "made-up tasks" if settings.data is None else "an hour of Alibaba v2018's tasks"
+    told = "known" if settings.data is None else "as the classifier takes them for"
     return (
         f"Simulated: {settings.machines} machines, {settings.services} services, {settings.hours} h to learn from and "
         f"the next {settings.hours} h to predict, a record per service instance every {settings.report_seconds} s; "
-        f"batch work replays {tasks}. Means over {len(settings.seeds)} seeds [95 % bootstrap interval]; percent. No "
+        f"batch work replays {tasks}, in categories {told}. Means over {len(settings.seeds)} seeds [95 % bootstrap interval]; percent. No "
         "predictor sees the law that made the response times."
     )
 
