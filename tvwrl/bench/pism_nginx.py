@@ -14,19 +14,20 @@ from tvwrl.bench.lrasched_figures import plot_lines, write_figure
 from tvwrl.interference.accuracy import accuracy
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.measured import read_nginx
-from tvwrl.interference.predictor import LevelPredictor, Predictor, UtilisationPredictor, UtilisationTree
+from tvwrl.interference.predictor import LevelPredictor, MiddleLevel, Predictor, UtilisationPredictor, UtilisationTree
 from tvwrl.markdown import markdown_table
 from tvwrl.types import Float, InputError
 
 FILE = "ntua_nginx_ibench.csv.gz"
 LEAF = 3  # records in a leaf: a service has dozens of runs, not thousands
 COMPOSITION, LINEAR, TREE = "pods by kind (tree)", "number of pods (linear)", "number of pods (tree)"
+MIDDLE = "always the middle level"
 PREDICTORS: dict[str, Callable[[], Predictor]] = {
     COMPOSITION: lambda: LevelPredictor(leaf=LEAF),
     LINEAR: UtilisationPredictor,
     TREE: lambda: UtilisationTree(leaf=LEAF),
+    MIDDLE: MiddleLevel,
 }
-MIDDLE = "always the middle level"
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,6 @@ def judge(path: Path, k: int) -> list[dict[str, Any]]:
         if not known.any():
             continue
         guesses = {name: make().fit(train, levels).predict(test) for name, make in PREDICTORS.items()}
-        guesses[MIDDLE] = np.full(len(observed), (k + 1) // 2, dtype=np.float64)
         for name, guess in guesses.items():
             found = accuracy(np.rint(guess[known]), observed[known].astype(np.float64), k)
             rows.append({"campaign": one, "predictor": name, "runs": int(known.sum())} | found)
@@ -76,7 +76,7 @@ def _columns(rows: list[dict[str, Any]], name: str, field: str) -> Float:
 
 def _text(rows: list[dict[str, Any]], k: int) -> str:
     body = []
-    for name in (*PREDICTORS, MIDDLE):
+    for name in PREDICTORS:
         shown = []
         for field in ("within", "exact", "busy_f1", "idle_f1", "read_as_low", "read_as_high"):
             values = _columns(rows, name, field)
@@ -103,6 +103,6 @@ def _text(rows: list[dict[str, Any]], k: int) -> str:
 
 def _plot(rows: list[dict[str, Any]], file: Path) -> None:
     campaigns = sorted({row["campaign"] for row in rows})
-    lines = {name: _columns(rows, name, "within")[:, None] for name in (*PREDICTORS, MIDDLE)}
+    lines = {name: _columns(rows, name, "within")[:, None] for name in PREDICTORS}
     places = [str(number + 1) for number in range(len(campaigns))]
     plot_lines(file, places, lines, "campaign left out", "runs within 2 levels, % (real)", joined=False)

@@ -244,7 +244,7 @@ def _fig15(rows: Rows) -> tuple[str, dict[str, Callable[[Path], None]]]:
                     ms = [_told(_column(now, f"{service}_p{q}"), 0) for q in QUANTILES]
                     lines.append([law, service, name, learnt or "no", *ms])
     plots = {
-        f"plot-{law}": partial(_plot_schedulers, rows, law, "checkout_p99", "P99 of checkout, ms") for law in _laws(rows)
+        f"plot-{law}": partial(_plot_schedulers, rows, law, "checkout_p99", "P99 of checkout, ms")
+        for law in _laws(rows)
     }
     return markdown_table(head, lines), plots
-

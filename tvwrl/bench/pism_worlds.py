@@ -283,7 +283,11 @@ HEAVY = 0.093  # of the services (Table 3)
 
 def check_cells(machines: int, services: int, minutes: int) -> None:
     """Raise InputError for a cluster that is too small to tell anything."""
-    least = {"machines": (machines, 3), "services": (services, LEAST_SERVICES), "minutes": (minutes, WARM_UP + 2 * EVERY)}
+    least = {
+        "machines": (machines, 3),
+        "services": (services, LEAST_SERVICES),
+        "minutes": (minutes, WARM_UP + 2 * EVERY),
+    }
     for name, (value, limit) in least.items():
         if value < limit:
             raise InputError(f"{name} is {value}: must be at least {limit}")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from tvwrl.interference.observations import CATEGORIES
 from tvwrl.interference.peers import load_aware, risk_balancing, spread, stack, target_load_packing
 
 SPREAD, STACK, RANDOM, LOAD_AWARE, TARGET_LOAD_PACKING, RISK_BALANCING = range(6)
@@ -18,24 +19,44 @@ SPREAD, STACK, RANDOM, LOAD_AWARE, TARGET_LOAD_PACKING, RISK_BALANCING = range(6
 
 class Trees(NamedTuple):
     """One decision tree per service, all nodes in one array: the right child follows the left one, and a leaf is its
-    own left child with a threshold that no count passes, so that a walk of `depth` steps needs no test for the end."""
+    own left child with a threshold that no count passes, so that a walk of `depth` steps needs no test for the end.
+
+    A node asks for the number of instances of a category, or, as feature 60, for the pressure of all: the sum of
+    `pressure` of every instance.
+    """
 
     root: Any  # (services,) int32 node, -1 = nothing was learnt of the service
     depth: Any  # (services,) int32 steps
-    feature: Any  # (nodes,) uint8 category
-    threshold: Any  # (nodes,) int32 instances: more go to the right
+    feature: Any  # (nodes,) uint8 category, or 60
+    threshold: Any  # (nodes,) int32 instances or pressure: more goes to the right
     left: Any  # (nodes,) int32 node
     level: Any  # (nodes,) float64 in [1, k]
+    pressure: Any = np.zeros(CATEGORIES, np.int32)  # (60,) >= 0 of an instance by category
 
 
 @njit(cache=True, inline="always")
 def score_machine(  # type: ignore[no-untyped-def]
-    m, first, service, weight, composition, root, depth, feature, threshold, left, level, nodes, weights
+    m,
+    first,
+    service,
+    weight,
+    composition,
+    root,
+    depth,
+    feature,
+    threshold,
+    left,
+    level,
+    pressure,
+    nodes,
+    weights,
+    asked,
 ):
-    """Score of machine m as its composition stands; `nodes` and `weights` are scratch for each of its services.
+    """Score of machine m as its composition stands; `nodes`, `weights`, `asked` are scratch (`scratch_of`).
 
     All its trees are walked at the same time, step by step: one walk alone waits for memory at every step.
     """
+    _features(composition[m], pressure, asked)
     known, steps = 0, 0
     for row in range(first[m], first[m + 1]):
         s = service[row]
@@ -46,7 +67,7 @@ def score_machine(  # type: ignore[no-untyped-def]
     for _ in range(steps):
         for i in range(known):
             node = nodes[i]
-            nodes[i] = left[node] + (composition[m, feature[node]] > threshold[node])
+            nodes[i] = left[node] + (asked[feature[node]] > threshold[node])
     total = whole = 0.0
     for i in range(known):
         total += weights[i] * level[nodes[i]]
@@ -56,13 +77,34 @@ def score_machine(  # type: ignore[no-untyped-def]
     return 0.0 if first[m] == first[m + 1] else np.nan
 
 
+@njit(cache=True, inline="always")
+def _features(counts, pressure, asked):  # type: ignore[no-untyped-def]
+    """What trees may ask for, into `asked` (61,): the counts (60,), and the pressure of all."""
+    pressed = 0
+    for c in range(len(pressure)):
+        asked[c] = counts[c]
+        pressed += counts[c] * pressure[c]
+    asked[len(pressure)] = pressed
+
+
 @njit(cache=True)
 def scratch_of(first):  # type: ignore[no-untyped-def]
-    """Nodes and weights for as many services as a machine has at most."""
+    """Nodes and weights for as many services as a machine has at most, and what trees may ask for."""
     most = 0
     for m in range(len(first) - 1):
         most = max(most, first[m + 1] - first[m])
-    return np.empty(most, np.int64), np.empty(most)
+    return np.empty(most, np.int64), np.empty(most), np.empty(CATEGORIES + 1, np.int64)
+
+
+@njit(cache=True)
+def score_one(machines, trees, weight, m):  # type: ignore[no-untyped-def]
+    """Score of machine m as it stands."""
+    root, depth, feature, threshold, left, level, pressure = trees
+    nodes, weights, asked = scratch_of(machines.first[m : m + 2])
+    return score_machine(
+        m, machines.first, machines.service, weight, machines.composition,
+        root, depth, feature, threshold, left, level, pressure, nodes, weights, asked,
+    )  # fmt: skip
 
 
 @njit(cache=True)
@@ -73,15 +115,16 @@ def score_machines(machines, trees, weight, category, which, out):  # type: igno
     `weight` (rows of machines.service,) >= 0.
     """
     first, service, composition = machines.first, machines.service, machines.composition
-    root, depth, feature, threshold, left, level = trees
-    nodes, weights = scratch_of(first)
+    root, depth, feature, threshold, left, level, pressure = trees
+    nodes, weights, asked = scratch_of(first)
     for i in range(len(out)):
         m = which[i]
         if category >= 0:
             composition[m, category] += 1
         out[i] = score_machine(
-            m, first, service, weight, composition, root, depth, feature, threshold, left, level, nodes, weights
-        )
+            m, first, service, weight, composition,
+            root, depth, feature, threshold, left, level, pressure, nodes, weights, asked,
+        )  # fmt: skip
         if category >= 0:
             composition[m, category] -= 1
 
@@ -89,14 +132,16 @@ def score_machines(machines, trees, weight, category, which, out):  # type: igno
 @njit(cache=True)
 def predict_levels(trees, service, composition, out):  # type: ignore[no-untyped-def]
     """Level of each pair of service (n,) and composition (n, 60) into `out` (n,), NaN for unknown services."""
-    root, depth, feature, threshold, left, level = trees
+    root, depth, feature, threshold, left, level, pressure = trees
+    asked = np.empty(CATEGORIES + 1, np.int64)
     for i in range(len(out)):
         s = service[i]
         out[i] = np.nan
         if 0 <= s < len(root) and root[s] >= 0:
+            _features(composition[i], pressure, asked)
             node = root[s]
             for _ in range(depth[s]):
-                node = left[node] + (composition[i, feature[node]] > threshold[node])
+                node = left[node] + (asked[feature[node]] > threshold[node])
             out[i] = level[node]
 
 
@@ -188,11 +233,11 @@ def place_instances(  # type: ignore[no-untyped-def]
     known = 0 <= category < machines.composition.shape[1]
     most = min(candidates, total) if known else 1
     first, service, composition = machines.first, machines.service, machines.composition
-    root, depth, feature, threshold, left, level = trees
+    root, depth, feature, threshold, left, level, pressure = trees
     cores, capacity, in_use, used, batch = (
         machines.cores, machines.memory, machines.cpu, machines.used_memory, machines.batch_cpu
     )  # fmt: skip
-    nodes, weights = scratch_of(first)
+    nodes, weights, asked = scratch_of(first)
     liking, after, chosen = np.empty(total), np.full(total, -1.0), np.empty(most, np.int64)  # -1: not scored yet
     for m in range(total):
         liking[m] = -np.inf
@@ -212,7 +257,7 @@ def place_instances(  # type: ignore[no-untyped-def]
                     composition[m, category] += 1
                     score = score_machine(
                         m, first, service, weight, composition,
-                        root, depth, feature, threshold, left, level, nodes, weights,
+                        root, depth, feature, threshold, left, level, pressure, nodes, weights, asked,
                     )  # fmt: skip
                     composition[m, category] -= 1
                     after[m] = score if score == score else np.inf

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from tvwrl.interference.kernels import Trees, predict_levels
 from tvwrl.interference.levels import Levels
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 NEVER = np.iinfo(np.int32).max  # instances that no machine has: a leaf's threshold
 DEPTH, LEAF = 6, 20
+PRESSURE_STEPS = 1000  # whole numbers, so that trees compare whole numbers
 
 
 class Predictor(Protocol):
@@ -34,24 +36,31 @@ class Predictor(Protocol):
 
 @dataclass
 class LevelPredictor:
-    """A decision tree per service from the 60 counts of the composition to the level (Section 5.5).
+    """A decision tree per service from the composition to the level (Section 5.5).
 
-    Paper: a decision tree whose kind and size it does not tell. Here: regression on the level, as it comes within 2
-    levels more often than a classification of levels (docs/interference.md), `depth` questions deep at most, with at
-    least `leaf` records in a leaf. Fitted: `trees_`.
+    Paper: a decision tree of the 60 counts, whose kind and size it does not tell. Here: regression on the level, as it
+    comes within 2 levels more often than a classification of levels, `depth` questions deep at most, with at least
+    `leaf` records in a leaf; and unless `counts_alone` a tree may ask for the pressure of the composition too, a
+    weighted sum of the counts that is learnt from all services together, as questions about one count at a time tell
+    little of a sum (docs/interference.md has the figures). Fitted: `trees_`.
     """
 
     depth: int = DEPTH
     leaf: int = LEAF
+    counts_alone: bool = False
     classify: bool = False
     random_state: int = 0
 
     def fit(self, observations: Observations, levels: Levels) -> LevelPredictor:
         """Learn the tree of every service that has levels and records. Raises InputError if none has."""
-        fitted = {s: self._tree(rows.composition, level) for s, rows, level in _by_service(observations, levels)}
+        pressure = np.zeros(CATEGORIES, np.int32) if self.counts_alone else learn_pressure(observations, levels)
+        fitted = {
+            s: self._tree(_features(rows.composition, pressure), level)
+            for s, rows, level in _by_service(observations, levels)
+        }
         if not fitted:
             raise InputError("no service has response times enough for its levels: nothing to learn from")
-        self.trees_ = _joined(fitted, len(observations.services))
+        self.trees_ = _joined(fitted, len(observations.services))._replace(pressure=pressure)
         return self
 
     def predict(self, observations: Observations) -> Float:
@@ -66,15 +75,38 @@ class LevelPredictor:
         predict_levels(self.trees_, service, composition, levels)
         return levels
 
-    def _tree(self, composition: Int, level: Int) -> tuple[Any, Float]:
+    def _tree(self, features: Int, level: Int) -> tuple[Any, Float]:
         """The fitted tree and the level that each of its nodes stands for."""
         from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
         kind = DecisionTreeClassifier if self.classify else DecisionTreeRegressor
         found = kind(max_depth=self.depth, min_samples_leaf=self.leaf, random_state=self.random_state)
-        found.fit(composition, level)
+        found.fit(features, level)
         values = found.tree_.value[:, 0]
         return found.tree_, found.classes_[values.argmax(axis=1)] if self.classify else values[:, 0]
+
+
+def learn_pressure(observations: Observations, levels: Levels) -> npt.NDArray[np.int32]:
+    """(60,) how much an instance of each category presses on services, 0..`PRESSURE_STEPS` of the strongest one.
+
+    Least squares of the level on the counts, over the records of all services, none below 0 (Lawson and Hanson 1974):
+    an instance more never helps. All 0 where levels do not depend on any count.
+    """
+    from scipy.optimize import nnls
+
+    level = levels.level(observations.service, observations.response_ms)
+    use = level > 0
+    rows = np.column_stack([observations.composition[use], np.ones(use.sum()), level[use]]).astype(np.float64)
+    small: Float = np.asarray(np.linalg.qr(rows, mode="r"))  # the same squares in 62 rows instead of one per record
+    weights = nnls(small[:, :-1], small[:, -1])[0][:CATEGORIES]
+    most = weights.max()
+    steps: npt.NDArray[np.int32] = np.rint(weights * (PRESSURE_STEPS / most if most > 0 else 0.0)).astype(np.int32)
+    return steps
+
+
+def _features(composition: Int, pressure: npt.NDArray[np.int32]) -> Int:
+    """(n, 61) what trees may ask for: the counts, and the pressure of all."""
+    return np.column_stack([composition, composition @ pressure.astype(np.int64)])
 
 
 def _joined(fitted: dict[int, tuple[Any, Float]], services: int) -> Trees:
@@ -153,11 +185,19 @@ class UtilisationTree:
         return found
 
 
-PREDICTORS: dict[str, Callable[[int], Predictor]] = {
-    "composition (tree)": lambda seed: LevelPredictor(random_state=seed),
-    "utilisation (linear)": lambda seed: UtilisationPredictor(),
-    "utilisation (tree)": lambda seed: UtilisationTree(random_state=seed),
-}
+@dataclass
+class MiddleLevel:
+    """The least that a predictor has to beat: the level in the middle, always."""
+
+    def fit(self, observations: Observations, levels: Levels) -> MiddleLevel:
+        """Nothing to learn."""
+        self._levels = levels
+        return self
+
+    def predict(self, observations: Observations) -> Float:
+        """(N,) the lower of the two middle levels, or the middle one."""
+        known = ~np.isnan(self._levels.bounds[observations.service, 0])
+        return np.where(known, float((self._levels.k + 1) // 2), np.nan)
 
 
 def _by_service(observations: Observations, levels: Levels) -> Iterator[tuple[int, Observations, Int]]:

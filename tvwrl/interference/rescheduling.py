@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from tvwrl.interference.kernels import score_machine
+from tvwrl.interference.kernels import score_one
 
 SHARE = 0.2  # of the machines are high, as many low, by predicted score
 
@@ -51,10 +51,7 @@ def move_instances(machines, trees, weight, tasks, owner, now, span, most, place
 
 @njit(cache=True)
 def _score(machines, trees, weight, m):  # type: ignore[no-untyped-def]
-    root, depth, feature, threshold, left, level = trees
-    return score_machine(
-        m, machines.first, machines.service, weight, machines.composition, root, depth, feature, threshold, left, level
-    )
+    return score_one(machines, trees, weight, m)
 
 
 @njit(cache=True)
