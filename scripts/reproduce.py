@@ -325,7 +325,7 @@ FIGURES_OF: dict[str, tuple[str, tuple[tuple[dict[str, str], type], ...]]] = {
             (pism_classifier.NAMES, pism_classifier.ClassifierSettings),
             (pism_simulation.NAMES, pism_simulation.SimulationSettings),
             (pism_prediction.NAMES, pism_prediction.PredictionSettings),
-            (pism_nginx.NAMES, pism_nginx.NginxSettings),
+            ({"nginx": "no figure, but levels of real runs of nginx under interference"}, pism_nginx.NginxSettings),
             (pism_laws.NAMES, pism_laws.LawSettings),
         ),
     ),
