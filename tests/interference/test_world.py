@@ -35,9 +35,7 @@ def arrivals(*rows):
     """Rows: second, instances, cpu, memory, makespan, category."""
     second, instances, cpu, memory, makespan, category = (np.array(column) for column in zip(*rows, strict=True))
     floats = {"cpu": cpu.astype(float), "memory": memory.astype(float)}
-    return Arrivals(
-        second=second, instances=instances, makespan=makespan, category=category, seen=category, **floats
-    )
+    return Arrivals(second=second, instances=instances, makespan=makespan, category=category, seen=category, **floats)
 
 
 def counting_tree(category, steps):
@@ -105,7 +103,9 @@ def test_an_instance_moves_where_the_two_scores_together_fall():
     tasks = arrivals((0, 4, 1.0, 1.0, 300, HEAVY), (60, 1, 1.0, 1.0, 1, LIGHT))
     ten = site(machines=10)
     # stack puts all four on one machine; a level is 1 + the number of heavy ones, counted up to 1: three can stay
-    concave = simulate(ten, tasks, Policy(kernels.STACK, 1, counting_tree(HEAVY, 1), None, 5), np.random.default_rng(0), 0.0)
+    concave = simulate(
+        ten, tasks, Policy(kernels.STACK, 1, counting_tree(HEAVY, 1), None, 5), np.random.default_rng(0), 0.0
+    )
     assert len(concave.moves) == 0
     # counted from the third on, two that leave help and do no harm elsewhere
     tree = counting_tree(HEAVY, 4)

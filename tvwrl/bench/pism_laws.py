@@ -47,8 +47,8 @@ class LawSettings:
         median, scatter = float(np.median(slowed)), float(np.log(slowed).std(ddof=1))
         text = (
             f"# Laws of the simulation, fitted to measurements (real)\n\nSlowdown - 1 per worker (TaoBench) or pod "
-            f"(nginx) of interference.\n\n{markdown_table(head, lines)}\n\nErms: {len(slowed)} microservices are slowed "
-            f"by {median:.2f} (median), standard deviation of the logarithm {scatter:.2f}; kept: "
+            f"(nginx).\n\n{markdown_table(head, lines)}\n\nErms: {len(slowed)} microservices are "
+            f"slowed by {median:.2f} (median), standard deviation of the logarithm {scatter:.2f}; kept: "
             f"{laws.ERMS_SENSITIVITY[0]:g} and {laws.ERMS_SENSITIVITY[1]:g}.\n"
         )
         rows.append({"service": "Erms", "pressure": "all", "median": median, "log_deviation": scatter})
