@@ -52,12 +52,12 @@ def test_usage_of_arriving_tasks_is_not_looked_at(fitted, draw_tasks):
 def test_learning_on_moves_what_is_told(tasks, draw_tasks):
     """Tasks begin to use memory as those of another place: after enough such jobs they are told so."""
     classifier, later = TaskClassifier(HAND).fit(tasks), draw_tasks(200, 4)
-    moved = replace(later, memory=np.where(later.task == "R2_1", 6.0, later.memory))
+    moved = replace(later, memory=np.where(later.task == "R2_1", 0.05, later.memory))
     own = moved.task == "R2_1"
-    assert (classifier.predict_classes(moved)[own, 1] < 4).all()
+    assert (classifier.predict_classes(moved)[own, 1] > 0).all()
     for _ in range(5):
         classifier.learn(moved)
-    assert (classifier.predict_classes(moved)[own, 1] == 4).mean() > 0.9
+    assert (classifier.predict_classes(moved)[own, 1] == 0).mean() > 0.9
     assert (classifier.predict_classes(moved)[~own] == truth(moved)[~own]).mean() > 0.99
 
 
