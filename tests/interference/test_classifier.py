@@ -49,6 +49,22 @@ def test_usage_of_arriving_tasks_is_not_looked_at(fitted, draw_tasks):
     assert (fitted.predict(blind) == fitted.predict(later)).all()
 
 
+def test_tasks_of_new_likenesses_are_told_once_they_were_seen(tasks, draw_tasks):
+    """Graphs and names that the classifier was not fitted to, before and after it takes in jobs that had them."""
+
+    def renamed(tasks):
+        names = np.array(["New" + name for name in tasks.task], object)
+        return replace(tasks, tag=tasks.tag + "new", role=tasks.role + "new", task=names)
+
+    classifier, later = TaskClassifier(HAND).fit(tasks), renamed(draw_tasks(60, 5))
+    before = (classifier.predict_classes(later) == truth(later)).all(axis=1).mean()
+    weights = classifier.weights_.copy()
+    after = (classifier.learn(renamed(draw_tasks(150, 4))).predict_classes(later) == truth(later)).all(axis=1).mean()
+    assert before < 0.5
+    assert after > 0.95
+    assert (classifier.weights_ == weights).all()
+
+
 def test_unknown_graphs_get_a_category(fitted, draw_tasks):
     later = draw_tasks(5, 3)
     new = replace(later, tag=later.tag + "new", role=later.role + "new")

@@ -59,3 +59,17 @@ def test_likenesses_tell_jobs_apart_by_size_and_plan(tasks):
     assert [a == b for a, b in zip(likenesses(one), larger, strict=True)] == [True, True, True, False, True, False]
     planned = likenesses(replace(one, plan_cpu=one.plan_cpu * 2))
     assert [a == b for a, b in zip(likenesses(one), planned, strict=True)] == [True, True, True, True, False, True]
+
+
+def test_tasks_added_one_job_after_another_count_as_if_there_from_the_start(tasks):
+    classes = np.zeros((len(tasks), 3), np.int64)
+    classes[:, 0] = np.arange(len(tasks)) % 3
+    whole, _ = History.of(tasks, classes)
+    early = np.isin(tasks.job, list(dict.fromkeys(tasks.job))[:100])
+    grown, _ = History.of(tasks.only(early), classes[early])
+    for job in dict.fromkeys(tasks.job[~early]):
+        own = tasks.job == job
+        grown.add(tasks.only(own), classes[own])
+    grown.overall = whole.overall
+    assert grown.inputs(tasks) == pytest.approx(whole.inputs(tasks))
+    assert [len(words) for words in grown.words] == [len(words) for words in whole.words]

@@ -28,6 +28,7 @@ PUBLISHED = {  # percent by CPU, memory, makespan and overall (5.3.2); tasks are
     ("instances", "exact"): ("90", "90", "90", "76"),
     ("instances", "neighbour"): ("99.8", "99.8", "99.4", ""),
 }
+HOUR, ENDED = 3600.0, 7200.0  # seconds
 LANDMARKS = 256  # of the approximated radial kernel
 COLUMNS = (*CLASSES, "overall")
 Rows = list[dict[str, Any]]
@@ -108,12 +109,45 @@ def _columns(tasks: BatchTasks) -> Any:
     return np.concatenate([tasks.tag[:, None], declared(tasks)[:, :5].astype(object)], axis=1)
 
 
+class LearningOn:
+    """Our classifier, its history kept up: at every full hour it takes in the arriving jobs that have ended.
+
+    Those are jobs whose last task was submitted `ENDED` seconds before; no task runs that long.
+    """
+
+    def __init__(self, thresholds: Thresholds, seed: int) -> None:
+        self.classifier = TaskClassifier(thresholds, random_state=seed)
+
+    def fit(self, tasks: BatchTasks) -> LearningOn:
+        """Learn."""
+        self.classifier.fit(tasks)
+        return self
+
+    def predict_classes(self, tasks: BatchTasks) -> Int:
+        """(N, 3); of usage only that of jobs that have ended is looked at."""
+        job = np.unique(tasks.job.astype(str), return_inverse=True)[1]
+        first, last = np.full(int(job.max()) + 1, np.inf), np.zeros(int(job.max()) + 1)
+        np.minimum.at(first, job, tasks.seconds)
+        np.maximum.at(last, job, tasks.seconds)
+        hour = (first[job] // HOUR).astype(np.int64)
+        told, running = np.empty((len(tasks), len(CLASSES)), np.int64), np.ones(len(tasks), bool)
+        for now in np.unique(hour):
+            ended = running & (last[job] + ENDED <= now * HOUR)
+            if ended.any():
+                self.classifier.learn(tasks.only(ended))
+                running &= ~ended
+            told[hour == now] = self.classifier.predict_classes(tasks.only(hour == now))
+        return told
+
+
 OURS = "SVMs on histories of likenesses (ours)"
+ON = "the same, learning on by the hour"
 PREDICTORS: dict[str, Callable[[Thresholds, int], Predictor]] = {
     "most frequent classes": lambda thresholds, seed: Lookup(thresholds, names=False),
     "same tag and task name": lambda thresholds, seed: Lookup(thresholds),
     "SVMs on the paper's inputs": PaperInputs,
     OURS: lambda thresholds, seed: TaskClassifier(thresholds, random_state=seed),
+    ON: LearningOn,  # by time only: jobs drawn from the whole span are among those learnt from
 }
 
 
@@ -139,7 +173,7 @@ class ClassifierSettings:
 
         def plot(file: Path) -> None:
             own = [row for row in rows if row["split"] == "jobs" and row["of"] == "instances" and row["hit"] == "exact"]
-            lines = {p: np.array([[r[c] for r in own if r["predictor"] == p] for c in COLUMNS]) for p in PREDICTORS}
+            lines = {p: np.array([[r[c] for r in own if r["predictor"] == p] for c in COLUMNS]) for p in _of("jobs")}
             plot_lines(file, COLUMNS, lines, "", "% of instances told right (real)", joined=False)
 
         write_figure(out / name, text, rows, {"plot": plot}, asdict(self))
@@ -150,7 +184,7 @@ def compared(tasks: BatchTasks, seeds: tuple[int, ...]) -> Rows:
     """Percent told right, for every predictor, split, seed, `of` tasks or instances, `hit` exact or within a class."""
     rows: Rows = []
     folds = list(_folds(tasks, seeds))
-    jobs = [(fold, name) for fold in folds for name in PREDICTORS]
+    jobs = [(fold, name) for fold in folds for name in _of(fold[0])]
     for (split, seed, later), name in tqdm(jobs, desc="classifying", disable=None, leave=False):
         known, arriving = tasks.only(~later), tasks.only(later)
         thresholds = Thresholds.from_usage(known.cpu, known.memory, known.makespan)
@@ -162,6 +196,11 @@ def compared(tasks: BatchTasks, seeds: tuple[int, ...]) -> Rows:
                 about = {"split": split, "seed": seed, "predictor": name, "of": of, "hit": hit}
                 rows.append(about | dict(zip(COLUMNS, shares.tolist(), strict=True)))
     return rows
+
+
+def _of(split: str) -> list[str]:
+    """Predictors that a split is made for."""
+    return [name for name in PREDICTORS if split == "time" or name != ON]
 
 
 def _folds(tasks: BatchTasks, seeds: tuple[int, ...]) -> Iterator[tuple[str, int, Any]]:
@@ -192,7 +231,7 @@ def _tables(rows: Rows) -> str:
         for of in ("tasks", "instances"):
             body = [["paper, instances of one day", *PUBLISHED["instances", hit]]] if of == "instances" else []
             for split in ("time", "jobs"):
-                for name in PREDICTORS:
+                for name in _of(split):
                     asked = {"split": split, "predictor": name, "of": of, "hit": hit}
                     own = [row for row in rows if asked.items() <= row.items()]
                     told = [_interval(np.array([row[column] for row in own])) for column in COLUMNS]

@@ -60,5 +60,5 @@ def plot_usage(file: Path, tasks: BatchTasks, thresholds: Thresholds) -> None:
         axis.set_xscale("log")
         axis.set(xlabel=f"{name}: {UNITS[name]}", ylabel="share of tasks (real)", ylim=(0, 1))
         axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(frameon=False, loc="lower right")
+    figure.axes[0].legend(frameon=False, loc="upper left")
     figure.savefig(file, dpi=DPI, format="png")

@@ -56,6 +56,11 @@ class TaskClassifier(Parameters):
         self.bias_ = np.concatenate([bias for _, bias in machines])
         return self
 
+    def learn(self, tasks: BatchTasks) -> TaskClassifier:
+        """Take whole jobs that have ended into the history; thresholds and weights stay. Errors: as of `fit`."""
+        self.history_.add(tasks, self.thresholds_.classes(tasks.cpu, tasks.memory, tasks.makespan))
+        return self
+
     def predict(self, tasks: BatchTasks) -> Int:
         """(N,) category 0..59 of tasks that arrive, whole jobs together; their usage is not looked at."""
         return category_of(self.predict_classes(tasks))
