@@ -183,8 +183,8 @@ def _setting(settings: PredictionSettings) -> str:
     return (
         f"Simulated: {settings.machines} machines, {settings.services} services, {settings.hours} h to learn from and "
         f"the next {settings.hours} h to predict, a record per service instance every {settings.report_seconds} s; "
-        f"batch work replays {tasks}, in categories {told}. Means over {len(settings.seeds)} seeds [95 % bootstrap interval]; percent. No "
-        "predictor sees the law that made the response times."
+        f"batch work replays {tasks}, in categories {told}. Means over {len(settings.seeds)} seeds [95 % bootstrap "
+        "interval]; percent. No predictor sees the law that made the response times."
     )
 
 
