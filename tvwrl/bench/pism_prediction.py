@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from tvwrl.bench.intervals import bootstrap_interval, paired_bootstrap
+from tvwrl.bench.intervals import bootstrap_interval, estimate, paired_bootstrap
 from tvwrl.bench.lrasched_figures import plot_lines, write_figure
 from tvwrl.bench.pism_days import two_days
 from tvwrl.command_line import Names, Numbers
@@ -174,7 +174,7 @@ def _by_seed(rows: Rows, field: str, settings: PredictionSettings) -> Float:
 
 def _interval(values: Float, decimals: int = 1) -> str:
     low, high = bootstrap_interval(values, np.random.default_rng(0))
-    return f"{np.nanmean(values):.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]"
+    return f"{estimate(values):.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]"
 
 
 def _setting(settings: PredictionSettings) -> str:
@@ -183,8 +183,8 @@ def _setting(settings: PredictionSettings) -> str:
     return (
         f"Simulated: {settings.machines} machines, {settings.services} services, {settings.hours} h to learn from and "
         f"the next {settings.hours} h to predict, a record per service instance every {settings.report_seconds} s; "
-        f"batch work replays {tasks}, in categories {told}. Means over {len(settings.seeds)} seeds [95 % bootstrap interval]; percent. No "
-        "predictor sees the law that made the response times."
+        f"batch work replays {tasks}, in categories {told}. Means over {len(settings.seeds)} seeds [95 % bootstrap "
+        "interval]; percent. No predictor sees the law that made the response times."
     )
 
 

@@ -12,17 +12,25 @@ from tvwrl.types import Float, Int, Placement, Workload
 
 
 class Without(Cluster):
-    """A cluster some of whose machines look switched off."""
+    """A cluster some of whose machines look switched off, and empty."""
 
     def __init__(self, cluster: Cluster, machines: Sequence[int]) -> None:
         super().__init__(cluster.simulation, cluster.b)
-        self._capacity = cluster.capacity.copy()
-        self._capacity[list(machines)] = 0.0
+        self._there = np.ones((len(cluster.machines), 1))
+        self._there[list(machines)] = 0.0
 
     @property
     def capacity(self) -> Float:
         """(M, D) units, 0 for those that are left out."""
-        return self._capacity
+        return super().capacity * self._there
+
+    @property
+    def load(self) -> Float:
+        """(M, D) units, 0 for those that are left out."""
+        return super().load * self._there
+
+    def _reserved(self, amount: Float) -> Float:
+        return super()._reserved(amount) * self._there
 
 
 def candidates(

@@ -67,7 +67,7 @@ def score_machine(  # type: ignore[no-untyped-def]
     for _ in range(steps):
         for i in range(known):
             node = nodes[i]
-            nodes[i] = left[node] + (asked[feature[node]] > threshold[node])
+            nodes[i] = np.uint32(left[node]) + np.uint32(asked[feature[node]] > threshold[node])
     total = whole = 0.0
     for i in range(known):
         total += weights[i] * level[nodes[i]]
@@ -80,20 +80,23 @@ def score_machine(  # type: ignore[no-untyped-def]
 @njit(cache=True, inline="always")
 def _features(counts, pressure, asked):  # type: ignore[no-untyped-def]
     """What trees may ask for, into `asked` (61,): the counts (60,), and the pressure of all."""
-    pressed = 0
-    for c in range(len(pressure)):
+    pressed = np.int32(0)
+    for c in range(CATEGORIES):
         asked[c] = counts[c]
-        pressed += counts[c] * pressure[c]
-    asked[len(pressure)] = pressed
+        pressed += np.int32(counts[c]) * pressure[c]
+    asked[CATEGORIES] = pressed
 
 
 @njit(cache=True)
 def scratch_of(first):  # type: ignore[no-untyped-def]
-    """Nodes and weights for as many services as a machine has at most, and what trees may ask for."""
+    """Nodes and weights for as many services as a machine has at most, and what trees may ask for.
+
+    Nodes are unsigned, which spares the loop a test for negative numbers at every use.
+    """
     most = 0
     for m in range(len(first) - 1):
         most = max(most, first[m + 1] - first[m])
-    return np.empty(most, np.int64), np.empty(most), np.empty(CATEGORIES + 1, np.int64)
+    return np.empty(most, np.uint32), np.empty(most), np.empty(CATEGORIES + 1, np.int32)
 
 
 @njit(cache=True)
@@ -133,7 +136,7 @@ def score_machines(machines, trees, weight, category, which, out):  # type: igno
 def predict_levels(trees, service, composition, out):  # type: ignore[no-untyped-def]
     """Level of each pair of service (n,) and composition (n, 60) into `out` (n,), NaN for unknown services."""
     root, depth, feature, threshold, left, level, pressure = trees
-    asked = np.empty(CATEGORIES + 1, np.int64)
+    asked = np.empty(CATEGORIES + 1, np.int32)
     for i in range(len(out)):
         s = service[i]
         out[i] = np.nan

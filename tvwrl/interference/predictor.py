@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 NEVER = np.iinfo(np.int32).max  # instances that no machine has: a leaf's threshold
 DEPTH, LEAF = 6, 20
 PRESSURE_STEPS = 1000  # whole numbers, so that trees compare whole numbers
+NOTHING = 1e-9  # levels per instance that rounding alone may make
 
 
 class Predictor(Protocol):
@@ -100,7 +101,9 @@ def learn_pressure(observations: Observations, levels: Levels) -> npt.NDArray[np
     small: Float = np.asarray(np.linalg.qr(rows, mode="r"))  # the same squares in 62 rows instead of one per record
     weights = nnls(small[:, :-1], small[:, -1])[0][:CATEGORIES]
     most = weights.max()
-    steps: npt.NDArray[np.int32] = np.rint(weights * (PRESSURE_STEPS / most if most > 0 else 0.0)).astype(np.int32)
+    steps: npt.NDArray[np.int32] = np.rint(weights * (PRESSURE_STEPS / most if most > NOTHING else 0.0)).astype(
+        np.int32
+    )
     return steps
 
 

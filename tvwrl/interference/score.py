@@ -238,12 +238,11 @@ def _scale(predicted: Float, observed: Float) -> tuple[Float, Float]:
 def _check_trees(trees: Trees, path: Path) -> None:
     """Refuse trees that would lead a kernel out of its arrays."""
     nodes = len(trees.left)
-    inside = (
-        (trees.root < nodes).all()
-        and (trees.left >= 0).all()
-        and (trees.left + (trees.threshold < NEVER) < nodes).all()
+    same = len(trees.feature) == len(trees.threshold) == len(trees.level) == nodes and len(trees.depth) == len(
+        trees.root
     )
-    if not (inside and len(trees.feature) == len(trees.threshold) == len(trees.level) == nodes):
+    right = trees.left + (trees.threshold < NEVER)  # of a node that is no leaf
+    if not same or (trees.root >= nodes).any() or (trees.left < 0).any() or (right >= nodes).any():
         raise InputError(f"{path}: its trees point outside themselves")
-    if (trees.feature >= CATEGORIES).any() or len(trees.depth) != len(trees.root):
+    if (trees.feature > CATEGORIES).any() or (trees.depth < 0).any() or len(trees.pressure) != CATEGORIES:
         raise InputError(f"{path}: its trees ask for categories that there are not")
