@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,7 @@ class LawSettings:
         fitted = {("TaoBench, P99", kind): curve for kind, curve in fit_taobench(taobench).items()}
         fitted |= {("nginx, mean", kind): curve for kind, curve in fit_nginx(nginx).items()}
         slowed = fit_erms(erms)
+        rows: list[dict[str, Any]]
         rows = [{"service": s, "pressure": kind} | curve._asdict() for (s, kind), curve in fitted.items()]
         lines = []
         for key, curve in fitted.items():

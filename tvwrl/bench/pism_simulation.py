@@ -27,7 +27,8 @@ NAMES = {
 SMALL = 14  # machines of Figure 15
 LONGER = 4  # times as many minutes there, as so few machines tell little in one
 Rows = list[dict[str, Any]]
-Made = tuple[str, Rows, dict[str, Callable[[Path], None]]]
+Plots = dict[str, Callable[[Path], None]]
+Told = tuple[str, Plots]  # table, plots by name
 
 
 class Preset(NamedTuple):
@@ -97,7 +98,7 @@ class SimulationSettings:
         minutes = self.minutes or preset.minutes * (LONGER if name == "fig15" and self.preset != "smoke" else 1)
         machines = self.machines or (SMALL if name == "fig15" else preset.machines)
         services = self.services or preset.services
-        check_cells(machines, services, minutes)
+        check_cells(machines, services, minutes, self.data)
         if unknown := [law for law in self.laws if law not in LAWS]:
             raise InputError(f"unknown law '{unknown[0]}'; valid: {', '.join(LAWS)}")
         rounds = preset.rounds if self.rounds is None else self.rounds
@@ -146,14 +147,14 @@ def _change(now: Rows, before: Rows, name: str) -> str:
     return _told(100.0 * (_column(now, name) / _column(before, name) - 1.0), 1, "+")
 
 
-def _fig12(rows: Rows) -> tuple[str, dict[str, Callable[[Path], None]]]:
+def _fig12(rows: Rows) -> Told:
     """Default scheduler and PISM alone: scores, their lowest and highest bucket, what services feel."""
     head = ["law", "scheduler", "predicted score", "%", "observed score", "%"]
     head += ["lowest bucket, % (predicted)", "highest, % (predicted)", "lowest (observed)", "highest (observed)"]
     head += ["mean slowdown", "P99 slowdown"]
     lines = [["published", "default", "5.468", "", "", "", "8.3", "", "", "", "", ""]]
     lines += [["published", ALONE, "3.197", "-41.5", "", "", "32.3", "-82.1 % of before", "", "", "", ""]]
-    plots = {}
+    plots: Plots = {}
     for law in _laws(rows):
         before = _of(rows, law, "default", "")
         for learnt in ("", ONCE, AGAIN):
@@ -181,7 +182,7 @@ def _plot_buckets(rows: Rows, law: str, file: Path) -> None:
     plot_lines(file, places, lines, "score of a machine, from", "% of machines and minutes")
 
 
-def _table3(rows: Rows) -> tuple[str, dict[str, Callable[[Path], None]]]:
+def _table3(rows: Rows) -> Told:
     """Throughput at a fixed number of requests under way, against the default scheduler."""
     lines = [["published", ALONE, "+76.4", "+17.2", "5 (of tail-heavy)"]]
     for law in _laws(rows):
@@ -201,13 +202,13 @@ def _table3(rows: Rows) -> tuple[str, dict[str, Callable[[Path], None]]]:
     return text + markdown_table(head, lines), {}
 
 
-def _fig13(rows: Rows) -> tuple[str, dict[str, Callable[[Path], None]]]:
+def _fig13(rows: Rows) -> Told:
     """Every scheduler alone and with PISM."""
     head = ["law", "scheduler", "PISM", "predicted score", "%", "observed score", "%", "mean slowdown", "%"]
     head += ["P99 slowdown", "CPU, % (P5 to P95)"]
     published = {"spread": "-16.9", "stack": "-12.5"}
     lines = [["published", name, "yes", "", change, *[""] * 6] for name, change in published.items()]
-    plots = {}
+    plots: Plots = {}
     for law in _laws(rows):
         for name in KINDS:
             before = _of(rows, law, name, "")
@@ -232,7 +233,7 @@ def _plot_schedulers(rows: Rows, law: str, column: str, label: str, file: Path) 
     plot_lines(file, short, lines, "", label, joined=False)
 
 
-def _fig15(rows: Rows) -> tuple[str, dict[str, Callable[[Path], None]]]:
+def _fig15(rows: Rows) -> Told:
     """Percentiles of response times of two services."""
     head = ["law", "service", "scheduler", "PISM", *(f"P{q}, ms" for q in QUANTILES)]
     lines = [["published", "checkout", "", word, "", "", "", "", ms] for word, ms in (("no", "8000"), ("yes", "3000"))]
@@ -243,7 +244,7 @@ def _fig15(rows: Rows) -> tuple[str, dict[str, Callable[[Path], None]]]:
                     now = _of(rows, law, name, learnt)
                     ms = [_told(_column(now, f"{service}_p{q}"), 0) for q in QUANTILES]
                     lines.append([law, service, name, learnt or "no", *ms])
-    plots = {
+    plots: Plots = {
         f"plot-{law}": partial(_plot_schedulers, rows, law, "checkout_p99", "P99 of checkout, ms")
         for law in _laws(rows)
     }

@@ -32,6 +32,7 @@ from tvwrl.parallel import Call, run_calls
 from tvwrl.runs import read_csv, write_csv, write_json
 from tvwrl.types import Float, InputError
 
+FILES = ("ali18_usage_tasks.csv.gz", "spar_sample_tasks.csv.gz")
 WARM_UP = 20  # minutes before the first record: longer than an instance runs
 EVERY = 4  # minutes between the records that trees learn from
 CANDIDATES = 10  # of which PISM takes the one with the lowest score (6.1.3)
@@ -119,15 +120,14 @@ def read_hour(data: str, truth: bool, rng: np.random.Generator) -> Arrivals:
     """
     if not data:
         return synthetic_hour(rng)
-    usage = read_usage(Path(data) / "ali18_usage_tasks.csv.gz", Counter())
-    tasks = read_arrivals(Path(data) / "spar_sample_tasks.csv.gz", Counter())
+    usage, tasks = read_usage(Path(data) / FILES[0], Counter()), read_arrivals(Path(data) / FILES[1], Counter())
     thresholds = Thresholds.from_usage(usage.cpu, usage.memory, usage.makespan)
     if truth:
         return as_arrivals(with_usage(tasks, usage, rng), tasks.makespan, thresholds)
     names, job = np.unique(usage.job.astype(str), return_inverse=True)
     known = (rng.random(len(names)) < 0.5)[job]
-    drawn = with_usage(tasks, usage.only(~known), rng)
-    classifier = TaskClassifier(thresholds).fit(usage.only(known))
+    drawn = with_usage(tasks, usage.only(np.flatnonzero(~known)), rng)
+    classifier = TaskClassifier(thresholds).fit(usage.only(np.flatnonzero(known)))
     return as_arrivals(drawn, tasks.makespan, thresholds, classifier.predict(tasks))
 
 
@@ -183,7 +183,7 @@ def _policy(name: str, judge: Judge, predictor: LevelPredictor | None) -> Policy
 
 def _play(site: Site, arrivals: Arrivals, policy: Policy, rng: np.random.Generator, minutes: int) -> Seen:
     """The cluster at each minute after the warm-up."""
-    return look(simulate(site, arrivals, policy, rng, RECORDED_AT), 60.0 * np.arange(WARM_UP, minutes))
+    return look(simulate(site, arrivals, policy, rng, RECORDED_AT), np.arange(60.0 * WARM_UP, 60.0 * minutes, 60.0))
 
 
 def _observed(world: World, behaviour: Behaviour, seen: Seen, rng: np.random.Generator) -> Observations:
@@ -209,7 +209,8 @@ def _learn_again(cell: Cell, judge: Judge, seen: Observations, predictor: LevelP
 
 def _joined(a: Observations, b: Observations) -> Observations:
     rows = [f.name for f in fields(a) if f.name not in ("services", "quota", "real")]
-    return replace(a, **{name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in rows})
+    joined: dict[str, Any] = {name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in rows}
+    return replace(a, **joined)
 
 
 def _figures(cell: Cell, judge: Judge, predictor: LevelPredictor, seen: Seen) -> tuple[dict[str, float], Float]:
@@ -281,8 +282,10 @@ def _throughput(before: Float, now: Float) -> dict[str, float]:
 HEAVY = 0.093  # of the services (Table 3)
 
 
-def check_cells(machines: int, services: int, minutes: int) -> None:
-    """Raise InputError for a cluster that is too small to tell anything."""
+def check_cells(machines: int, services: int, minutes: int, data: Path | None) -> None:
+    """Raise InputError for a cluster that is too small to tell anything, or a file that is not there."""
+    if data and (missing := [file for file in FILES if not (data / file).exists()]):
+        raise InputError(f"{data / missing[0]}: no such file")
     least = {
         "machines": (machines, 3),
         "services": (services, LEAST_SERVICES),

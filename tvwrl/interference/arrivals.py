@@ -126,7 +126,7 @@ def replayed(
             second = (hour.second + stream * HOUR // STREAMS) % HOUR + number * HOUR
             instances = hour.instances * int(whole) + rng.binomial(hour.instances, rest)
             kept = (instances > 0) & (second < 60 * minutes)
-            parts.append(replace(hour, second=second, instances=instances).only(kept))
+            parts.append(replace(hour, second=second, instances=instances).only(np.flatnonzero(kept)))
     one = Arrivals(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Arrivals)})
     return one.only(np.argsort(one.second, kind="stable"))
 
@@ -145,13 +145,14 @@ def synthetic_hour(rng: np.random.Generator, tasks: int = 4000) -> Arrivals:
     """An hour of made-up tasks of four kinds, with thresholds found in them: for trials without recorded ones."""
     kind = rng.choice(len(_KINDS), tasks, p=[row[0] for row in _KINDS])
     usage = [np.array([row[i] for row in _KINDS])[kind] * np.exp(SPREAD * rng.normal(size=tasks)) for i in (1, 2, 3)]
-    category = Thresholds.from_usage(*usage).category(*usage)
+    cpu, memory, makespan = usage
+    category = Thresholds.from_usage(cpu, memory, makespan).category(cpu, memory, makespan)
     return Arrivals(
         second=np.sort(rng.integers(0, HOUR, tasks)),
         instances=np.ceil(np.exp(2.0 * rng.random(tasks) + rng.normal(size=tasks))).astype(np.int64),
-        cpu=usage[0],
-        memory=usage[1],
-        makespan=np.maximum(np.rint(usage[2]), 1).astype(np.int64),
+        cpu=cpu,
+        memory=memory,
+        makespan=np.maximum(np.rint(makespan), 1).astype(np.int64),
         category=category,
         seen=category,
     )

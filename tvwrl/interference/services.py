@@ -43,7 +43,7 @@ def draw_behaviour(law: Law, site: Site, seen: Seen, rng: np.random.Generator) -
     `seen`: the cluster under the default scheduler. browse_product is as sensitive as the measured service.
     """
     count, mean = len(site.services), seen.pressures.means()
-    base = np.exp(rng.uniform(*np.log(BASES), size=count))
+    base = np.exp(rng.uniform(np.log(BASES[0]), np.log(BASES[1]), count))
     median, scatter = ERMS_SENSITIVITY
     sensitivity = np.clip(median * np.exp(scatter * rng.normal(size=count)), LEAST_SENSITIVE, MOST_SENSITIVE)
     noise = np.full(count, NOISE)

@@ -188,7 +188,7 @@ def simulate(
     placed = np.full(first[-1], -1, np.int64)
     minutes = int(arrivals.second.max(initial=-1)) // 60 + 1
     edges = np.searchsorted(arrivals.second, 60 * np.arange(minutes + 1))
-    use = np.diff(site.service_cpu(60.0 * np.arange(minutes), begins), axis=0, prepend=0.0)
+    use = np.diff(site.service_cpu(np.arange(0.0, 60.0 * minutes, 60.0), begins), axis=0, prepend=0.0)
     began, moved = placed.copy(), [np.zeros((0, 3), np.int64)]
     who = (policy.kind, policy.candidates)
     for minute in range(minutes):
