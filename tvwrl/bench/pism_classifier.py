@@ -70,8 +70,8 @@ class Lookup:
 class PaperInputs:
     """Three support vector machines on the tag itself (one input per tag), submission time, instances and plan.
 
-    A radial kernel, approximated with `LANDMARKS` tasks (Nystroem): exact ones take minutes and a thousand times as
-    long to predict.
+    A radial kernel, approximated with `LANDMARKS` tasks (Nystroem): an exact one takes minutes to fit and
+    milliseconds to predict a task.
     """
 
     def __init__(self, thresholds: Thresholds, seed: int) -> None:

@@ -27,7 +27,7 @@ class TaskClassifier(Parameters):
 
     Paper: a task's inputs are its job's tag, submission time and number of instances, the kernel is not told. Here the
     tag says how earlier jobs of its graph were classed (`History`), and so do narrower likenesses; the plan is there
-    too. On such inputs a radial kernel is no better than none (docs/interference.md). Follows scikit-learn: `fit`,
+    too. On such inputs a radial kernel gains a point at most, slowly (docs/benchmarks.md). Follows scikit-learn: `fit`,
     `predict`, `get_params`, `random_state`. `thresholds` None: the natural breaks of the tasks that it is fitted to;
     `penalty` > 0: C of the machines.
     """
