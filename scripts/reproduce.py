@@ -15,7 +15,17 @@ from tqdm import tqdm
 from tvwrl import command_line
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as OF_DEEPRM
-from tvwrl.bench import lrasched_learning, lrasched_simulations, lrasched_testbed
+from tvwrl.bench import (
+    lrasched_learning,
+    lrasched_simulations,
+    lrasched_testbed,
+    pism_classifier,
+    pism_laws,
+    pism_nginx,
+    pism_prediction,
+    pism_simulation,
+    pism_traces,
+)
 from tvwrl.bench.cells import TRAINED, Bench, Cell, check_cells
 from tvwrl.bench.experiments import EXPERIMENTS, LOADS
 from tvwrl.bench.provisioning import ProvisioningSettings, made_by, reproduce, write_page
@@ -282,28 +292,44 @@ class Provisioning(ProvisioningSettings):
 
 
 @dataclass(frozen=True)
-class LRASched:
-    """A figure or table of the LRASched paper."""
+class Figure:
+    """A figure or table of another paper."""
 
     out: Path | None = None
-    """Output folder, a folder in it per figure; default: runs/lrasched-<name>-<time>. Give the same again to share
-    batches that are placed."""
+    """Output folder, a folder in it per figure; default: runs/<paper>-<name>-<time>. Give the same again to share
+    what is computed."""
 
-    names = ()  # the figure or table: a class attribute, set for each command
+    names = ()  # paper, and figure or table: a class attribute, set for each command
 
     def run(self) -> None:
         """Measure, report."""
-        (name,) = self.names
-        out = self.out or default_folder(f"lrasched-{name}")
+        paper, name = self.names
+        out = self.out or default_folder(f"{paper}-{name}")
         print(self.reproduce(name, out))  # of the settings it is combined with
         print(f"written to {out}")
 
 
-LRASCHED: tuple[tuple[dict[str, str], type], ...] = (
-    (lrasched_learning.NAMES, lrasched_learning.LearningSettings),
-    (lrasched_testbed.NAMES, lrasched_testbed.TestbedSettings),
-    (lrasched_simulations.NAMES, lrasched_simulations.PlacementSettings),
-)
+FIGURES_OF: dict[str, tuple[str, tuple[tuple[dict[str, str], type], ...]]] = {
+    "lrasched": (
+        "LRASched",
+        (
+            (lrasched_learning.NAMES, lrasched_learning.LearningSettings),
+            (lrasched_testbed.NAMES, lrasched_testbed.TestbedSettings),
+            (lrasched_simulations.NAMES, lrasched_simulations.PlacementSettings),
+        ),
+    ),
+    "pism": (
+        "PISM",
+        (
+            (pism_traces.NAMES, pism_traces.TraceSettings),
+            (pism_classifier.NAMES, pism_classifier.ClassifierSettings),
+            (pism_simulation.NAMES, pism_simulation.SimulationSettings),
+            (pism_prediction.NAMES, pism_prediction.PredictionSettings),
+            ({"nginx": "no figure, but levels of real runs of nginx under interference"}, pism_nginx.NginxSettings),
+            (pism_laws.NAMES, pism_laws.LawSettings),
+        ),
+    ),
+}
 
 
 def _command_for(name: str, names: tuple[str, ...], summary: str, base: type = Reproduction) -> type:
@@ -325,10 +351,11 @@ def main() -> int | None:
     figures["all"] = tuple(FIGURES), "All figures of the provisioning paper in one folder, instances planned once."
     for name, (names, summary) in figures.items():
         commands[f"provisioning-{name}"] = _command_for(name, names, summary, Provisioning)
-    for titles, settings in LRASCHED:
-        base = make_dataclass("LRASched", [], bases=(settings, LRASched), frozen=True)
-        for name, title in titles.items():
-            commands[f"lrasched-{name}"] = _command_for(name, (name,), f"LRASched paper, {title}.", base)
+    for paper, (label, parts) in FIGURES_OF.items():
+        for titles, settings in parts:
+            base = make_dataclass("Figure", [], bases=(settings, Figure), frozen=True)
+            for name, title in titles.items():
+                commands[f"{paper}-{name}"] = _command_for(name, (paper, name), f"{label} paper, {title}.", base)
     return tyro.extras.subcommand_cli_from_dict(commands, description=__doc__).run()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tvwrl.bench.intervals import bootstrap_interval, mean
 from tvwrl.bench.lrasched_figures import write_figure
-from tvwrl.bench.plots import COLOURS, DPI
+from tvwrl.bench.pism_plots import KINDS, kind_of, plot_arrivals, plot_usage
 from tvwrl.interference.batch_tasks import BatchTasks, read_arrivals, read_usage
 from tvwrl.interference.categories import CLASSES, Thresholds, category_of
 from tvwrl.markdown import markdown_table
@@ -29,9 +29,7 @@ TITLES = {"arrivals": "an hour of arrivals (real)", "usage": "tasks with usage (
 PER_MACHINE = 60.0  # published: instances that begin on a machine in a minute (Table 1)
 SHORT = 60.0  # seconds
 INFREQUENT = 7  # jobs of a graph, below which the paper calls them infrequent (Table 2)
-RESAMPLES = 1_000
-KINDS = {"M": "map", "J": "join", "R": "reduce"}  # first letter of a task's name
-UNITS = {"cpu": "cores of an instance", "memory": "memory of an instance, normalised", "makespan": "seconds"}
+RESAMPLES = 400
 Rows = list[dict[str, Any]]
 Made = tuple[str, Rows, dict[str, Callable[[Path], None]]]
 
@@ -161,7 +159,7 @@ def _table2(tasks: Mapping[str, BatchTasks]) -> Made:
     body = [[label, *(column[i] for column in columns.values())] for i, label in enumerate(labels)]
     text = (
         "Graphs are told apart by their Weisfeiler-Lehman tags. Paper: seven days of one business unit; here: an hour "
-        "of a whole cluster, and a sample of jobs with 5 to 7 tasks over seven days, chosen by a rule that is not "
+        "of a cluster, and a sample of jobs with 5 to 7 tasks over seven days, chosen by a rule that is not "
         "known. A longer record lets more graphs recur, so the columns are not to be compared as if they were of "
         "equal length.\n\n"
     )
@@ -208,7 +206,7 @@ def _fig4(tasks: Mapping[str, BatchTasks]) -> Made:
             f"{h.std() / h.mean():.2f}",
         ]
     )
-    by_clock = [hours[start::24].mean() for start in range(24)]
+    by_clock = [hours[start::24].mean() for start in range(min(24, len(hours)))]
     text = (
         "Paper: about 100,000 jobs an hour over seven days, with a peak at midnight, beside the cluster's CPU "
         "utilisation. Here arrivals are complete for one hour only, minute by minute, and utilisation is not in the "
@@ -222,46 +220,43 @@ def _fig4(tasks: Mapping[str, BatchTasks]) -> Made:
         for i, value in enumerate(values)
     ]
     table = markdown_table(("", "mean", "least", "most", "coefficient of variation"), body)
-    return text + table, rows, {"plot": partial(_plot_arrivals, minutes=minutes, hours=hours)}
+    return text + table, rows, {"plot": partial(plot_arrivals, minutes=minutes, hours=hours)}
 
 
 def _fig8(tasks: Mapping[str, BatchTasks]) -> Made:
     one = tasks["usage"]
-    usage = {"cpu": one.cpu, "memory": one.memory, "makespan": one.makespan}
-    found = Thresholds.from_usage(**usage)
+    usage = (one.cpu, one.memory, one.makespan)
+    found = Thresholds.from_usage(*usage)
     resampled = _resampled_thresholds(one)
-    classes = found.classes(**usage)
+    classes = found.classes(*usage)
     body, rows = [], []
     for d, (name, count) in enumerate(CLASSES.items()):
         cuts = getattr(found, name)
         for c in range(count):
             own = (classes[:, d] == c).astype(float)
             begin = "0" if c == 0 else f"{cuts[c - 1]:.3g}"
-            if c and not (name == "cpu"):
+            if c and name != "cpu":
                 low, high = np.quantile(resampled[name][:, c - 1], [0.025, 0.975])
                 begin += f" [{low:.3g}, {high:.3g}]"
             share, weighted = _percent(own, np.ones(len(one)), one), _percent(own * one.instances, one.instances, one)
-            kinds = [100 * own[_kind(one) == letter].mean() for letter in KINDS]
+            kinds = [100 * own[kind_of(one) == letter].mean() for letter in KINDS]
             body.append([f"{name} {c}", begin, share, weighted, *(f"{value:.0f}" for value in kinds)])
-            rows.append({"dimension": name, "class": c, "from": 0.0 if c == 0 else cuts[c - 1],
-                         "tasks_pct": 100 * own.mean(), "instances_pct": 100 * np.average(own, weights=one.instances)})  # fmt: skip
+            weighted_pct = 100 * np.average(own, weights=one.instances)
+            about = {"dimension": name, "class": c, "from": 0.0 if c == 0 else cuts[c - 1]}
+            rows.append(about | {"tasks_pct": 100 * own.mean(), "instances_pct": weighted_pct})
     filled, jobs = np.unique(category_of(classes), return_counts=True)
     text = (
         f"{len(one):,} tasks of Alibaba's trace with measured usage; 95 % bootstrap intervals, jobs resampled. A class "
-        "begins at its threshold. CPU: the paper's 0.5 and 1.5 cores; memory and makespan, for which the paper gives no "
+        "begins at its threshold. CPU: the paper's 0.5 and 1.5 cores; memory and makespan, for which it gives no "
         "figures: natural breaks of the histograms of the logarithms, on these tasks. The paper's four types of jobs "
         "(SQL, SQLRT, Algo, Dup) are not in the data; beside all tasks stand those whose name begins with M, J and R. "
         f"{len(filled)} of 60 categories occur; the largest holds {100 * jobs.max() / len(one):.1f} % of the tasks.\n\n"
     )
     head = ("class", "from", "% of tasks", "% of instances", *(f"% of {kind}s" for kind in KINDS.values()))
-    return text + markdown_table(head, body), rows, {"plot": partial(_plot_usage, tasks=one, thresholds=found)}
+    return text + markdown_table(head, body), rows, {"plot": partial(plot_usage, tasks=one, thresholds=found)}
 
 
-def _kind(tasks: BatchTasks) -> Any:
-    return np.array([name[0] for name in tasks.task])
-
-
-def _resampled_thresholds(tasks: BatchTasks, resamples: int = 200) -> dict[str, Float]:
+def _resampled_thresholds(tasks: BatchTasks, resamples: int = 100) -> dict[str, Float]:
     """(resamples, thresholds) by dimension, of jobs drawn with replacement."""
     number = _jobs(tasks)[1]
     order = np.argsort(number, kind="stable")
@@ -275,43 +270,3 @@ def _resampled_thresholds(tasks: BatchTasks, resamples: int = 200) -> dict[str, 
         for name in CLASSES:
             found[name].append(getattr(one, name))
     return {name: np.array(rows) for name, rows in found.items()}
-
-
-def _plot_arrivals(file: Path, minutes: Mapping[str, Float], hours: Float) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 5.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    above, below = figure.subplots(2)
-    for colour, (name, values) in zip(COLOURS, minutes.items(), strict=False):
-        above.plot(np.arange(len(values)), values, color=colour, label=name)
-    above.set_yscale("log")
-    above.set(xlabel="minute of the hour (real)", ylabel="arrive in a minute")
-    above.legend(frameon=False, ncols=3)
-    below.bar(np.arange(len(hours)), hours, width=1.0, color=COLOURS[4])
-    below.set(xlabel="hour of the sample with usage (real)", ylabel="tasks in an hour")
-    for axis in (above, below):
-        axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(file, dpi=DPI, format="png")
-
-
-def _plot_usage(file: Path, tasks: BatchTasks, thresholds: Thresholds) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 3.8), layout="constrained")
-    FigureCanvasAgg(figure)
-    kind = _kind(tasks)
-    for axis, name in zip(figure.subplots(1, 3), CLASSES, strict=True):
-        values = getattr(tasks, name)
-        for colour, (letter, label) in zip(COLOURS, {"": "all", **KINDS}.items(), strict=False):
-            own = np.sort(values[kind == letter] if letter else values)
-            axis.plot(own, np.linspace(0, 1, len(own)), color=colour, label=label, lw=2 if not letter else 1.2)
-        for cut in getattr(thresholds, name):
-            axis.axvline(cut, color="#555555", ls=":", lw=1)
-        axis.set_xscale("log")
-        axis.set(xlabel=f"{name}: {UNITS[name]}", ylabel="share of tasks (real)", ylim=(0, 1))
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(frameon=False, loc="lower right")
-    figure.savefig(file, dpi=DPI, format="png")

@@ -47,13 +47,18 @@ class TaskClassifier(Parameters):
         self.thresholds_ = self.thresholds or Thresholds.from_usage(*usage)
         classes = self.thresholds_.classes(*usage)
         self.history_, shares = History.of(tasks, classes)
-        declared = _declared(tasks)
-        spread = declared.std(axis=0)
-        self.shift_, self.width_ = declared.mean(axis=0), np.where(spread > 1e-9, spread, 1.0)
-        inputs = self._joined(shares, declared)
+        known = declared(tasks)
+        spread = known.std(axis=0)
+        self.shift_, self.width_ = known.mean(axis=0), np.where(spread > 1e-9, spread, 1.0)
+        inputs = self._joined(shares, known)
         machines = [self._machine(inputs, classes[:, d], count) for d, count in enumerate(CLASSES.values())]
         self.weights_ = np.concatenate([weights for weights, _ in machines], axis=1)
         self.bias_ = np.concatenate([bias for _, bias in machines])
+        return self
+
+    def learn(self, tasks: BatchTasks) -> TaskClassifier:
+        """Take whole jobs that have ended into the history; thresholds and weights stay. Errors: as of `fit`."""
+        self.history_.add(tasks, self.thresholds_.classes(tasks.cpu, tasks.memory, tasks.makespan))
         return self
 
     def predict(self, tasks: BatchTasks) -> Int:
@@ -62,14 +67,14 @@ class TaskClassifier(Parameters):
 
     def predict_classes(self, tasks: BatchTasks) -> Int:
         """(N, 3) class of each by CPU, memory and makespan."""
-        scores = self._joined(self.history_.inputs(tasks), _declared(tasks)) @ self.weights_ + self.bias_
+        scores = self._joined(self.history_.inputs(tasks), declared(tasks)) @ self.weights_ + self.bias_
         parts = np.split(scores, np.cumsum(list(CLASSES.values()))[:-1], axis=1)
         return np.stack([part.argmax(axis=1) for part in parts], axis=1)
 
     def save(self, path: Path) -> None:
         """Write a .npz file, whole; it holds numbers and text, no code."""
         about = {"thresholds": asdict(self.thresholds_), "penalty": self.penalty, "random_state": self.random_state}
-        levels = {f"words{i}": words for i, words in enumerate(self.history_.words)}
+        levels: dict[str, Any] = {f"words{i}": words for i, words in enumerate(self.history_.words)}
         levels |= {f"counts{i}": counts for i, counts in enumerate(self.history_.counts)}
         numbers = {name: getattr(self, f"{name}_") for name in ("shift", "width", "weights", "bias")}
         with whole_file(path) as partial, partial.open("wb") as file:
@@ -101,6 +106,7 @@ class TaskClassifier(Parameters):
         words = [content[f"words{i}"] for i in range(len(LEVELS))]
         counts = [content[f"counts{i}"].astype(np.float64) for i in range(len(LEVELS))]
         self.history_ = History(words, counts, content["overall"].astype(np.float64))
+        expected: dict[str, tuple[int, ...]]
         expected = {"shift": (DECLARED,), "width": (DECLARED,), "bias": (SHARES,), "overall": (SHARES,)}
         expected["weights"] = (len(LEVELS) * SHARES + DECLARED, SHARES)
         expected |= {f"counts{i}": (len(level), SHARES) for i, level in enumerate(words)}
@@ -108,9 +114,9 @@ class TaskClassifier(Parameters):
             if content[name].shape != shape or not np.isfinite(content[name]).all():
                 raise ValueError(f"{name} must hold finite numbers of shape {shape}")
 
-    def _joined(self, shares: Float, declared: Float) -> Float:
+    def _joined(self, shares: Float, known: Float) -> Float:
         """(N, inputs) what the machines see."""
-        return np.concatenate([shares, np.clip((declared - self.shift_) / self.width_, -SPREAD, SPREAD)], axis=1)
+        return np.concatenate([shares, np.clip((known - self.shift_) / self.width_, -SPREAD, SPREAD)], axis=1)
 
     def _machine(self, inputs: Float, classes: Int, count: int) -> tuple[Float, Float]:
         """(inputs, count) weights and (count,) bias of one machine."""
@@ -132,8 +138,9 @@ class TaskClassifier(Parameters):
         return weights, bias
 
 
-def _declared(tasks: BatchTasks) -> Float:
-    """(N, DECLARED) submission by the clock, instances, plan, tasks of the job."""
+def declared(tasks: BatchTasks) -> Float:
+    """(N, DECLARED) what else is known of N tasks that arrive: sine and cosine of the time of day, and logarithms of
+    instances, planned CPU and memory, and tasks of the job."""
     clock = 2 * np.pi * (tasks.seconds % DAY) / DAY
     numbers: dict[str, int] = {}
     for job in tasks.job:

@@ -53,10 +53,14 @@ class History:
     def __init__(self, words: Sequence[Strings], counts: Sequence[Float], overall: Float) -> None:
         """Per level the known likenesses (K,) and how many tasks of theirs were of each class (K, SHARES); shares of
         all tasks (SHARES,)."""
-        self.words = [np.asarray(level) for level in words]
         self.counts = list(counts)
         self.overall = overall
-        self._index = [{word: i for i, word in enumerate(level.tolist())} for level in self.words]
+        self._index = [{word: i for i, word in enumerate(level.tolist())} for level in words]
+
+    @property
+    def words(self) -> list[Strings]:
+        """Per level (K,) the known likenesses, in order of `counts`."""
+        return [np.array(list(index)) for index in self._index]
 
     @classmethod
     def of(cls, tasks: BatchTasks, classes: Int) -> tuple[History, Float]:
@@ -74,6 +78,16 @@ class History:
             others.append(total[code] - _sums(together, columns)[together])
         history = cls(words, counts, columns.mean(axis=0))
         return history, history._shares(others)
+
+    def add(self, tasks: BatchTasks, classes: Int) -> None:
+        """N tasks have ended, of `classes` (N, 3). Shares of all tasks stay as they were."""
+        columns = indicators(classes)
+        for i, (level, index) in enumerate(zip(likenesses(tasks), self._index, strict=True)):
+            code = np.array([index.setdefault(word, len(index)) for word in level])
+            grown = np.zeros((len(index), SHARES))
+            grown[: len(self.counts[i])] = self.counts[i]
+            np.add.at(grown, code, columns)
+            self.counts[i] = grown
 
     def inputs(self, tasks: BatchTasks) -> Float:
         """(N, levels * SHARES) shares in 0..1 for tasks that arrive."""

@@ -182,40 +182,29 @@ def simulate(
     machines, history = site.machines(), no_history(site.count)
     trees = policy.trees or no_trees(len(site.services))
     weight = np.ones(len(site.service)) if policy.weight is None else policy.weight
-    tasks = Tasks(
-        arrivals.second,
-        arrivals.cpu,
-        arrivals.memory,
-        arrivals.makespan,
-        arrivals.seen,
-        np.concatenate([[0], np.cumsum(arrivals.instances)]),
-    )
-    calendar = calendar_of(arrivals.instances, int(arrivals.makespan.max(initial=1)))
-    placed = np.full(int(arrivals.instances.sum()), -1, np.int64)
+    first = np.concatenate([[0], np.cumsum(arrivals.instances)])
+    columns = (arrivals.second, arrivals.cpu, arrivals.memory, arrivals.makespan, arrivals.seen)
+    tasks, calendar = Tasks(*columns, first), calendar_of(arrivals.instances, int(arrivals.makespan.max(initial=1)))
+    placed = np.full(first[-1], -1, np.int64)
     minutes = int(arrivals.second.max(initial=-1)) // 60 + 1
     edges = np.searchsorted(arrivals.second, 60 * np.arange(minutes + 1))
     use = np.diff(site.service_cpu(60.0 * np.arange(minutes), begins), axis=0, prepend=0.0)
     began, moved = placed.copy(), [np.zeros((0, 3), np.int64)]
+    who = (policy.kind, policy.candidates)
     for minute in range(minutes):
-        now = 60 * minute
+        now, todo = 60 * minute, edges[minute : minute + 2]
         machines.cpu[:] += use[minute]
         machines.heard[:] = now
         remember(machines, history, REPORT_WEIGHT)
         if policy.moves:
-            oldest = np.searchsorted(arrivals.second, now - len(calendar.head))
-            span = (tasks.first[oldest], tasks.first[edges[minute]])
-            moves = np.empty((policy.moves * site.count, 3), np.int64)
-            done = move_instances(
-                machines, trees, weight, tasks, calendar.task, now, span, policy.moves, placed, moves
-            )  # fmt: skip
-            moved.append(np.stack([np.full(done, now), moves[:done, 0], moves[:done, 2]], axis=1))
-        limits = (now, now + 60, edges[minute], edges[minute + 1])
-        play(
-            machines, trees, weight, history, tasks, calendar, site.lots, policy.kind, policy.candidates, float(now), rng, limits,
-            placed,
-        )  # fmt: skip
-        fresh = slice(tasks.first[edges[minute]], tasks.first[edges[minute + 1]])
-        began[fresh] = placed[fresh]
+            span = (first[np.searchsorted(arrivals.second, now - len(calendar.head))], first[todo[0]])
+            moves = np.full((policy.moves * site.count, 4), now, np.int64)
+            here = moves[:, 1:]  # instance, from, to
+            done = move_instances(machines, trees, weight, tasks, calendar.task, now, span, policy.moves, placed, here)
+            moved.append(moves[:done][:, [0, 1, 3]])
+        limits = (now, now + 60, *todo)
+        play(machines, trees, weight, history, tasks, calendar, site.lots, *who, float(now), rng, limits, placed)
+        began[first[todo[0]] : first[todo[1]]] = placed[first[todo[0]] : first[todo[1]]]
         if watch is not None:
             watch(now + 60, machines)
     return Record(site, arrivals, began, np.concatenate(moved), begins)

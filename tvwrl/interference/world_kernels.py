@@ -9,7 +9,6 @@ from numba import njit
 
 from tvwrl.interference.kernels import place_instances
 
-
 DEFAULT = -1  # kind of scheduler: draws machines, some more often than others; the others are those of `kernels`
 TRIES = 8  # machines that it draws before an instance finds no room
 
