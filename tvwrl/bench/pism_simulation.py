@@ -74,6 +74,8 @@ class SimulationSettings:
     """How hard batch work presses, over the law's assumption that the mean is at the knee of the curve."""
     truth: bool = False
     """The scheduler is told true categories instead of classified ones."""
+    counts_alone: bool = False
+    """Trees ask for the number of instances of one category at a time, as in the paper, and not for their pressure."""
     workers: int = 1
     """Clusters at a time, each in a process of its own."""
 
@@ -110,7 +112,7 @@ class SimulationSettings:
             raise InputError(f"seeds is {', '.join(map(str, seeds))}: must be different numbers >= 0")
         data = str(self.data) if self.data else ""
         return [
-            Cell(law, seed, machines, services, minutes, rounds, self.pressure, data, self.truth)
+            Cell(law, seed, machines, services, minutes, rounds, self.pressure, data, self.truth, self.counts_alone)
             for law in self.laws
             for seed in seeds
         ]
@@ -158,7 +160,8 @@ def _fig12(rows: Rows) -> Told:
     for law in _laws(rows):
         before = _of(rows, law, "default", "")
         for learnt in ("", ONCE, AGAIN):
-            now = _of(rows, law, ALONE if learnt else "default", learnt)
+            if not (now := _of(rows, law, ALONE if learnt else "default", learnt)):
+                continue
             line = [law, _PISM.format(learnt) if learnt else "default"]
             for name in ("predicted", "score"):
                 line += [_told(_column(now, name)), _change(now, before, name) if learnt else ""]
@@ -176,7 +179,8 @@ def _plot_buckets(rows: Rows, law: str, file: Path) -> None:
         shown[f"{ALONE}, {learnt}, observed"] = (ALONE, learnt, "score")
     lines = {}
     for name, (scheduler, learnt, part) in shown.items():
-        mine = _of(rows, law, scheduler, learnt)
+        if not (mine := _of(rows, law, scheduler, learnt)):
+            continue
         lines[name] = np.array([_column(mine, f"{part}_{bucket}") for bucket in range(10)])
     places = [f"{1 + 0.9 * bucket:.1f}" for bucket in range(10)]
     plot_lines(file, places, lines, "score of a machine, from", "% of machines and minutes")
@@ -187,7 +191,8 @@ def _table3(rows: Rows) -> Told:
     lines = [["published", ALONE, "+76.4", "+17.2", "5 (of tail-heavy)"]]
     for law in _laws(rows):
         for learnt in (ONCE, AGAIN):
-            now = _of(rows, law, ALONE, learnt)
+            if not (now := _of(rows, law, ALONE, learnt)):
+                continue
             gains = [_told(_column(now, name), 1, "+") for name in ("heavy", "light")]
             lines.append([law, _PISM.format(learnt), *gains, _told(_column(now, "heaviest"))])
         now = _of(rows, law, "spread", "")
@@ -227,7 +232,7 @@ def _plot_schedulers(rows: Rows, law: str, column: str, label: str, file: Path) 
     names = [name for name in KINDS if name != "default"]
     lines = {
         learnt or "alone": np.array([_column(_of(rows, law, name, learnt), column) for name in names])
-        for learnt in ("", ONCE, AGAIN)
+        for learnt in dict.fromkeys(row["learnt"] for row in rows)
     }
     short = [name.replace("LoadVariationRisk", "Risk").replace("TargetLoad", "Target") for name in names]
     plot_lines(file, short, lines, "", label, joined=False)
@@ -241,7 +246,8 @@ def _fig15(rows: Rows) -> Told:
         for service in ("checkout", "browse_product"):
             for name in ("random", "spread", "stack"):
                 for learnt in ("", ONCE, AGAIN):
-                    now = _of(rows, law, name, learnt)
+                    if not (now := _of(rows, law, name, learnt)):
+                        continue
                     ms = [_told(_column(now, f"{service}_p{q}"), 0) for q in QUANTILES]
                     lines.append([law, service, name, learnt or "no", *ms])
     plots: Plots = {

@@ -86,6 +86,7 @@ class Cell:
     factor: float  # how hard the cluster presses, over the law's own assumption
     data: str  # folder of real batch tasks, "" = made-up ones
     truth: bool  # the scheduler is told true categories
+    counts_alone: bool  # trees ask for counts only, as in the paper
 
     @property
     def name(self) -> str:
@@ -96,7 +97,7 @@ class Cell:
 def complete(out: Path, cells: Sequence[Cell], workers: int) -> list[dict[str, Any]]:
     """Rows of the cells, those that `out` lacks being simulated first; `cells/<cell>.csv` keeps them."""
     first = cells[0]
-    asked = {name: getattr(first, name) for name in ("rounds", "data", "truth")}
+    asked = {name: getattr(first, name) for name in ("rounds", "data", "truth", "counts_alone")}
     check_request(out / "request.json", asked)
     write_json(out / "request.json", asked)
     files = {cell: out / "cells" / f"{cell.name}.csv" for cell in cells}
@@ -108,7 +109,7 @@ def complete(out: Path, cells: Sequence[Cell], workers: int) -> list[dict[str, A
 
 
 def _typed(row: dict[str, Any]) -> dict[str, Any]:
-    words = ("law", "scheduler", "learnt", "data", "truth")
+    words = ("law", "scheduler", "learnt", "data", "truth", "counts_alone")
     return {name: value if name in words else float(value) for name, value in row.items()}
 
 
@@ -154,12 +155,14 @@ def play_cell(cell: Cell, file: Path) -> dict[str, Any]:
     """Learn, then play the same arrivals under every scheduler; writes the rows."""
     world = make_world(cell)
     judge, seen = judge_of(cell, world)
-    once = LevelPredictor(random_state=cell.seed).fit(seen, judge.levels)
-    again = _learn_again(cell, judge, seen, once)
+    once = LevelPredictor(counts_alone=cell.counts_alone, random_state=cell.seed).fit(seen, judge.levels)
+    predictors = {"": once, ONCE: once}
+    if cell.rounds:
+        predictors[AGAIN] = _learn_again(cell, judge, seen, once)
     rng = np.random.default_rng([cell.seed, 2])
     arrivals = replayed(world.hour, cell.machines, cell.minutes, rng)
     rows, before = [], None
-    for learnt, predictor in (("", once), (ONCE, once), (AGAIN, again)):
+    for learnt, predictor in predictors.items():
         for name in KINDS if not learnt else (ALONE, *KINDS):
             if learnt and name == "default":
                 continue
@@ -203,7 +206,7 @@ def _learn_again(cell: Cell, judge: Judge, seen: Observations, predictor: LevelP
             policy = _policy(teacher, judge, predictor)
             found = _play(judge.world.site, arrivals, policy, rng, cell.minutes)
             seen = _joined(seen, _observed(judge.world, judge.behaviour, found, rng))
-        predictor = LevelPredictor(random_state=cell.seed).fit(seen, judge.levels)
+        predictor = replace(predictor).fit(seen, judge.levels)
     return predictor
 
 
