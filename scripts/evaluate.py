@@ -40,7 +40,8 @@ class Arguments:
     checkpoint: Path | None = None
     """A training run (its folder or a .pt file) to compare too; it sets environment, classes and trace."""
     schedulers: str = ",".join(DEFAULT_SCHEDULERS)
-    """Comma-separated names; an unknown one lists those that there are. deeprm=RUN is DeepRM as that run trained it."""
+    """Comma-separated names; an unknown one lists those that there are. deeprm=RUN is DeepRM as that run trained it;
+    NAME+pism=FILE is scheduler NAME, or `policy` for that of --checkpoint, with the interference score of a file."""
     trace: str | None = None
     """google, alibaba, a prepared trace's name, a trace folder or a CSV; default: the checkpoint's, or google."""
     slot_seconds: int | None = None
@@ -69,15 +70,19 @@ def main() -> None:
     """Parse the arguments, play, print the table."""
     arguments = tyro.cli(Arguments)
     entries = check(arguments)
-    schedulers = [maker(entry, arguments.device) for entry in entries]
+    of_policy = [entry for entry in entries if entry.startswith("policy+pism=")]
+    schedulers = [maker(entry, arguments.device) for entry in entries if entry not in of_policy]
     facts: dict[str, Any] = {"schedulers": entries}
     name = None
     if arguments.checkpoint is None:
+        if of_policy:
+            raise InputError(f"{of_policy[0]} is the policy of --checkpoint, which is not given")
         problem = without_policy(arguments)
     else:
         problem, policy, more = with_policy(arguments, arguments.checkpoint, entries)
         name, facts = policy.name, facts | more
         schedulers.insert(0, lambda: policy)
+        schedulers += [partial(with_interference, policy, entry.partition("=")[2]) for entry in of_policy]
     made = [make() for make in schedulers]
     knowledge = {scheduler.name: scheduler.knowledge for scheduler in made if hasattr(scheduler, "knowledge")}
     out = arguments.out or default_folder(f"evaluation-{problem.trace.name}")
@@ -163,8 +168,20 @@ def maker(entry: str, device: str) -> Callable[[], Scheduler]:
 
         deeprm = load_deeprm(run, device)
         return lambda: deeprm
+    if name.endswith("+pism"):
+        inner = name.removesuffix("+pism")
+        with_interference(make_scheduler(inner), run)
+        return lambda: with_interference(make_scheduler(inner), run)
     make_scheduler(entry)
     return partial(make_scheduler, entry)
+
+
+def with_interference(inner: Scheduler, file: str) -> Scheduler:
+    """A scheduler with the interference score of a file (scripts/fit_interference.py)."""
+    from tvwrl.interference.scheduler import WithInterference
+    from tvwrl.interference.score import InterferenceScore
+
+    return WithInterference(inner, InterferenceScore.load(Path(file)))
 
 
 if __name__ == "__main__":

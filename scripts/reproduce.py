@@ -15,7 +15,18 @@ from tqdm import tqdm
 from tvwrl import command_line
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as OF_DEEPRM
-from tvwrl.bench import aladdin, lrasched_learning, lrasched_simulations, lrasched_testbed
+from tvwrl.bench import (
+    aladdin,
+    lrasched_learning,
+    lrasched_simulations,
+    lrasched_testbed,
+    pism_classifier,
+    pism_laws,
+    pism_nginx,
+    pism_prediction,
+    pism_simulation,
+    pism_traces,
+)
 from tvwrl.bench.cells import TRAINED, Bench, Cell, check_cells
 from tvwrl.bench.experiments import EXPERIMENTS, LOADS
 from tvwrl.bench.provisioning import ProvisioningSettings, made_by, reproduce, write_page
@@ -309,6 +320,17 @@ OTHER_PAPERS: tuple[tuple[str, str, dict[str, str], type], ...] = (
     ("lrasched", "LRASched paper", lrasched_testbed.NAMES, lrasched_testbed.TestbedSettings),
     ("lrasched", "LRASched paper", lrasched_simulations.NAMES, lrasched_simulations.PlacementSettings),
     ("aladdin", "Aladdin+H paper", aladdin.NAMES, aladdin.AladdinSettings),
+    ("pism", "PISM paper", pism_traces.NAMES, pism_traces.TraceSettings),
+    ("pism", "PISM paper", pism_classifier.NAMES, pism_classifier.ClassifierSettings),
+    ("pism", "PISM paper", pism_simulation.NAMES, pism_simulation.SimulationSettings),
+    ("pism", "PISM paper", pism_prediction.NAMES, pism_prediction.PredictionSettings),
+    (
+        "pism",
+        "PISM paper",
+        {"nginx": "no figure, but levels of real runs of nginx under interference"},
+        pism_nginx.NginxSettings,
+    ),
+    ("pism", "PISM paper", pism_laws.NAMES, pism_laws.LawSettings),
 )
 
 

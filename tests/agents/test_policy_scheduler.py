@@ -71,3 +71,17 @@ def test_only_the_shared_policy_takes_another_number_of_machines(problem, train)
     assert len(list(shared.schedule(wider, [train.workload(0, 0)]))) <= 1
     with pytest.raises(InputError, match="machines 4, not 7"):
         flat.reset(wider, np.random.default_rng(0))
+
+
+def test_preferred_machines_begin_with_the_choice_and_leave_out_what_is_switched_off(problem, train):
+    scenario = replace(problem.scenario, hold_action=False)
+    scheduler = scheduler_of(problem, train, scenario)
+    cluster = cluster_of(
+        train, replace(scenario, machine_types=("3x8,8", "1x0,0", "2x8,8")).cluster(("cpu", "mem")), scenario
+    )
+    scheduler.reset(cluster, np.random.default_rng(0))
+    choice = next(iter(scheduler.schedule(cluster, [train.workload(0, 0)])))
+    machines = scheduler.preferred(cluster, 10).tolist()
+    assert machines[0] == choice.machine
+    assert sorted(machines) == [0, 1, 2, 4, 5]
+    assert scheduler.preferred(cluster, 2).tolist() == machines[:2]

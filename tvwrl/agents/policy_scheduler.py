@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.deeprm.scheduler import DeepRM
@@ -16,7 +17,7 @@ from tvwrl.envs.base import action_masks
 from tvwrl.schedulers import GROUPS, Knowledge
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.types import InputError, Placement, Workload
+from tvwrl.types import InputError, Int, Placement, Workload
 
 # Fields of the scenario that decide what else is shown and offered; of one width, forecasts and peaks are not the same
 SHOWN = ("observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action")
@@ -48,13 +49,21 @@ class PolicyScheduler:
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """Place from the head until the policy holds."""
         for workload in pending:
-            mask = action_masks(cluster.simulation)[cluster.b : cluster.b + 1]
-            action = int(
-                self._decisive.choose(logits_of(self._policy, cluster.observation(), mask, self._device)[0])[0]
-            )
+            action = int(self._decisive.choose(self._logits(cluster))[0])
             if action >= len(cluster.machines):
                 return
             yield Placement(workload, action)
+
+    def preferred(self, cluster: Cluster, count: int) -> Int:
+        """(n <= count,) machines for the head of the queue, likeliest first; none that is switched off."""
+        logits = self._logits(cluster)[0, : len(cluster.machines)].cpu().numpy()
+        order: Int = np.argsort(-logits, kind="stable")
+        return order[cluster.capacity[order].any(axis=1)][:count]
+
+    def _logits(self, cluster: Cluster) -> Tensor:
+        """(1, actions), -inf for what may not be chosen."""
+        mask = action_masks(cluster.simulation)[cluster.b : cluster.b + 1]
+        return logits_of(self._policy, cluster.observation(), mask, self._device)[0]
 
 
 def what_is_seen(shapes: dict[str, Any], scenario: Scenario) -> dict[str, Any]:

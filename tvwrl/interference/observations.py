@@ -43,3 +43,9 @@ class Observations:
             for name in ("seconds", "machine", "service", "response_ms", "composition", "batch_cpu")
         }
         return Observations(**parts, services=self.services, quota=self.quota, real=self.real)
+
+    def and_then(self, later: Observations) -> Observations:
+        """These records and `later` ones of the same services."""
+        names = ("seconds", "machine", "service", "response_ms", "composition", "batch_cpu")
+        parts = {name: np.concatenate([getattr(self, name), getattr(later, name)]) for name in names}
+        return Observations(**parts, services=self.services, quota=self.quota, real=self.real and later.real)

@@ -36,7 +36,7 @@ class DeepRM:
         check_device(device)
         self.name, self._shapes, self._device = name, checkpoint.shapes, device
         self._policy = checkpoint.make_policy().to(device).eval()
-        self._best_fit = make_scheduler("best-fit-peak")
+        self.places_by = make_scheduler("best-fit-peak")
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Take the episode's random stream. Raises InputError for a queue or resources of another number."""
@@ -54,7 +54,7 @@ class DeepRM:
         anything = np.ones((1, self._shapes["actions"]), np.bool_)
         logits = logits_of(self._policy, self._see(cluster, pending), anything, self._device)[0][0].double()
         place = int(self._rng.choice(len(logits), p=logits.softmax(0).cpu().numpy()))
-        placements = list(self._best_fit.schedule(cluster, pending[place : place + 1]))
+        placements = list(self.places_by.schedule(cluster, pending[place : place + 1]))
         if not placements:
             self._ended = cluster.slot
         yield from placements

@@ -1,0 +1,82 @@
+"""Observations by hand and by a rule, and machines, for tests of what learns from them; handed out as fixtures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvwrl.interference.machines import Machines
+from tvwrl.interference.observations import CATEGORIES, Observations
+
+
+def _observations(service: Any, ms: Any, cpu: Any = None) -> Observations:
+    """Records of services a, b, ... a second apart, on machine 0, without batch work."""
+    count, names = len(ms), tuple("abcdefgh"[: int(np.max(service, initial=0)) + 1])
+    return Observations(
+        seconds=np.arange(count, dtype=np.float64),
+        machine=np.zeros(count, np.int64),
+        service=np.asarray(service, np.int64),
+        response_ms=np.asarray(ms, np.float64),
+        composition=np.zeros((count, CATEGORIES), np.int64),
+        batch_cpu=np.zeros(count) if cpu is None else np.asarray(cpu, np.float64),
+        services=names,
+        quota=np.ones(len(names)),
+        real=False,
+    )
+
+
+def _slowed(moments: int = 400, seed: int = 0) -> Observations:
+    """Services a and b together at each moment: category 7 slows a, 11 slows b half as much, 3 is only CPU."""
+    rng = np.random.default_rng(seed)
+    pair, service = np.repeat(np.arange(moments), 2), np.tile([0, 1], moments)
+    composition = np.zeros((moments, CATEGORIES), np.int64)
+    composition[:, [3, 7, 11]] = rng.integers(0, 6, (moments, 3))
+    composition = composition[pair]
+    load = np.where(service == 0, composition[:, 7], 0.5 * composition[:, 11])
+    ms = 10.0 * (1.0 + load) * np.exp(0.02 * rng.normal(size=2 * moments))
+    made = _observations(service, ms, composition.sum(axis=1))
+    return replace(made, composition=composition, seconds=pair.astype(np.float64), machine=pair % 3)
+
+
+def _machines(count: int, services: Any = (0, 1)) -> Machines:
+    """Empty machines of 10 cores and 100 of memory, each with the same services, heard of at second 0."""
+    rows = np.tile(np.asarray(services, np.int32), count)
+    return Machines(
+        cores=np.full(count, 10.0),
+        memory=np.full(count, 100.0),
+        cpu=np.zeros(count),
+        batch_cpu=np.zeros(count),
+        used_memory=np.zeros(count),
+        composition=np.zeros((count, CATEGORIES), np.int32),
+        heard=np.zeros(count),
+        first=np.arange(count + 1) * len(services),
+        service=rows,
+        quota=np.ones(len(rows)),
+    )
+
+
+@pytest.fixture(scope="session")
+def make_observations() -> Any:
+    """See `_observations`."""
+    return _observations
+
+
+@pytest.fixture(scope="session")
+def slowed() -> Observations:
+    """See `_slowed`."""
+    return _slowed()
+
+
+@pytest.fixture(scope="session")
+def slowed_later() -> Observations:
+    """The same rule, other draws."""
+    return _slowed(seed=1)
+
+
+@pytest.fixture(scope="session")
+def make_machines() -> Any:
+    """See `_machines`."""
+    return _machines

@@ -1,0 +1,108 @@
+"""Every scheduler of the simulator with PISM keeps what a scheduler promises."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tvwrl.interference.candidates import candidates
+from tvwrl.interference.categories import Thresholds
+from tvwrl.interference.scheduler import WithInterference
+from tvwrl.interference.score import InterferenceScore
+from tvwrl.schedulers import KNOWLEDGE, NAMES, make_scheduler
+from tvwrl.schedulers.runner import Runner
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation.simulation import Simulation
+from tvwrl.types import InputError, Machines, Placement
+
+
+@pytest.fixture(scope="module")
+def score(slowed):
+    """Thresholds such that, of machines of 8 cores, 1 unit of memory is category 3 and 2 or 3 units are 7, of which the
+    rule of `slowed` says that the first disturbs nobody and the other does."""
+    return InterferenceScore.fit(
+        slowed, thresholds=Thresholds((7.5, 9.0), (15.0, 40.0, 98.0, 99.0), (10.0, 100.0, 1000.0))
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_places_everything_and_repeats_itself(problem, train, score, name):
+    machines = Machines.homogeneous(3, 8, ("cpu", "mem"))
+    for limit in (1, None):
+        runner = Runner(train, machines, replace(problem.scenario, placements_per_slot=limit), seed=3)
+        scheduler = WithInterference(make_scheduler(name), score, cores=8)
+        first = runner.play(scheduler, 1)
+        runner.play(scheduler, 4)
+        again = runner.play(scheduler, 1)
+        assert first.scheduler == f"{name}+pism"
+        assert (first.start >= first.arrival).all()
+        assert ((first.machine >= 0) & (first.machine < 3)).all()
+        assert limit is None or np.bincount(first.start).max() <= limit
+        assert np.array_equal(first.machine, again.machine)
+        assert np.array_equal(first.start, again.start)
+    assert scheduler.knowledge.group == KNOWLEDGE[name].group
+
+
+@pytest.mark.parametrize("name", ["spread", "stack", "random"])
+def test_one_candidate_is_the_scheduler_alone(problem, train, score, name):
+    runner = Runner(train, problem.machines, problem.scenario, seed=3)
+    alone = runner.play(make_scheduler(name), 2)
+    together = runner.play(WithInterference(make_scheduler(name), score, count=1), 2)
+    assert np.array_equal(alone.machine, together.machine)
+    assert np.array_equal(alone.start, together.start)
+
+
+def test_the_score_decides_among_the_best(score, make_sequences):
+    """Memory of 3 units is category 7, which slows services; 1 unit is 3. Stack puts the fourth workload on machine 0,
+    the fullest; PISM finds room beside it on machine 1, where none of category 7 runs."""
+    row = [[1.0, 3.0]] * 4, [[1.0, 1.0]] * 4
+    sequences = make_sequences([(0, row[0]), (0, row[0]), (1, row[0])])
+    machines = Machines.homogeneous(2, 8, ("cpu", "mem"))
+    scenario = Scenario(machines=2, workloads=3, placements_per_slot=None)
+    runner = Runner(sequences, machines, scenario, seed=0)
+    assert runner.play(make_scheduler("stack"), 0).machine.tolist() == [0, 0, 1]
+    spread_out = runner.play(WithInterference(make_scheduler("stack"), score, cores=8), 0).machine.tolist()
+    assert spread_out == [0, 1, 0]
+
+
+def test_refuses_scores_without_thresholds_and_no_candidates(score):
+    with pytest.raises(InputError, match="no thresholds"):
+        WithInterference(make_scheduler("spread"), replace(score, thresholds=None))
+    with pytest.raises(InputError, match="candidates is 0"):
+        WithInterference(make_scheduler("spread"), score, count=0)
+
+
+def test_a_policy_is_asked_once_for_what_it_prefers_and_keeps_to_machines_with_room(problem, train, score):
+    """It likes machine 2 best, then 0, 3, 1; its choice is kept among the candidates even where it has no room."""
+
+    class Likes:
+        name, looks_at_grid, needs_forecasts = "likes", False, False
+        knowledge = KNOWLEDGE["spread"]
+        order = np.array([2, 0, 3, 1])
+
+        def reset(self, cluster, rng):
+            self.asked = 0
+
+        def schedule(self, cluster, pending):
+            for workload in pending:
+                yield Placement(workload, 2)
+
+        def preferred(self, cluster, count):
+            self.asked += 1
+            return self.order[:count]
+
+    policy = Likes()
+    episode = Runner(train, problem.machines, problem.scenario, seed=0).play(
+        WithInterference(policy, score, cores=8), 0
+    )
+    assert policy.asked == len(episode.machine)
+    assert len(set(episode.machine.tolist())) > 1
+    simulation = Simulation(train, problem.machines, problem.scenario, max_slots=0)
+    simulation.reset(0)
+    cluster, workload = Cluster(simulation), train.workload(0, 0)
+    choice = Placement(workload, 2)
+    assert candidates(policy, cluster, [workload], choice, 3).tolist() == [2, 0, 3]
+    simulation.state.load[0, [0, 2]] = 8.0
+    assert candidates(policy, cluster, [workload], choice, 3).tolist() == [2, 3, 1]
+    assert candidates(make_scheduler("spread"), cluster, [workload], Placement(workload, 1), 9).tolist() == [1, 3]

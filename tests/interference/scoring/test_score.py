@@ -1,0 +1,132 @@
+"""The score of machines: calibrated, explained, never stale, and read from files that run no code."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+from tvwrl.interference.categories import Thresholds
+from tvwrl.interference.levels import Levels
+from tvwrl.interference.score import InterferenceScore, mean_levels
+from tvwrl.types import InputError
+
+LIMITS = Thresholds((0.5, 1.5), (1.0, 2.0, 3.0, 4.0), (10.0, 100.0, 1000.0))
+
+
+@pytest.fixture
+def score(slowed):
+    return InterferenceScore.fit(slowed, weighting="fair", thresholds=LIMITS)
+
+
+def test_mean_levels_by_hand(make_observations):
+    """Levels 1 and 2 together at second 0: mean 1.25 with weights 3 and 1; alone at second 1: 2; unknown: left out."""
+    seen = make_observations([0, 1, 0, 1], [1.0, 9.0, 9.0, 9.0])
+    seen.seconds[:] = [0, 0, 1, 2]
+    levels = Levels(2, np.array([[5.0], [5.0]]))
+    predicted, observed = mean_levels(seen, np.array([2.0, 2.0, 1.5, np.nan]), levels, np.array([3.0, 1.0]))
+    assert observed.tolist() == [1.25, 2.0]
+    assert predicted.tolist() == [2.0, 1.5]
+
+
+def test_scale_is_the_share_of_quieter_machines(score, slowed_later):
+    """On records that it has not seen, machines scored about 20 or 80 are worse than about 20 or 80 %."""
+    learnt = Levels.of(slowed_later, 10)
+    from tvwrl.interference.kernels import predict_levels
+
+    guess = np.empty(len(slowed_later.service))
+    predict_levels(score.trees, slowed_later.service, slowed_later.composition, guess)
+    predicted, observed = mean_levels(slowed_later, guess, learnt, score.weights)
+    percent, rank = score.on_scale(predicted), 100 * np.argsort(np.argsort(observed)) / len(observed)
+    for low, high in ((0, 40), (40, 60), (60, 100)):
+        part = (percent >= low) & (percent < high)
+        assert part.sum() > 20
+        assert abs(percent[part].mean() - rank[part].mean()) < 8
+    assert 0 <= percent.min() <= percent.max() <= 100
+
+
+def test_more_of_what_slows_scores_higher_and_explains_why(score, make_machines):
+    machines = make_machines(3)
+    machines.composition[0, [3, 7]] = [5, 1]
+    machines.composition[1, [3, 7]] = [1, 5]
+    scores = score.of(machines, 0.0)
+    assert scores[1] > scores[0] + 20
+    assert scores[0] >= scores[2]
+    most, rest = score.explain(machines, 1)
+    assert (most.category, most.instances, rest.category) == (7, 5, 3)
+    assert most.points > 20 > abs(rest.points)
+    assert machines.composition[1, 7] == 5
+    assert score.choose(machines, 0.0, 7, np.array([1, 0])) == 0
+
+
+def test_nothing_known_is_the_mean_and_never_chosen_first(score, make_machines):
+    machines = make_machines(4)
+    machines.composition[:3, 7] = [0, 3, 5]
+    machines.heard[:] = [1000.0, 1000.0, 1000.0, 300.0]
+    fresh = score.of(machines._replace(heard=np.full(4, 1000.0)), 1000.0)
+    scores = score.of(machines, 1000.0)
+    assert scores[:3].tolist() == fresh[:3].tolist()
+    assert scores[3] == pytest.approx(fresh[:3].mean())
+    assert score.choose(machines, 1000.0, 3, np.array([3, 2])) == 2
+    assert score.choose(machines, 1000.0, 3, np.array([3])) == 3
+    assert np.isnan(score.of(machines, 5000.0)).all()
+    assert score.choose(machines, 5000.0, 3, np.array([2, 0])) == 2
+    nobody = make_machines(2, services=())
+    nobody.heard[:] = 5000.0
+    assert score.of(nobody, 5000.0).tolist() == [0.0, 0.0]
+
+
+def test_trouble_is_told_once_and_stops_nobody(score, make_machines):
+    machines = make_machines(3)
+    machines.composition[:, 7] = [5, 0, 0]
+    candidates = np.array([0, 1, 2])
+    with pytest.warns(UserWarning, match="category 60 is not one of 0 to 59"):
+        assert score.choose(machines, 0.0, 60, candidates) == 0
+    machines.cpu[1] = np.nan
+    with pytest.warns(UserWarning, match="usage of machine 1 is not a number"):
+        assert score.choose(machines, 0.0, 7, candidates) == 2
+    machines.heard[:] = 100.0
+    assert score.choose(machines, 100.0, 7, candidates) == 2
+    with pytest.warns(UserWarning, match="the clock went back from second 100 to 40"):
+        assert score.choose(machines, 40.0, 7, candidates) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert score.choose(machines, 30.0, -7, candidates) == 0
+        assert not np.isnan(score.of(machines, 20.0)).any()
+        score.restart()
+        assert np.isnan(score.of(machines, 20.0)).all()  # reports from the future
+
+
+def test_files_keep_everything(score, make_machines, tmp_path):
+    path = tmp_path / "score.npz"
+    score.save(path)
+    again = InterferenceScore.load(path)
+    machines = make_machines(5)
+    machines.composition[:, [3, 7, 11]] = np.random.default_rng(0).integers(0, 6, (5, 3))
+    assert again.of(machines, 0.0).tolist() == score.of(machines, 0.0).tolist()
+    assert (again.services, again.k, again.thresholds) == (("a", "b"), 10, LIMITS)
+
+
+def test_files_that_are_no_scores_are_refused(score, tmp_path):
+    path = tmp_path / "score.npz"
+    with pytest.raises(InputError, match="no such file"):
+        InterferenceScore.load(path)
+    path.write_bytes(pickle.dumps({"facts": 1}))
+    with pytest.raises(InputError, match="no interference score"):
+        InterferenceScore.load(path)
+    for field, value in (("left", 10**6), ("feature", 61), ("depth", -1)):
+        bad = getattr(score.trees, field).copy()
+        bad[0] = value
+        score_of_bad = InterferenceScore(
+            score.trees._replace(**{field: bad}), score.weights, score.services, score.k, score.knots, score.percent
+        )
+        score_of_bad.save(path)
+        with pytest.raises(InputError, match=str(path)):
+            InterferenceScore.load(path)
+
+
+def test_one_moment_is_not_enough(make_observations):
+    seen = make_observations([0] * 20, np.arange(1.0, 21.0))
+    seen.seconds[:] = 0.0
+    with pytest.raises(InputError, match="all of one moment"):
+        InterferenceScore.fit(seen)

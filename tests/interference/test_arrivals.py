@@ -1,0 +1,88 @@
+"""Batch arrivals: waves, usage of tasks in the same place, and the recorded hour at another scale."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tvwrl.interference.arrivals import HOUR, as_arrivals, replayed, synthetic_hour, with_usage
+from tvwrl.interference.batch_tasks import BatchTasks
+from tvwrl.interference.categories import Thresholds
+from tvwrl.types import InputError
+
+THRESHOLDS = Thresholds((0.5, 1.5), (0.1, 0.2, 0.3, 0.4), (10.0, 60.0, 300.0))
+
+
+def tasks(instances, tag=None, role=None, cpu=1.0, makespan=60.0, seconds=0.0):
+    count = len(instances)
+    names = np.array([str(i) for i in range(count)], dtype=object)
+    return BatchTasks(
+        job=names,
+        task=names,
+        seconds=np.full(count, seconds),
+        instances=np.array(instances),
+        plan_cpu=np.ones(count),
+        plan_memory=np.ones(count),
+        tag=np.array(tag or ["t"] * count, dtype=object),
+        role=np.array(role or ["r"] * count, dtype=object),
+        cpu=np.full(count, cpu) * np.ones(count),
+        memory=np.full(count, 0.25),
+        makespan=np.full(count, makespan),
+    )
+
+
+def test_waves_by_hand():
+    found = as_arrivals(tasks([5], seconds=7.0), np.array([180.0]), THRESHOLDS)
+    # 120 s more than an instance runs: a second and a third wave
+    assert found.second.tolist() == [7, 67, 127]
+    assert found.instances.tolist() == [2, 2, 1]
+    assert set(found.category) == set(found.seen) == {(1 * 5 + 2) * 4 + 2}
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(1, 200), min_size=1, max_size=20), st.floats(0, 9000), st.floats(0, HOUR - 1))
+def test_waves_keep_every_instance_within_the_hour(instances, lasts, seconds):
+    found = as_arrivals(tasks(instances, seconds=seconds), np.full(len(instances), lasts), THRESHOLDS)
+    assert found.instances.sum() == sum(instances)
+    assert (found.instances > 0).all()
+    assert (np.diff(found.second) >= 0).all()
+    assert found.second.max() < HOUR
+
+
+def test_usage_comes_from_the_same_place_of_the_same_graph():
+    known = tasks([1] * 6, tag=["a", "a", "b", "b", "c", "c"], role=["x", "y"] * 3, cpu=np.arange(1.0, 7.0))
+    drawn = with_usage(tasks([3, 3], tag=["b", "c"], role=["y", "x"], cpu=0.0), known, np.random.default_rng(0))
+    assert drawn.cpu.tolist() == [4.0, 5.0]
+    lost = with_usage(tasks([3] * 200, tag=["z"] * 200, cpu=0.0), known, np.random.default_rng(0))
+    assert set(lost.cpu) == {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}  # all are as near
+
+
+@pytest.mark.parametrize("machines", [1, 50])
+def test_an_hour_has_sixty_new_instances_per_machine_and_minute(machines):
+    hour = synthetic_hour(np.random.default_rng(0))
+    found = replayed(hour, machines, 60, np.random.default_rng(1))
+    assert found.instances.sum() == pytest.approx(3600 * machines, rel=0.1)
+    assert found.second.max() < HOUR
+    assert (np.diff(found.second) >= 0).all()
+    by_kind = [np.bincount(one.category, one.instances, 60) / one.instances.sum() for one in (hour, found)]
+    assert by_kind[0] == pytest.approx(by_kind[1], abs=0.03)
+
+
+def test_the_same_seed_gives_the_same_arrivals_and_more_come_at_night():
+    hour = synthetic_hour(np.random.default_rng(0))
+    first, second = (replayed(hour, 5, 90, np.random.default_rng(1)) for _ in range(2))
+    assert np.array_equal(first.instances, second.instances)
+    night, day = (replayed(hour, 50, 60, np.random.default_rng(1), begins=begins) for begins in (1.0, 13.0))
+    assert night.instances.sum() / day.instances.sum() == pytest.approx(1.25 / 0.75, rel=0.05)
+
+
+def test_what_the_scheduler_is_told_can_be_the_truth():
+    hour = replace(synthetic_hour(np.random.default_rng(0)), seen=np.zeros(4000, np.int64))
+    assert np.array_equal(hour.told_truly().seen, hour.category)
+
+
+def test_numbers_out_of_range_are_refused():
+    with pytest.raises(InputError, match="0 machines"):
+        replayed(synthetic_hour(np.random.default_rng(0)), 0, 60, np.random.default_rng(1))

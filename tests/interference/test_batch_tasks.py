@@ -1,0 +1,79 @@
+"""Readers of batch tasks: small files by hand, bad rows, and the whole files where they are at hand."""
+
+import gzip
+import os
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tvwrl.interference.batch_tasks import read_arrivals, read_usage
+from tvwrl.types import InputError
+
+BATCH = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")) / "batch"
+HEAD = "job,task,instances,start_time,end_time,mean_inst_duration,plan_cpu,plan_mem,cpu_sum_pct,mem_sum,"
+USAGE = HEAD + "cpu_per_inst_cores,mem_per_inst\nb,M1,4,30,60,8.5,50,0.3,400,1,1.0,0.25\n"
+ARRIVALS = "arrive_s,job,task,duration_s,plan_cpu,plan_mem,instances\n5,a,R2_1,7,100,0.5,3\n0,a,M1,0,50,0.2,1\n"
+
+
+def write(path, text):
+    path.write_bytes(gzip.compress(text.encode()))
+    return path
+
+
+def test_usage_by_hand(tmp_path):
+    tasks = read_usage(write(tmp_path / "u.csv.gz", USAGE))
+    assert (tasks.job[0], tasks.task[0], tasks.seconds[0], tasks.instances[0]) == ("b", "M1", 30.0, 4)
+    assert (tasks.plan_cpu[0], tasks.plan_memory[0]) == (0.5, 0.3)
+    assert (tasks.cpu[0], tasks.memory[0], tasks.makespan[0]) == (1.0, 0.25, 8.5)
+
+
+def test_arrivals_by_hand(tmp_path):
+    tasks = read_arrivals(write(tmp_path / "a.csv.gz", ARRIVALS))
+    assert tasks.task.tolist() == ["M1", "R2_1"]  # in order of submission
+    assert tasks.makespan.tolist() == [0.0, 7.0]
+    assert np.isnan(tasks.cpu).all()
+    assert tasks.tag[0] == tasks.tag[1]
+    assert tasks.role[0] != tasks.role[1]
+    assert tasks.only(np.array([1])).job.tolist() == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        ("arrive_s", "when", "no column 'arrive_s'; the columns are: when"),
+        ("5,a,R2_1,7,100,0.5,3", "5,a,R2_1,7,100,0.5,0", "row 1: instances is 0: must be a number >= 1"),
+        ("0,a,M1,0,50,0.2,1", "0,a,M1,0,50,nan,1", "row 2: plan_mem is nan: must be a number > 0"),
+        ("0,a,M1,0,50,0.2,1", "0,a,M1,0,fifty,0.2,1", "row 2: plan_cpu is fifty"),
+        ("0,a,M1,0,50,0.2,1", "-1,a,M1,0,50,0.2,1", "row 2: arrive_s is -1"),
+        ("0,a,M1,0,50,0.2,1", "0,,M1,0,50,0.2,1", "row 2: job is empty"),
+        ("M1", "M1_1", "job a, task 'M1_1': waits for itself"),
+        ("M1", "R2_1", "job a: task 'R2_1' is there twice"),
+        ("5,a,R2_1,7,100,0.5,3\n0,a,M1,0,50,0.2,1\n", "", "no rows"),
+    ],
+)
+def test_bad_files_are_refused(tmp_path, was, now, said):
+    path = write(tmp_path / "a.csv.gz", ARRIVALS.replace(was, now))
+    with pytest.raises(InputError) as error:
+        read_arrivals(path)
+    assert str(path) in str(error.value)
+    assert said in str(error.value)
+
+
+def test_bad_names_can_be_counted(tmp_path):
+    bad = Counter()
+    tasks = read_arrivals(write(tmp_path / "a.csv.gz", ARRIVALS.replace("M1", "M1__")), bad)
+    assert bad == {"malformed": 1, "unknown": 1}  # R2 waits for a task 1 that nobody is now
+    assert tasks.role[0] == tasks.role[1]
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(not BATCH.is_dir(), reason="no real data")
+def test_the_whole_files():
+    """Rows and jobs as their notes say; the numbers of graphs are those that networkx finds by isomorphism."""
+    usage = read_usage(BATCH / "ali18_usage_tasks.csv.gz")
+    assert (len(usage), len(set(usage.job)), len(set(usage.tag))) == (22_409, 3_690, 178)
+    arrivals = read_arrivals(BATCH / "spar_sample_tasks.csv.gz")
+    assert (len(arrivals), len(set(arrivals.job)), len(set(arrivals.tag))) == (67_634, 16_749, 1_426)
+    assert (np.diff(arrivals.seconds) >= 0).all()

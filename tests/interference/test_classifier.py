@@ -1,0 +1,147 @@
+"""The task classifier: what can be learnt is, what is known later is not looked at, files, habits of scikit-learn."""
+
+import io
+import os
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from tvwrl.interference.batch_tasks import read_usage
+from tvwrl.interference.categories import Thresholds, classes_of
+from tvwrl.interference.classifier import TaskClassifier
+from tvwrl.types import InputError
+
+BATCH = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")) / "batch"
+HAND = Thresholds((0.5, 1.5), (0.08, 0.25, 0.75, 5.0), (10.0, 60.0, 600.0))  # between what the drawn tasks use
+
+
+@pytest.fixture(scope="module")
+def fitted(tasks):
+    return TaskClassifier(HAND).fit(tasks)
+
+
+def truth(tasks):
+    return HAND.classes(tasks.cpu, tasks.memory, tasks.makespan)
+
+
+def test_what_tells_usage_is_learnt(fitted, draw_tasks):
+    """Usage follows from the task's place in its graph, but for noise that crosses no threshold."""
+    later = draw_tasks(100, 1)
+    assert (fitted.predict_classes(later) == truth(later)).mean() > 0.99
+    assert (fitted.predict(later) == HAND.category(later.cpu, later.memory, later.makespan)).mean() > 0.98
+
+
+def test_one_predicted_class_by_hand(fitted, tasks):
+    """The first task of the first shape: 0.2 cores, memory 0.05, 4 s: category [0, 0, 0]."""
+    first = next(i for i in range(len(tasks)) if (tasks.job == tasks.job[i]).sum() == 2)
+    own = tasks.only(tasks.job == tasks.job[first])
+    assert classes_of(fitted.predict(own))[own.task == "M1"].tolist() == [[0, 0, 0]]
+
+
+def test_usage_of_arriving_tasks_is_not_looked_at(fitted, draw_tasks):
+    later = draw_tasks(20, 2)
+    unknown = np.full(len(later), np.nan)
+    blind = replace(later, cpu=unknown, memory=unknown, makespan=unknown)
+    assert (fitted.predict(blind) == fitted.predict(later)).all()
+
+
+def test_tasks_of_new_likenesses_are_told_once_they_were_seen(tasks, draw_tasks):
+    """Graphs and names that the classifier was not fitted to, before and after it takes in jobs that had them."""
+
+    def renamed(tasks):
+        names = np.array(["New" + name for name in tasks.task], object)
+        return replace(tasks, tag=tasks.tag + "new", role=tasks.role + "new", task=names)
+
+    classifier, later = TaskClassifier(HAND).fit(tasks), renamed(draw_tasks(60, 5))
+    before = (classifier.predict_classes(later) == truth(later)).all(axis=1).mean()
+    weights = classifier.weights_.copy()
+    after = (classifier.learn(renamed(draw_tasks(150, 4))).predict_classes(later) == truth(later)).all(axis=1).mean()
+    assert before < 0.5
+    assert after > 0.95
+    assert (classifier.weights_ == weights).all()
+
+
+def test_unknown_graphs_get_a_category(fitted, draw_tasks):
+    later = draw_tasks(5, 3)
+    new = replace(later, tag=later.tag + "new", role=later.role + "new")
+    assert ((fitted.predict(new) >= 0) & (fitted.predict(new) < 60)).all()
+
+
+def test_classes_that_never_occurred_are_never_told(tasks):
+    """One class of makespan, two of CPU (0 and 2)."""
+    few = tasks.only((tasks.cpu < 0.4) | (tasks.cpu > 2))
+    one = replace(few, makespan=np.full(len(few), 5.0))
+    told = TaskClassifier(HAND).fit(one).predict_classes(one)
+    assert set(told[:, 2]) == {0}
+    assert set(told[:, 0]) == {0, 2}
+    assert (told[:, 0] == truth(one)[:, 0]).mean() > 0.99
+
+
+def test_files_hold_all_of_it_and_no_code(fitted, tasks, tmp_path):
+    path = tmp_path / "classifier.npz"
+    fitted.save(path)
+    again = TaskClassifier.load(path)
+    assert (again.predict(tasks) == fitted.predict(tasks)).all()
+    assert again.thresholds_ == HAND
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            assert np.load(io.BytesIO(archive.read(name)), allow_pickle=False).dtype != object
+
+
+def test_damaged_files_are_refused(fitted, tmp_path):
+    path = tmp_path / "c.npz"
+    fitted.save(path)
+    with np.load(path) as file:
+        content = dict(file)
+    for wrong, said in (
+        ({"weights": content["weights"][1:]}, "weights must hold finite numbers of shape"),
+        ({"bias": content["bias"] * np.nan}, "bias must hold finite"),
+        ({"counts2": content["counts2"][:-1]}, "counts2 must"),
+        ({"about": np.array("{}")}, "is no file of a task classifier"),
+        ({"shift": np.array([{}], object)}, "is no file of a task classifier"),  # would be unpickled
+    ):
+        np.savez(path, **(content | wrong))
+        with pytest.raises(InputError, match=said):
+            TaskClassifier.load(path)
+    path.write_bytes(b"nothing")
+    with pytest.raises(InputError, match=str(path)):
+        TaskClassifier.load(path)
+
+
+def test_habits_of_scikit_learn(fitted, tasks):
+    assert fitted.get_params() == {"thresholds": HAND, "penalty": 0.3, "random_state": 0}
+    other = clone(fitted)
+    assert not hasattr(other, "weights_")
+    assert (other.fit(tasks).weights_ == fitted.weights_).all()
+    with pytest.raises(ValueError, match="no parameter 'alpha'"):
+        other.set_params(alpha=1)
+
+
+def test_bad_input_is_refused(tasks):
+    with pytest.raises(InputError, match="no tasks"):
+        TaskClassifier(HAND).fit(tasks.only(np.zeros(len(tasks), bool)))
+    with pytest.raises(InputError, match="penalty is 0"):
+        TaskClassifier(HAND, penalty=0).fit(tasks)
+    with pytest.raises(InputError, match="row 0: cpu is nan"):
+        TaskClassifier(HAND).fit(replace(tasks, cpu=np.full(len(tasks), np.nan)))
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(not BATCH.is_dir(), reason="no real data")
+def test_real_tasks_are_told_better_than_by_their_majority():
+    """A sample of jobs, learnt from the earlier ones: well above the most frequent class in every dimension."""
+    tasks = read_usage(BATCH / "ali18_usage_tasks.csv.gz")
+    names = np.unique(tasks.job.astype(str))
+    tasks = tasks.only(np.isin(tasks.job.astype(str), np.random.default_rng(0).choice(names, 500, replace=False)))
+    later = np.isin(tasks.job, list(dict.fromkeys(tasks.job))[400:])
+    known, arriving = tasks.only(~later), tasks.only(later)
+    classifier = TaskClassifier().fit(known)
+    usage = (arriving.cpu, arriving.memory, arriving.makespan)
+    right = classifier.predict_classes(arriving) == classifier.thresholds_.classes(*usage)
+    counts = classifier.history_.overall
+    most = [part.max() for part in np.split(counts, [3, 8])]
+    assert (right.mean(axis=0) > np.array(most) + 0.1).all()

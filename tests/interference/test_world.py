@@ -1,0 +1,159 @@
+"""The simulated cluster: by hand, the record against the clock's own arrays, moves, and what monitoring tells."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tvwrl.interference import kernels
+from tvwrl.interference.arrivals import Arrivals, replayed, synthetic_hour
+from tvwrl.interference.kernels import Trees
+from tvwrl.interference.laws import LAWS, MEMORY_PRESSURE
+from tvwrl.interference.services import draw_behaviour, observe
+from tvwrl.interference.world import LEAST_SERVICES, Policy, Record, Site, draw_site, look, simulate
+from tvwrl.interference.world_kernels import DEFAULT
+from tvwrl.types import InputError
+
+LIGHT, HEAVY = 0, (2 * 5 + 4) * 4 + 3  # categories
+
+
+def site(machines=2, services=1, cores=10.0, memory=100.0):
+    rows = machines * services
+    return Site(
+        services=tuple(f"s{i}" for i in range(services)),
+        quota=np.ones(services),
+        first=np.arange(machines + 1) * services,
+        service=np.tile(np.arange(services), machines),
+        use=np.zeros(rows),
+        lots=np.arange(1, machines + 1) / machines,
+        cores=cores,
+        memory=memory,
+    )
+
+
+def arrivals(*rows):
+    """Rows: second, instances, cpu, memory, makespan, category."""
+    second, instances, cpu, memory, makespan, category = (np.array(column) for column in zip(*rows, strict=True))
+    floats = {"cpu": cpu.astype(float), "memory": memory.astype(float)}
+    return Arrivals(second=second, instances=instances, makespan=makespan, category=category, seen=category, **floats)
+
+
+def counting_tree(category, steps):
+    """Level 1 + count of a category, up to `steps`, for service 0."""
+    nodes = 2 * steps + 1
+    feature, threshold = np.zeros(nodes, np.uint8), np.full(nodes, np.iinfo(np.int32).max, np.int32)
+    left, level = np.arange(nodes, dtype=np.int32), np.ones(nodes)
+    for step in range(steps):
+        node = 0 if step == 0 else 2 * step
+        feature[node], threshold[node], left[node] = category, step, 2 * step + 1
+        level[2 * step + 1], level[2 * step + 2] = 1 + step, 2 + step
+    return Trees(np.zeros(1, np.int32), np.full(1, steps, np.int32), feature, threshold, left, level)
+
+
+def test_spread_by_hand():
+    tasks = arrivals((0, 2, 2.0, 1.0, 30, LIGHT), (10, 1, 1.0, 1.0, 60, HEAVY), (30, 1, 3.0, 2.0, 10, LIGHT))
+    record = simulate(site(), tasks, Policy(kernels.SPREAD), np.random.default_rng(0), 0.0)
+    assert record.machine.tolist() == [0, 1, 0, 1]  # at 30 the first two have left, so machine 1 is empty
+    assert record.lost == 0
+    seen = look(record, np.array([0.0, 10.0, 29.0, 30.0, 40.0, 70.0]))
+    assert seen.batch_cpu.tolist() == [[2, 2], [3, 2], [3, 2], [1, 3], [1, 0], [0, 0]]
+    assert seen.composition[1, 0, [LIGHT, HEAVY]].tolist() == [1, 1]
+    assert seen.composition.sum(axis=2).tolist() == [[1, 1], [2, 1], [2, 1], [1, 1], [1, 0], [0, 0]]
+    light, heavy = MEMORY_PRESSURE[0], MEMORY_PRESSURE[4]
+    assert seen.pressures.bandwidth[1].tolist() == [2 * light + heavy, 2 * light]
+    assert seen.pressures.cache[1].tolist() == [light + heavy, light]
+    assert seen.pressures.cpu[0].tolist() == seen.pressures.queue[0].tolist() == [0.2, 0.2]
+
+
+def test_without_room_an_instance_is_lost_and_seen_nowhere():
+    tasks = arrivals((0, 3, 6.0, 1.0, 30, LIGHT))
+    for kind in (kernels.SPREAD, kernels.RANDOM, DEFAULT):
+        record = simulate(site(), tasks, Policy(kind), np.random.default_rng(0), 0.0)
+        assert record.lost >= 1
+        assert look(record, np.array([0.0])).batch_cpu.sum() == pytest.approx(6.0 * (3 - record.lost))
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from([DEFAULT, 0, 1, 2, 3, 4, 5]), st.integers(0, 3))
+def test_the_record_agrees_with_the_clock_at_every_minute(seed, kind, moves):
+    rng = np.random.default_rng(seed)
+    tasks = replayed(synthetic_hour(rng, 400), 3, 8, rng, per_minute=20.0)
+    cluster = draw_site(3, LEAST_SERVICES, tasks, 480, rng)
+    tree = counting_tree(int(np.bincount(tasks.seen).argmax()), 30)
+    trees = tree._replace(
+        root=np.zeros(LEAST_SERVICES, np.int32), depth=np.full(LEAST_SERVICES, 30, np.int32)
+    )  # the same for all
+    clock = []
+
+    def watch(second, machines):
+        clock.append((second, *(getattr(machines, name).copy() for name in ("batch_cpu", "composition"))))
+
+    policy = Policy(kind, 3 if moves else 1, trees, None, moves)
+    record = simulate(cluster, tasks, policy, np.random.default_rng(1), 0.0, watch)
+    seen = look(record, np.array([second - 0.5 for second, *_ in clock]))  # the clock has played up to then
+    for row, (_, batch, composition) in enumerate(clock):
+        assert np.array_equal(seen.composition[row], composition)
+        assert seen.batch_cpu[row] == pytest.approx(batch, abs=1e-6)
+    again = simulate(cluster, tasks, policy, np.random.default_rng(1), 0.0)
+    assert np.array_equal(again.machine, record.machine)
+    assert np.array_equal(again.moves, record.moves)
+
+
+def test_an_instance_moves_where_the_two_scores_together_fall():
+    tasks = arrivals((0, 4, 1.0, 1.0, 300, HEAVY), (60, 1, 1.0, 1.0, 1, LIGHT))
+    ten = site(machines=10)
+    # stack puts all four on one machine; a level is 1 + the number of heavy ones, counted up to 1: three can stay
+    concave = simulate(
+        ten, tasks, Policy(kernels.STACK, 1, counting_tree(HEAVY, 1), None, 5), np.random.default_rng(0), 0.0
+    )
+    assert len(concave.moves) == 0
+    # counted from the third on, two that leave help and do no harm elsewhere
+    tree = counting_tree(HEAVY, 4)
+    convex = tree._replace(level=np.where(tree.level <= 3, 1.0, tree.level))
+    moved = simulate(ten, tasks, Policy(kernels.STACK, 1, convex, None, 5), np.random.default_rng(0), 0.0)
+    assert moved.moves[:, 0].tolist() == [60, 60]
+    heavy = look(moved, np.array([59.0, 61.0])).composition[:, :, HEAVY]
+    assert heavy.max(axis=1).tolist() == [4, 2]
+    assert heavy.sum(axis=1).tolist() == [4, 4]
+
+
+def test_stays_of_an_instance_that_moves_twice():
+    tasks = arrivals((0, 2, 1.0, 1.0, 100, LIGHT))
+    moves = np.array([[20, 1, 1], [50, 1, 2]])
+    record = Record(site(machines=3), tasks, np.array([0, 0]), moves, 0.0)
+    task, machine, start, end = record.stays()
+    assert task.tolist() == [0, 0, 0, 0]
+    assert list(zip(machine, start, end, strict=True)) == [(0, 0, 100), (0, 0, 20), (1, 20, 50), (2, 50, 100)]
+
+
+def test_a_site_is_as_large_as_its_batch_work_needs():
+    rng = np.random.default_rng(0)
+    tasks = replayed(synthetic_hour(rng), 20, 60, rng)
+    found = draw_site(20, 60, tasks, 3600, rng)
+    assert np.diff(found.first).tolist() == [20] * 20
+    assert all(len(set(found.service[20 * m : 20 * m + 20])) == 20 for m in range(20))
+    used = tasks.cores() / 3600 / (20 * found.cores) + found.use.sum() / (20 * found.cores)
+    assert used == pytest.approx(0.45)
+    with pytest.raises(InputError, match="20 machines, 5 services"):
+        draw_site(20, 5, tasks, 3600, rng)
+
+
+def test_the_scorer_sees_response_times_and_compositions_alone():
+    rng = np.random.default_rng(0)
+    tasks = replayed(synthetic_hour(rng), 4, 6, rng)
+    cluster = draw_site(4, LEAST_SERVICES, tasks, 360, rng)
+    seen = look(simulate(cluster, tasks, Policy(DEFAULT), rng, 8.0), np.array([200.0, 260.0, 320.0]))
+    behaviour = draw_behaviour(LAWS["memory"], cluster, seen, np.random.default_rng(1))
+    times = behaviour.response_ms(cluster, seen, np.random.default_rng(2))
+    found = observe(cluster, seen, times, slice(None, None, 2))
+    assert len(found.seconds) == 2 * 80
+    assert set(found.seconds) == {200.0, 320.0}
+    row = 80 + 47
+    assert (found.machine[row], found.response_ms[row]) == (cluster.machine[47], times[2, 47])
+    assert np.array_equal(found.composition[row], seen.composition[2, cluster.machine[47]])
+    assert not found.real
+    quiet = behaviour.noise * 0.0
+    still = type(behaviour)(behaviour.law, behaviour.mean, behaviour.base, behaviour.sensitivity, quiet)
+    expected = behaviour.base * (1 + behaviour.sensitivity * behaviour.slowdown(seen)[1, 2])
+    own = cluster.machine == 2
+    assert still.response_ms(cluster, seen, rng)[1, own] == pytest.approx(expected[cluster.service[own]])

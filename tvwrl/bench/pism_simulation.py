@@ -1,0 +1,257 @@
+"""Figures 12, 13 and 15 and Table 3 of paper 003, simulated: what PISM does to services, by law of response times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from tvwrl.bench.intervals import bootstrap_interval
+from tvwrl.bench.lrasched_figures import plot_lines, write_figure
+from tvwrl.bench.pism_worlds import AGAIN, ALONE, KINDS, ONCE, QUANTILES, Cell, check_cells, complete
+from tvwrl.command_line import Names, Numbers
+from tvwrl.interference.laws import LAWS
+from tvwrl.markdown import markdown_table
+from tvwrl.types import Float, InputError
+
+NAMES = {
+    "fig12": "Figure 12, interference scores of machines with and without PISM",
+    "table3": "Table 3, throughput of services",
+    "fig13": "Figure 13, schedulers with and without PISM",
+    "fig15": "Figure 15, response times of two services on 14 machines",
+}
+SMALL = 14  # machines of Figure 15
+LONGER = 4  # times as many minutes there, as so few machines tell little in one
+Rows = list[dict[str, Any]]
+Plots = dict[str, Callable[[Path], None]]
+Told = tuple[str, Plots]  # table, plots by name
+
+
+class Preset(NamedTuple):
+    """How much is simulated."""
+
+    machines: int
+    services: int
+    minutes: int  # of each period, the first 20 of which are left out
+    rounds: int  # of learning again
+    seeds: tuple[int, ...]
+
+
+PRESETS = {
+    "smoke": Preset(6, 24, 32, 1, (0,)),
+    "medium": Preset(60, 60, 50, 3, (0, 1, 2)),
+    "paper": Preset(600, 150, 60, 3, (0, 1, 2)),
+}
+
+
+@dataclass(frozen=True)
+class SimulationSettings:
+    """A simulated cluster under several laws of response times, none of which the scorer sees."""
+
+    data: Path | None = None
+    """Folder with spar_sample_tasks.csv.gz and ali18_usage_tasks.csv.gz, whose tasks are replayed; default: made-up
+    tasks."""
+    preset: Literal["smoke", "medium", "paper"] = "medium"
+    """smoke: a trial in a minute; medium: 60 machines, 3 seeds, minutes a seed; paper: 600 machines, 150 services,
+    hours."""
+    laws: Names = tuple(LAWS)
+    """memory: bandwidth and cache; queue: run queue and bandwidth; control: total CPU alone."""
+    seeds: Numbers | None = None
+    """Of what is drawn; means and intervals are over them. Default: the preset's."""
+    machines: int | None = None
+    """Default: the preset's; Figure 15 has 14."""
+    services: int | None = None
+    """Kinds of services; default: the preset's."""
+    minutes: int | None = None
+    """Of each period; default: the preset's."""
+    rounds: int | None = None
+    """Periods under PISM that it learns from again; default: the preset's."""
+    pressure: float = 1.0
+    """How hard batch work presses, over the law's assumption that the mean is at the knee of the curve."""
+    truth: bool = False
+    """The scheduler is told true categories instead of classified ones."""
+    counts_alone: bool = False
+    """Trees ask for the number of instances of one category at a time, as in the paper, and not for their pressure."""
+    workers: int = 1
+    """Clusters at a time, each in a process of its own."""
+
+    def reproduce(self, name: str, out: Path) -> str:
+        """Markdown of one of `NAMES`, which is written to a folder of that name in `out` too.
+
+        Clusters that are simulated (`cells/` of `out`) are not simulated again. Raises InputError for values out of
+        range and damaged files.
+        """
+        rows = complete(out, self._cells(name), self.workers)
+        made = {"fig12": _fig12, "table3": _table3, "fig13": _fig13, "fig15": _fig15}[name]
+        text, plots = made(rows)
+        source = "tasks replayed from a recorded hour" if self.data else "made-up tasks"
+        head = f"{int(rows[0]['machines'])} machines, {int(rows[0]['services'])} services, {source}; {_TOLD}"
+        text = f"# {NAMES[name]} (simulated)\n\n{head}\n\n{text}\n"
+        write_figure(out / name, text, rows, plots, asdict(self))
+        return text
+
+    def _cells(self, name: str) -> list[Cell]:
+        preset = PRESETS[self.preset]
+        seeds = self.seeds or preset.seeds
+        minutes = self.minutes or preset.minutes * (LONGER if name == "fig15" and self.preset != "smoke" else 1)
+        machines = self.machines or (SMALL if name == "fig15" else preset.machines)
+        services = self.services or preset.services
+        check_cells(machines, services, minutes, self.data)
+        if unknown := [law for law in self.laws if law not in LAWS]:
+            raise InputError(f"unknown law '{unknown[0]}'; valid: {', '.join(LAWS)}")
+        rounds = preset.rounds if self.rounds is None else self.rounds
+        limits = {"laws": len(self.laws), "pressure": self.pressure, "workers": self.workers, "rounds": rounds + 1}
+        for field, value in limits.items():
+            if not value > 0:
+                raise InputError(f"{field} is {getattr(self, field)}: must be {'>= 0' if field == 'rounds' else '> 0'}")
+        if len(set(seeds)) != len(seeds) or min(seeds) < 0:
+            raise InputError(f"seeds is {', '.join(map(str, seeds))}: must be different numbers >= 0")
+        data = str(self.data) if self.data else ""
+        return [
+            Cell(law, seed, machines, services, minutes, rounds, self.pressure, data, self.truth, self.counts_alone)
+            for law in self.laws
+            for seed in seeds
+        ]
+
+
+_TOLD = (
+    "response times follow a law that the scorer does not see. Means over seeds, 95 % bootstrap intervals in brackets. "
+    "Predicted: by PISM's own trees, which is all that the paper's simulation can know; observed: from response times."
+)
+_PISM = f"{ALONE}, {{}}"
+
+
+def _of(rows: Rows, law: str, scheduler: str, learnt: str) -> Rows:
+    return [row for row in rows if (row["law"], row["scheduler"], row["learnt"]) == (law, scheduler, learnt)]
+
+
+def _column(rows: Rows, name: str) -> Float:
+    return np.array([row[name] for row in rows])
+
+
+def _told(values: Float, decimals: int = 2, sign: str = "") -> str:
+    """Mean over seeds and its interval."""
+    low, high = bootstrap_interval(values, np.random.default_rng(0))
+    centre = f"{values.mean():{sign}.{decimals}f}"
+    return centre + (f" [{low:{sign}.{decimals}f}, {high:{sign}.{decimals}f}]" if np.isfinite(low) else "")
+
+
+def _laws(rows: Rows) -> list[str]:
+    return list(dict.fromkeys(row["law"] for row in rows))
+
+
+def _change(now: Rows, before: Rows, name: str) -> str:
+    """Percent, seed by seed."""
+    return _told(100.0 * (_column(now, name) / _column(before, name) - 1.0), 1, "+")
+
+
+def _fig12(rows: Rows) -> Told:
+    """Default scheduler and PISM alone: scores, their lowest and highest bucket, what services feel."""
+    head = ["law", "scheduler", "predicted score", "%", "observed score", "%"]
+    head += ["lowest bucket, % (predicted)", "highest, % (predicted)", "lowest (observed)", "highest (observed)"]
+    head += ["mean slowdown", "P99 slowdown"]
+    lines = [["published", "default", "5.468", "", "", "", "8.3", "", "", "", "", ""]]
+    lines += [["published", ALONE, "3.197", "-41.5", "", "", "32.3", "-82.1 % of before", "", "", "", ""]]
+    plots: Plots = {}
+    for law in _laws(rows):
+        before = _of(rows, law, "default", "")
+        for learnt in ("", ONCE, AGAIN):
+            if not (now := _of(rows, law, ALONE if learnt else "default", learnt)):
+                continue
+            line = [law, _PISM.format(learnt) if learnt else "default"]
+            for name in ("predicted", "score"):
+                line += [_told(_column(now, name)), _change(now, before, name) if learnt else ""]
+            for name in ("predicted_0", "predicted_9", "score_0", "score_9"):
+                line.append(_told(_column(now, name), 1))
+            lines.append([*line, _told(_column(now, "slowdown")), _told(_column(now, "slowdown_p99"))])
+        plots[f"plot-{law}"] = partial(_plot_buckets, rows, law)
+    return markdown_table(head, lines), plots
+
+
+def _plot_buckets(rows: Rows, law: str, file: Path) -> None:
+    shown = {"default, observed": ("default", "", "score")}
+    for learnt in (ONCE, AGAIN):
+        shown[f"{ALONE}, {learnt}, predicted"] = (ALONE, learnt, "predicted")
+        shown[f"{ALONE}, {learnt}, observed"] = (ALONE, learnt, "score")
+    lines = {}
+    for name, (scheduler, learnt, part) in shown.items():
+        if not (mine := _of(rows, law, scheduler, learnt)):
+            continue
+        lines[name] = np.array([_column(mine, f"{part}_{bucket}") for bucket in range(10)])
+    places = [f"{1 + 0.9 * bucket:.1f}" for bucket in range(10)]
+    plot_lines(file, places, lines, "score of a machine, from", "% of machines and minutes")
+
+
+def _table3(rows: Rows) -> Told:
+    """Throughput at a fixed number of requests under way, against the default scheduler."""
+    lines = [["published", ALONE, "+76.4", "+17.2", "5 (of tail-heavy)"]]
+    for law in _laws(rows):
+        for learnt in (ONCE, AGAIN):
+            if not (now := _of(rows, law, ALONE, learnt)):
+                continue
+            gains = [_told(_column(now, name), 1, "+") for name in ("heavy", "light")]
+            lines.append([law, _PISM.format(learnt), *gains, _told(_column(now, "heaviest"))])
+        now = _of(rows, law, "spread", "")
+        gains = [_told(_column(now, name), 1, "+") for name in ("heavy", "light")]
+        lines.append([law, "spread, without PISM", *gains, _told(_column(now, "heaviest"))])
+    text = (
+        "Percent more throughput than under the default scheduler, mean over services; throughput: a fixed number of "
+        "requests under way over the mean response time. Tail-heavy: the 9.3 % of services (as in the paper) with the "
+        "highest P90 over mean; the last column is the highest, where the paper's tail-heavy ones have 5.\n\n"
+    )
+    head = ["law", "scheduler", "tail-heavy, %", "tail-light, %", "highest P90 / mean before"]
+    return text + markdown_table(head, lines), {}
+
+
+def _fig13(rows: Rows) -> Told:
+    """Every scheduler alone and with PISM."""
+    head = ["law", "scheduler", "PISM", "predicted score", "%", "observed score", "%", "mean slowdown", "%"]
+    head += ["P99 slowdown", "CPU, % (P5 to P95)"]
+    published = {"spread": "-16.9", "stack": "-12.5"}
+    lines = [["published", name, "yes", "", change, *[""] * 6] for name, change in published.items()]
+    plots: Plots = {}
+    for law in _laws(rows):
+        for name in KINDS:
+            before = _of(rows, law, name, "")
+            for learnt in ("", ONCE, AGAIN):
+                if now := _of(rows, law, name, learnt):
+                    line = [law, name, learnt or "no"]
+                    for column in ("predicted", "score", "slowdown"):
+                        line += [_told(_column(now, column)), _change(now, before, column) if learnt else ""]
+                    ends = [f"{_column(now, f'utilisation_p{q}').mean():.0f}" for q in (5, 95)]
+                    lines.append([*line, _told(_column(now, "slowdown_p99")), " to ".join(ends)])
+        plots[f"plot-{law}"] = partial(_plot_schedulers, rows, law, "slowdown_p99", "99th percentile of slowdown")
+    return markdown_table(head, lines), plots
+
+
+def _plot_schedulers(rows: Rows, law: str, column: str, label: str, file: Path) -> None:
+    names = [name for name in KINDS if name != "default"]
+    lines = {
+        learnt or "alone": np.array([_column(_of(rows, law, name, learnt), column) for name in names])
+        for learnt in dict.fromkeys(row["learnt"] for row in rows)
+    }
+    short = [name.replace("LoadVariationRisk", "Risk").replace("TargetLoad", "Target") for name in names]
+    plot_lines(file, short, lines, "", label, joined=False)
+
+
+def _fig15(rows: Rows) -> Told:
+    """Percentiles of response times of two services."""
+    head = ["law", "service", "scheduler", "PISM", *(f"P{q}, ms" for q in QUANTILES)]
+    lines = [["published", "checkout", "", word, "", "", "", "", ms] for word, ms in (("no", "8000"), ("yes", "3000"))]
+    for law in _laws(rows):
+        for service in ("checkout", "browse_product"):
+            for name in ("random", "spread", "stack"):
+                for learnt in ("", ONCE, AGAIN):
+                    if not (now := _of(rows, law, name, learnt)):
+                        continue
+                    ms = [_told(_column(now, f"{service}_p{q}"), 0) for q in QUANTILES]
+                    lines.append([law, service, name, learnt or "no", *ms])
+    plots: Plots = {
+        f"plot-{law}": partial(_plot_schedulers, rows, law, "checkout_p99", "P99 of checkout, ms")
+        for law in _laws(rows)
+    }
+    return markdown_table(head, lines), plots

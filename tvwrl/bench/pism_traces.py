@@ -1,0 +1,272 @@
+"""Section 4 and Figure 8 of paper 003 on real traces: arrivals, how often graphs recur, usage and its thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvwrl.bench.intervals import bootstrap_interval, mean
+from tvwrl.bench.lrasched_figures import write_figure
+from tvwrl.bench.pism_plots import KINDS, kind_of, plot_arrivals, plot_usage
+from tvwrl.interference.batch_tasks import BatchTasks, read_arrivals, read_usage
+from tvwrl.interference.categories import CLASSES, Thresholds, category_of
+from tvwrl.markdown import markdown_table
+from tvwrl.types import Float, InputError, Int
+
+NAMES = {
+    "table1": "Table 1, how much batch work arrives and how long it runs",
+    "table2": "Table 2, how often graphs of jobs recur",
+    "fig4": "Figure 4, arrivals over time",
+    "fig8": "Figure 8, usage of batch tasks and thresholds between its classes",
+}
+FILES = {"arrivals": ("spar_sample_tasks.csv.gz", read_arrivals), "usage": ("ali18_usage_tasks.csv.gz", read_usage)}
+TITLES = {"arrivals": "an hour of arrivals (real)", "usage": "tasks with usage (real)"}
+PER_MACHINE = 60.0  # published: instances that begin on a machine in a minute (Table 1)
+SHORT = 60.0  # seconds
+INFREQUENT = 7  # jobs of a graph, below which the paper calls them infrequent (Table 2)
+RESAMPLES = 400
+Rows = list[dict[str, Any]]
+Made = tuple[str, Rows, dict[str, Callable[[Path], None]]]
+
+
+@dataclass(frozen=True)
+class TraceSettings:
+    """Real batch tasks of Alibaba's cluster-trace-v2018."""
+
+    data: Path | None = None
+    """Folder with spar_sample_tasks.csv.gz and ali18_usage_tasks.csv.gz."""
+
+    def reproduce(self, name: str, out: Path) -> str:
+        """Markdown of one of `NAMES`, which is written to a folder of that name in `out` too.
+
+        Raises InputError if a file is missing or damaged.
+        """
+        tasks = {kind: read(folder_of(self.data) / file) for kind, (file, read) in FILES.items()}
+        made = {"table1": _table1, "table2": _table2, "fig4": _fig4, "fig8": _fig8}[name]
+        text, rows, plots = made(tasks)
+        text = f"# {NAMES[name]} (real)\n\n{text}\n"
+        write_figure(out / name, text, rows, plots, {"data": self.data})
+        return text
+
+
+def folder_of(data: Path | None) -> Path:
+    """The folder of real data. Raises InputError if none is given."""
+    if data is None:
+        files = " and ".join(file for file, _ in FILES.values())
+        raise InputError(f"data is not given: must be the folder with {files}")
+    return data
+
+
+def _jobs(tasks: BatchTasks) -> tuple[Int, Int]:
+    """(jobs,) first row of each job, (N,) number of each task's job."""
+    names = tasks.job.astype(str)
+    first, number = np.unique(names, return_index=True, return_inverse=True)[1:]
+    return first.astype(np.int64), number.astype(np.int64)
+
+
+def _told(values: Float, decimals: int = 1) -> str:
+    """Mean and 95 % interval of independent values (n,) or, of (n, 2), the ratio of sums."""
+    rng = np.random.default_rng(0)
+    if values.ndim == 1:
+        low, high = bootstrap_interval(values, rng, RESAMPLES)
+        centre = values.mean()
+    else:
+        low, high = bootstrap_interval(values, rng, RESAMPLES, statistic=_ratio)
+        centre = _ratio(values[None])[0]
+    return f"{centre:,.{decimals}f} [{low:,.{decimals}f}, {high:,.{decimals}f}]"
+
+
+def _ratio(samples: Float) -> Float:
+    total = mean(samples)
+    return np.asarray(total[:, 0] / total[:, 1])
+
+
+def _percent(of: Any, among: Any, tasks: BatchTasks) -> str:
+    """Percent that `of` (N,) is of `among` (N,), tasks of one job resampled together."""
+    job = _jobs(tasks)[1]
+    return _told(np.stack([np.bincount(job, 100.0 * of), np.bincount(job, among)], axis=1))
+
+
+def _per_minute(tasks: BatchTasks) -> dict[str, Float]:
+    """(minutes,) jobs, tasks and instances that arrive in each whole minute; the last, begun one is left out."""
+    minute = (tasks.seconds // 60).astype(np.int64)
+    whole = int(minute.max())
+    first = _jobs(tasks)[0]
+    parts = {"jobs": (minute[first], None), "tasks": (minute, None), "instances": (minute, tasks.instances)}
+    return {name: np.bincount(at, weight, whole + 1)[:whole].astype(float) for name, (at, weight) in parts.items()}
+
+
+def _table1(tasks: Mapping[str, BatchTasks]) -> Made:
+    arrivals = _per_minute(tasks["arrivals"])
+    per_day = len(_jobs(tasks["arrivals"])[0]) * 24
+    equal = arrivals["instances"].mean() / PER_MACHINE
+    short = {
+        (kind, weight): _percent((one.makespan < SHORT) * count, np.broadcast_to(count, len(one)).astype(float), one)
+        for kind, one in tasks.items()
+        for weight, count in (("tasks", 1), ("instances", one.instances))
+    }
+    none = "not in the data"
+    body = [
+        ["machines", "10,000", "12,000", none, none],
+        ["services; instances of them on a machine", "~25,000; ~20", "~120,000; ~150", none, none],
+        ["jobs a day", "~4 million", "~12 million", f"{per_day:,} at the hour's rate", none],
+        *([f"{name} that arrive in a minute", "", "", _told(values), none] for name, values in arrivals.items()),
+        ["instances that begin on a machine in a minute", "~60", "~66", none, none],
+        *(
+            [f"{weight} of less than a minute, %", *published, short["arrivals", weight], short["usage", weight]]
+            for weight, published in (("tasks", ("", "")), ("instances", ("85", "80 below 15 min")))
+        ),
+    ]
+    text = (
+        "95 % bootstrap intervals: of rates over the minutes, of shares over the jobs. Only one hour of arrivals "
+        f"exists, so nothing is known of a day's course; its instances are what {equal:,.0f} machines begin at the "
+        "published rate. Lifetimes there are those of whole tasks (an upper bound of their instances'), with usage "
+        "they are means over a task's instances.\n\n"
+    )
+    head = ("", "paper", "paper, Google 2019", *(TITLES[kind] for kind in tasks))
+    rows = [
+        {"minute": i, **{name: values[i] for name, values in arrivals.items()}} for i in range(len(arrivals["jobs"]))
+    ]
+    return text + markdown_table(head, body), rows, {}
+
+
+def _table2(tasks: Mapping[str, BatchTasks]) -> Made:
+    columns, rows = {}, []
+    for kind, one in tasks.items():
+        first, number = _jobs(one)
+        single = np.bincount(number) == 1
+        for several, label in ((False, TITLES[kind]), (True, f"of them with several tasks, {TITLES[kind]}")):
+            if several and not single.any():
+                continue
+            own = first[~single] if several else first
+            tags, jobs = np.unique(one.tag[own].astype(str), return_counts=True)
+            rows += [{"data": label, "tag": tag, "jobs": int(count)} for tag, count in zip(tags, jobs, strict=True)]
+            columns[label] = _repeats(jobs)
+    columns = {"paper": ["282,194", "1,456", "194", "1,543", "35", "99.99"], **columns}
+    labels = (
+        "jobs",
+        "graphs",
+        "jobs per graph",
+        f"jobs of graphs with fewer than {INFREQUENT} jobs",
+        "jobs whose graph is unique",
+        "jobs whose graph recurs, %",
+    )
+    body = [[label, *(column[i] for column in columns.values())] for i, label in enumerate(labels)]
+    text = (
+        "Graphs are told apart by their Weisfeiler-Lehman tags. Paper: seven days of one business unit; here: an hour "
+        "of a cluster, and a sample of jobs with 5 to 7 tasks over seven days, chosen by a rule that is not "
+        "known. A longer record lets more graphs recur, so the columns are not to be compared as if they were of "
+        "equal length.\n\n"
+    )
+    return text + markdown_table(("", *columns), body), rows, {}
+
+
+def _repeats(jobs: Int) -> list[str]:
+    """Rows of Table 2 for numbers of jobs by graph (graphs,)."""
+    unique = int((jobs == 1).sum())
+    infrequent = int(jobs[jobs < INFREQUENT].sum())
+    total = int(jobs.sum())
+    recurring = 100 * (1 - unique / total)
+    return [
+        f"{total:,}",
+        f"{len(jobs):,}",
+        f"{total / len(jobs):.0f}",
+        f"{infrequent:,}",
+        f"{unique:,}",
+        f"{recurring:.2f}",
+    ]
+
+
+def _fig4(tasks: Mapping[str, BatchTasks]) -> Made:
+    minutes = _per_minute(tasks["arrivals"])
+    hours = np.bincount((tasks["usage"].seconds // 3600).astype(np.int64)).astype(float)
+    hours = hours[np.flatnonzero(hours)[0] :]
+    body = [
+        [
+            f"{name} in a minute, one hour",
+            f"{v.mean():,.1f}",
+            f"{v.min():,.0f}",
+            f"{v.max():,.0f}",
+            f"{v.std() / v.mean():.2f}",
+        ]
+        for name, v in (*minutes.items(),)
+    ]
+    h = hours
+    body.append(
+        [
+            "tasks with usage in an hour, seven days",
+            f"{h.mean():,.1f}",
+            f"{h.min():,.0f}",
+            f"{h.max():,.0f}",
+            f"{h.std() / h.mean():.2f}",
+        ]
+    )
+    by_clock = [hours[start::24].mean() for start in range(min(24, len(hours)))]
+    text = (
+        "Paper: about 100,000 jobs an hour over seven days, with a peak at midnight, beside the cluster's CPU "
+        "utilisation. Here arrivals are complete for one hour only, minute by minute, and utilisation is not in the "
+        "data. What there is of seven days are the tasks with usage, a sample: their number by hour shows when the "
+        f"sample was taken as much as when work arrives (mean by hour of the day from {min(by_clock):.0f} to "
+        f"{max(by_clock):.0f} tasks).\n\n"
+    )
+    rows: Rows = [
+        {"what": name, "time": i, "number": float(value)}
+        for name, values in (*minutes.items(), ("tasks with usage by hour", hours))
+        for i, value in enumerate(values)
+    ]
+    table = markdown_table(("", "mean", "least", "most", "coefficient of variation"), body)
+    return text + table, rows, {"plot": partial(plot_arrivals, minutes=minutes, hours=hours)}
+
+
+def _fig8(tasks: Mapping[str, BatchTasks]) -> Made:
+    one = tasks["usage"]
+    usage = (one.cpu, one.memory, one.makespan)
+    found = Thresholds.from_usage(*usage)
+    resampled = _resampled_thresholds(one)
+    classes = found.classes(*usage)
+    body, rows = [], []
+    for d, (name, count) in enumerate(CLASSES.items()):
+        cuts = getattr(found, name)
+        for c in range(count):
+            own = (classes[:, d] == c).astype(float)
+            begin = "0" if c == 0 else f"{cuts[c - 1]:.3g}"
+            if c and name != "cpu":
+                low, high = np.quantile(resampled[name][:, c - 1], [0.025, 0.975])
+                begin += f" [{low:.3g}, {high:.3g}]"
+            share, weighted = _percent(own, np.ones(len(one)), one), _percent(own * one.instances, one.instances, one)
+            kinds = [100 * own[kind_of(one) == letter].mean() for letter in KINDS]
+            body.append([f"{name} {c}", begin, share, weighted, *(f"{value:.0f}" for value in kinds)])
+            weighted_pct = 100 * np.average(own, weights=one.instances)
+            about = {"dimension": name, "class": c, "from": 0.0 if c == 0 else cuts[c - 1]}
+            rows.append(about | {"tasks_pct": 100 * own.mean(), "instances_pct": weighted_pct})
+    filled, jobs = np.unique(category_of(classes), return_counts=True)
+    text = (
+        f"{len(one):,} tasks of Alibaba's trace with measured usage; 95 % bootstrap intervals, jobs resampled. A class "
+        "begins at its threshold. CPU: the paper's 0.5 and 1.5 cores; memory and makespan, for which it gives no "
+        "figures: natural breaks of the histograms of the logarithms, on these tasks. The paper's four types of jobs "
+        "(SQL, SQLRT, Algo, Dup) are not in the data; beside all tasks stand those whose name begins with M, J and R. "
+        f"{len(filled)} of 60 categories occur; the largest holds {100 * jobs.max() / len(one):.1f} % of the tasks.\n\n"
+    )
+    head = ("class", "from", "% of tasks", "% of instances", *(f"% of {kind}s" for kind in KINDS.values()))
+    return text + markdown_table(head, body), rows, {"plot": partial(plot_usage, tasks=one, thresholds=found)}
+
+
+def _resampled_thresholds(tasks: BatchTasks, resamples: int = 100) -> dict[str, Float]:
+    """(resamples, thresholds) by dimension, of jobs drawn with replacement."""
+    number = _jobs(tasks)[1]
+    order = np.argsort(number, kind="stable")
+    begin = np.concatenate([[0], np.cumsum(np.bincount(number))])
+    rng = np.random.default_rng(0)
+    found: dict[str, list[tuple[float, ...]]] = {name: [] for name in CLASSES}
+    for _ in range(resamples):
+        drawn = rng.integers(len(begin) - 1, size=len(begin) - 1)
+        rows = order[np.concatenate([np.arange(begin[i], begin[i + 1]) for i in drawn])]
+        one = Thresholds.from_usage(tasks.cpu[rows], tasks.memory[rows], tasks.makespan[rows])
+        for name in CLASSES:
+            found[name].append(getattr(one, name))
+    return {name: np.array(rows) for name, rows in found.items()}

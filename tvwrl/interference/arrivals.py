@@ -1,0 +1,158 @@
+"""Which batch tasks arrive when in the simulation, and what their instances use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from tvwrl.interference.batch_tasks import BatchTasks
+from tvwrl.interference.categories import Thresholds
+from tvwrl.types import Float, InputError, Int
+
+HOUR = 3600
+PER_MINUTE = 60.0  # new instances per machine (Table 1 of the paper)
+STREAMS = 12  # 10,000 machines with 60 new instances a minute (Table 1) over the 51,000 a minute of the recorded hour
+RECORDED_AT = 8.4  # hour of the day at which the recorded hour of Alibaba v2018 begins (trace second 203,040)
+NIGHT = 0.25  # assumed: how far the arrival rate rises above its mean at 1 am (Figure 4: most at midnight)
+WAVE = 60  # seconds between instances of a task that do not all run at once
+NEAREST = 8  # tasks of known usage, nearest in number of instances, of which one is drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Arrivals:
+    """N batch tasks, or waves of them, in order of arrival; instances of one are alike and arrive together."""
+
+    second: Int  # (N,) >= 0, rising or equal
+    instances: Int  # (N,) >= 1
+    cpu: Float  # (N,) > 0, cores that an instance uses
+    memory: Float  # (N,) > 0, percent of a machine of the trace that an instance uses
+    makespan: Int  # (N,) >= 1, seconds that an instance runs
+    category: Int  # (N,) 0..59, by what is used
+    seen: Int  # (N,) 0..59, what the scheduler takes the task for when it arrives
+
+    def __len__(self) -> int:
+        return len(self.second)
+
+    def only(self, rows: Int) -> Arrivals:
+        """The tasks `rows`: (n,) indices or (N,) bool."""
+        return Arrivals(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+    def cores(self) -> float:
+        """Core seconds that all of them use."""
+        return float((self.instances * self.cpu * self.makespan).sum())
+
+    def told_truly(self) -> Arrivals:
+        """The same, the scheduler being told the true categories."""
+        return replace(self, seen=self.category)
+
+
+def with_usage(tasks: BatchTasks, usage: BatchTasks, rng: np.random.Generator) -> BatchTasks:
+    """`tasks` with CPU, memory and makespan of measured ones: of tasks in the same place of the same graph, if any.
+
+    Of those (else of all) one of the `NEAREST` is drawn: nearest in number of instances (else in plan and number).
+    """
+    from scipy.spatial import cKDTree
+
+    places: dict[tuple[str, str], list[int]] = {}
+    for row, place in enumerate(zip(usage.tag, usage.role, strict=True)):
+        places.setdefault(place, []).append(row)
+    size = np.log(usage.instances)
+    by_size = {place: np.array(rows)[np.argsort(size[rows], kind="stable")] for place, rows in places.items()}
+    plans = [np.log(np.stack([one.plan_cpu, one.plan_memory, one.instances], axis=1)) for one in (tasks, usage)]
+    source = np.empty(len(tasks), np.int64)
+    draw = rng.random(len(tasks))
+    lost = []
+    for row, place in enumerate(zip(tasks.tag, tasks.role, strict=True)):
+        if (known := by_size.get(place)) is None:
+            lost.append(row)
+            continue
+        middle = int(np.searchsorted(size[known], plans[0][row, 2]))
+        first = max(min(middle - NEAREST // 2, len(known) - NEAREST), 0)
+        near = known[first : first + NEAREST]
+        source[row] = near[int(draw[row] * len(near))]
+    if lost:
+        near = cKDTree(plans[1]).query(plans[0][lost], k=min(NEAREST, len(usage)))[1].reshape(len(lost), -1)
+        source[lost] = near[np.arange(len(lost)), (draw[lost] * near.shape[1]).astype(np.int64)]
+    return replace(tasks, cpu=usage.cpu[source], memory=usage.memory[source], makespan=usage.makespan[source])
+
+
+def as_arrivals(tasks: BatchTasks, lasts: Float, thresholds: Thresholds, seen: Int | None = None) -> Arrivals:
+    """An hour of tasks of known usage that ran `lasts` (N,) seconds; `seen` (N,): as classified, default: truly.
+
+    Where a task ran longer than its instances, they came in waves: `WAVE` seconds apart, as equal as can be.
+    """
+    category = thresholds.category(tasks.cpu, tasks.memory, tasks.makespan)
+    makespan = np.maximum(np.rint(tasks.makespan), 1).astype(np.int64)
+    spare = np.clip(lasts - makespan, 0, HOUR - 1 - tasks.seconds)
+    waves = np.minimum(1 + spare // WAVE, tasks.instances).astype(np.int64)
+    task = np.repeat(np.arange(len(tasks)), waves)
+    number = np.arange(len(task)) - np.repeat(np.cumsum(waves) - waves, waves)
+    second = (tasks.seconds[task] + number * WAVE).astype(np.int64)
+    wave = Arrivals(
+        second=second,
+        instances=tasks.instances[task] // waves[task] + (number < tasks.instances[task] % waves[task]),
+        cpu=tasks.cpu[task],
+        memory=tasks.memory[task],
+        makespan=makespan[task],
+        category=category[task],
+        seen=(category if seen is None else seen)[task],
+    )
+    return wave.only(np.argsort(second, kind="stable"))
+
+
+def replayed(
+    hour: Arrivals,
+    machines: int,
+    minutes: int,
+    rng: np.random.Generator,
+    per_minute: float = PER_MINUTE,
+    begins: float = RECORDED_AT,
+) -> Arrivals:
+    """The recorded hour again and again, as large as `per_minute` new instances per machine and minute ask for.
+
+    Of each task every instance comes with the same chance, so that a small cluster sees no larger bursts than a large
+    one. The paper's cluster has about `STREAMS` times the recorded one's arrivals, so as many copies of the hour run at
+    once, each shifted against the one before: what is a burst of one is not a burst of all. `begins`: hour of the day;
+    by it the rate rises and falls (`NIGHT`). Raises InputError for numbers that are not > 0.
+    """
+    if min(machines, minutes) < 1 or not per_minute > 0:
+        raise InputError(f"{machines} machines, {minutes} minutes, {per_minute:g} per minute: must all be > 0")
+    copies = per_minute * machines * 60 / hour.instances.sum() / STREAMS
+    parts = []
+    for number in range(-(-minutes // 60)):
+        whole, rest = divmod(copies * _rate(begins + number) / _rate(RECORDED_AT), 1.0)
+        for stream in range(STREAMS):
+            second = (hour.second + stream * HOUR // STREAMS) % HOUR + number * HOUR
+            instances = hour.instances * int(whole) + rng.binomial(hour.instances, rest)
+            kept = (instances > 0) & (second < 60 * minutes)
+            parts.append(replace(hour, second=second, instances=instances).only(np.flatnonzero(kept)))
+    one = Arrivals(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Arrivals)})
+    return one.only(np.argsort(one.second, kind="stable"))
+
+
+def _rate(hour: float) -> float:
+    """Arrivals by hour of the day, mean 1."""
+    return 1.0 + NIGHT * float(np.cos(2 * np.pi * (hour - 1.0) / 24))
+
+
+# Of synthetic tasks: shares, cores, percent of memory, seconds; in the middle like Alibaba's, no two dimensions alike
+_KINDS = ((0.45, 0.06, 0.06, 120.0), (0.25, 0.6, 0.12, 60.0), (0.2, 0.8, 0.6, 180.0), (0.1, 1.2, 1.6, 220.0))
+SPREAD = 0.5  # of the logarithm of usage within a kind
+
+
+def synthetic_hour(rng: np.random.Generator, tasks: int = 4000) -> Arrivals:
+    """An hour of made-up tasks of four kinds, with thresholds found in them: for trials without recorded ones."""
+    kind = rng.choice(len(_KINDS), tasks, p=[row[0] for row in _KINDS])
+    usage = [np.array([row[i] for row in _KINDS])[kind] * np.exp(SPREAD * rng.normal(size=tasks)) for i in (1, 2, 3)]
+    cpu, memory, makespan = usage
+    category = Thresholds.from_usage(cpu, memory, makespan).category(cpu, memory, makespan)
+    return Arrivals(
+        second=np.sort(rng.integers(0, HOUR, tasks)),
+        instances=np.ceil(np.exp(2.0 * rng.random(tasks) + rng.normal(size=tasks))).astype(np.int64),
+        cpu=cpu,
+        memory=memory,
+        makespan=np.maximum(np.rint(makespan), 1).astype(np.int64),
+        category=category,
+        seen=category,
+    )

@@ -1,0 +1,146 @@
+"""Batch tasks of published traces: what is declared of each when it arrives, and what its instances used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvwrl.interference.dag import Tags
+from tvwrl.provisioning.sources.tables import read_table
+from tvwrl.types import Float, InputError, Int, Strings
+
+if TYPE_CHECKING:
+    import polars as pl
+
+PERCENT_OF_A_CORE = 100.0  # Alibaba's unit of CPU
+FIELDS = {"job": "job", "task": "task", "instances": "instances", "plan_cpu": "plan_cpu", "plan_memory": "plan_mem"}
+USAGE = {
+    "seconds": "start_time",
+    "cpu": "cpu_per_inst_cores",
+    "memory": "mem_per_inst",
+    "makespan": "mean_inst_duration",
+}
+ARRIVALS = {"seconds": "arrive_s", "makespan": "duration_s"}
+LEAST = {
+    "instances": 1.0,
+    "plan_cpu": 1e-9,
+    "plan_memory": 1e-9,
+    "seconds": 0.0,
+    "cpu": 0.0,
+    "memory": 0.0,
+    "makespan": 0.0,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class BatchTasks:
+    """N tasks in order of submission. The first seven fields are known when a task arrives, the others afterwards."""
+
+    job: Strings  # (N,) tasks of one job have the same name
+    task: Strings  # (N,) unique within a job; tells the graph (`tvwrl.interference.dag`)
+    seconds: Float  # (N,) >= 0, submission, from the trace's beginning
+    instances: Int  # (N,) >= 1
+    plan_cpu: Float  # (N,) > 0, cores of an instance
+    plan_memory: Float  # (N,) > 0, of an instance, in the trace's unit (Alibaba: percent of a machine, as it seems)
+    tag: Strings  # (N,) of its job's graph
+    role: Strings  # (N,) its place in the graph
+    cpu: Float  # (N,) cores that an instance used, NaN = unknown
+    memory: Float  # (N,) that an instance used, in the unit of plan_memory, NaN = unknown
+    makespan: Float  # (N,) >= 0, seconds that an instance ran
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+    def only(self, rows: Int) -> BatchTasks:
+        """The tasks `rows`: (n,) indices or (N,) bool."""
+        return BatchTasks(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+
+def read_usage(path: Path, bad: Counter[str] | None = None) -> BatchTasks:
+    """Tasks whose usage was measured (ali18_usage_tasks.csv.gz); makespan: mean over the task's instances.
+
+    `bad`: count bad names there instead of refusing them (`Tags`). Raises InputError with file, row and field.
+    """
+    return _read(path, USAGE, bad)
+
+
+def read_arrivals(path: Path, bad: Counter[str] | None = None) -> BatchTasks:
+    """Tasks of an hour as they arrived (spar_sample_tasks.csv.gz), usage unknown; makespan: of the whole task.
+
+    `bad` and errors: as of `read_usage`.
+    """
+    return _read(path, ARRIVALS, bad)
+
+
+def _read(path: Path, own: dict[str, str], bad: Counter[str] | None) -> BatchTasks:
+    columns = FIELDS | own
+    table = read_table(path)
+    if missing := [name for name in columns.values() if name not in table.columns]:
+        raise InputError(f"{path}: no column {missing[0]!r}; the columns are: {', '.join(table.columns)}")
+    if not len(table):
+        raise InputError(f"{path}: no rows")
+    names = {name: _text(path, table[columns[name]]) for name in ("job", "task")}
+    numbers = {name: _numbers(path, table[columns[name]], LEAST[name]) for name in columns if name in LEAST}
+    unknown = np.full(len(table), np.nan)
+    tag, role = _graphs(path, names["job"], names["task"], bad)
+    tasks = BatchTasks(
+        job=names["job"],
+        task=names["task"],
+        seconds=numbers["seconds"],
+        instances=numbers["instances"].astype(np.int64),
+        plan_cpu=numbers["plan_cpu"] / PERCENT_OF_A_CORE,
+        plan_memory=numbers["plan_memory"],
+        tag=tag,
+        role=role,
+        cpu=numbers.get("cpu", unknown),
+        memory=numbers.get("memory", unknown),
+        makespan=numbers["makespan"],
+    )
+    return tasks.only(np.argsort(tasks.seconds, kind="stable"))
+
+
+def _text(path: Path, column: pl.Series) -> Strings:
+    import polars as pl
+
+    if column.has_nulls():
+        raise InputError(f"{path}: row {(column.is_null().arg_max() or 0) + 1}: {column.name} is empty")
+    return column.cast(pl.String).to_numpy().astype(object)
+
+
+def _numbers(path: Path, column: pl.Series, least: float) -> Float:
+    """(N,) finite numbers >= `least`."""
+    import polars as pl
+
+    values: Float = column.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+    wrong = ~(np.isfinite(values) & (values >= least))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        limit = "> 0" if 0 < least < 1 else f">= {least:g}"
+        raise InputError(f"{path}: row {row + 1}: {column.name} is {column[row]}: must be a number {limit}")
+    return values
+
+
+def _graphs(path: Path, job: Strings, task: Strings, bad: Counter[str] | None) -> tuple[Strings, Strings]:
+    """(N,) tag and role of each task."""
+    tags = Tags(lenient=bad is not None)
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(job):
+        rows.setdefault(name, []).append(row)
+    tag, role = np.empty(len(job), object), np.empty(len(job), object)
+    for name, own in rows.items():
+        names = task[own].tolist()
+        if len(set(names)) < len(names):
+            twice = next(one for one, number in Counter(names).items() if number > 1)
+            raise InputError(f"{path}: job {name}: task {twice!r} is there twice")
+        try:
+            graph = tags.of(name, names)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+        tag[own], role[own] = graph.tag, graph.roles
+    if bad is not None:
+        bad.update(tags.bad)
+    return tag, role

@@ -1,0 +1,131 @@
+"""Which of 60 categories a batch task is of: 3 classes of CPU x 5 of memory x 4 of makespan (Section 5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvwrl.interference.observations import CATEGORIES
+from tvwrl.types import Float, InputError, Int
+
+CLASSES = {"cpu": 3, "memory": 5, "makespan": 4}  # of each dimension, from the least usage on
+PAPER_CPU = (0.5, 1.5)  # alpha, cores; the paper gives no figures for beta and gamma
+BINS = 200  # of the histogram that thresholds are found in
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Where a class ends and the next begins: class c holds usage from threshold c - 1 on and below threshold c."""
+
+    cpu: tuple[float, ...]  # (2,) alpha, cores of an instance, > 0, rising
+    memory: tuple[float, ...]  # (4,) beta, in the unit of instances' memory, > 0, rising
+    makespan: tuple[float, ...]  # (3,) gamma, seconds that an instance runs, > 0, rising
+
+    def __post_init__(self) -> None:
+        for name, classes in CLASSES.items():
+            given = getattr(self, name)
+            rising = len(given) == classes - 1 and all(a < b for a, b in zip((0.0, *given), given, strict=False))
+            if not rising or not np.isfinite(given).all():
+                raise InputError(
+                    f"thresholds of {name} are {', '.join(map(str, given))}: must be {classes - 1} rising numbers > 0"
+                )
+
+    @classmethod
+    def from_usage(
+        cls, cpu: Float, memory: Float, makespan: Float, alpha: Sequence[float] | None = PAPER_CPU
+    ) -> Thresholds:
+        """Those that the histograms of N tasks suggest (`natural_breaks`); `alpha` None: for CPU too.
+
+        All (N,) >= 0. Raises InputError for usage that is not a number >= 0, or has fewer values than classes.
+        """
+        usage = {"cpu": cpu, "memory": memory, "makespan": makespan}
+        found = {name: natural_breaks(usage[name], classes, name) for name, classes in CLASSES.items()}
+        if alpha is not None:
+            found["cpu"] = tuple(map(float, alpha))
+        return cls(**found)
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Thresholds:
+        """Those that `dataclasses.asdict` described, from JSON."""
+        return cls(**{name: tuple(map(float, content[name])) for name in CLASSES})
+
+    def classes(self, cpu: Float, memory: Float, makespan: Float) -> Int:
+        """(N, 3) class of each of N tasks by CPU, memory and makespan, from 0; all (N,) >= 0.
+
+        Raises InputError with row and field for usage that is not a number >= 0.
+        """
+        usage = {"cpu": cpu, "memory": memory, "makespan": makespan}
+        for name, values in usage.items():
+            check_usage(values, name)
+        columns = [np.searchsorted(getattr(self, name), values, side="right") for name, values in usage.items()]
+        return np.stack(columns, axis=1).astype(np.int64)
+
+    def category(self, cpu: Float, memory: Float, makespan: Float) -> Int:
+        """(N,) category 0..59 of each of N tasks; arguments and errors as of `classes`."""
+        return category_of(self.classes(cpu, memory, makespan))
+
+
+def category_of(classes: Int) -> Int:
+    """(...) category of classes (..., 3), each from 0 and below `CLASSES`."""
+    _, memory, makespan = CLASSES.values()
+    category: Int = (classes[..., 0] * memory + classes[..., 1]) * makespan + classes[..., 2]
+    return category
+
+
+def classes_of(category: Int) -> Int:
+    """(..., 3) classes of categories (...)."""
+    return np.stack(np.unravel_index(category, tuple(CLASSES.values())), axis=-1).astype(np.int64)
+
+
+NAMES = tuple(str(row) for row in classes_of(np.arange(CATEGORIES)).tolist())  # as the paper writes them, "[2, 4, 3]"
+
+
+def check_usage(values: Float, field: str) -> None:
+    """Raise InputError with the first row of `values` (N,) that is no number >= 0."""
+    wrong = ~(np.isfinite(values) & (values >= 0))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InputError(f"usage, row {row}: {field} is {values[row]}: must be a number >= 0")
+
+
+def natural_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]:
+    """(classes - 1,) rising thresholds > 0 between which the logarithms of `values` (N,) vary least.
+
+    A histogram of `BINS` bins of equal width of the logarithm is cut at those edges that make the sum of squares
+    within classes least (Fisher 1958; on a histogram: Otsu 1979), found exactly by dynamic programming; of an empty
+    stretch the middle edge is taken. Paper: "a histogram method", no rule. Zeros count as the least positive value.
+    Raises InputError for a value that is not a number >= 0, or fewer filled bins than classes.
+    """
+    check_usage(values, field)
+    positive = values[values > 0]
+    if not len(positive):
+        raise InputError(f"{field}: no value > 0 to find thresholds in")
+    logs = np.log(np.maximum(values, positive.min()))
+    counts, edges = np.histogram(logs, BINS)
+    filled = np.flatnonzero(counts)
+    if len(filled) < classes:
+        raise InputError(f"{field}: {len(filled)} different values are too few for {classes} classes")
+    scatter = _scatter(counts[filled].astype(np.float64), ((edges[:-1] + edges[1:]) / 2)[filled])
+    best, cuts = scatter[0], []  # best[j]: of the bins up to j, in as many classes as were added
+    for _ in range(classes - 1):
+        total = best[:-1, None] + scatter[1:]  # [i, j]: the last class holds bins i + 1 .. j
+        cuts.append(np.argmin(total, axis=0))
+        best = total.min(axis=0)
+    found, last = [], len(filled) - 1
+    for cut in reversed(cuts):
+        before = int(cut[last])
+        found.append(float(np.exp((edges[filled[before] + 1] + edges[filled[before + 1]]) / 2)))
+        last = before
+    return tuple(reversed(found))
+
+
+def _scatter(weight: Float, place: Float) -> Float:
+    """(n, n) sum of squares round the mean of places i..j weighted, infinite for i > j."""
+    sums = [np.concatenate([[0.0], np.cumsum(weight * place**power)]) for power in range(3)]
+    mass, first, second = (part[None, 1:] - part[:-1, None] for part in sums)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scatter = second - first**2 / mass
+    return np.where(np.triu(np.ones_like(mass)) > 0, np.maximum(scatter, 0.0), np.inf)

@@ -1,0 +1,175 @@
+"""Jobs as graphs: names of tasks that tell dependencies, and tags that are equal where the graphs are (5.3.1).
+
+Names are those of Alibaba's cluster-trace-v2018: `J5_2_4` is task 5 of its job and waits for tasks 2 and 4, `M1` waits
+for none; `task_Nzg3` and a name of letters alone (`MergeTask`) are independent of all.
+
+The graph kernel is that of Weisfeiler and Lehman (Shervashidze et al. 2011): every task begins with the same label,
+and round by round takes a new one that stands for its own, those of the tasks it waits for and those that wait for
+it, until no round tells more tasks apart. The tag of a job is a hash of its tasks' last labels; a task's last label is
+its role. Isomorphic graphs always get the same tag. What no such kernel can tell apart are graphs in which each task
+looks like its counterpart at any distance, such as one ring of 8 and two of 4 (docs/interference.md counts them).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
+from hashlib import blake2b
+from typing import NamedTuple
+
+from tvwrl.types import InputError
+
+GRAMMAR = re.compile(r"[A-Za-z]+(\d+)((?:_\d+)*)")
+INDEPENDENT = re.compile(r"task_.+|[A-Za-z]+")
+BYTES = 8  # of a tag: two of a million different graphs collide once in 40 million times
+
+
+class TaskName(NamedTuple):
+    """What a name tells."""
+
+    number: int  # of the task in its job, -1: none
+    after: tuple[int, ...]  # different numbers of the tasks that it waits for, rising
+
+
+@lru_cache(maxsize=1 << 16)
+def parse(name: str) -> TaskName:
+    """Number and dependencies of a task's name. Raises InputError if it is none."""
+    if found := GRAMMAR.fullmatch(name):
+        return TaskName(int(found[1]), tuple(sorted({int(number) for number in found[2].split("_")[1:]})))
+    if INDEPENDENT.fullmatch(name):
+        return TaskName(-1, ())
+    raise InputError(f"task {name!r}: must be like J5_2_4 (task 5, after 2 and 4), M1, task_x or MergeTask")
+
+
+def waits_for(job: str, names: Sequence[str], bad: Counter[str] | None = None) -> list[tuple[int, ...]]:
+    """Positions in `names` of the tasks that each task of the job waits for.
+
+    Raises InputError naming job and task for a malformed name, a number that two tasks have, and a task that waits for
+    itself, for one that is not there, or in a circle. With `bad` such a task waits for none instead, and is counted
+    there by what was wrong with it.
+    """
+    tasks = [_parsed(job, name, bad) for name in names]
+    position: dict[int, int] = {}
+    for i, task in enumerate(tasks):
+        if task.number in position:
+            other = names[position[task.number]]
+            _complain(bad, "same number", f"job {job}, task {names[i]!r}: has the number of {other!r}")
+            tasks[i] = TaskName(-1, ())
+        elif task.number >= 0:
+            position[task.number] = i
+    after = [_predecessors(job, name, task, position, bad) for name, task in zip(names, tasks, strict=True)]
+    while circle := _circle(after):
+        through = ", ".join(repr(names[i]) for i in circle[1:])
+        _complain(
+            bad, "circle", f"job {job}, task {names[circle[0]]!r}: waits for itself through {through}", len(circle)
+        )
+        for i in circle:
+            after[i] = ()
+    return after
+
+
+def _parsed(job: str, name: str, bad: Counter[str] | None) -> TaskName:
+    try:
+        return parse(name)
+    except InputError as error:
+        _complain(bad, "malformed", f"job {job}, {error}")
+        return TaskName(-1, ())
+
+
+def _predecessors(
+    job: str, name: str, task: TaskName, position: dict[int, int], bad: Counter[str] | None
+) -> tuple[int, ...]:
+    if task.number in task.after:
+        _complain(bad, "waits for itself", f"job {job}, task {name!r}: waits for itself")
+        return ()
+    unknown = [number for number in task.after if number not in position]
+    if unknown:
+        _complain(bad, "unknown", f"job {job}, task {name!r}: waits for task {unknown[0]}, which the job does not have")
+        return ()
+    return tuple(position[number] for number in task.after)
+
+
+def _circle(after: Sequence[Sequence[int]]) -> list[int]:
+    """Tasks that wait for one another in a circle, each once; none if there is no circle."""
+    if all(waited < i for i, row in enumerate(after) for waited in row):
+        return []
+    try:
+        TopologicalSorter(dict(enumerate(after))).prepare()
+    except CycleError as error:
+        return list(error.args[1][:-1])
+    return []
+
+
+def _complain(bad: Counter[str] | None, kind: str, message: str, tasks: int = 1) -> None:
+    if bad is None:
+        raise InputError(message)
+    bad[kind] += tasks
+
+
+class Graph(NamedTuple):
+    """What is known of a job's graph."""
+
+    tag: str  # hexadecimal; equal for isomorphic graphs
+    roles: tuple[str, ...]  # of its tasks; equal for those that stand alike in isomorphic graphs
+
+
+def weisfeiler_lehman(after: Sequence[Sequence[int]]) -> Graph:
+    """Tag and roles of a graph of n tasks, `after[i]`: positions of those that task i waits for."""
+    before: list[list[int]] = [[] for _ in after]
+    for i, row in enumerate(after):
+        for j in row:
+            before[j].append(i)
+    labels, kinds = [_hash(())] * len(after), 1
+    while True:
+        labels = [
+            _hash((own, "after", *sorted(labels[j] for j in late), "before", *sorted(labels[j] for j in early)))
+            for own, late, early in zip(labels, after, before, strict=True)
+        ]
+        if len(set(labels)) <= kinds:
+            return Graph(_hash(tuple(sorted(labels))), tuple(labels))
+        kinds = len(set(labels))
+
+
+def _hash(words: tuple[str, ...]) -> str:
+    return blake2b(" ".join(words).encode(), digest_size=BYTES).hexdigest()
+
+
+class Tags:
+    """Graphs of jobs, each computed once: found again by what its tasks' names tell, in any order.
+
+    Jobs numbered in another way are other entries, with the same tag. `lenient`: bad names do not raise, they are
+    counted in `bad`.
+    """
+
+    def __init__(self, lenient: bool = False) -> None:
+        self.bad: Counter[str] = Counter()
+        self.lenient = lenient
+        self._known: dict[tuple[TaskName, ...], Graph] = {}
+
+    def __len__(self) -> int:
+        """Entries; different graphs may be fewer."""
+        return len(self._known)
+
+    def of(self, job: str, names: Sequence[str]) -> Graph:
+        """Tag of the job with tasks of these names, and their roles in that order. Errors: as of `waits_for`."""
+        try:
+            parsed = [parse(name) for name in names]
+        except InputError:
+            return self._computed(job, names)
+        order = sorted(range(len(names)), key=parsed.__getitem__)
+        key = tuple([parsed[i] for i in order])
+        if (graph := self._known.get(key)) is None:
+            wrong = self.bad.total()
+            graph = self._computed(job, [names[i] for i in order])
+            if wrong == self.bad.total():  # bad ones are counted each time
+                self._known[key] = graph
+        roles = [""] * len(names)
+        for i, role in zip(order, graph.roles, strict=True):
+            roles[i] = role
+        return Graph(graph.tag, tuple(roles))
+
+    def _computed(self, job: str, names: Sequence[str]) -> Graph:
+        return weisfeiler_lehman(waits_for(job, names, self.bad if self.lenient else None))

@@ -1,0 +1,103 @@
+"""Where the laws' curves come from: least squares on three sets of measured response times under interference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvwrl.interference.laws import Curve
+from tvwrl.provisioning.sources.tables import read_table
+from tvwrl.types import Float, InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+KNEES = 181  # tried, evenly from half the least pressure to 95 % of the greatest
+LEAST = 0.05  # a microservice slowed by less than this share counts as slowed by it
+TAOBENCH = ("offline_type", "offline_label", "p99_slowdown")
+NGINX = ("campaign", "Replicas", "Interference_Name", "Interference_ID", "Given_RPS", "Avg_Latency")
+ERMS = ("success", "inflection", "a1", "b1", "a2", "b2", "tag", "cpuInter", "memInter")
+PURE = 34  # scenarios of nginx up to this number disturb with one kind of load
+
+
+def fit_curve(pressure: Float, slowdown: Float) -> Curve:
+    """The curve through (0, 0) with the least squares to `slowdown` - 1 (n,) at `pressure` (n,) > 0; slopes >= 0."""
+    from scipy.optimize import nnls
+
+    best: tuple[float, Curve] | None = None
+    for knee in np.linspace(0.5 * pressure.min(), 0.95 * pressure.max(), KNEES):
+        parts = np.stack([np.minimum(pressure, knee), np.maximum(pressure - knee, 0.0)], axis=1)
+        (below, above), residual = nnls(parts, slowdown)
+        if best is None or residual < best[0] - 1e-12:
+            best = residual, Curve(float(knee), float(below), float(above))
+    assert best is not None
+    return best[1]
+
+
+def fit_taobench(path: Path) -> dict[str, Curve]:
+    """Bandwidth and cache: 99th percentile beside 2, 4 and 8 workers of iBench over that of the baseline."""
+    import polars as pl
+
+    table = _read(path, TAOBENCH)
+    found = {}
+    for name, kind in (("bandwidth", "ibench_membw"), ("cache", "ibench_l3")):
+        rows = table.filter(pl.col("offline_type") == kind)
+        if len(rows) < 3:
+            raise InputError(f"{path}: {len(rows)} rows of offline_type {kind!r}: must be at least 3")
+        workers = rows["offline_label"].str.extract(r"(\d+)$").cast(pl.Float64).to_numpy()
+        found[name] = fit_curve(workers, rows["p99_slowdown"].to_numpy() - 1.0)
+    return found
+
+
+def fit_nginx(path: Path) -> dict[str, Curve]:
+    """CPU, bandwidth and cache: mean response time beside 1 to 4 pods over the baseline's at the same load.
+
+    Of each number of pods the median over campaigns, replicas and offered loads.
+    """
+    import polars as pl
+
+    same = ["campaign", "Replicas", "Given_RPS"]
+    table = _read(path, NGINX).filter(pl.col("Interference_ID") <= PURE)
+    name = pl.col("Interference_Name")
+    baseline = table.filter(name.str.starts_with("Baseline")).group_by(same).agg(base=pl.col("Avg_Latency").median())
+    slowed = table.join(baseline, on=same).with_columns(
+        pods=name.str.extract(r"^(\d)_").cast(pl.Float64), ratio=pl.col("Avg_Latency") / pl.col("base") - 1.0
+    )
+    found = {}
+    for kind, part in (("cpu", "CPU"), ("bandwidth", "memBW"), ("cache", "l3")):
+        mine = slowed.filter(name.str.contains(part) & pl.col("pods").is_not_null())
+        medians = mine.group_by("pods").agg(pl.col("ratio").median()).sort("pods")
+        if len(medians) < 3:
+            raise InputError(f"{path}: {len(medians)} numbers of {part} pods: must be at least 3")
+        found[kind] = fit_curve(medians["pods"].to_numpy(), medians["ratio"].to_numpy())
+    return found
+
+
+def fit_erms(path: Path) -> Float:
+    """(microservices,) how much each is slowed: its median latency under interference over its least disturbed, - 1.
+
+    Each cell is a fit of latency to load r, a1 r + b1 up to its inflection and a2 r + b2 above; cells are compared at
+    the inflection of the microservice's least disturbed one. What is below `LEAST` counts as that.
+    """
+    import polars as pl
+
+    table = _read(path, ERMS).filter(pl.col("success") & pl.col("inflection").is_not_null())
+    found = []
+    for _, cells in table.sort("tag", "cpuInter", "memInter").group_by("tag", maintain_order=True):
+        a1, b1, a2, b2, inflection = (cells[name].to_numpy() for name in ("a1", "b1", "a2", "b2", "inflection"))
+        load = inflection[0]
+        latency = np.where(load <= inflection, a1 * load + b1, a2 * load + b2)
+        if latency[0] > 0 and (latency > 0).sum() >= 6:
+            found.append(max(float(np.median(latency[latency > 0] / latency[0])) - 1.0, LEAST))
+    if len(found) < 2:
+        raise InputError(f"{path}: {len(found)} microservices with six cells that fit: must be at least 2")
+    return np.array(found)
+
+
+def _read(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
+    table = read_table(path)
+    if missing := [name for name in columns if name not in table.columns]:
+        raise InputError(f"{path}: no column {missing[0]!r}; the columns are: {', '.join(table.columns)}")
+    return table

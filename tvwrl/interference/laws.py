@@ -1,0 +1,134 @@
+"""How batch work beside a service slows it: three laws that make response times in the simulation. No scorer sees them.
+
+Response time of service s on machine m = base_s (1 + sensitivity_s g(m)) times log-normal noise; g is one of `LAWS`, a
+sum of piecewise-linear functions of pressures. Curves are fitted to measurements (`law_fitting`, `reproduce.py
+pism-laws`); what no public measurement says is assumed and named so here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tvwrl.types import Float
+
+# Assumed: pressure of an instance by class of memory. Bandwidth is this per core in use, cache this per instance.
+MEMORY_PRESSURE = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
+NOISE = 0.05  # assumed: standard deviation of the logarithm; repeated nginx runs have 0.01, production more
+
+
+class Curve(NamedTuple):
+    """Slowdown - 1 by pressure, linear up to `knee` and steeper or flatter from there."""
+
+    knee: float  # > 0, where the measurement's own unit of pressure says
+    below: float  # >= 0 per unit
+    above: float  # >= 0 per unit
+
+    def at(self, pressure: Float) -> Float:
+        """Slowdown - 1 at `pressure` (...) >= 0, in the unit of the measurement."""
+        rise: Float = self.below * np.minimum(pressure, self.knee)
+        return rise + self.above * np.maximum(pressure - self.knee, 0.0)
+
+
+# Fitted; unit: workers of iBench beside TaoBench (99th percentile), pods of iBench or stress-ng beside nginx (mean)
+TAOBENCH_BANDWIDTH = Curve(2.137, 0.0448, 0.2173)
+TAOBENCH_CACHE = Curve(4.007, 0.1710, 0.1364)
+NGINX_CPU = Curve(1.765, 0.0917, 0.3106)
+NGINX_BANDWIDTH = Curve(2.700, 0.0788, 0.2430)
+ERMS_SENSITIVITY = (0.82, 1.65)  # of how much microservices are slowed: median, standard deviation of the logarithm
+
+
+class Pressures(NamedTuple):
+    """What presses on services, at T times on M machines, each (T, M)."""
+
+    bandwidth: Float  # memory bandwidth that batch instances ask for, >= 0
+    cache: Float  # last-level cache that they touch, >= 0
+    queue: Float  # runnable batch work per core that services leave free, >= 0
+    cpu: Float  # cores in use by all, over cores
+
+    def means(self) -> Means:
+        """Over machines and times."""
+        return Means(*(float(part.mean()) for part in self))
+
+
+class Means(NamedTuple):
+    """One figure per pressure, all > 0: the unit in which laws see it."""
+
+    bandwidth: float
+    cache: float
+    queue: float
+    cpu: float
+
+
+@dataclass(frozen=True)
+class Law:
+    """A sum of curves, each of one pressure: at its mean `at_mean` in the measurement's unit.
+
+    Where on its curve a cluster works is what no measurement says. Assumed: the mean is at the knee of the first
+    curve, so that machines above and below average differ in kind; `shifted` moves it.
+    """
+
+    name: str
+    title: str
+    curves: tuple[tuple[str, Curve], ...]  # field of Pressures, curve
+    at_mean: float  # > 0
+
+    def slowdown(self, pressures: Pressures, mean: Means) -> Float:
+        """(T, M) g: slowdown - 1 of a service of sensitivity 1."""
+        total: Float = np.zeros_like(pressures.cpu)
+        for field, curve in self.curves:
+            total += curve.at(self.at_mean * getattr(pressures, field) / getattr(mean, field))
+        return total
+
+    def shifted(self, factor: float) -> Law:
+        """The same where the cluster presses `factor` times as hard."""
+        return Law(self.name, self.title, self.curves, self.at_mean * factor)
+
+
+_MEMORY = (("bandwidth", TAOBENCH_BANDWIDTH), ("cache", TAOBENCH_CACHE))
+_QUEUE = (("queue", NGINX_CPU), ("bandwidth", NGINX_BANDWIDTH))
+LAWS = {
+    "memory": Law("memory", "memory bandwidth and last-level cache, as TaoBench", _MEMORY, TAOBENCH_BANDWIDTH.knee),
+    "queue": Law("queue", "run queue and memory bandwidth, as nginx", _QUEUE, NGINX_CPU.knee),
+    "control": Law("control", "total CPU alone (control)", (("cpu", NGINX_CPU),), NGINX_CPU.knee),
+}
+
+# Published, under the default scheduler (Sections 4, 5.4): checkout P10, P90; coupon's range of means, its CV < 0.2
+ANCHORS = {"checkout": (146.0, 318.0), "coupon": (7.0, 9.0)}
+QUANTILES = (0.1, 0.9)  # of response times that the anchors are
+MOST_SENSITIVE = 8.0  # times as slowed as the measured service; the most sensitive microservice of Erms is 7.7
+
+
+class Anchored(NamedTuple):
+    """A service whose response times have given quantiles."""
+
+    base: float  # ms undisturbed, > 0
+    sensitivity: float  # in (0, `MOST_SENSITIVE`]
+    noise: float  # standard deviation of the logarithm, >= 0
+
+
+def anchored(slowdown: Float, low: float, high: float) -> Anchored:
+    """A service of which 10 and 90 % of the response times are below `low` and `high` ms.
+
+    `slowdown` (n,): g under the default scheduler. Interference explains as much of the spread as a sensitivity up to
+    `MOST_SENSITIVE` can, noise (at least `NOISE`) what is left: the published spread has other causes too, which the
+    paper names (network, other services).
+    """
+    from scipy.optimize import brentq
+
+    chance = np.random.default_rng(0).normal(size=slowdown.size)  # the same for every trial, so that it has a root
+
+    def spread(sensitivity: float, noise: float) -> tuple[float, float]:
+        times = (1.0 + sensitivity * slowdown) * np.exp(noise * chance)
+        first, last = np.quantile(times, QUANTILES)
+        return float(first), float(last / first)
+
+    sensitivity, noise = MOST_SENSITIVE, NOISE
+    if spread(sensitivity, noise)[1] > high / low:
+        least, most = spread(0.0, noise)[1], high / low
+        sensitivity = brentq(lambda s: spread(s, noise)[1] - most, 0.0, sensitivity) if least < most else 0.0
+    else:
+        noise = brentq(lambda n: spread(sensitivity, n)[1] - high / low, noise, 1.0)
+    return Anchored(low / spread(sensitivity, noise)[0], float(sensitivity), float(noise))

@@ -1,0 +1,55 @@
+"""Response times as interference levels 1..k by service (Section 5.4.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvwrl.interference.observations import Observations
+from tvwrl.types import Float, InputError, Int
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """The percentiles 100 / k, 200 / k, ... of each service's response times; at the first, level 1 ends."""
+
+    k: int  # >= 2
+    bounds: Float  # (services, k - 1) ms, rising; NaN throughout: too few response times were seen of the service
+
+    @classmethod
+    def of(cls, observations: Observations, k: int = 10, skip_rare: bool = False) -> Levels:
+        """Raises InputError if k < 2 and, unless `skip_rare`, for a service with fewer than k response times.
+
+        A service that is skipped has no levels: `level` gives 0, and scores leave it out.
+        """
+        if k < 2:
+            raise InputError(f"k is {k}: must be at least 2 levels")
+        bounds = np.full((len(observations.services), k - 1), np.nan)
+        order = np.argsort(observations.service, kind="stable")
+        edges = np.searchsorted(observations.service[order], np.arange(len(bounds) + 1))
+        for s, name in enumerate(observations.services):
+            seen = observations.response_ms[order[edges[s] : edges[s + 1]]]
+            if len(seen) >= k:
+                bounds[s] = np.quantile(seen, np.arange(1, k) / k)
+            elif not skip_rare:
+                raise InputError(
+                    f"service '{name}' has {len(seen)} response times: {k} levels need at least {k}; "
+                    "take fewer levels, more records, or leave such services out"
+                )
+        return cls(k, bounds)
+
+    def level(self, service: Int, response_ms: Float) -> Int:
+        """(n,) level 1..k of response times (n,) ms of services (n,); 0 where it is not known: no levels, or NaN.
+
+        Where response times are tied with several bounds, the middle one of the levels that they span.
+        """
+        service, response_ms = np.asarray(service), np.asarray(response_ms, dtype=np.float64)
+        levels = np.zeros(len(service), dtype=np.int64)
+        for s in np.unique(service[(service >= 0) & (service < len(self.bounds))]):
+            if np.isnan(self.bounds[s, 0]):
+                continue
+            rows = np.flatnonzero((service == s) & ~np.isnan(response_ms))
+            below, not_above = (np.searchsorted(self.bounds[s], response_ms[rows], side) for side in ("left", "right"))
+            levels[rows] = 1 + (below + not_above + 1) // 2
+        return levels

@@ -1,0 +1,59 @@
+"""Real measurements of a service beside others' work, as observations: nginx under iBench and stress-ng."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from tvwrl.interference.observations import CATEGORIES, Observations
+from tvwrl.provisioning.sources.tables import read_table
+from tvwrl.types import InputError, Int, Strings
+
+COLUMNS = ("campaign", "Replicas", "Interference_Name", "Given_RPS", "Avg_Latency")
+KINDS = {"cpu": 0, "l3": 1, "membw": 2}  # what a pod presses on -> the category that its number is kept as
+_PODS = re.compile(r"(\d+)_(?:ibench_|stress-ng_)?(cpu|l3|membw)(?=_|$)", re.IGNORECASE)
+
+
+def pods_of(name: str) -> Int:
+    """(60,) pods of each kind in a scenario's name, as `2_iBench_CPU_pods` or `1_CPU_2_L3`; none in a `Baseline...`.
+
+    Raises InputError for a name that says neither.
+    """
+    counts = np.zeros(CATEGORIES, np.int64)
+    found = _PODS.findall(name)
+    if not found and not name.startswith("Baseline"):
+        raise InputError(f"scenario {name!r}: neither a Baseline nor numbers of {', '.join(KINDS)} pods")
+    for number, kind in found:
+        counts[KINDS[kind.lower()]] += int(number)
+    return counts
+
+
+def read_nginx(path: Path) -> tuple[Observations, Strings]:
+    """Runs of ntua_nginx_ibench.csv.gz, and the campaign (N,) of each.
+
+    A service is a number (or arrangement) of replicas at one offered load, its response time the run's mean, a machine
+    a campaign; the composition counts pods by kind in categories 0, 1, 2. No usage was recorded: `batch_cpu` is the
+    number of pods, each of which keeps about a core busy.
+    """
+    table = read_table(path)
+    if missing := [name for name in COLUMNS if name not in table.columns]:
+        raise InputError(f"{path}: no column {missing[0]!r}; the columns are: {', '.join(table.columns)}")
+    campaign, replicas, scenario, load, ms = (table[name].to_list() for name in COLUMNS)
+    names = [f"{count} replicas, {rate} requests/s" for count, rate in zip(replicas, load, strict=True)]
+    services, service = np.unique(names, return_inverse=True)
+    machine = np.unique(campaign, return_inverse=True)[1]
+    composition = np.array([pods_of(name) for name in scenario]).reshape(-1, CATEGORIES)
+    observations = Observations(
+        seconds=np.arange(len(names), dtype=np.float64),
+        machine=machine.astype(np.int64),
+        service=service.astype(np.int64),
+        response_ms=np.array(ms, np.float64),
+        composition=composition,
+        batch_cpu=composition.sum(axis=1).astype(np.float64),
+        services=tuple(services.tolist()),
+        quota=np.ones(len(services)),
+        real=True,
+    )
+    return observations, np.array(campaign, dtype=object)

@@ -1,0 +1,214 @@
+"""Level of a service from the batch work beside it: decision trees of the composition, and of CPU use alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.interference.kernels import Trees, predict_levels
+from tvwrl.interference.levels import Levels
+from tvwrl.interference.observations import CATEGORIES, Observations
+from tvwrl.types import Float, InputError, Int
+
+if TYPE_CHECKING:
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+NEVER = np.iinfo(np.int32).max  # instances that no machine has: a leaf's threshold
+DEPTH, LEAF = 6, 20
+PRESSURE_STEPS = 1000  # whole numbers, so that trees compare whole numbers
+NOTHING = 1e-9  # levels per instance that rounding alone may make
+
+
+class Predictor(Protocol):
+    """Learns from some observations and predicts the levels of others."""
+
+    def fit(self, observations: Observations, levels: Levels) -> Predictor:
+        """Learn; services without levels are left out."""
+        ...
+
+    def predict(self, observations: Observations) -> Float:
+        """(N,) levels in [1, k], NaN for services that nothing was learnt of. Reads no response times."""
+        ...
+
+
+@dataclass
+class LevelPredictor:
+    """A decision tree per service from the composition to the level (Section 5.5).
+
+    Paper: a decision tree of the 60 counts, whose kind and size it does not tell. Here: regression on the level, as it
+    comes within 2 levels more often than a classification of levels, `depth` questions deep at most, with at least
+    `leaf` records in a leaf; and unless `counts_alone` a tree may ask for the pressure of the composition too, a
+    weighted sum of the counts that is learnt from all services together, as questions about one count at a time tell
+    little of a sum (docs/interference.md has the figures). Fitted: `trees_`.
+    """
+
+    depth: int = DEPTH
+    leaf: int = LEAF
+    counts_alone: bool = False
+    classify: bool = False
+    random_state: int = 0
+
+    def fit(self, observations: Observations, levels: Levels) -> LevelPredictor:
+        """Learn the tree of every service that has levels and records. Raises InputError if none has."""
+        pressure = np.zeros(CATEGORIES, np.int32) if self.counts_alone else learn_pressure(observations, levels)
+        fitted = {
+            s: self._tree(_features(rows.composition, pressure), level)
+            for s, rows, level in _by_service(observations, levels)
+        }
+        if not fitted:
+            raise InputError("no service has response times enough for its levels: nothing to learn from")
+        self.trees_ = _joined(fitted, len(observations.services))._replace(pressure=pressure)
+        return self
+
+    def predict(self, observations: Observations) -> Float:
+        """(N,) levels in [1, k]."""
+        return self.levels_of(observations.service, observations.composition)
+
+    def levels_of(self, service: Int, composition: Int) -> Float:
+        """(n,) levels of services (n,) beside compositions (n, 60); NaN for unknown services."""
+        if composition.shape != (len(service), CATEGORIES):
+            raise InputError(f"composition has shape {composition.shape}: must be ({len(service)}, {CATEGORIES})")
+        levels = np.empty(len(service))
+        predict_levels(self.trees_, service, composition, levels)
+        return levels
+
+    def _tree(self, features: Int, level: Int) -> tuple[Any, Float]:
+        """The fitted tree and the level that each of its nodes stands for."""
+        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+        kind = DecisionTreeClassifier if self.classify else DecisionTreeRegressor
+        found = kind(max_depth=self.depth, min_samples_leaf=self.leaf, random_state=self.random_state)
+        found.fit(features, level)
+        values = found.tree_.value[:, 0]
+        return found.tree_, found.classes_[values.argmax(axis=1)] if self.classify else values[:, 0]
+
+
+def learn_pressure(observations: Observations, levels: Levels) -> npt.NDArray[np.int32]:
+    """(60,) how much an instance of each category presses on services, 0..`PRESSURE_STEPS` of the strongest one.
+
+    Least squares of the level on the counts, over the records of all services, none below 0 (Lawson and Hanson 1974):
+    an instance more never helps. All 0 where levels do not depend on any count.
+    """
+    from scipy.optimize import nnls
+
+    level = levels.level(observations.service, observations.response_ms)
+    use = level > 0
+    rows = np.column_stack([observations.composition[use], np.ones(use.sum()), level[use]]).astype(np.float64)
+    small: Float = np.asarray(np.linalg.qr(rows, mode="r"))  # the same squares in 62 rows instead of one per record
+    weights = nnls(small[:, :-1], small[:, -1])[0][:CATEGORIES]
+    most = weights.max()
+    steps: npt.NDArray[np.int32] = np.rint(weights * (PRESSURE_STEPS / most if most > NOTHING else 0.0)).astype(
+        np.int32
+    )
+    return steps
+
+
+def _features(composition: Int, pressure: npt.NDArray[np.int32]) -> Int:
+    """(n, 61) what trees may ask for: the counts, and the pressure of all."""
+    return np.column_stack([composition, composition @ pressure.astype(np.int64)])
+
+
+def _joined(fitted: dict[int, tuple[Any, Float]], services: int) -> Trees:
+    """The trees in the form that kernels walk: nodes level by level, so that the two children of one are neighbours."""
+    root, depth = np.full(services, -1, np.int32), np.zeros(services, np.int32)
+    feature: list[int] = []
+    threshold: list[int] = []
+    left: list[int] = []
+    level: list[float] = []
+    for s, (tree, values) in fitted.items():
+        first = root[s] = len(feature)
+        depth[s] = tree.max_depth
+        order = [0]
+        for place, node in enumerate(order):
+            leaf = tree.children_left[node] < 0
+            left.append(first + (place if leaf else len(order)))
+            feature.append(0 if leaf else tree.feature[node])
+            threshold.append(NEVER if leaf else int(np.floor(tree.threshold[node])))
+            level.append(values[node])
+            order += [] if leaf else [tree.children_left[node], tree.children_right[node]]
+    return Trees(
+        root, depth, np.array(feature, np.uint8), np.array(threshold, np.int32), np.array(left, np.int32),
+        np.array(level, np.float64),
+    )  # fmt: skip
+
+
+@dataclass
+class UtilisationPredictor:
+    """The baseline (6.3.1): response time as a linear function of the CPU that batch work uses, by service; the level
+    is that of the response time. Fitted: `line_` (services, 2) ms and ms per core."""
+
+    def fit(self, observations: Observations, levels: Levels) -> UtilisationPredictor:
+        """Least squares by service."""
+        self._levels = levels
+        self.line_ = np.full((len(observations.services), 2), np.nan)
+        for s, rows, _ in _by_service(observations, levels):
+            design = np.stack([np.ones(len(rows.seconds)), rows.batch_cpu], axis=1)
+            self.line_[s] = np.linalg.lstsq(design, rows.response_ms, rcond=None)[0]
+        return self
+
+    def predict(self, observations: Observations) -> Float:
+        """(N,) levels 1..k."""
+        constant, slope = self.line_[observations.service].T
+        level = self._levels.level(observations.service, constant + slope * observations.batch_cpu)
+        return np.where(level > 0, level, np.nan)
+
+
+@dataclass
+class UtilisationTree:
+    """A stronger baseline than the paper's: the same trees as `LevelPredictor`, with the CPU use of batch work for a
+    composition. Fitted: `trees_` by service."""
+
+    depth: int = DEPTH
+    leaf: int = LEAF
+    random_state: int = 0
+
+    def fit(self, observations: Observations, levels: Levels) -> UtilisationTree:
+        """A tree by service."""
+        from sklearn.tree import DecisionTreeRegressor
+
+        self.trees_: dict[int, DecisionTreeRegressor | DecisionTreeClassifier] = {}
+        for s, rows, level in _by_service(observations, levels):
+            tree = DecisionTreeRegressor(
+                max_depth=self.depth, min_samples_leaf=self.leaf, random_state=self.random_state
+            )
+            self.trees_[s] = tree.fit(rows.batch_cpu[:, None], level)
+        return self
+
+    def predict(self, observations: Observations) -> Float:
+        """(N,) levels in [1, k]."""
+        found = np.full(len(observations.service), np.nan)
+        for s, tree in self.trees_.items():
+            own = np.flatnonzero(observations.service == s)
+            if len(own):
+                found[own] = tree.predict(observations.batch_cpu[own, None])
+        return found
+
+
+@dataclass
+class MiddleLevel:
+    """The least that a predictor has to beat: the level in the middle, always."""
+
+    def fit(self, observations: Observations, levels: Levels) -> MiddleLevel:
+        """Nothing to learn."""
+        self._levels = levels
+        return self
+
+    def predict(self, observations: Observations) -> Float:
+        """(N,) the lower of the two middle levels, or the middle one."""
+        known = ~np.isnan(self._levels.bounds[observations.service, 0])
+        return np.where(known, float((self._levels.k + 1) // 2), np.nan)
+
+
+def _by_service(observations: Observations, levels: Levels) -> Iterator[tuple[int, Observations, Int]]:
+    """Each service that has levels, its records, and their levels."""
+    level = levels.level(observations.service, observations.response_ms)
+    order = np.argsort(observations.service, kind="stable")
+    edges = np.searchsorted(observations.service[order], np.arange(len(observations.services) + 1))
+    for s in range(len(observations.services)):
+        rows = order[edges[s] : edges[s + 1]]
+        if len(rows) and level[rows[0]] > 0:
+            yield s, observations.only(rows), level[rows]

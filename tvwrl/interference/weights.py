@@ -1,0 +1,67 @@
+"""How much each service counts for its machine's score: the four weightings of Section 5.4.2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tvwrl.interference.observations import Observations
+from tvwrl.types import Float, InputError, Int
+
+LEAST = 0.01  # of the mean weight: a machine whose services all count nothing would have no score
+
+
+def fair(observations: Observations) -> Float:
+    """All alike."""
+    return np.ones(len(observations.services))
+
+
+def cpu_quota(observations: Observations) -> Float:
+    """Cores that an instance of the service requested."""
+    return observations.quota.astype(np.float64)
+
+
+def corr(observations: Observations) -> Float:
+    """Correlation of response time and CPU use of batch work; none below 0, where the two have nothing in common."""
+    return _by_service(observations, lambda ms, cpu: float(np.corrcoef(ms, cpu)[0, 1]))
+
+
+def cv(observations: Observations) -> Float:
+    """Coefficient of variation of response time."""
+    return _by_service(observations, lambda ms, _: float(ms.std() / ms.mean()))
+
+
+WEIGHTINGS: dict[str, Callable[[Observations], Float]] = {"fair": fair, "cpu-quota": cpu_quota, "corr": corr, "cv": cv}
+
+
+def service_weights(name: str, observations: Observations) -> Float:
+    """(services,) weights > 0 with mean 1. Raises InputError for an unknown name."""
+    if name not in WEIGHTINGS:
+        raise InputError(f"unknown weighting '{name}'; valid: {', '.join(WEIGHTINGS)}")
+    found = WEIGHTINGS[name](observations)
+    found = np.where(np.isfinite(found) & (found > 0), found, 0.0)
+    mean = found.mean() if len(found) else 1.0
+    found = np.maximum(found, LEAST * mean) if mean > 0 else np.ones_like(found)
+    weights: Float = found / found.mean() if len(found) else found
+    return weights
+
+
+def row_weights(service: Int, of_service: Float) -> Float:
+    """(rows,) weights of services on machines; 0 for services that nothing is known of."""
+    known = (service >= 0) & (service < len(of_service))
+    weights: Float = np.where(known, of_service[np.where(known, service, 0)], 0.0)
+    return weights
+
+
+def _by_service(observations: Observations, measure: Callable[[Float, Float], float]) -> Float:
+    """(services,) of response times and batch CPU; 0 for services with fewer than two records."""
+    order = np.argsort(observations.service, kind="stable")
+    edges = np.searchsorted(observations.service[order], np.arange(len(observations.services) + 1))
+    found = np.zeros(len(observations.services))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for s in range(len(found)):
+            rows = order[edges[s] : edges[s + 1]]
+            if len(rows) > 1:
+                found[s] = measure(observations.response_ms[rows], observations.batch_cpu[rows])
+    return found
