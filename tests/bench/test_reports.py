@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from tvwrl.bench.estimates import estimate
-from tvwrl.bench.experiments import EXPERIMENTS, Experiment
+from tvwrl.bench.experiments import EXPERIMENTS, WAITING_WEIGHTS, Experiment
 from tvwrl.bench.published import SIX, Claim
-from tvwrl.bench.reports import _claim, _orders, plot, summarise, write_tables
+from tvwrl.bench.reports import EVERY_METRIC, _claim, _orders, plot, summarise, write_tables
 
 COLUMNS = {"a": 2.0, "b": 1.0, "c": 1.0}
 FLAT = {name: estimate(np.array([[value, value]])) for name, value in COLUMNS.items()}
@@ -48,6 +48,26 @@ def test_statements() -> None:
     assert _claim(Claim("utilisation_cpu", "a", "absent", 1, 2, ""), GROUP) == []
     zero = {"utilisation_cpu": {name: estimate(np.zeros((1, 2))) for name in "ab"}}
     assert _claim(Claim("utilisation_cpu", "a", "b", 1, 2, ""), zero)[0].endswith("cannot be said, both are 0")
+
+
+def test_the_claim_about_waiting_is_judged_in_calm_and_in_bursts() -> None:
+    """Waits of 4, 2 and 1 slots, 5, 6 and 7 machines, overshoot that falls: in bursts all stay as they are."""
+    measures = {"wait_mean": (4.0, 2.0, 1.0), "machines_used": (5.0, 6.0, 7.0), "overshoot_pct": (0.3, 0.2, 0.1)}
+    metrics = [metric.column for metric in EVERY_METRIC]
+    rows = [
+        {"group": group, "column": f"K_w = {weight:g}", "seed": 0, "sequence": sequence}
+        | dict.fromkeys(metrics, 1.0)
+        | {name: values[place] for name, values in measures.items() if group == "calm"}
+        for group in ("calm", "burst")
+        for place, weight in enumerate(WAITING_WEIGHTS)
+        for sequence in (0, 1)
+    ]
+    calm, burst = write_tables(EXPERIMENTS["sensitivity-kw"], summarise(pl.DataFrame(rows))).split("### ")[1:]
+    assert '- Wait, slots, K_w = 50 / K_w = 500: 2.00 [2.00, 2.00]; paper above 1 ("shorter' in calm
+    for title, said in (("Wait, slots", "holds"), ("Machines used", "holds"), ("Overshoot, %", "does not hold")):
+        lines = [line for line in calm.splitlines() if line.startswith(f"- {title}, K_w")]
+        assert [line.rpartition(": ")[2] for line in lines] == [said, said]
+    assert burst.count("paper above 1") == 6
 
 
 def make_rows(columns: list[str]) -> pl.DataFrame:

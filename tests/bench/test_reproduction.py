@@ -96,7 +96,7 @@ def test_trainings_are_shared_between_experiments_and_scenarios() -> None:
     # Figure 5 at load 0.5, and the paper's K_u, K_o and K_c.
     assert len([cell for cell in cells if cell.run == "alibaba-tvw-rl-seed0"]) == 4
     assert len(runs["alibaba-tvw-rl-seed0"]) == 1
-    assert "alibaba-tvw-rl-hold_action-K_w500-burst8-seed0" in runs
+    assert "alibaba-tvw-rl-hold_action-any_placements_per_slot-K_w500-burst8-seed0" in runs
 
 
 def test_published_tables_are_complete() -> None:

@@ -138,8 +138,9 @@ def _named(changes: Changes) -> list[str]:
     """What differs from the paper's configuration, and what is shown or not, for a folder's name."""
     plain = Scenario()
     switches = [name if value else f"no_{name}" for name, value in changes.items() if isinstance(value, bool)]
-    numbers = {name: value for name, value in changes.items() if not isinstance(value, bool)}
-    return switches + [f"{name}{value:g}" for name, value in numbers.items() if value != getattr(plain, name)]
+    limits = [f"any_{name}" for name, value in changes.items() if value is None]
+    numbers = {name: value for name, value in changes.items() if not (value is None or isinstance(value, bool))}
+    return switches + limits + [f"{name}{value:g}" for name, value in numbers.items() if value != getattr(plain, name)]
 
 
 def by_run(cells: Sequence[Cell]) -> dict[str, list[Cell]]:

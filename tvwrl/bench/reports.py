@@ -100,7 +100,7 @@ def _claim(claim: Claim, group: Group) -> list[str]:
     columns = group[claim.metric]
     if claim.over not in columns or claim.under not in columns:
         return []
-    title = next(metric.title for metric in SIX if metric.column == claim.metric)
+    title = next(metric.title for metric in EVERY_METRIC if metric.column == claim.metric)
     found = ratio(columns[claim.over], columns[claim.under])
     low, high = found.interval
     interval = "" if np.isnan(low) else f" [{low:.2f}, {high:.2f}]"
