@@ -100,7 +100,8 @@ class Bench:
         if cell.scheduler != "deeprm":
             return replace(self.base, seed=cell.seed, scenario=scenario)
         shared = {name: getattr(self.base, name) for name in AS_OTHERS}
-        shared["iterations"] = self.deeprm_iterations or self.base.iterations
+        if self.deeprm_iterations is not None:
+            shared["iterations"] = self.deeprm_iterations
         return replace(PRESETS["deeprm"], seed=cell.seed, scenario=scenario, **shared)
 
     def scenario(self, cell: Cell) -> Scenario:
