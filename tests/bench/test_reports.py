@@ -96,7 +96,9 @@ def test_chance_may_decide_where_the_interval_of_the_ratio_holds_1() -> None:
 def test_overshoot_is_huge_from_five_times_on() -> None:
     (claim,) = (claim for claim in FIGURE_CLAIMS if claim.metric == "overshoot_pct")
     for times, verdict in ((6.0, "holds"), (4.0, "holds in direction, not in size"), (0.5, "does not hold")):
-        group = {"overshoot_pct": {claim.over: estimate(np.full((1, 2), times)), claim.under: estimate(np.ones((1, 2)))}}
+        group = {
+            "overshoot_pct": {claim.over: estimate(np.full((1, 2), times)), claim.under: estimate(np.ones((1, 2)))}
+        }
         (line,) = _claim(claim, group)
         assert "paper at least 5" in line
         assert line.endswith(f": {verdict}")
