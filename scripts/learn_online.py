@@ -90,7 +90,7 @@ def start(arguments: Arguments) -> tuple[OnlineLearner, list[str]]:
     wanted = [(*first, saved.config.scenario.load)]
     if arguments.shift_to is not None or arguments.shift_load is not None:
         then = first if arguments.shift_to is None else (arguments.shift_to, arguments.slot_seconds)
-        wanted.append((*then, arguments.shift_load or saved.config.scenario.load))
+        wanted.append((*then, saved.config.scenario.load if arguments.shift_load is None else arguments.shift_load))
     opened = [(open_and_tell(name, seconds, print), name, seconds, load) for name, seconds, load in wanted]
     folder = arguments.out or default_folder(f"online-{opened[-1][0].name}")
     check_new_folder(folder)

@@ -110,6 +110,8 @@ class Scale:
     """One training of each kind per seed; default: the preset's."""
     iterations: int | None = None
     """Updates of a policy; default: the preset's."""
+    deeprm_iterations: int | None = None
+    """Updates of DeepRM's policy; default: those of its own preset, with smoke or --iterations as many as of others."""
     sequences: int | None = None
     """Test sequences of an evaluation; default: the preset's (medium, paper: 30)."""
     workers: int = 1
@@ -131,6 +133,15 @@ class Scale:
             raise InputError(f"workers is {self.workers}: must be at least 1")
         changes = {"iterations": self.iterations, "comparison_sequences": self.sequences}
         return replace(base, **{name: value for name, value in changes.items() if value is not None}), seeds
+
+    def _bench(self, label: str, base: TrainConfig, traces: dict[str, str]) -> Bench:
+        """What all cells have in common."""
+        own = self.deeprm_iterations
+        if own is None and self.iterations is None and self.preset != "smoke":
+            own = PRESETS["deeprm"].iterations
+        bench = Bench(self.out or default_folder(label), base, traces, own)
+        bench.config(Cell("", DEEPRM, "", DEEPRM))  # refuses a bad number before anything is trained
+        return bench
 
     def _complete(self, bench: Bench, cells: list[Cell]) -> dict[str, str]:
         """Train and evaluate what is missing; run folder -> error of those that failed."""
@@ -159,7 +170,7 @@ class Reproduction(Scale):
         base, seeds = self._scale()
         base = as_in_the_paper(base)
         label = self.names[0] if len(self.names) == 1 else "paper"
-        bench = Bench(self.out or default_folder(label), base, {"google": self.google, "alibaba": self.alibaba})
+        bench = self._bench(label, base, {"google": self.google, "alibaba": self.alibaba})
         cells = {name: EXPERIMENTS[name].cells(seeds) for name in self.names}
         every = [cell for own in cells.values() for cell in own]
         sources = {like: self._source(bench.traces[like]) for like in sorted({cell.trace for cell in every})}
@@ -229,8 +240,7 @@ class Results(Scale):
         for load in (*self.loads, *self.train_loads):
             replace(base.scenario, load=load)
         base = replace(base, train_loads=self.train_loads)
-        own = PRESETS["deeprm"].iterations if self.preset != "smoke" and self.iterations is None else None
-        bench = Bench(self.out or default_folder("results"), base, named, deeprm_iterations=own)
+        bench = self._bench("results", base, named)
         cells = results_cells(list(named), self.loads, seeds, self.agents)
         sources = [describe_source(open_trace(argument)) for argument in self.traces]
         print("\n".join(sources))
@@ -256,7 +266,8 @@ class Results(Scale):
         lists = {"traces": names, "loads": self.loads, "agents": self.agents, "seeds": seeds}
         lists["train-loads"] = self.train_loads
         words += [word for name, values in lists.items() for word in (f"--{name}", ",".join(map(str, values)))]
-        given = {"iterations": self.iterations, "sequences": self.sequences}
+        given = {"iterations": self.iterations, "deeprm-iterations": self.deeprm_iterations}
+        given["sequences"] = self.sequences
         words += [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
         again = [*words, "--out", "runs/results", "--page", "docs/results.md"]
         commands = f"```\n{shlex.join(again)}\n{shlex.join([*again, '--page-only'])}   # the page alone\n```"

@@ -75,3 +75,18 @@ def test_what_is_imitated_is_learnt(problem):
     assert agree[0] > 0.6
     assert imitate(policies[0], problem, config) > agree[0] - 0.05  # more of the same does no harm
     assert task.evaluate(policies[0])[0]["reward"] > before
+
+
+def test_the_head_start_has_a_step_size_of_its_own(problem):
+    config = TrainConfig(imitate=1, hidden=8, scenario=replace(INFORMED, machines=4, workloads=8, history=6))
+    problem = replace(problem, scenario=config.scenario)
+    task = PlacementTask(problem, replace(config, train_sequences=1, sequences_per_iteration=1, eval_sequences=1))
+    learnt = []
+    for changes in ({}, {"learning_rate": 1e-4}, {"imitation_rate": 1e-4}):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            policy = make_policy("shared", task.shapes, 8)
+        imitate(policy, problem, replace(config, **changes))
+        learnt.append(torch.cat([part.detach().ravel() for part in policy.parameters()]))
+    assert torch.equal(learnt[0], learnt[1])
+    assert not torch.equal(learnt[0], learnt[2])

@@ -117,6 +117,30 @@ def test_advantages_are_scaled_only_if_asked(task):
     assert known[-1] == pytest.approx(played.reward[played.alive][-1] / costs)
 
 
+def test_only_what_was_cut_has_something_to_come(task):
+    """A critic that says -2 of each of the five parts: only of episodes that were cut does it speak at their end."""
+    policy = make_policy("shared", task.shapes, 8)
+    played = play(policy, task.envs, np.arange(8) % 4, torch.Generator().manual_seed(0), "cpu")
+    played = replace(played, truncated=np.arange(8) % 2 == 1)
+    learner = PPO(policy, replace(TINY, advantage_scaling=False, gamma=0.5))
+    for head in (learner.critic.machine, learner.critic.wait):
+        torch.nn.init.constant_(head.bias, -2.0)
+    found = learner.advantages(played)
+    for b in range(8):
+        t = played.alive[:, b].nonzero()[0][-1]
+        to_come = 0.5 ** played.slots[t, b] * -10.0 if b % 2 else 0.0
+        assert found[t, b] == pytest.approx(played.reward[t, b] / learner.scale + to_come + 10.0)
+
+
+def test_the_critics_step_size_falls_with_the_iterations(task):
+    policy = make_policy("shared", task.shapes, 8)
+    learner = PPO(policy, replace(TINY, learning_rate=0.004, final_learning_rate=0.001))
+    played = play(policy, task.envs, np.arange(8) % 4, torch.Generator().manual_seed(0), "cpu")
+    for iteration, rate in ((0, 0.004), (1, 0.003), (3, 0.001)):
+        learner.update(played, iteration, torch.Generator().manual_seed(0))
+        assert learner.critic_optimiser.param_groups[0]["lr"] == pytest.approx(rate)
+
+
 def test_the_critic_learns_what_is_to_come(task):
     policy = make_policy("shared", task.shapes, 8)
     learner = PPO(policy, replace(TINY, epochs=20, gae_lambda=1.0))  # the same returns to learn each time

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tvwrl.agents import training
 from tvwrl.agents.checkpoint import Checkpoint
@@ -14,6 +15,7 @@ from tvwrl.agents.config import PRESETS
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
+from tvwrl.runs import read_csv
 
 FEW = {"iterations": 2, "train_sequences": 4, "eval_sequences": 2, "eval_every": 1, "hidden": 8, "imitate": 2}
 FEW |= {"sequences_per_iteration": 2, "trajectories": 2}
@@ -54,6 +56,44 @@ def test_an_interrupted_head_start_is_not_made_twice(problem, tmp_path, monkeypa
     again.run()
     one, two = whole.policy.state_dict(), again.policy.state_dict()
     assert all(torch.equal(one[name], two[name]) for name in one)
+    logs = [(tmp_path / name / "progress.csv").read_text() for name in ("whole", "parts")]
+    assert logs[0] == logs[1]
+    assert [row["iteration"] for row in read_csv(tmp_path / "parts/progress.csv")] == ["0", "1", "2"]
+    assert (whole.best_reward, whole.best_iteration) == (again.best_reward, again.best_iteration)
+    assert steps_of(tmp_path / "parts", "eval/reward") == [0, 1, 2]
+
+
+def steps_of(folder, name):
+    """Steps at which TensorBoard has a figure, all files of the run read."""
+    events = EventAccumulator(str(folder / "tensorboard"), {"scalars": 0})
+    events.Reload()
+    return [event.step for event in events.Scalars(name)]
+
+
+@pytest.mark.parametrize(("rewards", "best"), [([-1.0, -5.0, -3.0], 0), ([-5.0, -1.0, -3.0], 1)])
+def test_the_best_policy_is_no_worse_than_the_head_start(problem, tmp_path, monkeypatch, rewards, best):
+    run, judged = trainer(problem, tmp_path), []
+
+    def judge(policy):
+        judged.append({name: part.clone() for name, part in policy.state_dict().items()})
+        return {"reward": rewards[len(judged) - 1]}, True
+
+    monkeypatch.setattr(run._task, "evaluate", judge)
+    run.run()
+    assert [row["eval_reward"] for row in run.progress] == rewards
+    kept = Checkpoint.load(tmp_path / "checkpoints/best.pt")
+    assert (kept.best_iteration, kept.iteration, kept.best_reward, kept.imitated) == (best, best, rewards[best], True)
+    assert all(torch.equal(kept.policy[name], part) for name, part in judged[best].items())
+
+
+def test_a_head_start_that_leaves_sequences_unfinished_is_not_kept(problem, tmp_path, monkeypatch):
+    run = trainer(problem, tmp_path)
+    monkeypatch.setattr(run._task, "evaluate", lambda policy: ({"reward": 0.0}, False))
+    run.run(stop_after=0)
+    assert [row["iteration"] for row in run.progress] == []  # nothing was asked for yet
+    run.run()
+    assert [row["iteration"] for row in run.progress] == [0, 1, 2]
+    assert not (tmp_path / "checkpoints/best.pt").exists()
 
 
 def test_a_checkpoint_of_before_the_head_start_was_noted_is_read(problem, tmp_path):

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from tvwrl.bench.estimates import estimate
-from tvwrl.bench.experiments import EXPERIMENTS, Experiment
-from tvwrl.bench.published import SIX, Claim
-from tvwrl.bench.reports import _claim, _orders, plot, summarise, write_tables
+from tvwrl.bench.experiments import EXPERIMENTS, WAITING_WEIGHTS, Experiment
+from tvwrl.bench.published import FIGURE_CLAIMS, SIX, Claim
+from tvwrl.bench.reports import EVERY_METRIC, _claim, _orders, plot, summarise, write_tables
 
 COLUMNS = {"a": 2.0, "b": 1.0, "c": 1.0}
 FLAT = {name: estimate(np.array([[value, value]])) for name, value in COLUMNS.items()}
@@ -42,12 +42,66 @@ def test_statements() -> None:
 
     assert verdict("a", "b", 1.5, 2.5) == "holds"
     assert verdict("a", "b", 1.0, float("inf")) == "holds"
-    assert verdict("a", "b", 1.2, 1.4) == "holds in direction, not in size"
+    assert verdict("a", "b", 2.5, 3.0) == "holds in direction, not in size"
+    assert verdict("a", "b", 5.0, float("inf")) == "holds in direction, not in size"
+    assert verdict("a", "b", 1.2, 1.4) == "holds, beyond what was published"
+    assert verdict("b", "a", 0.6, 0.8) == "holds, beyond what was published"
+    assert verdict("b", "a", 0.1, 0.4) == "holds in direction, not in size"
     assert verdict("a", "b", 0.5, 0.9) == "does not hold"
     assert verdict("b", "c", 1.5, 2.5) == "does not hold"
+    assert verdict("b", "c", 1.0, float("inf")) == "does not hold"  # "above 1", and it is 1
+    assert verdict("a", "b", 2.0, 2.0) == "holds, it is in our interval"
+    assert verdict("a", "b", 2.4, 2.4) == "holds in direction, not in size"
+    assert verdict("a", "b", 1.6, 1.6) == "holds, beyond what was published"
     assert _claim(Claim("utilisation_cpu", "a", "absent", 1, 2, ""), GROUP) == []
     zero = {"utilisation_cpu": {name: estimate(np.zeros((1, 2))) for name in "ab"}}
     assert _claim(Claim("utilisation_cpu", "a", "b", 1, 2, ""), zero)[0].endswith("cannot be said, both are 0")
+
+
+def test_the_claim_about_waiting_is_judged_in_calm_and_in_bursts() -> None:
+    """Waits of 4, 2 and 1 slots, 5, 6 and 7 machines, overshoot that falls: in bursts all stay as they are."""
+    measures = {"wait_mean": (4.0, 2.0, 1.0), "machines_used": (5.0, 6.0, 7.0), "overshoot_pct": (0.3, 0.2, 0.1)}
+    metrics = [metric.column for metric in EVERY_METRIC]
+    rows = [
+        {"group": group, "column": f"K_w = {weight:g}", "seed": 0, "sequence": sequence}
+        | dict.fromkeys(metrics, 1.0)
+        | {name: values[place] for name, values in measures.items() if group == "calm"}
+        for group in ("calm", "burst")
+        for place, weight in enumerate(WAITING_WEIGHTS)
+        for sequence in (0, 1)
+    ]
+    calm, burst = write_tables(EXPERIMENTS["sensitivity-kw"], summarise(pl.DataFrame(rows))).split("### ")[1:]
+    assert '- Wait, slots, K_w = 50 / K_w = 500: 2.00 [2.00, 2.00]; paper above 1 ("shorter' in calm
+    for title, said in (("Wait, slots", "holds"), ("Machines used", "holds"), ("Overshoot, %", "does not hold")):
+        lines = [line for line in calm.splitlines() if line.startswith(f"- {title}, K_w")]
+        assert [line.rpartition(": ")[2] for line in lines] == [said, said]
+    assert burst.count("paper above 1") == 6
+
+
+def test_chance_may_decide_where_the_interval_of_the_ratio_holds_1() -> None:
+    """Of two sequences one says 3 and one 1/3: the ratio of the means is 1.1 / 0.9, between 1/3 and 3 when drawn."""
+    group = {"utilisation_cpu": {"a": estimate(np.array([[1.5, 0.7]])), "b": estimate(np.array([[0.5, 1.3]]))}}
+
+    def said(low: float, high: float) -> str:
+        return _claim(Claim("utilisation_cpu", "a", "b", low, high, ""), group)[0].rpartition(": ")[2]
+
+    assert said(1.0, float("inf")) == "holds, but chance may decide"
+    assert said(1.5, 2.0) == "holds in direction, not in size, but chance may decide"
+    assert said(0.5, 0.9) == "does not hold, but chance may decide"
+    assert said(0.9, 0.9) == "holds, it is in our interval, but chance may decide"
+    surely = {"utilisation_cpu": {"a": estimate(np.array([[1.5, 1.4]])), "b": estimate(np.array([[0.5, 1.3]]))}}
+    assert _claim(Claim("utilisation_cpu", "a", "b", 1.0, float("inf"), ""), surely)[0].endswith(": holds")
+
+
+def test_overshoot_is_huge_from_five_times_on() -> None:
+    (claim,) = (claim for claim in FIGURE_CLAIMS if claim.metric == "overshoot_pct")
+    for times, verdict in ((6.0, "holds"), (4.0, "holds in direction, not in size"), (0.5, "does not hold")):
+        group = {
+            "overshoot_pct": {claim.over: estimate(np.full((1, 2), times)), claim.under: estimate(np.ones((1, 2)))}
+        }
+        (line,) = _claim(claim, group)
+        assert "paper at least 5" in line
+        assert line.endswith(f": {verdict}")
 
 
 def make_rows(columns: list[str]) -> pl.DataFrame:

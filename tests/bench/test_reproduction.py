@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.bench import published
-from tvwrl.bench.cells import Bench, Cell, by_run
+from tvwrl.bench.cells import HEURISTICS, Bench, Cell, by_run
 from tvwrl.bench.experiments import EXPERIMENTS
 from tvwrl.bench.reproduction import SCALES, _orders, as_in_the_paper, complete_cells, overview, told, write_report
 from tvwrl.bench.requests import check_request
@@ -96,7 +97,7 @@ def test_trainings_are_shared_between_experiments_and_scenarios() -> None:
     # Figure 5 at load 0.5, and the paper's K_u, K_o and K_c.
     assert len([cell for cell in cells if cell.run == "alibaba-tvw-rl-seed0"]) == 4
     assert len(runs["alibaba-tvw-rl-seed0"]) == 1
-    assert "alibaba-tvw-rl-hold_action-K_w500-burst8-seed0" in runs
+    assert "alibaba-tvw-rl-hold_action-any_placements_per_slot-K_w500-burst8-seed0" in runs
 
 
 def test_published_tables_are_complete() -> None:
@@ -119,7 +120,7 @@ def test_orders_of_table_1() -> None:
 # ---- running them
 
 
-def test_a_heuristic_cell_and_its_rows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_heuristic_cell_and_its_rows(bench: Bench) -> None:
     lines: list[str] = []
     noisy = replace(TETRIS, group="noise", scenario={"background": 2, "perturb": 1})
     assert complete_cells(bench, [TETRIS, noisy], 1, None, lines.append) == {}
@@ -160,6 +161,21 @@ def test_rows_of_another_request_are_refused(bench: Bench, kept: bool) -> None:
     assert "hash is " in complete_cells(other, [TETRIS], 1, None, silent)[TETRIS.run]
     assert said(replace(bench.base, iterations=9)) == ""  # nothing is trained here
     assert made.exists()
+
+
+def test_heuristics_of_another_registry_are_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = Cell("", HEURISTICS, "google", HEURISTICS)
+    monkeypatch.setattr("tvwrl.bench.cells.NAMES", ("tetris", "best-fit"))
+    assert complete_cells(bench, [every], 1, None, silent) == {}
+    monkeypatch.setattr("tvwrl.bench.cells.NAMES", ("best-fit", "tetris"))  # in another order they are the same
+    assert complete_cells(bench, [every], 1, None, silent) == {}
+    monkeypatch.setattr("tvwrl.bench.cells.NAMES", ("tetris", "best-fit", "stack"))
+    said = complete_cells(bench, [every], 1, None, silent)[every.run]
+    assert "schedulers is ['best-fit', 'tetris'] there, here ['best-fit', 'stack', 'tetris']" in said
+    assert f"or remove {bench.run_folder(every)} to have it played again" in said
+    shutil.rmtree(bench.run_folder(every))
+    assert complete_cells(bench, [every], 1, None, silent) == {}
+    assert set(pl.read_csv(bench.rows_file(every))["scheduler"]) == {"tetris", "best-fit", "stack"}
 
 
 def test_what_came_later_counts_as_its_default(tmp_path: Path) -> None:
@@ -233,7 +249,7 @@ def test_processes_give_the_same_rows(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_on_a_ray_cluster(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_ray_cluster(bench: Bench) -> None:
     ray = pytest.importorskip("ray")
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
     try:
@@ -252,9 +268,13 @@ def test_interrupted_and_gone_on_with(small: Path, tmp_path: Path, workers: int)
     options = ["--google", str(small), "--preset", "smoke", "--iterations", "5000", "--workers", str(workers)]
     command = [sys.executable, str(ROOT / "scripts" / "reproduce.py"), "table2-clustering", *options, "--out", str(out)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
+
+    def learning() -> bool:  # beyond the head start
+        return any(len(log.read_text().splitlines()) > 2 for log in out.glob("cells/*/progress.csv"))
+
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as run:
         deadline = time.time() + 600
-        while not list(out.glob("cells/*/progress.csv")) and time.time() < deadline:
+        while not learning() and time.time() < deadline:
             time.sleep(0.2)
         run.send_signal(signal.SIGINT)
         said, _ = run.communicate(timeout=600)

@@ -1,1 +1,1 @@
-"""Learnt schedulers: networks, REINFORCE, checkpoints."""
+"""Learnt schedulers: networks, REINFORCE and PPO, the head start, online learning, DeepRM, checkpoints."""

@@ -44,6 +44,8 @@ class TrainConfig:
     """Training sequences on which the policy imitates `teacher` before it learns by itself; 0: none."""
     teacher: str = "best-fit-peak"
     """Scheduler to imitate; it may know more than the policy is shown."""
+    imitation_rate: float = 2e-3
+    """Step size of Adam while it imitates."""
     train_sequences: int = 300
     """Arrival sequences to train on (paper: 100)."""
     train_loads: tuple[float, ...] = ()
@@ -100,7 +102,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name in COUNTS:
             self._need(name, getattr(self, name) >= 1, "at least 1")
-        for name in ("learning_rate", "final_learning_rate"):
+        for name in ("learning_rate", "final_learning_rate", "imitation_rate"):
             self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) > 0, "a number > 0")
         for name in (
             "entropy_bonus",

@@ -64,7 +64,7 @@ def imitate(policy: Policy, problem: Problem, config: TrainConfig) -> float:
     stacked = {name: np.concatenate([seen[name] for seen in watched.seen]) for name in watched.seen[0]}
     encoded = policy.encode(stacked) | {"mask": torch.from_numpy(np.array(watched.masks))}
     good = _equally_good(encoded, torch.tensor(watched.actions))
-    optimiser = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
+    optimiser = torch.optim.Adam(policy.parameters(), lr=config.imitation_rate)
     rng = torch.Generator().manual_seed(config.seed)
     for _ in range(STEPS):
         part = torch.randint(len(good), (MINIBATCH,), generator=rng)

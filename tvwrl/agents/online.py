@@ -28,7 +28,6 @@ from tvwrl.agents.ppo import PPO
 from tvwrl.agents.training import collect_signals
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.problem import Problem
-from tvwrl.metrics import score_episode
 from tvwrl.runs import read_csv, write_csv
 from tvwrl.types import InputError, SequenceSet
 
@@ -249,9 +248,7 @@ def rounds(stream: Sequence[Phase], clusters: int) -> Iterator[tuple[int, npt.ND
 
 def score(envs: PlacementVectorEnv, phase: Phase) -> list[dict[str, Any]]:
     """What the referee says of the episode that each environment has just ended."""
-    problem = phase.problem
-    weights, per = problem.scenario.penalty_weights(), problem.scenario.overshoot_per
-    return [score_episode(envs.simulation.record(b), problem.machines, weights, per) for b in range(envs.num_envs)]
+    return [phase.problem.score(envs.simulation.record(b)) for b in range(envs.num_envs)]
 
 
 def play_frozen(

@@ -15,7 +15,6 @@ from tvwrl.agents.networks import Policy, shapes_of
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.base import picture
 from tvwrl.envs.problem import Problem
-from tvwrl.metrics import score_episode
 
 EVALUATED = ("reward", "overshoot_pct", "machines_used", "wait_mean", "contention")  # and utilisation per resource
 DRAWS = 4  # episodes of DeepRM on each validation sequence, as its actions are drawn
@@ -51,7 +50,7 @@ class PlacementTask:
         train = problem.sequences("train", config.train_sequences, config.seed, config.train_loads)
         validation = problem.sequences("validation", config.eval_sequences, config.seed, config.train_loads)
         batch = config.sequences_per_iteration * config.trajectories
-        self._machines, self._scenario, self._device = problem.machines, config.scenario, config.device
+        self._problem, self._machines, self._device = problem, problem.machines, config.device
         both = (problem.machines, config.scenario, "Disabled")
         envs = PlacementVectorEnv(batch, train, *both, copy=False)
         envs.reset(seed=config.seed)  # or a checkpoint with its state would not repeat to the bit
@@ -63,9 +62,7 @@ class PlacementTask:
         """See `Task`."""
         envs = self._validation
         played = play(policy, envs, np.arange(envs.num_envs), self._decisive(), self._device)
-        weights, overshoot_per = self._scenario.penalty_weights(), self._scenario.overshoot_per
-        episodes = [envs.simulation.record(b) for b in range(envs.num_envs)]
-        rows = [score_episode(episode, self._machines, weights, overshoot_per) for episode in episodes]
+        rows = [self._problem.score(envs.simulation.record(b)) for b in range(envs.num_envs)]
         names = [*EVALUATED, *(f"utilisation_{r}" for r in self._machines.resources)]
         return {name: float(np.nanmean([row[name] for row in rows])) for name in names}, not played.truncated.any()
 

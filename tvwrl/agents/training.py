@@ -93,12 +93,13 @@ class Trainer:
 
         total = self.config.iterations
         end = total if stop_after is None else min(total, self.iteration + stop_after)
-        writer = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.iteration + 1)
+        logged = self.iteration + (self.imitated or self.iteration > 0)  # steps before this one count
+        writer = SummaryWriter(str(self.folder / "tensorboard"), purge_step=logged)
         bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", leave=None, disable=None)
         try:
             with writer, bar, collect_signals() as received:
                 if self.iteration == 0 and self.config.imitate and not self.imitated and end:
-                    self._imitate()
+                    self._imitate(writer)
                 while self.iteration < end and not received:
                     self._iterate(writer, bar)
                     if self.iteration % self.config.save_every == 0:
@@ -110,15 +111,15 @@ class Trainer:
             return str(received[0])
         return "finished" if self.iteration >= total else "stopped"
 
-    def _imitate(self) -> None:
-        """The head start."""
+    def _imitate(self, writer: Any) -> None:
+        """The head start: iteration 0 of the log, and the first candidate for the best policy."""
         agree = imitate(self.policy, self.problem, self.config)
         self.imitated = True
-        scores, _ = self.evaluate()
         self.report(
-            f"imitated {self.config.teacher} on {self.config.imitate} sequences: chooses as it does in {agree:.0%}, "
-            f"validation reward {scores['reward']:.4g}"
+            f"imitated {self.config.teacher} on {self.config.imitate} sequences: chooses as it does in {agree:.0%}"
         )
+        self.progress = [{"iteration": 0} | self._evaluate(writer)]
+        self.save()
 
     def _iterate(self, writer: Any, bar: Any) -> None:
         config, begun = self.config, time.perf_counter()
@@ -192,10 +193,10 @@ class Trainer:
             writer.add_image("cluster", frame, self.iteration, dataformats="HWC")
 
     def save(self, name: str = "last.pt") -> None:
-        """Write checkpoints/<name> and progress.csv."""
-        self.checkpoint().save(self.folder / "checkpoints" / name)
+        """Write progress.csv, then checkpoints/<name>, which says how much of it counts."""
         if self.progress:
             write_csv(self.folder / "progress.csv", self.progress)
+        self.checkpoint().save(self.folder / "checkpoints" / name)
 
 
 @contextmanager

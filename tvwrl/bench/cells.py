@@ -100,7 +100,8 @@ class Bench:
         if cell.scheduler != "deeprm":
             return replace(self.base, seed=cell.seed, scenario=scenario)
         shared = {name: getattr(self.base, name) for name in AS_OTHERS}
-        shared["iterations"] = self.deeprm_iterations or self.base.iterations
+        if self.deeprm_iterations is not None:
+            shared["iterations"] = self.deeprm_iterations
         return replace(PRESETS["deeprm"], seed=cell.seed, scenario=scenario, **shared)
 
     def scenario(self, cell: Cell) -> Scenario:
@@ -138,8 +139,9 @@ def _named(changes: Changes) -> list[str]:
     """What differs from the paper's configuration, and what is shown or not, for a folder's name."""
     plain = Scenario()
     switches = [name if value else f"no_{name}" for name, value in changes.items() if isinstance(value, bool)]
-    numbers = {name: value for name, value in changes.items() if not isinstance(value, bool)}
-    return switches + [f"{name}{value:g}" for name, value in numbers.items() if value != getattr(plain, name)]
+    limits = [f"any_{name}" for name, value in changes.items() if value is None]
+    numbers = {name: value for name, value in changes.items() if not (value is None or isinstance(value, bool))}
+    return switches + limits + [f"{name}{value:g}" for name, value in numbers.items() if value != getattr(plain, name)]
 
 
 def by_run(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
@@ -182,11 +184,15 @@ def complete(bench: Bench, cells: Sequence[Cell]) -> dict[str, Any]:
 def check_cells(bench: Bench, cells: Sequence[Cell]) -> None:
     """Raises InputError, naming fields, where what lies in the cells' folders is of another trace or other settings."""
     for cell in cells:
-        asked = _asked(bench, cell)
-        check_request(bench.run_folder(cell) / CELL, asked)
+        asked, remedy = _asked(bench, cell), "give another --out"
         played = {"trace": {"hash": asked["hash"]}, "seed": TEST_SEED, "sequences": bench.base.comparison_sequences}
         played["scenario"] = asdict(bench.scenario(cell))
-        check_request(bench.rows_file(cell).with_name("run.json"), played)
+        if cell.scheduler == HEURISTICS:  # of the registry as it is now
+            played["schedulers"] = sorted(NAMES)
+        if cell.scheduler not in TRAINED:
+            remedy += f", or remove {bench.run_folder(cell)} to have it played again"
+        check_request(bench.run_folder(cell) / CELL, asked, remedy)
+        check_request(bench.rows_file(cell).with_name("run.json"), played, remedy)
 
 
 def _asked(bench: Bench, cell: Cell) -> dict[str, Any]:
@@ -261,22 +267,20 @@ def _trainer(bench: Bench, cell: Cell, trace: Trace) -> Trainer:
 
 def _evaluate(bench: Bench, cell: Cell, trace: Trace) -> None:
     """Play the test sequences of the cell's scenario, in the units and with the classes of the training."""
-    folder = bench.run_folder(cell)
-    scenario = bench.scenario(cell)
+    folder, scenario = bench.run_folder(cell), bench.scenario(cell)
     knowledge: dict[str, Knowledge] = {}
     makes: list[Callable[[], Any]]
     if cell.scheduler in TRAINED:
         saved = Checkpoint.load(find_checkpoint(folder))
         policy = load_policy(folder, saved, bench.base.device)
         problem = Problem.build(trace, scenario, saved.classes, np.array(saved.unit), saved.forecaster)
-        makes, knowledge = [partial(_the, policy)], {policy.name: policy.knowledge}
-    elif cell.scheduler == HEURISTICS:
-        problem = Problem.build(trace, scenario, _classes(bench, cell, trace))
-        makes = [partial(make_scheduler, name) for name in NAMES]
+        makes, names, knowledge = [lambda: policy], [policy.name], {policy.name: policy.knowledge}
     else:
-        problem, makes = Problem.build(trace, scenario, "none"), [partial(make_scheduler, cell.scheduler)]
+        every = cell.scheduler == HEURISTICS
+        names, classes = (sorted(NAMES), _classes(bench, cell, trace)) if every else ([cell.scheduler], "none")
+        problem, makes = Problem.build(trace, scenario, classes), [partial(make_scheduler, name) for name in names]
     out, count = folder / cell.evaluation, bench.base.comparison_sequences
-    evaluate(problem, makes, [scenario.load], count, TEST_SEED, out, knowledge=knowledge, plots=False)
+    evaluate(problem, makes, [scenario.load], count, TEST_SEED, out, {"schedulers": names}, knowledge, plots=False)
 
 
 def _classes(bench: Bench, cell: Cell, trace: Trace) -> Classes:
@@ -290,10 +294,6 @@ def _classes(bench: Bench, cell: Cell, trace: Trace) -> Classes:
     made = EquivalenceClasses(cell.classes).fit(population, {"trace": trace.name, "hash": identity})
     made.save(file)
     return made
-
-
-def _the(policy: Any) -> Any:
-    return policy
 
 
 def _silent(text: str) -> None:

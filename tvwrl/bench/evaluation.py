@@ -15,7 +15,6 @@ from tqdm import tqdm
 from tvwrl.bench.plots import plot_comparison
 from tvwrl.bench.tables import comparison_table, with_gaps
 from tvwrl.envs.problem import Problem
-from tvwrl.metrics import score_episode
 from tvwrl.packing.bounds import lower_bounds
 from tvwrl.runs import provenance, whole_folder, write_json
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler
@@ -124,10 +123,9 @@ def _play(
 
 
 def _score(episode: Episode, problem: Problem) -> dict[str, Any]:
-    scenario = problem.scenario
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # means over nothing, of a scheduler that placed nothing
-        return score_episode(episode, problem.machines, scenario.penalty_weights(), scenario.overshoot_per)
+        return problem.score(episode)
 
 
 def _bounds(drawn: SequenceSet, problem: Problem, seconds: float) -> list[dict[str, Any]]:

@@ -14,7 +14,6 @@ from tvwrl.agents.online import ONLINE, OnlineConfig, Phase, play_frozen
 from tvwrl.bench.intervals import paired_bootstrap
 from tvwrl.bench.plots import COLOURS, DPI
 from tvwrl.markdown import markdown_table
-from tvwrl.metrics import score_episode
 from tvwrl.runs import whole_file, write_csv
 from tvwrl.schedulers import Scheduler
 from tvwrl.schedulers.runner import Runner
@@ -67,13 +66,11 @@ def play_others(
     with tqdm(total=total, desc="comparing", unit="ep", disable=None) as bar:
         for place, phase in enumerate(stream):
             problem, first = phase.problem, sum(len(earlier.sequences) for earlier in stream[:place])
-            weights, per = problem.scenario.penalty_weights(), problem.scenario.overshoot_per
             runner = Runner(phase.sequences, problem.machines, problem.scenario, config.seed)
             for scheduler in schedulers:
                 bar.set_postfix_str(f"{scheduler.name}, {phase.name}", refresh=False)
                 for i in range(len(phase.sequences)):
-                    scores = score_episode(runner.play(scheduler, i), problem.machines, weights, per)
-                    rows.append({"phase": place, "episode": first + i} | scores)
+                    rows.append({"phase": place, "episode": first + i} | problem.score(runner.play(scheduler, i)))
                     bar.update()
     return rows
 

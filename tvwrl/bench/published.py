@@ -114,7 +114,8 @@ FIGURE_CLAIMS = (
     *_both("fragmentation", "tvw-rl", "deeprm", 0.50, 0.95, "5-50 % less than DeepRM"),
     *_both("fragmentation", "tvw-rl", "tetris", 0.87, 0.94, "6-13 % less than Tetris"),
     Claim("machines_used", "tvw-rl", "tetris", 0.60, 0.75, "significantly fewer than Tetris; bars of about 0.60-0.75"),
-    Claim("overshoot_pct", "best-fit", "tvw-rl", 1.0, INFINITE, "huge over-utilization; of TVW-RL almost negligible"),
+    # "Huge" beside "almost negligible" is not a number; five times, as in `targets.OF_BEST_FIT`, is our reading.
+    Claim("overshoot_pct", "best-fit", "tvw-rl", 5.0, INFINITE, "huge over-utilization; of TVW-RL almost negligible"),
 )
 NOISE_CLAIMS = (
     Claim("overshoot_pct", "not trained [0-3]", "trained [0-3]", 2.4, 2.4, "240 % larger than the trained version"),

@@ -100,7 +100,7 @@ def _claim(claim: Claim, group: Group) -> list[str]:
     columns = group[claim.metric]
     if claim.over not in columns or claim.under not in columns:
         return []
-    title = next(metric.title for metric in SIX if metric.column == claim.metric)
+    title = next(metric.title for metric in EVERY_METRIC if metric.column == claim.metric)
     found = ratio(columns[claim.over], columns[claim.under])
     low, high = found.interval
     interval = "" if np.isnan(low) else f" [{low:.2f}, {high:.2f}]"
@@ -113,17 +113,25 @@ def _claim(claim: Claim, group: Group) -> list[str]:
 def _range(claim: Claim) -> str:
     if claim.low == claim.high:
         return f"{claim.low:g}"
-    return f"above {claim.low:g}" if np.isinf(claim.high) else f"{claim.low:g} to {claim.high:g}"
+    if np.isinf(claim.high):
+        return f"above {claim.low:g}" if claim.low == 1 else f"at least {claim.low:g}"
+    return f"{claim.low:g} to {claim.high:g}"
 
 
 def _verdict(claim: Claim, mean: float, low: float, high: float) -> str:
-    """Within the range, on its side of 1, or against it; and whether chance may have decided."""
+    """Within the range (one value: is it in the interval?), beyond it, short of it, or against it; and whether chance
+    may have decided."""
     if np.isnan(mean):
         return "cannot be said, both are 0"
-    if claim.low <= mean <= claim.high:
-        verdict = "holds"
-    elif (mean > 1) == (claim.low >= 1) and mean != 1:
-        verdict = "holds in direction, not in size"
-    else:
+    more = claim.low >= 1  # claimed: more than `under`, or less
+    if claim.low == claim.high and low <= claim.low <= high:
+        verdict = "holds, it is in our interval"
+    elif mean == 1 or (mean > 1) != more:
         verdict = "does not hold"
+    elif claim.low <= mean <= claim.high:
+        verdict = "holds"
+    elif (mean > claim.high) if more else (mean < claim.low):
+        verdict = "holds, beyond what was published"
+    else:
+        verdict = "holds in direction, not in size"
     return f"{verdict}, but chance may decide" if low < 1 < high else verdict

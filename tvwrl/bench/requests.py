@@ -13,11 +13,11 @@ from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
 
 
-def check_request(file: Path, asked: Mapping[str, Any]) -> None:
+def check_request(file: Path, asked: Mapping[str, Any], remedy: str = "give another --out") -> None:
     """Raises InputError with the fields of `asked` that the JSON file gives another value, and both values.
 
     Only what is asked is compared. A `config` (of `TrainConfig`) or `scenario` may lack fields that came later: they
-    count as their defaults. No file, no difference.
+    count as their defaults. No file, no difference. `remedy`: what the error tells to do.
     """
     if not file.is_file():
         return
@@ -30,7 +30,7 @@ def check_request(file: Path, asked: Mapping[str, Any]) -> None:
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{file} is damaged or of another version: {error}") from error
     if found := ", ".join(_differences(made, asked)):
-        raise InputError(f"{file.parent} was made from another request: {found}; give another --out")
+        raise InputError(f"{file.parent} was made from another request: {found}; {remedy}")
 
 
 def _differences(made: Mapping[str, Any], asked: Mapping[str, Any], within: str = "") -> Iterator[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from tvwrl.ec import Classes, DemandForecaster, EquivalenceClasses, OwnLabels, population_of
+from tvwrl.metrics import score_episode
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.sequences import SequenceSampler, Split
-from tvwrl.types import Float, InputError, Machines, SequenceSet, Trace
+from tvwrl.types import Episode, Float, InputError, Machines, SequenceSet, Trace
 
 QUICK_INITIALISATIONS = 10  # where classes are made on the way; scripts/fit_ec.py takes its time
 
@@ -84,6 +86,11 @@ class Problem:
     def machines(self) -> Machines:
         """The cluster's machines."""
         return self.sampler.machines
+
+    def score(self, episode: Episode) -> dict[str, Any]:
+        """What the referee says of an episode (`score_episode`), by the scenario's weights."""
+        scenario = self.scenario
+        return score_episode(episode, self.machines, scenario.penalty_weights(), scenario.overshoot_per)
 
     def sequences(self, split: Split, count: int, seed: int, loads: Sequence[float] = ()) -> SequenceSet:
         """`count` arrival sequences from the series of that split, at the scenario's load or in turn at `loads`."""

@@ -1,0 +1,89 @@
+"""The clipped policy gradient by hand: ratios, the entropy bonus, and what falls with the iterations."""
+
+import numpy as np
+import pytest
+import torch
+
+from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.policy_gradient import _Batch, _loss, climb
+
+from .test_reinforce import episodes
+
+EVENLY = np.log(2.0)  # entropy of two actions with one half each
+
+
+class Coin(torch.nn.Module):
+    """A policy of two actions that sees nothing."""
+
+    def __init__(self, logits=(0.0, 0.0)):
+        super().__init__()
+        self.both = torch.nn.Parameter(torch.tensor(logits))
+
+    def logits(self, encoded):
+        """(B, 2)"""
+        return self.both.expand(len(encoded["mask"]), 2)
+
+
+def batch(ratio, advantage):
+    """Decisions for action 0, which `Coin()` takes with 1/2: who played took it with 1/2 / ratio."""
+    ratio = torch.tensor(ratio)
+    return _Batch(
+        encoded={"mask": torch.ones(len(ratio), 2, dtype=torch.bool)},
+        action=torch.zeros(len(ratio), dtype=torch.int64),
+        advantage=torch.tensor(advantage),
+        log_probability=torch.log(0.5 / ratio),
+        device="cpu",
+    )
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "gain"),
+    [
+        (2.0, 1.0, 1.2),  # already likelier than clip allows: no more to be had
+        (2.0, -1.0, -2.0),  # but a mistake counts in full
+        (0.5, 1.0, 0.5),
+        (0.5, -1.0, -0.8),  # already less likely
+        (1.1, 3.0, 3.3),  # within the clip
+    ],
+)
+def test_the_loss_by_hand(ratio, advantage, gain):
+    loss, entropy = _loss(Coin(), batch([ratio, 1.0], [advantage, 7.0]), torch.tensor([0]), bonus=0.0, clip=0.2)
+    assert loss.item() == pytest.approx(-gain)
+    assert entropy == pytest.approx(EVENLY)
+
+
+def test_the_loss_is_a_sum_less_the_entropy_bonus():
+    loss, entropy = _loss(Coin(), batch([2.0, 0.5], [1.0, -1.0]), torch.tensor([0, 1]), bonus=0.1, clip=0.2)
+    assert loss.item() == pytest.approx(-(1.2 - 0.8) - 0.1 * 2 * EVENLY)
+    assert entropy == pytest.approx(2 * EVENLY)
+
+
+def stepped(iteration, advantage=0.0, **changes):
+    """Log and rate of one step of `climb` from logits 1 and 0, and the probability of action 0 before and after."""
+    config = TrainConfig(iterations=5, epochs=1, minibatches=1, **changes)
+    policy = Coin((1.0, 0.0))
+    before = float(torch.softmax(policy.both, 0)[0])
+    optimiser = torch.optim.Adam(policy.parameters(), lr=9.0)  # which `climb` sets
+    played = episodes([[0.0], [0.0]], [[1], [1]], encoded={"mask": torch.ones(2, 2, dtype=torch.bool)})
+    played.log_probability[:] = np.log(before)
+    logged = climb(policy, optimiser, played, np.full((2, 1), advantage), config, iteration, torch.Generator())
+    return logged, optimiser.param_groups[0]["lr"], before, float(torch.softmax(policy.both, 0)[0])
+
+
+def test_what_turned_out_well_becomes_likelier_and_the_bonus_evens_out():
+    _, _, before, after = stepped(0, advantage=1.0, entropy_bonus=0.0)
+    assert after > before
+    _, _, before, after = stepped(0, entropy_bonus=0.1)
+    assert after < before
+
+
+def test_step_size_and_bonus_fall_linearly():
+    config = TrainConfig(iterations=5)
+    assert [config.at(i, 8.0, 4.0) for i in range(5)] == [8.0, 7.0, 6.0, 5.0, 4.0]
+    assert TrainConfig(iterations=1).at(0, 8.0, 4.0) == 8.0
+    falls = {"learning_rate": 0.008, "final_learning_rate": 0.004, "entropy_bonus": 0.2, "final_entropy_bonus": 0.0}
+    found = [stepped(i, **falls)[:2] for i in (0, 2, 4)]
+    assert [rate for _, rate in found] == pytest.approx([0.008, 0.006, 0.004])
+    norms = [logged["gradient_norm"] for logged, _ in found]  # of the bonus alone, as the advantage is 0
+    assert norms[0] > 0
+    assert norms == pytest.approx([norms[0], norms[0] / 2, 0.0])
