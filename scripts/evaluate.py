@@ -108,6 +108,8 @@ def check(arguments: Arguments) -> list[str]:
     names = [entry.partition("=")[0] for entry in entries]
     if len(set(names)) != len(names):
         raise InputError(f"schedulers: '{max(names, key=names.count)}' is given twice")
+    if arguments.sequences < 1:
+        raise InputError(f"sequences is {arguments.sequences}: must be at least 1")
     if arguments.seed < 0:
         raise InputError(f"seed is {arguments.seed}: must be >= 0")
     if not arguments.bound_seconds >= 0:

@@ -87,6 +87,7 @@ def start(arguments: Arguments) -> tuple[Trainer, Trace]:
     classes = find_classes(arguments.ec, trace, arguments.config.scenario)
     if isinstance(classes, EquivalenceClasses):
         print(f"classes: {classes.k} by {classes.representation}, from {arguments.ec}")
+    print("preparing sequences, classes and forecasts (a minute or two where kernels still have to be compiled)")
     problem = Problem.build(trace, arguments.config.scenario, classes)
     identity = trace_identity(trace, arguments.trace, arguments.slot_seconds)
     trainer = Trainer(problem, arguments.config, folder, identity, tqdm_print)
