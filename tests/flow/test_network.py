@@ -99,6 +99,14 @@ def test_a_failed_machine_is_repaired_with_few_moves(make: Make) -> None:
     assert where(network) == {(1, 0): 1, (0, 1): 1}
     with pytest.raises(InputError, match="machine 2 has failed before"):
         network.fail(2)
+    network.recover(2)
+    network.left[:] = [1, 0]
+    assert network.place(np.array([0])) == 1
+    assert where(network) == {(1, 0): 1, (0, 1): 1, (0, 2): 1}
+    with pytest.raises(InputError, match="machine 2 has not failed"):
+        network.recover(2)
+    with pytest.raises(InputError, match="vertex is -1"):
+        network.place(np.array([-1]))
     other = network_of(make([1, 1], [[4, 4], [3, 3]], [[8, 8], [8, 8]]), groups=1)
     other.place(np.array([0, 1]))
     repair = other.fail(0)

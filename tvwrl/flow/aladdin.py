@@ -52,7 +52,9 @@ def place_by_flow(problem: Problem, settings: FlowSettings | None = None, seed: 
 
 
 def _name(settings: FlowSettings) -> str:
-    return f"Aladdin+H.{settings.groups}({settings.order})"
+    moves = "" if settings.repack == "blocked" and settings.consolidate else f"-{settings.repack}"
+    still = "-still" if settings.repack != "none" and not settings.consolidate else ""
+    return f"Aladdin+H.{settings.groups}({settings.order}){moves}{still}"
 
 
 def arrival_order(vertices: Vertices, fleet: Fleet, order: str) -> Int:
@@ -102,6 +104,10 @@ def _why(instance: Instance, fleet: Fleet, settings: FlowSettings, v: int) -> st
             f"anti-affinity with itself: {instance.replicas[v]} replicas, {own} at most on a machine, and {large} "
             f"machines are large enough"
         )
+    asked, there = instance.total.max(axis=0), fleet.capacity.sum(axis=0)
+    if (asked > there).any():
+        d = int(np.argmax(asked / np.maximum(there, 1e-9)))
+        return f"the machines are full: {asked[d]:g} {instance.resources[d]} are asked for, they have {there[d]:g}"
     if settings.repack == "none":
         return "no machine with room allows it, and nothing may move"
     return f"no machine with room allows it, nor did chains of up to {settings.steps} moves make room"

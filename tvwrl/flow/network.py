@@ -58,9 +58,12 @@ class Repair:
 
 
 class FlowNetwork:
-    """Machines in groups, and what is on them. Vertices are the applications of `instance`.
+    """Machines in groups, and what is on them: for those who place one after another instead of all at once.
 
-    `left[v]` replicas of v have no machine. Replicas of one vertex are alike: counted by machine, not numbered.
+    Vertices are the applications of `instance`. Where some replicas have to share a machine that is not the problem's
+    own instance but `Vertices.of(problem).instance`, where each bundle is one application; its `refused` fit nowhere.
+    Replicas of one vertex are alike: counted by machine, not numbered. `left[v]` (V,) replicas of v have no machine;
+    they wait until `place` is called with v.
     """
 
     def __init__(self, instance: Instance, fleet: Fleet, settings: FlowSettings, seed: int = 0) -> None:
@@ -169,9 +172,14 @@ class FlowNetwork:
         return n.application[machine, entry].astype(np.int64), machine, n.count[machine, entry].astype(np.int64)
 
     def place(self, queue: Int) -> int:
-        """Place what is left of the vertices of `queue` (n,), in that order. Returns how many replicas were placed."""
+        """Place what is left of the vertices of `queue` (n,), in that order. Returns how many replicas were placed.
+
+        Raises InputError for vertices that do not exist.
+        """
         from tvwrl.flow.rerouting import flow_all
 
+        for vertex in queue[(queue < 0) | (queue >= len(self.left))][:1].tolist():
+            self._check_vertex(vertex)
         every, before = self.settings.regroup_every, int(self.left.sum())
         size = np.cumsum(self.left[queue])
         begin = 0
@@ -195,8 +203,8 @@ class FlowNetwork:
     def arrive(self, vertex: int, replicas: int = 1) -> int:
         """Further replicas of a vertex arrive. Returns how many found a machine; the others are in `left`."""
         self._check_vertex(vertex)
-        if replicas < 1:
-            raise InputError(f"replicas is {replicas}: must be at least 1")
+        if replicas < 1 or replicas != int(replicas):
+            raise InputError(f"replicas is {replicas}: must be a whole number, at least 1")
         self.left[vertex] += replicas
         return self.place(np.array([vertex]))
 
@@ -241,6 +249,16 @@ class FlowNetwork:
         self.left += waiting
         displaced = int(counts.sum())
         return Repair(displaced, displaced - lost, self.migrations - moved, time.perf_counter() - begun)
+
+    def recover(self, machine: int) -> None:
+        """A machine that failed is back, with nothing on it. Raises InputError if it has not failed."""
+        from tvwrl.flow.kernels import refresh
+
+        self._check_machine(machine)
+        if self._n.up[machine]:
+            raise InputError(f"machine {machine} has not failed")
+        self._n.up[machine] = True
+        refresh(self._n, machine)
 
     def _check_vertex(self, vertex: int) -> None:
         if not 0 <= vertex < len(self.left):
