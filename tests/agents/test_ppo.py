@@ -122,13 +122,13 @@ def test_only_what_was_cut_has_something_to_come(task):
     policy = make_policy("shared", task.shapes, 8)
     played = play(policy, task.envs, np.arange(8) % 4, torch.Generator().manual_seed(0), "cpu")
     played = replace(played, truncated=np.arange(8) % 2 == 1)
-    learner = PPO(policy, replace(TINY, advantage_scaling=False, gamma=0.5))
+    learner = PPO(policy, replace(TINY, advantage_scaling=False, gamma=0.99))
     for head in (learner.critic.machine, learner.critic.wait):
         torch.nn.init.constant_(head.bias, -2.0)
     found = learner.advantages(played)
     for b in range(8):
         t = played.alive[:, b].nonzero()[0][-1]
-        to_come = 0.5 ** played.slots[t, b] * -10.0 if b % 2 else 0.0
+        to_come = 0.99 ** played.slots[t, b] * -10.0 if b % 2 else 0.0
         assert found[t, b] == pytest.approx(played.reward[t, b] / learner.scale + to_come + 10.0)
 
 
