@@ -1,5 +1,8 @@
 """The simulated cluster: by hand, the record against the clock's own arrays, moves, and what monitoring tells."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -63,6 +66,27 @@ def test_spread_by_hand():
     assert seen.pressures.bandwidth[1].tolist() == [2 * light + heavy, 2 * light]
     assert seen.pressures.cache[1].tolist() == [light + heavy, light]
     assert seen.pressures.cpu[0].tolist() == seen.pressures.queue[0].tolist() == [0.2, 0.2]
+
+
+@pytest.mark.parametrize("kind", [kernels.SPREAD, DEFAULT])
+@pytest.mark.parametrize("unknown", [-1, 60])
+def test_a_task_of_unknown_category_is_placed_and_counted_in_no_composition(kind, unknown):
+    tasks = arrivals((0, 2, 2.0, 1.0, 30, LIGHT), (10, 1, 1.0, 1.0, 60, HEAVY))
+    tasks = replace(tasks, seen=np.array([unknown, HEAVY]))  # what a classifier made of them
+    record = simulate(site(), tasks, Policy(kind), np.random.default_rng(0), 0.0)
+    assert record.lost == 0
+    seen = look(record, np.array([0.0, 10.0, 40.0]))
+    assert seen.batch_cpu.sum(axis=1).tolist() == [4, 5, 1]
+    assert seen.composition.sum(axis=(1, 2)).tolist() == [0, 1, 1]
+    assert seen.composition[:, :, HEAVY].sum(axis=1).tolist() == [0, 1, 1]
+
+
+def test_what_scores_imports_nothing_of_the_laws():
+    folder = Path(kernels.__file__).parent
+    for name in ("levels", "predictor", "weights", "score", "kernels", "observations", "candidates", "peers"):
+        text = (folder / f"{name}.py").read_text()
+        for secret in ("laws", "law_fitting", "services", "world", "rescheduling"):
+            assert f"interference.{secret} " not in text, (name, secret)
 
 
 def test_without_room_an_instance_is_lost_and_seen_nowhere():

@@ -102,8 +102,8 @@ def _running(shape, tasks, owner, now, span, placed):  # type: ignore[no-untyped
         left[j] = tasks.second[owner[begin + j]] + tasks.makespan[owner[begin + j]] - now
     for j in np.argsort(left):
         i = begin + j
-        if left[j] > 0 and placed[i] >= 0:
-            m, c = placed[i], tasks.seen[owner[i]]
+        m, c = placed[i], tasks.seen[owner[i]]
+        if left[j] > 0 and m >= 0 and 0 <= c < shape[1]:
             following[j] = head[m, c]
             head[m, c] = i
     return head, following

@@ -44,7 +44,8 @@ def _draw_machines(machines, lots, seen, cpu, memory, rng, placed):  # type: ign
                 machines.cpu[m] += cpu
                 machines.batch_cpu[m] += cpu
                 machines.used_memory[m] += memory
-                machines.composition[m, seen] += 1
+                if 0 <= seen < machines.composition.shape[1]:
+                    machines.composition[m, seen] += 1
                 placed[i] = m
                 found += 1
                 break
@@ -70,7 +71,8 @@ def play(machines, trees, weight, history, tasks, calendar, lots, kind, candidat
             cpu[m] -= tasks.cpu[j]
             batch[m] -= tasks.cpu[j]
             memory[m] -= tasks.memory[j]
-            composition[m, tasks.seen[j]] -= 1
+            if 0 <= tasks.seen[j] < composition.shape[1]:  # an unknown category was not booked either
+                composition[m, tasks.seen[j]] -= 1
             i = following[i]
         while task < last and tasks.second[task] <= second:
             a, b = tasks.first[task], tasks.first[task + 1]
@@ -106,7 +108,8 @@ def count_running(begin, end, machine, category, out):  # type: ignore[no-untype
     """Counts what runs in rows `begin` .. `end` - 1 (n,) on `machine` (n,) by `category` (n,) in `out` (T, M, 60)."""
     for i in range(len(machine)):
         for t in range(begin[i], end[i]):
-            out[t, machine[i], category[i]] += 1
+            if 0 <= category[i] < out.shape[2]:
+                out[t, machine[i], category[i]] += 1
 
 
 def calendar_of(instances: np.ndarray[Any, Any], longest: int) -> Calendar:
