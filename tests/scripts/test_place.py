@@ -57,7 +57,7 @@ def test_drawn_problems_and_names_with_commas(call, tmp_path):
 
 
 def test_a_bound_above_the_machines_says_that_not_all_can_be_placed(call, folder, tmp_path):
-    """Nine that must be apart, and five machines: 9 > 5; then two that ask for more than there is."""
+    """Nine that must be apart, and five machines: 9 > 5; then more demand than there is."""
     for name in ("affinity.csv", "anti-affinity.csv"):
         (folder / name).unlink()
     (folder / "machines.csv").write_text("cpu\n" + 5 * "4\n")
@@ -65,9 +65,9 @@ def test_a_bound_above_the_machines_says_that_not_all_can_be_placed(call, folder
     done = call("place.py", "--instance", folder, "--schedulers", "Medea(1,1,1)", "--out", tmp_path / "apart")
     assert "that takes at least 9 machines, and there are 5" in done.stdout
     (folder / "applications.csv").write_text("application,replicas,cpu\nweb,2000,3\n")
-    done = call("place.py", "--instance", folder, "--schedulers", "Medea(1,1,1)", "--out", tmp_path / "many")
+    done = call("place.py", "--instance", folder, "--schedulers", "Medea(1,1,0)", "--out", tmp_path / "many")
     assert "together they demand more than the machines have" in done.stdout
-    assert "Medea(1,1,1): without a machine: 1,995 of 'web'" in done.stdout
+    assert "Medea(1,1,0): without a machine: 1,995 of 'web'" in done.stdout
     assert "nan" not in done.stdout
 
 
