@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
-from math import isfinite
+from math import isnan
 from pathlib import Path
+from typing import Any
 
 import tyro
 from tqdm import tqdm
 
 from tvwrl import command_line
-from tvwrl.bench.aladdin_cells import bound_of, placed, row_of
+from tvwrl.bench.aladdin_cells import placed, row_of
 from tvwrl.flow import published
+from tvwrl.flow.bounds import lower_bound
 from tvwrl.flow.folder import read_folder
 from tvwrl.flow.generated import generate
 from tvwrl.flow.outcome import Outcome
@@ -25,6 +26,7 @@ from tvwrl.runs import check_new_folder, default_folder, provenance, write_csv, 
 from tvwrl.types import InputError
 
 DRAWN = "generated"
+REASONS, NAMES = 20, 3  # printed reasons, and applications named with each
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Arguments:
     """generated: drawn like the paper's; a folder with applications.csv, machines.csv and perhaps affinity.csv and
     anti-affinity.csv; or the Tianchi contest's zip or folder."""
     schedulers: str = "Aladdin+H.4"
-    """Comma-separated names, as Aladdin+H.4(SRF),Tetris.1; an unknown one lists those that there are."""
+    """Comma-separated names, as Aladdin+H.4(SRF),Tetris.1, with any numbers; an unknown one lists those there are."""
     machines: int | None = None
     """Machines, 12,000 if generated; of the contest so many of its 6,000, with its applications in proportion."""
     replicas: int | None = None
@@ -71,7 +73,7 @@ def main() -> None:
         f"{len(problem.fleet.capacity):,} machines, {len(problem.instance.affinity):,} limits, "
         f"{len(problem.bundles):,} affinity groups"
     )
-    bound = bound_of(problem) if arguments.bound else float("nan")
+    bound, said = bound_of(problem) if arguments.bound else (float("nan"), "")
     outcomes: dict[str, Outcome] = {}
     for name in tqdm(names, desc="placing", unit="scheduler", disable=None, leave=False):
         outcomes[name] = placed(problem, name, arguments.seed)
@@ -82,7 +84,9 @@ def main() -> None:
     write_unplaced(out / "unplaced.csv", unplaced)
     facts = {"instance": arguments.instance, "seed": arguments.seed, "bound": bound, "schedulers": names}
     write_json(out / "run.json", facts | {"load": arguments.load, "times": arguments.times} | provenance())
-    report(problem, rows, unplaced, bound)
+    report(problem, rows, unplaced)
+    if said:
+        print(said)
     print(f"written to {out}")
 
 
@@ -122,23 +126,47 @@ def problem_of(arguments: Arguments) -> Problem:
     return problem if arguments.machines is None else scaled(problem, arguments.machines, arguments.seed)
 
 
-def report(problem: Problem, rows: list[dict[str, object]], unplaced: list[dict[str, object]], bound: float) -> None:
+def bound_of(problem: Problem) -> tuple[float, str]:
+    """Machines that any placement of all replicas needs, NaN if there is no such placement, and what that says."""
+    try:
+        bound = lower_bound(problem).machines
+    except InputError as error:
+        return float("nan"), str(error)
+    if bound > (there := len(problem.fleet.capacity)):
+        return bound, (
+            f"no placement holds all replicas without a violation: that takes at least {bound:,} machines, and there "
+            f"are {there:,}"
+        )
+    return bound, f"no placement of all replicas without a violation uses fewer than {bound:,} machines"
+
+
+def report(problem: Problem, rows: list[dict[str, object]], unplaced: list[dict[str, Any]]) -> None:
     """Print the table, and why what is left out is left out."""
     efficiencies = {f"{resource}_pct": f"{resource}, %" for resource in problem.instance.resources[:2]}
     head = {"scheduler": "scheduler", "placed": "placed", "violations": "violations", "machines_used": "machines"}
     head |= {"gap_pct": "above bound, %", **efficiencies, "migrations": "migrations", "seconds": "s"}
-    told = []
-    for row in rows:
-        values = [row[column] for column in head]
-        told.append([f"{value:,.4g}" if isinstance(value, float) else str(value) for value in values])
-    print(markdown_table(list(head.values()), told))
-    if isfinite(bound):
-        print(f"no placement of all replicas without a violation uses fewer than {bound:,.0f} machines")
-    reasons: Counter[tuple[object, object]] = Counter()
+    print(markdown_table(list(head.values()), [[shown(row[column]) for column in head] for row in rows]))
+    left: dict[tuple[str, str], dict[str, int]] = {}
     for row in unplaced:
-        reasons[row["scheduler"], row["reason"]] += int(str(row["replicas"]))
-    for (name, reason), count in reasons.most_common(20):
-        print(f"{name}: {count:,} replicas have no machine: {reason}")
+        left.setdefault((row["scheduler"], row["reason"]), {})[row["application"]] = row["replicas"]
+    most = sorted(left.items(), key=lambda item: -sum(item[1].values()))
+    for (name, reason), replicas in most[:REASONS]:
+        first = ", ".join(f"'{application}'" for application in list(replicas)[:NAMES])
+        others = f" and {len(replicas) - NAMES:,} other applications" if len(replicas) > NAMES else ""
+        print(f"{name}: without a machine: {sum(replicas.values()):,} of {first}{others}: {reason}")
+    if len(most) > REASONS:
+        print(f"{len(most) - REASONS:,} other reasons are in unplaced.csv")
+
+
+def shown(value: object) -> str:
+    """A cell of the table: thousands apart, four digits of what is no whole number, - for what there is not."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if not isinstance(value, float):
+        return str(value)
+    if isnan(value):
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 if __name__ == "__main__":

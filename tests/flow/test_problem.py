@@ -24,7 +24,11 @@ def test_replicas_are_numbered_by_application(make: Make) -> None:
 @pytest.mark.parametrize(
     ("replicas", "bundles", "said"),
     [
-        ([2, 3], [{0: 1, 1: 1}], "3 replicas of application 't1', 1 in each group, make 3 groups"),
+        (
+            [2, 3],
+            [{0: 1, 1: 1}],
+            "3 replicas of 't1', 1 in each, make 3 groups: must be a whole number, and as many as of 't0', 2",
+        ),
         ([3, 3], [{0: 2, 1: 2}], "make 1.5 groups: must be a whole number"),
         ([2, 2], [{0: 1}, {0: 1, 1: 1}], "application 't0' is in several groups"),
         ([2, 2], [{0: 0, 1: 1}], "application 't0': count must be >= 1"),

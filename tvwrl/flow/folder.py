@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tvwrl.flow.problem import Bundles, Problem
+from tvwrl.flow.problem import Bundles, Problem, check_bundles
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance, Int32
 from tvwrl.provisioning.sources.lists import read_applications, read_machines
-from tvwrl.provisioning.sources.tables import affinity_of, read_table
-from tvwrl.types import InputError
+from tvwrl.provisioning.sources.tables import affinity_of, check_columns, numbers_of, read_text_table, told
+from tvwrl.types import Float, InputError
 
 APPLICATIONS, MACHINES = "applications.csv", "machines.csv"
 AFFINITY, ANTI_AFFINITY = "affinity.csv", "anti-affinity.csv"  # may be absent
@@ -32,15 +32,30 @@ def read_folder(folder: Path) -> Problem:
         if not (folder / name).exists():
             raise InputError(f"{folder}: no {name}; it has: {', '.join(sorted(p.name for p in folder.iterdir()))}")
     instance = read_applications(folder / APPLICATIONS)
-    kinds, count = read_machines(folder / MACHINES, instance.resources)
+    kinds, count = read_machines(folder / MACHINES, instance.resources, some_lack=True)
     if (anti := folder / ANTI_AFFINITY).exists():
-        given = affinity_of(instance.application, read_table(anti), str(anti))
+        table = read_text_table(anti)
+        limit = "k" if "k" in table.columns and "limit" not in table.columns else "limit"
+        check_columns(str(anti), table.columns, ("app_a", "app_b", limit), "not known here")
+        given = affinity_of(instance.application, table, str(anti))
         instance = replace(instance, affinity=both(instance.affinity, given))
     groups = read_groups(folder / AFFINITY, instance) if (folder / AFFINITY).exists() else Bundles.of([])
-    try:
-        return Problem(replace(instance, name=folder.name), Fleet.of_kinds(kinds, count, fixed=True), groups)
-    except InputError as error:
-        raise InputError(f"{folder / AFFINITY}: {error}") from None
+    rows = above_zero(np.array(kinds), instance).tolist()
+    return Problem(replace(instance, name=folder.name), Fleet.of_kinds(rows, count, fixed=True), groups)
+
+
+def above_zero(kinds: Float, instance: Instance) -> Float:
+    """(kinds, D) capacities with less than any replica requests in place of 0: schedulers divide by capacity.
+
+    Half of the smallest request, so that nothing fits, and ratios of resources stay moderate; not more than other
+    machines have.
+    """
+    rows = kinds.copy()
+    for d, requests in enumerate(instance.peak.T):
+        there = kinds[:, d] > 0
+        smallest = requests[requests > 0].min(initial=np.inf) / 2
+        rows[~there, d] = min(smallest, kinds[there, d].min())
+    return rows
 
 
 def both(one: Affinity, other: Affinity) -> Affinity:
@@ -56,23 +71,32 @@ def both(one: Affinity, other: Affinity) -> Affinity:
 
 
 def read_groups(path: Path, instance: Instance) -> Bundles:
-    """Bundles of a table of groups. Raises InputError with file, row and field."""
-    table = read_table(path)
+    """Bundles of a table of groups. Raises InputError with file, row, group and field."""
+    table = read_text_table(path)
     for name in (GROUP, NAME):
         if name not in table.columns:
             raise InputError(f"{path}: no column '{name}'; the columns are: {', '.join(table.columns)}")
+    check_columns(str(path), table.columns, (GROUP, NAME, COUNT), "not known here")
     number = {str(name): i for i, name in enumerate(instance.application)}
+    counts = numbers_of(table[COUNT]).tolist() if COUNT in table.columns else [1.0] * len(table)
     groups: dict[str, dict[int, int]] = {}
-    for row, told in enumerate(table.iter_rows(named=True), 1):
-        group, name, count = told[GROUP], str(told[NAME]), told.get(COUNT, 1)
+    places: dict[int, str] = {}  # application -> its row and group
+    for row, (given, count) in enumerate(zip(table.iter_rows(named=True), counts, strict=True), 1):
+        group, name = given[GROUP], given[NAME]
         if group is None:
             raise InputError(f"{path}: row {row}: group is empty: must be its name")
+        place = f"row {row}, group '{group}'"
         if name not in number:
-            raise InputError(f"{path}: row {row}: application is '{name}', which is no application here")
-        if not isinstance(count, int) or count < 1:
-            raise InputError(f"{path}: row {row}: count is {count}: must be a whole number of at least 1")
-        members = groups.setdefault(str(group), {})
-        if number[name] in members:
-            raise InputError(f"{path}: row {row}: application '{name}' is given a second time in group '{group}'")
-        members[number[name]] = count
-    return Bundles.of(list(groups.values()))
+            raise InputError(f"{path}: {place}: application is {told(name)}, which is no application here")
+        if not (count >= 1 and count.is_integer()):
+            raise InputError(f"{path}: {place}: count is {told(given[COUNT])}: must be a whole number of at least 1")
+        if number[name] in places:
+            raise InputError(
+                f"{path}: {place}: application '{name}' is given a second time, after {places[number[name]]}: must be "
+                f"in one group"
+            )
+        groups.setdefault(group, {})[number[name]] = int(count)
+        places[number[name]] = place
+    bundles = Bundles.of(list(groups.values()))
+    check_bundles(instance, bundles, lambda application: f"{path}: {places[application]}")
+    return bundles

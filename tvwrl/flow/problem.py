@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -45,6 +45,33 @@ class Bundles:
         return owner
 
 
+def check_bundles(instance: Instance, bundles: Bundles, place: Callable[[int], str] = lambda _: "affinity") -> None:
+    """Raise InputError for bundles of unknown applications, or whose members cannot be dealt out evenly.
+
+    `place` says in messages where the bundle of an application was found.
+    """
+    members, counts, applications = bundles.member, bundles.count, len(instance)
+    if (wrong := (members < 0) | (members >= applications)).any():
+        raise InputError(f"affinity: application {members[wrong][0]}: must be 0 to {applications - 1}")
+    seen, times = np.unique(members, return_counts=True)
+    if (times > 1).any():
+        i = int(seen[np.argmax(times)])
+        raise InputError(f"{place(i)}: application '{instance.application[i]}' is in several groups")
+    if (wrong := counts < 1).any():
+        i = int(members[np.argmax(wrong)])
+        raise InputError(f"{place(i)}: application '{instance.application[i]}': count must be >= 1")
+    copies = instance.replicas[members] / counts
+    leading = bundles.start[bundles.owner]  # row of the first member of the same bundle
+    if (uneven := (copies != copies[leading]) | (copies % 1 > 0)).any():
+        row = int(np.argmax(uneven))
+        i, other = int(members[row]), instance.application[members[leading[row]]]
+        same = "" if leading[row] == row else f", and as many as of '{other}', {copies[leading[row]]:g}"
+        raise InputError(
+            f"{place(i)}: {instance.replicas[i]} replicas of '{instance.application[i]}', {counts[row]} in each, make "
+            f"{copies[row]:g} groups: must be a whole number{same}"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """What is to be placed, and where. Anti-affinity is a limit of 0 (`provisioning.instance.Affinity`).
@@ -60,29 +87,10 @@ class Problem:
     def __post_init__(self) -> None:
         if not self.fleet.fixed:
             raise InputError("the fleet has no end: placement by flow needs a fixed one")
-        applications, resources = len(self.instance), len(self.instance.resources)
+        resources = len(self.instance.resources)
         if self.fleet.capacity.shape[1] != resources:
             raise InputError(f"machines have {self.fleet.capacity.shape[1]} resources, applications {resources}")
-        members, counts = self.bundles.member, self.bundles.count
-        if (wrong := (members < 0) | (members >= applications)).any():
-            raise InputError(f"affinity: application {members[wrong][0]}: must be 0 to {applications - 1}")
-        seen, times = np.unique(members, return_counts=True)
-        if (times > 1).any():
-            raise InputError(f"affinity: application {self._name(seen[np.argmax(times)])} is in several groups")
-        if (wrong := counts < 1).any():
-            raise InputError(f"affinity: application {self._name(members[np.argmax(wrong)])}: count must be >= 1")
-        copies = self.instance.replicas[members] / counts
-        first = copies[self.bundles.start[self.bundles.owner]]
-        if (uneven := (copies != first) | (copies % 1 > 0)).any():
-            row = int(np.argmax(uneven))
-            raise InputError(
-                f"affinity: {self.instance.replicas[members[row]]} replicas of application {self._name(members[row])}, "
-                f"{counts[row]} in each group, make {copies[row]:g} groups: must be a whole number, the same for all "
-                f"members, here {first[row]:g}"
-            )
-
-    def _name(self, application: int) -> str:
-        return f"'{self.instance.application[application]}'"
+        check_bundles(self.instance, self.bundles)
 
     @cached_property
     def first(self) -> Int:

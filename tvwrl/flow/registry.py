@@ -30,6 +30,8 @@ def scheduler(name: str, seed: int = 0) -> Place:
     `-still` after that leaves machines alone that could be emptied.
     """
     if found := re.fullmatch(r"Aladdin\+H\.([1-9]\d*)(?:\((LRF|SRF)\))?(?:-(none|blocked|cheapest))?(-still)?", name):
+        if found[3] == "none" and found[4]:
+            raise InputError(f"scheduler '{name}': with -none nothing moves: leave -still out")
         order: Any = found[2] or "LRF"
         repack: Any = found[3] or "blocked"
         settings = FlowSettings(int(found[1]), order, repack, consolidate=not found[4])
@@ -41,4 +43,8 @@ def scheduler(name: str, seed: int = 0) -> Place:
         return Medea(a, b, c, seed=seed)
     if found := re.fullmatch(r"(TRIVIAL|OCTOPUS)-(\w+)", name):
         return Firmament("TRIVIAL" if found[1] == "TRIVIAL" else "OCTOPUS", found[2])
-    raise InputError(f"there is no scheduler '{name}': must be one of {', '.join((*ALADDIN, *BASELINES))}")
+    raise InputError(
+        f"there is no scheduler '{name}': must be one of {', '.join((*ALADDIN, *BASELINES))}; other numbers go too, as "
+        f"do other resources after TRIVIAL- and OCTOPUS-, and at the end of Aladdin+H -none, -blocked or -cheapest, "
+        f"and -still"
+    )

@@ -43,6 +43,8 @@ class Medea:
     def __post_init__(self) -> None:
         if not all(0 <= weight <= 1 for weight in (self.a, self.b, self.c)):
             raise InputError(f"weights are {self.a:g}, {self.b:g}, {self.c:g}: must be 0 to 1")
+        if not (self.a or self.b or self.c):
+            raise InputError("weights are 0, 0, 0: one must be above 0, or nothing is worth placing")
 
     @property
     def name(self) -> str:
