@@ -49,7 +49,7 @@ def _one_by_one(load: float) -> None:
     """Replicas leave the loaded cluster and others that left before come back, ROUNDS times; then machines fail."""
     problem, rng = generate(*SIZES[-1], seed=0, load=load), np.random.default_rng(0)
     vertices = Vertices.of(problem)
-    network = FlowNetwork(vertices.instance, problem.fleet, FlowSettings(regroup_every=0))
+    network = FlowNetwork(vertices.instance, problem.fleet, FlowSettings(), refused=vertices.refused)
     network.place(arrival_order(vertices, problem.fleet, "LRF"))
     network.left[:] = 0
     away, ms, lost = np.empty(0, np.int64), [], 0

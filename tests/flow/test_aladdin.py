@@ -43,6 +43,13 @@ def test_what_cannot_be_placed_is_told_and_the_rest_is_placed(make: Make) -> Non
     assert judge(problem, outcome.machine).violations == 0
 
 
+def test_machines_are_full_only_for_what_could_be_placed(make: Make) -> None:
+    blocked = make([1, 1, 1], [[999, 1], [1, 1], [1, 1]], [[10, 10]], [(1, 2, 0)])
+    assert "no machine with room allows it" in place_by_flow(blocked).reasons[2]
+    full = make([12], [[1, 1]], [[10, 20]])
+    assert "the machines are full: 12 cpu are asked for, they have 10" in place_by_flow(full).reasons[0]
+
+
 def test_machines_are_closed_at_the_end(make: Make) -> None:
     # largest first, by ratio: 4 and 4 go to different groups' machines, though one holds both
     problem = make([1, 1], [[4, 8], [4, 4]], [[16, 16], [16, 32]])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.flow.conftest import Make, make_problem
 from tvwrl.flow.network import FlowNetwork, FlowSettings
-from tvwrl.flow.problem import Problem
+from tvwrl.flow.problem import Problem, Vertices
 from tvwrl.types import InputError
 
 
@@ -184,3 +184,20 @@ def test_removing_and_adding_leaves_the_trees_right(make: Make) -> None:
     np.add.at(load, machine, count[:, None] * problem.instance.demand[vertex_, 0])
     assert (load <= problem.fleet.capacity).all()
     assert int(count.sum()) + int(network.left.sum()) == 12 + 24 - 12
+
+
+def test_what_contradicts_itself_is_never_placed(make: Make) -> None:
+    problem = make([1, 1, 1], [[1, 1], [1, 1], [2, 2]], [[8, 8]], [(0, 1, 0)], [{0: 1, 1: 1}])
+    vertices = Vertices.of(problem)
+    network = FlowNetwork(vertices.instance, problem.fleet, FlowSettings(), refused=vertices.refused)
+    assert network.place(vertices.vertex) == 1
+    assert where(network) == {(int(vertices.vertex[2]), 0): 1}
+    with pytest.raises(InputError, match="vertex 0 fits nowhere: affinity and anti-affinity contradict"):
+        network.arrive(0)
+
+
+def test_many_small_make_room_for_a_large_one(make: Make) -> None:
+    network = network_of(make([30, 1], [[1, 1], [31, 31]], [[31, 31], [30, 30]]), groups=1)
+    assert network.place(np.array([0, 1])) == 31
+    assert where(network) == {(0, 1): 30, (1, 0): 1}
+    assert network.migrations == 30

@@ -27,7 +27,7 @@ def place_by_flow(problem: Problem, settings: FlowSettings | None = None, seed: 
     warm_up(problem, settings)
     begun = time.process_time()
     vertices = Vertices.of(problem)
-    network = FlowNetwork(vertices.instance, problem.fleet, settings, seed)
+    network = FlowNetwork(vertices.instance, problem.fleet, settings, seed, vertices.refused)
     queue = arrival_order(vertices, problem.fleet, settings.order)
     with tqdm(
         total=int(network.left[queue].sum()), desc=_name(settings), unit="copy", disable=None, leave=False
@@ -92,11 +92,12 @@ def _reasons(problem: Problem, vertices: Vertices, network: FlowNetwork) -> dict
     """Application -> why it has replicas without a machine."""
     left, said = network.left, {}
     for v in np.flatnonzero(left).tolist():
-        said[v] = vertices.refused.get(v) or _why(vertices.instance, problem.fleet, network.settings, v)
+        said[v] = vertices.refused.get(v) or _why(vertices, problem.fleet, network.settings, v)
     return {i: said[v] for i, v in enumerate(vertices.vertex.tolist()) if v in said}
 
 
-def _why(instance: Instance, fleet: Fleet, settings: FlowSettings, v: int) -> str:
+def _why(vertices: Vertices, fleet: Fleet, settings: FlowSettings, v: int) -> str:
+    instance = vertices.instance
     own = int(instance.affinity.own[v])
     large = int((instance.peak[v] <= fleet.capacity + 1e-9).all(axis=1).sum())
     if instance.replicas[v] > own * large:
@@ -104,7 +105,9 @@ def _why(instance: Instance, fleet: Fleet, settings: FlowSettings, v: int) -> st
             f"anti-affinity with itself: {instance.replicas[v]} replicas, {own} at most on a machine, and {large} "
             f"machines are large enough"
         )
-    asked, there = instance.total.max(axis=0), fleet.capacity.sum(axis=0)
+    counted = instance.replicas.astype(np.float64)
+    counted[list(vertices.refused)] = 0.0
+    asked, there = np.einsum("v,vhd->hd", counted, instance.demand).max(axis=0), fleet.capacity.sum(axis=0)
     if (asked > there).any():
         d = int(np.argmax(asked / np.maximum(there, 1e-9)))
         return f"the machines are full: {asked[d]:g} {instance.resources[d]} are asked for, they have {there[d]:g}"

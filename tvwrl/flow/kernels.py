@@ -20,6 +20,7 @@ from tvwrl.packing.repair import put_on, take, tidy
 NO_MACHINE = -1
 ANY, USED = np.bool_(False), np.bool_(True)  # machines that may be taken; not literals, which numba compiles apart
 GONE = -1.0  # what a machine that is not in a tree has left
+POOL = 4096  # replicas that may be without a place at a time
 LEAST = 1.0  # weight of a vertex that was never in the way
 
 
@@ -43,7 +44,7 @@ class Network(NamedTuple):
     smallest: Any  # (T, P) float64: least demand of any vertex of a kind
     present: Any  # (G, T) int64 replicas of each kind on machines of each group
     weight: Any  # (V,) float64: how hard a vertex is to place again
-    pool: Any  # (W x 8,) int32, scratch: replicas that lost their place
+    pool: Any  # (POOL,) int32, scratch: replicas that lost their place
     journal: Any  # (J, 2) int32, scratch: vertex, and machine + 1, negative if it was taken off
     log: Any  # (2,) int64: rows in the journal, where the next search for a place begins
     allows: Any  # (V,) int32, scratch: a_ki of the vertex at hand; UNLIMITED in between
@@ -127,6 +128,15 @@ def allowed(i, own, application, count, kinds, m, allows, bears):  # type: ignor
 
 
 @njit(cache=True)
+def _holds(i, application, kinds, m):  # type: ignore[no-untyped-def]
+    """Whether machine m has a replica of i."""
+    found = False
+    for w in range(kinds[m]):
+        found |= application[m, w] == i
+    return found
+
+
+@njit(cache=True)
 def _first_in(a, n, i, tree, at, end):  # type: ignore[no-untyped-def]
     """First position at .. end - 1 of `tree` whose machine takes a replica of i; `end` if none does."""
     demand, residual, order, own, width = a.demand, n.residual, n.order, a.own[i], n.application.shape[1]
@@ -136,7 +146,7 @@ def _first_in(a, n, i, tree, at, end):  # type: ignore[no-untyped-def]
         if at >= end:
             return end
         m = np.int64(order[at])
-        fits = kinds[m] < width and has_room(demand, i, residual, m)
+        fits = has_room(demand, i, residual, m) and (kinds[m] < width or _holds(i, application, kinds, m))
         if fits and allowed(i, own, application, count, kinds, m, allows, bears):
             return at
         at += 1
@@ -225,7 +235,7 @@ def empty_network(residual: Any, vertices: int, width: int, trees: int) -> Netwo
         smallest=np.zeros((1, trees)),
         present=np.zeros((1, 1), np.int64),
         weight=np.full(vertices, LEAST),
-        pool=np.empty(8 * width, np.int32),
+        pool=np.empty(POOL, np.int32),
         journal=np.empty((1 << 16, 2), np.int32),
         log=np.zeros(2, np.int64),
         allows=np.full(vertices, UNLIMITED, np.int32),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +16,8 @@ from tvwrl.types import Float, InputError, Int
 
 TREES = 4  # dimensions that the search for room looks at first
 MOST_KINDS = 512  # different applications on one machine
+MOST_GROUPS = 8  # costs of more, 100^8 and above, are no longer exact
+ONE_BY_ONE = 2_000  # machines that are looked at to make room for a single arrival, which waits for it
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class FlowSettings:
         for name, low in least.items():
             if getattr(self, name) < low:
                 raise InputError(f"{name} is {getattr(self, name)}: must be at least {low}")
+        if self.groups > MOST_GROUPS:
+            raise InputError(f"groups is {self.groups}: must be at most {MOST_GROUPS}")
         for name, choices in (("order", ("LRF", "SRF")), ("repack", ("none", "blocked", "cheapest"))):
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} is '{getattr(self, name)}': must be {', '.join(choices)}")
@@ -61,22 +66,30 @@ class FlowNetwork:
     """Machines in groups, and what is on them: for those who place one after another instead of all at once.
 
     Vertices are the applications of `instance`. Where some replicas have to share a machine that is not the problem's
-    own instance but `Vertices.of(problem).instance`, where each bundle is one application; its `refused` fit nowhere.
+    own instance but that of `Vertices.of(problem)`, where each bundle is one application; those of its `refused`, which
+    contradict themselves or are too large, are never placed.
     Replicas of one vertex are alike: counted by machine, not numbered. `left[v]` (V,) replicas of v have no machine;
     they wait until `place` is called with v.
     """
 
-    def __init__(self, instance: Instance, fleet: Fleet, settings: FlowSettings, seed: int = 0) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        fleet: Fleet,
+        settings: FlowSettings,
+        seed: int = 0,
+        refused: Mapping[int, str] | None = None,
+    ) -> None:
         from tvwrl.flow.kernels import empty_network
 
-        self.settings, self._seed = settings, seed
+        self.settings, self._seed, self._refused = settings, seed, dict(refused or {})
         work = Workspace(instance, fleet)
         self._applications = work.applications
         self._capacity = work.kinds
         self._resource = np.tile(np.arange(len(instance.resources)), instance.demand.shape[1])[work.busy]
         with np.errstate(divide="ignore"):
-            most = (work.kinds.max(axis=0) / work.demand[work.demand.any(axis=1)].min(axis=0, initial=np.inf)).max()
-        width = int(min(len(instance), MOST_KINDS, max(most, 1))) + 1  # one is kept free: a further replica needs none
+            most = (work.kinds.max(axis=0) / work.demand[work.demand.any(axis=1)].min(axis=0, initial=np.inf)).min()
+        width = int(min(len(instance), MOST_KINDS, max(most, 1))) + 1
         self._n: Any = empty_network(work.kinds.copy(), len(instance), width, min(TREES, work.demand.shape[1]))
         capacity = self._by_resource(work.kinds)
         self._typical = self._ratios(capacity) if capacity.shape[1] > 1 else np.empty(0)
@@ -176,10 +189,13 @@ class FlowNetwork:
 
         Raises InputError for vertices that do not exist.
         """
-        from tvwrl.flow.rerouting import flow_all
-
         for vertex in queue[(queue < 0) | (queue >= len(self.left))][:1].tolist():
             self._check_vertex(vertex)
+        return self._place(queue[~np.isin(queue, list(self._refused))], self.settings.looks)
+
+    def _place(self, queue: Int, looks: int) -> int:
+        from tvwrl.flow.rerouting import flow_all
+
         every, before = self.settings.regroup_every, int(self.left.sum())
         size = np.cumsum(self.left[queue])
         begin = 0
@@ -188,7 +204,7 @@ class FlowNetwork:
             end = len(queue) if not every else int(np.searchsorted(size, had + every - self._since)) + 1
             part = queue[begin:end]
             waiting = int(self.left[part].sum())
-            flow_all(self._applications, self._n, part, self.left, *self._how, self._moved)
+            flow_all(self._applications, self._n, part, self.left, self._cheapest, self._steps, looks, self._moved)
             self._since += waiting - int(self.left[part].sum())
             if every and self._since >= every:
                 self.regroup()
@@ -196,17 +212,22 @@ class FlowNetwork:
         return before - int(self.left.sum())
 
     @property
-    def _how(self) -> tuple[bool, int, int]:
-        s = self.settings
-        return s.repack == "cheapest", 0 if s.repack == "none" else s.steps, s.looks
+    def _cheapest(self) -> bool:
+        return self.settings.repack == "cheapest"
+
+    @property
+    def _steps(self) -> int:
+        return 0 if self.settings.repack == "none" else self.settings.steps
 
     def arrive(self, vertex: int, replicas: int = 1) -> int:
         """Further replicas of a vertex arrive. Returns how many found a machine; the others are in `left`."""
         self._check_vertex(vertex)
         if replicas < 1 or replicas != int(replicas):
             raise InputError(f"replicas is {replicas}: must be a whole number, at least 1")
+        if vertex in self._refused:
+            raise InputError(f"vertex {vertex} fits nowhere: {self._refused[vertex]}")
         self.left[vertex] += replicas
-        return self.place(np.array([vertex]))
+        return self._place(np.array([vertex]), min(self.settings.looks, ONE_BY_ONE))
 
     def depart(self, vertex: int, machine: int) -> None:
         """A replica of a vertex leaves a machine. Raises InputError if there is none."""
@@ -221,7 +242,7 @@ class FlowNetwork:
 
     def fail(self, machine: int) -> Repair:
         """A machine disappears: its replicas go elsewhere, directly where that is possible, else by few moves."""
-        from tvwrl.flow.kernels import lift, refresh
+        from tvwrl.flow.kernels import LEAST, lift, refresh
         from tvwrl.flow.rerouting import flow_all
 
         self._check_machine(machine)
@@ -241,9 +262,17 @@ class FlowNetwork:
         self.left[:] = 0
         self.left[vertices] = counts
         size = self._applications.demand[vertices] / self._capacity.max(axis=0)
-        _, steps, looks = self._how
+        looks = min(self.settings.looks, ONE_BY_ONE)
+        n.weight[:] = LEAST  # what was in the way before says nothing of now
         flow_all(
-            self._applications, n, vertices[np.argsort(-size.max(axis=1))], self.left, False, steps, looks, self._moved
+            self._applications,
+            n,
+            vertices[np.argsort(-size.max(axis=1))],
+            self.left,
+            False,
+            self._steps,
+            looks,
+            self._moved,
         )
         lost = int(self.left.sum())
         self.left += waiting
