@@ -201,3 +201,12 @@ def test_many_small_make_room_for_a_large_one(make: Make) -> None:
     assert network.place(np.array([0, 1])) == 31
     assert where(network) == {(0, 1): 30, (1, 0): 1}
     assert network.migrations == 30
+
+
+def test_a_repair_moves_another_where_nothing_else_helps(make: Make) -> None:
+    network = network_of(make([1, 1], [[5, 5], [3, 3]], [[7, 7], [6, 6], [4, 4]]), groups=1)
+    network.place(np.array([0, 1]))
+    assert where(network) == {(0, 0): 1, (1, 1): 1}
+    repair = network.fail(0)  # 5 fits nowhere until 3 has gone from the machine of 6 to that of 4
+    assert where(network) == {(0, 1): 1, (1, 2): 1}
+    assert (repair.displaced, repair.replaced, repair.migrations) == (1, 1, 1)
