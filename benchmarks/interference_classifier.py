@@ -9,26 +9,16 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tvwrl.bench.timing import least_seconds
 from tvwrl.interference.batch_tasks import BatchTasks, read_usage
 from tvwrl.interference.classifier import TaskClassifier
 from tvwrl.interference.dag import Tags, waits_for, weisfeiler_lehman
 from tvwrl.markdown import markdown_table
-
-
-def least(call: Callable[[], Any], repeats: int) -> float:
-    """Processor time of the quickest of `repeats` calls, seconds."""
-    took = []
-    for _ in range(repeats):
-        begun = time.process_time()
-        call()
-        took.append(time.process_time() - begun)
-    return min(took)
 
 
 def whole_jobs(tasks: BatchTasks, count: int) -> BatchTasks:
@@ -86,14 +76,14 @@ def main() -> None:
     for job, task in zip(tasks.job, tasks.task, strict=True):
         names.setdefault(job, []).append(task)
     tags = Tags()
-    anew = least(lambda: [weisfeiler_lehman(waits_for(job, own)) for job, own in names.items()], 1)
-    looked_up = least(lambda: [tags.of(job, own) for job, own in names.items()], max(2, a.repeats // 4))
+    anew = least_seconds(lambda: [weisfeiler_lehman(waits_for(job, own)) for job, own in names.items()], 1)
+    looked_up = least_seconds(lambda: [tags.of(job, own) for job, own in names.items()], max(2, a.repeats // 4))
     batch = whole_jobs(tasks, a.batch)
     known = tasks.only(~np.isin(tasks.job, list(set(batch.job))))
     begun = time.process_time()
     classifier = TaskClassifier().fit(known)
     fitted = time.process_time() - begun
-    each = least(lambda: classifier.predict(batch), a.repeats) / len(batch)
+    each = least_seconds(lambda: classifier.predict(batch), a.repeats) / len(batch)
     rows = [
         ["tag of a job's graph, computed, per task", f"{1e6 * anew / len(tasks):.1f}"],
         ["the same, looked up, per task", f"{1e6 * looked_up / len(tasks):.1f}"],

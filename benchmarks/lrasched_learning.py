@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from tvwrl.bench.lrasched_learning import seconds_of_prediction
+from tvwrl.bench.timing import least_seconds
 from tvwrl.lrasched.factorization_machine import FactorizationMachine
 from tvwrl.lrasched.predictors import factorization_machine, matrix_factorization
 from tvwrl.lrasched.testbed import configurations, draw_applications, profile
@@ -54,16 +54,6 @@ class Plain:
             n[where] += g * g
 
 
-def least(call: Callable[[], Any], repeats: int) -> float:
-    """Processor time of the quickest of `repeats` calls, seconds."""
-    took = []
-    for _ in range(repeats):
-        begun = time.process_time()
-        call()
-        took.append(time.process_time() - begun)
-    return min(took)
-
-
 def main() -> None:
     """Measure, print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -77,7 +67,7 @@ def main() -> None:
     y, value = rng.random(a.samples), rng.random(index.size)
     x = csr_array((value, index.ravel(), np.arange(0, index.size + 1, NONZEROS)), shape=(a.samples, a.features))
     machine = FactorizationMachine(a.factors).partial_fit(x[:10], y[:10])  # compiles
-    ours = a.samples / least(lambda: machine.partial_fit(x, y), a.repeats)
+    ours = a.samples / least_seconds(lambda: machine.partial_fit(x, y), a.repeats)
     few, plain, checked = 3_000, Plain(FactorizationMachine(a.factors), a.features), FactorizationMachine(a.factors)
     begun = time.process_time()
     for i in range(few):
@@ -86,7 +76,7 @@ def main() -> None:
     checked.partial_fit(x[:few], y[:few])
     np.testing.assert_allclose(checked._factors[1], plain.zv, rtol=1e-6, atol=1e-9)  # the same was learnt
     row = x[[0]]
-    alone = least(lambda: [machine.predict(row) for _ in range(1000)], a.repeats)  # ms, of 1,000
+    alone = least_seconds(lambda: [machine.predict(row) for _ in range(1000)], a.repeats)  # ms, of 1,000
     rows = [
         ["partial_fit, samples/s", f"{ours:,.0f}", f"{theirs:,.0f}", f"{ours / theirs:,.0f}"],
         ["predict of one CSR row, ms", f"{alone:.4f}", "", ""],

@@ -13,7 +13,7 @@ import numpy as np
 
 from tvwrl.bench.aladdin_cells import GENERATED, TIANCHI, Cell, complete
 from tvwrl.bench.aladdin_figures import plot_loads, plot_sizes
-from tvwrl.bench.lrasched_figures import write_figure
+from tvwrl.bench.figures import write_figure
 from tvwrl.command_line import Names, Numbers, Shares
 from tvwrl.flow import published
 from tvwrl.flow.registry import ALADDIN, BASELINES

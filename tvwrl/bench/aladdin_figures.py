@@ -42,7 +42,7 @@ def _plot(
 
     wide = min(2, len(panels))
     down = -(-len(panels) // wide)
-    figure = Figure(figsize=(6.0 * wide, 3.2 * down + 1.4), layout="constrained")
+    figure = Figure(figsize=(4.4 * wide, 2.4 * down + 1.3), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(down, wide, squeeze=False).ravel()
     names = list(dict.fromkeys(row["scheduler"] for row in rows))
@@ -57,7 +57,7 @@ def _plot(
             colour = COLOURS[families.index(family) % len(COLOURS)]
             style = {"ls": "-" if turn % 2 == 0 else "--", "ms": 4.5, "lw": 1.2, "mfc": "none"}
             axis.plot(places, means, marker=MARKS[turn % len(MARKS)], color=colour, label=name, **style)
-        axis.set_title(title, fontsize=11)
+        axis.set_title(title, fontsize=10)
         axis.set_xlabel(label)
         values = np.array([row[column] for row in rows])
         values = values[np.isfinite(values)]
@@ -67,5 +67,5 @@ def _plot(
         axis.spines[["top", "right"]].set_visible(False)
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    figure.savefig(file, dpi=DPI, format="png")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    figure.savefig(file, dpi=DPI, format="png", pil_kwargs={"optimize": True})

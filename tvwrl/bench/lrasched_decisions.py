@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from tvwrl.bench.figures import plot_lines
 from tvwrl.bench.intervals import bootstrap_interval
-from tvwrl.bench.lrasched_figures import plot_lines
 from tvwrl.lrasched.predictors import PREDICTORS
 from tvwrl.lrasched.profiles import Configuration
 from tvwrl.lrasched.sizing import Recommender

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from tvwrl.bench.figures import plot_lines, write_figure
 from tvwrl.bench.intervals import bootstrap_interval, paired_bootstrap
 from tvwrl.bench.lrasched_decisions import decisions
-from tvwrl.bench.lrasched_figures import plot_lines, write_figure
 from tvwrl.command_line import Numbers
 from tvwrl.lrasched.held_out import held_out_errors, rmse
 from tvwrl.lrasched.measured import read_erms, read_nginx

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from tvwrl.bench.figures import plot_lines, write_figure
 from tvwrl.bench.intervals import bootstrap_interval
-from tvwrl.bench.lrasched_figures import plot_lines, write_figure
 from tvwrl.bench.lrasched_latency import APPLICATIONS, MOST_FOR_MILP, SIZES, growth, latencies
 from tvwrl.bench.lrasched_placement import DIMENSIONS, HEURISTICS, MILP, SCALES, cells, check, complete, planned
 from tvwrl.command_line import Numbers, Shares

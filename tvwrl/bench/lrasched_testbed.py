@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from tvwrl.bench.figures import plot_lines, write_figure
 from tvwrl.bench.intervals import bootstrap_interval
-from tvwrl.bench.lrasched_figures import plot_lines, write_figure
 from tvwrl.bench.lrasched_placement import HEURISTICS, MILP, check, planned
 from tvwrl.command_line import Numbers
 from tvwrl.lrasched.profiles import Configuration

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from tqdm import tqdm
 
+from tvwrl.bench.figures import plot_lines, write_figure
 from tvwrl.bench.intervals import bootstrap_interval
-from tvwrl.bench.lrasched_figures import plot_lines, write_figure
 from tvwrl.bench.pism_traces import folder_of
 from tvwrl.command_line import Numbers
 from tvwrl.interference.batch_tasks import BatchTasks, read_usage

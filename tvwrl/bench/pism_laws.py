@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.bench.lrasched_figures import write_figure
+from tvwrl.bench.figures import write_figure
 from tvwrl.interference import laws
 from tvwrl.interference.law_fitting import fit_erms, fit_nginx, fit_taobench
 from tvwrl.markdown import markdown_table

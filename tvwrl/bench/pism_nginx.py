@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.bench.figures import plot_lines, write_figure
 from tvwrl.bench.intervals import bootstrap_interval, paired_bootstrap
-from tvwrl.bench.lrasched_figures import plot_lines, write_figure
 from tvwrl.interference.accuracy import accuracy
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.measured import read_nginx

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from tvwrl.bench.figures import plot_lines, write_figure
 from tvwrl.bench.intervals import bootstrap_interval, estimate, paired_bootstrap
-from tvwrl.bench.lrasched_figures import plot_lines, write_figure
 from tvwrl.bench.pism_days import two_days
 from tvwrl.command_line import Names, Numbers
 from tvwrl.interference.accuracy import accuracy

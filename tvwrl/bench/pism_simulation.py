@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from tvwrl.bench.figures import plot_lines, write_figure
 from tvwrl.bench.intervals import bootstrap_interval
-from tvwrl.bench.lrasched_figures import plot_lines, write_figure
 from tvwrl.bench.pism_worlds import AGAIN, ALONE, KINDS, ONCE, QUANTILES, Cell, check_cells, complete
 from tvwrl.command_line import Names, Numbers
 from tvwrl.interference.laws import LAWS

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.bench.figures import write_figure
 from tvwrl.bench.intervals import bootstrap_interval, mean
-from tvwrl.bench.lrasched_figures import write_figure
 from tvwrl.bench.pism_plots import KINDS, kind_of, plot_arrivals, plot_usage
 from tvwrl.interference.batch_tasks import BatchTasks, read_arrivals, read_usage
 from tvwrl.interference.categories import CLASSES, Thresholds, category_of

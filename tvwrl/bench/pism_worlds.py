@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -205,15 +205,9 @@ def _learn_again(cell: Cell, judge: Judge, seen: Observations, predictor: LevelP
             arrivals = replayed(judge.world.hour, cell.machines, cell.minutes, rng)
             policy = _policy(teacher, judge, predictor)
             found = _play(judge.world.site, arrivals, policy, rng, cell.minutes)
-            seen = _joined(seen, _observed(judge.world, judge.behaviour, found, rng))
+            seen = seen.and_then(_observed(judge.world, judge.behaviour, found, rng))
         predictor = replace(predictor).fit(seen, judge.levels)
     return predictor
-
-
-def _joined(a: Observations, b: Observations) -> Observations:
-    rows = [f.name for f in fields(a) if f.name not in ("services", "quota", "real")]
-    joined: dict[str, Any] = {name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in rows}
-    return replace(a, **joined)
 
 
 def _figures(cell: Cell, judge: Judge, predictor: LevelPredictor, seen: Seen) -> tuple[dict[str, float], Float]:

@@ -1,4 +1,4 @@
-"""Files of paper 000's figures, and their plots: means over seeds with their 95 % intervals."""
+"""Files of a paper's figure: rows, table, provenance, and plots of means over seeds with their 95 % intervals."""
 
 from __future__ import annotations
 
