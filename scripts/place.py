@@ -15,7 +15,7 @@ from tvwrl.bench.aladdin_cells import placed, row_of
 from tvwrl.flow import published
 from tvwrl.flow.bounds import lower_bound
 from tvwrl.flow.folder import read_folder
-from tvwrl.flow.generated import generate
+from tvwrl.flow.generated import LOAD, generate
 from tvwrl.flow.outcome import Outcome
 from tvwrl.flow.placement_file import unplaced_rows, write_placements, write_unplaced
 from tvwrl.flow.problem import Problem
@@ -47,10 +47,11 @@ class Arguments:
     """Machines, 12,000 if generated; of the contest so many of its 6,000, with its applications in proportion."""
     replicas: int | None = None
     """Replicas to draw; default: 100,000 for 12,000 machines, in proportion."""
-    load: float = 0.75
-    """What the drawn replicas demand of the scarcer resource of all machines, above 0 to 1."""
-    times: int = 1
-    """Of the contest: windows that the 98 points of demand are cut into, each with its largest demand."""
+    load: float | None = None
+    """What the drawn replicas demand of the scarcer resource of all machines, above 0 to 1; default: 0.75."""
+    times: int | None = None
+    """Of the contest: windows that the 98 points of demand are cut into, each with its largest demand; default: 1, its
+    peaks."""
     bound: bool = True
     """Compute the lower bound on machines too."""
     seed: int = 0
@@ -109,20 +110,24 @@ def problem_of(arguments: Arguments) -> Problem:
     """What to place, and where."""
     path = Path(arguments.instance).expanduser()
     if arguments.instance == DRAWN:
+        if arguments.times is not None:
+            raise InputError("--times goes with the contest alone: drawn demand does not change over time")
         machines = published.MACHINES if arguments.machines is None else arguments.machines
         replicas = arguments.replicas
         if replicas is None:
             replicas = round(machines * published.REPLICAS / published.MACHINES)
-        return generate(machines, replicas, arguments.seed, arguments.load)
+        return generate(machines, replicas, arguments.seed, LOAD if arguments.load is None else arguments.load)
     if arguments.replicas is not None:
         raise InputError(f"--replicas goes with --instance {DRAWN} alone")
+    if arguments.load is not None:
+        raise InputError(f"--load goes with --instance {DRAWN} alone")
     if (path / "applications.csv").exists() or (path / "machines.csv").exists():
-        if arguments.machines is not None or arguments.times != 1:
+        if arguments.machines is not None or arguments.times is not None:
             raise InputError("--machines and --times do not go with a folder of tables: they say it themselves")
         return read_folder(path)
     if not path.exists():
         raise InputError(f"instance is '{arguments.instance}': must be {DRAWN}, or a file or folder that exists")
-    problem = read_tianchi(str(path), arguments.times)
+    problem = read_tianchi(str(path), 1 if arguments.times is None else arguments.times)
     return problem if arguments.machines is None else scaled(problem, arguments.machines, arguments.seed)
 
 

@@ -167,23 +167,32 @@ def test_bad_settings_are_refused(wrong: dict[str, object], said: str) -> None:
         FlowSettings(**wrong)  # type: ignore[arg-type]
 
 
-def test_removing_and_adding_leaves_the_trees_right(make: Make) -> None:
-    """After a random walk of arrivals and departures a fresh network of the same content finds the same rooms."""
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("seed", range(5))
+def test_an_arrival_is_placed_if_and_only_if_a_machine_has_room(make: Make, seed: int) -> None:
+    """The trees are right however replicas came and went: without limits and moves, room on any machine is enough."""
+    rng = np.random.default_rng(seed)
     problem = make([1] * 12, rng.integers(1, 6, (12, 2)).tolist(), rng.integers(6, 12, (9, 2)).tolist())
-    network = network_of(problem, groups=3, regroup_every=5)
-    for vertex, leave in itertools.product(range(12), (False, True, False)):
+    network = network_of(problem, groups=3, regroup_every=5, repack="none")
+    demand, free, outcomes = problem.instance.demand[:, 0], problem.fleet.capacity.copy(), []
+    network.left[:] = 0
+    for vertex, leave in itertools.product(range(12), (False, True, False, False, False)):
         if leave:
             rows = network.placed()
             at = rng.integers(len(rows[0]))
-            network.depart(int(rows[0][at]), int(rows[1][at]))
-        else:
-            network.arrive(vertex)
-    load = np.zeros((9, 2))
-    vertex_, machine, count = network.placed()
-    np.add.at(load, machine, count[:, None] * problem.instance.demand[vertex_, 0])
-    assert (load <= problem.fleet.capacity).all()
-    assert int(count.sum()) + int(network.left.sum()) == 12 + 24 - 12
+            gone, machine = int(rows[0][at]), int(rows[1][at])
+            network.depart(gone, machine)
+            free[machine] += demand[gone]
+            continue
+        room = (demand[vertex] <= free).all(axis=1).any()
+        assert network.arrive(vertex) == room
+        network.left[:] = 0
+        outcomes.append(room)
+        who, where_, count = network.placed()
+        free = problem.fleet.capacity.copy()
+        np.subtract.at(free, where_, count[:, None] * demand[who])
+        assert (free >= 0).all()
+    assert True in outcomes
+    assert False in outcomes
 
 
 def test_what_contradicts_itself_is_never_placed(make: Make) -> None:

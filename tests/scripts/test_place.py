@@ -79,6 +79,8 @@ def test_bad_input_is_refused(call, refused, folder, tmp_path):
     refused("place.py", "--schedulers", "Tetris.1,Tetris.1", said=["must be different names"])
     refused("place.py", "--machines", 3, said=["machines is 3: must be at least 23"])
     refused("place.py", "--instance", tmp_path / "none", said=["must be generated, or a file or folder that exists"])
+    refused("place.py", "--instance", folder, "--load", 0.5, said=["--load goes with --instance generated alone"])
+    refused("place.py", "--times", 98, said=["--times goes with the contest alone"])
     refused("place.py", "--instance", folder, "--machines", 2, said=["do not go with a folder of tables"])
     refused("place.py", "--instance", folder, "--replicas", 2, said=["--replicas goes with"])
     (folder / "affinity.csv").write_text("group,application\nfront,nobody\n")

@@ -16,6 +16,7 @@ PARTNERS = 2.0  # other applications that one with anti-affinity excludes, in th
 EXCLUDERS = 8  # applications that exclude `published.EXCLUDED` replicas (a 50th of all, if there are fewer)
 SPREAD = 4  # of an application of so many times fewer replicas than machines that hold it, no two share one
 ROOMY = 0.1  # share of the machines that an affinity group has to fit
+LOAD = 0.75  # demand of the scarcer resource by what all machines have of it, unless told otherwise
 SIZES = (2, 4)  # fewest and most replicas in one copy of an affinity group
 
 
@@ -23,7 +24,7 @@ def generate(
     machines: int = published.MACHINES,
     replicas: int = published.REPLICAS,
     seed: int = 0,
-    load: float | None = 0.75,
+    load: float | None = LOAD,
 ) -> Problem:
     """A problem whose constraints do not contradict one another and whose groups fit machines.
 
