@@ -63,6 +63,8 @@ def _plot(
         values = values[np.isfinite(values)]
         if values.size and values.min() >= 0 and values.max() > 50 * max(np.median(values), 1e-9):
             axis.set_yscale("symlog" if values.min() == 0 else "log")
+        if axis.get_yscale() == "linear":
+            axis.ticklabel_format(axis="y", useOffset=False)
         axis.grid(color="#DDDDDD", linewidth=0.8)
         axis.spines[["top", "right"]].set_visible(False)
     for axis in axes[len(panels) :]:
