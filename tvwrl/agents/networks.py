@@ -133,7 +133,7 @@ class SharedPolicy(GridPolicy):
     def encode(self, seen: Observation) -> Encoded:
         """`machines` (B, M, F) and `queue` (B, F)."""
         queue = torch.from_numpy(seen["queue"])
-        label = torch.nn.functional.one_hot(queue[..., 0].long(), self.classes + 1)[..., 1:]
+        label = queue[..., :1] == torch.arange(1, self.classes + 1)  # faster than one_hot, which checks its range
         places = torch.cat([self.scaled_queue(queue), label.float()], dim=2)
         beyond = torch.log1p(torch.from_numpy(seen["backlog"]))
         return {
