@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import fcntl
 import json
 import os
 import platform
@@ -37,6 +38,21 @@ def default_folder(stem: str) -> Path:
     while folder.exists():
         folder, number = Path("runs") / f"{name}-{number}", number + 1
     return folder
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Nobody else works on the folder within the block; the lock goes with the process, however that ends.
+
+    Raises InputError if somebody does, in this process or another.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f".{folder.name}.lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{folder} is being worked on by another process: wait for it, or stop it") from None
+        yield
 
 
 @contextlib.contextmanager

@@ -105,7 +105,7 @@ def test_overshoot_is_huge_from_five_times_on() -> None:
 
 
 def make_rows(columns: list[str]) -> pl.DataFrame:
-    names = [metric.column for metric in SIX] + ["wait_mean", "unplaced", "reward"]
+    names = [metric.column for metric in EVERY_METRIC]
     return pl.DataFrame(
         [
             {"group": "load 0.5", "column": column, "seed": seed, "sequence": sequence}

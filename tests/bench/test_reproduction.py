@@ -25,6 +25,7 @@ from tvwrl.bench.reproduction import SCALES, _orders, as_in_the_paper, complete_
 from tvwrl.bench.requests import check_request
 from tvwrl.bench.results import finished_rows, results_cells
 from tvwrl.metrics import replay_run
+from tvwrl.runs import locked
 from tvwrl.schedulers import GROUPS
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace, write_trace
@@ -161,6 +162,15 @@ def test_rows_of_another_request_are_refused(bench: Bench, kept: bool) -> None:
     assert "hash is " in complete_cells(other, [TETRIS], 1, None, silent)[TETRIS.run]
     assert said(replace(bench.base, iterations=9)) == ""  # nothing is trained here
     assert made.exists()
+
+
+def test_two_processes_do_not_work_on_one_cell(bench: Bench) -> None:
+    with locked(bench.run_folder(TETRIS)):
+        said = complete_cells(bench, [TETRIS], 1, None, silent)[TETRIS.run]
+        assert "is being worked on by another process" in said
+        assert not bench.rows_file(TETRIS).exists()
+    assert complete_cells(bench, [TETRIS], 1, None, silent) == {}
+    assert bench.rows_file(TETRIS).exists()
 
 
 def test_heuristics_of_another_registry_are_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

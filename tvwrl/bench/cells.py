@@ -28,7 +28,7 @@ from tvwrl.bench.requests import check_request
 from tvwrl.bench.tables import read_rows as read_evaluation
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.envs.problem import Problem
-from tvwrl.runs import provenance, write_json
+from tvwrl.runs import locked, provenance, write_json
 from tvwrl.schedulers import NAMES, Knowledge, make_scheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace, trace_hash
@@ -161,7 +161,7 @@ def complete(bench: Bench, cells: Sequence[Cell]) -> dict[str, Any]:
     """
     folder, done = bench.run_folder(cells[0]), {"run": cells[0].run, "iterations": 0, "played": 0, "error": None}
     try:
-        with warnings.catch_warnings():
+        with locked(folder), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a trace could not give is in each run.json
             check_cells(bench, cells)
             missing = [cell for cell in cells if not bench.rows_file(cell).exists()]

@@ -38,6 +38,8 @@ SIX = (  # of the paper
 BESIDE = (  # of ours
     Metric("wait_mean", "Wait, slots", False, 2),
     Metric("unplaced", "Unplaced", False, 2),
+    Metric("peak_gap_pct", "Peak machines above bound, %", False, 1),
+    Metric("slots_gap_waiting_pct", "Machine slots above bound, %", False, 1),
     Metric("reward", "Reward, thousands", True, 1, 0.001),
 )
 
