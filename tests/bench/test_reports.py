@@ -89,6 +89,9 @@ def test_chance_may_decide_where_the_interval_of_the_ratio_holds_1() -> None:
     assert said(1.5, 2.0) == "holds in direction, not in size, but chance may decide"
     assert said(0.5, 0.9) == "does not hold, but chance may decide"
     assert said(0.9, 0.9) == "holds, it is in our interval, but chance may decide"
+    touching = {"utilisation_cpu": {"a": estimate(np.array([[1.5, 1.0]])), "b": estimate(np.array([[1.0, 1.0]]))}}
+    (line,) = _claim(Claim("utilisation_cpu", "a", "b", 1.0, float("inf"), ""), touching)
+    assert line.endswith('1.25 [1.00, 1.50]; paper above 1 (""): holds, but chance may decide')
     surely = {"utilisation_cpu": {"a": estimate(np.array([[1.5, 1.4]])), "b": estimate(np.array([[0.5, 1.3]]))}}
     assert _claim(Claim("utilisation_cpu", "a", "b", 1.0, float("inf"), ""), surely)[0].endswith(": holds")
 

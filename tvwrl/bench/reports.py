@@ -134,4 +134,4 @@ def _verdict(claim: Claim, mean: float, low: float, high: float) -> str:
         verdict = "holds, beyond what was published"
     else:
         verdict = "holds in direction, not in size"
-    return f"{verdict}, but chance may decide" if low < 1 < high else verdict
+    return f"{verdict}, but chance may decide" if low <= 1 <= high and low < high else verdict
