@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from tvwrl.types import Float
+
 
 class Machines(NamedTuple):
     """M machines, changed in place as batch instances start and end. Typed loosely, since numba sees the dtypes.
@@ -21,3 +25,7 @@ class Machines(NamedTuple):
     first: Any  # (M + 1,) int64
     service: Any  # (services on machines,) int32
     quota: Any  # (services on machines,) float64 cores requested
+
+    def shares(self) -> Float:
+        """(M, 2) share of cores and of memory in use now."""
+        return np.stack([self.cpu / self.cores, self.used_memory / self.memory], axis=1)

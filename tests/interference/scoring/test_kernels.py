@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tvwrl.interference import kernels
 from tvwrl.interference.kernels import Trees, place_instances, score_machines, score_one
 from tvwrl.interference.levels import Levels
-from tvwrl.interference.peers import no_history, remember
 from tvwrl.interference.predictor import LevelPredictor
+from tvwrl.schedulers.peers import no_history, remember
 
 PREFERENCES = range(6)
 
@@ -166,7 +166,7 @@ def test_peers_by_hand(make_machines):
     two = make_machines(2)
     for calm, wild in ((4.0, 8.0), (4.0, 0.0)) * 20:
         two.cpu[:] = [calm, wild]
-        remember(two, history, 0.25)
+        remember(two.shares(), history, 0.25)
     assert history[:, 0, 0] == pytest.approx([0.4, 0.4], abs=0.1)
     assert history[0, 0, 1] < 0.01 < 0.1 < history[1, 0, 1]
     placed = np.empty(1, np.int64)
