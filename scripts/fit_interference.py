@@ -12,15 +12,22 @@ from tvwrl import command_line
 from tvwrl.bench.pism_days import two_days
 from tvwrl.bench.pism_prediction import PredictionSettings
 from tvwrl.bench.pism_schedulers import learn
+from tvwrl.command_line import Names
 from tvwrl.envs.problem import Problem
 from tvwrl.interference.batch_tasks import read_usage
+from tvwrl.interference.categories import NAMES as CATEGORY_NAMES
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.laws import LAWS
+from tvwrl.interference.machines import alike
+from tvwrl.interference.observations import CATEGORIES
 from tvwrl.interference.score import InterferenceScore
 from tvwrl.interference.weights import WEIGHTINGS
+from tvwrl.markdown import markdown_table
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_and_tell
-from tvwrl.types import InputError
+from tvwrl.types import InputError, Int
+
+ALONE = (1, 3, 5)  # instances of a category that --explain tries by themselves
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,10 @@ class Arguments:
     """Folder with spar_sample_tasks.csv.gz and ali18_usage_tasks.csv.gz; thresholds of categories come from the second.
     """
     explain: Path | None = None
-    """A file written before: tell which categories push its score and by how much, and end."""
+    """A file written before: tell which categories push the score of a machine and by how much, and end."""
+    running: Names = ()
+    """With --explain: what the machine runs, as CATEGORY=INSTANCES,..., categories being 0 to 59; default: 1, 3 or
+    5 instances of one category, for each that makes a difference."""
     law: str = "memory"
     """How batch work slows services."""
     weighting: str = "corr"
@@ -66,7 +76,7 @@ def main() -> None:
     arguments = tyro.cli(Arguments)
     check(arguments)
     if arguments.explain is not None:
-        print(InterferenceScore.load(arguments.explain).described())
+        print(explained(InterferenceScore.load(arguments.explain), arguments.running))
         return
     assert arguments.out is not None
     score = of_batch_tasks(arguments) if arguments.trace is None else of_trace(arguments, arguments.trace)
@@ -80,6 +90,8 @@ def main() -> None:
 def check(arguments: Arguments) -> None:
     """Raise InputError for options that are wrong by themselves or together."""
     sources = [name for name in ("trace", "data", "explain") if getattr(arguments, name) is not None]
+    if arguments.running and arguments.explain is None:
+        raise InputError("--running goes with --explain: it is what a machine runs")
     if len(sources) != 1:
         raise InputError(f"{' and '.join(sources) or 'none'} given: must be one of --trace, --data and --explain")
     if arguments.out is None and sources != ["explain"]:
@@ -88,6 +100,52 @@ def check(arguments: Arguments) -> None:
         raise InputError(f"valid laws: {', '.join(LAWS)}; weightings: {', '.join(WEIGHTINGS)}")
     if arguments.seed < 0:
         raise InputError(f"seed is {arguments.seed}: must be >= 0")
+
+
+def explained(score: InterferenceScore, running: Names) -> str:
+    """Markdown: what pushes the score of a machine with every service and the instances `running`; of none: of an
+    empty machine, by how much instances of each category alone would."""
+    machine = alike(counts_of(running)[None], len(score.services))
+    if running:
+        head = ("category", "CPU, memory, makespan", "instances", "points")
+        rows = [
+            [str(push.category), CATEGORY_NAMES[push.category], str(push.instances), f"{push.points:+.1f}"]
+            for push in score.explain(machine, 0)
+        ]
+    else:
+        head = ("category", "CPU, memory, makespan", *(f"points of {count}" for count in ALONE))
+        points = np.array([_alone(score, category) for category in range(CATEGORIES)])
+        rows = [
+            [str(c), CATEGORY_NAMES[c], *(f"{value:+.1f}" for value in points[c])]
+            for c in np.argsort(-points.sum(axis=1), kind="stable")
+            if points[c].any()
+        ]
+    total = score.of(machine, 0.0)[0]
+    classes = "" if score.thresholds is None else f"Classes begin at {score.thresholds.told()}.\n\n"
+    return (
+        f"{classes}{markdown_table(head, rows)}\n\nThe {'' if running else 'empty '}machine scores {total:.1f} of 100."
+    )
+
+
+def _alone(score: InterferenceScore, category: int) -> list[float]:
+    """Points of `ALONE` instances of a category on an otherwise empty machine."""
+    found = []
+    for instances in ALONE:
+        counts = np.zeros((1, CATEGORIES), np.int64)
+        counts[0, category] = instances
+        found.append(score.explain(alike(counts, len(score.services)), 0)[0].points)
+    return found
+
+
+def counts_of(running: Names) -> Int:
+    """(60,) instances of `running`. Raises InputError for what is no CATEGORY=INSTANCES."""
+    counts = np.zeros(CATEGORIES, np.int64)
+    for entry in running:
+        category, _, instances = entry.partition("=")
+        if not (category.isdecimal() and instances.isdecimal() and int(category) < CATEGORIES):
+            raise InputError(f"running is '{entry}': must be CATEGORY=INSTANCES with a category 0 to {CATEGORIES - 1}")
+        counts[int(category)] += int(instances)
+    return counts
 
 
 def of_trace(arguments: Arguments, name: str) -> InterferenceScore:

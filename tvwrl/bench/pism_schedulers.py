@@ -17,8 +17,7 @@ from tvwrl.envs.problem import Problem
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.episodes import look_at, site_of
 from tvwrl.interference.laws import LAWS
-from tvwrl.interference.machines import Machines
-from tvwrl.interference.observations import CATEGORIES
+from tvwrl.interference.machines import alike
 from tvwrl.interference.scheduler import WithInterference
 from tvwrl.interference.score import InterferenceScore
 from tvwrl.interference.services import Behaviour, draw_behaviour, observe
@@ -169,20 +168,8 @@ def _judged(episode: Episode, problem: Problem, learnt: Learnt) -> dict[str, flo
 
 def predicted_levels(score: InterferenceScore, seen: Seen) -> Float:
     """(T, M) mean level that a score predicts for machines which run one instance of each of its services."""
-    times, count, _ = seen.composition.shape
-    services, nothing = len(score.services), np.zeros(times * count)
-    machines = Machines(
-        cores=nothing,
-        memory=nothing,
-        cpu=nothing,
-        batch_cpu=nothing,
-        used_memory=nothing,
-        composition=seen.composition.reshape(times * count, CATEGORIES),
-        heard=nothing,
-        first=np.arange(times * count + 1) * services,
-        service=np.tile(np.arange(services, dtype=np.int32), times * count),
-        quota=np.ones(times * count * services),
-    )
+    times, count, categories = seen.composition.shape
+    machines = alike(seen.composition.reshape(times * count, categories), len(score.services))
     return score.mean_level(machines).reshape(times, count)
 
 

@@ -61,6 +61,11 @@ class Thresholds:
         """Those that `dataclasses.asdict` described, from JSON."""
         return cls(**{name: tuple(map(float, content[name])) for name in CLASSES})
 
+    def told(self) -> str:
+        """In words, with units."""
+        units = {"cpu": "cores", "memory": "of memory", "makespan": "s"}
+        return ", ".join(f"{' '.join(f'{t:.3g}' for t in getattr(self, name))} {units[name]}" for name in CLASSES)
+
     def classes(self, cpu: Float, memory: Float, makespan: Float) -> Int:
         """(N, 3) class of each of N tasks by CPU, memory and makespan, from 0; all (N,) >= 0.
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.types import Float
+from tvwrl.types import Float, Int
 
 
 class Machines(NamedTuple):
@@ -29,3 +29,18 @@ class Machines(NamedTuple):
     def shares(self) -> Float:
         """(M, 2) share of cores and of memory in use now."""
         return np.stack([self.cpu / self.cores, self.used_memory / self.memory], axis=1)
+
+
+def alike(composition: Int, services: int) -> Machines:
+    """M machines of which only the composition (M, 60) is known, each with one instance of each of `services`."""
+    count = len(composition)
+    zeros, ones = np.zeros((4, count)), np.ones((2, count))
+    return Machines(
+        *ones,
+        *zeros[:3],
+        composition=np.ascontiguousarray(composition, np.int32),
+        heard=zeros[3],
+        first=np.arange(count + 1) * services,
+        service=np.tile(np.arange(services, dtype=np.int32), count),
+        quota=np.ones(count * services),
+    )

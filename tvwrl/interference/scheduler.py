@@ -10,7 +10,8 @@ import numpy as np
 from tvwrl.interference.candidates import CANDIDATES, candidates
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.compositions import Compositions
-from tvwrl.interference.machines import Machines
+from tvwrl.interference.machines import Machines, alike
+from tvwrl.interference.observations import CATEGORIES
 from tvwrl.interference.score import InterferenceScore
 from tvwrl.interference.workloads import CORES, categories, shares
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler
@@ -58,12 +59,11 @@ class WithInterference:
                 "machines apart: fit a score on this trace",
                 stacklevel=2,
             )
-        count, services = len(cluster.machines), len(self._score.services)
+        count = len(cluster.machines)
         self._count = self._asked or min(CANDIDATES, max(2, count // 2))
-        self._compositions = Compositions(count)
         self._counted = np.full((2, len(self._category)), -1)  # machine and category that a workload is counted as
-        self._first = np.arange(count + 1) * services
-        self._service = np.tile(np.arange(services, dtype=np.int32), count)
+        self._machines = alike(np.zeros((count, CATEGORIES)), len(self._score.services))
+        self._compositions = Compositions(count, self._machines.composition)
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """What the scheduler places, each where the score is lowest among its candidates."""
@@ -72,7 +72,7 @@ class WithInterference:
             offered = candidates(self._inner, cluster, waiting, choice, self._count)
             seconds = float(cluster.slot * cluster.simulation.scenario.step_seconds)
             category = int(self._category[choice.workload.index, 0])
-            machine = self._score.choose(self._machines(cluster, seconds), seconds, category, offered)
+            machine = self._score.choose(self._seen(cluster, seconds), seconds, category, offered)
             waiting = [workload for workload in waiting if workload is not choice.workload]
             yield Placement(choice.workload, machine)
 
@@ -88,20 +88,11 @@ class WithInterference:
         self._compositions.start(*counted[:, changed & (counted[0] >= 0)])
         self._counted = counted
 
-    def _machines(self, cluster: Cluster, seconds: float) -> Machines:
+    def _seen(self, cluster: Cluster, seconds: float) -> Machines:
         """The machines as a score sees them, now."""
         self._count_instances(cluster)
         cpu, memory = shares(cluster.load, self._largest, self._cores)
         cores, size = shares(cluster.capacity, self._largest, self._cores)
-        return Machines(
-            cores=cores,
-            memory=size,
-            cpu=cpu,
-            batch_cpu=cpu,
-            used_memory=memory,
-            composition=self._compositions.counts,
-            heard=np.full(len(size), seconds),
-            first=self._first,
-            service=self._service,
-            quota=np.ones(len(self._service)),
+        return self._machines._replace(
+            cores=cores, memory=size, cpu=cpu, batch_cpu=cpu, used_memory=memory, heard=np.full(len(size), seconds)
         )
