@@ -126,7 +126,7 @@ def test_stack_takes_the_machine_with_the_fullest_resource(make_sequences: Make)
 
 
 def test_stack_80_goes_no_higher_than_80_percent_of_the_cpu_if_it_can(make_sequences: Make) -> None:
-    # With 2 of cpu the shares are 8/8, 6/8 and 3/8: m1 is closest to 0.8 from below; with 4: 10/8 has no room, 8/8, 5/8.
+    # With 2 of cpu the shares are 8/8, 6/8 and 3/8: m1 is closest to 0.8 from below; with 4: no room, 8/8, 5/8.
     running = now([6, 1], [4, 1], [1, 1])
     assert decide("stack-80", make_sequences([*running, *now([2, 1])]), [0, 1, 2], THREE) == [(3, 1)]
     assert decide("stack-80", make_sequences([*running, *now([4, 1])]), [0, 1, 2], THREE) == [(3, 2)]
@@ -139,7 +139,7 @@ def test_stack_80_goes_no_higher_than_80_percent_of_the_cpu_if_it_can(make_seque
 def test_load_aware_peers_by_hand(make_sequences: Make) -> None:
     # With the newcomer's 1 of cpu and memory: cpu 5/8, 3/8, 2/8; memory 2/8, 4/8, 7/8.
     rows = make_sequences(now([4, 1], [2, 3], [1, 6], [1, 1]))
-    # Free on the mean: 0.5625, 0.5625, 0.4375; the first of equals. Of cpu alone: 0.25, (1 - 0.4) 0.375 / 0.4 + 0.4, ...
+    # Free on the mean: 0.5625, 0.5625, 0.4375; the first of equals. Packing, of cpu alone: 0.25, 0.96, 0.775.
     assert decide("load-aware", rows, [0, 1, 2], THREE) == [(3, 0)]
     assert decide("target-load-packing", rows, [0, 1, 2], THREE) == [(3, 1)]
     # Above 65 % of cpu m0 comes last, though more is free of it: 0.125 + 0.875 against 0.375 + 0.375.

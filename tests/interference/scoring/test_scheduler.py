@@ -167,10 +167,11 @@ def test_thresholds_of_another_trace_are_told(problem, train, score):
         Runner(train, problem.machines, problem.scenario).play(WithInterference(make_scheduler("spread"), other), 0)
 
 
-def test_candidates_are_half_of_the_machines_at_most(problem, train, score):
-    """Of four machines two: spread's third and fourth choice are never taken, whatever they score."""
+def test_candidates_are_half_of_the_machines_at_most(problem, train, trace_score):
+    """Of four machines two: stack's third and fourth choice are never taken, whatever they score."""
     runner = Runner(train, problem.machines, problem.scenario, seed=3)
-    two, four = (runner.play(WithInterference(make_scheduler("spread"), score, count, cores=8), 1) for count in (2, 4))
-    default = runner.play(WithInterference(make_scheduler("spread"), score, cores=8), 1)
-    assert np.array_equal(default.machine, two.machine)
-    assert not np.array_equal(default.machine, four.machine)
+    default, two, four = (
+        runner.play(WithInterference(make_scheduler("stack"), trace_score, count), 1).machine for count in (None, 2, 4)
+    )
+    assert np.array_equal(default, two)
+    assert not np.array_equal(default, four)
