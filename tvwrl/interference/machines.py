@@ -34,12 +34,14 @@ class Machines(NamedTuple):
 def alike(composition: Int, services: int) -> Machines:
     """M machines of which only the composition (M, 60) is known, each with one instance of each of `services`."""
     count = len(composition)
-    zeros, ones = np.zeros((4, count)), np.ones((2, count))
     return Machines(
-        *ones,
-        *zeros[:3],
+        cores=np.ones(count),
+        memory=np.ones(count),
+        cpu=np.zeros(count),
+        batch_cpu=np.zeros(count),
+        used_memory=np.zeros(count),
         composition=np.ascontiguousarray(composition, np.int32),
-        heard=zeros[3],
+        heard=np.zeros(count),
         first=np.arange(count + 1) * services,
         service=np.tile(np.arange(services, dtype=np.int32), count),
         quota=np.ones(count * services),
