@@ -16,9 +16,9 @@ from tvwrl.interference.kernels import place_instances, score_machines
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.machines import Machines
 from tvwrl.interference.observations import CATEGORIES, Observations
-from tvwrl.interference.peers import no_history
 from tvwrl.interference.predictor import LevelPredictor
 from tvwrl.markdown import markdown_table
+from tvwrl.schedulers.peers import no_history
 
 PER_MACHINE = 20
 KINDS = {"random": kernels.RANDOM, "spread": kernels.SPREAD, "stack": kernels.STACK, "LoadAware": kernels.LOAD_AWARE}

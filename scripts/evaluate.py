@@ -172,6 +172,8 @@ def maker(entry: str, device: str) -> Callable[[], Scheduler]:
         return lambda: deeprm
     if name.endswith("+pism"):
         inner = name.removesuffix("+pism")
+        if not run:
+            raise InputError(f"{name}=FILE: the file of scripts/fit_interference.py is missing")
         with_interference(make_scheduler(inner), run)
         return lambda: with_interference(make_scheduler(inner), run)
     make_scheduler(entry)

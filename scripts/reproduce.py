@@ -24,6 +24,7 @@ from tvwrl.bench import (
     pism_laws,
     pism_nginx,
     pism_prediction,
+    pism_schedulers,
     pism_simulation,
     pism_traces,
 )
@@ -341,6 +342,7 @@ OTHER_PAPERS: tuple[tuple[str, str, dict[str, str], type], ...] = (
         {"nginx": "no figure, but levels of real runs of nginx under interference"},
         pism_nginx.NginxSettings,
     ),
+    ("pism", "PISM paper", pism_schedulers.NAMES, pism_schedulers.SchedulerSettings),
     ("pism", "PISM paper", pism_laws.NAMES, pism_laws.LawSettings),
 )
 

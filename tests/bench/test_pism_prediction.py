@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tvwrl.bench.pism_nginx import FILE, NginxSettings, judge
-from tvwrl.bench.pism_prediction import NAMES, PredictionSettings
+from tvwrl.bench.pism_prediction import NAMES, PREDICTORS, PredictionSettings
 from tvwrl.interference.measured import pods_of, read_nginx
 from tvwrl.types import InputError
 
@@ -27,6 +27,19 @@ def test_figures_say_what_is_simulated_and_write_their_files(tmp_path, name):
     assert {row["law"] for row in rows} == {"memory", "control"}
     assert (tmp_path / name / "run.json").exists()
     assert (tmp_path / name / "plot.png").exists() == (name in ("fig17", "fig18"))
+
+
+def test_the_table_of_figure_17_is_the_mean_of_its_rows(tmp_path):
+    """Every service counts alike, then every seed; a row of the table is a predictor, a column a law."""
+    lines = [[cell.strip() for cell in line.split("|")] for line in TINY.reproduce("fig17", tmp_path).splitlines()]
+    with (tmp_path / "fig17" / "rows.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    for name in PREDICTORS:
+        (shown,) = [line for line in lines if line[1:2] == [name]]
+        for law, cell in zip(TINY.laws, shown[3:], strict=False):
+            own = [row for row in rows if (row["predictor"], row["law"]) == (name, law)]
+            seeds = [np.mean([float(row["within"]) for row in own if row["seed"] == seed]) for seed in "01"]
+            assert cell.startswith(f"{np.mean(seeds):.1f} ")
 
 
 def test_bad_settings_are_refused(tmp_path):

@@ -83,7 +83,17 @@ def test_a_task_of_unknown_category_is_placed_and_counted_in_no_composition(kind
 
 def test_what_scores_imports_nothing_of_the_laws():
     folder = Path(kernels.__file__).parent
-    for name in ("levels", "predictor", "weights", "score", "kernels", "observations", "candidates", "peers"):
+    for name in (
+        "levels",
+        "predictor",
+        "weights",
+        "score",
+        "kernels",
+        "observations",
+        "candidates",
+        "scheduler",
+        "workloads",
+    ):
         text = (folder / f"{name}.py").read_text()
         for secret in ("laws", "law_fitting", "services", "world", "rescheduling"):
             assert f"interference.{secret} " not in text, (name, secret)

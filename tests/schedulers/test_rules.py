@@ -125,6 +125,46 @@ def test_stack_takes_the_machine_with_the_fullest_resource(make_sequences: Make)
     assert decide("stack", make_sequences(now([2, 6], [5, 5], [7, 1], [2, 1])), [0, 1, 2], THREE) == [(3, 0)]
 
 
+def test_stack_80_goes_no_higher_than_80_percent_of_the_cpu_if_it_can(make_sequences: Make) -> None:
+    # With 2 of cpu the shares are 8/8, 6/8 and 3/8: m1 is closest to 0.8 from below; with 4: no room, 8/8, 5/8.
+    running = now([6, 1], [4, 1], [1, 1])
+    assert decide("stack-80", make_sequences([*running, *now([2, 1])]), [0, 1, 2], THREE) == [(3, 1)]
+    assert decide("stack-80", make_sequences([*running, *now([4, 1])]), [0, 1, 2], THREE) == [(3, 2)]
+    assert decide("stack", make_sequences([*running, *now([2, 1])]), [0, 1, 2], THREE) == [(3, 0)]
+    # Both would pass it: least above it first.
+    full = now([6, 1], [5, 1])
+    assert decide("stack-80", make_sequences([*full, *now([2, 1])]), [0, 1], TWO) == [(2, 1)]
+
+
+def test_load_aware_peers_by_hand(make_sequences: Make) -> None:
+    # With the newcomer's 1 of cpu and memory: cpu 5/8, 3/8, 2/8; memory 2/8, 4/8, 7/8.
+    rows = make_sequences(now([4, 1], [2, 3], [1, 6], [1, 1]))
+    # Free on the mean: 0.5625, 0.5625, 0.4375; the first of equals. Packing, of cpu alone: 0.25, 0.96, 0.775.
+    assert decide("load-aware", rows, [0, 1, 2], THREE) == [(3, 0)]
+    assert decide("target-load-packing", rows, [0, 1, 2], THREE) == [(3, 1)]
+    # Above 65 % of cpu m0 comes last, though more is free of it: 0.125 + 0.875 against 0.375 + 0.375.
+    limits = make_sequences(now([6, 1], [4, 4], [1, 1]))
+    assert decide("load-aware", limits, [0, 1], TWO) == [(2, 1)]
+
+
+def test_risk_balancing_prefers_what_was_calm(make_sequences: Make) -> None:
+    """Loads have the same mean of 4, on m0 always 4, on m1 2 and 6 in turn."""
+    calm, wild = [[4.0, 1.0]] * 40, [[2.0, 1.0], [6.0, 1.0]] * 20
+    sequences = make_sequences([(0, calm), (0, wild), (31, [[1.0, 1.0]] * 3)])
+    for order, expected in (([0, 1], 0), ([1, 0], 1)):
+        simulation = Simulation(sequences, TWO, Scenario(placements_per_slot=None, queue=9), max_slots=0)
+        simulation.reset(0)
+        one = make_scheduler("risk-balancing")
+        one.reset(Cluster(simulation), np.random.default_rng(0))
+        for machine in order:
+            simulation.place(0, machine)
+        for _ in range(31):
+            assert list(one.schedule(Cluster(simulation), [])) == []
+            simulation.next_slot()
+        (placement,) = one.schedule(Cluster(simulation), [sequences.workload(0, 2)])
+        assert placement.machine == expected
+
+
 def test_spread_takes_the_emptiest_then_the_fewest_workloads(make_sequences: Make) -> None:
     # Largest shares 3/8, 2/8, 2/8; m1 runs two workloads, m2 one.
     rows = now([1, 3], [1, 1], [1, 1], [2, 2], [1, 1])

@@ -34,7 +34,7 @@ COLUMNS = (*CLASSES, "overall")
 Rows = list[dict[str, Any]]
 
 
-class Predictor(Protocol):
+class Classifier(Protocol):
     """What is compared."""
 
     def fit(self, tasks: BatchTasks) -> Any:
@@ -142,7 +142,7 @@ class LearningOn:
 
 OURS = "SVMs on histories of likenesses (ours)"
 ON = "the same, learning on by the hour"
-PREDICTORS: dict[str, Callable[[Thresholds, int], Predictor]] = {
+PREDICTORS: dict[str, Callable[[Thresholds, int], Classifier]] = {
     "most frequent classes": lambda thresholds, seed: Lookup(thresholds, names=False),
     "same tag and task name": lambda thresholds, seed: Lookup(thresholds),
     "SVMs on the paper's inputs": PaperInputs,

@@ -18,6 +18,7 @@ from tvwrl.bench.requests import check_request
 from tvwrl.interference import kernels
 from tvwrl.interference.arrivals import RECORDED_AT, Arrivals, as_arrivals, replayed, synthetic_hour, with_usage
 from tvwrl.interference.batch_tasks import read_arrivals, read_usage
+from tvwrl.interference.candidates import CANDIDATES
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.classifier import TaskClassifier
 from tvwrl.interference.laws import LAWS
@@ -35,7 +36,6 @@ from tvwrl.types import Float, InputError
 FILES = ("ali18_usage_tasks.csv.gz", "spar_sample_tasks.csv.gz")
 WARM_UP = 20  # minutes before the first record: longer than an instance runs
 EVERY = 4  # minutes between the records that trees learn from
-CANDIDATES = 10  # of which PISM takes the one with the lowest score (6.1.3)
 MOVES = 5  # instances that may leave a bad machine in a minute, where PISM works alone
 WEIGHTING = "corr"  # the best of the paper's four (6.3.2)
 K = 10

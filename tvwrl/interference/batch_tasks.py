@@ -78,9 +78,7 @@ def read_arrivals(path: Path, bad: Counter[str] | None = None) -> BatchTasks:
 
 def _read(path: Path, own: dict[str, str], bad: Counter[str] | None) -> BatchTasks:
     columns = FIELDS | own
-    table = read_table(path)
-    if missing := [name for name in columns.values() if name not in table.columns]:
-        raise InputError(f"{path}: no column {missing[0]!r}; the columns are: {', '.join(table.columns)}")
+    table = read_table(path, tuple(columns.values()))
     if not len(table):
         raise InputError(f"{path}: no rows")
     names = {name: _text(path, table[columns[name]]) for name in ("job", "task")}

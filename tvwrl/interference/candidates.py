@@ -10,6 +10,8 @@ from tvwrl.schedulers import Scheduler
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Float, Int, Placement, Workload
 
+CANDIDATES = 10  # of which PISM takes the one with the lowest score (6.1.3)
+
 
 class Without(Cluster):
     """A cluster some of whose machines look switched off, and empty."""

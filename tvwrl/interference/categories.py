@@ -48,9 +48,23 @@ class Thresholds:
         return cls(**found)
 
     @classmethod
+    def even(cls, cpu: Float, memory: Float, makespan: Float) -> Thresholds:
+        """Those between which about as many of the values (N,), (N,) and (K,) > 0 lie (`even_breaks`).
+
+        Errors: as of `from_usage`.
+        """
+        usage = {"cpu": cpu, "memory": memory, "makespan": makespan}
+        return cls(**{name: even_breaks(usage[name], classes, name) for name, classes in CLASSES.items()})
+
+    @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Thresholds:
         """Those that `dataclasses.asdict` described, from JSON."""
         return cls(**{name: tuple(map(float, content[name])) for name in CLASSES})
+
+    def told(self) -> str:
+        """In words, with units."""
+        units = {"cpu": "cores", "memory": "of memory", "makespan": "s"}
+        return ", ".join(f"{' '.join(f'{t:.3g}' for t in getattr(self, name))} {units[name]}" for name in CLASSES)
 
     def classes(self, cpu: Float, memory: Float, makespan: Float) -> Int:
         """(N, 3) class of each of N tasks by CPU, memory and makespan, from 0; all (N,) >= 0.
@@ -120,6 +134,28 @@ def natural_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]
         found.append(float(np.exp((edges[filled[before] + 1] + edges[filled[before + 1]]) / 2)))
         last = before
     return tuple(reversed(found))
+
+
+def even_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]:
+    """(classes - 1,) rising thresholds > 0 with about as many of `values` (N,) in each class.
+
+    From the lowest class on, each takes its share of what the ones before it left, and all values equal to its last,
+    for in whole units many are equal. Where values run out the classes above stay empty, each from twice the threshold
+    below it on. Raises InputError for a value that is not a number >= 0, or none > 0.
+    """
+    check_usage(values, field)
+    left = np.sort(values[values > 0])
+    if not len(left):
+        raise InputError(f"{field}: no value > 0 to find thresholds in")
+    found: list[float] = []
+    for others in range(classes - 1, 0, -1):
+        if not len(left):
+            found.append(2 * found[-1])
+            continue
+        last = left[(len(left) - 1) // (others + 1)]
+        left = left[left > last]
+        found.append(float((last + left[0]) / 2 if len(left) else 2 * last))
+    return tuple(found)
 
 
 def _scatter(weight: Float, place: Float) -> Float:

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from tvwrl.interference.observations import CATEGORIES
-from tvwrl.interference.peers import load_aware, risk_balancing, spread, stack, target_load_packing
+from tvwrl.schedulers.peers import load_aware, risk_balancing, spread, stack, target_load_packing
 
 SPREAD, STACK, RANDOM, LOAD_AWARE, TARGET_LOAD_PACKING, RISK_BALANCING = range(6)
 

@@ -26,15 +26,12 @@ class Levels:
         if k < 2:
             raise InputError(f"k is {k}: must be at least 2 levels")
         bounds = np.full((len(observations.services), k - 1), np.nan)
-        order = np.argsort(observations.service, kind="stable")
-        edges = np.searchsorted(observations.service[order], np.arange(len(bounds) + 1))
-        for s, name in enumerate(observations.services):
-            seen = observations.response_ms[order[edges[s] : edges[s + 1]]]
-            if len(seen) >= k:
-                bounds[s] = np.quantile(seen, np.arange(1, k) / k)
+        for s, (name, rows) in enumerate(zip(observations.services, observations.by_service(), strict=True)):
+            if len(rows) >= k:
+                bounds[s] = np.quantile(observations.response_ms[rows], np.arange(1, k) / k)
             elif not skip_rare:
                 raise InputError(
-                    f"service '{name}' has {len(seen)} response times: {k} levels need at least {k}; "
+                    f"service '{name}' has {len(rows)} response times: {k} levels need at least {k}; "
                     "take fewer levels, more records, or leave such services out"
                 )
         return cls(k, bounds)

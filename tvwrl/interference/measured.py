@@ -37,9 +37,7 @@ def read_nginx(path: Path) -> tuple[Observations, Strings]:
     a campaign; the composition counts pods by kind in categories 0, 1, 2. No usage was recorded: `batch_cpu` is the
     number of pods, each of which keeps about a core busy.
     """
-    table = read_table(path)
-    if missing := [name for name in COLUMNS if name not in table.columns]:
-        raise InputError(f"{path}: no column {missing[0]!r}; the columns are: {', '.join(table.columns)}")
+    table = read_table(path, COLUMNS)
     campaign, replicas, scenario, load, ms = (table[name].to_list() for name in COLUMNS)
     names = [f"{count} replicas, {rate} requests/s" for count, rate in zip(replicas, load, strict=True)]
     services, service = np.unique(names, return_inverse=True)

@@ -36,6 +36,12 @@ class Observations:
             row = int(np.argmax(wrong))
             raise InputError(f"observations, row {row}: response_ms is {self.response_ms[row]}: must be a number > 0")
 
+    def by_service(self) -> list[Int]:
+        """Of each service the rows (n,) of its records, in order; none for one that was not observed."""
+        order = np.argsort(self.service, kind="stable")
+        edges = np.searchsorted(self.service[order], np.arange(len(self.services) + 1))
+        return [order[edges[s] : edges[s + 1]] for s in range(len(self.services))]
+
     def only(self, rows: Int) -> Observations:
         """The records `rows`: (n,) indices or (N,) bool."""
         parts = {

@@ -57,7 +57,7 @@ class LevelPredictor:
         pressure = np.zeros(CATEGORIES, np.int32) if self.counts_alone else learn_pressure(observations, levels)
         fitted = {
             s: self._tree(_features(rows.composition, pressure), level)
-            for s, rows, level in _by_service(observations, levels)
+            for s, rows, level in _with_levels(observations, levels)
         }
         if not fitted:
             raise InputError("no service has response times enough for its levels: nothing to learn from")
@@ -145,7 +145,7 @@ class UtilisationPredictor:
         """Least squares by service."""
         self._levels = levels
         self.line_ = np.full((len(observations.services), 2), np.nan)
-        for s, rows, _ in _by_service(observations, levels):
+        for s, rows, _ in _with_levels(observations, levels):
             design = np.stack([np.ones(len(rows.seconds)), rows.batch_cpu], axis=1)
             self.line_[s] = np.linalg.lstsq(design, rows.response_ms, rcond=None)[0]
         return self
@@ -171,7 +171,7 @@ class UtilisationTree:
         from sklearn.tree import DecisionTreeRegressor
 
         self.trees_: dict[int, DecisionTreeRegressor | DecisionTreeClassifier] = {}
-        for s, rows, level in _by_service(observations, levels):
+        for s, rows, level in _with_levels(observations, levels):
             tree = DecisionTreeRegressor(
                 max_depth=self.depth, min_samples_leaf=self.leaf, random_state=self.random_state
             )
@@ -203,12 +203,9 @@ class MiddleLevel:
         return np.where(known, float((self._levels.k + 1) // 2), np.nan)
 
 
-def _by_service(observations: Observations, levels: Levels) -> Iterator[tuple[int, Observations, Int]]:
+def _with_levels(observations: Observations, levels: Levels) -> Iterator[tuple[int, Observations, Int]]:
     """Each service that has levels, its records, and their levels."""
     level = levels.level(observations.service, observations.response_ms)
-    order = np.argsort(observations.service, kind="stable")
-    edges = np.searchsorted(observations.service[order], np.arange(len(observations.services) + 1))
-    for s in range(len(observations.services)):
-        rows = order[edges[s] : edges[s + 1]]
+    for s, rows in enumerate(observations.by_service()):
         if len(rows) and level[rows[0]] > 0:
             yield s, observations.only(rows), level[rows]

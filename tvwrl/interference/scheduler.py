@@ -2,46 +2,46 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tvwrl.interference.candidates import candidates
+from tvwrl.interference.candidates import CANDIDATES, candidates
 from tvwrl.interference.categories import Thresholds
-from tvwrl.interference.machines import Machines
+from tvwrl.interference.compositions import Compositions
+from tvwrl.interference.machines import Machines, alike
 from tvwrl.interference.observations import CATEGORIES
 from tvwrl.interference.score import InterferenceScore
+from tvwrl.interference.workloads import CORES, categories, shares
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler
 from tvwrl.simulation import kernels as k
 from tvwrl.simulation.cluster import Cluster
-from tvwrl.types import Float, InputError, Int, Placement, Workload
-
-CANDIDATES = 10
-CORES = 104.0  # of a machine: two of the paper's processors, with 26 cores of two threads each
+from tvwrl.types import InputError, Placement, Workload
 
 
 class WithInterference:
     """The scheduler `inner`, whose choice gives way to that one of its best machines with the lowest score.
 
     The simulator has no services: every machine is taken to run one instance of each service that the score knows. Its
-    workloads are the batch work. The category of one is what it uses in its first slot, or declared where it did, for
-    that is what a scheduler may know: CPU in cores of a machine that has `cores` of them (the largest of the cluster),
-    memory in percent of it, and a makespan of at least one slot.
+    workloads are the batch work, of the category that their use so far tells (`workloads.categories`): CPU in cores of
+    the largest machine, which has `cores` of them, memory in percent of it.
     """
 
     def __init__(
-        self, inner: Scheduler, score: InterferenceScore, count: int = CANDIDATES, cores: float = CORES
+        self, inner: Scheduler, score: InterferenceScore, count: int | None = None, cores: float = CORES
     ) -> None:
-        """Raises InputError for a score without thresholds of categories, or fewer than one candidate."""
+        """`count` candidates, by default `CANDIDATES`, but no more than half of the machines: the others are what the
+        scheduler still decides. Raises InputError for a score without thresholds of categories, or count < 1."""
         if score.thresholds is None:
             raise InputError("this interference score has no thresholds: workloads cannot be told into categories")
-        if count < 1:
+        if count is not None and count < 1:
             raise InputError(f"candidates is {count}: must be at least 1")
         self.name = f"{inner.name}+pism"
         self.looks_at_grid, self.needs_forecasts = inner.looks_at_grid, inner.needs_forecasts
         known: Knowledge = getattr(inner, "knowledge", None) or KNOWLEDGE[inner.name]
         self.knowledge = known._replace(note=f"{known.note}; scores of interference")
-        self._inner, self._score, self._count, self._cores = inner, score, count, cores
+        self._inner, self._score, self._asked, self._cores = inner, score, count, cores
         self._thresholds: Thresholds = score.thresholds
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
@@ -50,12 +50,20 @@ class WithInterference:
         self._score.restart()
         simulation = cluster.simulation
         sequence = simulation.state.counters[cluster.b, k.SEQUENCE]
-        first = simulation.sequences.demand[sequence, :, 0]
-        asked = simulation.sequences.request[sequence]
-        self._category = self._categories(np.where(np.isfinite(asked), asked, first), cluster)
-        count, services = len(cluster.machines), len(self._score.services)
-        self._first = np.arange(count + 1) * services
-        self._service = np.tile(np.arange(services, dtype=np.int32), count)
+        self._largest = cluster.capacity.max(axis=0)
+        demand, step = simulation.sequences.demand[sequence], simulation.scenario.step_seconds
+        self._category = categories(demand, self._largest, step, self._thresholds, self._cores)
+        if len(self._category) > 1 and (self._category[:, 0] == self._category[0, 0]).all():
+            warnings.warn(
+                f"{self.name}: all workloads begin in one category of the score's thresholds, so it can hardly tell "
+                "machines apart: fit a score on this trace",
+                stacklevel=2,
+            )
+        count = len(cluster.machines)
+        self._count = self._asked or min(CANDIDATES, max(2, count // 2))
+        self._counted = np.full((2, len(self._category)), -1)  # machine and category that a workload is counted as
+        self._machines = alike(np.zeros((count, CATEGORIES)), len(self._score.services))
+        self._compositions = Compositions(count, self._machines.composition)
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """What the scheduler places, each where the score is lowest among its candidates."""
@@ -63,35 +71,28 @@ class WithInterference:
         for choice in self._inner.schedule(cluster, pending):
             offered = candidates(self._inner, cluster, waiting, choice, self._count)
             seconds = float(cluster.slot * cluster.simulation.scenario.step_seconds)
-            category = int(self._category[choice.workload.index])
-            machine = self._score.choose(self._machines(cluster, seconds), seconds, category, offered)
+            category = int(self._category[choice.workload.index, 0])
+            machine = self._score.choose(self._seen(cluster, seconds), seconds, category, offered)
             waiting = [workload for workload in waiting if workload is not choice.workload]
             yield Placement(choice.workload, machine)
 
-    def _categories(self, use: Float, cluster: Cluster) -> Int:
-        """(N,) of workloads that use (N, D) units."""
-        share = use / cluster.capacity.max(axis=0)
-        seconds = np.full(len(share), float(cluster.simulation.scenario.step_seconds))
-        return self._thresholds.category(share[:, 0] * self._cores, 100 * share[:, -1], seconds)
+    def _count_instances(self, cluster: Cluster) -> None:
+        """Bring the compositions up to date: what ended, began, or has come to another category since the last time."""
+        state, b = cluster.simulation.state, cluster.b
+        running = state.workloads[b, : state.counters[b, k.RUNNING], k.RUNS]
+        lasted = cluster.slot - state.workloads[b, running, k.START]
+        counted = np.full_like(self._counted, -1)
+        counted[:, running] = state.workloads[b, running, k.MACHINE], self._category[running, lasted]
+        changed = (counted != self._counted).any(axis=0)
+        self._compositions.end(*self._counted[:, changed & (self._counted[0] >= 0)])
+        self._compositions.start(*counted[:, changed & (counted[0] >= 0)])
+        self._counted = counted
 
-    def _machines(self, cluster: Cluster, seconds: float) -> Machines:
+    def _seen(self, cluster: Cluster, seconds: float) -> Machines:
         """The machines as a score sees them, now."""
-        simulation, b = cluster.simulation, cluster.b
-        running = simulation.state.workloads[b, : simulation.state.counters[b, k.RUNNING], k.RUNS]
-        composition = np.zeros((len(cluster.machines), CATEGORIES), np.int32)
-        np.add.at(composition, (simulation.state.workloads[b, running, k.MACHINE], self._category[running]), 1)
-        largest = cluster.capacity.max(axis=0)
-        share, size = cluster.load / largest, cluster.capacity / largest
-        cpu = share[:, 0] * self._cores
-        return Machines(
-            cores=size[:, 0] * self._cores,
-            memory=100 * size[:, -1],
-            cpu=cpu,
-            batch_cpu=cpu,
-            used_memory=100 * share[:, -1],
-            composition=composition,
-            heard=np.full(len(size), seconds),
-            first=self._first,
-            service=self._service,
-            quota=np.ones(len(self._service)),
+        self._count_instances(cluster)
+        cpu, memory = shares(cluster.load, self._largest, self._cores)
+        cores, size = shares(cluster.capacity, self._largest, self._cores)
+        return self._machines._replace(
+            cores=cores, memory=size, cpu=cpu, batch_cpu=cpu, used_memory=memory, heard=np.full(len(size), seconds)
         )

@@ -24,12 +24,12 @@ def cpu_quota(observations: Observations) -> Float:
 
 def corr(observations: Observations) -> Float:
     """Correlation of response time and CPU use of batch work; none below 0, where the two have nothing in common."""
-    return _by_service(observations, lambda ms, cpu: float(np.corrcoef(ms, cpu)[0, 1]))
+    return _measured(observations, lambda ms, cpu: float(np.corrcoef(ms, cpu)[0, 1]))
 
 
 def cv(observations: Observations) -> Float:
     """Coefficient of variation of response time."""
-    return _by_service(observations, lambda ms, _: float(ms.std() / ms.mean()))
+    return _measured(observations, lambda ms, _: float(ms.std() / ms.mean()))
 
 
 WEIGHTINGS: dict[str, Callable[[Observations], Float]] = {"fair": fair, "cpu-quota": cpu_quota, "corr": corr, "cv": cv}
@@ -54,14 +54,11 @@ def row_weights(service: Int, of_service: Float) -> Float:
     return weights
 
 
-def _by_service(observations: Observations, measure: Callable[[Float, Float], float]) -> Float:
+def _measured(observations: Observations, measure: Callable[[Float, Float], float]) -> Float:
     """(services,) of response times and batch CPU; 0 for services with fewer than two records."""
-    order = np.argsort(observations.service, kind="stable")
-    edges = np.searchsorted(observations.service[order], np.arange(len(observations.services) + 1))
     found = np.zeros(len(observations.services))
     with np.errstate(invalid="ignore", divide="ignore"):
-        for s in range(len(found)):
-            rows = order[edges[s] : edges[s + 1]]
+        for s, rows in enumerate(observations.by_service()):
             if len(rows) > 1:
                 found[s] = measure(observations.response_ms[rows], observations.batch_cpu[rows])
     return found

@@ -17,9 +17,9 @@ from tvwrl.interference.kernels import Trees
 from tvwrl.interference.laws import MEMORY_PRESSURE, Pressures
 from tvwrl.interference.machines import Machines
 from tvwrl.interference.observations import CATEGORIES
-from tvwrl.interference.peers import no_history, remember
 from tvwrl.interference.rescheduling import move_instances
 from tvwrl.interference.world_kernels import Tasks, add_running, calendar_of, count_running, play
+from tvwrl.schedulers.peers import no_history, remember
 from tvwrl.types import Float, InputError, Int
 
 UTILISATION = 0.45  # of the CPU, mean, by services and batch (Figure 13(b): 40 to 50 %)
@@ -195,7 +195,7 @@ def simulate(
         now, todo = 60 * minute, edges[minute : minute + 2]
         machines.cpu[:] += use[minute]
         machines.heard[:] = now
-        remember(machines, history, REPORT_WEIGHT)
+        remember(machines.shares(), history, REPORT_WEIGHT)
         if policy.moves:
             span = (first[np.searchsorted(arrivals.second, now - len(calendar.head))], first[todo[0]])
             moves = np.full((policy.moves * site.count, 4), now, np.int64)

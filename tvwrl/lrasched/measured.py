@@ -14,10 +14,10 @@ import numpy as np
 
 from tvwrl.lrasched.profiles import Profiles
 from tvwrl.provisioning.sources.tables import read_table
-from tvwrl.types import Float, InputError
+from tvwrl.types import Float
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 ERMS_COLUMNS = ("app", "success", "inflection", "a1", "b1", "a2", "b2", "tag", "cpuInter", "memInter")
 NGINX_COLUMNS = ("campaign", "Replicas", "Interference_Name", "Interference_ID", "Given_RPS", "P99_Latency")
@@ -33,7 +33,7 @@ def read_erms(path: Path) -> Profiles:
     """
     import polars as pl
 
-    table = _read(path, ERMS_COLUMNS).filter(pl.col("success") & pl.col("inflection").is_not_null())
+    table = read_table(path, ERMS_COLUMNS).filter(pl.col("success") & pl.col("inflection").is_not_null())
     latency: dict[tuple[str, str], float] = {}
     for (tag,), cells in table.sort("tag", "cpuInter", "memInter").group_by(["tag"], maintain_order=True):
         load = cells["inflection"][0]
@@ -53,7 +53,7 @@ def read_nginx(path: Path) -> Profiles:
     """
     import polars as pl
 
-    table = _read(path, NGINX_COLUMNS).filter(pl.col("Interference_ID") <= PURE)
+    table = read_table(path, NGINX_COLUMNS).filter(pl.col("Interference_ID") <= PURE)
     names = [
         pl.concat_str([pl.col("campaign"), pl.col("Replicas"), pl.col("Given_RPS")], separator=" ").alias("application")
     ]
@@ -62,13 +62,6 @@ def read_nginx(path: Path) -> Profiles:
     table = table.filter(pl.col("Interference_ID").n_unique().over("application") == whole)
     rows = table.select("application", "Interference_Name", "P99_Latency").iter_rows()
     return _profiles({(application, scenario): ms for application, scenario, ms in rows})
-
-
-def _read(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
-    table = read_table(path)
-    if missing := [name for name in columns if name not in table.columns]:
-        raise InputError(f"{path}: no column {missing[0]!r}; the columns are: {', '.join(table.columns)}")
-    return table
 
 
 def _profiles(latency: dict[tuple[str, str], float]) -> Profiles:

@@ -9,7 +9,7 @@ from tvwrl.schedulers import scores
 from tvwrl.schedulers.base import Greedy, Scheduler
 from tvwrl.schedulers.forecast_fit import ForecastFit
 from tvwrl.schedulers.lrasched import LRASched
-from tvwrl.schedulers.simple import Random, RoundRobin
+from tvwrl.schedulers.simple import Random, RiskBalancing, RoundRobin
 from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError
@@ -44,6 +44,13 @@ _SCHEDULERS: dict[str, tuple[Knowledge, Callable[[], Scheduler]]] = {
     "round-robin": (NOW, RoundRobin),
     "spread": (NOW, lambda: Greedy("spread", Cluster.room_now, scores.emptiest)),
     "stack": (NOW, lambda: Greedy("stack", Cluster.room_now, scores.fullest)),
+    "stack-80": (NOW, lambda: Greedy("stack-80", Cluster.room_now, scores.fullest_to_a_limit)),
+    "load-aware": (NOW, lambda: Greedy("load-aware", Cluster.room_now, scores.load_aware)),
+    "target-load-packing": (
+        NOW,
+        lambda: Greedy("target-load-packing", Cluster.room_now, scores.target_load_packing),
+    ),
+    "risk-balancing": (NOW, RiskBalancing),
     "forecast-fit": (EXPECTED, ForecastFit),
     "clairvoyant": (FUTURE, lambda: Greedy("clairvoyant", Cluster.room_ahead, scores.tightest_ahead)),
 }

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import vectorize
 
+from tvwrl.schedulers import peers
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Float, Workload
+
+# The peers' formulas for a machine, for all machines at once
+_STACK = vectorize(cache=True)(peers.stack.py_func)
+_LOAD_AWARE = vectorize(cache=True)(peers.load_aware.py_func)
+_TARGET_LOAD_PACKING = vectorize(cache=True)(peers.target_load_packing.py_func)
+_RISK_BALANCING = vectorize(cache=True)(peers.risk_balancing.py_func)
 
 
 def _dominant(cluster: Cluster, demand: Float) -> int:
@@ -50,4 +58,37 @@ def emptiest(cluster: Cluster, workload: Workload) -> Float:
 def fullest(cluster: Cluster, workload: Workload) -> Float:
     """Stack: largest share of the fuller resource in use."""
     share: Float = (cluster.load / cluster.divisor).max(axis=1)
+    return share
+
+
+def fullest_to_a_limit(cluster: Cluster, workload: Workload) -> Float:
+    """Stack as in paper 003 (6.1.3): CPU use with the workload as close to 80 % as possible, from below if it can."""
+    score: Float = _STACK(share_after(cluster, workload)[:, 0])
+    return score
+
+
+def load_aware(cluster: Cluster, workload: Workload) -> Float:
+    """Koordinator's LoadAware; a machine that would pass its limits comes after all others, where there it waits."""
+    after = share_after(cluster, workload)
+    score: Float = _LOAD_AWARE(after[:, 0], after[:, -1])
+    return score
+
+
+def target_load_packing(cluster: Cluster, workload: Workload) -> Float:
+    """Trimaran's TargetLoadPacking, of CPU."""
+    score: Float = _TARGET_LOAD_PACKING(share_after(cluster, workload)[:, 0])
+    return score
+
+
+def risk_balancing(share: Float, history: Float) -> Float:
+    """(M,) Trimaran's LoadVariationRiskBalancing: `share` (M, 2) that the workload adds, `history` as of
+    `peers.remember`."""
+    mean, deviation = history[..., 0] + share, np.sqrt(history[..., 1])
+    score: Float = _RISK_BALANCING(mean[:, 0], deviation[:, 0], mean[:, 1], deviation[:, 1])
+    return score
+
+
+def share_after(cluster: Cluster, workload: Workload) -> Float:
+    """(M, D) share of capacity in use now, with the workload's demand in its first slot."""
+    share: Float = (cluster.load + workload.first_demand) / cluster.divisor
     return share

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tvwrl.bench.pism_schedulers import learn
 from tvwrl.interference.machines import Machines
 from tvwrl.interference.observations import CATEGORIES, Observations
 
@@ -80,3 +81,9 @@ def slowed_later() -> Observations:
 def make_machines() -> Any:
     """See `_machines`."""
     return _machines
+
+
+@pytest.fixture(scope="session")
+def trace_score(problem) -> Any:
+    """A score that was learnt of the training sequences of `problem`."""
+    return learn(problem, "memory", "corr", 8, 0).score

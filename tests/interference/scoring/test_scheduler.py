@@ -106,3 +106,72 @@ def test_a_policy_is_asked_once_for_what_it_prefers_and_keeps_to_machines_with_r
     simulation.state.load[0, [0, 2]] = 8.0
     assert candidates(policy, cluster, [workload], choice, 3).tolist() == [2, 3, 1]
     assert candidates(make_scheduler("spread"), cluster, [workload], Placement(workload, 1), 9).tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("name", ["spread", "stack", "stack-80", "random", "risk-balancing"])
+def test_of_the_candidates_the_one_with_the_lowest_score_is_taken(problem, train, trace_score, name):
+    """Over whole episodes the machines chosen score lower, after the workload has come, than the scheduler's own."""
+    scores = []
+
+    class Watched(WithInterference):
+        def _seen(self, cluster, seconds):
+            self.told = super()._seen(cluster, seconds)
+            return self.told
+
+        def schedule(self, cluster, pending):
+            inner = self._inner
+            self._inner = Heard(inner)
+            for placement in super().schedule(cluster, pending):
+                category = int(self._category[placement.workload.index, 0])
+                pair = np.array([self._inner.choice, placement.machine])
+                scores.append(trace_score.mean_level(self.told, category, pair))
+                yield placement
+            self._inner = inner
+
+    class Heard:
+        def __init__(self, places_by):
+            self.places_by, self.choice = places_by, -1
+
+        def schedule(self, cluster, pending):
+            for placement in self.places_by.schedule(cluster, pending):
+                self.choice = placement.machine
+                yield placement
+
+    runner = Runner(train, problem.machines, replace(problem.scenario, placements_per_slot=None), seed=3)
+    for sequence in range(4):
+        runner.play(Watched(make_scheduler(name), trace_score), sequence)
+    own, chosen = np.array(scores).T
+    assert (chosen <= own).all()
+    assert chosen.mean() < own.mean() - 0.1
+
+
+def test_it_knows_no_future(problem, train, trace_score):
+    """All that lies after a slot is changed; decisions up to then are the same."""
+    runner = Runner(train, problem.machines, problem.scenario, seed=3)
+    episode = runner.play(WithInterference(make_scheduler("spread"), trace_score), 0)
+    now = int(np.median(episode.start))
+    demand = train.demand.copy()
+    for i, start in enumerate(episode.start):
+        unseen = max(now - start + 1, 1)
+        demand[0, i, unseen : train.length[0, i]] = 6.0
+    other = Runner(replace(train, demand=demand), problem.machines, problem.scenario, seed=3)
+    again = other.play(WithInterference(make_scheduler("spread"), trace_score), 0)
+    early = episode.start <= now
+    assert np.array_equal(again.machine[early], episode.machine[early])
+    assert not np.array_equal(again.machine, episode.machine)
+
+
+def test_thresholds_of_another_trace_are_told(problem, train, score):
+    other = replace(score, thresholds=Thresholds((1e4, 2e4), (1e4, 2e4, 3e4, 4e4), (1e6, 2e6, 3e6)))
+    with pytest.warns(UserWarning, match="all workloads begin in one category"):
+        Runner(train, problem.machines, problem.scenario).play(WithInterference(make_scheduler("spread"), other), 0)
+
+
+def test_candidates_are_half_of_the_machines_at_most(problem, train, trace_score):
+    """Of four machines two: stack's third and fourth choice are never taken, whatever they score."""
+    runner = Runner(train, problem.machines, problem.scenario, seed=3)
+    default, two, four = (
+        runner.play(WithInterference(make_scheduler("stack"), trace_score, count), 1).machine for count in (None, 2, 4)
+    )
+    assert np.array_equal(default, two)
+    assert not np.array_equal(default, four)

@@ -19,14 +19,17 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def read_table(path: Path) -> pl.DataFrame:
-    """A .parquet or .csv file (also .csv.gz), as it is. Raises InputError if it cannot be read."""
+def read_table(path: Path, columns: Sequence[str] = ()) -> pl.DataFrame:
+    """A .parquet or .csv file (also .csv.gz), as it is. Raises InputError if it cannot be read or lacks a column."""
     import polars as pl
 
     try:
-        return pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, infer_schema_length=None)
+        table = pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, infer_schema_length=None)
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
+    if missing := [name for name in columns if name not in table.columns]:
+        raise InputError(f"{path}: no column {missing[0]!r}; the columns are: {', '.join(table.columns)}")
+    return table
 
 
 def read_text_table(path: Path) -> pl.DataFrame:

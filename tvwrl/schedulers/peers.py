@@ -1,4 +1,4 @@
-"""What load-aware schedulers in use today, and the paper's own baselines, prefer: one number of a machine, compiled.
+"""What load-aware schedulers in use today, and paper 003's own baselines, prefer: one number of a machine, compiled.
 
 Shares are of the machine's capacity, with the arriving instance added to what is in use. Higher is better. Published
 formulas: Koordinator, plugin LoadAwareScheduling (`leastUsedScore`, usage thresholds 65 % CPU and 95 % memory, equal
@@ -11,7 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-STACK_SHARE = 0.8  # of the CPU: "very few servers have more than 80% CPU utilization" (6.1.3)
+from tvwrl.types import Float
+
+STACK_SHARE = 0.8  # of the CPU: "very few servers have more than 80% CPU utilization" (paper 003, 6.1.3)
 CPU_LIMIT, MEMORY_LIMIT = 0.65, 0.95  # LoadAware leaves machines alone that would pass these
 TARGET_SHARE = 0.4
 MARGIN, SENSITIVITY = 1.0, 1.0
@@ -19,7 +21,7 @@ MARGIN, SENSITIVITY = 1.0, 1.0
 
 @njit(cache=True, inline="always")
 def spread(cpu):  # type: ignore[no-untyped-def]
-    """Lowest CPU utilisation (6.1.3)."""
+    """Lowest CPU utilisation (paper 003, 6.1.3)."""
     return -cpu
 
 
@@ -60,21 +62,18 @@ def _safety(mean, deviation):  # type: ignore[no-untyped-def]
     return 1.0 - 0.5 * (min(1.0, max(0.0, mean)) + spread_out)
 
 
-@njit(cache=True)
-def remember(machines, history, weight):  # type: ignore[no-untyped-def]
+def remember(share: Float, history: Float, weight: float) -> None:
     """Moves the moments of utilisation that LoadVariationRiskBalancing needs on by one report, in place.
 
-    `history` (M, 2, 2): mean and variance of the share of CPU, then of memory; exponentially weighted, `weight` in
-    (0, 1] of the newest (load-watcher keeps windows of 5, 10 or 15 minutes; weight 2 / (n + 1) spans n reports).
+    `share` (M, 2): of CPU and of memory in use. `history` (M, 2, 2): mean and variance of each; exponentially weighted,
+    `weight` in (0, 1] of the newest (load-watcher keeps windows of 5, 10 or 15 minutes; weight 2 / (n + 1) spans n
+    reports).
     """
-    for m in range(len(history)):
-        for r in range(2):
-            share = machines.cpu[m] / machines.cores[m] if r == 0 else machines.used_memory[m] / machines.memory[m]
-            step = share - history[m, r, 0]
-            history[m, r, 0] += weight * step
-            history[m, r, 1] = (1.0 - weight) * (history[m, r, 1] + weight * step * step)
+    step = share - history[..., 0]
+    history[..., 0] += weight * step
+    history[..., 1] = (1.0 - weight) * (history[..., 1] + weight * step**2)
 
 
-def no_history(count: int) -> np.ndarray[tuple[int, int, int], np.dtype[np.float64]]:
-    """Moments of `count` machines before the first report."""
+def no_history(count: int) -> Float:
+    """(count, 2, 2) moments of machines before the first report."""
     return np.zeros((count, 2, 2))

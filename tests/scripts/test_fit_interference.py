@@ -1,0 +1,103 @@
+"""scripts/fit_interference.py, and evaluate.py with the file that it writes: from end to end, and with bad input."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tvwrl.interference.score import InterferenceScore
+
+
+@pytest.fixture(scope="module")
+def file(call, trace, tmp_path_factory):
+    """A score of the small trace."""
+    path = tmp_path_factory.mktemp("score") / "score.npz"
+    done = call("fit_interference.py", "--trace", trace, "--episodes", 8, "--out", path)
+    assert done.returncode == 0, done.stderr
+    assert "20 of 20 services learnt" in done.stdout
+    return path
+
+
+def test_the_same_seed_gives_the_same_score_whole(call, trace, file, tmp_path):
+    again = tmp_path / "again.npz"
+    assert call("fit_interference.py", "--trace", trace, "--episodes", 8, "--out", again).returncode == 0
+    first, second = (np.load(path) for path in (file, again))
+    assert first.files == second.files
+    assert all(np.array_equal(first[name], second[name]) for name in first.files)
+    assert [path.name for path in tmp_path.iterdir()] == ["again.npz"]
+
+
+def test_explains_what_pushes_the_score(call, file):
+    """Of a category that presses, more instances push more; what runs is taken apart, category by category."""
+    done = call("fit_interference.py", "--explain", file)
+    assert done.returncode == 0, done.stderr
+    assert "Classes begin at" in done.stdout
+    rows = [line.split("|")[1:-1] for line in done.stdout.splitlines() if line.startswith("| ")][2:]
+    category, points = int(rows[0][0]), [float(cell) for cell in rows[0][2:]]
+    assert points[-1] > 10
+    assert sorted(points) == points
+    done = call("fit_interference.py", "--explain", file, "--running", f"{category}=5")
+    assert f"{points[-1]:+.1f}" in done.stdout
+
+
+@pytest.mark.slow
+def test_schedulers_and_a_policy_take_the_file(call, trace, run, file, tmp_path):
+    """The placements differ from those without it, and its name is beside theirs in every file."""
+    out = tmp_path / "evaluation"
+    names = f"spread,spread+pism={file},policy+pism={file}"
+    options = ["--schedulers", names, "--sequences", 2, "--no-bounds", "--out", out]
+    done = call("evaluate.py", "--checkpoint", run[0], *options)
+    assert done.returncode == 0, done.stderr
+    assert "scores of interference" in done.stdout
+    played = pl.read_parquet(out / "episodes.parquet")
+    assert set(played["scheduler"]) == {"whole", "whole+pism", "spread", "spread+pism"}
+    for name in ("whole", "spread"):
+        alone, together = (
+            played.filter(pl.col("scheduler") == one).sort("load", "sequence", "workload_id")["machine"]
+            for one in (name, f"{name}+pism")
+        )
+        assert (alone != together).any()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--law", "gravity"], ["valid laws: memory"]),
+        (["--weighting", "heavy"], ["weightings: fair"]),
+        (["--episodes", "3"], ["episodes is 3", "at least 4"]),
+        (["--seed", "-1"], ["seed is -1", ">= 0"]),
+        (["--load", "0"], ["load is 0"]),
+        (["--data", "folder"], ["trace and data given", "one of"]),
+        (["--running", "3=1"], ["--running goes with --explain"]),
+    ],
+)
+def test_bad_options(refused, trace, options, said):
+    refused("fit_interference.py", "--trace", trace, *options, said=said)
+
+
+def test_bad_sources(refused, call, file, tmp_path):
+    refused("fit_interference.py", said=["none given"])
+    refused("fit_interference.py", "--data", tmp_path, said=["ali18_usage_tasks.csv.gz", "cannot be read"])
+    assert "--out is missing" in call("fit_interference.py", "--trace", "google").stderr
+    for bad in ("60=1", "3", "3=x", "-1=2"):
+        done = call("fit_interference.py", "--explain", file, f"--running={bad}")
+        assert (done.returncode, f"running is '{bad}'" in done.stderr) == (2, True)
+
+
+def test_bad_files_are_refused_before_anything_is_played(refused, trace, file, tmp_path):
+    cut, other, blind = (tmp_path / name for name in ("cut.npz", "other.npz", "blind.npz"))
+    cut.write_bytes(file.read_bytes()[:500])
+    np.savez(other, x=np.zeros(3))
+    score = InterferenceScore.load(file)
+    score.thresholds = None
+    score.save(blind)
+    for path, said in (
+        (cut, "no interference score"),
+        (other, "no interference score"),
+        (tmp_path / "none.npz", "no such file"),
+        (blind, "no thresholds"),
+    ):
+        refused("evaluate.py", "--trace", trace, "--schedulers", f"spread+pism={path}", said=[said])
+    refused("evaluate.py", "--trace", trace, "--schedulers", f"best+pism={file}", said=["unknown scheduler 'best'"])
+    refused("evaluate.py", "--trace", trace, "--schedulers", f"policy+pism={file}", said=["--checkpoint", "not given"])
+    refused("evaluate.py", "--trace", trace, "--schedulers", "spread+pism", said=["spread+pism=FILE"])
+    refused("fit_interference.py", "--explain", cut, said=[cut.name, "no interference score"])

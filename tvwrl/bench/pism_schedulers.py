@@ -1,0 +1,198 @@
+"""What PISM does to schedulers of the time-varying simulator: with and without, on the same sequences (simulated)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from tvwrl.bench.figures import write_figure
+from tvwrl.bench.intervals import paired_bootstrap
+from tvwrl.command_line import Names
+from tvwrl.envs.problem import Problem
+from tvwrl.interference.categories import Thresholds
+from tvwrl.interference.episodes import look_at, site_of
+from tvwrl.interference.laws import LAWS
+from tvwrl.interference.machines import alike
+from tvwrl.interference.scheduler import WithInterference
+from tvwrl.interference.score import InterferenceScore
+from tvwrl.interference.services import Behaviour, draw_behaviour, observe
+from tvwrl.interference.workloads import thresholds_of
+from tvwrl.interference.world import Seen, Site
+from tvwrl.markdown import markdown_table
+from tvwrl.schedulers import Scheduler, make_scheduler
+from tvwrl.schedulers.runner import Runner
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces import open_trace
+from tvwrl.types import Episode, Float, InputError
+
+NAMES = {"schedulers": "no figure, but schedulers of the time-varying simulator with and without PISM"}
+TEACHERS = ("random", "spread", "stack", "best-fit")  # whose placements scores are learnt from, in turn
+EVERY = 2  # slots between the records that scores are learnt from
+FIGURES = {  # of a row, and how many digits
+    "slowdown": ("mean slowdown", 3),
+    "slowdown_p99": ("P99 slowdown", 2),
+    "predicted": ("predicted level", 2),
+    "reward": ("reward", 1),
+    "overshoot_pct": ("overshoot %", 2),
+    "wait_mean": ("wait, slots", 2),
+}
+
+
+class Learnt(NamedTuple):
+    """A score, and what only a referee may know: the law's services beside it."""
+
+    score: InterferenceScore
+    site: Site
+    behaviour: Behaviour
+    seed: int  # of the workloads' traits
+
+
+def learn(problem: Problem, law: str, weighting: str, episodes: int, seed: int) -> Learnt:
+    """A score for a trace, of `episodes` training sequences that `TEACHERS` placed in turn.
+
+    Thresholds of categories are those sequences' own (`thresholds_of`). Response times are simulated under the law; the
+    score sees observations alone. Raises InputError for an unknown law or fewer episodes than `TEACHERS`.
+    """
+    if law not in LAWS:
+        raise InputError(f"unknown law '{law}'; valid: {', '.join(LAWS)}")
+    if episodes < len(TEACHERS):
+        raise InputError(f"episodes is {episodes}: must be at least {len(TEACHERS)}, the number of teachers")
+    sequences = problem.sequences("train", episodes, seed)
+    step = problem.scenario.step_seconds
+    thresholds = thresholds_of(sequences, problem.machines.capacity.max(axis=0), step)
+    runner = Runner(sequences, problem.machines, problem.scenario, seed)
+    placed = [
+        runner.play(make_scheduler(TEACHERS[i % len(TEACHERS)]), i)
+        for i in tqdm(range(episodes), desc="placing to learn from", disable=None, leave=False)
+    ]
+    rng = np.random.default_rng([seed, 1])
+    seen = look_at(placed, problem.machines, step, thresholds, seed)
+    site = site_of(len(problem.machines), rng)
+    behaviour = draw_behaviour(LAWS[law], site, seen, rng)
+    observations = observe(site, seen, behaviour.response_ms(site, seen, rng), slice(None, None, EVERY))
+    score = InterferenceScore.fit(
+        observations, weighting=weighting, random_state=seed, skip_rare=True, thresholds=thresholds
+    )
+    return Learnt(score, site, behaviour, seed)
+
+
+@dataclass(frozen=True)
+class SchedulerSettings:
+    """Schedulers with and without PISM on the same test sequences of a trace; response times are simulated."""
+
+    trace: str = "google"
+    """google, alibaba, a prepared trace's name, a trace folder or a CSV."""
+    schedulers: Names = ("spread", "stack", "stack-80", "random", "load-aware", "target-load-packing", "risk-balancing")
+    """Registered names."""
+    checkpoint: Path | None = None
+    """A training run whose policy to try too; environment and trace are then the checkpoint's."""
+    laws: Names = tuple(LAWS)
+    """How batch work slows services; control: by its total CPU alone."""
+    load: float = 0.5
+    """Offered load."""
+    sequences: int = 30
+    """Test sequences."""
+    episodes: int = 24
+    """Training sequences to learn scores from."""
+    weighting: str = "corr"
+    """How much each service counts: fair, cpu-quota, corr, cv."""
+    seed: int = 0
+    """Of sequences, services, noise and trees."""
+
+    def reproduce(self, name: str, out: Path) -> str:
+        """Markdown of `schedulers`, which is written to a folder of that name in `out` too."""
+        if self.sequences < 2 or self.seed < 0:
+            raise InputError(f"sequences is {self.sequences}, seed {self.seed}: must be at least 2 and 0")
+        problem, inner = self._problem()
+        rows = compare(problem, inner, self)
+        text = _text(rows, self, [scheduler.name for scheduler in inner])
+        write_figure(out / name, text, rows, {}, asdict(self))
+        return text
+
+    def _problem(self) -> tuple[Problem, list[Scheduler]]:
+        schedulers = [make_scheduler(name) for name in self.schedulers]
+        if self.checkpoint is None:
+            return Problem.build(open_trace(self.trace), Scenario(load=self.load)), schedulers
+        from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+        from tvwrl.agents.policy_scheduler import load_policy
+
+        saved = Checkpoint.load(find_checkpoint(self.checkpoint))
+        trace = open_trace(saved.trace["argument"], saved.trace["slot_seconds"])
+        return saved.problem(trace, self.load), [load_policy(self.checkpoint, saved), *schedulers]
+
+
+def compare(problem: Problem, schedulers: Sequence[Scheduler], settings: SchedulerSettings) -> list[dict[str, Any]]:
+    """A row per law, scheduler, with or without PISM, and test sequence."""
+    if any(scheduler.needs_forecasts for scheduler in schedulers):
+        problem = problem.with_forecasts()
+    drawn = problem.sequences("test", settings.sequences, settings.seed)
+    runner = Runner(drawn, problem.machines, problem.scenario, settings.seed)
+    alone = {one.name: [runner.play(one, i) for i in range(len(drawn))] for one in schedulers}
+    rows = []
+    pairs = [(law, one) for law in settings.laws for one in schedulers]
+    learnt: dict[str, Learnt] = {}
+    for law, one in tqdm(pairs, desc="placing with PISM", disable=None, leave=False):
+        if law not in learnt:
+            learnt[law] = learn(problem, law, settings.weighting, settings.episodes, settings.seed)
+        together = WithInterference(one, learnt[law].score)
+        for i, before in enumerate(alone[one.name]):
+            after = runner.play(together, i)
+            elsewhere = 100 * float((after.machine != before.machine).mean())
+            for pism, episode in ((False, before), (True, after)):
+                about = {"law": law, "scheduler": one.name, "pism": pism, "sequence": i}
+                found = about | _judged(episode, problem, learnt[law])
+                rows.append(found | {"elsewhere": elsewhere if pism else 0.0})
+    return rows
+
+
+def _judged(episode: Episode, problem: Problem, learnt: Learnt) -> dict[str, float]:
+    """The referee's figures of an episode: response times by the law, over undisturbed ones, and the usual ones."""
+    assert isinstance(learnt.score.thresholds, Thresholds)
+    step = problem.scenario.step_seconds
+    seen = look_at([episode], problem.machines, step, learnt.score.thresholds, learnt.seed)
+    rng = np.random.default_rng([learnt.seed, 2, episode.sequence])
+    slowed = learnt.behaviour.response_ms(learnt.site, seen, rng) / learnt.behaviour.base[learnt.site.service]
+    usual = problem.score(episode)
+    return {
+        "slowdown": float(slowed.mean()),
+        "slowdown_p99": float(np.percentile(slowed, 99)),
+        "predicted": float(predicted_levels(learnt.score, seen).mean()),
+        **{name: usual[name] for name in ("reward", "overshoot_pct", "wait_mean")},
+    }
+
+
+def predicted_levels(score: InterferenceScore, seen: Seen) -> Float:
+    """(T, M) mean level that a score predicts for machines which run one instance of each of its services."""
+    times, count, categories = seen.composition.shape
+    machines = alike(seen.composition.reshape(times * count, categories), len(score.services))
+    return score.mean_level(machines).reshape(times, count)
+
+
+def _text(rows: list[dict[str, Any]], settings: SchedulerSettings, names: Sequence[str]) -> str:
+    body = []
+    for law in settings.laws:
+        for name in names:
+            own = [[row for row in rows if (row["law"], row["scheduler"], row["pism"]) == (law, name, pism)]
+                   for pism in (False, True)]  # fmt: skip
+            cells = [_change(own, field, digits) for field, (_, digits) in FIGURES.items()]
+            body.append([f"{law}: {name}", f"{np.mean([row['elsewhere'] for row in own[1]]):.0f}", *cells])
+    head = ("law: scheduler (simulated)", "elsewhere, %", *(title for title, _ in FIGURES.values()))
+    return (
+        "# Schedulers with and without PISM (simulated)\n\n"
+        f"Trace {settings.trace}, load {settings.load:g}, {settings.sequences} test sequences: without PISM, and what "
+        "PISM adds [95 % interval, paired by sequence]. Response times are simulated under a law that no score sees; "
+        f"slowdown: over the undisturbed response time. Scores are learnt of {settings.episodes} training sequences. "
+        f"Elsewhere: workloads that PISM puts on another machine.\n\n{markdown_table(head, body)}\n"
+    )
+
+
+def _change(own: list[list[dict[str, Any]]], field: str, digits: int) -> str:
+    """Mean without PISM, and the difference that PISM makes with its interval."""
+    before, after = (np.array([row[field] for row in part], np.float64) for part in own)
+    difference, low, high = paired_bootstrap(after, before, np.random.default_rng(0))
+    return f"{before.mean():.{digits}f} {difference:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
