@@ -17,7 +17,7 @@ from tvwrl.interference.laws import Pressures
 from tvwrl.interference.observations import CATEGORIES
 from tvwrl.interference.workloads import CORES, categories, shares
 from tvwrl.interference.world import NAMED, PER_MACHINE, Seen, Site
-from tvwrl.types import Episode, Float, Machines
+from tvwrl.types import Episode, Float, Int, Machines
 
 TRAIT = 0.5  # assumed: standard deviation of the logarithm
 
@@ -58,7 +58,7 @@ def look_at(
 
 def _look_at(
     episode: Episode, machines: Machines, step_seconds: int, thresholds: Thresholds, seed: int
-) -> tuple[Float, Float]:
+) -> tuple[Int, Float]:
     """Compositions (T, M, 60) and sums over workloads (3, T, M): pressure on bandwidth and cache, cores in use."""
     slots = int(episode.arrival.max(initial=0)) + 1
     composition = np.zeros((slots, len(machines), CATEGORIES), np.int32)

@@ -62,7 +62,7 @@ class WithInterference:
         count = len(cluster.machines)
         self._count = self._asked or min(CANDIDATES, max(2, count // 2))
         self._counted = np.full((2, len(self._category)), -1)  # machine and category that a workload is counted as
-        self._machines = alike(np.zeros((count, CATEGORIES)), len(self._score.services))
+        self._machines = alike(np.zeros((count, CATEGORIES), np.int32), len(self._score.services))
         self._compositions = Compositions(count, self._machines.composition)
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
