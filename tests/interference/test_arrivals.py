@@ -34,7 +34,7 @@ def tasks(instances, tag=None, role=None, cpu=1.0, makespan=60.0, seconds=0.0):
 
 
 def test_waves_by_hand():
-    found = as_arrivals(tasks([5], seconds=7.0), np.array([180.0]), THRESHOLDS)
+    found = as_arrivals(tasks([5], seconds=7.0), np.array([180.0]), THRESHOLDS, np.random.default_rng(0))
     # 120 s more than an instance runs: a second and a third wave
     assert found.second.tolist() == [7, 67, 127]
     assert found.instances.tolist() == [2, 2, 1]
@@ -44,7 +44,7 @@ def test_waves_by_hand():
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=20), st.floats(0, 9000), st.floats(0, HOUR - 1))
 def test_waves_keep_every_instance_within_the_hour(instances, lasts, seconds):
-    found = as_arrivals(tasks(instances, seconds=seconds), np.full(len(instances), lasts), THRESHOLDS)
+    found = as_arrivals(tasks(instances, seconds=seconds), np.full(len(instances), lasts), THRESHOLDS, np.random.default_rng(0))
     assert found.instances.sum() == sum(instances)
     assert (found.instances > 0).all()
     assert (np.diff(found.second) >= 0).all()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tvwrl.interference import kernels
 from tvwrl.interference.arrivals import Arrivals, replayed, synthetic_hour
 from tvwrl.interference.kernels import Trees
-from tvwrl.interference.laws import LAWS, MEMORY_PRESSURE
+from tvwrl.interference.laws import LAWS
 from tvwrl.interference.services import draw_behaviour, observe
 from tvwrl.interference.world import LEAST_SERVICES, Policy, Record, Site, draw_site, look, simulate
 from tvwrl.interference.world_kernels import DEFAULT
@@ -37,7 +37,7 @@ def site(machines=2, services=1, cores=10.0, memory=100.0):
 def arrivals(*rows):
     """Rows: second, instances, cpu, memory, makespan, category."""
     second, instances, cpu, memory, makespan, category = (np.array(column) for column in zip(*rows, strict=True))
-    floats = {"cpu": cpu.astype(float), "memory": memory.astype(float)}
+    floats = {"cpu": cpu.astype(float), "memory": memory.astype(float), "intensity": 10.0 ** np.arange(len(cpu))}
     return Arrivals(second=second, instances=instances, makespan=makespan, category=category, seen=category, **floats)
 
 
@@ -62,9 +62,9 @@ def test_spread_by_hand():
     assert seen.batch_cpu.tolist() == [[2, 2], [3, 2], [3, 2], [1, 3], [1, 0], [0, 0]]
     assert seen.composition[1, 0, [LIGHT, HEAVY]].tolist() == [1, 1]
     assert seen.composition.sum(axis=2).tolist() == [[1, 1], [2, 1], [2, 1], [1, 1], [1, 0], [0, 0]]
-    light, heavy = MEMORY_PRESSURE[0], MEMORY_PRESSURE[4]
-    assert seen.pressures.bandwidth[1].tolist() == [2 * light + heavy, 2 * light]
-    assert seen.pressures.cache[1].tolist() == [light + heavy, light]
+    first, second = 1.0, 10.0  # intensities, which the category does not tell
+    assert seen.pressures.bandwidth[1].tolist() == [2 * first + second, 2 * first]
+    assert seen.pressures.cache[1].tolist() == [first + second, first]
     assert seen.pressures.cpu[0].tolist() == seen.pressures.queue[0].tolist() == [0.2, 0.2]
 
 

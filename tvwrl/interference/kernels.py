@@ -149,11 +149,11 @@ def predict_levels(trees, service, composition, out):  # type: ignore[no-untyped
 
 
 @njit(cache=True, inline="always")
-def _preference(kind, cpu, memory, cores, capacity, more_cpu, more_memory, moments):  # type: ignore[no-untyped-def]
-    """How well a scheduler likes a machine; `moments` (2, 2) as of `peers.remember`."""
-    share, memory_share = (cpu + more_cpu) / cores, (memory + more_memory) / capacity
+def _preference(kind, cpu, memory, cores, capacity, more_cpu, more_memory, moments, rng):  # type: ignore[no-untyped-def]
+    """How well a scheduler likes a machine; `moments` (2, 2) as of `peers.remember`. RANDOM: as `rng` has it."""
     if kind == RANDOM:
-        return 0.0
+        return rng.random()
+    share, memory_share = (cpu + more_cpu) / cores, (memory + more_memory) / capacity
     if kind == STACK:
         return stack(share)
     if kind == LOAD_AWARE:
@@ -223,10 +223,10 @@ def place_instances(  # type: ignore[no-untyped-def]
     """Places instances of one task, one after the other, and books each on its machine; returns how many found room.
 
     Each goes, of the `candidates` machines with room that the scheduler of `kind` (one of the codes above) likes best,
-    to the one with the lowest score after it has come; the same score: to the one liked best. 1 candidate: the
+    to the one with the lowest score after it has come; the same score: to the one liked best (RANDOM: any). 1 candidate: the
     scheduler alone; as many as machines: PISM alone. Machines not heard of since second `since`, or with nothing
     known of their services, are taken only where no candidate is known. A category outside 0..59 leaves the scheduler
-    alone, and is not booked in the composition.
+    alone, and is not booked in the composition. Without any tree the score is the share of the CPU in use.
 
     `weight` (rows of machines.service,); `history` (M, 2, 2) as of `peers.remember`, read by RISK_BALANCING only;
     `cpu` cores and `memory` that one instance uses; `placed` (instances,) int64 gets the machines, -1 = no room;
@@ -245,7 +245,7 @@ def place_instances(  # type: ignore[no-untyped-def]
     for m in range(total):
         liking[m] = -np.inf
         if in_use[m] + cpu <= cores[m] and used[m] + memory <= capacity[m]:
-            liking[m] = _preference(kind, in_use[m], used[m], cores[m], capacity[m], cpu, memory, history[m])
+            liking[m] = _preference(kind, in_use[m], used[m], cores[m], capacity[m], cpu, memory, history[m], rng)
     for i in range(len(placed)):
         count = _drawn(liking, chosen, rng) if kind == RANDOM and most < total else _best(liking, chosen)
         if count == 0:
@@ -256,7 +256,9 @@ def place_instances(  # type: ignore[no-untyped-def]
             m = chosen[j]
             if after[m] == -1.0:
                 after[m] = np.inf
-                if machines.heard[m] >= since:
+                if len(level) == 0:
+                    after[m] = (in_use[m] + cpu) / cores[m]
+                elif machines.heard[m] >= since:
                     composition[m, category] += 1
                     score = score_machine(
                         m, first, service, weight, composition,
@@ -276,6 +278,6 @@ def place_instances(  # type: ignore[no-untyped-def]
         liking[best] = -np.inf
         if in_use[best] + cpu <= cores[best] and used[best] + memory <= capacity[best]:
             liking[best] = _preference(
-                kind, in_use[best], used[best], cores[best], capacity[best], cpu, memory, history[best]
+                kind, in_use[best], used[best], cores[best], capacity[best], cpu, memory, history[best], rng
             )
     return len(placed)
