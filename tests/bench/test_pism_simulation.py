@@ -37,7 +37,7 @@ def test_rows_hold_every_scheduler_alone_and_with_pism(made):
     without = [(name, "", trees) for name in KINDS for trees in ways]  # each judged by the trees of each
     without += [(name, USED, trees) for name in others for trees in ways]
     assert names == without + [(name, way, way) for way in ways for name in (ALONE, STILL, *others)]
-    told = {name: row for name, row in zip(names, rows, strict=True)}
+    told = dict(zip(names, rows, strict=True))
     one, other = told["default", "", ONCE], told["default", "", AGAIN]
     assert one["slowdown"] == other["slowdown"]
     assert one["predicted"] != other["predicted"]

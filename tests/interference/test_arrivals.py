@@ -44,7 +44,9 @@ def test_waves_by_hand():
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=20), st.floats(0, 9000), st.floats(0, HOUR - 1))
 def test_waves_keep_every_instance_within_the_hour(instances, lasts, seconds):
-    found = as_arrivals(tasks(instances, seconds=seconds), np.full(len(instances), lasts), THRESHOLDS, np.random.default_rng(0))
+    found = as_arrivals(
+        tasks(instances, seconds=seconds), np.full(len(instances), lasts), THRESHOLDS, np.random.default_rng(0)
+    )
     assert found.instances.sum() == sum(instances)
     assert (found.instances > 0).all()
     assert (np.diff(found.second) >= 0).all()

@@ -141,6 +141,26 @@ def test_an_instance_moves_where_the_two_scores_together_fall():
     assert heavy.sum(axis=1).tolist() == [4, 4]
 
 
+@pytest.mark.parametrize("stale_after", [0.0, 120.0, 1e9])
+def test_a_machine_is_left_alone_once_its_last_report_is_stale(stale_after):
+    tasks = arrivals(*((60 * minute, 1, 0.01, 0.01, 3000, HEAVY) for minute in range(100)))
+    policy = Policy(kernels.RANDOM, 6, counting_tree(LIGHT, 1), None, 0, stale_after)
+    age = []
+    record = simulate(
+        site(machines=6), tasks, policy, np.random.default_rng(0), 0.0,
+        watch=lambda second, machines: age.append(second - 60 - machines.heard), silent=0.4,
+    )  # fmt: skip
+    ages = np.array(age)
+    stale = ages > stale_after
+    known = ~stale.all(axis=1)
+    taken = stale[np.arange(100), record.machine]
+    assert not taken[known].any()
+    assert known.sum() > 90
+    assert ages.max() > 600  # all are taken by those who never count a report as stale
+    if stale_after > 1e6:
+        assert (ages[np.arange(100), record.machine] > 600).any()
+
+
 def test_stays_of_an_instance_that_moves_twice():
     tasks = arrivals((0, 2, 1.0, 1.0, 100, LIGHT))
     moves = np.array([[20, 1, 1], [50, 1, 2]])

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tvwrl.bench.figures import plot_lines, write_figure
-from tvwrl.bench.intervals import bootstrap_interval
+from tvwrl.bench.intervals import interval_or_range, spread_words
 from tvwrl.bench.pism_judge import QUANTILES
 from tvwrl.bench.pism_worlds import AGAIN, ALONE, COUNTS, KINDS, ONCE, STILL, USED, Cell, check_cells, complete
 from tvwrl.command_line import Names, Numbers
@@ -125,14 +125,12 @@ class SimulationSettings:
 
 
 _PISM = f"{ALONE}, {{}}"
-FEW = 6  # seeds below which a bootstrap interval is little but their range
 
 
 def _words(rows: Rows, data: bool) -> str:
     """What stands above every table."""
     one = rows[0]
     seeds = len({row["seed"] for row in rows})
-    told = "ranges of the seeds" if seeds < FEW else "95 % bootstrap intervals"
     source = "made-up tasks" if not data else "tasks replayed from a recorded hour"
     thinned = f"each instance of every copy of which is kept with a chance of {one['kept']:.2f} %"
     parts = [f"{int(one['machines'])} machines, {int(one['services'])} services, {source}"]
@@ -142,8 +140,8 @@ def _words(rows: Rows, data: bool) -> str:
     )
     return (
         f"{', '.join(parts)}; response times follow a law that the scorer does not see. Means over {seeds} seeds, "
-        f"{told} in brackets. Predicted: by PISM's own trees, which is all that the paper's simulation can know, those "
-        "of a change being the same before and after; observed: from response times."
+        f"{spread_words(seeds)} in brackets. Predicted: by PISM's own trees, which is all that the paper's simulation "
+        "can know, those of a change being the same before and after; observed: from response times."
     )
 
 
@@ -160,10 +158,7 @@ def _column(rows: Rows, name: str) -> Float:
 
 def _told(values: Float, decimals: int = 2, sign: str = "") -> str:
     """Mean over seeds and its interval, or of few seeds their range."""
-    if 1 < len(values) < FEW:
-        low, high = float(values.min()), float(values.max())
-    else:
-        low, high = bootstrap_interval(values, np.random.default_rng(0))
+    low, high = interval_or_range(values)
     centre = f"{values.mean():{sign}.{decimals}f}"
     return centre + (f" [{low:{sign}.{decimals}f}, {high:{sign}.{decimals}f}]" if np.isfinite(low) else "")
 

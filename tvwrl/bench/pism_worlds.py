@@ -16,10 +16,18 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from tvwrl.bench.pism_judge import K, Judge, World, figures, throughput
+from tvwrl.bench.pism_judge import Judge, K, World, figures, throughput
 from tvwrl.bench.requests import check_request
 from tvwrl.interference import kernels
-from tvwrl.interference.arrivals import RECORDED_AT, Arrivals, as_arrivals, kept_share, replayed, synthetic_hour, with_usage
+from tvwrl.interference.arrivals import (
+    RECORDED_AT,
+    Arrivals,
+    as_arrivals,
+    kept_share,
+    replayed,
+    synthetic_hour,
+    with_usage,
+)
 from tvwrl.interference.batch_tasks import read_arrivals, read_usage
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.classifier import TaskClassifier
@@ -29,7 +37,7 @@ from tvwrl.interference.observations import Observations
 from tvwrl.interference.predictor import LevelPredictor
 from tvwrl.interference.services import Behaviour, draw_behaviour, observe
 from tvwrl.interference.weights import row_weights, service_weights
-from tvwrl.interference.world import LEAST_SERVICES, UTILISATION_ALONE, Policy, Seen, draw_site, look, simulate
+from tvwrl.interference.world import LEAST_SERVICES, Policy, Seen, draw_site, look, simulate
 from tvwrl.interference.world_kernels import DEFAULT
 from tvwrl.parallel import Call, run_calls
 from tvwrl.runs import provenance, read_csv, write_csv, write_json
@@ -186,7 +194,7 @@ def _schedulers(learnt: str) -> list[str]:
 def _policy(cell: Cell, name: str, judge: Judge, learnt: str, predictor: LevelPredictor | None) -> Policy:
     """A scheduler, with the score by utilisation, or with PISM's if there is a predictor."""
     if learnt == USED:
-        return Policy(KINDS[name], CANDIDATES, UTILISATION_ALONE)
+        return Policy(KINDS[name], CANDIDATES, kernels.UTILISATION_ALONE)
     if predictor is None:
         return Policy(KINDS[name])
     kind, candidates, moves = KINDS.get(name, kernels.RANDOM), CANDIDATES, 0
@@ -200,9 +208,7 @@ def _minutes(cell: Cell) -> Float:
     return np.arange(60.0 * WARM_UP, 60.0 * cell.minutes, 60.0)
 
 
-def _play(
-    cell: Cell, judge: Judge, arrivals: Arrivals, policy: Policy, rng: np.random.Generator
-) -> tuple[Seen, float]:
+def _play(cell: Cell, judge: Judge, arrivals: Arrivals, policy: Policy, rng: np.random.Generator) -> tuple[Seen, float]:
     """The cluster at each minute after the warm-up, and moves per machine and minute."""
     record = simulate(judge.world.site, arrivals, policy, rng, RECORDED_AT, silent=cell.silent)
     return look(record, _minutes(cell)), len(record.moves) / (cell.machines * cell.minutes)

@@ -34,6 +34,12 @@ class Trees(NamedTuple):
     pressure: Any = np.zeros(CATEGORIES, np.int32)  # (60,) >= 0 of an instance by category
 
 
+_NONE = np.zeros(0, np.int32)
+UTILISATION_ALONE = Trees(
+    _NONE, _NONE, np.zeros(0, np.uint8), _NONE, _NONE, np.zeros(0)
+)  # no trees: what PISM must beat
+
+
 @njit(cache=True, inline="always")
 def score_machine(  # type: ignore[no-untyped-def]
     m,
@@ -223,10 +229,10 @@ def place_instances(  # type: ignore[no-untyped-def]
     """Places instances of one task, one after the other, and books each on its machine; returns how many found room.
 
     Each goes, of the `candidates` machines with room that the scheduler of `kind` (one of the codes above) likes best,
-    to the one with the lowest score after it has come; the same score: to the one liked best (RANDOM: any). 1 candidate: the
-    scheduler alone; as many as machines: PISM alone. Machines not heard of since second `since`, or with nothing
-    known of their services, are taken only where no candidate is known. A category outside 0..59 leaves the scheduler
-    alone, and is not booked in the composition. Without any tree the score is the share of the CPU in use.
+    to the one with the lowest score after it has come; the same score: to the one liked best, of RANDOM to any. 1
+    candidate: the scheduler alone; as many as machines: PISM alone. Machines not heard of since second `since`, or with
+    nothing known of their services, are taken only where no candidate is known. A category outside 0..59 leaves the
+    scheduler alone, and is not booked in the composition. Without any tree the score is the share of the CPU in use.
 
     `weight` (rows of machines.service,); `history` (M, 2, 2) as of `peers.remember`, read by RISK_BALANCING only;
     `cpu` cores and `memory` that one instance uses; `placed` (instances,) int64 gets the machines, -1 = no room;

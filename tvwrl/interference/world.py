@@ -169,10 +169,6 @@ def no_trees(services: int) -> Trees:
     )
 
 
-_NONE, _NO_LEVEL = np.zeros(0, np.int32), np.zeros(0)
-UTILISATION_ALONE = Trees(_NONE, _NONE, np.zeros(0, np.uint8), _NONE, _NONE, _NO_LEVEL)  # what PISM must beat
-
-
 def simulate(
     site: Site,
     arrivals: Arrivals,
@@ -211,7 +207,20 @@ def simulate(
             done = move_instances(machines, trees, weight, tasks, calendar.task, now, span, policy.moves, placed, here)
             moved.append(moves[:done][:, [0, 1, 3]])
         limits = (now, now + 60, *todo)
-        play(machines, trees, weight, history, tasks, calendar, site.lots, *who, now - policy.stale_after, rng, limits, placed)
+        play(
+            machines,
+            trees,
+            weight,
+            history,
+            tasks,
+            calendar,
+            site.lots,
+            *who,
+            now - policy.stale_after,
+            rng,
+            limits,
+            placed,
+        )
         began[first[todo[0]] : first[todo[1]]] = placed[first[todo[0]] : first[todo[1]]]
         if watch is not None:
             watch(now + 60, machines)
