@@ -24,7 +24,6 @@ class World(NamedTuple):
 
     site: Site
     hour: Arrivals
-    minutes: int
     default: Seen  # the first period, under the default scheduler
 
 

@@ -38,15 +38,16 @@ class Preset(NamedTuple):
 
     machines: int
     services: int
-    minutes: int  # of each period, the first 20 of which are left out
+    learns: int  # minutes of the first period, under the default scheduler
+    minutes: int  # of each later period; of each the first 20 are left out
     rounds: int  # of learning again
     seeds: tuple[int, ...]
 
 
 PRESETS = {
-    "smoke": Preset(6, 24, 32, 1, (0,)),
-    "medium": Preset(40, 60, 45, 2, tuple(range(10))),
-    "paper": Preset(600, 150, 60, 3, tuple(range(10))),
+    "smoke": Preset(6, 24, 32, 32, 1, (0,)),
+    "medium": Preset(40, 60, 240, 45, 2, tuple(range(10))),
+    "paper": Preset(600, 150, 240, 60, 3, tuple(range(10))),
 }
 
 
@@ -68,8 +69,10 @@ class SimulationSettings:
     """Default: the preset's; Figure 15 has 14."""
     services: int | None = None
     """Kinds of services; default: the preset's."""
+    learns: int | None = None
+    """Minutes of the first period, under the default scheduler, which PISM learns from; default: the preset's."""
     minutes: int | None = None
-    """Of each period; default: the preset's."""
+    """Of each later period; default: the preset's."""
     rounds: int | None = None
     """Periods under PISM that it learns from again; default: the preset's."""
     pressure: float = 1.0
@@ -102,7 +105,8 @@ class SimulationSettings:
         minutes = self.minutes or preset.minutes * (LONGER if name == "fig15" and self.preset != "smoke" else 1)
         machines = self.machines or (SMALL if name == "fig15" else preset.machines)
         services = self.services or preset.services
-        check_cells(machines, services, minutes, self.data)
+        learns = self.learns or preset.learns
+        check_cells(machines, services, learns, minutes, self.data)
         if unknown := [law for law in self.laws if law not in LAWS]:
             raise InputError(f"unknown law '{unknown[0]}'; valid: {', '.join(LAWS)}")
         rounds = preset.rounds if self.rounds is None else self.rounds
@@ -118,7 +122,7 @@ class SimulationSettings:
             )
         data, faults = str(self.data) if self.data else "", (self.silent, self.stale_after)
         return [
-            Cell(law, seed, machines, services, minutes, rounds, self.pressure, data, self.truth, *faults)
+            Cell(law, seed, machines, services, learns, minutes, rounds, self.pressure, data, self.truth, *faults)
             for seed in seeds
             for law in self.laws
         ]
@@ -133,7 +137,10 @@ def _words(rows: Rows, data: bool) -> str:
     seeds = len({row["seed"] for row in rows})
     source = "made-up tasks" if not data else "tasks replayed from a recorded hour"
     thinned = f"each instance of every copy of which is kept with a chance of {one['kept']:.2f} %"
-    parts = [f"{int(one['machines'])} machines, {int(one['services'])} services, {source}"]
+    parts = [
+        f"{int(one['machines'])} machines, {int(one['services'])} services, learnt from {int(one['learns'])} minutes"
+    ]
+    parts += [f"judged by {int(one['minutes'])}", source]
     parts += [thinned] if one["kept"] < 100 else []
     parts += [f"{100 * one['silent']:g} % of the machines silent, stale after {one['stale_after']:g} s"] * (
         one["silent"] > 0

@@ -74,7 +74,8 @@ class Cell:
     seed: int
     machines: int
     services: int
-    minutes: int  # of each period
+    learns: int  # minutes of the first period, under the default scheduler
+    minutes: int  # of each later period
     rounds: int  # of learning again
     factor: float  # how hard the cluster presses, over the law's own assumption
     data: str  # folder of real batch tasks, "" = made-up ones
@@ -91,7 +92,7 @@ class Cell:
 def complete(out: Path, cells: Sequence[Cell], workers: int) -> list[dict[str, Any]]:
     """Rows of the cells, those that `out` lacks being simulated first; `cells/<cell>.csv` keeps them."""
     first = cells[0]
-    asked = {name: getattr(first, name) for name in ("rounds", "data", "truth", "silent", "stale_after")}
+    asked = {name: getattr(first, name) for name in ("learns", "rounds", "data", "truth", "silent", "stale_after")}
     check_request(out / "request.json", asked)
     write_json(out / "request.json", provenance() | asked)
     files = {cell: out / "cells" / f"{cell.name}.csv" for cell in cells}
@@ -138,10 +139,10 @@ def make_world(cell: Cell) -> World:
 def _drawn_world(cell: Cell) -> World:
     rng = np.random.default_rng(cell.seed)
     hour = read_hour(cell.data, cell.truth, rng)
-    arrivals = replayed(hour, cell.machines, cell.minutes, rng)
-    site = draw_site(cell.machines, cell.services, arrivals, 60 * cell.minutes, rng)
+    arrivals = replayed(hour, cell.machines, cell.learns, rng)
+    site = draw_site(cell.machines, cell.services, arrivals, 60 * cell.learns, rng)
     record = simulate(site, arrivals, Policy(DEFAULT), rng, RECORDED_AT)
-    return World(site, hour, cell.minutes, look(record, _minutes(cell)))
+    return World(site, hour, look(record, _minutes(cell.learns)))
 
 
 def judge_of(cell: Cell, world: World) -> tuple[Judge, Observations]:
@@ -203,15 +204,15 @@ def _policy(cell: Cell, name: str, judge: Judge, learnt: str, predictor: LevelPr
     return Policy(kind, candidates, predictor.trees_, judge.weight, moves, cell.stale_after)
 
 
-def _minutes(cell: Cell) -> Float:
-    """Seconds of the records that figures are of: each minute after the warm-up."""
-    return np.arange(60.0 * WARM_UP, 60.0 * cell.minutes, 60.0)
+def _minutes(lasts: int) -> Float:
+    """Seconds at which a period of so many minutes is looked at: each minute after the warm-up."""
+    return np.arange(60.0 * WARM_UP, 60.0 * lasts, 60.0)
 
 
 def _play(cell: Cell, judge: Judge, arrivals: Arrivals, policy: Policy, rng: np.random.Generator) -> tuple[Seen, float]:
     """The cluster at each minute after the warm-up, and moves per machine and minute."""
     record = simulate(judge.world.site, arrivals, policy, rng, RECORDED_AT, silent=cell.silent)
-    return look(record, _minutes(cell)), len(record.moves) / (cell.machines * cell.minutes)
+    return look(record, _minutes(cell.minutes)), len(record.moves) / (cell.machines * cell.minutes)
 
 
 def _observed(world: World, behaviour: Behaviour, seen: Seen, rng: np.random.Generator) -> Observations:
@@ -235,13 +236,14 @@ def _learn_again(cell: Cell, judge: Judge, seen: Observations, predictor: LevelP
     return predictor
 
 
-def check_cells(machines: int, services: int, minutes: int, data: Path | None) -> None:
+def check_cells(machines: int, services: int, learns: int, minutes: int, data: Path | None) -> None:
     """Raise InputError for a cluster that is too small to tell anything, or a file that is not there."""
     if data and (missing := [file for file in FILES if not (data / file).exists()]):
         raise InputError(f"{data / missing[0]}: no such file")
     least = {
         "machines": (machines, 3),
         "services": (services, LEAST_SERVICES),
+        "learns": (learns, WARM_UP + 2 * EVERY),
         "minutes": (minutes, WARM_UP + 2 * EVERY),
     }
     for name, (value, limit) in least.items():
