@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.interference.arrivals import HOUR, as_arrivals, replayed, synthetic_hour, with_usage
+from tvwrl.interference.arrivals import HOUR, STREAMS, as_arrivals, kept_share, replayed, synthetic_hour, with_usage
 from tvwrl.interference.batch_tasks import BatchTasks
 from tvwrl.interference.categories import Thresholds
 from tvwrl.types import InputError
@@ -88,3 +88,13 @@ def test_what_the_scheduler_is_told_can_be_the_truth():
 def test_numbers_out_of_range_are_refused():
     with pytest.raises(InputError, match="0 machines"):
         replayed(synthetic_hour(np.random.default_rng(0)), 0, 60, np.random.default_rng(1))
+
+
+def test_how_much_of_a_recorded_hour_is_kept():
+    hour = synthetic_hour(np.random.default_rng(0))
+    count = hour.instances.sum()
+    # as many machines as begin 60 a minute in twelve copies of the hour keep every instance
+    machines = int(count) * STREAMS // 3600
+    assert kept_share(hour, machines) == pytest.approx(1.0, rel=1e-3)
+    found = replayed(hour, 5, 60, np.random.default_rng(1)).instances.sum()
+    assert found == pytest.approx(kept_share(hour, 5) * STREAMS * count, rel=0.05)

@@ -155,11 +155,11 @@ def predict_levels(trees, service, composition, out):  # type: ignore[no-untyped
 
 
 @njit(cache=True, inline="always")
-def _preference(kind, cpu, memory, cores, capacity, more_cpu, more_memory, moments, rng):  # type: ignore[no-untyped-def]
-    """How well a scheduler likes a machine; `moments` (2, 2) as of `peers.remember`. RANDOM: as `rng` has it."""
-    if kind == RANDOM:
-        return rng.random()
+def _preference(kind, cpu, memory, cores, capacity, more_cpu, more_memory, moments):  # type: ignore[no-untyped-def]
+    """How well a scheduler likes a machine; `moments` (2, 2) as of `peers.remember`."""
     share, memory_share = (cpu + more_cpu) / cores, (memory + more_memory) / capacity
+    if kind == RANDOM:
+        return 0.0
     if kind == STACK:
         return stack(share)
     if kind == LOAD_AWARE:
@@ -251,13 +251,13 @@ def place_instances(  # type: ignore[no-untyped-def]
     for m in range(total):
         liking[m] = -np.inf
         if in_use[m] + cpu <= cores[m] and used[m] + memory <= capacity[m]:
-            liking[m] = _preference(kind, in_use[m], used[m], cores[m], capacity[m], cpu, memory, history[m], rng)
+            liking[m] = _preference(kind, in_use[m], used[m], cores[m], capacity[m], cpu, memory, history[m])
     for i in range(len(placed)):
         count = _drawn(liking, chosen, rng) if kind == RANDOM and most < total else _best(liking, chosen)
         if count == 0:
             placed[i:] = -1
             return i
-        best, lowest = chosen[0], np.inf
+        best, lowest, equal = chosen[0], np.inf, 0
         for j in range(count if most > 1 else 0):
             m = chosen[j]
             if after[m] == -1.0:
@@ -272,8 +272,12 @@ def place_instances(  # type: ignore[no-untyped-def]
                     )  # fmt: skip
                     composition[m, category] -= 1
                     after[m] = score if score == score else np.inf
-            if after[m] < lowest or (after[m] == lowest and liking[m] > liking[best]):
-                best, lowest = m, after[m]
+            if after[m] < lowest:
+                best, lowest, equal = m, after[m], 1
+            elif after[m] == lowest:
+                equal += 1
+                if liking[m] > liking[best] or (kind == RANDOM and rng.random() * equal < 1.0):
+                    best = m
         placed[i] = best
         in_use[best] += cpu
         batch[best] += cpu
@@ -284,6 +288,6 @@ def place_instances(  # type: ignore[no-untyped-def]
         liking[best] = -np.inf
         if in_use[best] + cpu <= cores[best] and used[best] + memory <= capacity[best]:
             liking[best] = _preference(
-                kind, in_use[best], used[best], cores[best], capacity[best], cpu, memory, history[best], rng
+                kind, in_use[best], used[best], cores[best], capacity[best], cpu, memory, history[best]
             )
     return len(placed)
