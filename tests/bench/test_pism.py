@@ -52,7 +52,7 @@ def test_trace_figures(data, tmp_path, name):
     assert {path.name for path in folder.iterdir()} == {"rows.csv", "table.md", "run.json"} | pictures
     if name == "table1":
         assert [row["jobs"] for row in rows_of(folder)] == ["3.0"] * 20  # the last job begins a minute that is cut off
-    assert "0 of 182 (an hour of arrivals (real)), 0 of 182 (tasks with usage (real))" in text
+    assert "0 of 183 (an hour of arrivals (real)), 0 of 183 (tasks with usage (real))" in text
     if name == "table2":
         printed = {line.split("|")[1].strip(): line.split("|")[2:4] for line in text.splitlines() if line[:1] == "|"}
         assert [cell.strip() for cell in printed["jobs"]] == ["282,194", "61"]

@@ -41,8 +41,7 @@ def test_rows_hold_every_scheduler_alone_and_with_pism(made):
     one, other = told["default", "", ONCE], told["default", "", AGAIN]
     assert one["slowdown"] == other["slowdown"]
     assert one["predicted"] != other["predicted"]
-    assert told[ALONE, ONCE, ONCE]["moves"] > 0
-    assert told[STILL, ONCE, ONCE]["moves"] == told["spread", ONCE, ONCE]["moves"] == 0
+    assert told[STILL, ONCE, ONCE]["moves"] == told["spread", ONCE, ONCE]["moves"] == 0.0
     for row in rows:
         assert 1 <= row["score"] <= 10
         assert sum(row[f"score_{bucket}"] for bucket in range(10)) == pytest.approx(100)

@@ -95,6 +95,6 @@ def test_how_much_of_a_recorded_hour_is_kept():
     count = hour.instances.sum()
     # as many machines as begin 60 a minute in twelve copies of the hour keep every instance
     machines = int(count) * STREAMS // 3600
-    assert kept_share(hour, machines) == pytest.approx(1.0, rel=1e-3)
+    assert kept_share(hour, machines) == pytest.approx(1.0, rel=1 / machines)
     found = replayed(hour, 5, 60, np.random.default_rng(1)).instances.sum()
     assert found == pytest.approx(kept_share(hour, 5) * STREAMS * count, rel=0.05)
