@@ -71,4 +71,4 @@ def test_under_the_control_law_pism_has_no_advantage_over_utilisation_alone(foun
 def test_under_the_memory_law_it_has_one(found):
     for one in found["memory"]:
         assert one["pism"] < one["chance"]
-        assert one["pism"] - 1 < 0.985 * (one["utilisation"] - 1)
+        assert one["pism"] - 1 < 0.99 * (one["utilisation"] - 1)
