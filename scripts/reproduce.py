@@ -336,12 +336,7 @@ OTHER_PAPERS: tuple[tuple[str, str, dict[str, str], type], ...] = (
     ("pism", "PISM paper", pism_classifier.NAMES, pism_classifier.ClassifierSettings),
     ("pism", "PISM paper", pism_simulation.NAMES, pism_simulation.SimulationSettings),
     ("pism", "PISM paper", pism_prediction.NAMES, pism_prediction.PredictionSettings),
-    (
-        "pism",
-        "PISM paper",
-        {"nginx": "no figure, but levels of real runs of nginx under interference"},
-        pism_nginx.NginxSettings,
-    ),
+    ("pism", "PISM paper", pism_nginx.NAMES, pism_nginx.NginxSettings),
     ("pism", "PISM paper", pism_schedulers.NAMES, pism_schedulers.SchedulerSettings),
     ("pism", "PISM paper", pism_laws.NAMES, pism_laws.LawSettings),
 )

@@ -6,8 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tvwrl.bench.intervals import FEW, interval_or_range
 from tvwrl.bench.pism_classifier import COLUMNS, PREDICTORS, ClassifierSettings
+from tvwrl.bench.pism_laws import LawSettings, anchors
 from tvwrl.bench.pism_traces import NAMES, TraceSettings
+from tvwrl.interference.arrivals import synthetic_hour
 from tvwrl.types import InputError
 
 SHAPES = (("M1", "R2_1"), ("M1", "M2", "J3_1_2"), ("M1", "R2_1", "R3_2", "J4_2"))
@@ -49,6 +52,7 @@ def test_trace_figures(data, tmp_path, name):
     assert {path.name for path in folder.iterdir()} == {"rows.csv", "table.md", "run.json"} | pictures
     if name == "table1":
         assert [row["jobs"] for row in rows_of(folder)] == ["3.0"] * 20  # the last job begins a minute that is cut off
+    assert "0 of 183 (an hour of arrivals (real)), 0 of 183 (tasks with usage (real))" in text
     if name == "table2":
         printed = {line.split("|")[1].strip(): line.split("|")[2:4] for line in text.splitlines() if line[:1] == "|"}
         assert [cell.strip() for cell in printed["jobs"]] == ["282,194", "61"]
@@ -76,6 +80,25 @@ def test_classifier_figure(data, tmp_path):
     own = told["same tag and task name", "time", "0", "tasks", "exact"]["cpu"]
     line = next(line for line in text.splitlines() if line.startswith("| same tag and task name, by time"))
     assert float(line.split("|")[2]) == pytest.approx(float(own), abs=0.051)
+
+
+def test_few_seeds_have_a_range_and_more_an_interval():
+    few, many = np.array([1.0, 2.0, 9.0]), np.arange(2.0 * FEW)
+    assert interval_or_range(few) == (1.0, 9.0)
+    low, high = interval_or_range(many)
+    assert many.min() < low < many.mean() < high < many.max()
+    assert np.isnan(interval_or_range(few[:1])).all()
+
+
+def test_services_come_out_near_their_anchors_in_another_period():
+    hour = synthetic_hour(np.random.default_rng(0))
+    for row in anchors(hour, 0):
+        low, high = {"checkout": (146, 318), "coupon": (7, 9)}[row["service"]]
+        assert row["p10"] == pytest.approx(low, rel=0.1)
+        assert row["p90"] == pytest.approx(high, rel=0.1)
+        assert row["service"] != "coupon" or row["cv"] < 0.2
+    with pytest.raises(InputError, match="data is not given"):
+        LawSettings().reproduce("laws", Path("nowhere"))
 
 
 def test_bad_settings_are_refused(data, tmp_path):

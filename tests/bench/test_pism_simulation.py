@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tvwrl.bench import pism_worlds
+from tvwrl.bench import pism_judge, pism_worlds
 from tvwrl.bench.pism_simulation import NAMES, SimulationSettings
-from tvwrl.bench.pism_worlds import AGAIN, ALONE, KINDS, ONCE, complete
+from tvwrl.bench.pism_worlds import AGAIN, ALONE, COUNTS, KINDS, ONCE, STILL, USED, complete
 from tvwrl.types import InputError
 
 TINY = SimulationSettings(preset="smoke", laws=("control",), machines=4)
@@ -32,9 +32,16 @@ def test_every_figure_has_its_files_and_says_that_it_is_simulated(made):
 def test_rows_hold_every_scheduler_alone_and_with_pism(made):
     out, _ = made
     rows = complete(out, TINY._cells("fig12"), 1)  # none is simulated again
-    names = [(row["scheduler"], row["learnt"]) for row in rows]
-    with_pism = [(name, learnt) for learnt in (ONCE, AGAIN) for name in (ALONE, *KINDS) if name != "default"]
-    assert names == [(name, "") for name in KINDS] + with_pism
+    names = [(row["scheduler"], row["learnt"], row["trees"]) for row in rows]
+    ways, others = (ONCE, COUNTS, AGAIN), [name for name in KINDS if name != "default"]
+    without = [(name, "", trees) for name in KINDS for trees in ways]  # each judged by the trees of each
+    without += [(name, USED, trees) for name in others for trees in ways]
+    assert names == without + [(name, way, way) for way in ways for name in (ALONE, STILL, *others)]
+    told = dict(zip(names, rows, strict=True))
+    one, other = told["default", "", ONCE], told["default", "", AGAIN]
+    assert one["slowdown"] == other["slowdown"]
+    assert one["predicted"] != other["predicted"]
+    assert told[STILL, ONCE, ONCE]["moves"] == told["spread", ONCE, ONCE]["moves"] == 0.0
     for row in rows:
         assert 1 <= row["score"] <= 10
         assert sum(row[f"score_{bucket}"] for bucket in range(10)) == pytest.approx(100)
@@ -57,7 +64,7 @@ def test_the_same_seed_gives_the_same_rows(made, tmp_path):
 def test_throughput_by_hand():
     before = np.array([[10.0, 10.0, np.nan], [50.0, 11.0, np.nan]])  # means, P90: the first is tail-heavy
     now = np.array([[5.0, 8.0, np.nan], [9.0, 9.0, np.nan]])
-    found = pism_worlds._throughput(before, now)
+    found = pism_judge.throughput(before, now)
     assert found == pytest.approx({"heavy": 100.0, "light": 25.0, "heaviest": 5.0})
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.interference.arrivals import HOUR, as_arrivals, replayed, synthetic_hour, with_usage
+from tvwrl.interference.arrivals import HOUR, STREAMS, as_arrivals, kept_share, replayed, synthetic_hour, with_usage
 from tvwrl.interference.batch_tasks import BatchTasks
 from tvwrl.interference.categories import Thresholds
 from tvwrl.types import InputError
@@ -34,7 +34,7 @@ def tasks(instances, tag=None, role=None, cpu=1.0, makespan=60.0, seconds=0.0):
 
 
 def test_waves_by_hand():
-    found = as_arrivals(tasks([5], seconds=7.0), np.array([180.0]), THRESHOLDS)
+    found = as_arrivals(tasks([5], seconds=7.0), np.array([180.0]), THRESHOLDS, np.random.default_rng(0))
     # 120 s more than an instance runs: a second and a third wave
     assert found.second.tolist() == [7, 67, 127]
     assert found.instances.tolist() == [2, 2, 1]
@@ -44,7 +44,9 @@ def test_waves_by_hand():
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=20), st.floats(0, 9000), st.floats(0, HOUR - 1))
 def test_waves_keep_every_instance_within_the_hour(instances, lasts, seconds):
-    found = as_arrivals(tasks(instances, seconds=seconds), np.full(len(instances), lasts), THRESHOLDS)
+    found = as_arrivals(
+        tasks(instances, seconds=seconds), np.full(len(instances), lasts), THRESHOLDS, np.random.default_rng(0)
+    )
     assert found.instances.sum() == sum(instances)
     assert (found.instances > 0).all()
     assert (np.diff(found.second) >= 0).all()
@@ -86,3 +88,13 @@ def test_what_the_scheduler_is_told_can_be_the_truth():
 def test_numbers_out_of_range_are_refused():
     with pytest.raises(InputError, match="0 machines"):
         replayed(synthetic_hour(np.random.default_rng(0)), 0, 60, np.random.default_rng(1))
+
+
+def test_how_much_of_a_recorded_hour_is_kept():
+    hour = synthetic_hour(np.random.default_rng(0))
+    count = hour.instances.sum()
+    # as many machines as begin 60 a minute in twelve copies of the hour keep every instance
+    machines = int(count) * STREAMS // 3600
+    assert kept_share(hour, machines) == pytest.approx(1.0, rel=1 / machines)
+    found = replayed(hour, 5, 60, np.random.default_rng(1)).instances.sum()
+    assert found == pytest.approx(kept_share(hour, 5) * STREAMS * count, rel=0.05)

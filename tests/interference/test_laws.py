@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvwrl.interference import laws
-from tvwrl.interference.law_fitting import fit_curve, fit_erms, fit_nginx, fit_taobench
+from tvwrl.interference.law_fitting import fit_curve, fit_erms, fit_nginx, fit_taobench, held_out
 from tvwrl.interference.laws import LAWS, Curve, Law, Means, Pressures, anchored
 from tvwrl.types import InputError
 
@@ -57,6 +57,20 @@ def test_a_planted_curve_is_found(knee, below, above):
     pressure = np.arange(1.0, 9.0)
     planted = Curve(knee, below, above).at(pressure)
     assert fit_curve(pressure, planted).at(pressure) == pytest.approx(planted, abs=0.03)
+
+
+def test_points_that_a_curve_was_not_shown():
+    pressure = np.array([1.0, 2.0, 3.0, 4.0])
+    assert held_out(pressure, 0.1 * pressure) == pytest.approx(np.zeros(4), abs=1e-9)
+    # the last point is a jump that a line through the others, 0.1 each, does not foretell: 0.4 - 1
+    assert held_out(pressure, np.array([0.1, 0.2, 0.3, 1.0]))[3] == pytest.approx(-0.6)
+
+
+def test_how_hard_instances_press_rises_with_memory_and_is_not_told_by_it():
+    memory = np.repeat([0.1, 1.0], 20_000)
+    found = np.log(laws.intensities(memory, np.random.default_rng(0))).reshape(2, -1)
+    assert np.diff(found.mean(axis=1))[0] == pytest.approx(laws.ELASTICITY * np.log(10), abs=0.03)
+    assert found.std(axis=1) == pytest.approx(np.full(2, laws.TRAIT), abs=0.02)
 
 
 def test_a_file_without_what_is_fitted_is_refused(tmp_path):

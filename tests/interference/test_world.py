@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tvwrl.interference import kernels
 from tvwrl.interference.arrivals import Arrivals, replayed, synthetic_hour
 from tvwrl.interference.kernels import Trees
-from tvwrl.interference.laws import LAWS, MEMORY_PRESSURE
+from tvwrl.interference.laws import LAWS
 from tvwrl.interference.services import draw_behaviour, observe
 from tvwrl.interference.world import LEAST_SERVICES, Policy, Record, Site, draw_site, look, simulate
 from tvwrl.interference.world_kernels import DEFAULT
@@ -37,7 +37,7 @@ def site(machines=2, services=1, cores=10.0, memory=100.0):
 def arrivals(*rows):
     """Rows: second, instances, cpu, memory, makespan, category."""
     second, instances, cpu, memory, makespan, category = (np.array(column) for column in zip(*rows, strict=True))
-    floats = {"cpu": cpu.astype(float), "memory": memory.astype(float)}
+    floats = {"cpu": cpu.astype(float), "memory": memory.astype(float), "intensity": 10.0 ** np.arange(len(cpu))}
     return Arrivals(second=second, instances=instances, makespan=makespan, category=category, seen=category, **floats)
 
 
@@ -62,9 +62,9 @@ def test_spread_by_hand():
     assert seen.batch_cpu.tolist() == [[2, 2], [3, 2], [3, 2], [1, 3], [1, 0], [0, 0]]
     assert seen.composition[1, 0, [LIGHT, HEAVY]].tolist() == [1, 1]
     assert seen.composition.sum(axis=2).tolist() == [[1, 1], [2, 1], [2, 1], [1, 1], [1, 0], [0, 0]]
-    light, heavy = MEMORY_PRESSURE[0], MEMORY_PRESSURE[4]
-    assert seen.pressures.bandwidth[1].tolist() == [2 * light + heavy, 2 * light]
-    assert seen.pressures.cache[1].tolist() == [light + heavy, light]
+    first, second = 1.0, 10.0  # intensities, which the category does not tell
+    assert seen.pressures.bandwidth[1].tolist() == [2 * first + second, 2 * first]
+    assert seen.pressures.cache[1].tolist() == [first + second, first]
     assert seen.pressures.cpu[0].tolist() == seen.pressures.queue[0].tolist() == [0.2, 0.2]
 
 
@@ -149,6 +149,26 @@ def test_an_instance_moves_where_the_two_scores_together_fall():
     heavy = look(moved, np.array([59.0, 61.0])).composition[:, :, HEAVY]
     assert heavy.max(axis=1).tolist() == [4, 2]
     assert heavy.sum(axis=1).tolist() == [4, 4]
+
+
+@pytest.mark.parametrize("stale_after", [0.0, 120.0, 1e9])
+def test_a_machine_is_left_alone_once_its_last_report_is_stale(stale_after):
+    tasks = arrivals(*((60 * minute, 1, 0.01, 0.01, 3000, HEAVY) for minute in range(100)))
+    policy = Policy(kernels.RANDOM, 6, counting_tree(LIGHT, 1), None, 0, stale_after)
+    age = []
+    record = simulate(
+        site(machines=6), tasks, policy, np.random.default_rng(0), 0.0,
+        watch=lambda second, machines: age.append(second - 60 - machines.heard), silent=0.4,
+    )  # fmt: skip
+    ages = np.array(age)
+    stale = ages > stale_after
+    known = ~stale.all(axis=1)
+    taken = stale[np.arange(100), record.machine]
+    assert not taken[known].any()
+    assert known.sum() > 90
+    assert ages.max() > 600  # all are taken by those who never count a report as stale
+    if stale_after > 1e6:
+        assert (ages[np.arange(100), record.machine] > 600).any()
 
 
 def test_stays_of_an_instance_that_moves_twice():

@@ -9,6 +9,7 @@ import numpy as np
 from tvwrl.types import Float, InputError
 
 RESAMPLES = 10_000
+FEW = 6  # seeds, below which the range is told instead of an interval
 BLOCK = 4_000_000  # most draws held in memory at a time
 
 Statistic = Callable[[Float], Float]  # (R, n) or (R, n, k) -> (R,): of each sample of n sequences
@@ -55,6 +56,22 @@ def bootstrap_interval(
     found = np.concatenate([statistic(values[rng.integers(len(values), size=(n, len(values)))]) for n in sizes])
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def interval_or_range(values: Float) -> tuple[float, float]:
+    """95 % bootstrap interval (low, high) of the mean of `values` (n,), one per seed; of fewer than `FEW` their range.
+
+    Resamples of so few tell hardly more than the range, and must not pass for an interval.
+    """
+    values = _known(values)
+    if 1 < len(values) < FEW:
+        return float(values.min()), float(values.max())
+    return bootstrap_interval(values, np.random.default_rng(0))
+
+
+def spread_words(seeds: int) -> str:
+    """What `interval_or_range` gives of so many seeds."""
+    return "range of the seeds" if seeds < FEW else "95 % bootstrap interval"
 
 
 def paired_bootstrap(

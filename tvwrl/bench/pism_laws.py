@@ -1,4 +1,4 @@
-"""What the laws of the simulation were fitted to: measured slowdowns (real) beside the fitted curves."""
+"""What the laws of the simulation were fitted to: measured slowdowns (real) beside the fitted curves, and anchors."""
 
 from __future__ import annotations
 
@@ -9,12 +9,20 @@ from typing import Any
 import numpy as np
 
 from tvwrl.bench.figures import write_figure
+from tvwrl.bench.intervals import interval_or_range, spread_words
+from tvwrl.bench.pism_worlds import FILES as TASKS
+from tvwrl.bench.pism_worlds import WARM_UP, read_hour
+from tvwrl.command_line import Numbers
 from tvwrl.interference import laws
-from tvwrl.interference.law_fitting import fit_erms, fit_nginx, fit_taobench
+from tvwrl.interference.arrivals import RECORDED_AT, Arrivals, replayed
+from tvwrl.interference.law_fitting import fit_curve, fit_erms, held_out, nginx_points, taobench_points
+from tvwrl.interference.services import draw_behaviour
+from tvwrl.interference.world import Policy, draw_site, look, simulate
+from tvwrl.interference.world_kernels import DEFAULT
 from tvwrl.markdown import markdown_table
-from tvwrl.types import InputError
+from tvwrl.types import Float, InputError
 
-NAMES = {"laws": "no figure, but the laws of the simulation fitted to measured response times"}
+NAMES = {"laws": "no figure, but the laws of the simulation: fitted to measured response times, at published anchors"}
 FILES = ("taobench_colocation.csv", "ntua_nginx_ibench.csv.gz", "erms_inflection.csv.gz")
 KEPT = {
     ("TaoBench, P99", "bandwidth"): laws.TAOBENCH_BANDWIDTH,
@@ -22,37 +30,128 @@ KEPT = {
     ("nginx, mean", "cpu"): laws.NGINX_CPU,
     ("nginx, mean", "bandwidth"): laws.NGINX_BANDWIDTH,
 }
+USED = {
+    "memory": "TaoBench bandwidth + cache",
+    "queue": "nginx cpu + bandwidth",
+    "control": "nginx cpu",
+}  # by law
+MACHINES, SERVICES, MINUTES = 40, 60, 50  # of the clusters that anchors are looked for in
+PUBLISHED = {"checkout": "146, 318", "coupon": "7, 9"}  # ms, P10 and P90
+CV = "< 0.2"  # of coupon (Section 4)
+Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class LawSettings:
-    """Measured slowdowns under interference, real."""
+    """Measured slowdowns under interference, real; and where the laws come out in simulated clusters."""
 
     data: Path | None = None
-    """Folder with taobench_colocation.csv, ntua_nginx_ibench.csv.gz and erms_inflection.csv.gz."""
+    """Folder with taobench_colocation.csv, ntua_nginx_ibench.csv.gz and erms_inflection.csv.gz; with the files of
+    batch tasks too, clusters replay these, else made-up tasks."""
+    seeds: Numbers = tuple(range(10))
+    """Of the clusters in which services are asked for their anchors."""
 
     def reproduce(self, name: str, out: Path) -> str:
         """Markdown, which is written to a folder `laws` of `out` too. Raises InputError for missing files."""
         if self.data is None:
             raise InputError(f"data is not given: must be the folder with {', '.join(FILES)}")
-        taobench, nginx, erms = (self.data / file for file in FILES)
-        fitted = {("TaoBench, P99", kind): curve for kind, curve in fit_taobench(taobench).items()}
-        fitted |= {("nginx, mean", kind): curve for kind, curve in fit_nginx(nginx).items()}
-        slowed = fit_erms(erms)
-        rows: list[dict[str, Any]]
-        rows = [{"service": s, "pressure": kind} | curve._asdict() for (s, kind), curve in fitted.items()]
-        lines = []
-        for key, curve in fitted.items():
-            kept = KEPT.get(key)
-            lines.append([*key, *(f"{x:.3f}" for x in curve), ", ".join(f"{x:.4g}" for x in kept) if kept else "none"])
-        head = ["service", "pressure", "knee", "slope below", "slope above", "kept in the laws"]
-        median, scatter = float(np.median(slowed)), float(np.log(slowed).std(ddof=1))
+        if not self.seeds or min(self.seeds) < 0:
+            raise InputError(f"seeds is {', '.join(map(str, self.seeds))}: must be numbers >= 0")
+        curves, points = _curves(self.data)
+        slowed, erms = _erms(self.data / FILES[2])
+        real = all((self.data / file).exists() for file in TASKS)
+        hour = read_hour(str(self.data) if real else "", False, np.random.default_rng(0))
+        rows = [row for seed in self.seeds for row in anchors(hour, seed)]
+        tasks = "tasks replayed from a recorded hour" if real else "made-up tasks"
         text = (
             f"# Laws of the simulation, fitted to measurements (real)\n\nSlowdown - 1 per worker (TaoBench) or pod "
-            f"(nginx).\n\n{markdown_table(head, lines)}\n\nErms: {len(slowed)} microservices are "
-            f"slowed by {median:.2f} (median), standard deviation of the logarithm {scatter:.2f}; kept: "
-            f"{laws.ERMS_SENSITIVITY[0]:g} and {laws.ERMS_SENSITIVITY[1]:g}.\n"
+            "(nginx). Three figures are fitted to the three or four points of a curve, all there are: a residual of 0 "
+            "tells nothing, and between points a curve is interpolated. Held out: error of the curve that was fitted "
+            f"to the other points, in the slowdown, by point.\n\n{curves}\n\n{erms}\n\n"
+            f"## Anchors (simulated)\n\n{MACHINES} machines, {SERVICES} services, {tasks}, the default scheduler. "
+            "Services get base and sensitivity in one period and are asked in another with other arrivals; means over "
+            f"{len(self.seeds)} seeds [{spread_words(len(self.seeds))}].\n\n{_anchor_table(rows)}\n"
         )
-        rows.append({"service": "Erms", "pressure": "all", "median": median, "log_deviation": scatter})
-        write_figure(out / name, text, rows, {}, asdict(self))
+        found = [*points, *slowed, *rows]
+        columns = dict.fromkeys(column for row in found for column in row)
+        write_figure(out / name, text, [dict.fromkeys(columns, "") | row for row in found], {}, asdict(self))
         return text
+
+
+def anchors(hour: Arrivals, seed: int) -> Rows:
+    """Of each law P10, P90 and coefficient of variation of checkout and coupon in a period that nothing was set by."""
+    rng = np.random.default_rng(seed)
+    first, second = (replayed(hour, MACHINES, MINUTES, rng) for _ in range(2))
+    site = draw_site(MACHINES, SERVICES, first, 60 * MINUTES, rng)
+    every = np.arange(60.0 * WARM_UP, 60.0 * MINUTES, 60.0)
+    before, after = (look(simulate(site, one, Policy(DEFAULT), rng, RECORDED_AT), every) for one in (first, second))
+    rows: Rows = []
+    for name, law in laws.LAWS.items():
+        chance = np.random.default_rng([seed, 1])
+        behaviour = draw_behaviour(law, site, before, chance)
+        times = behaviour.response_ms(site, after, chance)
+        for service in laws.ANCHORS:
+            own = times[:, site.service == site.services.index(service)]
+            low, high = np.quantile(own, laws.QUANTILES)
+            spread = float(own.std() / own.mean())
+            rows.append({"law": name, "seed": seed, "service": service, "p10": low, "p90": high, "cv": spread})
+    return rows
+
+
+def _curves(data: Path) -> tuple[str, Rows]:
+    """Table of the fitted curves, and their points as rows."""
+    sources = {"TaoBench, P99": taobench_points(data / FILES[0]), "nginx, mean": nginx_points(data / FILES[1])}
+    lines, rows = [], []
+    for source, points in sources.items():
+        for kind, (pressure, slowdown) in points.items():
+            curve, kept = fit_curve(pressure, slowdown), KEPT.get((source, kind))
+            off, out = curve.at(pressure) - slowdown, held_out(pressure, slowdown)
+            about = {"source": source, "kind": kind}
+            for values in zip(pressure, slowdown, off, out, strict=True):
+                rows.append(about | dict(zip(("pressure", "slowdown", "residual", "held_out"), values, strict=True)))
+            told = ", ".join(f"{x:.4g}" for x in kept) if kept else "none"
+            errors = [
+                ", ".join(f"{x:{sign}.3f}" for x in part) for part, sign in ((slowdown, ""), (off, "+"), (out, "+"))
+            ]
+            lines.append([source, kind, *(f"{x:.3f}" for x in curve), told, *errors])
+    head = ["service", "pressure", "knee", "slope below", "slope above", "kept in the laws"]
+    return markdown_table([*head, "measured slowdown - 1", "residual", "held out"], lines), rows
+
+
+def _erms(path: Path) -> tuple[Rows, str]:
+    """How far the log-normal that sensitivities are drawn from is off Erms' microservices."""
+    slowed = fit_erms(path)
+    median, scatter = float(np.median(slowed)), float(np.log(slowed).std(ddof=1))
+    drawn = laws.ERMS_SENSITIVITY[0] * np.exp(laws.ERMS_SENSITIVITY[1] * np.random.default_rng(0).normal(size=100_000))
+    quantiles = (0.1, 0.25, 0.5, 0.75, 0.9)
+    pairs = list(zip(np.quantile(slowed, quantiles), np.quantile(drawn, quantiles), strict=True))
+    table = markdown_table(
+        ("Erms: slowdown - 1", *(f"P{100 * q:g}" for q in quantiles)),
+        [[name, *(f"{pair[i]:.2f}" for pair in pairs)] for i, name in enumerate(("measured", "log-normal"))],
+    )
+    text = (
+        f"Erms: {len(slowed)} microservices are slowed by {median:.2f} (median), standard deviation of the logarithm "
+        f"{scatter:.2f}; kept: {laws.ERMS_SENSITIVITY[0]:g} and {laws.ERMS_SENSITIVITY[1]:g}.\n\n{table}"
+    )
+    return [{"source": "Erms", "kind": "all", "median": median, "log_deviation": scatter}], text
+
+
+def _anchor_table(rows: Rows) -> str:
+    paper = ["paper", "one cluster", *PUBLISHED.values(), CV]
+    lines = [paper]
+    for law in laws.LAWS:
+        told = []
+        for service in laws.ANCHORS:
+            own = [row for row in rows if (row["law"], row["service"]) == (law, service)]
+            told.append(", ".join(_told(np.array([row[name] for row in own]), 1) for name in ("p10", "p90")))
+        coupon = np.array([row["cv"] for row in rows if (row["law"], row["service"]) == (law, "coupon")])
+        lines.append([law, USED[law], *told, _told(coupon, 3)])
+    return markdown_table(
+        ("law (simulated)", "curves", "checkout P10, P90, ms", "coupon P10, P90, ms", "coupon CV"), lines
+    )
+
+
+def _told(values: Float, decimals: int) -> str:
+    low, high = interval_or_range(values)
+    centre = f"{values.mean():.{decimals}f}"
+    return centre + (f" [{low:.{decimals}f}, {high:.{decimals}f}]" if np.isfinite(low) else "")

@@ -18,6 +18,7 @@ from tvwrl.interference.predictor import LevelPredictor, MiddleLevel, Predictor,
 from tvwrl.markdown import markdown_table
 from tvwrl.types import Float, InputError
 
+NAMES = {"nginx": "no figure, but levels of real runs of nginx under interference"}
 FILE = "ntua_nginx_ibench.csv.gz"
 LEAF = 3  # records in a leaf: a service has dozens of runs, not thousands
 COMPOSITION, LINEAR, TREE = "pods by kind (tree)", "number of pods (linear)", "number of pods (tree)"
@@ -40,7 +41,7 @@ class NginxSettings:
     """Levels."""
 
     def reproduce(self, name: str, out: Path) -> str:
-        """Markdown of `nginx`, which is written to a folder of that name in `out` too."""
+        """Markdown of one of `NAMES`, which is written to a folder of that name in `out` too."""
         if self.data is None:
             raise InputError("nginx needs --data, the folder with " + FILE)
         rows = judge(self.data / FILE, self.k)
@@ -76,15 +77,17 @@ def _columns(rows: list[dict[str, Any]], name: str, field: str) -> Float:
 
 def _text(rows: list[dict[str, Any]], k: int) -> str:
     body = []
+    halves = [f"{half}_{part}" for half in ("busy", "idle") for part in ("precision", "recall", "f1")]
     for name in PREDICTORS:
         shown = []
-        for field in ("within", "exact", "busy_f1", "idle_f1", "read_as_low", "read_as_high"):
+        for field in ("within", "exact", *halves, "read_as_low", "read_as_high"):
             values = _columns(rows, name, field)
             low, high = bootstrap_interval(values, np.random.default_rng(0))
             shown.append(f"{np.nanmean(values):.1f} [{low:.1f}, {high:.1f}]")
         body.append([name, *shown])
     near = round(2 * k / 10)
-    head = ("predictor (real)", f"within {near}", "exact", "BUSY F1", "IDLE F1", "high read as low", "low as high")
+    told = (field.replace("_", " ").replace("busy", "BUSY").replace("idle", "IDLE") for field in halves)
+    head = ("predictor (real)", f"within {near}", "exact", *told, "high read as low", "low as high")
     note = []
     for name in (LINEAR, TREE, MIDDLE):
         pair = (_columns(rows, COMPOSITION, "within"), _columns(rows, name, "within"))

@@ -12,20 +12,14 @@ import numpy as np
 from tqdm import tqdm
 
 from tvwrl.bench.figures import plot_lines, write_figure
-from tvwrl.bench.intervals import bootstrap_interval, estimate, paired_bootstrap
+from tvwrl.bench.intervals import estimate, interval_or_range, paired_bootstrap, spread_words
 from tvwrl.bench.pism_days import two_days
 from tvwrl.command_line import Names, Numbers
 from tvwrl.interference.accuracy import accuracy
 from tvwrl.interference.laws import LAWS
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.observations import Observations
-from tvwrl.interference.predictor import (
-    LevelPredictor,
-    MiddleLevel,
-    Predictor,
-    UtilisationPredictor,
-    UtilisationTree,
-)
+from tvwrl.interference.predictor import LevelPredictor, MiddleLevel, Predictor, UtilisationPredictor, UtilisationTree
 from tvwrl.interference.score import mean_levels
 from tvwrl.interference.weights import WEIGHTINGS, service_weights
 from tvwrl.markdown import markdown_table
@@ -173,7 +167,7 @@ def _by_seed(rows: Rows, field: str, settings: PredictionSettings) -> Float:
 
 
 def _interval(values: Float, decimals: int = 1) -> str:
-    low, high = bootstrap_interval(values, np.random.default_rng(0))
+    low, high = interval_or_range(values)
     return f"{estimate(values):.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]"
 
 
@@ -183,8 +177,8 @@ def _setting(settings: PredictionSettings) -> str:
     return (
         f"Simulated: {settings.machines} machines, {settings.services} services, {settings.hours} h to learn from and "
         f"the next {settings.hours} h to predict, a record per service instance every {settings.report_seconds} s; "
-        f"batch work replays {tasks}, in categories {told}. Means over {len(settings.seeds)} seeds [95 % bootstrap "
-        "interval]; percent. No predictor sees the law that made the response times."
+        f"batch work replays {tasks}, in categories {told}. Means over {len(settings.seeds)} seeds "
+        f"[{spread_words(len(settings.seeds))}]; percent. No predictor sees the law that made the response times."
     )
 
 

@@ -11,10 +11,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tvwrl.bench.figures import plot_lines, write_figure
-from tvwrl.bench.intervals import bootstrap_interval
-from tvwrl.bench.pism_worlds import AGAIN, ALONE, KINDS, ONCE, QUANTILES, Cell, check_cells, complete
+from tvwrl.bench.intervals import interval_or_range, spread_words
+from tvwrl.bench.pism_judge import QUANTILES
+from tvwrl.bench.pism_worlds import AGAIN, ALONE, COUNTS, KINDS, ONCE, STILL, USED, Cell, check_cells, complete
 from tvwrl.command_line import Names, Numbers
 from tvwrl.interference.laws import LAWS
+from tvwrl.interference.score import STALE_AFTER
 from tvwrl.markdown import markdown_table
 from tvwrl.types import Float, InputError
 
@@ -36,15 +38,16 @@ class Preset(NamedTuple):
 
     machines: int
     services: int
-    minutes: int  # of each period, the first 20 of which are left out
+    learns: int  # minutes of the first period, under the default scheduler
+    minutes: int  # of each later period; of each the first 20 are left out
     rounds: int  # of learning again
     seeds: tuple[int, ...]
 
 
 PRESETS = {
-    "smoke": Preset(6, 24, 32, 1, (0,)),
-    "medium": Preset(60, 60, 50, 3, (0, 1, 2)),
-    "paper": Preset(600, 150, 60, 3, (0, 1, 2)),
+    "smoke": Preset(6, 24, 32, 32, 1, (0,)),
+    "medium": Preset(40, 60, 240, 45, 2, tuple(range(10))),
+    "paper": Preset(600, 150, 240, 60, 3, tuple(range(10))),
 }
 
 
@@ -56,7 +59,7 @@ class SimulationSettings:
     """Folder with spar_sample_tasks.csv.gz and ali18_usage_tasks.csv.gz, whose tasks are replayed; default: made-up
     tasks."""
     preset: Literal["smoke", "medium", "paper"] = "medium"
-    """smoke: a trial in a minute; medium: 60 machines, 3 seeds, minutes a seed; paper: 600 machines, 150 services,
+    """smoke: a trial in a minute; medium: 40 machines, 10 seeds, minutes a seed; paper: 600 machines, 150 services,
     hours."""
     laws: Names = tuple(LAWS)
     """memory: bandwidth and cache; queue: run queue and bandwidth; control: total CPU alone."""
@@ -66,16 +69,20 @@ class SimulationSettings:
     """Default: the preset's; Figure 15 has 14."""
     services: int | None = None
     """Kinds of services; default: the preset's."""
+    learns: int | None = None
+    """Minutes of the first period, under the default scheduler, which PISM learns from; default: the preset's."""
     minutes: int | None = None
-    """Of each period; default: the preset's."""
+    """Of each later period; default: the preset's."""
     rounds: int | None = None
     """Periods under PISM that it learns from again; default: the preset's."""
     pressure: float = 1.0
     """How hard batch work presses, over the law's assumption that the mean is at the knee of the curve."""
     truth: bool = False
     """The scheduler is told true categories instead of classified ones."""
-    counts_alone: bool = False
-    """Trees ask for the number of instances of one category at a time, as in the paper, and not for their pressure."""
+    silent: float = 0.0
+    """Share of the machines, each for half an hour on average, whose reports are missing: at least 0 and below 1."""
+    stale_after: float = STALE_AFTER
+    """Seconds without a report, after which PISM takes a machine only where it knows of no other."""
     workers: int = 1
     """Clusters at a time, each in a process of its own."""
 
@@ -88,9 +95,7 @@ class SimulationSettings:
         rows = complete(out, self._cells(name), self.workers)
         made = {"fig12": _fig12, "table3": _table3, "fig13": _fig13, "fig15": _fig15}[name]
         text, plots = made(rows)
-        source = "tasks replayed from a recorded hour" if self.data else "made-up tasks"
-        head = f"{int(rows[0]['machines'])} machines, {int(rows[0]['services'])} services, {source}; {_TOLD}"
-        text = f"# {NAMES[name]} (simulated)\n\n{head}\n\n{text}\n"
+        text = f"# {NAMES[name]} (simulated)\n\n{_words(rows, bool(self.data))}\n\n{text}\n"
         write_figure(out / name, text, rows, plots, asdict(self))
         return text
 
@@ -100,7 +105,8 @@ class SimulationSettings:
         minutes = self.minutes or preset.minutes * (LONGER if name == "fig15" and self.preset != "smoke" else 1)
         machines = self.machines or (SMALL if name == "fig15" else preset.machines)
         services = self.services or preset.services
-        check_cells(machines, services, minutes, self.data)
+        learns = self.learns or preset.learns
+        check_cells(machines, services, learns, minutes, self.data)
         if unknown := [law for law in self.laws if law not in LAWS]:
             raise InputError(f"unknown law '{unknown[0]}'; valid: {', '.join(LAWS)}")
         rounds = preset.rounds if self.rounds is None else self.rounds
@@ -110,23 +116,47 @@ class SimulationSettings:
                 raise InputError(f"{field} is {getattr(self, field)}: must be {'>= 0' if field == 'rounds' else '> 0'}")
         if len(set(seeds)) != len(seeds) or min(seeds) < 0:
             raise InputError(f"seeds is {', '.join(map(str, seeds))}: must be different numbers >= 0")
-        data = str(self.data) if self.data else ""
+        if not 0 <= self.silent < 1 or not self.stale_after >= 0:
+            raise InputError(
+                f"silent is {self.silent:g}, stale_after {self.stale_after:g}: must be within [0, 1), and >= 0"
+            )
+        data, faults = str(self.data) if self.data else "", (self.silent, self.stale_after)
         return [
-            Cell(law, seed, machines, services, minutes, rounds, self.pressure, data, self.truth, self.counts_alone)
-            for law in self.laws
+            Cell(law, seed, machines, services, learns, minutes, rounds, self.pressure, data, self.truth, *faults)
             for seed in seeds
+            for law in self.laws
         ]
 
 
-_TOLD = (
-    "response times follow a law that the scorer does not see. Means over seeds, 95 % bootstrap intervals in brackets. "
-    "Predicted: by PISM's own trees, which is all that the paper's simulation can know; observed: from response times."
-)
 _PISM = f"{ALONE}, {{}}"
 
 
-def _of(rows: Rows, law: str, scheduler: str, learnt: str) -> Rows:
-    return [row for row in rows if (row["law"], row["scheduler"], row["learnt"]) == (law, scheduler, learnt)]
+def _words(rows: Rows, data: bool) -> str:
+    """What stands above every table."""
+    one = rows[0]
+    seeds = len({row["seed"] for row in rows})
+    source = "made-up tasks" if not data else "tasks replayed from a recorded hour"
+    thinned = f"each instance of every copy of which is kept with a chance of {one['kept']:.2f} %"
+    parts = [
+        f"{int(one['machines'])} machines, {int(one['services'])} services, learnt from {int(one['learns'])} minutes"
+    ]
+    parts += [f"judged by {int(one['minutes'])}", source]
+    parts += [thinned] if one["kept"] < 100 else []
+    parts += [f"{100 * one['silent']:g} % of the machines silent, stale after {one['stale_after']:g} s"] * (
+        one["silent"] > 0
+    )
+    return (
+        f"{', '.join(parts)}; response times follow a law that the scorer does not see. Means over {seeds} seeds, "
+        f"{spread_words(seeds)} in brackets. Predicted: by PISM's own trees, which is all that the paper's simulation "
+        "can know, those of a change being the same before and after; observed: from response times."
+    )
+
+
+def _of(rows: Rows, law: str, scheduler: str, learnt: str, trees: str = "") -> Rows:
+    """Rows by seed; `trees` that predicted: default those that placed, or of a scheduler alone those learnt once."""
+    asked = {"law": law, "scheduler": scheduler, "learnt": learnt}
+    asked["trees"] = trees or (learnt if learnt not in ("", USED) else ONCE)
+    return [row for row in rows if asked.items() <= row.items()]
 
 
 def _column(rows: Rows, name: str) -> Float:
@@ -134,8 +164,8 @@ def _column(rows: Rows, name: str) -> Float:
 
 
 def _told(values: Float, decimals: int = 2, sign: str = "") -> str:
-    """Mean over seeds and its interval."""
-    low, high = bootstrap_interval(values, np.random.default_rng(0))
+    """Mean over seeds and its interval, or of few seeds their range."""
+    low, high = interval_or_range(values)
     centre = f"{values.mean():{sign}.{decimals}f}"
     return centre + (f" [{low:{sign}.{decimals}f}, {high:{sign}.{decimals}f}]" if np.isfinite(low) else "")
 
@@ -149,38 +179,44 @@ def _change(now: Rows, before: Rows, name: str) -> str:
     return _told(100.0 * (_column(now, name) / _column(before, name) - 1.0), 1, "+")
 
 
+def _ways(rows: Rows) -> list[str]:
+    """How PISM learnt, as far as it was tried."""
+    return [learnt for learnt in (COUNTS, ONCE, AGAIN) if any(row["learnt"] == learnt for row in rows)]
+
+
 def _fig12(rows: Rows) -> Told:
     """Default scheduler and PISM alone: scores, their lowest and highest bucket, what services feel."""
     head = ["law", "scheduler", "predicted score", "%", "observed score", "%"]
     head += ["lowest bucket, % (predicted)", "highest, % (predicted)", "lowest (observed)", "highest (observed)"]
-    head += ["mean slowdown", "P99 slowdown"]
-    lines = [["published", "default", "5.468", "", "", "", "8.3", "", "", "", "", ""]]
-    lines += [["published", ALONE, "3.197", "-41.5", "", "", "32.3", "-82.1 % of before", "", "", "", ""]]
+    head += ["mean slowdown", "P99 slowdown", "%", "moves a machine and minute"]
+    lines = [["published", "default", "5.468", "", "", "", "8.3", *[""] * 7]]
+    lines += [["published", ALONE, "3.197", "-41.5", "", "", "32.3", "-82.1 % of before", *[""] * 6]]
     plots: Plots = {}
     for law in _laws(rows):
-        before = _of(rows, law, "default", "")
-        for learnt in ("", ONCE, AGAIN):
-            if not (now := _of(rows, law, ALONE if learnt else "default", learnt)):
-                continue
-            line = [law, _PISM.format(learnt) if learnt else "default"]
-            for name in ("predicted", "score"):
-                line += [_told(_column(now, name)), _change(now, before, name) if learnt else ""]
-            for name in ("predicted_0", "predicted_9", "score_0", "score_9"):
-                line.append(_told(_column(now, name), 1))
-            lines.append([*line, _told(_column(now, "slowdown")), _told(_column(now, "slowdown_p99"))])
+        shown = [("default", "", trees) for trees in _ways(rows)]
+        shown += [(name, learnt, learnt) for name in (ALONE, STILL) for learnt in _ways(rows)]
+        for name, learnt, trees in shown:
+            now, before = _of(rows, law, name, learnt, trees), _of(rows, law, "default", "", trees)
+            line = [law, f"{name}, {learnt}" if learnt else f"default, trees {trees}"]
+            for column in ("predicted", "score"):
+                line += [_told(_column(now, column)), _change(now, before, column) if learnt else ""]
+            for column in ("predicted_0", "predicted_9", "score_0", "score_9"):
+                line.append(_told(_column(now, column), 1))
+            line += [_told(_column(now, "slowdown")), _told(_column(now, "slowdown_p99"))]
+            line.append(_change(now, before, "slowdown_p99") if learnt else "")
+            lines.append([*line, f"{_column(now, 'moves').mean():.2f}"])
         plots[f"plot-{law}"] = partial(_plot_buckets, rows, law)
     return markdown_table(head, lines), plots
 
 
 def _plot_buckets(rows: Rows, law: str, file: Path) -> None:
     shown = {"default, observed": ("default", "", "score")}
-    for learnt in (ONCE, AGAIN):
+    for learnt in _ways(rows):
         shown[f"{ALONE}, {learnt}, predicted"] = (ALONE, learnt, "predicted")
         shown[f"{ALONE}, {learnt}, observed"] = (ALONE, learnt, "score")
     lines = {}
     for name, (scheduler, learnt, part) in shown.items():
-        if not (mine := _of(rows, law, scheduler, learnt)):
-            continue
+        mine = _of(rows, law, scheduler, learnt)
         lines[name] = np.array([_column(mine, f"{part}_{bucket}") for bucket in range(10)])
     places = [f"{1 + 0.9 * bucket:.1f}" for bucket in range(10)]
     plot_lines(file, places, lines, "score of a machine, from", "% of machines and minutes")
@@ -190,14 +226,11 @@ def _table3(rows: Rows) -> Told:
     """Throughput at a fixed number of requests under way, against the default scheduler."""
     lines = [["published", ALONE, "+76.4", "+17.2", "5 (of tail-heavy)"]]
     for law in _laws(rows):
-        for learnt in (ONCE, AGAIN):
-            if not (now := _of(rows, law, ALONE, learnt)):
-                continue
-            gains = [_told(_column(now, name), 1, "+") for name in ("heavy", "light")]
-            lines.append([law, _PISM.format(learnt), *gains, _told(_column(now, "heaviest"))])
-        now = _of(rows, law, "spread", "")
-        gains = [_told(_column(now, name), 1, "+") for name in ("heavy", "light")]
-        lines.append([law, "spread, without PISM", *gains, _told(_column(now, "heaviest"))])
+        shown = {_PISM.format(learnt): (ALONE, learnt) for learnt in _ways(rows)}
+        for name, (scheduler, learnt) in (shown | {"spread, without PISM": ("spread", "")}).items():
+            now = _of(rows, law, scheduler, learnt)
+            gains = [_told(_column(now, column), 1, "+") for column in ("heavy", "light")]
+            lines.append([law, name, *gains, _told(_column(now, "heaviest"))])
     text = (
         "Percent more throughput than under the default scheduler, mean over services; throughput: a fixed number of "
         "requests under way over the mean response time. Tail-heavy: the 9.3 % of services (as in the paper) with the "
@@ -208,22 +241,22 @@ def _table3(rows: Rows) -> Told:
 
 
 def _fig13(rows: Rows) -> Told:
-    """Every scheduler alone and with PISM."""
-    head = ["law", "scheduler", "PISM", "predicted score", "%", "observed score", "%", "mean slowdown", "%"]
-    head += ["P99 slowdown", "CPU, % (P5 to P95)"]
+    """Every scheduler alone, with the score by utilisation, and with PISM."""
+    head = ["law", "scheduler", "score", "predicted score", "%", "observed score", "%", "mean slowdown", "%"]
+    head += ["P99 slowdown", "%", "CPU, % (P5 to P95)"]
     published = {"spread": "-16.9", "stack": "-12.5"}
-    lines = [["published", name, "yes", "", change, *[""] * 6] for name, change in published.items()]
+    lines = [["published", name, "PISM", "", change, *[""] * 7] for name, change in published.items()]
     plots: Plots = {}
     for law in _laws(rows):
         for name in KINDS:
-            before = _of(rows, law, name, "")
-            for learnt in ("", ONCE, AGAIN):
-                if now := _of(rows, law, name, learnt):
-                    line = [law, name, learnt or "no"]
-                    for column in ("predicted", "score", "slowdown"):
-                        line += [_told(_column(now, column)), _change(now, before, column) if learnt else ""]
-                    ends = [f"{_column(now, f'utilisation_p{q}').mean():.0f}" for q in (5, 95)]
-                    lines.append([*line, _told(_column(now, "slowdown_p99")), " to ".join(ends)])
+            for learnt in ("", *((USED, *_ways(rows)) if name != "default" else ())):
+                now = _of(rows, law, name, learnt)
+                before = _of(rows, law, name, "", "" if learnt == USED else learnt)
+                line = [law, name, learnt or "none"]
+                for column in ("predicted", "score", "slowdown", "slowdown_p99"):
+                    line += [_told(_column(now, column)), _change(now, before, column) if learnt else ""]
+                ends = [f"{_column(now, f'utilisation_p{q}').mean():.0f}" for q in (5, 95)]
+                lines.append([*line, " to ".join(ends)])
         plots[f"plot-{law}"] = partial(_plot_schedulers, rows, law, "slowdown_p99", "99th percentile of slowdown")
     return markdown_table(head, lines), plots
 
@@ -232,7 +265,7 @@ def _plot_schedulers(rows: Rows, law: str, column: str, label: str, file: Path) 
     names = [name for name in KINDS if name != "default"]
     lines = {
         learnt or "alone": np.array([_column(_of(rows, law, name, learnt), column) for name in names])
-        for learnt in dict.fromkeys(row["learnt"] for row in rows)
+        for learnt in ("", USED, *_ways(rows))
     }
     short = [name.replace("LoadVariationRisk", "Risk").replace("TargetLoad", "Target") for name in names]
     plot_lines(file, short, lines, "", label, joined=False)
@@ -240,16 +273,15 @@ def _plot_schedulers(rows: Rows, law: str, column: str, label: str, file: Path) 
 
 def _fig15(rows: Rows) -> Told:
     """Percentiles of response times of two services."""
-    head = ["law", "service", "scheduler", "PISM", *(f"P{q}, ms" for q in QUANTILES)]
+    head = ["law", "service", "scheduler", "score", *(f"P{q}, ms" for q in QUANTILES)]
     lines = [["published", "checkout", "", word, "", "", "", "", ms] for word, ms in (("no", "8000"), ("yes", "3000"))]
     for law in _laws(rows):
         for service in ("checkout", "browse_product"):
             for name in ("random", "spread", "stack"):
-                for learnt in ("", ONCE, AGAIN):
-                    if not (now := _of(rows, law, name, learnt)):
-                        continue
+                for learnt in ("", USED, *_ways(rows)):
+                    now = _of(rows, law, name, learnt)
                     ms = [_told(_column(now, f"{service}_p{q}"), 0) for q in QUANTILES]
-                    lines.append([law, service, name, learnt or "no", *ms])
+                    lines.append([law, service, name, learnt or "none", *ms])
     plots: Plots = {
         f"plot-{law}": partial(_plot_schedulers, rows, law, "checkout_p99", "P99 of checkout, ms")
         for law in _laws(rows)

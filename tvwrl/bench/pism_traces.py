@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -44,12 +45,15 @@ class TraceSettings:
     def reproduce(self, name: str, out: Path) -> str:
         """Markdown of one of `NAMES`, which is written to a folder of that name in `out` too.
 
-        Raises InputError if a file is missing or damaged.
+        Raises InputError if a file is missing or damaged; malformed names of tasks are counted, and told.
         """
-        tasks = {kind: read(folder_of(self.data) / file) for kind, (file, read) in FILES.items()}
+        bad: dict[str, Counter[str]] = {kind: Counter() for kind in FILES}
+        tasks = {kind: read(folder_of(self.data) / file, bad[kind]) for kind, (file, read) in FILES.items()}
         made = {"table1": _table1, "table2": _table2, "fig4": _fig4, "fig8": _fig8}[name]
         text, rows, plots = made(tasks)
-        text = f"# {NAMES[name]} (real)\n\n{text}\n"
+        told = (f"{bad[kind].total():,} of {len(one):,} ({TITLES[kind]})" for kind, one in tasks.items())
+        text = f"# {NAMES[name]} (real)\n\n{text}\n\n"
+        text += f"Names that tell no graph, taken to wait for none: {', '.join(told)}.\n"
         write_figure(out / name, text, rows, plots, {"data": self.data})
         return text
 

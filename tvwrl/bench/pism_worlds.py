@@ -5,18 +5,29 @@ A cell is one law and one seed. Its rows, one per scheduler, hold all that the f
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
+from tvwrl.bench.pism_judge import Judge, K, World, figures, throughput
 from tvwrl.bench.requests import check_request
 from tvwrl.interference import kernels
-from tvwrl.interference.arrivals import RECORDED_AT, Arrivals, as_arrivals, replayed, synthetic_hour, with_usage
+from tvwrl.interference.arrivals import (
+    RECORDED_AT,
+    Arrivals,
+    as_arrivals,
+    kept_share,
+    replayed,
+    synthetic_hour,
+    with_usage,
+)
 from tvwrl.interference.batch_tasks import read_arrivals, read_usage
 from tvwrl.interference.candidates import CANDIDATES
 from tvwrl.interference.categories import Thresholds
@@ -27,10 +38,10 @@ from tvwrl.interference.observations import Observations
 from tvwrl.interference.predictor import LevelPredictor
 from tvwrl.interference.services import Behaviour, draw_behaviour, observe
 from tvwrl.interference.weights import row_weights, service_weights
-from tvwrl.interference.world import LEAST_SERVICES, Policy, Seen, Site, draw_site, look, simulate
+from tvwrl.interference.world import LEAST_SERVICES, Policy, Seen, draw_site, look, simulate
 from tvwrl.interference.world_kernels import DEFAULT
 from tvwrl.parallel import Call, run_calls
-from tvwrl.runs import read_csv, write_csv, write_json
+from tvwrl.runs import provenance, read_csv, write_csv, write_json
 from tvwrl.types import Float, InputError
 
 FILES = ("ali18_usage_tasks.csv.gz", "spar_sample_tasks.csv.gz")
@@ -38,7 +49,6 @@ WARM_UP = 20  # minutes before the first record: longer than an instance runs
 EVERY = 4  # minutes between the records that trees learn from
 MOVES = 5  # instances that may leave a bad machine in a minute, where PISM works alone
 WEIGHTING = "corr"  # the best of the paper's four (6.3.2)
-K = 10
 KINDS = {
     "default": DEFAULT,
     "random": kernels.RANDOM,
@@ -48,29 +58,12 @@ KINDS = {
     "TargetLoadPacking": kernels.TARGET_LOAD_PACKING,
     "LoadVariationRiskBalancing": kernels.RISK_BALANCING,
 }
-ALONE = "pism"  # every machine a candidate, and running instances moved
+ALONE = "pism"  # every machine a candidate, equal scores decided by chance, and running instances moved
+STILL = "pism, no moves"
 TEACHERS = (ALONE, "random", "spread")  # whose placements PISM learns from again, each with it
 ONCE, AGAIN = "learnt once", "learnt again"  # under the default scheduler alone; and under itself too
-QUANTILES = (0, 50, 75, 90, 99)  # Figure 15
-SERVICES = ("checkout", "browse_product", "coupon")
-
-
-class World(NamedTuple):
-    """What is the same for every scheduler of a seed."""
-
-    site: Site
-    hour: Arrivals
-    minutes: int
-    default: Seen  # the first period, under the default scheduler
-
-
-class Judge(NamedTuple):
-    """What turns the cluster as it was into figures."""
-
-    world: World
-    behaviour: Behaviour
-    levels: Levels
-    weight: Float  # (R,) of service instances
+COUNTS = "counts alone"  # learnt once, by trees that ask for numbers of instances only, as the paper's
+USED = "utilisation"  # no trees: of the same candidates the one with the least CPU in use
 
 
 @dataclass(frozen=True)
@@ -81,12 +74,14 @@ class Cell:
     seed: int
     machines: int
     services: int
-    minutes: int  # of each period
+    learns: int  # minutes of the first period, under the default scheduler
+    minutes: int  # of each later period
     rounds: int  # of learning again
     factor: float  # how hard the cluster presses, over the law's own assumption
     data: str  # folder of real batch tasks, "" = made-up ones
     truth: bool  # the scheduler is told true categories
-    counts_alone: bool  # trees ask for counts only, as in the paper
+    silent: float  # share of the machines whose reports are missing
+    stale_after: float  # seconds without a report, after which nothing is known of a machine
 
     @property
     def name(self) -> str:
@@ -97,9 +92,9 @@ class Cell:
 def complete(out: Path, cells: Sequence[Cell], workers: int) -> list[dict[str, Any]]:
     """Rows of the cells, those that `out` lacks being simulated first; `cells/<cell>.csv` keeps them."""
     first = cells[0]
-    asked = {name: getattr(first, name) for name in ("rounds", "data", "truth", "counts_alone")}
+    asked = {name: getattr(first, name) for name in ("learns", "rounds", "data", "truth", "silent", "stale_after")}
     check_request(out / "request.json", asked)
-    write_json(out / "request.json", asked)
+    write_json(out / "request.json", provenance() | asked)
     files = {cell: out / "cells" / f"{cell.name}.csv" for cell in cells}
     calls: list[Call] = [(play_cell, (cell, file)) for cell, file in files.items() if not file.exists()]
     with tqdm(total=len(calls), desc="clusters", unit="cluster", disable=None) as bar:
@@ -109,7 +104,7 @@ def complete(out: Path, cells: Sequence[Cell], workers: int) -> list[dict[str, A
 
 
 def _typed(row: dict[str, Any]) -> dict[str, Any]:
-    words = ("law", "scheduler", "learnt", "data", "truth", "counts_alone")
+    words = ("law", "scheduler", "learnt", "trees", "data", "truth")
     return {name: value if name in words else float(value) for name, value in row.items()}
 
 
@@ -121,24 +116,33 @@ def read_hour(data: str, truth: bool, rng: np.random.Generator) -> Arrivals:
     """
     if not data:
         return synthetic_hour(rng)
-    usage, tasks = read_usage(Path(data) / FILES[0], Counter()), read_arrivals(Path(data) / FILES[1], Counter())
+    bad: Counter[str] = Counter()
+    usage, tasks = read_usage(Path(data) / FILES[0], bad), read_arrivals(Path(data) / FILES[1], bad)
+    if bad:
+        tqdm.write(f"{bad.total()} names of tasks tell no graph: {dict(bad)}; they wait for none", sys.stderr)
     thresholds = Thresholds.from_usage(usage.cpu, usage.memory, usage.makespan)
     if truth:
-        return as_arrivals(with_usage(tasks, usage, rng), tasks.makespan, thresholds)
+        return as_arrivals(with_usage(tasks, usage, rng), tasks.makespan, thresholds, rng)
     names, job = np.unique(usage.job.astype(str), return_inverse=True)
     known = (rng.random(len(names)) < 0.5)[job]
     drawn = with_usage(tasks, usage.only(np.flatnonzero(~known)), rng)
     classifier = TaskClassifier(thresholds).fit(usage.only(np.flatnonzero(known)))
-    return as_arrivals(drawn, tasks.makespan, thresholds, classifier.predict(tasks))
+    return as_arrivals(drawn, tasks.makespan, thresholds, rng, classifier.predict(tasks))
 
 
 def make_world(cell: Cell) -> World:
     """Site and first period of a cell's seed, the same under all laws."""
+    return _drawn_world(replace(cell, law="", factor=1.0))
+
+
+@lru_cache(maxsize=1)
+def _drawn_world(cell: Cell) -> World:
     rng = np.random.default_rng(cell.seed)
     hour = read_hour(cell.data, cell.truth, rng)
-    arrivals = replayed(hour, cell.machines, cell.minutes, rng)
-    site = draw_site(cell.machines, cell.services, arrivals, 60 * cell.minutes, rng)
-    return World(site, hour, cell.minutes, _play(site, arrivals, Policy(DEFAULT), rng, cell.minutes))
+    arrivals = replayed(hour, cell.machines, cell.learns, rng)
+    site = draw_site(cell.machines, cell.services, arrivals, 60 * cell.learns, rng)
+    record = simulate(site, arrivals, Policy(DEFAULT), rng, RECORDED_AT)
+    return World(site, hour, look(record, _minutes(cell.learns)))
 
 
 def judge_of(cell: Cell, world: World) -> tuple[Judge, Observations]:
@@ -152,41 +156,63 @@ def judge_of(cell: Cell, world: World) -> tuple[Judge, Observations]:
 
 
 def play_cell(cell: Cell, file: Path) -> dict[str, Any]:
-    """Learn, then play the same arrivals under every scheduler; writes the rows."""
+    """Learn, then play the same arrivals under every scheduler; writes the rows.
+
+    A scheduler without PISM has a row for each kind of trees, by which alone they differ in the score predicted.
+    """
     world = make_world(cell)
     judge, seen = judge_of(cell, world)
-    once = LevelPredictor(counts_alone=cell.counts_alone, random_state=cell.seed).fit(seen, judge.levels)
-    predictors = {"": once, ONCE: once}
+    predictors = {
+        name: LevelPredictor(counts_alone=name == COUNTS, random_state=cell.seed).fit(seen, judge.levels)
+        for name in (ONCE, COUNTS)
+    }
     if cell.rounds:
-        predictors[AGAIN] = _learn_again(cell, judge, seen, once)
-    rng = np.random.default_rng([cell.seed, 2])
-    arrivals = replayed(world.hour, cell.machines, cell.minutes, rng)
-    rows, before = [], None
-    for learnt, predictor in predictors.items():
-        for name in KINDS if not learnt else (ALONE, *KINDS):
-            if learnt and name == "default":
-                continue
-            policy = _policy(name, judge, predictor if learnt else None)
-            found = _play(world.site, arrivals, policy, np.random.default_rng([cell.seed, 3]), cell.minutes)
-            figures, times = _figures(cell, judge, predictor, found)
-            before = times if before is None else before
-            rows.append(asdict(cell) | {"scheduler": name, "learnt": learnt} | figures | _throughput(before, times))
+        predictors[AGAIN] = _learn_again(cell, judge, seen, predictors[ONCE])
+    arrivals = replayed(world.hour, cell.machines, cell.minutes, np.random.default_rng([cell.seed, 2]))
+    rows: list[dict[str, Any]] = []
+    before = None
+    for learnt in ("", USED, *predictors):
+        for name in _schedulers(learnt):
+            policy = _policy(cell, name, judge, learnt, predictors.get(learnt))
+            found, moves = _play(cell, judge, arrivals, policy, np.random.default_rng([cell.seed, 3]))
+            for trees in [learnt] if learnt in predictors else predictors:
+                told, times = figures(judge, predictors[trees], found, np.random.default_rng([cell.seed, 5]))
+                before = times if before is None else before
+                about = {"scheduler": name, "learnt": learnt, "trees": trees, "moves": moves}
+                kept = {"kept": 100.0 * kept_share(world.hour, cell.machines)}
+                rows.append(asdict(cell) | about | kept | told | throughput(before, times))
     write_csv(file, rows)
     return {"cell": cell.name}
 
 
-def _policy(name: str, judge: Judge, predictor: LevelPredictor | None) -> Policy:
-    """A scheduler, with PISM if there is a predictor."""
+def _schedulers(learnt: str) -> list[str]:
+    """Those that are tried without PISM, with the score by utilisation, or with PISM."""
+    if not learnt:
+        return list(KINDS)
+    return [*(() if learnt == USED else (ALONE, STILL)), *(name for name in KINDS if name != "default")]
+
+
+def _policy(cell: Cell, name: str, judge: Judge, learnt: str, predictor: LevelPredictor | None) -> Policy:
+    """A scheduler, with the score by utilisation, or with PISM's if there is a predictor."""
+    if learnt == USED:
+        return Policy(KINDS[name], CANDIDATES, kernels.UTILISATION_ALONE)
     if predictor is None:
         return Policy(KINDS[name])
-    if name == ALONE:
-        return Policy(kernels.RANDOM, judge.world.site.count, predictor.trees_, judge.weight, MOVES)
-    return Policy(KINDS[name], CANDIDATES, predictor.trees_, judge.weight)
+    kind, candidates, moves = KINDS.get(name, kernels.RANDOM), CANDIDATES, 0
+    if name in (ALONE, STILL):
+        candidates, moves = cell.machines, MOVES if name == ALONE else 0
+    return Policy(kind, candidates, predictor.trees_, judge.weight, moves, cell.stale_after)
 
 
-def _play(site: Site, arrivals: Arrivals, policy: Policy, rng: np.random.Generator, minutes: int) -> Seen:
-    """The cluster at each minute after the warm-up."""
-    return look(simulate(site, arrivals, policy, rng, RECORDED_AT), np.arange(60.0 * WARM_UP, 60.0 * minutes, 60.0))
+def _minutes(lasts: int) -> Float:
+    """Seconds at which a period of so many minutes is looked at: each minute after the warm-up."""
+    return np.arange(60.0 * WARM_UP, 60.0 * lasts, 60.0)
+
+
+def _play(cell: Cell, judge: Judge, arrivals: Arrivals, policy: Policy, rng: np.random.Generator) -> tuple[Seen, float]:
+    """The cluster at each minute after the warm-up, and moves per machine and minute."""
+    record = simulate(judge.world.site, arrivals, policy, rng, RECORDED_AT, silent=cell.silent)
+    return look(record, _minutes(cell.minutes)), len(record.moves) / (cell.machines * cell.minutes)
 
 
 def _observed(world: World, behaviour: Behaviour, seen: Seen, rng: np.random.Generator) -> Observations:
@@ -203,89 +229,21 @@ def _learn_again(cell: Cell, judge: Judge, seen: Observations, predictor: LevelP
         for teacher in TEACHERS:
             rng = np.random.default_rng([cell.seed, 4, number, TEACHERS.index(teacher)])
             arrivals = replayed(judge.world.hour, cell.machines, cell.minutes, rng)
-            policy = _policy(teacher, judge, predictor)
-            found = _play(judge.world.site, arrivals, policy, rng, cell.minutes)
+            policy = _policy(cell, teacher, judge, AGAIN, predictor)
+            found, _ = _play(cell, judge, arrivals, policy, rng)
             seen = seen.and_then(_observed(judge.world, judge.behaviour, found, rng))
         predictor = replace(predictor).fit(seen, judge.levels)
     return predictor
 
 
-def _figures(cell: Cell, judge: Judge, predictor: LevelPredictor, seen: Seen) -> tuple[dict[str, float], Float]:
-    """A row's figures; and response times (T, R), seeded alike for every scheduler."""
-    site = judge.world.site
-    times = judge.behaviour.response_ms(site, seen, np.random.default_rng([cell.seed, 5]))
-    rows = np.tile(site.service, len(times))
-    level = judge.levels.level(rows, times.ravel()).reshape(times.shape).astype(float)
-    machine = np.tile(site.machine, len(times))
-    when = np.repeat(np.arange(len(times)), times.shape[1])
-    predicted = predictor.levels_of(rows, seen.composition[when, machine]).reshape(times.shape)
-    known = (level > 0) & ~np.isnan(predicted)
-    weight = np.where(known, judge.weight, 0.0)
-    score, told = (
-        np.add.reduceat(np.where(known, part, 0.0) * weight, site.first[:-1], axis=1)
-        / np.maximum(np.add.reduceat(weight, site.first[:-1], axis=1), 1e-9)
-        for part in (level, predicted)
-    )
-    cpu = seen.pressures.cpu
-    found = {
-        "score": float(score.mean()),
-        "predicted": float(told.mean()),
-        "within": 100.0 * float((np.abs(level - predicted) <= 2)[known].mean()),
-        "utilisation": 100.0 * float(cpu.mean()),
-    }
-    found |= {f"utilisation_p{q}": 100.0 * float(np.percentile(cpu, q)) for q in (5, 25, 50, 75, 95)}
-    for name, part in (("score", score), ("predicted", told)):
-        shares = np.histogram(np.clip(part, 1.0, K), bins=np.linspace(1.0, K, 11))[0] / part.size
-        found |= {f"{name}_{bucket}": 100.0 * float(share) for bucket, share in enumerate(shares)}
-    for name in SERVICES:
-        own = times[:, site.service == site.services.index(name)]
-        found |= {f"{name}_mean": float(own.mean())}
-        found |= {f"{name}_p{q}": float(np.percentile(own, q)) for q in QUANTILES}
-    undisturbed = judge.behaviour.base[site.service]
-    found["slowdown"] = float((times / undisturbed).mean())
-    found["slowdown_p99"] = float(np.percentile(times / undisturbed, 99))
-    return found, np.stack([_by_service(site, part) for part in (times, *_tails(site, times))])
-
-
-def _by_service(site: Site, times: Float) -> Float:
-    """(S,) mean over times and instances; NaN for a service without instances."""
-    count = np.bincount(site.service, minlength=len(site.services)) * len(times)
-    total = np.bincount(site.service, times.sum(axis=0), len(site.services))
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
-def _tails(site: Site, times: Float) -> list[Float]:
-    """[(1, R)] each service's 90th percentile, repeated for its instances."""
-    tail = np.zeros(len(site.services))
-    for s in np.unique(site.service):
-        tail[s] = np.percentile(times[:, site.service == s], 90)
-    return [tail[site.service][None]]
-
-
-def _throughput(before: Float, now: Float) -> dict[str, float]:
-    """Percent more requests of tail-heavy and tail-light services, mean over services; (2, S): mean RT, P90.
-
-    A fixed number of requests under way: throughput is that number over the mean response time, so it grows as the
-    mean response time falls. Tail-heavy: the `HEAVY` of services with the highest P90 over mean before.
-    """
-    known = np.flatnonzero(~np.isnan(before[0]))
-    ratio = (before[1] / before[0])[known]
-    heavy = known[np.argsort(ratio)[-max(1, round(HEAVY * len(known))) :]]
-    light = np.setdiff1d(known, heavy)
-    more = 100.0 * (before[0] / now[0] - 1.0)
-    return {"heavy": float(more[heavy].mean()), "light": float(more[light].mean()), "heaviest": float(ratio.max())}
-
-
-HEAVY = 0.093  # of the services (Table 3)
-
-
-def check_cells(machines: int, services: int, minutes: int, data: Path | None) -> None:
+def check_cells(machines: int, services: int, learns: int, minutes: int, data: Path | None) -> None:
     """Raise InputError for a cluster that is too small to tell anything, or a file that is not there."""
     if data and (missing := [file for file in FILES if not (data / file).exists()]):
         raise InputError(f"{data / missing[0]}: no such file")
     least = {
         "machines": (machines, 3),
         "services": (services, LEAST_SERVICES),
+        "learns": (learns, WARM_UP + 2 * EVERY),
         "minutes": (minutes, WARM_UP + 2 * EVERY),
     }
     for name, (value, limit) in least.items():

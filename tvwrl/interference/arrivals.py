@@ -8,6 +8,7 @@ import numpy as np
 
 from tvwrl.interference.batch_tasks import BatchTasks
 from tvwrl.interference.categories import Thresholds
+from tvwrl.interference.laws import intensities
 from tvwrl.types import Float, InputError, Int
 
 HOUR = 3600
@@ -30,6 +31,7 @@ class Arrivals:
     makespan: Int  # (N,) >= 1, seconds that an instance runs
     category: Int  # (N,) 0..59, by what is used
     seen: Int  # (N,) 0..59, what the scheduler takes the task for when it arrives
+    intensity: Float  # (N,) > 0, how hard an instance presses on memory (`laws.intensities`): no scheduler sees it
 
     def __len__(self) -> int:
         return len(self.second)
@@ -77,7 +79,9 @@ def with_usage(tasks: BatchTasks, usage: BatchTasks, rng: np.random.Generator) -
     return replace(tasks, cpu=usage.cpu[source], memory=usage.memory[source], makespan=usage.makespan[source])
 
 
-def as_arrivals(tasks: BatchTasks, lasts: Float, thresholds: Thresholds, seen: Int | None = None) -> Arrivals:
+def as_arrivals(
+    tasks: BatchTasks, lasts: Float, thresholds: Thresholds, rng: np.random.Generator, seen: Int | None = None
+) -> Arrivals:
     """An hour of tasks of known usage that ran `lasts` (N,) seconds; `seen` (N,): as classified, default: truly.
 
     Where a task ran longer than its instances, they came in waves: `WAVE` seconds apart, as equal as can be.
@@ -97,6 +101,7 @@ def as_arrivals(tasks: BatchTasks, lasts: Float, thresholds: Thresholds, seen: I
         makespan=makespan[task],
         category=category[task],
         seen=(category if seen is None else seen)[task],
+        intensity=intensities(tasks.memory, rng)[task],
     )
     return wave.only(np.argsort(second, kind="stable"))
 
@@ -118,7 +123,7 @@ def replayed(
     """
     if min(machines, minutes) < 1 or not per_minute > 0:
         raise InputError(f"{machines} machines, {minutes} minutes, {per_minute:g} per minute: must all be > 0")
-    copies = per_minute * machines * 60 / hour.instances.sum() / STREAMS
+    copies = kept_share(hour, machines, per_minute)
     parts = []
     for number in range(-(-minutes // 60)):
         whole, rest = divmod(copies * _rate(begins + number) / _rate(RECORDED_AT), 1.0)
@@ -129,6 +134,11 @@ def replayed(
             parts.append(replace(hour, second=second, instances=instances).only(np.flatnonzero(kept)))
     one = Arrivals(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Arrivals)})
     return one.only(np.argsort(one.second, kind="stable"))
+
+
+def kept_share(hour: Arrivals, machines: int, per_minute: float = PER_MINUTE) -> float:
+    """How many of an instance of the recorded hour each copy of it has on average: below 1, arrivals are thinned."""
+    return float(per_minute * machines * 60 / hour.instances.sum() / STREAMS)
 
 
 def _rate(hour: float) -> float:
@@ -155,4 +165,5 @@ def synthetic_hour(rng: np.random.Generator, tasks: int = 4000) -> Arrivals:
         makespan=np.maximum(np.rint(makespan), 1).astype(np.int64),
         category=category,
         seen=category,
+        intensity=intensities(memory, rng),
     )

@@ -11,13 +11,14 @@ import zlib
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.laws import Pressures
 from tvwrl.interference.observations import CATEGORIES
 from tvwrl.interference.workloads import CORES, categories, shares
 from tvwrl.interference.world import NAMED, PER_MACHINE, Seen, Site
-from tvwrl.types import Episode, Float, Int, Machines
+from tvwrl.types import Episode, Float, Machines
 
 TRAIT = 0.5  # assumed: standard deviation of the logarithm
 
@@ -58,7 +59,7 @@ def look_at(
 
 def _look_at(
     episode: Episode, machines: Machines, step_seconds: int, thresholds: Thresholds, seed: int
-) -> tuple[Int, Float]:
+) -> tuple[npt.NDArray[np.int32], Float]:
     """Compositions (T, M, 60) and sums over workloads (3, T, M): pressure on bandwidth and cache, cores in use."""
     slots = int(episode.arrival.max(initial=0)) + 1
     composition = np.zeros((slots, len(machines), CATEGORIES), np.int32)

@@ -34,6 +34,12 @@ class Trees(NamedTuple):
     pressure: Any = np.zeros(CATEGORIES, np.int32)  # (60,) >= 0 of an instance by category
 
 
+_NONE = np.zeros(0, np.int32)
+UTILISATION_ALONE = Trees(
+    _NONE, _NONE, np.zeros(0, np.uint8), _NONE, _NONE, np.zeros(0)
+)  # no trees: what PISM must beat
+
+
 @njit(cache=True, inline="always")
 def score_machine(  # type: ignore[no-untyped-def]
     m,
@@ -223,10 +229,10 @@ def place_instances(  # type: ignore[no-untyped-def]
     """Places instances of one task, one after the other, and books each on its machine; returns how many found room.
 
     Each goes, of the `candidates` machines with room that the scheduler of `kind` (one of the codes above) likes best,
-    to the one with the lowest score after it has come; the same score: to the one liked best. 1 candidate: the
-    scheduler alone; as many as machines: PISM alone. Machines not heard of since second `since`, or with nothing
-    known of their services, are taken only where no candidate is known. A category outside 0..59 leaves the scheduler
-    alone, and is not booked in the composition.
+    to the one with the lowest score after it has come; the same score: to the one liked best, of RANDOM to any. 1
+    candidate: the scheduler alone; as many as machines: PISM alone. Machines not heard of since second `since`, or with
+    nothing known of their services, are taken only where no candidate is known. A category outside 0..59 leaves the
+    scheduler alone, and is not booked in the composition. Without any tree the score is the share of the CPU in use.
 
     `weight` (rows of machines.service,); `history` (M, 2, 2) as of `peers.remember`, read by RISK_BALANCING only;
     `cpu` cores and `memory` that one instance uses; `placed` (instances,) int64 gets the machines, -1 = no room;
@@ -251,12 +257,14 @@ def place_instances(  # type: ignore[no-untyped-def]
         if count == 0:
             placed[i:] = -1
             return i
-        best, lowest = chosen[0], np.inf
+        best, lowest, equal = chosen[0], np.inf, 0
         for j in range(count if most > 1 else 0):
             m = chosen[j]
             if after[m] == -1.0:
                 after[m] = np.inf
-                if machines.heard[m] >= since:
+                if len(level) == 0:
+                    after[m] = (in_use[m] + cpu) / cores[m]
+                elif machines.heard[m] >= since:
                     composition[m, category] += 1
                     score = score_machine(
                         m, first, service, weight, composition,
@@ -264,8 +272,12 @@ def place_instances(  # type: ignore[no-untyped-def]
                     )  # fmt: skip
                     composition[m, category] -= 1
                     after[m] = score if score == score else np.inf
-            if after[m] < lowest or (after[m] == lowest and liking[m] > liking[best]):
-                best, lowest = m, after[m]
+            if after[m] < lowest:
+                best, lowest, equal = m, after[m], 1
+            elif after[m] == lowest:
+                equal += 1
+                if liking[m] > liking[best] or (kind == RANDOM and rng.random() * equal < 1.0):
+                    best = m
         placed[i] = best
         in_use[best] += cpu
         batch[best] += cpu

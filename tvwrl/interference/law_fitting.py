@@ -36,8 +36,26 @@ def fit_curve(pressure: Float, slowdown: Float) -> Curve:
     return best[1]
 
 
+def held_out(pressure: Float, slowdown: Float) -> Float:
+    """(n,) slowdown predicted for each of n >= 3 points less the measured one, by the curve of all others."""
+    rest = [np.arange(len(pressure)) != i for i in range(len(pressure))]
+    return np.array(
+        [fit_curve(pressure[r], slowdown[r]).at(pressure[~r])[0] - slowdown[~r][0] for r in rest], np.float64
+    )
+
+
 def fit_taobench(path: Path) -> dict[str, Curve]:
-    """Bandwidth and cache: 99th percentile beside 2, 4 and 8 workers of iBench over that of the baseline."""
+    """The curves of `taobench_points`."""
+    return {name: fit_curve(*points) for name, points in taobench_points(path).items()}
+
+
+def fit_nginx(path: Path) -> dict[str, Curve]:
+    """The curves of `nginx_points`."""
+    return {name: fit_curve(*points) for name, points in nginx_points(path).items()}
+
+
+def taobench_points(path: Path) -> dict[str, tuple[Float, Float]]:
+    """Pressure, slowdown - 1 of bandwidth and cache: 99th percentile beside 2, 4, 8 workers of iBench over none."""
     import polars as pl
 
     table = _read(path, TAOBENCH)
@@ -47,14 +65,14 @@ def fit_taobench(path: Path) -> dict[str, Curve]:
         if len(rows) < 3:
             raise InputError(f"{path}: {len(rows)} rows of offline_type {kind!r}: must be at least 3")
         workers = rows["offline_label"].str.extract(r"(\d+)$").cast(pl.Float64).to_numpy()
-        found[name] = fit_curve(workers, rows["p99_slowdown"].to_numpy() - 1.0)
+        found[name] = workers, rows["p99_slowdown"].to_numpy() - 1.0
     return found
 
 
-def fit_nginx(path: Path) -> dict[str, Curve]:
-    """CPU, bandwidth and cache: mean response time beside 1 to 4 pods over the baseline's at the same load.
+def nginx_points(path: Path) -> dict[str, tuple[Float, Float]]:
+    """Pressure, slowdown - 1 of CPU, bandwidth and cache: mean response time beside 1 to 4 pods over the baseline.
 
-    Of each number of pods the median over campaigns, replicas and offered loads.
+    At the same load; of each number of pods the median over campaigns, replicas and offered loads.
     """
     import polars as pl
 
@@ -71,7 +89,7 @@ def fit_nginx(path: Path) -> dict[str, Curve]:
         medians = mine.group_by("pods").agg(pl.col("ratio").median()).sort("pods")
         if len(medians) < 3:
             raise InputError(f"{path}: {len(medians)} numbers of {part} pods: must be at least 3")
-        found[kind] = fit_curve(medians["pods"].to_numpy(), medians["ratio"].to_numpy())
+        found[kind] = medians["pods"].to_numpy(), medians["ratio"].to_numpy()
     return found
 
 

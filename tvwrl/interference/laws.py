@@ -14,9 +14,21 @@ import numpy as np
 
 from tvwrl.types import Float
 
-# Assumed: pressure of an instance by class of memory. Bandwidth is this per core in use, cache this per instance.
-MEMORY_PRESSURE = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
+# Assumed: how hard a core in use presses on bandwidth, and an instance on the cache, rises with its memory to this
+# power: about sixteenfold from the middle of the lowest class of memory to that of the highest
+ELASTICITY = 0.7
+TRAIT = 0.7  # assumed: standard deviation of the logarithm of what a task's category does not tell of its pressure
 NOISE = 0.05  # assumed: standard deviation of the logarithm; repeated nginx runs have 0.01, production more
+
+
+def intensities(memory: Float, rng: np.random.Generator) -> Float:
+    """(N,) how hard instances that use `memory` (N,) press, by no unit: means count (`Means`).
+
+    Each task has a trait of its own, log-normal, drawn whatever its category: two of one category differ by a factor of
+    e, typically. So no sum of counts by category is the law, and the scorer cannot find it.
+    """
+    pressing: Float = memory**ELASTICITY * np.exp(TRAIT * rng.normal(size=len(memory)))
+    return pressing
 
 
 class Curve(NamedTuple):

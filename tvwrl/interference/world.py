@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvwrl.interference.arrivals import Arrivals
-from tvwrl.interference.categories import classes_of
 from tvwrl.interference.kernels import Trees
-from tvwrl.interference.laws import MEMORY_PRESSURE, Pressures
+from tvwrl.interference.laws import Pressures
 from tvwrl.interference.machines import Machines
 from tvwrl.interference.observations import CATEGORIES
+from tvwrl.interference.reports import Reports
 from tvwrl.interference.rescheduling import move_instances
+from tvwrl.interference.score import STALE_AFTER
 from tvwrl.interference.world_kernels import Tasks, add_running, calendar_of, count_running, play
 from tvwrl.schedulers.peers import no_history, remember
 from tvwrl.types import Float, InputError, Int
@@ -119,9 +120,10 @@ class Policy(NamedTuple):
 
     kind: int  # a code of `tvwrl.interference.kernels`
     candidates: int = 1  # 1: the scheduler alone
-    trees: Trees | None = None  # levels by service; None: nothing learnt
+    trees: Trees | None = None  # levels by service; None: nothing learnt; `UTILISATION_ALONE`: CPU use is the score
     weight: Float | None = None  # (R,) of service instances in a machine's score
     moves: int = 0  # running instances that may leave a machine of high interference, a minute
+    stale_after: float = STALE_AFTER  # seconds without a report, after which nothing is known of a machine
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,12 +176,14 @@ def simulate(
     rng: np.random.Generator,
     begins: float,
     watch: Callable[[int, Machines], None] | None = None,
+    silent: float = 0.0,
 ) -> Record:
-    """Play `arrivals` on the site under `policy`; machines report every minute.
+    """Play `arrivals` on the site under `policy`; machines report every minute, but for a share `silent` of them.
 
     `watch`: called with second and machines at each minute's end, to look on or to stop early by raising.
     """
     machines, history = site.machines(), no_history(site.count)
+    reports = Reports(machines, silent, rng)
     trees = policy.trees or no_trees(len(site.services))
     weight = np.ones(len(site.service)) if policy.weight is None else policy.weight
     first = np.concatenate([[0], np.cumsum(arrivals.instances)])
@@ -194,7 +198,7 @@ def simulate(
     for minute in range(minutes):
         now, todo = 60 * minute, edges[minute : minute + 2]
         machines.cpu[:] += use[minute]
-        machines.heard[:] = now
+        reports.come(machines, now)
         remember(machines.shares(), history, REPORT_WEIGHT)
         if policy.moves:
             span = (first[np.searchsorted(arrivals.second, now - len(calendar.head))], first[todo[0]])
@@ -203,7 +207,20 @@ def simulate(
             done = move_instances(machines, trees, weight, tasks, calendar.task, now, span, policy.moves, placed, here)
             moved.append(moves[:done][:, [0, 1, 3]])
         limits = (now, now + 60, *todo)
-        play(machines, trees, weight, history, tasks, calendar, site.lots, *who, float(now), rng, limits, placed)
+        play(
+            machines,
+            trees,
+            weight,
+            history,
+            tasks,
+            calendar,
+            site.lots,
+            *who,
+            now - policy.stale_after,
+            rng,
+            limits,
+            placed,
+        )
         began[first[todo[0]] : first[todo[1]]] = placed[first[todo[0]] : first[todo[1]]]
         if watch is not None:
             watch(now + 60, machines)
@@ -225,7 +242,6 @@ def look(record: Record, seconds: Float) -> Seen:
     task, machine, start, end = record.stays()
     rows = (np.searchsorted(seconds, start), np.searchsorted(seconds, end), machine)
     shape = (len(seconds), site.count)
-    heavy = MEMORY_PRESSURE[classes_of(arrivals.category)[:, 1]]
 
     def total(value: Float) -> Float:
         found = np.zeros(shape)
@@ -240,8 +256,8 @@ def look(record: Record, seconds: Float) -> Seen:
         composition=composition,
         batch_cpu=batch,
         pressures=Pressures(
-            bandwidth=total(arrivals.cpu * heavy),
-            cache=total(heavy),
+            bandwidth=total(arrivals.cpu * arrivals.intensity),
+            cache=total(arrivals.intensity),
             queue=batch / (site.cores - services),
             cpu=(batch + services) / site.cores,
         ),

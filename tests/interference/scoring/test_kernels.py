@@ -155,6 +155,19 @@ def test_random_draws_all_machines_evenly(make_machines):
     assert 15 < first.count(4) < 45
 
 
+def test_without_trees_the_least_used_candidate_is_taken(make_machines):
+    machines = make_machines(4)
+    machines.cpu[:] = [7.0, 5.0, 2.0, 6.0]
+    # stack likes 0 and 3 best (up to 80 %), of which 3 has less in use; then the two are alike, and the first is taken
+    assert place(machines, kernels.UTILISATION_ALONE, kernels.STACK, 7, 2, 2) == [3, 0]
+
+
+def test_equal_scores_of_all_machines_are_decided_by_chance(make_machines):
+    machines = make_machines(8)._replace(cores=np.full(8, 1e6), memory=np.full(8, 1e6))
+    counts = np.bincount(place(machines, stump(7), kernels.RANDOM, 0, 4000, 8), minlength=8)
+    assert counts.min() > 400
+
+
 def test_peers_by_hand(make_machines):
     """Shares after the instance of 1 core and 1 memory: cpu 0.2, 0.4, 0.7 of 10 cores, memory 0.31, 0.01, 0.01.
 

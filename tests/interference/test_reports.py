@@ -1,0 +1,48 @@
+"""Reports of machines: all heard, a share silent, and what a silent machine shows."""
+
+import numpy as np
+import pytest
+
+from tvwrl.interference.machines import Machines
+from tvwrl.interference.reports import Reports
+from tvwrl.types import InputError
+
+
+def machines(count):
+    zeros = np.zeros(count)
+    one = np.ones(count)
+    return Machines(one, one, *(zeros.copy() for _ in range(3)), np.zeros((count, 60), np.int32), zeros.copy(),
+                    np.zeros(count + 1, np.int64), np.zeros(0, np.int32), np.zeros(0))  # fmt: skip
+
+
+def test_all_report_every_minute():
+    found = machines(3)
+    reports = Reports(found, 0.0, np.random.default_rng(0))
+    found.composition[1, 7] = 2
+    reports.come(found, 60.0)
+    assert found.heard.tolist() == [60.0, 60.0, 60.0]
+    assert found.composition[:, 7].tolist() == [0, 2, 0]
+
+
+def test_a_silent_machine_shows_its_last_report_and_then_the_truth():
+    found, true = machines(200), np.zeros(200, np.int64)
+    reports, rng = Reports(found, 0.3, np.random.default_rng(0)), np.random.default_rng(1)
+    last = np.zeros(200, np.int64)
+    shares = []
+    for minute in range(1, 200):
+        more = rng.integers(0, 3, 200)
+        found.composition[:, 7] += more  # what is booked within the minute
+        true += more
+        reports.come(found, 60.0 * minute)
+        told = found.heard == 60.0 * minute
+        last[told] = true[told]
+        assert np.array_equal(found.composition[:, 7], last)
+        shares.append(1 - told.mean())
+    assert np.mean(shares) == pytest.approx(0.3, abs=0.05)
+    assert 0 < (found.heard[found.heard < 60.0 * 199]).size < 200
+
+
+@pytest.mark.parametrize("silent", [-0.1, 1.0])
+def test_a_share_out_of_range_is_refused(silent):
+    with pytest.raises(InputError, match="at least 0 and below 1"):
+        Reports(machines(1), silent, np.random.default_rng(0))
