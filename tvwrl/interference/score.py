@@ -7,6 +7,7 @@ import warnings
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -186,7 +187,7 @@ class InterferenceScore:
                 found.stale_after = float(facts["stale_after"])
         except FileNotFoundError:
             raise InputError(f"{path}: no such file") from None
-        except (ValueError, KeyError, TypeError, EOFError, OSError) as error:
+        except (ValueError, KeyError, TypeError, EOFError, OSError, BadZipFile) as error:
             raise error if isinstance(error, InputError) else InputError(f"{path}: no interference score") from None
         _check_trees(found.trees, path)
         return found
