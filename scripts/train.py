@@ -25,6 +25,8 @@ from tvwrl.traces import open_and_tell
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.types import InputError, Trace
 
+PREPARING = "preparing sequences, classes and forecasts (a minute or two where kernels still have to be compiled)"
+
 
 @dataclass(frozen=True)
 class Arguments:
@@ -87,7 +89,7 @@ def start(arguments: Arguments) -> tuple[Trainer, Trace]:
     classes = find_classes(arguments.ec, trace, arguments.config.scenario)
     if isinstance(classes, EquivalenceClasses):
         print(f"classes: {classes.k} by {classes.representation}, from {arguments.ec}")
-    print("preparing sequences, classes and forecasts (a minute or two where kernels still have to be compiled)")
+    print(PREPARING)
     problem = Problem.build(trace, arguments.config.scenario, classes)
     identity = trace_identity(trace, arguments.trace, arguments.slot_seconds)
     trainer = Trainer(problem, arguments.config, folder, identity, tqdm_print)
@@ -110,6 +112,7 @@ def resume(folder: Path) -> tuple[Trainer, Trace]:
         raise InputError(
             f"trace '{saved.trace['argument']}' is not the one that the run began with (its content has changed)"
         )
+    print(PREPARING)
     trainer = Trainer(saved.problem(trace), saved.config, folder, saved.trace, tqdm_print)
     trainer.restore(saved)
     print(f"resuming {folder} at iteration {saved.iteration} of {saved.config.iterations}")

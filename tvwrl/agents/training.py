@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,8 @@ def collect_signals() -> Any:
         if received:
             raise KeyboardInterrupt
         received.append(signal.Signals(number).name)
+        with suppress(OSError):  # not print, which may be what the signal interrupted
+            os.write(2, b"\nstopping when this iteration ends, so that what is saved is whole; once more: at once\n")
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
