@@ -102,10 +102,15 @@ class SimulationSettings:
     def _cells(self, name: str) -> list[Cell]:
         preset = PRESETS[self.preset]
         seeds = self.seeds or preset.seeds
-        minutes = self.minutes or preset.minutes * (LONGER if name == "fig15" and self.preset != "smoke" else 1)
-        machines = self.machines or (SMALL if name == "fig15" else preset.machines)
-        services = self.services or preset.services
-        learns = self.learns or preset.learns
+        longer = LONGER if name == "fig15" and self.preset != "smoke" else 1
+        defaults = (
+            (SMALL if name == "fig15" else preset.machines),
+            preset.services,
+            preset.learns,
+            preset.minutes * longer,
+        )
+        given = self.machines, self.services, self.learns, self.minutes
+        machines, services, learns, minutes = (d if g is None else g for g, d in zip(given, defaults, strict=True))
         check_cells(machines, services, learns, minutes, self.data)
         if unknown := [law for law in self.laws if law not in LAWS]:
             raise InputError(f"unknown law '{unknown[0]}'; valid: {', '.join(LAWS)}")
