@@ -140,8 +140,8 @@ def even_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]:
     """(classes - 1,) rising thresholds > 0 with about as many of `values` (N,) in each class.
 
     From the lowest class on, each takes its share of what the ones before it left, and all values equal to its last,
-    for in whole units many are equal. Where values run out the classes above stay empty, each from twice the threshold
-    below it on. Raises InputError for a value that is not a number >= 0, or none > 0.
+    for in whole units many are equal; but it leaves a value to each class above it. Where there are fewer different
+    values than classes the uppermost stay empty, each from twice the threshold below it on. Raises InputError for a value that is not a number >= 0, or none > 0.
     """
     check_usage(values, field)
     left = np.sort(values[values > 0])
@@ -152,9 +152,10 @@ def even_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]:
         if not len(left):
             found.append(2 * found[-1])
             continue
-        last = left[(len(left) - 1) // (others + 1)]
+        different = np.unique(left)
+        last = min(left[(len(left) - 1) // (others + 1)], different[max(len(different) - 1 - others, 0)])
         left = left[left > last]
-        found.append(float((last + left[0]) / 2 if len(left) else 2 * last))
+        found.append(float(max((last + left[0]) / 2, np.nextafter(last, np.inf)) if len(left) else 2 * last))
     return tuple(found)
 
 

@@ -40,6 +40,7 @@ def test_even_breaks_by_hand():
     """Four ones, a two, a three and two fours in three classes: the ones; then half of the others; then the fours."""
     assert even_breaks(np.array([1.0, 1, 1, 1, 2, 3, 4, 4]), 3, "cpu") == (1.5, 3.5)
     assert even_breaks(np.array([5.0, 5.0]), 4, "cpu") == (10.0, 20.0, 40.0)
+    assert even_breaks(np.array([1.0, 2, 3, 4, 4, 4]), 4, "cpu") == (1.5, 2.5, 3.5)
     for bad, said in (([0.0], "no value > 0"), ([1.0, np.nan], "row 1: cpu is nan"), ([-1.0], "row 0: cpu is -1")):
         with pytest.raises(InputError, match=said):
             even_breaks(np.array(bad), 3, "cpu")
@@ -50,7 +51,7 @@ def test_even_breaks_rise_and_leave_no_class_empty_that_could_be_filled(values, 
     found = even_breaks(np.array(values), classes, "cpu")
     assert all(a < b for a, b in zip((0.0, *found), found, strict=False))
     filled = len(np.unique(np.searchsorted(found, values, side="right")))
-    assert filled >= min(classes, len(set(values))) - (len(set(values)) > 1)
+    assert filled == min(classes, len(set(values)))
 
 
 def test_thresholds_of_a_trace_leave_no_category_to_most(problem, train):
