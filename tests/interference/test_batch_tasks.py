@@ -68,6 +68,16 @@ def test_bad_names_can_be_counted(tmp_path):
     assert tasks.role[0] == tasks.role[1]
 
 
+def test_a_task_that_is_there_twice_can_be_counted(tmp_path):
+    """A second task 1 waits for none and is waited for by none; two tasks without a number are just two."""
+    bad = Counter()
+    more = "0,a,M1,0,50,0.2,1\n0,b,task_x,0,50,0.2,1\n0,b,task_x,0,50,0.2,1\n"
+    tasks = read_arrivals(write(tmp_path / "a.csv.gz", ARRIVALS + more), bad)
+    assert bad == {"same number": 1}
+    roles = {task: set(tasks.role[tasks.task == task].tolist()) for task in ("M1", "R2_1", "task_x")}
+    assert [len(found) for found in roles.values()] == [2, 1, 1]
+
+
 @pytest.mark.real_data
 @pytest.mark.skipif(not BATCH.is_dir(), reason="no real data")
 def test_the_whole_files():

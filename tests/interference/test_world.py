@@ -171,6 +171,25 @@ def test_a_machine_is_left_alone_once_its_last_report_is_stale(stale_after):
         assert (ages[np.arange(100), record.machine] > 600).any()
 
 
+@pytest.mark.parametrize("stale_after", [0.0, 1e9])
+def test_nothing_moves_from_or_to_a_machine_whose_last_report_is_stale(stale_after):
+    tasks = arrivals(*((60 * minute, 4, 0.01, 0.01, 900, HEAVY) for minute in range(60)))
+    policy = Policy(kernels.STACK, 1, counting_tree(HEAVY, 60), None, 5, stale_after)
+    level = policy.trees.level
+    policy = policy._replace(trees=policy.trees._replace(level=level**2))  # convex: it pays to be even
+    age = {}
+    record = simulate(
+        site(machines=10), tasks, policy, np.random.default_rng(0), 0.0,
+        watch=lambda second, machines: age.update({second - 60: second - 60 - machines.heard}), silent=0.4,
+    )  # fmt: skip
+    where, stale = record.machine.copy(), 0
+    assert len(record.moves) > 100
+    for second, instance, to in record.moves:
+        stale += (age[second][[where[instance], to]] > 0).any()
+        where[instance] = to
+    assert (stale > 0) == (stale_after > 0)  # who never counts a report as stale does move there
+
+
 def test_stays_of_an_instance_that_moves_twice():
     tasks = arrivals((0, 2, 1.0, 1.0, 100, LIGHT))
     moves = np.array([[20, 1, 1], [50, 1, 2]])

@@ -40,6 +40,14 @@ def test_explains_what_pushes_the_score(call, file):
 
 
 @pytest.mark.slow
+def test_a_trained_policy_is_compared_with_and_without(call, trace, run, tmp_path):
+    few = ["--schedulers", "spread", "--laws", "memory", "--sequences", 2, "--episodes", 4]
+    done = call("reproduce.py", "pism-schedulers", "--checkpoint", run[0], *few, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[2] for line in done.stdout.splitlines() if line.startswith("| memory: ")] == ["whole", "spread"]
+
+
+@pytest.mark.slow
 def test_schedulers_and_a_policy_take_the_file(call, trace, run, file, tmp_path):
     """The placements differ from those without it, and its name is beside theirs in every file."""
     out = tmp_path / "evaluation"

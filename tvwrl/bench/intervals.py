@@ -69,6 +69,13 @@ def interval_or_range(values: Float) -> tuple[float, float]:
     return bootstrap_interval(values, np.random.default_rng(0))
 
 
+def told(values: Float, decimals: int = 1, sign: str = "") -> str:
+    """Mean of `values` (n,), one per seed, and what `interval_or_range` gives of them, if anything: 1.5 [1.0, 2.0]."""
+    low, high = interval_or_range(values)
+    centre = f"{estimate(values):{sign}.{decimals}f}"
+    return centre + (f" [{low:{sign}.{decimals}f}, {high:{sign}.{decimals}f}]" if np.isfinite(low) else "")
+
+
 def spread_words(seeds: int) -> str:
     """What `interval_or_range` gives of so many seeds."""
     return "range of the seeds" if seeds < FEW else "95 % bootstrap interval"

@@ -12,14 +12,14 @@ import numpy as np
 from tqdm import tqdm
 
 from tvwrl.bench.figures import plot_lines, write_figure
-from tvwrl.bench.intervals import interval_or_range, spread_words
+from tvwrl.bench.intervals import spread_words, told
 from tvwrl.bench.pism_traces import folder_of
 from tvwrl.command_line import Numbers
 from tvwrl.interference.batch_tasks import BatchTasks, read_usage
 from tvwrl.interference.categories import CLASSES, Thresholds
 from tvwrl.interference.classifier import TaskClassifier, declared
 from tvwrl.markdown import markdown_table
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import InputError, Int
 
 NAMES = {"fig10": "Figure 10, accuracy of the task classifier by task and by instance"}
 FILE = "ali18_usage_tasks.csv.gz"
@@ -261,12 +261,7 @@ def _tables(rows: Rows) -> str:
                 for name in _of(split):
                     asked = {"split": split, "predictor": name, "of": of, "hit": hit}
                     own = [row for row in rows if asked.items() <= row.items()]
-                    told = [_interval(np.array([row[column] for row in own])) for column in COLUMNS]
-                    body.append([f"{name}, by {split}", *told])
+                    cells = [told(np.array([row[column] for row in own])) for column in COLUMNS]
+                    body.append([f"{name}, by {split}", *cells])
             parts.append(f"## % of {of} {title}\n\n" + markdown_table((f"of {of}", *COLUMNS), body))
     return "\n\n".join(parts)
-
-
-def _interval(values: Float) -> str:
-    low, high = interval_or_range(values)
-    return f"{values.mean():.1f}" + (f" [{low:.1f}, {high:.1f}]" if np.isfinite(low) else "")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.bench.figures import write_figure
-from tvwrl.bench.intervals import interval_or_range, spread_words
+from tvwrl.bench.intervals import spread_words, told
 from tvwrl.bench.pism_worlds import FILES as TASKS
 from tvwrl.bench.pism_worlds import WARM_UP, read_hour
 from tvwrl.command_line import Numbers
@@ -20,7 +20,7 @@ from tvwrl.interference.services import draw_behaviour
 from tvwrl.interference.world import Policy, draw_site, look, simulate
 from tvwrl.interference.world_kernels import DEFAULT
 from tvwrl.markdown import markdown_table
-from tvwrl.types import Float, InputError
+from tvwrl.types import InputError
 
 NAMES = {"laws": "no figure, but the laws of the simulation: fitted to measured response times, at published anchors"}
 FILES = ("taobench_colocation.csv", "ntua_nginx_ibench.csv.gz", "erms_inflection.csv.gz")
@@ -140,18 +140,12 @@ def _anchor_table(rows: Rows) -> str:
     paper = ["paper", "one cluster", *PUBLISHED.values(), CV]
     lines = [paper]
     for law in laws.LAWS:
-        told = []
+        cells = []
         for service in laws.ANCHORS:
             own = [row for row in rows if (row["law"], row["service"]) == (law, service)]
-            told.append(", ".join(_told(np.array([row[name] for row in own]), 1) for name in ("p10", "p90")))
+            cells.append(", ".join(told(np.array([row[name] for row in own]), 1) for name in ("p10", "p90")))
         coupon = np.array([row["cv"] for row in rows if (row["law"], row["service"]) == (law, "coupon")])
-        lines.append([law, USED[law], *told, _told(coupon, 3)])
+        lines.append([law, USED[law], *cells, told(coupon, 3)])
     return markdown_table(
         ("law (simulated)", "curves", "checkout P10, P90, ms", "coupon P10, P90, ms", "coupon CV"), lines
     )
-
-
-def _told(values: Float, decimals: int) -> str:
-    low, high = interval_or_range(values)
-    centre = f"{values.mean():.{decimals}f}"
-    return centre + (f" [{low:.{decimals}f}, {high:.{decimals}f}]" if np.isfinite(low) else "")

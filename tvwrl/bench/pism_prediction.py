@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from tvwrl.bench.figures import plot_lines, write_figure
-from tvwrl.bench.intervals import estimate, interval_or_range, paired_bootstrap, spread_words
+from tvwrl.bench.intervals import paired_bootstrap, spread_words, told
 from tvwrl.bench.pism_days import two_days
 from tvwrl.command_line import Names, Numbers
 from tvwrl.interference.accuracy import accuracy
@@ -116,6 +116,7 @@ def _judge(train: Observations, test: Observations) -> Rows:
             own = (test.service == s) & (observed > 0)
             found = accuracy(np.rint(guess[own]), observed[own], K)
             rows.append({"of": "service", "service": test.services[s], "predictor": name, "k": K} | found)
+        rows.append(_all(guess, observed, name, K))
         if name == COMPOSITION:
             rows += _pairs(test, guess, observed)
         if name in (COMPOSITION, LINEAR, TREE):
@@ -123,15 +124,19 @@ def _judge(train: Observations, test: Observations) -> Rows:
     for k in OTHERS:
         levels = Levels.of(train, k, skip_rare=True)
         observed = levels.level(test.service, test.response_ms).astype(np.float64)
-        for name in (COMPOSITION, LINEAR, TREE, MIDDLE):
-            guess = PREDICTORS[name]().fit(train, levels).predict(test)
-            found = accuracy(np.rint(guess[observed > 0]), observed[observed > 0], k)
-            rows.append({"of": "all", "predictor": name, "k": k} | found)
+        for name in (COMPOSITION, TREE, MIDDLE):
+            rows.append(_all(PREDICTORS[name]().fit(train, levels).predict(test), observed, name, k))
     return rows
 
 
+def _all(guess: Float, observed: Float, name: str, k: int) -> dict[str, Any]:
+    """Accuracy over the records of all services together."""
+    known = observed > 0
+    return {"of": "all", "predictor": name, "k": k} | accuracy(np.rint(guess[known]), observed[known], k)
+
+
 def _machines(train: Observations, test: Observations, levels: Levels, guess: Float, name: str) -> Rows:
-    """Scores of machines by weighting. BUSY is the upper half of those observed, as they lie close to the middle."""
+    """Scores of machines by weighting. BUSY: above 5.5."""
     rows = []
     for weighting in WEIGHTINGS:
         predicted, observed = mean_levels(test, guess, levels, service_weights(weighting, train))
@@ -166,18 +171,13 @@ def _by_seed(rows: Rows, field: str, settings: PredictionSettings) -> Float:
     return np.array(found)
 
 
-def _interval(values: Float, decimals: int = 1) -> str:
-    low, high = interval_or_range(values)
-    return f"{estimate(values):.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]"
-
-
 def _setting(settings: PredictionSettings) -> str:
     tasks = "made-up tasks" if settings.data is None else "an hour of Alibaba v2018's tasks"
-    told = "known" if settings.data is None else "as the classifier takes them for"
+    known = "known" if settings.data is None else "as the classifier takes them for"
     return (
         f"Simulated: {settings.machines} machines, {settings.services} services, {settings.hours} h to learn from and "
         f"the next {settings.hours} h to predict, a record per service instance every {settings.report_seconds} s; "
-        f"batch work replays {tasks}, in categories {told}. Means over {len(settings.seeds)} seeds "
+        f"batch work replays {tasks}, in categories {known}. Means over {len(settings.seeds)} seeds "
         f"[{spread_words(len(settings.seeds))}]; percent. No predictor sees the law that made the response times."
     )
 
@@ -189,10 +189,8 @@ def _table4(settings: PredictionSettings, rows: Rows) -> Made:
     for law in settings.laws:
         for name in (COMPOSITION, LINEAR, TREE):
             part = _pick(own, law=law, predictor=name)
-            cells = [
-                _interval(_by_seed(part, f"{half}_{field}", settings)) for half in ("busy", "idle") for field in fields
-            ]
-            severe = [_interval(_by_seed(part, field, settings), 2) for field in ("read_as_low", "read_as_high")]
+            cells = [told(_by_seed(part, f"{half}_{field}", settings)) for half in ("busy", "idle") for field in fields]
+            severe = [told(_by_seed(part, field, settings), 2) for field in ("read_as_low", "read_as_high")]
             body.append([f"{law}: {name}", *cells, *severe])
     paper = ["paper (its cluster)", "", "", "> 90", "", "", "> 90", "0.04", "0.006"]
     head = ("law: predictor (simulated)", *(f"{half} {field}" for half in ("BUSY", "IDLE") for field in fields),
@@ -208,7 +206,7 @@ def _fig16(settings: PredictionSettings, rows: Rows) -> Made:
     pairs, own = _pick(rows, of="pair"), _pick(rows, of="service", service=CHECKOUT, predictor=COMPOSITION)
     body = []
     for law in settings.laws:
-        values = [_interval(_by_seed(_pick(own, law=law), field, settings), 2) for field in PUBLISHED_CHECKOUT]
+        values = [told(_by_seed(_pick(own, law=law), field, settings), 2) for field in PUBLISHED_CHECKOUT]
         body.append([law, *values])
     paper = ["paper (its cluster)", *(f"{value:g}" for value in PUBLISHED_CHECKOUT.values())]
     head = ("law (simulated)", "within 2", "high read as low", "low read as high")
@@ -233,14 +231,14 @@ def _fig17(settings: PredictionSettings, rows: Rows) -> Made:
     for name in PREDICTORS:
         shares = [_by_seed(_pick(own, law=law, predictor=name), "within", settings) for law in settings.laws]
         lines[name] = np.array(shares)
-        body.append([name, f"{PUBLISHED[name]:g}" if name in PUBLISHED else "", *(_interval(row) for row in shares)])
+        body.append([name, f"{PUBLISHED[name]:g}" if name in PUBLISHED else "", *(told(row) for row in shares)])
     note = []
     for i, law in enumerate(settings.laws):
         pair = [
             paired_bootstrap(lines[COMPOSITION][i], lines[name][i], np.random.default_rng(0)) for name in (LINEAR, TREE)
         ]
-        told = [f"{d:+.1f} [{low:+.1f}, {high:+.1f}]" for d, low, high in pair]
-        note.append(f"{law} {told[0]} to {LINEAR}, {told[1]} to {TREE}")
+        gaps = [f"{d:+.1f} [{low:+.1f}, {high:+.1f}]" for d, low, high in pair]
+        note.append(f"{law} {gaps[0]} to {LINEAR}, {gaps[1]} to {TREE}")
     head = ("predictor (simulated)", "paper", *settings.laws)
     text = (
         f"# Figure 17: services' levels predicted within 2 (simulated)\n\n{_setting(settings)} Each service counts "
@@ -260,10 +258,8 @@ def _fig18(settings: PredictionSettings, rows: Rows) -> Made:
         for weighting in WEIGHTINGS:
             for name in (COMPOSITION, TREE):
                 part = _pick(own, law=law, weighting=weighting, predictor=name)
-                cells = [_interval(_by_seed(part, field, settings)) for field in fields]
-                body.append(
-                    [f"{law}: {weighting}, {name}", *cells, _interval(_by_seed(part, "correlation", settings), 3)]
-                )
+                cells = [told(_by_seed(part, field, settings)) for field in fields]
+                body.append([f"{law}: {weighting}, {name}", *cells, told(_by_seed(part, "correlation", settings), 3)])
     for weighting in WEIGHTINGS:
         chosen = [_pick(own, law=law, weighting=weighting, predictor=COMPOSITION) for law in settings.laws]
         lines[weighting] = np.array([_by_seed(part, "correlation", settings) for part in chosen])
@@ -279,13 +275,13 @@ def _fig18(settings: PredictionSettings, rows: Rows) -> Made:
 
 
 def _levels(settings: PredictionSettings, rows: Rows) -> Made:
-    own = _pick(rows, of="all") + _pick(rows, of="service", k=K)
+    own = _pick(rows, of="all")
     body = []
     for law in settings.laws:
         for k in sorted((K, *OTHERS)):
             part = [_pick(own, law=law, k=k, predictor=name) for name in (COMPOSITION, TREE, MIDDLE)]
-            cells = [_interval(_by_seed(one, field, settings)) for field in ("exact", "within") for one in part]
-            body.append([f"{law}: {k}", *cells, _interval(_by_seed(part[0], "busy_f1", settings))])
+            cells = [told(_by_seed(one, field, settings)) for field in ("exact", "within") for one in part]
+            body.append([f"{law}: {k}", *cells, told(_by_seed(part[0], "busy_f1", settings))])
     columns = [f"{what}, {name}" for what in ("exact", "near") for name in (COMPOSITION, TREE, MIDDLE)]
     head = ("law: k (simulated)", *columns, "BUSY F1, composition")
     text = (

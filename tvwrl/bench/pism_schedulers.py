@@ -21,6 +21,7 @@ from tvwrl.interference.machines import alike
 from tvwrl.interference.scheduler import WithInterference
 from tvwrl.interference.score import InterferenceScore
 from tvwrl.interference.services import Behaviour, draw_behaviour, observe
+from tvwrl.interference.weights import WEIGHTINGS
 from tvwrl.interference.workloads import thresholds_of
 from tvwrl.interference.world import Seen, Site
 from tvwrl.markdown import markdown_table
@@ -43,6 +44,15 @@ FIGURES = {  # of a row, and how many digits
 }
 
 
+def check_learning(law: str, weighting: str, episodes: int) -> None:
+    """Raise InputError for an unknown law or weighting, or fewer episodes than `TEACHERS`."""
+    for field, value, valid in (("law", law, LAWS), ("weighting", weighting, WEIGHTINGS)):
+        if value not in valid:
+            raise InputError(f"unknown {field} '{value}'; valid: {', '.join(valid)}")
+    if episodes < len(TEACHERS):
+        raise InputError(f"episodes is {episodes}: must be at least {len(TEACHERS)}, the number of teachers")
+
+
 class Learnt(NamedTuple):
     """A score, and what only a referee may know: the law's services beside it."""
 
@@ -56,12 +66,9 @@ def learn(problem: Problem, law: str, weighting: str, episodes: int, seed: int) 
     """A score for a trace, of `episodes` training sequences that `TEACHERS` placed in turn.
 
     Thresholds of categories are those sequences' own (`thresholds_of`). Response times are simulated under the law; the
-    score sees observations alone. Raises InputError for an unknown law or fewer episodes than `TEACHERS`.
+    score sees observations alone. Errors: as of `check_learning`.
     """
-    if law not in LAWS:
-        raise InputError(f"unknown law '{law}'; valid: {', '.join(LAWS)}")
-    if episodes < len(TEACHERS):
-        raise InputError(f"episodes is {episodes}: must be at least {len(TEACHERS)}, the number of teachers")
+    check_learning(law, weighting, episodes)
     sequences = problem.sequences("train", episodes, seed)
     step = problem.scenario.step_seconds
     thresholds = thresholds_of(sequences, problem.machines.capacity.max(axis=0), step)
@@ -108,9 +115,11 @@ class SchedulerSettings:
         """Markdown of `schedulers`, which is written to a folder of that name in `out` too."""
         if self.sequences < 2 or self.seed < 0:
             raise InputError(f"sequences is {self.sequences}, seed {self.seed}: must be at least 2 and 0")
+        for law in self.laws:
+            check_learning(law, self.weighting, self.episodes)
         problem, inner = self._problem()
         rows = compare(problem, inner, self)
-        text = _text(rows, self, [scheduler.name for scheduler in inner])
+        text = _text(rows, self, problem, [scheduler.name for scheduler in inner])
         write_figure(out / name, text, rows, {}, asdict(self))
         return text
 
@@ -173,7 +182,7 @@ def predicted_levels(score: InterferenceScore, seen: Seen) -> Float:
     return score.mean_level(machines).reshape(times, count)
 
 
-def _text(rows: list[dict[str, Any]], settings: SchedulerSettings, names: Sequence[str]) -> str:
+def _text(rows: list[dict[str, Any]], settings: SchedulerSettings, problem: Problem, names: Sequence[str]) -> str:
     body = []
     for law in settings.laws:
         for name in names:
@@ -184,10 +193,11 @@ def _text(rows: list[dict[str, Any]], settings: SchedulerSettings, names: Sequen
     head = ("law: scheduler (simulated)", "elsewhere, %", *(title for title, _ in FIGURES.values()))
     return (
         "# Schedulers with and without PISM (simulated)\n\n"
-        f"Trace {settings.trace}, load {settings.load:g}, {settings.sequences} test sequences: without PISM, and what "
-        "PISM adds [95 % interval, paired by sequence]. Response times are simulated under a law that no score sees; "
-        f"slowdown: over the undisturbed response time. Scores are learnt of {settings.episodes} training sequences. "
-        f"Elsewhere: workloads that PISM puts on another machine.\n\n{markdown_table(head, body)}\n"
+        f"Trace {problem.sampler.trace.name}, load {settings.load:g}, {settings.sequences} test sequences: without "
+        "PISM, and what PISM adds [95 % interval, paired by sequence]. Response times are simulated under a law that "
+        f"no score sees; slowdown: over the undisturbed response time. Scores are learnt of {settings.episodes} "
+        "training sequences. Elsewhere: workloads that PISM puts on another machine.\n\n"
+        f"{markdown_table(head, body)}\n"
     )
 
 

@@ -11,12 +11,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tvwrl.bench.figures import plot_lines, write_figure
-from tvwrl.bench.intervals import interval_or_range, spread_words
+from tvwrl.bench.intervals import spread_words, told
 from tvwrl.bench.pism_judge import QUANTILES
-from tvwrl.bench.pism_worlds import AGAIN, ALONE, COUNTS, KINDS, ONCE, STILL, USED, Cell, check_cells, complete
+from tvwrl.bench.pism_worlds import AGAIN, ALONE, COUNTS, KINDS, ONCE, STILL, USED, WARM_UP, Cell, check_cells, complete
 from tvwrl.command_line import Names, Numbers
 from tvwrl.interference.laws import LAWS
 from tvwrl.interference.score import STALE_AFTER
+from tvwrl.interference.weights import WEIGHTINGS
 from tvwrl.markdown import markdown_table
 from tvwrl.types import Float, InputError
 
@@ -72,7 +73,7 @@ class SimulationSettings:
     learns: int | None = None
     """Minutes of the first period, under the default scheduler, which PISM learns from; default: the preset's."""
     minutes: int | None = None
-    """Of each later period; default: the preset's."""
+    """Of each later period, of which the first 20 are not judged; default: the preset's."""
     rounds: int | None = None
     """Periods under PISM that it learns from again; default: the preset's."""
     pressure: float = 1.0
@@ -83,6 +84,8 @@ class SimulationSettings:
     """Share of the machines, each for half an hour on average, whose reports are missing: at least 0 and below 1."""
     stale_after: float = STALE_AFTER
     """Seconds without a report, after which PISM takes a machine only where it knows of no other."""
+    weighting: str = "corr"
+    """How much each service counts for its machine's score: fair, cpu-quota, corr, cv. Paper: corr is best (6.3.2)."""
     workers: int = 1
     """Clusters at a time, each in a process of its own."""
 
@@ -114,6 +117,8 @@ class SimulationSettings:
         check_cells(machines, services, learns, minutes, self.data)
         if unknown := [law for law in self.laws if law not in LAWS]:
             raise InputError(f"unknown law '{unknown[0]}'; valid: {', '.join(LAWS)}")
+        if self.weighting not in WEIGHTINGS:
+            raise InputError(f"unknown weighting '{self.weighting}'; valid: {', '.join(WEIGHTINGS)}")
         rounds = preset.rounds if self.rounds is None else self.rounds
         limits = {"laws": len(self.laws), "pressure": self.pressure, "workers": self.workers, "rounds": rounds + 1}
         for field, value in limits.items():
@@ -125,9 +130,9 @@ class SimulationSettings:
             raise InputError(
                 f"silent is {self.silent:g}, stale_after {self.stale_after:g}: must be within [0, 1), and >= 0"
             )
-        data, faults = str(self.data) if self.data else "", (self.silent, self.stale_after)
+        data, told_of = str(self.data) if self.data else "", (self.silent, self.stale_after, self.weighting)
         return [
-            Cell(law, seed, machines, services, learns, minutes, rounds, self.pressure, data, self.truth, *faults)
+            Cell(law, seed, machines, services, learns, minutes, rounds, self.pressure, data, self.truth, *told_of)
             for seed in seeds
             for law in self.laws
         ]
@@ -145,7 +150,8 @@ def _words(rows: Rows, data: bool) -> str:
     parts = [
         f"{int(one['machines'])} machines, {int(one['services'])} services, learnt from {int(one['learns'])} minutes"
     ]
-    parts += [f"judged by {int(one['minutes'])}", source]
+    parts += [f"judged by the last {int(one['minutes']) - WARM_UP} of {int(one['minutes'])}", source]
+    parts += [f"services weighted by {one['weighting']}"] if one["weighting"] != "corr" else []
     parts += [thinned] if one["kept"] < 100 else []
     parts += [f"{100 * one['silent']:g} % of the machines silent, stale after {one['stale_after']:g} s"] * (
         one["silent"] > 0
@@ -168,20 +174,13 @@ def _column(rows: Rows, name: str) -> Float:
     return np.array([row[name] for row in rows])
 
 
-def _told(values: Float, decimals: int = 2, sign: str = "") -> str:
-    """Mean over seeds and its interval, or of few seeds their range."""
-    low, high = interval_or_range(values)
-    centre = f"{values.mean():{sign}.{decimals}f}"
-    return centre + (f" [{low:{sign}.{decimals}f}, {high:{sign}.{decimals}f}]" if np.isfinite(low) else "")
-
-
 def _laws(rows: Rows) -> list[str]:
     return list(dict.fromkeys(row["law"] for row in rows))
 
 
 def _change(now: Rows, before: Rows, name: str) -> str:
     """Percent, seed by seed."""
-    return _told(100.0 * (_column(now, name) / _column(before, name) - 1.0), 1, "+")
+    return told(100.0 * (_column(now, name) / _column(before, name) - 1.0), 1, "+")
 
 
 def _ways(rows: Rows) -> list[str]:
@@ -199,16 +198,17 @@ def _fig12(rows: Rows) -> Told:
     plots: Plots = {}
     for law in _laws(rows):
         shown = [("default", "", trees) for trees in _ways(rows)]
+        shown += [("spread", "", ONCE)]
         shown += [(name, learnt, learnt) for name in (ALONE, STILL) for learnt in _ways(rows)]
         for name, learnt, trees in shown:
             now, before = _of(rows, law, name, learnt, trees), _of(rows, law, "default", "", trees)
-            line = [law, f"{name}, {learnt}" if learnt else f"default, trees {trees}"]
+            line = [law, f"{name}, {learnt}" if learnt else f"{name}, trees {trees}"]
             for column in ("predicted", "score"):
-                line += [_told(_column(now, column)), _change(now, before, column) if learnt else ""]
+                line += [told(_column(now, column), 2), _change(now, before, column) if name != "default" else ""]
             for column in ("predicted_0", "predicted_9", "score_0", "score_9"):
-                line.append(_told(_column(now, column), 1))
-            line += [_told(_column(now, "slowdown")), _told(_column(now, "slowdown_p99"))]
-            line.append(_change(now, before, "slowdown_p99") if learnt else "")
+                line.append(told(_column(now, column), 1))
+            line += [told(_column(now, "slowdown"), 2), told(_column(now, "slowdown_p99"), 2)]
+            line.append(_change(now, before, "slowdown_p99") if name != "default" else "")
             lines.append([*line, f"{_column(now, 'moves').mean():.2f}"])
         plots[f"plot-{law}"] = partial(_plot_buckets, rows, law)
     return markdown_table(head, lines), plots
@@ -234,8 +234,8 @@ def _table3(rows: Rows) -> Told:
         shown = {_PISM.format(learnt): (ALONE, learnt) for learnt in _ways(rows)}
         for name, (scheduler, learnt) in (shown | {"spread, without PISM": ("spread", "")}).items():
             now = _of(rows, law, scheduler, learnt)
-            gains = [_told(_column(now, column), 1, "+") for column in ("heavy", "light")]
-            lines.append([law, name, *gains, _told(_column(now, "heaviest"))])
+            gains = [told(_column(now, column), 1, "+") for column in ("heavy", "light")]
+            lines.append([law, name, *gains, told(_column(now, "heaviest"), 2)])
     text = (
         "Percent more throughput than under the default scheduler, mean over services; throughput: a fixed number of "
         "requests under way over the mean response time. Tail-heavy: the 9.3 % of services (as in the paper) with the "
@@ -259,7 +259,7 @@ def _fig13(rows: Rows) -> Told:
                 before = _of(rows, law, name, "", "" if learnt == USED else learnt)
                 line = [law, name, learnt or "none"]
                 for column in ("predicted", "score", "slowdown", "slowdown_p99"):
-                    line += [_told(_column(now, column)), _change(now, before, column) if learnt else ""]
+                    line += [told(_column(now, column), 2), _change(now, before, column) if learnt else ""]
                 ends = [f"{_column(now, f'utilisation_p{q}').mean():.0f}" for q in (5, 95)]
                 lines.append([*line, " to ".join(ends)])
         plots[f"plot-{law}"] = partial(_plot_schedulers, rows, law, "slowdown_p99", "99th percentile of slowdown")
@@ -285,7 +285,7 @@ def _fig15(rows: Rows) -> Told:
             for name in ("random", "spread", "stack"):
                 for learnt in ("", USED, *_ways(rows)):
                     now = _of(rows, law, name, learnt)
-                    ms = [_told(_column(now, f"{service}_p{q}"), 0) for q in QUANTILES]
+                    ms = [told(_column(now, f"{service}_p{q}"), 0) for q in QUANTILES]
                     lines.append([law, service, name, learnt or "none", *ms])
     plots: Plots = {
         f"plot-{law}": partial(_plot_schedulers, rows, law, "checkout_p99", "P99 of checkout, ms")

@@ -107,7 +107,7 @@ def _per_minute(tasks: BatchTasks) -> dict[str, Float]:
 
 def _table1(tasks: Mapping[str, BatchTasks]) -> Made:
     arrivals = _per_minute(tasks["arrivals"])
-    per_day = len(_jobs(tasks["arrivals"])[0]) * 24
+    per_day = round(1440 * arrivals["jobs"].mean())
     equal = arrivals["instances"].mean() / PER_MACHINE
     short = {
         (kind, weight): _percent((one.makespan < SHORT) * count, np.broadcast_to(count, len(one)).astype(float), one)
@@ -118,7 +118,7 @@ def _table1(tasks: Mapping[str, BatchTasks]) -> Made:
     body = [
         ["machines", "10,000", "12,000", none, none],
         ["services; instances of them on a machine", "~25,000; ~20", "~120,000; ~150", none, none],
-        ["jobs a day", "~4 million", "~12 million", f"{per_day:,} at the hour's rate", none],
+        ["jobs a day", "~4 million", "~12 million", f"{per_day:,} at the file's rate", none],
         *([f"{name} that arrive in a minute", "", "", _told(values), none] for name, values in arrivals.items()),
         ["instances that begin on a machine in a minute", "~60", "~66", none, none],
         *(

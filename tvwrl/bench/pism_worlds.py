@@ -48,7 +48,6 @@ FILES = ("ali18_usage_tasks.csv.gz", "spar_sample_tasks.csv.gz")
 WARM_UP = 20  # minutes before the first record: longer than an instance runs
 EVERY = 4  # minutes between the records that trees learn from
 MOVES = 5  # instances that may leave a bad machine in a minute, where PISM works alone
-WEIGHTING = "corr"  # the best of the paper's four (6.3.2)
 KINDS = {
     "default": DEFAULT,
     "random": kernels.RANDOM,
@@ -63,6 +62,7 @@ STILL = "pism, no moves"
 TEACHERS = (ALONE, "random", "spread")  # whose placements PISM learns from again, each with it
 ONCE, AGAIN = "learnt once", "learnt again"  # under the default scheduler alone; and under itself too
 COUNTS = "counts alone"  # learnt once, by trees that ask for numbers of instances only, as the paper's
+COMMON = ("learns", "rounds", "data", "truth", "silent", "stale_after", "weighting")  # to the cells of a request
 USED = "utilisation"  # no trees: of the same candidates the one with the least CPU in use
 
 
@@ -82,6 +82,7 @@ class Cell:
     truth: bool  # the scheduler is told true categories
     silent: float  # share of the machines whose reports are missing
     stale_after: float  # seconds without a report, after which nothing is known of a machine
+    weighting: str  # how much each service counts for its machine's score
 
     @property
     def name(self) -> str:
@@ -92,7 +93,10 @@ class Cell:
 def complete(out: Path, cells: Sequence[Cell], workers: int) -> list[dict[str, Any]]:
     """Rows of the cells, those that `out` lacks being simulated first; `cells/<cell>.csv` keeps them."""
     first = cells[0]
-    asked = {name: getattr(first, name) for name in ("learns", "rounds", "data", "truth", "silent", "stale_after")}
+    asked = {
+        name: getattr(first, name)
+        for name in ("learns", "rounds", "data", "truth", "silent", "stale_after", "weighting")
+    }
     check_request(out / "request.json", asked)
     write_json(out / "request.json", provenance() | asked)
     files = {cell: out / "cells" / f"{cell.name}.csv" for cell in cells}
@@ -104,7 +108,7 @@ def complete(out: Path, cells: Sequence[Cell], workers: int) -> list[dict[str, A
 
 
 def _typed(row: dict[str, Any]) -> dict[str, Any]:
-    words = ("law", "scheduler", "learnt", "trees", "data", "truth")
+    words = ("law", "scheduler", "learnt", "trees", "data", "truth", "weighting")
     return {name: value if name in words else float(value) for name, value in row.items()}
 
 
@@ -132,7 +136,7 @@ def read_hour(data: str, truth: bool, rng: np.random.Generator) -> Arrivals:
 
 def make_world(cell: Cell) -> World:
     """Site and first period of a cell's seed, the same under all laws."""
-    return _drawn_world(replace(cell, law="", factor=1.0))
+    return _drawn_world(replace(cell, law="", factor=1.0, weighting=""))
 
 
 @lru_cache(maxsize=1)
@@ -151,7 +155,7 @@ def judge_of(cell: Cell, world: World) -> tuple[Judge, Observations]:
     law = LAWS[cell.law].shifted(cell.factor)
     behaviour = draw_behaviour(law, world.site, world.default, rng)
     seen = _observed(world, behaviour, world.default, rng)
-    weight = row_weights(world.site.service, service_weights(WEIGHTING, seen))
+    weight = row_weights(world.site.service, service_weights(cell.weighting, seen))
     return Judge(world, behaviour, Levels.of(seen, K, skip_rare=True), weight), seen
 
 

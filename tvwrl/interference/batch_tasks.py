@@ -41,7 +41,7 @@ class BatchTasks:
     """N tasks in order of submission. The first seven fields are known when a task arrives, the others afterwards."""
 
     job: Strings  # (N,) tasks of one job have the same name
-    task: Strings  # (N,) unique within a job; tells the graph (`tvwrl.interference.dag`)
+    task: Strings  # (N,) unique within a job, unless bad names were let in; tells the graph (`tvwrl.interference.dag`)
     seconds: Float  # (N,) >= 0, submission, from the trace's beginning
     instances: Int  # (N,) >= 1
     plan_cpu: Float  # (N,) > 0, cores of an instance
@@ -123,7 +123,7 @@ def _numbers(path: Path, column: pl.Series, least: float) -> Float:
 
 
 def _graphs(path: Path, job: Strings, task: Strings, bad: Counter[str] | None) -> tuple[Strings, Strings]:
-    """(N,) tag and role of each task."""
+    """(N,) tag and role of each task. `bad` counts a second `J1` as of the same number, a second `task_x` not."""
     tags = Tags(lenient=bad is not None)
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(job):
@@ -131,7 +131,7 @@ def _graphs(path: Path, job: Strings, task: Strings, bad: Counter[str] | None) -
     tag, role = np.empty(len(job), object), np.empty(len(job), object)
     for name, own in rows.items():
         names = task[own].tolist()
-        if len(set(names)) < len(names):
+        if bad is None and len(set(names)) < len(names):
             twice = next(one for one, number in Counter(names).items() if number > 1)
             raise InputError(f"{path}: job {name}: task {twice!r} is there twice")
         try:

@@ -42,10 +42,9 @@ class Thresholds:
         All (N,) >= 0. Raises InputError for usage that is not a number >= 0, or has fewer values than classes.
         """
         usage = {"cpu": cpu, "memory": memory, "makespan": makespan}
-        found = {name: natural_breaks(usage[name], classes, name) for name, classes in CLASSES.items()}
-        if alpha is not None:
-            found["cpu"] = tuple(map(float, alpha))
-        return cls(**found)
+        check_usage(cpu, "cpu")
+        found = {} if alpha is None else {"cpu": tuple(map(float, alpha))}
+        return cls(**{n: found.get(n) or natural_breaks(usage[n], classes, n) for n, classes in CLASSES.items()})
 
     @classmethod
     def even(cls, cpu: Float, memory: Float, makespan: Float) -> Thresholds:
@@ -141,7 +140,9 @@ def even_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]:
 
     From the lowest class on, each takes its share of what the ones before it left, and all values equal to its last,
     for in whole units many are equal; but it leaves a value to each class above it. Where there are fewer different
-    values than classes the uppermost stay empty, each from twice the threshold below it on. Raises InputError for a value that is not a number >= 0, or none > 0.
+    values than classes the uppermost stay empty, each from twice the threshold below it on.
+
+    Raises InputError for a value that is not a number >= 0, or none > 0.
     """
     check_usage(values, field)
     left = np.sort(values[values > 0])

@@ -11,18 +11,21 @@ SHARE = 0.2  # of the machines are high, as many low, by predicted score
 
 
 @njit(cache=True)
-def move_instances(machines, trees, weight, tasks, owner, now, span, most, placed, moves):  # type: ignore[no-untyped-def]
+def move_instances(  # type: ignore[no-untyped-def]
+    machines, trees, weight, tasks, owner, now, since, span, most, placed, moves
+):
     """Moves up to `most` instances from each of the machines with the highest scores to those with the lowest.
 
     From the worst on: the instance whose category lowers the score most by going, of those the one that has longest to
     run, goes to that machine of the lowest that has room and the least score with it; and only if the two scores
     together fall. Paper: does not say how many or which. Instances `span` (first, last + 1) may run at second `now`;
     `owner` (instances,): their tasks. Fills in `machines`, `placed` (instances,) and rows (instance, from, to) of
-    `moves` (n, 3); returns how many moved. Machines with nothing known of their services stay out of it.
+    `moves` (n, 3); returns how many moved. Machines not heard of since second `since`, or with
+    nothing known of their services, stay out of it.
     """
     score = np.empty(len(machines.cores))
     for m in range(len(score)):
-        score[m] = _score(machines, trees, weight, m)
+        score[m] = score_one(machines, trees, weight, m) if machines.heard[m] >= since else np.nan
     known = np.flatnonzero(~np.isnan(score))
     order = known[np.argsort(score[known])]
     some = int(SHARE * len(order))
@@ -50,11 +53,6 @@ def move_instances(machines, trees, weight, tasks, owner, now, span, most, place
 
 
 @njit(cache=True)
-def _score(machines, trees, weight, m):  # type: ignore[no-untyped-def]
-    return score_one(machines, trees, weight, m)
-
-
-@njit(cache=True)
 def _book(machines, m, kind, sign, cpu, memory):  # type: ignore[no-untyped-def]
     machines.cpu[m] += sign * cpu
     machines.batch_cpu[m] += sign * cpu
@@ -69,7 +67,7 @@ def _relief(machines, trees, weight, source, score, head):  # type: ignore[no-un
     for c in range(len(head)):
         if head[c] >= 0:
             machines.composition[source, c] -= 1
-            one = _score(machines, trees, weight, source)
+            one = score_one(machines, trees, weight, source)
             machines.composition[source, c] += 1
             if one < lowest:
                 lowest, kind = one, c
@@ -83,7 +81,7 @@ def _target(machines, trees, weight, among, kind, cpu, memory):  # type: ignore[
     for m in among:
         if machines.cpu[m] + cpu <= machines.cores[m] and machines.used_memory[m] + memory <= machines.memory[m]:
             machines.composition[m, kind] += 1
-            one = _score(machines, trees, weight, m)
+            one = score_one(machines, trees, weight, m)
             machines.composition[m, kind] -= 1
             if one < after:
                 target, after = m, one

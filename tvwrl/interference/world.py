@@ -197,6 +197,7 @@ def simulate(
     who = (policy.kind, policy.candidates)
     for minute in range(minutes):
         now, todo = 60 * minute, edges[minute : minute + 2]
+        since = now - policy.stale_after
         machines.cpu[:] += use[minute]
         reports.come(machines, now)
         remember(machines.shares(), history, REPORT_WEIGHT)
@@ -204,7 +205,8 @@ def simulate(
             span = (first[np.searchsorted(arrivals.second, now - len(calendar.head))], first[todo[0]])
             moves = np.full((policy.moves * site.count, 4), now, np.int64)
             here = moves[:, 1:]  # instance, from, to
-            done = move_instances(machines, trees, weight, tasks, calendar.task, now, span, policy.moves, placed, here)
+            known = (now, since, span, policy.moves)
+            done = move_instances(machines, trees, weight, tasks, calendar.task, *known, placed, here)
             moved.append(moves[:done][:, [0, 1, 3]])
         limits = (now, now + 60, *todo)
         play(
@@ -216,7 +218,7 @@ def simulate(
             calendar,
             site.lots,
             *who,
-            now - policy.stale_after,
+            since,
             rng,
             limits,
             placed,
