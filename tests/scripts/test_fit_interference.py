@@ -44,7 +44,10 @@ def test_a_trained_policy_is_compared_with_and_without(call, trace, run, tmp_pat
     few = ["--schedulers", "spread", "--laws", "memory", "--sequences", 2, "--episodes", 4]
     done = call("reproduce.py", "pism-schedulers", "--checkpoint", run[0], *few, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert [line.split()[2] for line in done.stdout.splitlines() if line.startswith("| memory: ")] == ["whole", "spread"]
+    assert [line.split()[2] for line in done.stdout.splitlines() if line.startswith("| memory: ")] == [
+        "whole",
+        "spread",
+    ]
 
 
 @pytest.mark.slow

@@ -82,21 +82,21 @@ def _read(path: Path, own: dict[str, str], bad: Counter[str] | None) -> BatchTas
     if not len(table):
         raise InputError(f"{path}: no rows")
     names = {name: _text(path, table[columns[name]]) for name in ("job", "task")}
-    numbers = {name: _numbers(path, table[columns[name]], LEAST[name]) for name in columns if name in LEAST}
+    usage = {name: numbers(path, table[columns[name]], LEAST[name]) for name in columns if name in LEAST}
     unknown = np.full(len(table), np.nan)
     tag, role = _graphs(path, names["job"], names["task"], bad)
     tasks = BatchTasks(
         job=names["job"],
         task=names["task"],
-        seconds=numbers["seconds"],
-        instances=numbers["instances"].astype(np.int64),
-        plan_cpu=numbers["plan_cpu"] / PERCENT_OF_A_CORE,
-        plan_memory=numbers["plan_memory"],
+        seconds=usage["seconds"],
+        instances=usage["instances"].astype(np.int64),
+        plan_cpu=usage["plan_cpu"] / PERCENT_OF_A_CORE,
+        plan_memory=usage["plan_memory"],
         tag=tag,
         role=role,
-        cpu=numbers.get("cpu", unknown),
-        memory=numbers.get("memory", unknown),
-        makespan=numbers["makespan"],
+        cpu=usage.get("cpu", unknown),
+        memory=usage.get("memory", unknown),
+        makespan=usage["makespan"],
     )
     return tasks.only(np.argsort(tasks.seconds, kind="stable"))
 
@@ -109,8 +109,8 @@ def _text(path: Path, column: pl.Series) -> Strings:
     return column.cast(pl.String).to_numpy().astype(object)
 
 
-def _numbers(path: Path, column: pl.Series, least: float) -> Float:
-    """(N,) finite numbers >= `least`."""
+def numbers(path: Path, column: pl.Series, least: float) -> Float:
+    """(N,) finite numbers >= `least`. Raises InputError with file, row (from 1) and column."""
     import polars as pl
 
     values: Float = column.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()

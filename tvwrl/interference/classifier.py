@@ -92,7 +92,7 @@ class TaskClassifier(Parameters):
             classifier = cls(Thresholds.from_dict(about["thresholds"]), about["penalty"], about["random_state"])
             classifier._restore(content)
         except FileNotFoundError:
-            raise
+            raise InputError(f"{path}: no such file") from None
         except Exception as error:  # numpy, zipfile and json each have their own
             raise InputError(f"{path}: is no file of a task classifier: {error}") from None
         return classifier

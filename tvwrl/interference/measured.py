@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from tvwrl.interference.batch_tasks import numbers
 from tvwrl.interference.observations import CATEGORIES, Observations
 from tvwrl.provisioning.sources.tables import read_table
 from tvwrl.types import InputError, Int, Strings
 
 COLUMNS = ("campaign", "Replicas", "Interference_Name", "Given_RPS", "Avg_Latency")
+LEAST_MS = 1e-9  # a response time is above 0
 KINDS = {"cpu": 0, "l3": 1, "membw": 2}  # what a pod presses on -> the category that its number is kept as
 _PODS = re.compile(r"(\d+)_(?:ibench_|stress-ng_)?(cpu|l3|membw)(?=_|$)", re.IGNORECASE)
 
@@ -35,19 +37,24 @@ def read_nginx(path: Path) -> tuple[Observations, Strings]:
 
     A service is a number (or arrangement) of replicas at one offered load, its response time the run's mean, a machine
     a campaign; the composition counts pods by kind in categories 0, 1, 2. No usage was recorded: `batch_cpu` is the
-    number of pods, each of which keeps about a core busy.
+    number of pods, each of which keeps about a core busy. Raises InputError with file, row and column.
     """
     table = read_table(path, COLUMNS)
-    campaign, replicas, scenario, load, ms = (table[name].to_list() for name in COLUMNS)
+    campaign, replicas, scenario, load = (table[name].to_list() for name in COLUMNS[:-1])
     names = [f"{count} replicas, {rate} requests/s" for count, rate in zip(replicas, load, strict=True)]
     services, service = np.unique(names, return_inverse=True)
     machine = np.unique(campaign, return_inverse=True)[1]
-    composition = np.array([pods_of(name) for name in scenario]).reshape(-1, CATEGORIES)
+    composition = np.zeros((len(names), CATEGORIES), np.int64)
+    for row, name in enumerate(scenario):
+        try:
+            composition[row] = pods_of(str(name))
+        except InputError as error:
+            raise InputError(f"{path}: row {row + 1}: {error}") from None
     observations = Observations(
         seconds=np.arange(len(names), dtype=np.float64),
         machine=machine.astype(np.int64),
         service=service.astype(np.int64),
-        response_ms=np.array(ms, np.float64),
+        response_ms=numbers(path, table[COLUMNS[-1]], LEAST_MS),
         composition=composition,
         batch_cpu=composition.sum(axis=1).astype(np.float64),
         services=tuple(services.tolist()),

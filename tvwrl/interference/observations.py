@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from tvwrl.types import Float, InputError, Int
 
@@ -31,10 +32,19 @@ class Observations:
         for name, shape in (shapes | {"composition": (count, CATEGORIES)}).items():
             if (found := getattr(self, name).shape) != shape:
                 raise InputError(f"observations: {name} has shape {found}: must be {shape}")
-        wrong = ~(np.isfinite(self.response_ms) & (self.response_ms > 0))
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise InputError(f"observations, row {row}: response_ms is {self.response_ms[row]}: must be a number > 0")
+        self._check("seconds", np.isfinite(self.seconds), "")
+        for name in ("machine", "service", "batch_cpu", "composition"):
+            self._check(name, np.isfinite(found := getattr(self, name)) & (found >= 0), " >= 0")
+        self._check("service", self.service < len(self.services), f" < {len(self.services)}")
+        self._check("response_ms", np.isfinite(self.response_ms) & (self.response_ms > 0), " > 0")
+
+    def _check(self, name: str, right: npt.NDArray[np.bool_], limit: str) -> None:
+        """Raise InputError with the first row of a field that is not all `right` (N,) or (N, CATEGORIES)."""
+        if not right.all():
+            row, *category = np.argwhere(~right)[0].tolist()
+            value = getattr(self, name)[row, *category]
+            where = f"row {row}, category {category[0]}" if category else f"row {row}"
+            raise InputError(f"observations, {where}: {name} is {value}: must be a number{limit}")
 
     def by_service(self) -> list[Int]:
         """Of each service the rows (n,) of its records, in order; none for one that was not observed."""

@@ -24,7 +24,11 @@ from tvwrl.types import Float, InputError, Int
 
 STALE_AFTER = 600.0  # seconds; ten reports of a minute missed
 HELD_OUT = 0.25  # of the recording, its end: what scores are calibrated on
-VERSION = 1  # of files
+VERSION = 2  # of files
+TREE_TYPES = dict.fromkeys(("root", "depth", "threshold", "left", "pressure"), "int32") | {
+    "feature": "uint8",
+    "level": "float64",
+}
 
 
 class Push(NamedTuple):
@@ -45,7 +49,8 @@ class InterferenceScore:
 
     Nothing is known of a machine whose last report is older than `stale_after` seconds (or from the future), whose
     usage is not a number, or none of whose services is known: it scores the mean of the known machines, and `choose`
-    takes it only where no candidate is known. The clock never goes back: an earlier second counts as the latest one.
+    takes it only where no candidate is known. A clock that goes back is told once; what was reported in seconds that
+    are then still to come is not believed.
     """
 
     trees: Trees
@@ -56,6 +61,7 @@ class InterferenceScore:
     percent: Float  # (knots,) 0..100, not falling
     thresholds: Thresholds | None = None  # that the categories were made by, for those who have to tell them
     stale_after: float = STALE_AFTER
+    about: str = ""  # what it was learnt from, in words
     _latest: float = field(default=-np.inf, init=False)
     _told: set[str] = field(default_factory=set, init=False)
     _rows: tuple[Any, Float] | None = field(default=None, init=False)
@@ -96,7 +102,12 @@ class InterferenceScore:
 
     def mean_level(self, machines: Machines, category: int = -1, which: Int | None = None) -> Float:
         """(n,) weighted mean of the levels 1..k predicted for machines `which` (n,), default all M, with one more
-        instance of `category` (-1: as they are); NaN where nothing is known of their services, 0 without services."""
+        instance of `category` (-1: as they are); NaN where nothing is known of their services, 0 without services.
+
+        Raises InputError for a category that is neither -1 nor 0 to 59.
+        """
+        if not -1 <= category < CATEGORIES:
+            raise InputError(f"category is {category}: must be -1 or 0 to {CATEGORIES - 1}")
         which = np.arange(len(machines.cores)) if which is None else which
         found = np.empty(len(which))
         score_machines(machines, self.trees, self.weight_rows(machines), category, which, found)
@@ -165,6 +176,7 @@ class InterferenceScore:
             "k": self.k,
             "services": list(self.services),
             "stale_after": self.stale_after,
+            "about": self.about,
             "thresholds": None if self.thresholds is None else asdict(self.thresholds),
         }
         arrays = self.trees._asdict() | {"weights": self.weights, "knots": self.knots, "percent": self.percent}
@@ -184,19 +196,21 @@ class InterferenceScore:
                 limits = facts["thresholds"]
                 thresholds = None if limits is None else Thresholds.from_dict(limits)
                 found = cls(trees, weights, tuple(facts["services"]), facts["k"], knots, percent, thresholds)
-                found.stale_after = float(facts["stale_after"])
+                found.stale_after, found.about = float(facts["stale_after"]), str(facts["about"])
         except FileNotFoundError:
             raise InputError(f"{path}: no such file") from None
         except (ValueError, KeyError, TypeError, EOFError, OSError, BadZipFile) as error:
             raise error if isinstance(error, InputError) else InputError(f"{path}: no interference score") from None
-        _check_trees(found.trees, path)
+        _check(found, path)
         return found
 
     def _fresh(self, machines: Machines, now: float) -> npt.NDArray[np.bool_]:
         """(M,) heard of lately, with usage that is a number."""
         if now < self._latest:
-            self._tell("clock", f"the clock went back from second {self._latest:g} to {now:g}: it stays at the former")
-        self._latest = now = max(now, self._latest)
+            self._tell(
+                "clock", f"the clock went back from second {self._latest:g} to {now:g}: later reports are not believed"
+            )
+        self._latest = now
         usage = machines.cpu + machines.batch_cpu + machines.used_memory
         if (bad := ~np.isfinite(usage)).any():
             self._tell("usage", f"usage of machine {int(bad.argmax())} is not a number: nothing is known of it")
@@ -236,14 +250,26 @@ def _scale(predicted: Float, observed: Float) -> tuple[Float, Float]:
     return np.asarray(fitted.X_thresholds_, np.float64), np.asarray(fitted.y_thresholds_, np.float64)
 
 
-def _check_trees(trees: Trees, path: Path) -> None:
-    """Refuse trees that would lead a kernel out of its arrays."""
+def _check(score: InterferenceScore, path: Path) -> None:
+    """Refuse what would lead a kernel out of its arrays, or numbers that are none. Raises InputError."""
+    trees, services = score.trees, len(score.services)
+    for name, kind in TREE_TYPES.items():
+        found = getattr(trees, name)
+        if found.ndim != 1 or found.dtype != kind:
+            raise InputError(
+                f"{path}: {name} of its trees is {found.ndim}-dimensional {found.dtype}: must be 1, {kind}"
+            )
     nodes = len(trees.left)
-    same = len(trees.feature) == len(trees.threshold) == len(trees.level) == nodes and len(trees.depth) == len(
-        trees.root
-    )
+    same = len(trees.feature) == len(trees.threshold) == len(trees.level) == nodes
     right = trees.left + (trees.threshold < NEVER)  # of a node that is no leaf
     if not same or (trees.root >= nodes).any() or (trees.left < 0).any() or (right >= nodes).any():
         raise InputError(f"{path}: its trees point outside themselves")
     if (trees.feature > CATEGORIES).any() or (trees.depth < 0).any() or len(trees.pressure) != CATEGORIES:
         raise InputError(f"{path}: its trees ask for categories that there are not")
+    if not len(trees.root) == len(trees.depth) == len(score.weights) == services:
+        raise InputError(f"{path}: it has {services} services, and not as many trees or weights")
+    if not len(score.knots) == len(score.percent) > 0:
+        raise InputError(f"{path}: its scale has {len(score.knots)} knots and {len(score.percent)} percentages")
+    for name in ("weights", "knots", "percent"):
+        if not np.isfinite(getattr(score, name).astype(np.float64)).all():
+            raise InputError(f"{path}: {name} hold something that is no number")

@@ -1,7 +1,9 @@
 """The score of machines: calibrated, explained, never stale, and read from files that run no code."""
 
 import pickle
+import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -88,13 +90,15 @@ def test_trouble_is_told_once_and_stops_nobody(score, make_machines):
     machines.heard[:] = 100.0
     assert score.choose(machines, 100.0, 7, candidates) == 2
     with pytest.warns(UserWarning, match="the clock went back from second 100 to 40"):
-        assert score.choose(machines, 40.0, 7, candidates) == 2
+        assert score.choose(machines, 40.0, 7, candidates) == 0  # reports of second 100 are still to come
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert score.choose(machines, 30.0, -7, candidates) == 0
+        assert np.isnan(score.of(machines, 20.0)).all()
+        machines.heard[:] = 20.0
         assert not np.isnan(score.of(machines, 20.0)).any()
-        score.restart()
-        assert np.isnan(score.of(machines, 20.0)).all()  # reports from the future
+        assert score.choose(machines, 1e12, 7, candidates) == 0  # a clock gone wrong knows nothing, but does no harm
+        assert score.choose(machines, 21.0, 7, candidates) == 2
 
 
 def test_files_keep_everything(score, make_machines, tmp_path):
@@ -117,12 +121,41 @@ def test_files_that_are_no_scores_are_refused(score, tmp_path):
     for field, value in (("left", 10**6), ("feature", 61), ("depth", -1)):
         bad = getattr(score.trees, field).copy()
         bad[0] = value
-        score_of_bad = InterferenceScore(
-            score.trees._replace(**{field: bad}), score.weights, score.services, score.k, score.knots, score.percent
-        )
-        score_of_bad.save(path)
-        with pytest.raises(InputError, match=str(path)):
-            InterferenceScore.load(path)
+        refused(replace(score, trees=score.trees._replace(**{field: bad})), path, "its trees")
+    refused(replace(score, trees=score.trees._replace(root=score.trees.root.astype(float))), path, "root of its trees")
+    refused(replace(score, weights=score.weights[:1]), path, "not as many trees or weights")
+    refused(replace(score, percent=score.percent[:-1]), path, "its scale has")
+    refused(replace(score, knots=np.full_like(score.knots, np.nan)), path, "knots hold something that is no number")
+
+
+def refused(score, path, said):
+    score.save(path)
+    with pytest.raises(InputError, match=f"{path}: .*{said}"):
+        InterferenceScore.load(path)
+
+
+def test_a_category_that_there_is_not_has_no_mean_level(score, make_machines):
+    with pytest.raises(InputError, match="category is 60: must be -1 or 0 to 59"):
+        score.mean_level(make_machines(2), 60)
+
+
+@pytest.mark.parametrize(
+    ("field", "place", "value", "said"),
+    [
+        ("seconds", 3, np.nan, "row 3: seconds is nan: must be a number"),
+        ("batch_cpu", 2, np.nan, "row 2: batch_cpu is nan: must be a number >= 0"),
+        ("machine", 1, -1, "row 1: machine is -1: must be a number >= 0"),
+        ("service", 4, 2, "row 4: service is 2: must be a number < 1"),
+        ("composition", (5, 7), -3, "row 5, category 7: composition is -3: must be a number >= 0"),
+        ("response_ms", 0, 0.0, "row 0: response_ms is 0.0: must be a number > 0"),
+    ],
+)
+def test_bad_observations_are_refused_by_row_and_field(make_observations, field, place, value, said):
+    seen = make_observations([0] * 20, np.arange(1.0, 21.0))
+    column = getattr(seen, field).copy()
+    column[place] = value
+    with pytest.raises(InputError, match=re.escape(said)):
+        replace(seen, **{field: column})
 
 
 def test_one_moment_is_not_enough(make_observations):
