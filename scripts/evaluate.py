@@ -41,7 +41,8 @@ class Arguments:
     """A training run (its folder or a .pt file) to compare too; it sets environment, classes and trace."""
     schedulers: str = ",".join(DEFAULT_SCHEDULERS)
     """Comma-separated names; an unknown one lists those that there are. deeprm=RUN is DeepRM as that run trained it;
-    NAME+pism=FILE is scheduler NAME, or `policy` for that of --checkpoint, with the interference score of a file."""
+    NAME+pism=FILE is scheduler NAME (also deeprm=RUN+pism=FILE), or `policy` for that of --checkpoint, with the
+    interference score of a file of scripts/fit_interference.py."""
     trace: str | None = None
     """google, alibaba, a prepared trace's name, a trace folder or a CSV; default: the checkpoint's, or google."""
     slot_seconds: int | None = None
@@ -105,7 +106,7 @@ def main() -> None:
 def check(arguments: Arguments) -> list[str]:
     """The entries of --schedulers. Raises InputError for options that are wrong by themselves or together."""
     entries = [entry.strip() for entry in arguments.schedulers.split(",") if entry.strip()]
-    names = [entry.partition("=")[0] for entry in entries]
+    names = [parts_of(entry)[0] for entry in entries]
     if len(set(names)) != len(names):
         raise InputError(f"schedulers: '{max(names, key=names.count)}' is given twice")
     if arguments.sequences < 1:
@@ -164,20 +165,28 @@ def with_policy(arguments: Arguments, run: Path, entries: list[str]) -> tuple[Pr
 
 def maker(entry: str, device: str) -> Callable[[], Scheduler]:
     """What makes the scheduler of an entry of --schedulers; refuses a bad one before anything long begins."""
-    name, _, run = entry.partition("=")
-    if name == "deeprm":
+    name, run, file = parts_of(entry)
+    if name.endswith("+pism") and not file:
+        raise InputError(f"{name}=FILE: the file of scripts/fit_interference.py is missing")
+    if name.removesuffix("+pism") == "deeprm":
         from tvwrl.agents.deeprm.scheduler import load_deeprm
 
         deeprm = load_deeprm(run, device)
-        return lambda: deeprm
-    if name.endswith("+pism"):
-        inner = name.removesuffix("+pism")
-        if not run:
-            raise InputError(f"{name}=FILE: the file of scripts/fit_interference.py is missing")
-        with_interference(make_scheduler(inner), run)
-        return lambda: with_interference(make_scheduler(inner), run)
-    make_scheduler(entry)
-    return partial(make_scheduler, entry)
+        alone: Callable[[], Scheduler] = lambda: deeprm  # noqa: E731
+    else:
+        alone = partial(make_scheduler, entry.partition("+pism")[0])
+        alone()
+    if not file:
+        return alone
+    with_interference(alone(), file)
+    return lambda: with_interference(alone(), file)
+
+
+def parts_of(entry: str) -> tuple[str, str, str]:
+    """Name, run and file of NAME, deeprm=RUN, NAME+pism=FILE or deeprm=RUN+pism=FILE; `+pism` is part of the name."""
+    before, pism, file = entry.partition("+pism")
+    name, _, run = before.partition("=")
+    return name + pism, run, file.removeprefix("=")
 
 
 def with_interference(inner: Scheduler, file: str) -> Scheduler:

@@ -11,22 +11,21 @@ import tyro
 from tvwrl import command_line
 from tvwrl.bench.pism_days import two_days
 from tvwrl.bench.pism_prediction import PredictionSettings
-from tvwrl.bench.pism_schedulers import learn
+from tvwrl.bench.pism_schedulers import EPISODES, check_learning, learn
 from tvwrl.command_line import Names
 from tvwrl.envs.problem import Problem
 from tvwrl.interference.batch_tasks import read_usage
 from tvwrl.interference.categories import NAMES as CATEGORY_NAMES
 from tvwrl.interference.categories import Thresholds
-from tvwrl.interference.laws import LAWS
 from tvwrl.interference.machines import alike
 from tvwrl.interference.observations import CATEGORIES
 from tvwrl.interference.score import InterferenceScore
-from tvwrl.interference.weights import WEIGHTINGS
 from tvwrl.markdown import markdown_table
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_and_tell
 from tvwrl.types import InputError, Int
 
+OPTIONS = {"trace": ("slot_seconds", "load", "episodes"), "data": ("services", "hours")}  # that one source has
 ALONE = (1, 3, 5)  # instances of a category that --explain tries by themselves
 
 
@@ -56,17 +55,17 @@ class Arguments:
     weighting: str = "corr"
     """How much each service counts: fair, cpu-quota, corr, cv."""
     slot_seconds: int | None = None
-    """Interval of a CSV trace, seconds."""
-    load: float = 0.5
-    """Offered load (--trace)."""
-    episodes: int = 24
-    """Training sequences to learn from (--trace)."""
+    """Interval of a CSV trace, seconds (--trace)."""
+    load: float | None = None
+    """Offered load (--trace); default: 0.5."""
+    episodes: int | None = None
+    """Training sequences to learn from (--trace); default: 24."""
     machines: int | None = None
     """Simulated machines; default: 10 with --trace, else 20."""
-    services: int = 150
-    """Simulated services (--data)."""
-    hours: int = 12
-    """Length of a day (--data)."""
+    services: int | None = None
+    """Simulated services (--data); default: 150."""
+    hours: int | None = None
+    """Length of a day (--data); default: 12."""
     seed: int = 0
     """Of everything drawn, and of trees."""
 
@@ -96,8 +95,11 @@ def check(arguments: Arguments) -> None:
         raise InputError(f"{' and '.join(sources) or 'none'} given: must be one of --trace, --data and --explain")
     if arguments.out is None and sources != ["explain"]:
         raise InputError("--out is missing: the file to write")
-    if arguments.law not in LAWS or arguments.weighting not in WEIGHTINGS:
-        raise InputError(f"valid laws: {', '.join(LAWS)}; weightings: {', '.join(WEIGHTINGS)}")
+    for source, names in OPTIONS.items():
+        for name in names:
+            if getattr(arguments, name) is not None and source not in sources:
+                raise InputError(f"--{name.replace('_', '-')} goes with --{source}")
+    check_learning(arguments.law, arguments.weighting, arguments.episodes or EPISODES)
     if arguments.seed < 0:
         raise InputError(f"seed is {arguments.seed}: must be >= 0")
 
@@ -120,10 +122,12 @@ def explained(score: InterferenceScore, running: Names) -> str:
             for c in np.argsort(-points.sum(axis=1), kind="stable")
             if points[c].any()
         ]
-    total = score.of(machine, 0.0)[0]
+    empty, total = (score.of(one, 0.0)[0] for one in (alike(counts_of(())[None], len(score.services)), machine))
+    scores = f"The machine scores {total:.1f} of 100, an empty one" if running else "The empty machine scores"
     classes = "" if score.thresholds is None else f"Classes begin at {score.thresholds.told()}.\n\n"
     return (
-        f"{classes}{markdown_table(head, rows)}\n\nThe {'' if running else 'empty '}machine scores {total:.1f} of 100."
+        f"Learnt from {score.about}.\n\n{classes}{markdown_table(head, rows)}\n\n"
+        f"{scores} {empty:.1f}{'' if running else ' of 100'}."
     )
 
 
@@ -152,27 +156,35 @@ def of_trace(arguments: Arguments, name: str) -> InterferenceScore:
     """A score of training sequences of a trace."""
     trace = open_and_tell(name, arguments.slot_seconds, print)
     machines = Scenario.machines if arguments.machines is None else arguments.machines
-    problem = Problem.build(trace, Scenario(machines=machines, load=arguments.load), "none")
-    return learn(problem, arguments.law, arguments.weighting, arguments.episodes, arguments.seed).score
+    load = Scenario.load if arguments.load is None else arguments.load
+    episodes = EPISODES if arguments.episodes is None else arguments.episodes
+    problem = Problem.build(trace, Scenario(machines=machines, load=load), "none")
+    return learn(problem, arguments.law, arguments.weighting, episodes, arguments.seed).score
 
 
 def of_batch_tasks(arguments: Arguments) -> InterferenceScore:
     """A score of two simulated days of batch tasks."""
     machines = 20 if arguments.machines is None else arguments.machines
     folder, law, seed = arguments.data, arguments.law, arguments.seed
-    settings = PredictionSettings((seed,), (law,), folder, machines, arguments.services, arguments.hours)
+    services, hours = (d if n is None else n for n, d in ((arguments.services, 150), (arguments.hours, 12)))
+    settings = PredictionSettings((seed,), (law,), folder, machines, services, hours)
     settings.check()
     assert folder is not None
     usage = read_usage(folder / "ali18_usage_tasks.csv.gz")
     thresholds = Thresholds.from_usage(usage.cpu, usage.memory, usage.makespan)
     _, first, second = next(two_days(settings, seed))
-    return InterferenceScore.fit(
+    score = InterferenceScore.fit(
         first.and_then(second),
         weighting=arguments.weighting,
         random_state=seed,
         skip_rare=True,
         thresholds=thresholds,
     )
+    score.about = (
+        f"two simulated days of {hours} h of batch tasks on {machines} machines with {services} services, law {law}, "
+        f"weighting {arguments.weighting}, seed {seed}"
+    )
+    return score
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from tvwrl.schedulers import make_scheduler
 from tvwrl.types import InputError
 
 NAMES = ("spread", "stack", "random")
-SMALL = SchedulerSettings(laws=("memory",), schedulers=NAMES, sequences=4, episodes=8)
+SMALL = SchedulerSettings(laws=("memory",), schedulers=NAMES, sequences=4, episodes=16)
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,8 @@ def test_the_worst_is_less_bad_where_a_scheduler_piles_up(rows):
 
 def test_bad_settings_are_refused(problem, tmp_path):
     with pytest.raises(InputError, match="unknown law 'gravity'; valid: memory"):
-        learn(problem, "gravity", "corr", 8, 0)
-    with pytest.raises(InputError, match="episodes is 3: must be at least 4"):
+        learn(problem, "gravity", "corr", 16, 0)
+    with pytest.raises(InputError, match="episodes is 3: must be at least 16"):
         learn(problem, "memory", "corr", 3, 0)
     with pytest.raises(InputError, match="sequences is 1"):
         SchedulerSettings(sequences=1).reproduce("schedulers", tmp_path)

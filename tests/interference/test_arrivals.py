@@ -1,7 +1,5 @@
 """Batch arrivals: waves, usage of tasks in the same place, and the recorded hour at another scale."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -78,11 +76,6 @@ def test_the_same_seed_gives_the_same_arrivals_and_more_come_at_night():
     assert np.array_equal(first.instances, second.instances)
     night, day = (replayed(hour, 50, 60, np.random.default_rng(1), begins=begins) for begins in (1.0, 13.0))
     assert night.instances.sum() / day.instances.sum() == pytest.approx(1.25 / 0.75, rel=0.05)
-
-
-def test_what_the_scheduler_is_told_can_be_the_truth():
-    hour = replace(synthetic_hour(np.random.default_rng(0)), seen=np.zeros(4000, np.int64))
-    assert np.array_equal(hour.told_truly().seen, hour.category)
 
 
 def test_numbers_out_of_range_are_refused():

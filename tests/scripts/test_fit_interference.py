@@ -11,7 +11,7 @@ from tvwrl.interference.score import InterferenceScore
 def file(call, trace, tmp_path_factory):
     """A score of the small trace."""
     path = tmp_path_factory.mktemp("score") / "score.npz"
-    done = call("fit_interference.py", "--trace", trace, "--episodes", 8, "--out", path)
+    done = call("fit_interference.py", "--trace", trace, "--episodes", 16, "--out", path)
     assert done.returncode == 0, done.stderr
     assert "20 of 20 services learnt" in done.stdout
     return path
@@ -19,7 +19,7 @@ def file(call, trace, tmp_path_factory):
 
 def test_the_same_seed_gives_the_same_score_whole(call, trace, file, tmp_path):
     again = tmp_path / "again.npz"
-    assert call("fit_interference.py", "--trace", trace, "--episodes", 8, "--out", again).returncode == 0
+    assert call("fit_interference.py", "--trace", trace, "--episodes", 16, "--out", again).returncode == 0
     first, second = (np.load(path) for path in (file, again))
     assert first.files == second.files
     assert all(np.array_equal(first[name], second[name]) for name in first.files)
@@ -41,7 +41,7 @@ def test_explains_what_pushes_the_score(call, file):
 
 @pytest.mark.slow
 def test_a_trained_policy_is_compared_with_and_without(call, trace, run, tmp_path):
-    few = ["--schedulers", "spread", "--laws", "memory", "--sequences", 2, "--episodes", 4]
+    few = ["--schedulers", "spread", "--laws", "memory", "--sequences", 2, "--episodes", 16]
     done = call("reproduce.py", "pism-schedulers", "--checkpoint", run[0], *few, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert [line.split()[2] for line in done.stdout.splitlines() if line.startswith("| memory: ")] == [
@@ -72,17 +72,58 @@ def test_schedulers_and_a_policy_take_the_file(call, trace, run, file, tmp_path)
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--law", "gravity"], ["valid laws: memory"]),
-        (["--weighting", "heavy"], ["weightings: fair"]),
-        (["--episodes", "3"], ["episodes is 3", "at least 4"]),
+        (["--law", "gravity"], ["unknown law 'gravity'; valid: memory"]),
+        (["--weighting", "heavy"], ["unknown weighting 'heavy'; valid: fair"]),
+        (["--episodes", "15"], ["episodes is 15", "at least 16"]),
         (["--seed", "-1"], ["seed is -1", ">= 0"]),
         (["--load", "0"], ["load is 0"]),
         (["--data", "folder"], ["trace and data given", "one of"]),
         (["--running", "3=1"], ["--running goes with --explain"]),
+        (["--services", "30"], ["--services goes with --data"]),
+        (["--hours", "2"], ["--hours goes with --data"]),
     ],
 )
 def test_bad_options(refused, trace, options, said):
     refused("fit_interference.py", "--trace", trace, *options, said=said)
+
+
+def write_batch(folder):
+    """Both files of batch tasks: 120 jobs of two tasks, which use what their job and place say, and a little noise."""
+    rng, usage, arrivals = np.random.default_rng(0), [], []
+    for j in range(120):
+        for k, name in enumerate(("M1", "R2_1")):
+            cpu, memory, seconds = np.array([0.2 * 4**k, 0.05 * 3 ** (j % 4), 20.0 * (j % 5 + 1)]) * rng.uniform(
+                0.9, 1.1, 3
+            )
+            usage.append((f"j{j}", name, k + 1, 20 * j, 20 * j + 9, seconds, 100, 0.3, 1, 1, cpu, memory))
+            arrivals.append((20 * j, f"j{j}", name, int(seconds), 100, 0.3, k + 1))
+    columns = "job task instances start_time end_time mean_inst_duration plan_cpu plan_mem cpu_sum_pct mem_sum"
+    head = f"{columns} cpu_per_inst_cores mem_per_inst".split()
+    pl.DataFrame(usage, head, orient="row").write_csv(folder / "ali18_usage_tasks.csv.gz", compression="gzip")
+    head = ["arrive_s", "job", "task", "duration_s", "plan_cpu", "plan_mem", "instances"]
+    pl.DataFrame(arrivals, head, orient="row").write_csv(folder / "spar_sample_tasks.csv.gz", compression="gzip")
+
+
+def test_batch_tasks_give_a_score_too(call, tmp_path):
+    """Of two days of an hour on three machines; the file tells what it was learnt from."""
+    write_batch(tmp_path)
+    file = tmp_path / "score.npz"
+    small = ["--machines", 3, "--services", 24, "--hours", 1]
+    done = call("fit_interference.py", "--data", tmp_path, *small, "--out", file)
+    assert done.returncode == 0, done.stderr
+    score = InterferenceScore.load(file)
+    assert len(score.services) == 24
+    assert (
+        "two simulated days of 1 h of batch tasks on 3 machines"
+        in call("fit_interference.py", "--explain", file).stdout
+    )
+    for option in (["--load", 0.3], ["--episodes", 16]):
+        assert (
+            f"{option[0]} goes with --trace"
+            in call("fit_interference.py", "--data", tmp_path, *option, "--out", file).stderr
+        )
+    refused_services = call("fit_interference.py", "--data", tmp_path, "--services", 0, "--out", file)
+    assert "services is 0: must be at least" in refused_services.stderr
 
 
 def test_bad_sources(refused, call, file, tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from tqdm import tqdm
 
 from tvwrl.bench.pism_worlds import read_hour
 from tvwrl.interference.arrivals import replayed
@@ -16,7 +17,7 @@ from tvwrl.interference.services import draw_behaviour, observe
 from tvwrl.interference.world import Policy, draw_site, look, simulate
 from tvwrl.interference.world_kernels import DEFAULT
 
-WARM_UP = 1800  # seconds until machines are as full as they stay
+WARM_UP_SECONDS = 1800  # until machines are as full as they stay
 
 
 class Days(Protocol):
@@ -46,8 +47,9 @@ def two_days(settings: Days, seed: int) -> Iterator[tuple[str, Observations, Obs
     hour = read_hour("" if settings.data is None else str(settings.data), False, rng)
     arrivals = replayed(hour, settings.machines, seconds // 60, rng)
     site = draw_site(settings.machines, settings.services, arrivals, seconds, rng)
-    record = simulate(site, arrivals, Policy(DEFAULT), rng, 0.0)
-    every = np.arange(min(WARM_UP, seconds // 4), seconds, settings.report_seconds, dtype=np.float64)
+    with tqdm(total=seconds // 60, desc="simulating two days", unit="min", disable=None, leave=False) as bar:
+        record = simulate(site, arrivals, Policy(DEFAULT), rng, 0.0, watch=lambda *_: bar.update())
+    every = np.arange(min(WARM_UP_SECONDS, seconds // 4), seconds, settings.report_seconds, dtype=np.float64)
     seen = look(record, every)
     half = int(np.searchsorted(every, seconds / 2))
     for number, law in enumerate(settings.laws):

@@ -22,6 +22,7 @@ from tvwrl.interference.observations import Observations
 from tvwrl.interference.predictor import LevelPredictor, MiddleLevel, Predictor, UtilisationPredictor, UtilisationTree
 from tvwrl.interference.score import mean_levels
 from tvwrl.interference.weights import WEIGHTINGS, service_weights
+from tvwrl.interference.world import LEAST_SERVICES
 from tvwrl.markdown import markdown_table
 from tvwrl.types import Float, InputError
 
@@ -79,8 +80,12 @@ class PredictionSettings:
             raise InputError(f"unknown law '{unknown[0]}'; valid: {', '.join(LAWS)}")
         if not self.laws:
             raise InputError("the list of laws is empty")
-        if min(self.machines, self.hours) < 1 or not 1 <= self.report_seconds <= 3600 * self.hours:
-            raise InputError("machines, hours and report_seconds must be at least 1, and a report within a day")
+        least = {"machines": 1, "services": LEAST_SERVICES, "hours": 1, "report_seconds": 1}
+        for name, limit in least.items():
+            if getattr(self, name) < limit:
+                raise InputError(f"{name} is {getattr(self, name)}: must be at least {limit}")
+        if self.report_seconds > 3600 * self.hours:
+            raise InputError(f"report_seconds is {self.report_seconds}: must be at most a day's {3600 * self.hours}")
 
     def reproduce(self, name: str, out: Path) -> str:
         """Markdown of one of `NAMES`, which is written to a folder of that name in `out` too."""

@@ -33,6 +33,8 @@ from tvwrl.types import Episode, Float, InputError
 
 NAMES = {"schedulers": "no figure, but schedulers of the time-varying simulator with and without PISM"}
 TEACHERS = ("random", "spread", "stack", "best-fit")  # whose placements scores are learnt from, in turn
+EPISODES = 24  # that scores are learnt from
+LEAST_EPISODES = 4 * len(TEACHERS)  # in the last quarter, which sets the scale, there is one of each
 EVERY = 2  # slots between the records that scores are learnt from
 FIGURES = {  # of a row, and how many digits
     "slowdown": ("mean slowdown", 3),
@@ -45,12 +47,12 @@ FIGURES = {  # of a row, and how many digits
 
 
 def check_learning(law: str, weighting: str, episodes: int) -> None:
-    """Raise InputError for an unknown law or weighting, or fewer episodes than `TEACHERS`."""
+    """Raise InputError for an unknown law or weighting, or too few episodes."""
     for field, value, valid in (("law", law, LAWS), ("weighting", weighting, WEIGHTINGS)):
         if value not in valid:
             raise InputError(f"unknown {field} '{value}'; valid: {', '.join(valid)}")
-    if episodes < len(TEACHERS):
-        raise InputError(f"episodes is {episodes}: must be at least {len(TEACHERS)}, the number of teachers")
+    if episodes < LEAST_EPISODES:
+        raise InputError(f"episodes is {episodes}: must be at least {LEAST_EPISODES}, four of each teacher")
 
 
 class Learnt(NamedTuple):
@@ -85,6 +87,10 @@ def learn(problem: Problem, law: str, weighting: str, episodes: int, seed: int) 
     score = InterferenceScore.fit(
         observations, weighting=weighting, random_state=seed, skip_rare=True, thresholds=thresholds
     )
+    score.about = (
+        f"{episodes} training sequences of trace {problem.sampler.trace.name} on {len(problem.machines)} machines at "
+        f"load {problem.scenario.load:g}, law {law}, weighting {weighting}, seed {seed}"
+    )
     return Learnt(score, site, behaviour, seed)
 
 
@@ -104,7 +110,7 @@ class SchedulerSettings:
     """Offered load."""
     sequences: int = 30
     """Test sequences."""
-    episodes: int = 24
+    episodes: int = EPISODES
     """Training sequences to learn scores from."""
     weighting: str = "corr"
     """How much each service counts: fair, cpu-quota, corr, cv."""

@@ -84,6 +84,8 @@ class SimulationSettings:
     """Share of the machines, each for half an hour on average, whose reports are missing: at least 0 and below 1."""
     stale_after: float = STALE_AFTER
     """Seconds without a report, after which PISM takes a machine only where it knows of no other."""
+    alike: bool = False
+    """All services are equally sensitive, so that it is worth nothing to know which of them suffer."""
     weighting: str = "corr"
     """How much each service counts for its machine's score: fair, cpu-quota, corr, cv. Paper: corr is best (6.3.2)."""
     workers: int = 1
@@ -126,11 +128,11 @@ class SimulationSettings:
                 raise InputError(f"{field} is {getattr(self, field)}: must be {'>= 0' if field == 'rounds' else '> 0'}")
         if len(set(seeds)) != len(seeds) or min(seeds) < 0:
             raise InputError(f"seeds is {', '.join(map(str, seeds))}: must be different numbers >= 0")
-        if not 0 <= self.silent < 1 or not self.stale_after >= 0:
-            raise InputError(
-                f"silent is {self.silent:g}, stale_after {self.stale_after:g}: must be within [0, 1), and >= 0"
-            )
-        data, told_of = str(self.data) if self.data else "", (self.silent, self.stale_after, self.weighting)
+        if not 0 <= self.silent < 1:
+            raise InputError(f"silent is {self.silent:g}: must be a share of the machines, at least 0 and below 1")
+        if not self.stale_after >= 0:
+            raise InputError(f"stale_after is {self.stale_after:g}: must be >= 0, in seconds")
+        data, told_of = str(self.data) if self.data else "", (self.silent, self.stale_after, self.alike, self.weighting)
         return [
             Cell(law, seed, machines, services, learns, minutes, rounds, self.pressure, data, self.truth, *told_of)
             for seed in seeds
@@ -151,6 +153,7 @@ def _words(rows: Rows, data: bool) -> str:
         f"{int(one['machines'])} machines, {int(one['services'])} services, learnt from {int(one['learns'])} minutes"
     ]
     parts += [f"judged by the last {int(one['minutes']) - WARM_UP} of {int(one['minutes'])}", source]
+    parts += ["all services equally sensitive"] if one["alike"] == "True" else []
     parts += [f"services weighted by {one['weighting']}"] if one["weighting"] != "corr" else []
     parts += [thinned] if one["kept"] < 100 else []
     parts += [f"{100 * one['silent']:g} % of the machines silent, stale after {one['stale_after']:g} s"] * (

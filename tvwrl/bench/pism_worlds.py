@@ -62,7 +62,16 @@ STILL = "pism, no moves"
 TEACHERS = (ALONE, "random", "spread")  # whose placements PISM learns from again, each with it
 ONCE, AGAIN = "learnt once", "learnt again"  # under the default scheduler alone; and under itself too
 COUNTS = "counts alone"  # learnt once, by trees that ask for numbers of instances only, as the paper's
-COMMON = ("learns", "rounds", "data", "truth", "silent", "stale_after", "weighting")  # to the cells of a request
+COMMON = (
+    "learns",
+    "rounds",
+    "data",
+    "truth",
+    "silent",
+    "stale_after",
+    "alike",
+    "weighting",
+)  # to the cells of a request
 USED = "utilisation"  # no trees: of the same candidates the one with the least CPU in use
 
 
@@ -82,6 +91,7 @@ class Cell:
     truth: bool  # the scheduler is told true categories
     silent: float  # share of the machines whose reports are missing
     stale_after: float  # seconds without a report, after which nothing is known of a machine
+    alike: bool  # services are equally sensitive
     weighting: str  # how much each service counts for its machine's score
 
     @property
@@ -104,11 +114,14 @@ def complete(out: Path, cells: Sequence[Cell], workers: int) -> list[dict[str, A
     with tqdm(total=len(calls), desc="clusters", unit="cluster", disable=None) as bar:
         for _ in run_calls(calls, workers, None, processes=True):
             bar.update()
-    return [_typed(row) for file in files.values() for row in read_csv(file)]
+    rows = [row for file in files.values() for row in read_csv(file)]
+    if others := {row.get("commit", "unknown") for row in rows} - {str(provenance()["commit"])}:
+        tqdm.write(f"note: {out} has clusters simulated at commit {', '.join(sorted(others))}", sys.stderr)
+    return [_typed(row) for row in rows]
 
 
 def _typed(row: dict[str, Any]) -> dict[str, Any]:
-    words = ("law", "scheduler", "learnt", "trees", "data", "truth", "weighting")
+    words = ("law", "scheduler", "learnt", "trees", "data", "truth", "alike", "weighting", "commit")
     return {name: value if name in words else float(value) for name, value in row.items()}
 
 
@@ -136,7 +149,7 @@ def read_hour(data: str, truth: bool, rng: np.random.Generator) -> Arrivals:
 
 def make_world(cell: Cell) -> World:
     """Site and first period of a cell's seed, the same under all laws."""
-    return _drawn_world(replace(cell, law="", factor=1.0, weighting=""))
+    return _drawn_world(replace(cell, law="", factor=1.0, alike=False, weighting=""))
 
 
 @lru_cache(maxsize=1)
@@ -154,6 +167,7 @@ def judge_of(cell: Cell, world: World) -> tuple[Judge, Observations]:
     rng = np.random.default_rng([cell.seed, 1])
     law = LAWS[cell.law].shifted(cell.factor)
     behaviour = draw_behaviour(law, world.site, world.default, rng)
+    behaviour = behaviour.alike() if cell.alike else behaviour
     seen = _observed(world, behaviour, world.default, rng)
     weight = row_weights(world.site.service, service_weights(cell.weighting, seen))
     return Judge(world, behaviour, Levels.of(seen, K, skip_rare=True), weight), seen
@@ -183,7 +197,7 @@ def play_cell(cell: Cell, file: Path) -> dict[str, Any]:
                 told, times = figures(judge, predictors[trees], found, np.random.default_rng([cell.seed, 5]))
                 before = times if before is None else before
                 about = {"scheduler": name, "learnt": learnt, "trees": trees, "moves": moves}
-                kept = {"kept": 100.0 * kept_share(world.hour, cell.machines)}
+                kept = {"kept": 100.0 * kept_share(world.hour, cell.machines), "commit": provenance()["commit"]}
                 rows.append(asdict(cell) | about | kept | told | throughput(before, times))
     write_csv(file, rows)
     return {"cell": cell.name}

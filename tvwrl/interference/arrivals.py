@@ -44,10 +44,6 @@ class Arrivals:
         """Core seconds that all of them use."""
         return float((self.instances * self.cpu * self.makespan).sum())
 
-    def told_truly(self) -> Arrivals:
-        """The same, the scheduler being told the true categories."""
-        return replace(self, seen=self.category)
-
 
 def with_usage(tasks: BatchTasks, usage: BatchTasks, rng: np.random.Generator) -> BatchTasks:
     """`tasks` with CPU, memory and makespan of measured ones: of tasks in the same place of the same graph, if any.

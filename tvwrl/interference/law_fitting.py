@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvwrl.interference.laws import Curve
+from tvwrl.interference.laws import LEAST_SENSITIVE, Curve
 from tvwrl.provisioning.sources.tables import read_table
 from tvwrl.types import Float, InputError
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 KNEES = 181  # tried, evenly from half the least pressure to 95 % of the greatest
-LEAST = 0.05  # a microservice slowed by less than this share counts as slowed by it
 TAOBENCH = ("offline_type", "offline_label", "p99_slowdown")
 NGINX = ("campaign", "Replicas", "Interference_Name", "Interference_ID", "Given_RPS", "Avg_Latency")
 ERMS = ("success", "inflection", "a1", "b1", "a2", "b2", "tag", "cpuInter", "memInter")
@@ -97,7 +96,7 @@ def fit_erms(path: Path) -> Float:
     """(microservices,) how much each is slowed: its median latency under interference over its least disturbed, - 1.
 
     Each cell is a fit of latency to load r, a1 r + b1 up to its inflection and a2 r + b2 above; cells are compared at
-    the inflection of the microservice's least disturbed one. What is below `LEAST` counts as that.
+    the inflection of the microservice's least disturbed one. What is below `LEAST_SENSITIVE` counts as that.
     """
     import polars as pl
 
@@ -108,7 +107,7 @@ def fit_erms(path: Path) -> Float:
         load = inflection[0]
         latency = np.where(load <= inflection, a1 * load + b1, a2 * load + b2)
         if latency[0] > 0 and (latency > 0).sum() >= 6:
-            found.append(max(float(np.median(latency[latency > 0] / latency[0])) - 1.0, LEAST))
+            found.append(max(float(np.median(latency[latency > 0] / latency[0])) - 1.0, LEAST_SENSITIVE))
     if len(found) < 2:
         raise InputError(f"{path}: {len(found)} microservices with six cells that fit: must be at least 2")
     return np.array(found)

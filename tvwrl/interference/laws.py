@@ -110,6 +110,7 @@ LAWS = {
 # Published, under the default scheduler (Sections 4, 5.4): checkout P10, P90; coupon's range of means, its CV < 0.2
 ANCHORS = {"checkout": (146.0, 318.0), "coupon": (7.0, 9.0)}
 QUANTILES = (0.1, 0.9)  # of response times that the anchors are
+LEAST_SENSITIVE = 0.05  # a microservice that is slowed by less than this share counts as slowed by it
 MOST_SENSITIVE = 8.0  # times as slowed as the measured service; the most sensitive microservice of Erms is 7.7
 
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tvwrl.interference.laws import ANCHORS, ERMS_SENSITIVITY, MOST_SENSITIVE, NOISE, Law, Means, anchored
+from tvwrl.interference.laws import (
+    ANCHORS,
+    ERMS_SENSITIVITY,
+    LEAST_SENSITIVE,
+    MOST_SENSITIVE,
+    NOISE,
+    Law,
+    Means,
+    anchored,
+)
 from tvwrl.interference.observations import Observations
 from tvwrl.interference.world import Seen, Site
 from tvwrl.types import Float, Int
 
 BASES = (2.0, 200.0)  # ms undisturbed, assumed: between these, evenly in the logarithm
-LEAST_SENSITIVE = 0.05  # a microservice that is slowed less counts as slowed by this
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +36,10 @@ class Behaviour:
     def slowdown(self, seen: Seen) -> Float:
         """(T, M) g: slowdown - 1 of a service of sensitivity 1."""
         return self.law.slowdown(seen.pressures, self.mean)
+
+    def alike(self) -> Behaviour:
+        """The same, all services being as sensitive as the measured one: who knows which suffer knows nothing more."""
+        return replace(self, sensitivity=np.ones_like(self.sensitivity), noise=np.full_like(self.noise, NOISE))
 
     def response_ms(self, site: Site, seen: Seen, rng: np.random.Generator) -> Float:
         """(T, R) mean response time of every service instance at the times of `seen`."""

@@ -20,7 +20,7 @@ from tvwrl.interference.reports import Reports
 from tvwrl.interference.rescheduling import move_instances
 from tvwrl.interference.score import STALE_AFTER
 from tvwrl.interference.world_kernels import Tasks, add_running, calendar_of, count_running, play
-from tvwrl.schedulers.peers import no_history, remember
+from tvwrl.schedulers.peers import REPORT_WEIGHT, no_history, remember
 from tvwrl.types import Float, InputError, Int
 
 UTILISATION = 0.45  # of the CPU, mean, by services and batch (Figure 13(b): 40 to 50 %)
@@ -32,7 +32,6 @@ NAMED_SHARE = 0.35  # of machines with an instance of one of them: 3,500 instanc
 LEAST_SERVICES = PER_MACHINE + len(NAMED)
 UNEVEN = 0.8  # of the default scheduler's shares: utilisation of machines from about 20 to 80 % (Figure 2)
 EVENING = 0.3  # assumed: how far services' CPU rises above its mean at 8 pm
-REPORT_WEIGHT = 2.0 / 16.0  # of the newest report in recent moments: 15 reports, a minute apart
 
 
 @dataclass(frozen=True, eq=False)

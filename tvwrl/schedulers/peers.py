@@ -17,6 +17,7 @@ STACK_SHARE = 0.8  # of the CPU: "very few servers have more than 80% CPU utiliz
 CPU_LIMIT, MEMORY_LIMIT = 0.65, 0.95  # LoadAware leaves machines alone that would pass these
 TARGET_SHARE = 0.4
 MARGIN, SENSITIVITY = 1.0, 1.0
+REPORT_WEIGHT = 2.0 / 16.0  # of the newest report in recent moments: 15 reports, a minute or a slot apart
 
 
 @njit(cache=True, inline="always")

@@ -10,8 +10,6 @@ from tvwrl.schedulers import peers, scores
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Placement, Workload
 
-REPORT_WEIGHT = 2.0 / 16.0  # of the newest report in recent moments: 15 reports, one a slot
-
 
 class Random:
     """A random machine among those with room now."""
@@ -86,4 +84,4 @@ class RiskBalancing:
         """Take the report of a slot, once."""
         if cluster.slot > self._reported:
             self._reported = cluster.slot
-            peers.remember((cluster.load / cluster.divisor)[:, [0, -1]], self._history, REPORT_WEIGHT)
+            peers.remember((cluster.load / cluster.divisor)[:, [0, -1]], self._history, peers.REPORT_WEIGHT)

@@ -86,4 +86,4 @@ def make_machines() -> Any:
 @pytest.fixture(scope="session")
 def trace_score(problem) -> Any:
     """A score that was learnt of the training sequences of `problem`."""
-    return learn(problem, "memory", "corr", 8, 0).score
+    return learn(problem, "memory", "corr", 16, 0).score
