@@ -36,13 +36,13 @@ TEACHERS = ("random", "spread", "stack", "best-fit")  # whose placements scores 
 EPISODES = 24  # that scores are learnt from
 LEAST_EPISODES = 4 * len(TEACHERS)  # in the last quarter, which sets the scale, there is one of each
 EVERY = 2  # slots between the records that scores are learnt from
-FIGURES = {  # of a row, and how many digits
-    "slowdown": ("mean slowdown", 3),
-    "slowdown_p99": ("P99 slowdown", 2),
-    "predicted": ("predicted level", 2),
-    "reward": ("reward", 1),
-    "overshoot_pct": ("overshoot %", 2),
-    "wait_mean": ("wait, slots", 2),
+FIGURES = {  # of a row, how many digits, and the unit
+    "slowdown": ("mean slowdown", 3, 1),
+    "slowdown_p99": ("P99 slowdown", 2, 1),
+    "predicted": ("predicted level", 2, 1),
+    "reward": ("reward, thousands", 0, 1000),
+    "overshoot_pct": ("overshoot %", 2, 1),
+    "wait_mean": ("wait, slots", 2, 1),
 }
 
 
@@ -194,9 +194,9 @@ def _text(rows: list[dict[str, Any]], settings: SchedulerSettings, problem: Prob
         for name in names:
             own = [[row for row in rows if (row["law"], row["scheduler"], row["pism"]) == (law, name, pism)]
                    for pism in (False, True)]  # fmt: skip
-            cells = [_change(own, field, digits) for field, (_, digits) in FIGURES.items()]
+            cells = [_change(own, field, digits, unit) for field, (_, digits, unit) in FIGURES.items()]
             body.append([f"{law}: {name}", f"{np.mean([row['elsewhere'] for row in own[1]]):.0f}", *cells])
-    head = ("law: scheduler (simulated)", "elsewhere, %", *(title for title, _ in FIGURES.values()))
+    head = ("law: scheduler (simulated)", "elsewhere, %", *(title for title, *_ in FIGURES.values()))
     return (
         "# Schedulers with and without PISM (simulated)\n\n"
         f"Trace {problem.sampler.trace.name}, load {settings.load:g}, {settings.sequences} test sequences: without "
@@ -207,8 +207,8 @@ def _text(rows: list[dict[str, Any]], settings: SchedulerSettings, problem: Prob
     )
 
 
-def _change(own: list[list[dict[str, Any]]], field: str, digits: int) -> str:
+def _change(own: list[list[dict[str, Any]]], field: str, digits: int, unit: float) -> str:
     """Mean without PISM, and the difference that PISM makes with its interval."""
-    before, after = (np.array([row[field] for row in part], np.float64) for part in own)
+    before, after = (np.array([row[field] for row in part], np.float64) / unit for part in own)
     difference, low, high = paired_bootstrap(after, before, np.random.default_rng(0))
     return f"{before.mean():.{digits}f} {difference:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
