@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from tvwrl.interference.levels import Levels
 from tvwrl.interference.machines import Machines
 from tvwrl.interference.observations import CATEGORIES, Observations
 from tvwrl.interference.predictor import LevelPredictor
+from tvwrl.interference.score import InterferenceScore
 from tvwrl.markdown import markdown_table
 from tvwrl.schedulers.peers import no_history
 
@@ -67,17 +69,25 @@ def main() -> None:
     machines = cluster(asked.machines, asked.services, rng)
     weight, which, out = np.ones(len(machines.service)), np.arange(asked.machines), np.empty(asked.machines)
     score_machines(machines, trees, weight, 0, which, out)
-    took: dict[str, list[float]] = {"cold": [], "warm": []}
+    scale, names = np.linspace(1.0, 10.0, 50), tuple(map(str, range(asked.services)))
+    score = InterferenceScore(trees, np.ones(asked.services), names, 10, scale, 10 * scale)
+    score.of(machines, 0.0, 0)
+    calls: dict[str, Callable[[int], object]] = {
+        "mean levels": lambda category: score_machines(machines, trees, weight, category, which, out),
+        "scores 0 to 100": lambda category: score.of(machines, 0.0, category),
+    }
+    took: dict[tuple[str, str], list[float]] = {(what, how): [] for what in calls for how in ("cold", "warm")}
     wash = np.zeros(8_000_000)  # larger than the processor's caches
     for repeat in range(asked.repeats):
-        wash += 1.0
-        for how in took:
+        for (what, how), times in took.items():
+            if how == "cold":
+                wash += 1.0
             begun = time.process_time()
-            score_machines(machines, trees, weight, repeat % CATEGORIES, which, out)
-            took[how].append(1000 * (time.process_time() - begun))
-    body = [[how, f"{np.median(times):.2f}", f"{min(times):.2f}"] for how, times in took.items()]
+            calls[what](repeat % CATEGORIES)
+            times.append(1000 * (time.process_time() - begun))
+    body = [[*about, f"{np.median(times):.2f}", f"{min(times):.2f}"] for about, times in took.items()]
     print(f"One task against {asked.machines} machines with {PER_MACHINE} services each, ms:\n")
-    print(markdown_table(("cache", "median", "least"), body) + "\n")
+    print(markdown_table(("what", "cache", "median", "least"), body) + "\n")
 
     small, history, placed = cluster(600, asked.services, rng), no_history(600), np.empty(20, np.int64)
     weight, body = np.ones(len(small.service)), []
