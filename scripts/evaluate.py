@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
@@ -19,6 +19,12 @@ from tvwrl.schedulers import KNOWLEDGE, NAMES, Scheduler, make_scheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_and_tell
 from tvwrl.types import InputError
+
+HELP = (
+    f"Comma-separated names of {', '.join(NAMES)}. deeprm=RUN is DeepRM as that run trained it; NAME+pism=FILE is NAME "
+    "(also deeprm=RUN+pism=FILE), or `policy` for that of --checkpoint, with the interference score of a file of "
+    "scripts/fit_interference.py."
+)
 
 
 @dataclass(frozen=True)
@@ -39,10 +45,7 @@ class Arguments:
 
     checkpoint: Path | None = None
     """A training run (its folder or a .pt file) to compare too; it sets environment, classes and trace."""
-    schedulers: str = ",".join(DEFAULT_SCHEDULERS)
-    """Comma-separated names; an unknown one lists those that there are. deeprm=RUN is DeepRM as that run trained it;
-    NAME+pism=FILE is scheduler NAME (also deeprm=RUN+pism=FILE), or `policy` for that of --checkpoint, with the
-    interference score of a file of scripts/fit_interference.py."""
+    schedulers: Annotated[str, tyro.conf.arg(help=HELP)] = ",".join(DEFAULT_SCHEDULERS)
     trace: str | None = None
     """google, alibaba, a prepared trace's name, a trace folder or a CSV; default: the checkpoint's, or google."""
     slot_seconds: int | None = None
