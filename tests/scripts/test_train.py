@@ -66,6 +66,13 @@ def test_deeprm_is_trained_resumed_and_evaluated_like_any_policy(call, refused, 
         assert done.returncode == 0, done.stderr
         assert "\ndeeprm " in done.stdout
         assert "`deeprm`: peaks of running and waiting workloads, and how long" in (out / "table.md").read_text()
+    score = tmp_path / "score.npz"
+    assert call("fit_interference.py", "--trace", trace, "--episodes", 16, "--out", score).returncode == 0
+    together = f"deeprm={tmp_path / 'deeprm'}+pism={score}"
+    few = ["--trace", trace, "--sequences", 2, "--no-bounds", "--out", tmp_path / "together"]
+    done = call("evaluate.py", "--schedulers", f"{both[1]},{together}", *few)
+    assert done.returncode == 0, done.stderr
+    assert "\ndeeprm+pism " in done.stdout
     refused("evaluate.py", "--schedulers", f"deeprm={run[0]}", said=["policy 'shared'", "--policy deeprm"])
 
 
