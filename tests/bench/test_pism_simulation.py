@@ -1,11 +1,13 @@
 """Figures of PISM's simulation: the smallest cluster end to end, throughput by hand, refused settings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tvwrl.bench import pism_judge, pism_worlds
 from tvwrl.bench.pism_simulation import NAMES, SimulationSettings
-from tvwrl.bench.pism_worlds import AGAIN, ALONE, COUNTS, KINDS, ONCE, STILL, USED, complete
+from tvwrl.bench.pism_worlds import AGAIN, ALONE, COUNTS, KINDS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, complete
 from tvwrl.types import InputError
 
 TINY = SimulationSettings(preset="smoke", laws=("control",), machines=4)
@@ -33,17 +35,16 @@ def test_rows_hold_every_scheduler_alone_and_with_pism(made):
     out, _ = made
     rows = complete(out, TINY._cells("fig12"), 1)  # none is simulated again
     names = [(row["scheduler"], row["learnt"], row["trees"]) for row in rows]
-    ways, others = (ONCE, COUNTS, AGAIN), [name for name in KINDS if name != "default"]
+    ways, others = (ONCE, COUNTS, SHUFFLED, AGAIN), [name for name in KINDS if name != "default"]
     without = [(name, "", trees) for name in KINDS for trees in ways]  # each judged by the trees of each
-    without += [(name, USED, trees) for name in others for trees in ways]
-    assert names == without + [(name, way, way) for way in ways for name in (ALONE, STILL, *others)]
+    without += [(name, UTILISATION, trees) for name in others for trees in ways]
+    assert names == without + [(name, way, way) for way in ways for name in (ALONE, NO_MOVES, *others)]
     told = dict(zip(names, rows, strict=True))
     one, other = told["default", "", ONCE], told["default", "", AGAIN]
     assert one["slowdown"] == other["slowdown"]
     assert one["predicted"] != other["predicted"]
-    assert told[STILL, ONCE, ONCE]["moves"] == told["spread", ONCE, ONCE]["moves"] == 0.0
+    assert told[NO_MOVES, ONCE, ONCE]["moves"] == told["spread", ONCE, ONCE]["moves"] == 0.0
     for row in rows:
-        assert 1 <= row["score"] <= 10
         assert sum(row[f"score_{bucket}"] for bucket in range(10)) == pytest.approx(100)
         assert row["checkout_p0"] <= row["checkout_p50"] <= row["checkout_p99"]
         assert row["slowdown"] > 1
@@ -86,6 +87,23 @@ def test_settings_out_of_range_are_refused(settings, said, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_of_another_request_is_refused(made):
-    with pytest.raises(InputError, match="another request"):
-        SimulationSettings(preset="smoke", laws=("control",), machines=4, rounds=0).reproduce("fig12", made[0])
+@pytest.mark.parametrize("other", [{"rounds": 0}, {"alike": True}, {"weighting": "fair"}, {"truth": True}])
+def test_a_folder_of_another_request_is_refused(made, other):
+    with pytest.raises(InputError, match=f"another request: {next(iter(other))} is "):
+        replace(TINY, **other).reproduce("fig12", made[0])
+
+
+def test_services_that_are_alike_are_slowed_alike(tmp_path):
+    """Without noise the slowdown of every service of a machine is the same; else the insensitive are hardly slowed."""
+    cell = replace(TINY, alike=True)._cells("fig12")[0]
+    spreads = []
+    for one in (cell, replace(cell, alike=False)):
+        world = pism_worlds.make_world(one)
+        judge, _ = pism_worlds.judge_of(one, world)
+        still = replace(judge.behaviour, noise=np.zeros_like(judge.behaviour.noise))
+        times = still.response_ms(world.site, world.default, np.random.default_rng(0))
+        slowed = times / judge.behaviour.base[world.site.service]
+        first, last = world.site.first[:2]
+        spreads.append(np.ptp(slowed[:, first:last], axis=1).max())
+    assert spreads[0] < 1e-9
+    assert spreads[1] > 0.1

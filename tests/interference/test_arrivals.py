@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.interference.arrivals import HOUR, STREAMS, as_arrivals, kept_share, replayed, synthetic_hour, with_usage
+from tvwrl.interference.arrivals import (
+    HOUR,
+    STREAMS,
+    as_arrivals,
+    draw_alike,
+    kept_share,
+    replayed,
+    synthetic_hour,
+    with_usage,
+)
 from tvwrl.interference.batch_tasks import BatchTasks
 from tvwrl.interference.categories import Thresholds
 from tvwrl.types import InputError
@@ -53,9 +62,11 @@ def test_waves_keep_every_instance_within_the_hour(instances, lasts, seconds):
 
 def test_usage_comes_from_the_same_place_of_the_same_graph():
     known = tasks([1] * 6, tag=["a", "a", "b", "b", "c", "c"], role=["x", "y"] * 3, cpu=np.arange(1.0, 7.0))
-    drawn = with_usage(tasks([3, 3], tag=["b", "c"], role=["y", "x"], cpu=0.0), known, np.random.default_rng(0))
+    two = tasks([3, 3], tag=["b", "c"], role=["y", "x"], cpu=0.0)
+    drawn = with_usage(two, known, draw_alike(two, known, np.random.default_rng(0)))
     assert drawn.cpu.tolist() == [4.0, 5.0]
-    lost = with_usage(tasks([3] * 200, tag=["z"] * 200, cpu=0.0), known, np.random.default_rng(0))
+    many = tasks([3] * 200, tag=["z"] * 200, cpu=0.0)
+    lost = with_usage(many, known, draw_alike(many, known, np.random.default_rng(0)))
     assert set(lost.cpu) == {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}  # all are as near
 
 

@@ -19,7 +19,7 @@ def test_all_report_every_minute():
     found = machines(3)
     reports = Reports(found, 0.0, np.random.default_rng(0))
     found.composition[1, 7] = 2
-    reports.come(found, 60.0)
+    reports.come(found, 60.0, lambda: found.composition)
     assert found.heard.tolist() == [60.0, 60.0, 60.0]
     assert found.composition[:, 7].tolist() == [0, 2, 0]
 
@@ -33,7 +33,9 @@ def test_a_silent_machine_shows_its_last_report_and_then_the_truth():
         more = rng.integers(0, 3, 200)
         found.composition[:, 7] += more  # what is booked within the minute
         true += more
-        reports.come(found, 60.0 * minute)
+        really = np.zeros((200, 60), np.int32)
+        really[:, 7] = true
+        reports.come(found, 60.0 * minute, lambda really=really: really)
         told = found.heard == 60.0 * minute
         last[told] = true[told]
         assert np.array_equal(found.composition[:, 7], last)

@@ -171,23 +171,39 @@ def test_a_machine_is_left_alone_once_its_last_report_is_stale(stale_after):
         assert (ages[np.arange(100), record.machine] > 600).any()
 
 
-@pytest.mark.parametrize("stale_after", [0.0, 1e9])
-def test_nothing_moves_from_or_to_a_machine_whose_last_report_is_stale(stale_after):
+def test_nothing_moves_from_or_to_a_silent_machine():
     tasks = arrivals(*((60 * minute, 4, 0.01, 0.01, 900, HEAVY) for minute in range(60)))
-    policy = Policy(kernels.STACK, 1, counting_tree(HEAVY, 60), None, 5, stale_after)
-    level = policy.trees.level
-    policy = policy._replace(trees=policy.trees._replace(level=level**2))  # convex: it pays to be even
-    age = {}
+    tree = counting_tree(HEAVY, 60)
+    convex = tree._replace(level=tree.level**2)  # it pays to be even
+    silent = {}
     record = simulate(
-        site(machines=10), tasks, policy, np.random.default_rng(0), 0.0,
-        watch=lambda second, machines: age.update({second - 60: second - 60 - machines.heard}), silent=0.4,
+        site(machines=10), tasks, Policy(kernels.STACK, 1, convex, None, 5, 1e9), np.random.default_rng(0), 0.0,
+        watch=lambda second, machines: silent.update({second - 60: machines.heard < second - 60}), silent=0.4,
     )  # fmt: skip
-    where, stale = record.machine.copy(), 0
+    where = record.machine.copy()
     assert len(record.moves) > 100
+    assert np.mean(list(silent.values())) > 0.2
     for second, instance, to in record.moves:
-        stale += (age[second][[where[instance], to]] > 0).any()
+        assert not silent[second][[where[instance], to]].any()
         where[instance] = to
-    assert (stale > 0) == (stale_after > 0)  # who never counts a report as stale does move there
+
+
+def test_a_silent_machine_never_shows_less_than_nothing_and_reports_the_truth():
+    rng = np.random.default_rng(0)
+    tasks = replayed(synthetic_hour(rng, 400), 4, 40, rng, per_minute=20.0)
+    cluster = draw_site(4, LEAST_SERVICES, tasks, 2400, rng)
+    shown, reports = [], []
+
+    def watch(second, machines):
+        shown.append(machines.composition.copy())
+        reports.append((second, machines.heard == second - 60))
+
+    record = simulate(cluster, tasks, Policy(kernels.SPREAD), np.random.default_rng(1), 0.0, watch, 0.3)
+    true = look(record, np.array([second - 0.5 for second, _ in reports])).composition
+    assert min(composition.min() for composition in shown) == 0
+    for (_, told), composition, real in zip(reports, shown, true, strict=True):
+        assert np.array_equal(composition[told], real[told])
+    assert 0.5 < np.mean([told for _, told in reports]) < 0.9
 
 
 def test_stays_of_an_instance_that_moves_twice():

@@ -10,7 +10,7 @@ import numpy as np
 from tqdm import tqdm
 
 from tvwrl.bench.pism_worlds import read_hour
-from tvwrl.interference.arrivals import replayed
+from tvwrl.interference.arrivals import RECORDED_AT, replayed
 from tvwrl.interference.laws import LAWS
 from tvwrl.interference.observations import Observations
 from tvwrl.interference.services import draw_behaviour, observe
@@ -32,6 +32,8 @@ class Days(Protocol):
     @property
     def services(self) -> int: ...
     @property
+    def truth(self) -> bool: ...
+    @property
     def hours(self) -> int: ...
     @property
     def report_seconds(self) -> int: ...
@@ -44,11 +46,11 @@ def two_days(settings: Days, seed: int) -> Iterator[tuple[str, Observations, Obs
     """
     rng = np.random.default_rng(seed)
     seconds = 2 * 3600 * settings.hours
-    hour = read_hour("" if settings.data is None else str(settings.data), False, rng)
+    hour = read_hour("" if settings.data is None else str(settings.data), settings.truth, rng)
     arrivals = replayed(hour, settings.machines, seconds // 60, rng)
     site = draw_site(settings.machines, settings.services, arrivals, seconds, rng)
     with tqdm(total=seconds // 60, desc="simulating two days", unit="min", disable=None, leave=False) as bar:
-        record = simulate(site, arrivals, Policy(DEFAULT), rng, 0.0, watch=lambda *_: bar.update())
+        record = simulate(site, arrivals, Policy(DEFAULT), rng, RECORDED_AT, watch=lambda *_: bar.update())
     every = np.arange(min(WARM_UP_SECONDS, seconds // 4), seconds, settings.report_seconds, dtype=np.float64)
     seen = look(record, every)
     half = int(np.searchsorted(every, seconds / 2))

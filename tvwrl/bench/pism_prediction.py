@@ -69,6 +69,8 @@ class PredictionSettings:
     """Simulated services, 20 instances on a machine."""
     hours: int = 24
     """Length of a day."""
+    truth: bool = False
+    """The scorer is told true categories instead of classified ones."""
     report_seconds: int = 300
     """Between two records of a service instance."""
 
@@ -178,7 +180,7 @@ def _by_seed(rows: Rows, field: str, settings: PredictionSettings) -> Float:
 
 def _setting(settings: PredictionSettings) -> str:
     tasks = "made-up tasks" if settings.data is None else "an hour of Alibaba v2018's tasks"
-    known = "known" if settings.data is None else "as the classifier takes them for"
+    known = "known" if settings.data is None or settings.truth else "as the classifier takes them for"
     return (
         f"Simulated: {settings.machines} machines, {settings.services} services, {settings.hours} h to learn from and "
         f"the next {settings.hours} h to predict, a record per service instance every {settings.report_seconds} s; "

@@ -13,7 +13,20 @@ import numpy as np
 from tvwrl.bench.figures import plot_lines, write_figure
 from tvwrl.bench.intervals import spread_words, told
 from tvwrl.bench.pism_judge import QUANTILES
-from tvwrl.bench.pism_worlds import AGAIN, ALONE, COUNTS, KINDS, ONCE, STILL, USED, WARM_UP, Cell, check_cells, complete
+from tvwrl.bench.pism_worlds import (
+    AGAIN,
+    ALONE,
+    COUNTS,
+    KINDS,
+    NO_MOVES,
+    ONCE,
+    SHUFFLED,
+    UTILISATION,
+    WARM_UP,
+    Cell,
+    check_cells,
+    complete,
+)
 from tvwrl.command_line import Names, Numbers
 from tvwrl.interference.laws import LAWS
 from tvwrl.interference.score import STALE_AFTER
@@ -46,7 +59,7 @@ class Preset(NamedTuple):
 
 
 PRESETS = {
-    "smoke": Preset(6, 24, 32, 32, 1, (0,)),
+    "smoke": Preset(6, 24, 180, 32, 1, (0,)),
     "medium": Preset(40, 60, 240, 45, 2, tuple(range(10))),
     "paper": Preset(600, 150, 240, 60, 3, tuple(range(10))),
 }
@@ -153,6 +166,7 @@ def _words(rows: Rows, data: bool) -> str:
         f"{int(one['machines'])} machines, {int(one['services'])} services, learnt from {int(one['learns'])} minutes"
     ]
     parts += [f"judged by the last {int(one['minutes']) - WARM_UP} of {int(one['minutes'])}", source]
+    parts += [f"the scheduler takes {one['right']:.0f} % of the instances for what they are"]
     parts += ["all services equally sensitive"] if one["alike"] == "True" else []
     parts += [f"services weighted by {one['weighting']}"] if one["weighting"] != "corr" else []
     parts += [thinned] if one["kept"] < 100 else []
@@ -169,7 +183,7 @@ def _words(rows: Rows, data: bool) -> str:
 def _of(rows: Rows, law: str, scheduler: str, learnt: str, trees: str = "") -> Rows:
     """Rows by seed; `trees` that predicted: default those that placed, or of a scheduler alone those learnt once."""
     asked = {"law": law, "scheduler": scheduler, "learnt": learnt}
-    asked["trees"] = trees or (learnt if learnt not in ("", USED) else ONCE)
+    asked["trees"] = trees or (learnt if learnt not in ("", UTILISATION) else ONCE)
     return [row for row in rows if asked.items() <= row.items()]
 
 
@@ -188,7 +202,7 @@ def _change(now: Rows, before: Rows, name: str) -> str:
 
 def _ways(rows: Rows) -> list[str]:
     """How PISM learnt, as far as it was tried."""
-    return [learnt for learnt in (COUNTS, ONCE, AGAIN) if any(row["learnt"] == learnt for row in rows)]
+    return [learnt for learnt in (SHUFFLED, COUNTS, ONCE, AGAIN) if any(row["learnt"] == learnt for row in rows)]
 
 
 def _fig12(rows: Rows) -> Told:
@@ -202,7 +216,7 @@ def _fig12(rows: Rows) -> Told:
     for law in _laws(rows):
         shown = [("default", "", trees) for trees in _ways(rows)]
         shown += [("spread", "", ONCE)]
-        shown += [(name, learnt, learnt) for name in (ALONE, STILL) for learnt in _ways(rows)]
+        shown += [(name, learnt, learnt) for name in (ALONE, NO_MOVES) for learnt in _ways(rows)]
         for name, learnt, trees in shown:
             now, before = _of(rows, law, name, learnt, trees), _of(rows, law, "default", "", trees)
             line = [law, f"{name}, {learnt}" if learnt else f"{name}, trees {trees}"]
@@ -257,9 +271,9 @@ def _fig13(rows: Rows) -> Told:
     plots: Plots = {}
     for law in _laws(rows):
         for name in KINDS:
-            for learnt in ("", *((USED, *_ways(rows)) if name != "default" else ())):
+            for learnt in ("", *((UTILISATION, *_ways(rows)) if name != "default" else ())):
                 now = _of(rows, law, name, learnt)
-                before = _of(rows, law, name, "", "" if learnt == USED else learnt)
+                before = _of(rows, law, name, "", "" if learnt == UTILISATION else learnt)
                 line = [law, name, learnt or "none"]
                 for column in ("predicted", "score", "slowdown", "slowdown_p99"):
                     line += [told(_column(now, column), 2), _change(now, before, column) if learnt else ""]
@@ -273,7 +287,7 @@ def _plot_schedulers(rows: Rows, law: str, column: str, label: str, file: Path) 
     names = [name for name in KINDS if name != "default"]
     lines = {
         learnt or "alone": np.array([_column(_of(rows, law, name, learnt), column) for name in names])
-        for learnt in ("", USED, *_ways(rows))
+        for learnt in ("", UTILISATION, *_ways(rows))
     }
     short = [name.replace("LoadVariationRisk", "Risk").replace("TargetLoad", "Target") for name in names]
     plot_lines(file, short, lines, "", label, joined=False)
@@ -286,7 +300,7 @@ def _fig15(rows: Rows) -> Told:
     for law in _laws(rows):
         for service in ("checkout", "browse_product"):
             for name in ("random", "spread", "stack"):
-                for learnt in ("", USED, *_ways(rows)):
+                for learnt in ("", UTILISATION, *_ways(rows)):
                     now = _of(rows, law, name, learnt)
                     ms = [told(_column(now, f"{service}_p{q}"), 0) for q in QUANTILES]
                     lines.append([law, service, name, learnt or "none", *ms])

@@ -23,6 +23,7 @@ from tvwrl.interference.arrivals import (
     RECORDED_AT,
     Arrivals,
     as_arrivals,
+    draw_alike,
     kept_share,
     replayed,
     synthetic_hour,
@@ -58,7 +59,7 @@ KINDS = {
     "LoadVariationRiskBalancing": kernels.RISK_BALANCING,
 }
 ALONE = "pism"  # every machine a candidate, equal scores decided by chance, and running instances moved
-STILL = "pism, no moves"
+NO_MOVES = "pism, no moves"
 TEACHERS = (ALONE, "random", "spread")  # whose placements PISM learns from again, each with it
 ONCE, AGAIN = "learnt once", "learnt again"  # under the default scheduler alone; and under itself too
 COUNTS = "counts alone"  # learnt once, by trees that ask for numbers of instances only, as the paper's
@@ -72,7 +73,8 @@ COMMON = (
     "alike",
     "weighting",
 )  # to the cells of a request
-USED = "utilisation"  # no trees: of the same candidates the one with the least CPU in use
+SHUFFLED = "shuffled"  # learnt once, from compositions that belong to other records: trees that know nothing
+UTILISATION = "utilisation"  # no trees: of the same candidates the one with the least CPU in use
 
 
 @dataclass(frozen=True)
@@ -103,10 +105,7 @@ class Cell:
 def complete(out: Path, cells: Sequence[Cell], workers: int) -> list[dict[str, Any]]:
     """Rows of the cells, those that `out` lacks being simulated first; `cells/<cell>.csv` keeps them."""
     first = cells[0]
-    asked = {
-        name: getattr(first, name)
-        for name in ("learns", "rounds", "data", "truth", "silent", "stale_after", "weighting")
-    }
+    asked = {name: getattr(first, name) for name in COMMON}
     check_request(out / "request.json", asked)
     write_json(out / "request.json", provenance() | asked)
     files = {cell: out / "cells" / f"{cell.name}.csv" for cell in cells}
@@ -128,8 +127,9 @@ def _typed(row: dict[str, Any]) -> dict[str, Any]:
 def read_hour(data: str, truth: bool, rng: np.random.Generator) -> Arrivals:
     """An hour of batch tasks with usage drawn for them; made up without `data`.
 
-    Raises InputError if a file is missing or damaged. What the scheduler takes a task for comes from the classifier,
-    which learnt from the half of the jobs whose usage is not drawn from.
+    Raises InputError if a file is missing or damaged. The classifier learns from half of the jobs; usage is drawn from
+    the other half, and a task that arrives is taken for what the classifier takes the task for whose usage it has: by
+    its own name and plan, which do not tell the usage drawn, it would be taken for anything.
     """
     if not data:
         return synthetic_hour(rng)
@@ -138,13 +138,12 @@ def read_hour(data: str, truth: bool, rng: np.random.Generator) -> Arrivals:
     if bad:
         tqdm.write(f"{bad.total()} names of tasks tell no graph: {dict(bad)}; they wait for none", sys.stderr)
     thresholds = Thresholds.from_usage(usage.cpu, usage.memory, usage.makespan)
-    if truth:
-        return as_arrivals(with_usage(tasks, usage, rng), tasks.makespan, thresholds, rng)
     names, job = np.unique(usage.job.astype(str), return_inverse=True)
     known = (rng.random(len(names)) < 0.5)[job]
-    drawn = with_usage(tasks, usage.only(np.flatnonzero(~known)), rng)
-    classifier = TaskClassifier(thresholds).fit(usage.only(np.flatnonzero(known)))
-    return as_arrivals(drawn, tasks.makespan, thresholds, rng, classifier.predict(tasks))
+    others = usage.only(np.flatnonzero(~known))
+    source = draw_alike(tasks, others, rng)
+    seen = None if truth else TaskClassifier(thresholds).fit(usage.only(np.flatnonzero(known))).predict(others)[source]
+    return as_arrivals(with_usage(tasks, others, source), tasks.makespan, thresholds, rng, seen)
 
 
 def make_world(cell: Cell) -> World:
@@ -184,12 +183,15 @@ def play_cell(cell: Cell, file: Path) -> dict[str, Any]:
         name: LevelPredictor(counts_alone=name == COUNTS, random_state=cell.seed).fit(seen, judge.levels)
         for name in (ONCE, COUNTS)
     }
+    other = np.random.default_rng([cell.seed, 6]).permutation(len(seen.seconds))
+    shuffled = replace(seen, composition=seen.composition[other])
+    predictors[SHUFFLED] = LevelPredictor(random_state=cell.seed).fit(shuffled, judge.levels)
     if cell.rounds:
         predictors[AGAIN] = _learn_again(cell, judge, seen, predictors[ONCE])
     arrivals = replayed(world.hour, cell.machines, cell.minutes, np.random.default_rng([cell.seed, 2]))
     rows: list[dict[str, Any]] = []
     before = None
-    for learnt in ("", USED, *predictors):
+    for learnt in ("", UTILISATION, *predictors):
         for name in _schedulers(learnt):
             policy = _policy(cell, name, judge, learnt, predictors.get(learnt))
             found, moves = _play(cell, judge, arrivals, policy, np.random.default_rng([cell.seed, 3]))
@@ -197,7 +199,11 @@ def play_cell(cell: Cell, file: Path) -> dict[str, Any]:
                 told, times = figures(judge, predictors[trees], found, np.random.default_rng([cell.seed, 5]))
                 before = times if before is None else before
                 about = {"scheduler": name, "learnt": learnt, "trees": trees, "moves": moves}
-                kept = {"kept": 100.0 * kept_share(world.hour, cell.machines), "commit": provenance()["commit"]}
+                kept = {
+                    "kept": 100.0 * kept_share(world.hour, cell.machines),
+                    "right": world.hour.told_right(),
+                    "commit": provenance()["commit"],
+                }
                 rows.append(asdict(cell) | about | kept | told | throughput(before, times))
     write_csv(file, rows)
     return {"cell": cell.name}
@@ -207,17 +213,17 @@ def _schedulers(learnt: str) -> list[str]:
     """Those that are tried without PISM, with the score by utilisation, or with PISM."""
     if not learnt:
         return list(KINDS)
-    return [*(() if learnt == USED else (ALONE, STILL)), *(name for name in KINDS if name != "default")]
+    return [*(() if learnt == UTILISATION else (ALONE, NO_MOVES)), *(name for name in KINDS if name != "default")]
 
 
 def _policy(cell: Cell, name: str, judge: Judge, learnt: str, predictor: LevelPredictor | None) -> Policy:
     """A scheduler, with the score by utilisation, or with PISM's if there is a predictor."""
-    if learnt == USED:
+    if learnt == UTILISATION:
         return Policy(KINDS[name], CANDIDATES, kernels.UTILISATION_ALONE)
     if predictor is None:
         return Policy(KINDS[name])
     kind, candidates, moves = KINDS.get(name, kernels.RANDOM), CANDIDATES, 0
-    if name in (ALONE, STILL):
+    if name in (ALONE, NO_MOVES):
         candidates, moves = cell.machines, MOVES if name == ALONE else 0
     return Policy(kind, candidates, predictor.trees_, judge.weight, moves, cell.stale_after)
 

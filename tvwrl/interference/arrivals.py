@@ -40,13 +40,17 @@ class Arrivals:
         """The tasks `rows`: (n,) indices or (N,) bool."""
         return Arrivals(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
+    def told_right(self) -> float:
+        """Percent of the instances that the scheduler takes for what they are."""
+        return float(100.0 * self.instances[self.seen == self.category].sum() / self.instances.sum())
+
     def cores(self) -> float:
         """Core seconds that all of them use."""
         return float((self.instances * self.cpu * self.makespan).sum())
 
 
-def with_usage(tasks: BatchTasks, usage: BatchTasks, rng: np.random.Generator) -> BatchTasks:
-    """`tasks` with CPU, memory and makespan of measured ones: of tasks in the same place of the same graph, if any.
+def draw_alike(tasks: BatchTasks, usage: BatchTasks, rng: np.random.Generator) -> Int:
+    """(N,) for each of `tasks` a row of `usage`: of tasks in the same place of the same graph, if any.
 
     Of those (else of all) one of the `NEAREST` is drawn: nearest in number of instances (else in plan and number).
     """
@@ -72,6 +76,11 @@ def with_usage(tasks: BatchTasks, usage: BatchTasks, rng: np.random.Generator) -
     if lost:
         near = cKDTree(plans[1]).query(plans[0][lost], k=min(NEAREST, len(usage)))[1].reshape(len(lost), -1)
         source[lost] = near[np.arange(len(lost)), (draw[lost] * near.shape[1]).astype(np.int64)]
+    return source
+
+
+def with_usage(tasks: BatchTasks, usage: BatchTasks, source: Int) -> BatchTasks:
+    """`tasks` with CPU, memory and makespan of rows `source` (N,) of `usage`."""
     return replace(tasks, cpu=usage.cpu[source], memory=usage.memory[source], makespan=usage.makespan[source])
 
 

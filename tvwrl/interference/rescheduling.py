@@ -12,7 +12,7 @@ SHARE = 0.2  # of the machines are high, as many low, by predicted score
 
 @njit(cache=True)
 def move_instances(  # type: ignore[no-untyped-def]
-    machines, trees, weight, tasks, owner, now, since, span, most, placed, moves
+    machines, trees, weight, tasks, owner, now, span, most, placed, moves
 ):
     """Moves up to `most` instances from each of the machines with the highest scores to those with the lowest.
 
@@ -20,12 +20,12 @@ def move_instances(  # type: ignore[no-untyped-def]
     run, goes to that machine of the lowest that has room and the least score with it; and only if the two scores
     together fall. Paper: does not say how many or which. Instances `span` (first, last + 1) may run at second `now`;
     `owner` (instances,): their tasks. Fills in `machines`, `placed` (instances,) and rows (instance, from, to) of
-    `moves` (n, 3); returns how many moved. Machines not heard of since second `since`, or with
-    nothing known of their services, stay out of it.
+    `moves` (n, 3); returns how many moved. Machines that did not report at second `now`, or
+    with nothing known of their services, stay out of it.
     """
     score = np.empty(len(machines.cores))
     for m in range(len(score)):
-        score[m] = score_one(machines, trees, weight, m) if machines.heard[m] >= since else np.nan
+        score[m] = score_one(machines, trees, weight, m) if machines.heard[m] >= now else np.nan
     known = np.flatnonzero(~np.isnan(score))
     order = known[np.argsort(score[known])]
     some = int(SHARE * len(order))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from tvwrl.interference.observations import CATEGORIES
 from tvwrl.interference.reports import Reports
 from tvwrl.interference.rescheduling import move_instances
 from tvwrl.interference.score import STALE_AFTER
-from tvwrl.interference.world_kernels import Tasks, add_running, calendar_of, count_running, play
+from tvwrl.interference.world_kernels import Tasks, add_running, calendar_of, count_running, play, running_now
 from tvwrl.schedulers.peers import REPORT_WEIGHT, no_history, remember
 from tvwrl.types import Float, InputError, Int
 
@@ -197,14 +198,15 @@ def simulate(
     for minute in range(minutes):
         now, todo = 60 * minute, edges[minute : minute + 2]
         since = now - policy.stale_after
+        span = (first[np.searchsorted(arrivals.second, now - len(calendar.head))], first[todo[0]])
         machines.cpu[:] += use[minute]
-        reports.come(machines, now)
+        really = partial(running_now, tasks, calendar.task, span, placed, now)
+        reports.come(machines, now, lambda: really(np.zeros_like(machines.composition)))  # noqa: B023
         remember(machines.shares(), history, REPORT_WEIGHT)
         if policy.moves:
-            span = (first[np.searchsorted(arrivals.second, now - len(calendar.head))], first[todo[0]])
             moves = np.full((policy.moves * site.count, 4), now, np.int64)
             here = moves[:, 1:]  # instance, from, to
-            known = (now, since, span, policy.moves)
+            known = (now, span, policy.moves)
             done = move_instances(machines, trees, weight, tasks, calendar.task, *known, placed, here)
             moved.append(moves[:done][:, [0, 1, 3]])
         limits = (now, now + 60, *todo)

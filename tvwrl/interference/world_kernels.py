@@ -71,7 +71,8 @@ def play(machines, trees, weight, history, tasks, calendar, lots, kind, candidat
             cpu[m] -= tasks.cpu[j]
             batch[m] -= tasks.cpu[j]
             memory[m] -= tasks.memory[j]
-            if 0 <= tasks.seen[j] < composition.shape[1]:  # an unknown category was not booked either
+            # an unknown category was not booked; of what ends on a machine that does not report, nobody hears
+            if 0 <= tasks.seen[j] < composition.shape[1] and machines.heard[m] >= begin:
                 composition[m, tasks.seen[j]] -= 1
             i = following[i]
         while task < last and tasks.second[task] <= second:
@@ -93,6 +94,16 @@ def play(machines, trees, weight, history, tasks, calendar, lots, kind, candidat
                     head[end] = i
             task += 1
     return lost
+
+
+@njit(cache=True)
+def running_now(tasks, owner, span, placed, now, out):  # type: ignore[no-untyped-def]
+    """Counts by category in `out` (M, 60) what runs when second `now` begins, of instances `span` (first, last + 1)."""
+    for i in range(span[0], span[1]):
+        j = owner[i]
+        if placed[i] >= 0 and tasks.second[j] + tasks.makespan[j] >= now and 0 <= tasks.seen[j] < out.shape[1]:
+            out[placed[i], tasks.seen[j]] += 1
+    return out
 
 
 @njit(cache=True)
