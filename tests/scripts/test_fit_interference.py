@@ -44,10 +44,8 @@ def test_a_trained_policy_is_compared_with_and_without(call, trace, run, tmp_pat
     few = ["--schedulers", "spread", "--laws", "memory", "--sequences", 2, "--episodes", 16]
     done = call("reproduce.py", "pism-schedulers", "--checkpoint", run[0], *few, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert [line.split()[2] for line in done.stdout.splitlines() if line.startswith("| memory: ")] == [
-        "whole",
-        "spread",
-    ]
+    named = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| memory: ")]
+    assert named == [f"memory: {one}{way}" for one in ("whole", "spread") for way in ("", " + utilisation", " + pism")]
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from tvwrl.envs.problem import Problem
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.episodes import look_at, site_of
 from tvwrl.interference.laws import LAWS
-from tvwrl.interference.machines import alike
+from tvwrl.interference.machines import Machines, alike
 from tvwrl.interference.scheduler import WithInterference
 from tvwrl.interference.score import InterferenceScore
 from tvwrl.interference.services import Behaviour, draw_behaviour, observe
@@ -29,10 +29,11 @@ from tvwrl.schedulers import Scheduler, make_scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace
-from tvwrl.types import Episode, Float, InputError
+from tvwrl.types import Episode, Float, InputError, Int
 
 NAMES = {"schedulers": "no figure, but schedulers of the time-varying simulator with and without PISM"}
 TEACHERS = ("random", "spread", "stack", "best-fit")  # whose placements scores are learnt from, in turn
+ALONE, UTILISATION, PISM = "alone", "utilisation", "pism"  # ways: the last two add to the scheduler alone
 EPISODES = 24  # that scores are learnt from
 LEAST_EPISODES = 4 * len(TEACHERS)  # in the last quarter, which sets the scale, there is one of each
 EVERY = 2  # slots between the records that scores are learnt from
@@ -44,6 +45,19 @@ FIGURES = {  # of a row, how many digits, and the unit
     "overshoot_pct": ("overshoot %", 2, 1),
     "wait_mean": ("wait, slots", 2, 1),
 }
+
+
+class LeastCpu(InterferenceScore):
+    """What PISM has to beat: no score, but of the same candidates the machine with the least CPU in use."""
+
+    def choose(self, machines: Machines, now: float, category: int, candidates: Int) -> int:
+        """The first of `candidates` (n,) with the least share of its cores in use."""
+        return int(candidates[(machines.cpu / machines.cores)[candidates].argmin()])
+
+    @classmethod
+    def of_score(cls, score: InterferenceScore) -> LeastCpu:
+        """One that tells categories by the same thresholds."""
+        return cls(**{one.name: getattr(score, one.name) for one in fields(score) if one.init})
 
 
 def check_learning(law: str, weighting: str, episodes: int) -> None:
@@ -142,7 +156,7 @@ class SchedulerSettings:
 
 
 def compare(problem: Problem, schedulers: Sequence[Scheduler], settings: SchedulerSettings) -> list[dict[str, Any]]:
-    """A row per law, scheduler, with or without PISM, and test sequence."""
+    """A row per law, scheduler, way (alone, by utilisation, with PISM), and test sequence."""
     if any(scheduler.needs_forecasts for scheduler in schedulers):
         problem = problem.with_forecasts()
     drawn = problem.sequences("test", settings.sequences, settings.seed)
@@ -154,14 +168,13 @@ def compare(problem: Problem, schedulers: Sequence[Scheduler], settings: Schedul
     for law, one in tqdm(pairs, desc="placing with PISM", disable=None, leave=False):
         if law not in learnt:
             learnt[law] = learn(problem, law, settings.weighting, settings.episodes, settings.seed)
-        together = WithInterference(one, learnt[law].score)
+        score = learnt[law].score
+        ways = {UTILISATION: WithInterference(one, LeastCpu.of_score(score)), PISM: WithInterference(one, score)}
         for i, before in enumerate(alone[one.name]):
-            after = runner.play(together, i)
-            elsewhere = 100 * float((after.machine != before.machine).mean())
-            for pism, episode in ((False, before), (True, after)):
-                about = {"law": law, "scheduler": one.name, "pism": pism, "sequence": i}
-                found = about | _judged(episode, problem, learnt[law])
-                rows.append(found | {"elsewhere": elsewhere if pism else 0.0})
+            for way, episode in {ALONE: before, **{way: runner.play(ways[way], i) for way in ways}}.items():
+                elsewhere = 100 * float((episode.machine != before.machine).mean())
+                about = {"law": law, "scheduler": one.name, "way": way, "sequence": i, "elsewhere": elsewhere}
+                rows.append(about | _judged(episode, problem, learnt[law]))
     return rows
 
 
@@ -192,23 +205,35 @@ def _text(rows: list[dict[str, Any]], settings: SchedulerSettings, problem: Prob
     body = []
     for law in settings.laws:
         for name in names:
-            own = [[row for row in rows if (row["law"], row["scheduler"], row["pism"]) == (law, name, pism)]
-                   for pism in (False, True)]  # fmt: skip
-            cells = [_change(own, field, digits, unit) for field, (_, digits, unit) in FIGURES.items()]
-            body.append([f"{law}: {name}", f"{np.mean([row['elsewhere'] for row in own[1]]):.0f}", *cells])
+            own = {way: [row for row in rows if (row["law"], row["scheduler"], row["way"]) == (law, name, way)]
+                   for way in (ALONE, UTILISATION, PISM)}  # fmt: skip
+            alone = [f"{np.mean(_column(own[ALONE], field, unit)):.{digits}f}"
+                     for field, (_, digits, unit) in FIGURES.items()]  # fmt: skip
+            body.append([f"{law}: {name}", "", *alone])
+            for way in (UTILISATION, PISM):
+                elsewhere = f"{np.mean(_column(own[way], 'elsewhere')):.0f}"
+                body.append([f"{law}: {name} + {way}", elsewhere, *_changes(own[way], own[ALONE])])
     head = ("law: scheduler (simulated)", "elsewhere, %", *(title for title, *_ in FIGURES.values()))
     return (
         "# Schedulers with and without PISM (simulated)\n\n"
-        f"Trace {problem.sampler.trace.name}, load {settings.load:g}, {settings.sequences} test sequences: without "
-        "PISM, and what PISM adds [95 % interval, paired by sequence]. Response times are simulated under a law that "
+        f"Trace {problem.sampler.trace.name}, load {settings.load:g}, {settings.sequences} test sequences: each "
+        "scheduler alone, and what is added by the least CPU in use among its best machines (utilisation), or by PISM "
+        "among the same [95 % interval, paired by sequence]. Response times are simulated under a law that "
         f"no score sees; slowdown: over the undisturbed response time. Scores are learnt of {settings.episodes} "
-        "training sequences. Elsewhere: workloads that PISM puts on another machine.\n\n"
+        "training sequences. Elsewhere: workloads that come to another machine than alone.\n\n"
         f"{markdown_table(head, body)}\n"
     )
 
 
-def _change(own: list[list[dict[str, Any]]], field: str, digits: int, unit: float) -> str:
-    """Mean without PISM, and the difference that PISM makes with its interval."""
-    before, after = (np.array([row[field] for row in part], np.float64) / unit for part in own)
-    difference, low, high = paired_bootstrap(after, before, np.random.default_rng(0))
-    return f"{before.mean():.{digits}f} {difference:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
+def _changes(rows: list[dict[str, Any]], alone: list[dict[str, Any]]) -> list[str]:
+    """Of each figure the difference to the scheduler alone, with its interval."""
+    told = []
+    for field, (_, digits, unit) in FIGURES.items():
+        after, before = _column(rows, field, unit), _column(alone, field, unit)
+        difference, low, high = paired_bootstrap(after, before, np.random.default_rng(0))
+        told.append(f"{difference:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]")
+    return told
+
+
+def _column(rows: list[dict[str, Any]], field: str, unit: float = 1.0) -> Float:
+    return np.array([row[field] for row in rows], np.float64) / unit
