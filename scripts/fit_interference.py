@@ -14,7 +14,7 @@ from tvwrl.bench.pism_prediction import PredictionSettings
 from tvwrl.bench.pism_schedulers import EPISODES, check_learning, learn
 from tvwrl.command_line import Names
 from tvwrl.envs.problem import Problem
-from tvwrl.interference.batch_tasks import read_usage
+from tvwrl.interference.batch_tasks import USAGE_FILE, read_usage
 from tvwrl.interference.categories import NAMES as CATEGORY_NAMES
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.machines import alike
@@ -170,7 +170,7 @@ def of_batch_tasks(arguments: Arguments) -> InterferenceScore:
     settings = PredictionSettings((seed,), (law,), folder, machines, services, hours)
     settings.check()
     assert folder is not None
-    usage = read_usage(folder / "ali18_usage_tasks.csv.gz")
+    usage = read_usage(folder / USAGE_FILE)
     thresholds = Thresholds.from_usage(usage.cpu, usage.memory, usage.makespan)
     _, first, second = next(two_days(settings, seed))
     score = InterferenceScore.fit(

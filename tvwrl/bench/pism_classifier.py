@@ -15,14 +15,13 @@ from tvwrl.bench.figures import plot_lines, write_figure
 from tvwrl.bench.intervals import spread_words, told
 from tvwrl.bench.pism_traces import folder_of
 from tvwrl.command_line import Numbers
-from tvwrl.interference.batch_tasks import BatchTasks, read_usage
+from tvwrl.interference.batch_tasks import USAGE_FILE, BatchTasks, read_usage
 from tvwrl.interference.categories import CLASSES, Thresholds
 from tvwrl.interference.classifier import TaskClassifier, declared
 from tvwrl.markdown import markdown_table
 from tvwrl.types import InputError, Int
 
 NAMES = {"fig10": "Figure 10, accuracy of the task classifier by task and by instance"}
-FILE = "ali18_usage_tasks.csv.gz"
 LATER = 1 / 7  # of the time, or of the jobs: one day of seven is predicted (5.3.2)
 PUBLISHED = {  # percent by CPU, memory, makespan and overall (5.3.2); tasks are in a figure without numbers
     ("instances", "exact"): ("90", "90", "90", "76"),
@@ -194,7 +193,7 @@ class ClassifierSettings:
         """
         if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) != len(self.seeds):
             raise InputError(f"seeds is {', '.join(map(str, self.seeds))}: must be different numbers >= 0")
-        tasks = read_usage(folder_of(self.data) / FILE)
+        tasks = read_usage(folder_of(self.data) / USAGE_FILE)
         rows = compared(tasks, self.seeds)
         text = f"# {NAMES[name]} (real)\n\n{_words(tasks, self.seeds)}\n\n{_tables(rows)}\n"
 

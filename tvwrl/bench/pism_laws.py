@@ -10,11 +10,11 @@ import numpy as np
 
 from tvwrl.bench.figures import write_figure
 from tvwrl.bench.intervals import spread_words, told
-from tvwrl.bench.pism_worlds import FILES as TASKS
 from tvwrl.bench.pism_worlds import WARM_UP, read_hour
 from tvwrl.command_line import Numbers
 from tvwrl.interference import laws
 from tvwrl.interference.arrivals import RECORDED_AT, Arrivals, replayed
+from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE
 from tvwrl.interference.law_fitting import fit_curve, fit_erms, held_out, nginx_points, taobench_points
 from tvwrl.interference.services import draw_behaviour
 from tvwrl.interference.world import Policy, draw_site, look, simulate
@@ -59,7 +59,7 @@ class LawSettings:
             raise InputError(f"seeds is {', '.join(map(str, self.seeds))}: must be numbers >= 0")
         curves, points = _curves(self.data)
         slowed, erms = _erms(self.data / FILES[2])
-        real = all((self.data / file).exists() for file in TASKS)
+        real = all((self.data / file).exists() for file in (USAGE_FILE, ARRIVALS_FILE))
         hour = read_hour(str(self.data) if real else "", False, np.random.default_rng(0))
         rows = [row for seed in self.seeds for row in anchors(hour, seed)]
         tasks = "tasks replayed from a recorded hour" if real else "made-up tasks"

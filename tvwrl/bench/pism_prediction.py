@@ -27,9 +27,10 @@ from tvwrl.markdown import markdown_table
 from tvwrl.types import Float, InputError
 
 K, OTHERS = 10, (2, 5, 20)  # levels: the paper's, and what `levels` compares them with
-COMPOSITION, COUNTS, LINEAR, TREE, MIDDLE = (
+COMPOSITION, COUNTS, CLASSES, LINEAR, TREE, MIDDLE = (
     "composition",
     "composition, counts alone",
+    "composition, classes",
     "utilisation, linear",
     "utilisation, tree",
     "always the middle",
@@ -37,6 +38,7 @@ COMPOSITION, COUNTS, LINEAR, TREE, MIDDLE = (
 PREDICTORS: dict[str, Callable[[], Predictor]] = {
     COMPOSITION: LevelPredictor,
     COUNTS: lambda: LevelPredictor(counts_alone=True),
+    CLASSES: lambda: LevelPredictor(classify=True),
     LINEAR: UtilisationPredictor,
     TREE: UtilisationTree,
     MIDDLE: MiddleLevel,

@@ -14,7 +14,7 @@ import numpy as np
 from tvwrl.bench.figures import write_figure
 from tvwrl.bench.intervals import bootstrap_interval, mean
 from tvwrl.bench.pism_plots import KINDS, kind_of, plot_arrivals, plot_usage
-from tvwrl.interference.batch_tasks import BatchTasks, read_arrivals, read_usage
+from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE, BatchTasks, read_arrivals, read_usage
 from tvwrl.interference.categories import CLASSES, Thresholds, category_of
 from tvwrl.markdown import markdown_table
 from tvwrl.types import Float, InputError, Int
@@ -25,7 +25,7 @@ NAMES = {
     "fig4": "Figure 4, arrivals over time",
     "fig8": "Figure 8, usage of batch tasks and thresholds between its classes",
 }
-FILES = {"arrivals": ("spar_sample_tasks.csv.gz", read_arrivals), "usage": ("ali18_usage_tasks.csv.gz", read_usage)}
+FILES = {"arrivals": (ARRIVALS_FILE, read_arrivals), "usage": (USAGE_FILE, read_usage)}
 TITLES = {"arrivals": "an hour of arrivals (real)", "usage": "tasks with usage (real)"}
 PER_MACHINE = 60.0  # published: instances that begin on a machine in a minute (Table 1)
 SHORT = 60.0  # seconds

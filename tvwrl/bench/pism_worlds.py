@@ -29,7 +29,7 @@ from tvwrl.interference.arrivals import (
     synthetic_hour,
     with_usage,
 )
-from tvwrl.interference.batch_tasks import read_arrivals, read_usage
+from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE, read_arrivals, read_usage
 from tvwrl.interference.candidates import CANDIDATES
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.classifier import TaskClassifier
@@ -45,7 +45,6 @@ from tvwrl.parallel import Call, run_calls
 from tvwrl.runs import provenance, read_csv, write_csv, write_json
 from tvwrl.types import Float, InputError
 
-FILES = ("ali18_usage_tasks.csv.gz", "spar_sample_tasks.csv.gz")
 WARM_UP = 20  # minutes before the first record: longer than an instance runs
 EVERY = 4  # minutes between the records that trees learn from
 MOVES = 5  # instances that may leave a bad machine in a minute, where PISM works alone
@@ -134,7 +133,7 @@ def read_hour(data: str, truth: bool, rng: np.random.Generator) -> Arrivals:
     if not data:
         return synthetic_hour(rng)
     bad: Counter[str] = Counter()
-    usage, tasks = read_usage(Path(data) / FILES[0], bad), read_arrivals(Path(data) / FILES[1], bad)
+    usage, tasks = read_usage(Path(data) / USAGE_FILE, bad), read_arrivals(Path(data) / ARRIVALS_FILE, bad)
     if bad:
         tqdm.write(f"{bad.total()} names of tasks tell no graph: {dict(bad)}; they wait for none", sys.stderr)
     thresholds = Thresholds.from_usage(usage.cpu, usage.memory, usage.makespan)
@@ -262,7 +261,7 @@ def _learn_again(cell: Cell, judge: Judge, seen: Observations, predictor: LevelP
 
 def check_cells(machines: int, services: int, learns: int, minutes: int, data: Path | None) -> None:
     """Raise InputError for a cluster that is too small to tell anything, or a file that is not there."""
-    if data and (missing := [file for file in FILES if not (data / file).exists()]):
+    if data and (missing := [file for file in (USAGE_FILE, ARRIVALS_FILE) if not (data / file).exists()]):
         raise InputError(f"{data / missing[0]}: no such file")
     least = {
         "machines": (machines, 3),

@@ -16,6 +16,7 @@ from tvwrl.types import Float, InputError, Int, Strings
 if TYPE_CHECKING:
     import polars as pl
 
+USAGE_FILE, ARRIVALS_FILE = "ali18_usage_tasks.csv.gz", "spar_sample_tasks.csv.gz"  # names within a folder of data
 PERCENT_OF_A_CORE = 100.0  # Alibaba's unit of CPU
 FIELDS = {"job": "job", "task": "task", "instances": "instances", "plan_cpu": "plan_cpu", "plan_memory": "plan_mem"}
 USAGE = {
@@ -61,7 +62,7 @@ class BatchTasks:
 
 
 def read_usage(path: Path, bad: Counter[str] | None = None) -> BatchTasks:
-    """Tasks whose usage was measured (ali18_usage_tasks.csv.gz); makespan: mean over the task's instances.
+    """Tasks whose usage was measured (`USAGE_FILE`); makespan: mean over the task's instances.
 
     `bad`: count bad names there instead of refusing them (`Tags`). Raises InputError with file, row and field.
     """
@@ -69,7 +70,7 @@ def read_usage(path: Path, bad: Counter[str] | None = None) -> BatchTasks:
 
 
 def read_arrivals(path: Path, bad: Counter[str] | None = None) -> BatchTasks:
-    """Tasks of an hour as they arrived (spar_sample_tasks.csv.gz), usage unknown; makespan: of the whole task.
+    """Tasks of an hour as they arrived (`ARRIVALS_FILE`), usage unknown; makespan: of the whole task.
 
     `bad` and errors: as of `read_usage`.
     """

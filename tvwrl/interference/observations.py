@@ -32,6 +32,8 @@ class Observations:
         for name, shape in (shapes | {"composition": (count, CATEGORIES)}).items():
             if (found := getattr(self, name).shape) != shape:
                 raise InputError(f"observations: {name} has shape {found}: must be {shape}")
+        if self.composition.dtype.kind not in "iu":
+            raise InputError(f"observations: composition is {self.composition.dtype}: must be whole numbers")
         self._check("seconds", np.isfinite(self.seconds), "")
         for name in ("machine", "service", "batch_cpu", "composition"):
             self._check(name, np.isfinite(found := getattr(self, name)) & (found >= 0), " >= 0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from tvwrl.types import Float, InputError, Int
 STALE_AFTER = 600.0  # seconds; ten reports of a minute missed
 HELD_OUT = 0.25  # of the recording, its end: what scores are calibrated on
 VERSION = 2  # of files
+PARTS = ("weights", "knots", "percent")
 TREE_TYPES = dict.fromkeys(("root", "depth", "threshold", "left", "pressure"), "int32") | {
     "feature": "uint8",
     "level": "float64",
@@ -91,6 +93,8 @@ class InterferenceScore:
         predictor = LevelPredictor(random_state=random_state).fit(learnt, levels)
         weights = service_weights(weighting, learnt)
         predicted, observed = mean_levels(later, predictor.predict(later), levels, weights)
+        if not len(predicted):
+            raise InputError("observations: no service of their last quarter was learnt: record all of them to the end")
         knots, percent = _scale(predicted, observed)
         return cls(predictor.trees_, weights, observations.services, k, knots, percent, thresholds)
 
@@ -156,6 +160,7 @@ class InterferenceScore:
     def explain(self, machines: Machines, machine: int) -> list[Push]:
         """The categories that run on a machine, by how much its score falls if they are taken away, most first.
 
+        As the composition stands, however old it is.
         Trees are not additive: two categories that only together do harm are each told all of it.
         """
         counts, which = machines.composition[machine], np.array([machine])
@@ -192,7 +197,7 @@ class InterferenceScore:
                 if facts["version"] != VERSION:
                     raise InputError(f"{path}: version {facts['version']}: must be {VERSION}")
                 trees = Trees(*(file[name] for name in Trees._fields))
-                weights, knots, percent = (file[name] for name in ("weights", "knots", "percent"))
+                weights, knots, percent = (file[name] for name in PARTS)
                 limits = facts["thresholds"]
                 thresholds = None if limits is None else Thresholds.from_dict(limits)
                 found = cls(trees, weights, tuple(facts["services"]), facts["k"], knots, percent, thresholds)
@@ -201,7 +206,8 @@ class InterferenceScore:
             raise InputError(f"{path}: no such file") from None
         except (ValueError, KeyError, TypeError, EOFError, OSError, BadZipFile) as error:
             raise error if isinstance(error, InputError) else InputError(f"{path}: no interference score") from None
-        _check(found, path)
+        for fault in _faults(found):
+            raise InputError(f"{path}: {fault}")
         return found
 
     def _fresh(self, machines: Machines, now: float) -> npt.NDArray[np.bool_]:
@@ -250,26 +256,28 @@ def _scale(predicted: Float, observed: Float) -> tuple[Float, Float]:
     return np.asarray(fitted.X_thresholds_, np.float64), np.asarray(fitted.y_thresholds_, np.float64)
 
 
-def _check(score: InterferenceScore, path: Path) -> None:
-    """Refuse what would lead a kernel out of its arrays, or numbers that are none. Raises InputError."""
-    trees, services = score.trees, len(score.services)
-    for name, kind in TREE_TYPES.items():
-        found = getattr(trees, name)
+def _faults(score: InterferenceScore) -> Iterator[str]:
+    """What is wrong with a score that was read: what would lead a kernel out of its arrays, numbers that are none."""
+    for name, found in (score.trees._asdict() | {name: getattr(score, name) for name in PARTS}).items():
+        kind = TREE_TYPES.get(name, "float64")
         if found.ndim != 1 or found.dtype != kind:
-            raise InputError(
-                f"{path}: {name} of its trees is {found.ndim}-dimensional {found.dtype}: must be 1, {kind}"
-            )
-    nodes = len(trees.left)
-    same = len(trees.feature) == len(trees.threshold) == len(trees.level) == nodes
+            yield f"{name} is {found.ndim}-dimensional {found.dtype}: must be 1, {kind}"
+        if kind == "float64" and not np.isfinite(found).all():
+            yield f"{name} holds something that is no number"
+    trees, nodes, services = score.trees, len(score.trees.left), len(score.services)
+    if not len(trees.feature) == len(trees.threshold) == len(trees.level) == nodes:
+        yield "its trees have not as many questions as answers"
     right = trees.left + (trees.threshold < NEVER)  # of a node that is no leaf
-    if not same or (trees.root >= nodes).any() or (trees.left < 0).any() or (right >= nodes).any():
-        raise InputError(f"{path}: its trees point outside themselves")
+    if (trees.root >= nodes).any() or (trees.left < 0).any() or (right >= nodes).any():
+        yield "its trees point outside themselves"
     if (trees.feature > CATEGORIES).any() or (trees.depth < 0).any() or len(trees.pressure) != CATEGORIES:
-        raise InputError(f"{path}: its trees ask for categories that there are not")
+        yield "its trees ask for categories that there are not"
     if not len(trees.root) == len(trees.depth) == len(score.weights) == services:
-        raise InputError(f"{path}: it has {services} services, and not as many trees or weights")
-    if not len(score.knots) == len(score.percent) > 0:
-        raise InputError(f"{path}: its scale has {len(score.knots)} knots and {len(score.percent)} percentages")
-    for name in ("weights", "knots", "percent"):
-        if not np.isfinite(getattr(score, name).astype(np.float64)).all():
-            raise InputError(f"{path}: {name} hold something that is no number")
+        yield f"it has {services} services, and not as many trees or weights"
+    if not (isinstance(score.k, int) and score.k >= 2 and ((trees.level >= 1) & (trees.level <= score.k)).all()):
+        yield f"its trees tell levels that are not within 1 and {score.k}"
+    if not (score.weights > 0).all() or not score.stale_after >= 0:
+        yield "a weight is not > 0, or its limit of age not >= 0"
+    rising = (np.diff(score.knots) > 0).all() and (np.diff(score.percent) >= 0).all()
+    if not (len(score.knots) == len(score.percent) > 0 and rising):
+        yield f"its scale does not rise: {len(score.knots)} knots, {len(score.percent)} percentages"

@@ -122,10 +122,19 @@ def test_files_that_are_no_scores_are_refused(score, tmp_path):
         bad = getattr(score.trees, field).copy()
         bad[0] = value
         refused(replace(score, trees=score.trees._replace(**{field: bad})), path, "its trees")
-    refused(replace(score, trees=score.trees._replace(root=score.trees.root.astype(float))), path, "root of its trees")
+    refused(
+        replace(score, trees=score.trees._replace(root=score.trees.root.astype(float))),
+        path,
+        "root is 1-dimensional float64",
+    )
     refused(replace(score, weights=score.weights[:1]), path, "not as many trees or weights")
-    refused(replace(score, percent=score.percent[:-1]), path, "its scale has")
-    refused(replace(score, knots=np.full_like(score.knots, np.nan)), path, "knots hold something that is no number")
+    refused(replace(score, percent=score.percent[:-1]), path, "its scale does not rise")
+    refused(replace(score, knots=np.full_like(score.knots, np.nan)), path, "knots holds something that is no number")
+    refused(replace(score, knots=score.knots[::-1].copy()), path, "its scale does not rise")
+    refused(replace(score, weights=-score.weights), path, "a weight is not > 0")
+    refused(replace(score, knots=np.float64(1.0)), path, "knots is 0-dimensional")
+    refused(replace(score, weights=np.array(["a", "b"])), path, "weights is 1-dimensional <U1")
+    refused(replace(score, trees=score.trees._replace(level=score.trees.level * 9)), path, "not within 1 and 10")
 
 
 def refused(score, path, said):
