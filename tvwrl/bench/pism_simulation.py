@@ -228,7 +228,13 @@ def _fig12(rows: Rows) -> Told:
             line.append(_change(now, before, "slowdown_p99") if name != "default" else "")
             lines.append([*line, f"{_column(now, 'moves').mean():.2f}"])
         plots[f"plot-{law}"] = partial(_plot_buckets, rows, law)
-    return markdown_table(head, lines), plots
+    best = _ways(rows)[-1]
+    over = [
+        f"{law} {_change(_of(rows, law, ALONE, best), _of(rows, law, 'spread', '', best), 'slowdown_p99')}"
+        for law in _laws(rows)
+    ]
+    note = f"{ALONE}, {best}, over spread without PISM, % of the P99 slowdown: {'; '.join(over)}."
+    return f"{markdown_table(head, lines)}\n\n{note}", plots
 
 
 def _plot_buckets(rows: Rows, law: str, file: Path) -> None:
@@ -265,9 +271,9 @@ def _table3(rows: Rows) -> Told:
 def _fig13(rows: Rows) -> Told:
     """Every scheduler alone, with the score by utilisation, and with PISM."""
     head = ["law", "scheduler", "score", "predicted score", "%", "observed score", "%", "mean slowdown", "%"]
-    head += ["P99 slowdown", "%", "CPU, % (P5 to P95)"]
+    head += ["P99 slowdown", "%", "% to utilisation", "CPU, % (P5 to P95)"]
     published = {"spread": "-16.9", "stack": "-12.5"}
-    lines = [["published", name, "PISM", "", change, *[""] * 7] for name, change in published.items()]
+    lines = [["published", name, "PISM", "", change, *[""] * 8] for name, change in published.items()]
     plots: Plots = {}
     for law in _laws(rows):
         for name in KINDS:
@@ -277,6 +283,8 @@ def _fig13(rows: Rows) -> Told:
                 line = [law, name, learnt or "none"]
                 for column in ("predicted", "score", "slowdown", "slowdown_p99"):
                     line += [told(_column(now, column), 2), _change(now, before, column) if learnt else ""]
+                known = _of(rows, law, name, UTILISATION)
+                line.append(_change(now, known, "slowdown_p99") if learnt not in ("", UTILISATION) else "")
                 ends = [f"{_column(now, f'utilisation_p{q}').mean():.0f}" for q in (5, 95)]
                 lines.append([*line, " to ".join(ends)])
         plots[f"plot-{law}"] = partial(_plot_schedulers, rows, law, "slowdown_p99", "99th percentile of slowdown")
