@@ -104,6 +104,8 @@ def main() -> None:
     )
     print(terminal_table(rows, KNOWLEDGE | knowledge))
     print(f"written to {out}")
+    if any("+pism=" in entry for entry in entries):
+        print("what services gain from scores of interference, simulated: python scripts/reproduce.py pism-schedulers")
 
 
 def check(arguments: Arguments) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from tvwrl.traces import open_and_tell
 from tvwrl.types import InputError, Int
 
 OPTIONS = {"trace": ("slot_seconds", "load", "episodes"), "data": ("services", "hours")}  # that one source has
+MOST = 100_000  # instances of a category on a machine
 ALONE = (1, 3, 5)  # instances of a category that --explain tries by themselves
 
 
@@ -51,7 +53,7 @@ class Arguments:
     """With --explain: what the machine runs, as CATEGORY=INSTANCES,..., categories being 0 to 59; default: 1, 3 or
     5 instances of one category, for each that makes a difference."""
     law: str = "memory"
-    """How batch work slows services."""
+    """How batch work slows services: memory, queue, control."""
     weighting: str = "corr"
     """How much each service counts: fair, cpu-quota, corr, cv."""
     slot_seconds: int | None = None
@@ -93,6 +95,10 @@ def check(arguments: Arguments) -> None:
         raise InputError("--running goes with --explain: it is what a machine runs")
     if len(sources) != 1:
         raise InputError(f"{' and '.join(sources) or 'none'} given: must be one of --trace, --data and --explain")
+    if arguments.explain is not None and (arguments.out is not None or arguments.machines is not None):
+        raise InputError("--out and --machines do not go with --explain, which only tells what is in a file")
+    if arguments.out is not None and arguments.out.is_dir():
+        raise InputError(f"{arguments.out}: is a folder: must be the file to write, .npz")
     if arguments.out is None and sources != ["explain"]:
         raise InputError("--out is missing: the file to write")
     for source, names in OPTIONS.items():
@@ -126,7 +132,7 @@ def explained(score: InterferenceScore, running: Names) -> str:
     scores = f"The machine scores {total:.1f} of 100, an empty one" if running else "The empty machine scores"
     classes = "" if score.thresholds is None else f"Classes begin at {score.thresholds.told()}.\n\n"
     return (
-        f"Learnt from {score.about}.\n\n{classes}{markdown_table(head, rows)}\n\n"
+        f"Learnt from {score.about or 'observations'}.\n\n{classes}{markdown_table(head, rows)}\n\n"
         f"{scores} {empty:.1f}{'' if running else ' of 100'}."
     )
 
@@ -148,7 +154,9 @@ def counts_of(running: Names) -> Int:
         category, _, instances = entry.partition("=")
         if not (category.isdecimal() and instances.isdecimal() and int(category) < CATEGORIES):
             raise InputError(f"running is '{entry}': must be CATEGORY=INSTANCES with a category 0 to {CATEGORIES - 1}")
-        counts[int(category)] += int(instances)
+        counts[int(category)] += min(int(instances), MOST + 1)
+        if counts[int(category)] > MOST:
+            raise InputError(f"running is '{entry}': more than {MOST:,} instances run on no machine")
     return counts
 
 
@@ -170,7 +178,7 @@ def of_batch_tasks(arguments: Arguments) -> InterferenceScore:
     settings = PredictionSettings((seed,), (law,), folder, machines, services, hours)
     settings.check()
     assert folder is not None
-    usage = read_usage(folder / USAGE_FILE)
+    usage = read_usage(folder / USAGE_FILE, Counter())  # the simulation tells how many bad names there are
     thresholds = Thresholds.from_usage(usage.cpu, usage.memory, usage.makespan)
     _, first, second = next(two_days(settings, seed))
     score = InterferenceScore.fit(

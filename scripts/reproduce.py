@@ -321,7 +321,8 @@ class Figure:
         try:
             print(self.reproduce(name, out))  # of the settings it is combined with
         except (KeyboardInterrupt, SystemExit):
-            print(f"stopped; go on with:\n  {_to_go_on(out)}")
+            kept = out.is_dir() and any(out.iterdir())
+            print(f"stopped; {'go on' if kept else 'nothing was kept; begin again'} with:\n  {_to_go_on(out)}")
             raise
         print(f"written to {out}")
 

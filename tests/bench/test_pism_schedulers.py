@@ -42,6 +42,8 @@ def test_bad_settings_are_refused(problem, tmp_path):
         learn(problem, "memory", "corr", 3, 0)
     with pytest.raises(InputError, match="sequences is 1"):
         SchedulerSettings(sequences=1).reproduce("schedulers", tmp_path)
+    with pytest.raises(InputError, match="the list of laws or of schedulers is empty"):
+        SchedulerSettings(schedulers=()).reproduce("schedulers", tmp_path)
     with pytest.raises(InputError, match="unknown weighting 'foo'; valid: fair"):
         SchedulerSettings(trace="nowhere", weighting="foo").reproduce("schedulers", tmp_path)
 

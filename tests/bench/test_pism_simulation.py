@@ -1,5 +1,6 @@
 """Figures of PISM's simulation: the smallest cluster end to end, throughput by hand, refused settings."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -91,6 +92,16 @@ def test_settings_out_of_range_are_refused(settings, said, tmp_path):
 def test_a_folder_of_another_request_is_refused(made, other):
     with pytest.raises(InputError, match=f"another request: {next(iter(other))} is "):
         replace(TINY, **other).reproduce("fig12", made[0])
+
+
+@pytest.mark.parametrize("content", ["", "garbage", "law,seed,slowdown\ncontrol,0\n"])
+def test_a_damaged_cell_is_refused_by_name(made, tmp_path, content):
+    out, _ = made
+    shutil.copytree(out, tmp_path / "copy")
+    (cell,) = (tmp_path / "copy" / "cells").iterdir()
+    cell.write_text(content)
+    with pytest.raises(InputError, match=f"{cell.name}: is damaged: delete it"):
+        TINY.reproduce("fig12", tmp_path / "copy")
 
 
 def test_services_that_are_alike_are_slowed_alike(tmp_path):

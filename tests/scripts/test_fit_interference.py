@@ -76,6 +76,7 @@ def test_schedulers_and_a_policy_take_the_file(call, trace, run, file, tmp_path)
         (["--seed", "-1"], ["seed is -1", ">= 0"]),
         (["--load", "0"], ["load is 0"]),
         (["--data", "folder"], ["trace and data given", "one of"]),
+        (["--explain", "score.npz"], ["trace and explain given"]),
         (["--running", "3=1"], ["--running goes with --explain"]),
         (["--services", "30"], ["--services goes with --data"]),
         (["--hours", "2"], ["--hours goes with --data"]),
@@ -124,6 +125,14 @@ def test_batch_tasks_give_a_score_too(call, tmp_path):
     assert "services is 0: must be at least" in refused_services.stderr
 
 
+def test_more_instances_than_a_machine_can_run_are_refused(call, file):
+    for count in ("100001", "99999999999999999999999"):
+        done = call("fit_interference.py", "--explain", file, "--running", f"13={count}")
+        assert done.returncode == 2
+        assert "more than 100,000 instances" in done.stderr
+    assert "do not go with --explain" in call("fit_interference.py", "--explain", file, "--out", "x.npz").stderr
+
+
 def test_bad_sources(refused, call, file, tmp_path):
     refused("fit_interference.py", said=["none given"])
     refused("fit_interference.py", "--data", tmp_path, said=["ali18_usage_tasks.csv.gz", "cannot be read"])
@@ -150,4 +159,6 @@ def test_bad_files_are_refused_before_anything_is_played(refused, trace, file, t
     refused("evaluate.py", "--trace", trace, "--schedulers", f"best+pism={file}", said=["unknown scheduler 'best'"])
     refused("evaluate.py", "--trace", trace, "--schedulers", f"policy+pism={file}", said=["--checkpoint", "not given"])
     refused("evaluate.py", "--trace", trace, "--schedulers", "spread+pism", said=["spread+pism=FILE"])
-    refused("fit_interference.py", "--explain", cut, said=[cut.name, "no interference score"])
+    done = call("fit_interference.py", "--explain", cut)
+    assert done.returncode == 2
+    assert f"{cut}: no interference score" in done.stderr

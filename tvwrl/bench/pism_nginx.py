@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.bench.figures import plot_lines, write_figure
-from tvwrl.bench.intervals import bootstrap_interval, paired_bootstrap
+from tvwrl.bench.intervals import bootstrap_interval, estimate, paired_bootstrap
 from tvwrl.interference.accuracy import accuracy
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.measured import read_nginx
@@ -83,7 +83,7 @@ def _text(rows: list[dict[str, Any]], k: int) -> str:
         for field in ("within", "exact", *halves, "read_as_low", "read_as_high"):
             values = _columns(rows, name, field)
             low, high = bootstrap_interval(values, np.random.default_rng(0))
-            shown.append(f"{np.nanmean(values):.1f} [{low:.1f}, {high:.1f}]")
+            shown.append("-" if np.isnan(low) else f"{estimate(values):.1f} [{low:.1f}, {high:.1f}]")
         body.append([name, *shown])
     near = round(2 * k / 10)
     told = (field.replace("_", " ").replace("busy", "BUSY").replace("idle", "IDLE") for field in halves)

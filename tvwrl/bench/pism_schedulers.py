@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +30,7 @@ from tvwrl.markdown import markdown_table
 from tvwrl.schedulers import Scheduler, make_scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import open_trace
+from tvwrl.traces import open_and_tell, open_trace
 from tvwrl.types import Episode, Float, InputError, Int
 
 NAMES = {"schedulers": "no figure, but schedulers of the time-varying simulator with and without PISM"}
@@ -58,6 +60,12 @@ class LeastCpu(InterferenceScore):
     def of_score(cls, score: InterferenceScore) -> LeastCpu:
         """One that tells categories by the same thresholds."""
         return cls(**{one.name: getattr(score, one.name) for one in fields(score) if one.init})
+
+
+def told_trace(problem: Problem) -> str:
+    """Name of its trace, and whether it was recorded."""
+    trace = problem.sampler.trace
+    return trace.name if trace.source == "real" else f"{trace.name} ({trace.source})"
 
 
 def check_learning(law: str, weighting: str, episodes: int) -> None:
@@ -102,7 +110,7 @@ def learn(problem: Problem, law: str, weighting: str, episodes: int, seed: int) 
         observations, weighting=weighting, random_state=seed, skip_rare=True, thresholds=thresholds
     )
     score.about = (
-        f"{episodes} training sequences of trace {problem.sampler.trace.name} on {len(problem.machines)} machines at "
+        f"{episodes} training sequences of trace {told_trace(problem)} on {len(problem.machines)} machines at "
         f"load {problem.scenario.load:g}, law {law}, weighting {weighting}, seed {seed}"
     )
     return Learnt(score, site, behaviour, seed)
@@ -114,6 +122,8 @@ class SchedulerSettings:
 
     trace: str = "google"
     """google, alibaba, a prepared trace's name, a trace folder or a CSV."""
+    slot_seconds: int | None = None
+    """Interval of a CSV trace, seconds."""
     schedulers: Names = ("spread", "stack", "stack-80", "random", "load-aware", "target-load-packing", "risk-balancing")
     """Registered names."""
     checkpoint: Path | None = None
@@ -133,8 +143,11 @@ class SchedulerSettings:
 
     def reproduce(self, name: str, out: Path) -> str:
         """Markdown of `schedulers`, which is written to a folder of that name in `out` too."""
-        if self.sequences < 2 or self.seed < 0:
-            raise InputError(f"sequences is {self.sequences}, seed {self.seed}: must be at least 2 and 0")
+        for field, least in (("sequences", 2), ("seed", 0)):
+            if getattr(self, field) < least:
+                raise InputError(f"{field} is {getattr(self, field)}: must be at least {least}")
+        if not self.laws or not (self.schedulers or self.checkpoint):
+            raise InputError("the list of laws or of schedulers is empty")
         for law in self.laws:
             check_learning(law, self.weighting, self.episodes)
         problem, inner = self._problem()
@@ -146,7 +159,8 @@ class SchedulerSettings:
     def _problem(self) -> tuple[Problem, list[Scheduler]]:
         schedulers = [make_scheduler(name) for name in self.schedulers]
         if self.checkpoint is None:
-            return Problem.build(open_trace(self.trace), Scenario(load=self.load)), schedulers
+            trace = open_and_tell(self.trace, self.slot_seconds, partial(tqdm.write, file=sys.stderr))
+            return Problem.build(trace, Scenario(load=self.load)), schedulers
         from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
         from tvwrl.agents.policy_scheduler import load_policy
 
@@ -216,7 +230,7 @@ def _text(rows: list[dict[str, Any]], settings: SchedulerSettings, problem: Prob
     head = ("law: scheduler (simulated)", "elsewhere, %", *(title for title, *_ in FIGURES.values()))
     return (
         "# Schedulers with and without PISM (simulated)\n\n"
-        f"Trace {problem.sampler.trace.name}, load {settings.load:g}, {settings.sequences} test sequences: each "
+        f"Trace {told_trace(problem)}, load {settings.load:g}, {settings.sequences} test sequences: each "
         "scheduler alone, and what is added by the least CPU in use among its best machines (utilisation), or by PISM "
         "among the same [95 % interval, paired by sequence]. Response times are simulated under a law that "
         f"no score sees; slowdown: over the undisturbed response time. Scores are learnt of {settings.episodes} "

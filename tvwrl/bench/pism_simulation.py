@@ -135,7 +135,9 @@ class SimulationSettings:
         if self.weighting not in WEIGHTINGS:
             raise InputError(f"unknown weighting '{self.weighting}'; valid: {', '.join(WEIGHTINGS)}")
         rounds = preset.rounds if self.rounds is None else self.rounds
-        limits = {"laws": len(self.laws), "pressure": self.pressure, "workers": self.workers, "rounds": rounds + 1}
+        if not self.laws:
+            raise InputError("the list of laws is empty")
+        limits = {"pressure": self.pressure, "workers": self.workers, "rounds": rounds + 1}
         for field, value in limits.items():
             if not value > 0:
                 raise InputError(f"{field} is {getattr(self, field)}: must be {'>= 0' if field == 'rounds' else '> 0'}")

@@ -112,10 +112,18 @@ def complete(out: Path, cells: Sequence[Cell], workers: int) -> list[dict[str, A
     with tqdm(total=len(calls), desc="clusters", unit="cluster", disable=None) as bar:
         for _ in run_calls(calls, workers, None, processes=True):
             bar.update()
-    rows = [row for file in files.values() for row in read_csv(file)]
+    rows = [row for file in files.values() for row in _whole(file)]
     if others := {row.get("commit", "unknown") for row in rows} - {str(provenance()["commit"])}:
         tqdm.write(f"note: {out} has clusters simulated at commit {', '.join(sorted(others))}", sys.stderr)
     return [_typed(row) for row in rows]
+
+
+def _whole(file: Path) -> list[dict[str, Any]]:
+    """Rows of a cell. Raises InputError if it is damaged."""
+    rows = read_csv(file)
+    if not rows or any(None in row or None in row.values() or "slowdown" not in row for row in rows):
+        raise InputError(f"{file}: is damaged: delete it, and it is simulated again")
+    return rows
 
 
 def _typed(row: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.types import Float, Int
+from tvwrl.interference.observations import CATEGORIES
+from tvwrl.types import Float, InputError, Int
 
 
 class Machines(NamedTuple):
@@ -29,6 +30,19 @@ class Machines(NamedTuple):
     def shares(self) -> Float:
         """(M, 2) share of cores and of memory in use now."""
         return np.stack([self.cpu / self.cores, self.used_memory / self.memory], axis=1)
+
+
+def check_machines(machines: Machines, which: Int) -> None:
+    """Raise InputError for machines `which` (n,) that there are not, or arrays that would lead a kernel astray."""
+    count, rows = len(machines.cores), len(machines.service)
+    if len(which) and not (which.min() >= 0 and which.max() < count):
+        raise InputError(f"machines {which.min()} to {which.max()} are asked for: must be within 0 and {count - 1}")
+    if machines.composition.shape != (count, CATEGORIES) or machines.composition.dtype.kind not in "iu":
+        shape, kind = machines.composition.shape, machines.composition.dtype
+        raise InputError(f"composition has shape {shape} of {kind}: must be ({count}, {CATEGORIES}), whole numbers")
+    first = machines.first
+    if len(first) != count + 1 or first[0] != 0 or first[-1] > rows or (np.diff(first) < 0).any():
+        raise InputError(f"first must hold {count + 1} rising rows of the {rows} services on machines, from 0 on")
 
 
 def alike(composition: Int, services: int) -> Machines:

@@ -32,8 +32,11 @@ class Observations:
         for name, shape in (shapes | {"composition": (count, CATEGORIES)}).items():
             if (found := getattr(self, name).shape) != shape:
                 raise InputError(f"observations: {name} has shape {found}: must be {shape}")
-        if self.composition.dtype.kind not in "iu":
-            raise InputError(f"observations: composition is {self.composition.dtype}: must be whole numbers")
+        for name in ("machine", "service", "composition"):
+            if (kind := getattr(self, name).dtype).kind not in "iu":
+                raise InputError(f"observations: {name} is {kind}: must be whole numbers")
+        if self.quota.shape != (len(self.services),) or not (np.isfinite(self.quota) & (self.quota > 0)).all():
+            raise InputError(f"observations: quota must hold {len(self.services)} numbers > 0, one per service")
         self._check("seconds", np.isfinite(self.seconds), "")
         for name in ("machine", "service", "batch_cpu", "composition"):
             self._check(name, np.isfinite(found := getattr(self, name)) & (found >= 0), " >= 0")

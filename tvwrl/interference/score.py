@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ import numpy.typing as npt
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.kernels import Trees, score_machines
 from tvwrl.interference.levels import Levels
-from tvwrl.interference.machines import Machines
+from tvwrl.interference.machines import Machines, check_machines
 from tvwrl.interference.observations import CATEGORIES, Observations
 from tvwrl.interference.predictor import NEVER, LevelPredictor
 from tvwrl.interference.weights import row_weights, service_weights
@@ -24,6 +23,7 @@ from tvwrl.runs import whole_file
 from tvwrl.types import Float, InputError, Int
 
 STALE_AFTER = 600.0  # seconds; ten reports of a minute missed
+EQUAL = 1e-6  # levels by which equal scores may differ, as sums are rounded
 HELD_OUT = 0.25  # of the recording, its end: what scores are calibrated on
 VERSION = 2  # of files
 PARTS = ("weights", "knots", "percent")
@@ -108,11 +108,13 @@ class InterferenceScore:
         """(n,) weighted mean of the levels 1..k predicted for machines `which` (n,), default all M, with one more
         instance of `category` (-1: as they are); NaN where nothing is known of their services, 0 without services.
 
-        Raises InputError for a category that is neither -1 nor 0 to 59.
+        Raises InputError for a category that is neither -1 nor 0 to 59, a machine that there is not, and arrays of
+        machines that do not fit together.
         """
         if not -1 <= category < CATEGORIES:
             raise InputError(f"category is {category}: must be -1 or 0 to {CATEGORIES - 1}")
-        which = np.arange(len(machines.cores)) if which is None else which
+        which = np.arange(len(machines.cores)) if which is None else np.asarray(which, np.int64)
+        check_machines(machines, which)
         found = np.empty(len(which))
         score_machines(machines, self.trees, self.weight_rows(machines), category, which, found)
         return found
@@ -144,7 +146,7 @@ class InterferenceScore:
             return int(candidates[0])
         mean = self.mean_level(machines, category, candidates)
         mean[~self._fresh(machines, now)[candidates] | np.isnan(mean)] = np.inf
-        return int(candidates[mean.argmin()])
+        return int(candidates[np.argmax(mean <= mean.min() + EQUAL)])
 
     def restart(self) -> None:
         """The clock begins anew, as in another episode."""
@@ -204,8 +206,10 @@ class InterferenceScore:
                 found.stale_after, found.about = float(facts["stale_after"]), str(facts["about"])
         except FileNotFoundError:
             raise InputError(f"{path}: no such file") from None
-        except (ValueError, KeyError, TypeError, EOFError, OSError, BadZipFile) as error:
-            raise error if isinstance(error, InputError) else InputError(f"{path}: no interference score") from None
+        except InputError:
+            raise
+        except Exception as error:  # numpy, zipfile, zlib and json each have their own
+            raise InputError(f"{path}: no interference score, or a damaged one: {error}") from None
         for fault in _faults(found):
             raise InputError(f"{path}: {fault}")
         return found

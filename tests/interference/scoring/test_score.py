@@ -1,5 +1,6 @@
 """The score of machines: calibrated, explained, never stale, and read from files that run no code."""
 
+import contextlib
 import pickle
 import re
 import warnings
@@ -7,6 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.levels import Levels
@@ -141,6 +144,41 @@ def refused(score, path, said):
     score.save(path)
     with pytest.raises(InputError, match=f"{path}: .*{said}"):
         InterferenceScore.load(path)
+
+
+def test_arrays_that_do_not_fit_together_never_reach_a_kernel(score, make_machines):
+    machines = make_machines(3)
+    for candidates in ([0, 3], [-1]):
+        with pytest.raises(InputError, match="must be within 0 and 2"):
+            score.choose(machines, 0.0, 7, np.array(candidates))
+    narrow = machines._replace(composition=machines.composition[:, :59].copy())
+    with pytest.raises(InputError, match=r"composition has shape \(3, 59\)"):
+        score.of(narrow, 0.0)
+    with pytest.raises(InputError, match="first must hold 4 rising rows"):
+        score.of(machines._replace(first=machines.first[:3]), 0.0)
+    with pytest.raises(InputError, match="must be within 0 and 2"):
+        score.explain(machines, -1)
+
+
+def test_between_equal_scores_the_preference_decides(score, make_machines):
+    """Machines alike differ by the rounding of sums at most, if their services stand in another order."""
+    machines = make_machines(2)
+    machines = machines._replace(service=np.array([0, 1, 1, 0], np.int32))
+    for candidates in ([0, 1], [1, 0]):
+        assert score.choose(machines, 0.0, 7, np.array(candidates)) == candidates[0]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_damaged_file_is_refused_or_tells_the_same_services(score, tmp_path, data):
+    path = tmp_path / "score.npz"
+    score.save(path)
+    content = bytearray(path.read_bytes())
+    for _ in range(3):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content)
+    with contextlib.suppress(InputError):  # nothing else is raised
+        assert InterferenceScore.load(path).services == score.services
 
 
 def test_a_category_that_there_is_not_has_no_mean_level(score, make_machines):
