@@ -142,7 +142,7 @@ def test_bad_sources(refused, call, file, tmp_path):
         assert (done.returncode, f"running is '{bad}'" in done.stderr) == (2, True)
 
 
-def test_bad_files_are_refused_before_anything_is_played(refused, trace, file, tmp_path):
+def test_bad_files_are_refused_before_anything_is_played(call, refused, trace, file, tmp_path):
     cut, other, blind = (tmp_path / name for name in ("cut.npz", "other.npz", "blind.npz"))
     cut.write_bytes(file.read_bytes()[:500])
     np.savez(other, x=np.zeros(3))
