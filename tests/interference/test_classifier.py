@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from tvwrl.interference.batch_tasks import read_usage
 from tvwrl.interference.categories import Thresholds, classes_of
@@ -110,6 +111,17 @@ def test_damaged_files_are_refused(fitted, tmp_path):
     path.write_bytes(b"nothing")
     with pytest.raises(InputError, match=str(path)):
         TaskClassifier.load(path)
+
+
+def test_one_that_has_learnt_nothing_says_so_and_none_is_asked_of_none(fitted, tasks, tmp_path):
+    for call in (
+        lambda one: one.predict(tasks),
+        lambda one: one.learn(tasks),
+        lambda one: one.save(tmp_path / "c.npz"),
+    ):
+        with pytest.raises(NotFittedError, match="call fit"):
+            call(TaskClassifier())
+    assert fitted.predict(tasks.only(np.zeros(0, np.int64))).shape == (0,)
 
 
 def test_habits_of_scikit_learn(fitted, tasks):

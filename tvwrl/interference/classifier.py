@@ -27,7 +27,7 @@ class TaskClassifier(Parameters):
 
     Paper: a task's inputs are its job's tag, submission time and number of instances, the kernel is not told. Here the
     tag says how earlier jobs of its graph were classed (`History`), and so do narrower likenesses; the plan is there
-    too. On such inputs a radial kernel gains a point at most, slowly (docs/benchmarks.md). Follows scikit-learn: `fit`,
+    too. On such inputs a radial kernel gains 0.4 to 1.2 points, slowly (docs/benchmarks.md). Follows scikit-learn: `fit`,
     `predict`, `get_params`, `random_state`. `thresholds` None: the natural breaks of the tasks that it is fitted to;
     `penalty` > 0: C of the machines.
     """
@@ -57,7 +57,9 @@ class TaskClassifier(Parameters):
         return self
 
     def learn(self, tasks: BatchTasks) -> TaskClassifier:
-        """Take whole jobs that have ended into the history; thresholds and weights stay. Errors: as of `fit`."""
+        """Take whole jobs that have ended into the history; thresholds and weights stay. Errors: as of `fit`, and
+        NotFittedError."""
+        self._check_fitted()
         self.history_.add(tasks, self.thresholds_.classes(tasks.cpu, tasks.memory, tasks.makespan))
         return self
 
@@ -66,13 +68,23 @@ class TaskClassifier(Parameters):
         return category_of(self.predict_classes(tasks))
 
     def predict_classes(self, tasks: BatchTasks) -> Int:
-        """(N, 3) class of each by CPU, memory and makespan."""
+        """(N, 3) class of each by CPU, memory and makespan. Raises NotFittedError before `fit` or `load`."""
+        self._check_fitted()
+        if not len(tasks):
+            return np.zeros((0, len(CLASSES)), np.int64)
         scores = self._joined(self.history_.inputs(tasks), declared(tasks)) @ self.weights_ + self.bias_
         parts = np.split(scores, np.cumsum(list(CLASSES.values()))[:-1], axis=1)
         return np.stack([part.argmax(axis=1) for part in parts], axis=1)
 
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "weights_"):
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError("this TaskClassifier has learnt nothing: call fit, or take one from load")
+
     def save(self, path: Path) -> None:
-        """Write a .npz file, whole; it holds numbers and text, no code."""
+        """Write a .npz file, whole; it holds numbers and text, no code. Raises NotFittedError as `predict_classes`."""
+        self._check_fitted()
         about = {"thresholds": asdict(self.thresholds_), "penalty": self.penalty, "random_state": self.random_state}
         levels: dict[str, Any] = {f"words{i}": words for i, words in enumerate(self.history_.words)}
         levels |= {f"counts{i}": counts for i, counts in enumerate(self.history_.counts)}
