@@ -87,6 +87,11 @@ def main() -> None:
         name, facts = policy.name, facts | more
         schedulers.insert(0, lambda: policy)
         schedulers += [partial(with_interference, policy, entry.partition("=")[2]) for entry in of_policy]
+    files = {parts_of(entry)[2] for entry in entries} - {""}
+    if files:
+        from tvwrl.interference.score import InterferenceScore
+
+        facts["scores"] = {file: InterferenceScore.load(Path(file)).about for file in sorted(files)}
     made = [make() for make in schedulers]
     knowledge = {scheduler.name: scheduler.knowledge for scheduler in made if hasattr(scheduler, "knowledge")}
     out = arguments.out or default_folder(f"evaluation-{problem.trace.name}")

@@ -114,13 +114,10 @@ def test_damaged_files_are_refused(fitted, tmp_path):
 
 
 def test_one_that_has_learnt_nothing_says_so_and_none_is_asked_of_none(fitted, tasks, tmp_path):
-    for call in (
-        lambda one: one.predict(tasks),
-        lambda one: one.learn(tasks),
-        lambda one: one.save(tmp_path / "c.npz"),
-    ):
+    nothing = TaskClassifier()
+    for call, argument in ((nothing.predict, tasks), (nothing.learn, tasks), (nothing.save, tmp_path / "c.npz")):
         with pytest.raises(NotFittedError, match="call fit"):
-            call(TaskClassifier())
+            call(argument)
     assert fitted.predict(tasks.only(np.zeros(0, np.int64))).shape == (0,)
 
 

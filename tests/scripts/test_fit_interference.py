@@ -1,5 +1,7 @@
 """scripts/fit_interference.py, and evaluate.py with the file that it writes: from end to end, and with bad input."""
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
@@ -57,6 +59,7 @@ def test_schedulers_and_a_policy_take_the_file(call, trace, run, file, tmp_path)
     done = call("evaluate.py", "--checkpoint", run[0], *options)
     assert done.returncode == 0, done.stderr
     assert "scores of interference" in (out / "table.md").read_text()
+    assert "16 training sequences" in json.loads((out / "run.json").read_text())["scores"][str(file)]
     played = pl.read_parquet(out / "episodes.parquet")
     assert set(played["scheduler"]) == {"whole", "whole+pism", "spread", "spread+pism"}
     for name in ("whole", "spread"):

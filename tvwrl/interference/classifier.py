@@ -27,9 +27,9 @@ class TaskClassifier(Parameters):
 
     Paper: a task's inputs are its job's tag, submission time and number of instances, the kernel is not told. Here the
     tag says how earlier jobs of its graph were classed (`History`), and so do narrower likenesses; the plan is there
-    too. On such inputs a radial kernel gains 0.4 to 1.2 points, slowly (docs/benchmarks.md). Follows scikit-learn: `fit`,
-    `predict`, `get_params`, `random_state`. `thresholds` None: the natural breaks of the tasks that it is fitted to;
-    `penalty` > 0: C of the machines.
+    too. On such inputs a radial kernel gains 0.4 to 1.2 points, slowly (docs/benchmarks.md). Follows scikit-learn:
+    `fit`, `predict`, `get_params`, `random_state`. `thresholds` None: the natural breaks of the tasks that it is fitted
+    to; `penalty` > 0: C of the machines.
     """
 
     def __init__(self, thresholds: Thresholds | None = None, penalty: float = 0.3, random_state: int = 0) -> None:
