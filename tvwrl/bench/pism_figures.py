@@ -1,0 +1,185 @@
+"""Tables and plots of paper 003's simulated figures, from the rows that clusters leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvwrl.bench.figures import plot_lines
+from tvwrl.bench.intervals import spread_words, told
+from tvwrl.bench.pism_judge import QUANTILES
+from tvwrl.bench.pism_worlds import AGAIN, ALONE, COUNTS, KINDS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, WARM_UP
+from tvwrl.markdown import markdown_table
+from tvwrl.types import Float
+
+Rows = list[dict[str, Any]]
+Plots = dict[str, Callable[[Path], None]]
+Told = tuple[str, Plots]  # table, plots by name
+_PISM = f"{ALONE}, {{}}"
+
+
+def setting(rows: Rows, data: bool) -> str:
+    """What stands above every table."""
+    one = rows[0]
+    seeds = len({row["seed"] for row in rows})
+    source = "made-up tasks" if not data else "tasks replayed from a recorded hour"
+    thinned = f"each instance of every copy of which is kept with a chance of {one['kept']:.2f} %"
+    parts = [
+        f"{int(one['machines'])} machines, {int(one['services'])} services, learnt from {int(one['learns'])} minutes"
+    ]
+    parts += [f"judged by the last {int(one['minutes']) - WARM_UP} of {int(one['minutes'])}", source]
+    parts += [f"the scheduler takes {_column(rows, 'right').mean():.0f} % of the instances for what they are"]
+    parts += ["all services equally sensitive"] if one["alike"] == "True" else []
+    parts += [f"services weighted by {one['weighting']}"] if one["weighting"] != "corr" else []
+    parts += [thinned] if one["kept"] < 100 else []
+    parts += [f"{100 * one['silent']:g} % of the machines silent, stale after {one['stale_after']:g} s"] * (
+        one["silent"] > 0
+    )
+    return (
+        f"{', '.join(parts)}; response times follow a law that the scorer does not see. Means over {seeds} seeds, "
+        f"{spread_words(seeds)} in brackets. Predicted: by PISM's own trees, which is all that the paper's simulation "
+        "can know, those of a change being the same before and after; observed: from response times."
+    )
+
+
+def _of(rows: Rows, law: str, scheduler: str, learnt: str, trees: str = "") -> Rows:
+    """Rows by seed; `trees` that predicted: default those that placed, or of a scheduler alone those learnt once."""
+    asked = {"law": law, "scheduler": scheduler, "learnt": learnt}
+    asked["trees"] = trees or (learnt if learnt not in ("", UTILISATION) else ONCE)
+    return [row for row in rows if asked.items() <= row.items()]
+
+
+def _column(rows: Rows, name: str) -> Float:
+    return np.array([row[name] for row in rows])
+
+
+def _laws(rows: Rows) -> list[str]:
+    return list(dict.fromkeys(row["law"] for row in rows))
+
+
+def _change(now: Rows, before: Rows, name: str) -> str:
+    """Percent, seed by seed."""
+    return told(100.0 * (_column(now, name) / _column(before, name) - 1.0), 1, "+")
+
+
+def _ways(rows: Rows) -> list[str]:
+    """How PISM learnt, as far as it was tried."""
+    return [learnt for learnt in (SHUFFLED, COUNTS, ONCE, AGAIN) if any(row["learnt"] == learnt for row in rows)]
+
+
+def fig12(rows: Rows) -> Told:
+    """Default scheduler and PISM alone: scores, their lowest and highest bucket, what services feel."""
+    head = ["law", "scheduler", "predicted score", "%", "observed score", "%"]
+    head += ["lowest bucket, % (predicted)", "highest, % (predicted)", "lowest (observed)", "highest (observed)"]
+    head += ["mean slowdown", "P99 slowdown", "%", "moves a machine and minute"]
+    lines = [["published", "default", "5.468", "", "", "", "8.3", *[""] * 7]]
+    lines += [["published", ALONE, "3.197", "-41.5", "", "", "32.3", "-82.1 % of before", *[""] * 6]]
+    plots: Plots = {}
+    for law in _laws(rows):
+        shown = [("default", "", trees) for trees in _ways(rows)]
+        shown += [("spread", "", ONCE)]
+        shown += [(name, learnt, learnt) for name in (ALONE, NO_MOVES) for learnt in _ways(rows)]
+        for name, learnt, trees in shown:
+            now, before = _of(rows, law, name, learnt, trees), _of(rows, law, "default", "", trees)
+            line = [law, f"{name}, {learnt}" if learnt else f"{name}, trees {trees}"]
+            for column in ("predicted", "score"):
+                line += [told(_column(now, column), 2), _change(now, before, column) if name != "default" else ""]
+            for column in ("predicted_0", "predicted_9", "score_0", "score_9"):
+                line.append(told(_column(now, column), 1))
+            line += [told(_column(now, "slowdown"), 2), told(_column(now, "slowdown_p99"), 2)]
+            line.append(_change(now, before, "slowdown_p99") if name != "default" else "")
+            lines.append([*line, f"{_column(now, 'moves').mean():.2f}"])
+        plots[f"plot-{law}"] = partial(_plot_buckets, rows, law)
+    best = _ways(rows)[-1]
+    over = [
+        f"{law} {_change(_of(rows, law, ALONE, best), _of(rows, law, 'spread', '', best), 'slowdown_p99')}"
+        for law in _laws(rows)
+    ]
+    note = f"{ALONE}, {best}, over spread without PISM, % of the P99 slowdown: {'; '.join(over)}."
+    return f"{markdown_table(head, lines)}\n\n{note}", plots
+
+
+def _plot_buckets(rows: Rows, law: str, file: Path) -> None:
+    shown = {"default, observed": ("default", "", "score")}
+    for learnt in _ways(rows):
+        shown[f"{ALONE}, {learnt}, predicted"] = (ALONE, learnt, "predicted")
+        shown[f"{ALONE}, {learnt}, observed"] = (ALONE, learnt, "score")
+    lines = {}
+    for name, (scheduler, learnt, part) in shown.items():
+        mine = _of(rows, law, scheduler, learnt)
+        lines[name] = np.array([_column(mine, f"{part}_{bucket}") for bucket in range(10)])
+    places = [f"{1 + 0.9 * bucket:.1f}" for bucket in range(10)]
+    plot_lines(file, places, lines, "score of a machine, from", "% of machines and minutes")
+
+
+def table3(rows: Rows) -> Told:
+    """Throughput at a fixed number of requests under way, against the default scheduler."""
+    lines = [["published", ALONE, "+76.4", "+17.2", "5 (of tail-heavy)"]]
+    for law in _laws(rows):
+        shown = {_PISM.format(learnt): (ALONE, learnt) for learnt in _ways(rows)}
+        for name, (scheduler, learnt) in (shown | {"spread, without PISM": ("spread", "")}).items():
+            now = _of(rows, law, scheduler, learnt)
+            gains = [told(_column(now, column), 1, "+") for column in ("heavy", "light")]
+            lines.append([law, name, *gains, told(_column(now, "heaviest"), 2)])
+    text = (
+        "Percent more throughput than under the default scheduler, mean over services; throughput: a fixed number of "
+        "requests under way over the mean response time. Tail-heavy: the 9.3 % of services (as in the paper) with the "
+        "highest P90 over mean; the last column is the highest, where the paper's tail-heavy ones have 5.\n\n"
+    )
+    head = ["law", "scheduler", "tail-heavy, %", "tail-light, %", "highest P90 / mean before"]
+    return text + markdown_table(head, lines), {}
+
+
+def fig13(rows: Rows) -> Told:
+    """Every scheduler alone, with the score by utilisation, and with PISM."""
+    head = ["law", "scheduler", "score", "predicted score", "%", "observed score", "%", "mean slowdown", "%"]
+    head += ["P99 slowdown", "%", "% to utilisation", "CPU, % (P5 to P95)"]
+    published = {"spread": "-16.9", "stack": "-12.5"}
+    lines = [["published", name, "PISM", "", change, *[""] * 8] for name, change in published.items()]
+    plots: Plots = {}
+    for law in _laws(rows):
+        for name in KINDS:
+            for learnt in ("", *((UTILISATION, *_ways(rows)) if name != "default" else ())):
+                now = _of(rows, law, name, learnt)
+                before = _of(rows, law, name, "", "" if learnt == UTILISATION else learnt)
+                line = [law, name, learnt or "none"]
+                for column in ("predicted", "score", "slowdown", "slowdown_p99"):
+                    line += [told(_column(now, column), 2), _change(now, before, column) if learnt else ""]
+                known = _of(rows, law, name, UTILISATION)
+                line.append(_change(now, known, "slowdown_p99") if learnt not in ("", UTILISATION) else "")
+                ends = [f"{_column(now, f'utilisation_p{q}').mean():.0f}" for q in (5, 95)]
+                lines.append([*line, " to ".join(ends)])
+        plots[f"plot-{law}"] = partial(_plot_schedulers, rows, law, "slowdown_p99", "99th percentile of slowdown")
+    return markdown_table(head, lines), plots
+
+
+def _plot_schedulers(rows: Rows, law: str, column: str, label: str, file: Path) -> None:
+    names = [name for name in KINDS if name != "default"]
+    lines = {
+        learnt or "alone": np.array([_column(_of(rows, law, name, learnt), column) for name in names])
+        for learnt in ("", UTILISATION, *_ways(rows))
+    }
+    short = [name.replace("LoadVariationRisk", "Risk").replace("TargetLoad", "Target") for name in names]
+    plot_lines(file, short, lines, "", label, joined=False)
+
+
+def fig15(rows: Rows) -> Told:
+    """Percentiles of response times of two services."""
+    head = ["law", "service", "scheduler", "score", *(f"P{q}, ms" for q in QUANTILES)]
+    lines = [["published", "checkout", "", word, "", "", "", "", ms] for word, ms in (("no", "8000"), ("yes", "3000"))]
+    for law in _laws(rows):
+        for service in ("checkout", "browse_product"):
+            for name in ("random", "spread", "stack"):
+                for learnt in ("", UTILISATION, *_ways(rows)):
+                    now = _of(rows, law, name, learnt)
+                    ms = [told(_column(now, f"{service}_p{q}"), 0) for q in QUANTILES]
+                    lines.append([law, service, name, learnt or "none", *ms])
+    plots: Plots = {
+        f"plot-{law}": partial(_plot_schedulers, rows, law, "checkout_p99", "P99 of checkout, ms")
+        for law in _laws(rows)
+    }
+    return markdown_table(head, lines), plots
