@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 
 from tvwrl.agents.config import INFORMED, TrainConfig
 from tvwrl.agents.imitation import Watched, _equally_good, imitate
-from tvwrl.agents.networks import make_policy
+from tvwrl.agents.networks import make_policy, shapes_of
 from tvwrl.agents.tasks import PlacementTask
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import make_scheduler
@@ -65,9 +66,11 @@ def test_a_simulation_shows_peaks_alone_whatever_is_added_up(problem):
 
 
 def test_what_is_imitated_is_learnt(problem):
-    config = TrainConfig(imitate=8, hidden=16, eval_sequences=4, scenario=replace(INFORMED, machines=4, workloads=16))
-    scenario = replace(config.scenario, history=6)
-    config, problem = replace(config, scenario=scenario), replace(problem, scenario=scenario)
+    scenario = replace(INFORMED, machines=4, workloads=16, history=6, observe_forecast=False)
+    config, problem = (
+        TrainConfig(imitate=8, hidden=16, eval_sequences=4, scenario=scenario),
+        replace(problem, scenario=scenario),
+    )
     task = PlacementTask(problem, replace(config, train_sequences=2, sequences_per_iteration=2))
     policies = [make_policy("shared", task.shapes, 16)]
     before = task.evaluate(policies[0])[0]["reward"]
@@ -78,7 +81,8 @@ def test_what_is_imitated_is_learnt(problem):
 
 
 def test_the_head_start_has_a_step_size_of_its_own(problem):
-    config = TrainConfig(imitate=1, hidden=8, scenario=replace(INFORMED, machines=4, workloads=8, history=6))
+    scenario = replace(INFORMED, machines=4, workloads=8, history=6)
+    config = TrainConfig(imitate=1, teacher="best-fit-peak", hidden=8, scenario=scenario)
     problem = replace(problem, scenario=config.scenario)
     task = PlacementTask(problem, replace(config, train_sequences=1, sequences_per_iteration=1, eval_sequences=1))
     learnt = []
@@ -90,3 +94,34 @@ def test_the_head_start_has_a_step_size_of_its_own(problem):
         learnt.append(torch.cat([part.detach().ravel() for part in policy.parameters()]))
     assert torch.equal(learnt[0], learnt[1])
     assert not torch.equal(learnt[0], learnt[2])
+
+
+@pytest.mark.parametrize(
+    ("teacher", "forecasts", "imitated"), [("", True, ""), ("", False, "best-fit-peak"), ("tetris", True, "tetris")]
+)
+def test_who_begins_well_imitates_nobody_unless_told_to(teacher, forecasts, imitated):
+    config = TrainConfig(teacher=teacher, scenario=replace(INFORMED, observe_forecast=forecasts))
+    assert config.imitates == imitated
+    assert not replace(config, imitate=0).imitates
+
+
+@pytest.mark.parametrize("peaks", [False, True])
+def test_an_untrained_policy_with_forecasts_places_as_expected_cost(problem, peaks):
+    scenario = replace(
+        problem.scenario, observe_demand=True, observe_forecast=True, observe_peak=peaks, hold_action=True
+    )
+    informed = Problem.build(problem.trace, scenario, problem.classes, forecaster=problem.forecaster)
+    drawn = informed.sequences("test", 4, 0)
+    watched, runner = (
+        Watched(make_scheduler("expected-cost"), forecasts=True),
+        Runner(drawn, informed.machines, scenario),
+    )
+    for i in range(len(drawn)):
+        runner.play(watched, i)
+    policy = make_policy("shared", shapes_of(runner._simulation(True, True)), 8)
+    seen = {name: np.concatenate([one[name] for one in watched.seen]) for name in watched.seen[0]}
+    encoded = policy.encode(seen) | {"mask": torch.from_numpy(np.array(watched.masks))}
+    same = _equally_good(encoded, torch.tensor(watched.actions))
+    likeliest = policy.logits(encoded).argmax(dim=1)
+    assert same[torch.arange(len(same)), likeliest].float().mean() > 0.99  # but for ties and single precision
+    assert len(set(watched.actions)) > 2

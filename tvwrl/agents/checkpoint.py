@@ -19,7 +19,7 @@ from tvwrl.runs import whole_file
 from tvwrl.traces import trace_hash
 from tvwrl.types import InputError, Trace
 
-FORMAT = 3  # 3: forecasts of demand, learners with more than an optimiser
+FORMAT = 4  # 4: the shared policy sees the costs that forecasts promise
 DAMAGE = (AttributeError, LookupError, TypeError, ValueError)  # what reading a damaged file can raise
 
 

@@ -42,8 +42,9 @@ class TrainConfig:
     """Updates of the policy."""
     imitate: int = 40
     """Training sequences on which the policy imitates `teacher` before it learns by itself; 0: none."""
-    teacher: str = "best-fit-peak"
-    """Scheduler to imitate; it may know more than the policy is shown."""
+    teacher: str = ""
+    """Scheduler to imitate; it may know more than the policy is shown. Default: best-fit-peak; none for a shared policy
+    that is shown forecasts, which begins as expected-cost."""
     imitation_rate: float = 2e-3
     """Step size of Adam while it imitates."""
     train_sequences: int = 300
@@ -87,7 +88,7 @@ class TrainConfig:
     """CPU threads of the network's arithmetic; the networks are small, and more threads suffer on a busy machine."""
     eval_every: int = 10
     """Iterations between evaluations on validation sequences."""
-    eval_sequences: int = 20
+    eval_sequences: int = 60
     """Validation sequences: of training series, other windows."""
     comparison_sequences: int = 30
     """Test sequences of the comparison that ends the run."""
@@ -120,12 +121,24 @@ class TrainConfig:
         self._need("seed", self.seed >= 0, ">= 0")
         most = "0 for policy deeprm, which chooses no machines" if self.policy == "deeprm" else ">= 0"
         self._need("imitate", self.imitate == 0 or (self.imitate > 0 and self.policy != "deeprm"), most)
-        self._need("teacher", self.teacher in NAMES, f"one of {', '.join(NAMES)}")
+        self._need("teacher", self.teacher in ("", *NAMES), f"one of {', '.join(NAMES)}")
         self._need("policy", self.policy in ("shared", "flat", "deeprm"), "shared, flat or deeprm")
 
     def _need(self, name: str, good: bool, limit: str) -> None:
         if not good:
             raise InputError(f"{name} is {getattr(self, name)}: must be {limit}")
+
+    @property
+    def begins_as_expected_cost(self) -> bool:
+        """Whether the untrained policy places as that scheduler does (`SharedPolicy`)."""
+        return self.policy == "shared" and self.scenario.observe_forecast
+
+    @property
+    def imitates(self) -> str:
+        """The scheduler that the policy imitates before it learns by itself; empty for none."""
+        if not self.imitate:
+            return ""
+        return self.teacher or ("" if self.begins_as_expected_cost else "best-fit-peak")
 
     def at(self, iteration: int, start: float, end: float) -> float:
         """A value that falls linearly from `start` to `end` over the iterations."""

@@ -7,9 +7,12 @@ import numpy.typing as npt
 from numba import njit
 
 from tvwrl.ec.forecast import SEGMENTS
+from tvwrl.schedulers.expected_cost import LEAST_SPREAD, add_costs
+from tvwrl.types import Float
 
 FEW, SURE = 10.0, 4.0  # workloads on a machine, and standard deviations, that scale features to about 1
-LEAST_SPREAD = 0.002  # variance, share of peak_units squared; what a forecast without any doubt is taken for
+SMALL, GREAT = 1000.0, 4.0  # penalties up to which costs are seen in proportion, and what scales their logarithms
+COSTS = 3  # features of `cost_features`
 
 
 def feature_count(resources: int, history: int, classes: int) -> int:
@@ -55,6 +58,37 @@ def forecast_features(
     out = np.zeros((batch, machines, forecast_feature_count(capacity.shape[2])), np.float32)
     _expect(forecast, own, capacity, len(SEGMENTS), out)
     return out
+
+
+def machine_costs(
+    forecast: npt.NDArray[np.float32],
+    own: npt.NDArray[np.float32],
+    capacity: npt.NDArray[np.float32],
+    units: float,
+    weights: Float,
+) -> Float:
+    """(B, M, 2) `expected_costs` in B clusters, from what `forecast_features` takes."""
+    out = np.zeros((*capacity.shape[:2], 2))
+    _add_costs(forecast, own, capacity, units, weights, out)
+    return out
+
+
+def cost_features(costs: Float) -> npt.NDArray[np.float32]:
+    """(B, M, COSTS) of `machine_costs`: overshoot, unused capacity, and both beyond the cheapest machine's.
+
+    In proportion while they are small, on a logarithmic scale where they are great.
+    """
+    both = costs.sum(axis=2, keepdims=True)
+    seen = np.concatenate([costs, both - both.min(axis=1, keepdims=True)], axis=2)
+    scaled: npt.NDArray[np.float32] = (np.arcsinh(seen / SMALL) / GREAT).astype(np.float32)
+    return scaled
+
+
+@njit(cache=True)
+def _add_costs(forecast, own, capacity, units, weights, out):  # type: ignore[no-untyped-def]
+    for b in range(len(out)):
+        for m in range(out.shape[1]):
+            add_costs(forecast[b, m], own[b], capacity[b, m], units, weights, out[b, m])
 
 
 @njit(cache=True)

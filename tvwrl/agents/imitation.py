@@ -51,13 +51,13 @@ class Watched:
 
 
 def imitate(policy: Policy, problem: Problem, config: TrainConfig) -> float:
-    """Teach `policy` what `config.teacher` does on `config.imitate` training sequences; returns how often they agree.
+    """Teach `policy` what `config.imitates` does on `config.imitate` training sequences; returns how often they agree.
 
     The teacher may know more than the policy (peaks, the future); the policy learns what that comes to on average,
     given what it sees. Machines that look the same are the same choice.
     """
     sequences = problem.sequences("train", config.imitate, config.seed, config.train_loads)
-    watched = Watched(make_scheduler(config.teacher), config.scenario.observe_forecast)
+    watched = Watched(make_scheduler(config.imitates), config.scenario.observe_forecast)
     runner = Runner(sequences, problem.machines, config.scenario, config.seed)
     for i in range(len(sequences)):
         runner.play(watched, i)

@@ -11,9 +11,20 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from tvwrl.agents.features import feature_count, forecast_feature_count, forecast_features, machine_features, sizes
+from tvwrl.agents.features import (
+    COSTS,
+    cost_features,
+    feature_count,
+    forecast_feature_count,
+    forecast_features,
+    machine_costs,
+    machine_features,
+    sizes,
+)
+from tvwrl.schedulers.expected_cost import PATIENCE, UNUSED
+from tvwrl.simulation.cluster import Mask
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.types import InputError
+from tvwrl.types import Float, InputError
 
 Observation = dict[str, npt.NDArray[Any]]
 Encoded = dict[str, Tensor]
@@ -21,6 +32,10 @@ Encoded = dict[str, Tensor]
 FORBIDDEN = -1e9  # a logit; not infinite, so that entropies stay numbers
 LOWEST = -1e8  # of what is allowed, so that it stays above whatever a network says
 RELUCTANCE = -3.0  # first logit of holding: who holds at random holds for ever
+DOUBT = 2000.0  # penalty by which a machine has to be worse than the best for a logit that is lower by 1
+SURELY = 8.0  # the highest logit that costs alone give, and minus the lowest
+NO_ROOM = 1e6  # what is taken for the cost of a machine without room now
+TOLERANCE = 1e-6  # of rounding, share of the grid's columns
 
 
 class Policy(nn.Module, ABC):
@@ -49,6 +64,7 @@ class GridPolicy(Policy):
         _, self.resources, self.history, self.columns = shapes["grid"]
         self.shows: dict[str, int] = shapes["shows"]
         self.peak_units: int = shapes["peak_units"]
+        self.weights = None if shapes["weights"] is None else np.array(shapes["weights"])
 
     def scaled_queue(self, queue: Tensor) -> Tensor:
         """Queue (B, Q, F), its labels in 0..1, requests on a logarithmic scale, as they may be of any size, and demand
@@ -120,15 +136,18 @@ class SharedPolicy(GridPolicy):
         inputs = feature_count(resources, history, self.classes)
         if self.shows["forecast"]:
             inputs += forecast_feature_count(resources)
+        if self.weights is not None:
+            inputs += COSTS
         if self.shows["demand"]:
             inputs += resources
         self.trunk = SharedTrunk(inputs, 2 * place + 1, hidden)
         self.output = nn.Linear(hidden, 1)
         nn.init.zeros_(self.output.weight)  # a uniform policy to begin with
+        nn.init.zeros_(self.output.bias)
         self.hold = nn.Linear(hidden, 1) if shapes["actions"] > machines else None
         if self.hold is not None:
             nn.init.zeros_(self.hold.weight)
-            nn.init.constant_(self.hold.bias, RELUCTANCE)
+            nn.init.constant_(self.hold.bias, RELUCTANCE if self.weights is None else 0.0)
 
     def encode(self, seen: Observation) -> Encoded:
         """`machines` (B, M, F) and `queue` (B, F)."""
@@ -136,32 +155,51 @@ class SharedPolicy(GridPolicy):
         label = queue[..., :1] == torch.arange(1, self.classes + 1)  # faster than one_hot, which checks its range
         places = torch.cat([self.scaled_queue(queue), label.float()], dim=2)
         beyond = torch.log1p(torch.from_numpy(seen["backlog"]))
-        return {
-            "machines": torch.from_numpy(self._machines(seen)),
-            "queue": torch.cat([places[:, 0], places.mean(1), beyond], dim=1),
-        }
+        encoded = {"queue": torch.cat([places[:, 0], places.mean(1), beyond], dim=1)}
+        encoded |= {name: torch.from_numpy(part) for name, part in self._machines(seen).items()}
+        return encoded
 
-    def _machines(self, seen: Observation) -> npt.NDArray[Any]:
-        """(B, M, F) features of machines, with room for the head of the queue and forecasts where they are seen."""
+    def _machines(self, seen: Observation) -> dict[str, npt.NDArray[Any]]:
+        """`machines` (B, M, F), with room for the head of the queue and forecasts where seen, and then `_prior`."""
         parts = [machine_features(seen["grid"], self.classes)]
         size = sizes(parts[0], self.resources, self.history, self.classes)
-        head = seen["queue"][:, 0]
+        head, found = seen["queue"][:, 0], {}
+        room: Mask = np.ones(size.shape[:2], np.bool_)
         if self.shows["demand"]:
             width = self.history + 4 + 2 * self.classes
             now = parts[0][:, :, self.history - 1 :: width][:, :, : self.resources]
             demand = head[:, 1 + self.shows["request"] :][:, None, : self.resources]
             parts.append(size - now - demand / self.columns)
+            room = np.all(parts[-1] > -TOLERANCE, axis=2)
         if self.shows["forecast"]:
             capacity = size * (self.columns / self.peak_units)
             own = np.ascontiguousarray(head[:, -self.shows["forecast"] :])
             parts.append(forecast_features(seen["forecast"], own, capacity))
-        return np.concatenate(parts, axis=2, dtype=np.float32)
+            if self.weights is not None:
+                costs = machine_costs(seen["forecast"], own, capacity, self.peak_units, self.weights)
+                parts.append(cost_features(costs))
+                found["prior"] = self._prior(costs, room)
+        return found | {"machines": np.concatenate(parts, axis=2, dtype=np.float32)}
+
+    def _prior(self, costs: Float, room: Mask) -> npt.NDArray[np.float32]:
+        """(B, actions) logits that favour what `expected-cost` would do; `costs` (B, M, 2), `room` (B, M) now."""
+        assert self.weights is not None
+        total = costs.sum(axis=2) + np.where(room, 0.0, NO_ROOM)
+        best = total.argmin(axis=1)[:, None]
+        logits = np.take_along_axis(total, best, axis=1) - total
+        if self.hold is not None:
+            overshoot = np.take_along_axis(total - costs[..., UNUSED], best, axis=1)
+            logits = np.concatenate([logits, overshoot - PATIENCE * self.weights[3, :1]], axis=1)
+        first: npt.NDArray[np.float32] = np.clip(logits / DOUBT, -SURELY, SURELY).astype(np.float32)
+        return first
 
     def forward(self, encoded: Encoded) -> Tensor:
         """(B, actions) logits."""
         machines, cluster = self.trunk(encoded)
         logits: Tensor = self.output(machines)[..., 0]
-        return logits if self.hold is None else torch.cat([logits, self.hold(cluster)], dim=1)
+        if self.hold is not None:
+            logits = torch.cat([logits, self.hold(cluster)], dim=1)
+        return logits + encoded["prior"] if "prior" in encoded else logits
 
 
 class DeepRMPolicy(Policy):
@@ -187,8 +225,10 @@ class DeepRMPolicy(Policy):
 
 
 def shapes_of(simulation: Simulation) -> dict[str, Any]:
-    """What a policy has to know of its environment: grid (M, D, h, C), queue (Q, F), classes, actions, peak_units, and
-    how many numbers the queue `shows` of requests (2 D), demand (D) and forecasts (K)."""
+    """What a policy has to know of its environment: grid (M, D, h, C), queue (Q, F), classes, actions, peak_units, how
+    many numbers the queue `shows` of requests (2 D), demand (D) and forecasts (K), and with forecasts the `weights`
+    (4, D) of the penalties.
+    """
     scenario, resources = simulation.scenario, simulation.machines.capacity.shape[1]
     return {
         "grid": list(simulation.seen_grid.shape[1:]),
@@ -196,6 +236,7 @@ def shapes_of(simulation: Simulation) -> dict[str, Any]:
         "classes": simulation.sequences.classes,
         "actions": len(simulation.machines) + int(scenario.hold_action),
         "peak_units": scenario.peak_units,
+        "weights": scenario.penalty_weights().per_resource(resources).tolist() if scenario.observe_forecast else None,
         "shows": {
             "request": 2 * resources * scenario.observe_request,
             "demand": resources * scenario.observe_demand,

@@ -99,8 +99,9 @@ class Trainer:
         bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", leave=None, disable=None)
         try:
             with writer, bar, collect_signals() as received:
-                if self.iteration == 0 and self.config.imitate and not self.imitated and end:
-                    self._imitate(writer)
+                ahead = self.config.imitates or self.config.begins_as_expected_cost
+                if self.iteration == 0 and ahead and not self.imitated and end:
+                    self._begin_ahead(writer)
                 while self.iteration < end and not received:
                     self._iterate(writer, bar)
                     if self.iteration % self.config.save_every == 0:
@@ -112,13 +113,12 @@ class Trainer:
             return str(received[0])
         return "finished" if self.iteration >= total else "stopped"
 
-    def _imitate(self, writer: Any) -> None:
+    def _begin_ahead(self, writer: Any) -> None:
         """The head start: iteration 0 of the log, and the first candidate for the best policy."""
-        agree = imitate(self.policy, self.problem, self.config)
+        if teacher := self.config.imitates:
+            agree = imitate(self.policy, self.problem, self.config)
+            self.report(f"imitated {teacher} on {self.config.imitate} sequences: chooses as it does in {agree:.0%}")
         self.imitated = True
-        self.report(
-            f"imitated {self.config.teacher} on {self.config.imitate} sequences: chooses as it does in {agree:.0%}"
-        )
         self.progress = [{"iteration": 0} | self._evaluate(writer)]
         self.save()
 

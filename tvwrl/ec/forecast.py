@@ -93,7 +93,7 @@ class DemandForecaster(Parameters):
     waits, as it does for best-fit. Trained on random beginnings of `windows` windows of the training workloads.
     """
 
-    def __init__(self, hidden: int = 64, windows: int = 6000, epochs: int = 8, random_state: int = 0) -> None:
+    def __init__(self, hidden: int = 64, windows: int = 6000, epochs: int = 24, random_state: int = 0) -> None:
         self.hidden = hidden
         self.windows = windows
         self.epochs = epochs

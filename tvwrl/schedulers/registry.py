@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tvwrl.schedulers import scores
 from tvwrl.schedulers.base import Greedy, Scheduler
+from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.forecast_fit import ForecastFit
 from tvwrl.schedulers.lrasched import LRASched
 from tvwrl.schedulers.simple import Random, RiskBalancing, RoundRobin
@@ -52,6 +53,7 @@ _SCHEDULERS: dict[str, tuple[Knowledge, Callable[[], Scheduler]]] = {
     ),
     "risk-balancing": (NOW, RiskBalancing),
     "forecast-fit": (EXPECTED, ForecastFit),
+    "expected-cost": (EXPECTED, ExpectedCost),
     "clairvoyant": (FUTURE, lambda: Greedy("clairvoyant", Cluster.room_ahead, scores.tightest_ahead)),
 }
 

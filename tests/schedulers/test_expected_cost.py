@@ -1,0 +1,119 @@
+"""Expected-Cost: what a workload is expected to cost, and where it goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from tvwrl.ec.forecast import SEGMENTS, Forecast, columns, steps
+from tvwrl.schedulers.expected_cost import OVERSHOOT, UNUSED, ExpectedCost, expected_costs
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation.simulation import Simulation
+from tvwrl.types import ForecastTable, Machines
+
+WIDE = len(SEGMENTS)
+WEIGHTS = Scenario().penalty_weights().per_resource(1)
+K_O = float(WEIGHTS[2, 0])
+
+
+def forecast(most=0.0, spread=0.0, mean=0.0, peak=0.0, peak_spread=0.0, alive=0.0, resources=1):
+    """(K,) the same in every segment."""
+    made = Forecast(np.zeros(columns(resources), np.float32), resources)
+    for name, value in (("most", most), ("spread", spread), ("mean", mean), ("peak", peak), ("alive", alive)):
+        getattr(made, name)[:] = value
+    made.peak_spread[:] = peak_spread
+    return made.values
+
+
+def test_costs_by_hand():
+    # Two workloads of a mean of 0.3 peaks in all; at most 0.8 of a machine of 1; one more of 0.1, at most 0.2, comes.
+    load = forecast(most=0.8, spread=0.01, mean=0.3, peak=2.0, peak_spread=0.01, alive=2.0)
+    own = forecast(most=0.2, spread=0.03, mean=0.1, peak=1.0, alive=1.0)
+    costs = expected_costs(load[None], own, np.ones((1, 1)), 6.0, WEIGHTS)[0]
+    before = 2 * (1 - norm.cdf(0.2 / 0.1) ** WIDE)  # two are charged if any segment passes the capacity
+    after = 3 * (1 - 0.5**WIDE)
+    assert costs[OVERSHOOT] == pytest.approx(K_O * (after - before), rel=1e-5)
+    slots = sum(last - first + 1 for first, last in SEGMENTS)
+    assert costs[UNUSED] == pytest.approx(slots * 6**3 * (0.6**3 - 0.7**3), rel=1e-5)
+
+
+def test_peaks_that_fit_together_cannot_overshoot():
+    load = forecast(most=0.8, spread=0.04, mean=0.3, peak=0.7, alive=2.0)
+    own = forecast(most=0.3, spread=0.04, mean=0.1, peak=0.3, alive=1.0)
+    fits, too_small = (expected_costs(load[None], own, np.array([[size]]), 6.0, WEIGHTS)[0] for size in (1.0, 0.9))
+    assert fits[OVERSHOOT] == 0
+    assert too_small[OVERSHOOT] > K_O
+
+
+def test_a_machine_that_is_opened_costs_what_stays_unused():
+    own = forecast(most=0.9, spread=0.2, mean=0.25, peak=0.9, peak_spread=0.2, alive=0.5)
+    empty = expected_costs(forecast()[None], own, np.ones((1, 1)), 6.0, WEIGHTS)[0]
+    assert empty[OVERSHOOT] == 0  # a workload alone does not pass the capacity
+    assert empty[UNUSED] == pytest.approx(63 * 0.5 * 3.0**3)  # it runs with one chance in two, and then uses half
+
+
+@given(
+    st.floats(0, 1.5),
+    st.floats(0, 0.2),
+    st.floats(0, 1.5),
+    st.floats(0, 6),
+    st.floats(0.2, 2),
+    st.sampled_from([0, 1, 3]),
+)
+def test_more_load_endangers_more_and_leaves_less_unused(most, spread, peak, alive, size, exponent):
+    weights = WEIGHTS.copy()
+    weights[1] = exponent
+    load = forecast(most=most, spread=spread, mean=most / 2, peak=peak, alive=np.ceil(alive))
+    own = forecast(most=0.2, mean=0.1, peak=0.2, alive=1.0)
+    costs = expected_costs(load[None], own, np.array([[size]]), 6.0, weights)[0]
+    assert np.isfinite(costs).all()
+    assert costs[OVERSHOOT] >= -1e-6 * K_O
+    if alive > 0 or exponent == 0:  # where something runs, the workload opens nothing
+        assert costs[UNUSED] <= 1e-3
+
+
+def waits(make_sequences, needs, newcomer):
+    """A workload for each of `needs`, which it is expected to have, and one that waits; K, the table's columns."""
+    everyone = [*needs, newcomer]
+    values = np.zeros((1, len(everyone), 4, columns(2)), np.float32)
+    for w, need in enumerate(everyone):
+        values[0, w] = forecast(most=need, spread=0.01, mean=need, peak=2.0, alive=1.0, resources=2)
+    whole = np.round(values / steps(2)).clip(0, 255).astype(np.uint8)
+    table = ForecastTable(whole, steps(2), np.zeros(columns(2), np.bool_))
+    return replace(make_sequences(*[[(0, [[1, 1]] * 3)] * len(everyone)]), forecast=table)
+
+
+def goes_to(sequences, machines, scenario=None, **options):
+    """The machine of 8 units for the one that waits, None if it goes on waiting; the others are on machine 0, 1, ..."""
+    scenario = scenario or Scenario(placements_per_slot=None)
+    cluster = Machines.homogeneous(machines, 8, ("cpu", "mem"))
+    simulation = Simulation(sequences, cluster, scenario, forecasts=True, max_slots=0)
+    simulation.reset(0)
+    others = sequences.arrival.shape[1] - 1
+    for machine in range(others):
+        simulation.place(0, machine)
+    scheduler, cluster = ExpectedCost(**options), Cluster(simulation)
+    scheduler.reset(cluster, np.random.default_rng(0))
+    chosen = [placement.machine for placement in scheduler.schedule(cluster, [sequences.workload(0, others)])]
+    return chosen[0] if chosen else None
+
+
+def test_it_uses_what_is_unused_without_danger(make_sequences):
+    # Of two machines of 4/3 peaks that are in use the emptier one, as |U|^3 falls fastest there; a third stays closed.
+    assert goes_to(waits(make_sequences, (0.6, 0.2), 0.3), machines=3) == 1
+    # With 0.7 on the emptier one a load of 1.3 endangers two: one overshoot is worth more than a machine opened.
+    assert goes_to(waits(make_sequences, (1.2, 0.6), 0.7), machines=3) == 2
+
+
+def test_it_waits_where_every_machine_is_in_danger_and_waiting_is_cheap(make_sequences):
+    crowded = waits(make_sequences, (1.2, 1.2), 0.6)
+    assert goes_to(crowded, machines=2) is None
+    assert goes_to(crowded, machines=2, patience=1e6) is not None
+    free = Scenario(placements_per_slot=None, K_o=0.0)
+    assert goes_to(crowded, machines=2, scenario=free) is not None
