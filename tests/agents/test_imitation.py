@@ -12,6 +12,7 @@ from tvwrl.agents.networks import make_policy, shapes_of
 from tvwrl.agents.tasks import PlacementTask
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.simulation import Simulation
 
@@ -113,7 +114,7 @@ def test_an_untrained_policy_with_forecasts_places_as_expected_cost(problem, pea
     informed = Problem.build(problem.trace, scenario, problem.classes, forecaster=problem.forecaster)
     drawn = informed.sequences("test", 4, 0)
     watched, runner = (
-        Watched(make_scheduler("expected-cost"), forecasts=True),
+        Watched(ExpectedCost(peaks=peaks), forecasts=True),
         Runner(drawn, informed.machines, scenario),
     )
     for i in range(len(drawn)):

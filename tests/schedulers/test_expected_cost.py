@@ -117,3 +117,16 @@ def test_it_waits_where_every_machine_is_in_danger_and_waiting_is_cheap(make_seq
     assert goes_to(crowded, machines=2, patience=1e6) is not None
     free = Scenario(placements_per_slot=None, K_o=0.0)
     assert goes_to(crowded, machines=2, scenario=free) is not None
+
+
+def test_lifetime_peaks_that_a_scenario_shows_are_none_of_its_business_unless_told(make_sequences):
+    # Both machines look crowded, but the true peaks of 0.4 and 0.3 fit together.
+    crowded = waits(make_sequences, (1.2, 1.2), 0.6)
+    values, declared = crowded.forecast.values.copy(), np.zeros(columns(2), np.bool_)
+    named = Forecast(np.arange(columns(2), dtype=np.float64), 2)
+    declared[named.peak.astype(int)] = True
+    values[..., named.peak.astype(int)] = round(0.4 / steps(2)[0])
+    values[..., named.peak_spread.astype(int)] = 0
+    shown = replace(crowded, forecast=ForecastTable(values, steps(2), declared))
+    assert goes_to(shown, machines=2) is None
+    assert goes_to(shown, machines=2, peaks=True) == 0

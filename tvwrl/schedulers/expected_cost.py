@@ -23,13 +23,15 @@ OVERSHOOT, UNUSED = 0, 1  # columns of `expected_costs`
 class ExpectedCost:
     """First in, first out; the head of the queue goes to the machine with room now that `expected_costs` finds the
     cheapest. It waits while even there the overshoot to be expected costs more than `patience` slots of waiting.
+
+    Lifetime peaks, which a scenario may show in place of their forecast, it knows only with `peaks`.
     """
 
     looks_at_grid = False
     needs_forecasts = True
 
-    def __init__(self, name: str = "expected-cost", patience: float = PATIENCE) -> None:
-        self.name, self.patience = name, patience
+    def __init__(self, name: str = "expected-cost", patience: float = PATIENCE, peaks: bool = False) -> None:
+        self.name, self.patience, self.peaks = name, patience, peaks
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Take the weights of the penalties and the sizes of the machines."""
@@ -38,6 +40,9 @@ class ExpectedCost:
         self._weights = scenario.penalty_weights().per_resource(cluster.capacity.shape[1])
         self._limit = self.patience * scenario.K_w
         self._units = float(scenario.peak_units)
+        table = cluster.simulation.sequences.forecast
+        assert table is not None, "asked for forecasts of sequences without any"
+        self._unknown = table.declared & (not self.peaks)
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """Place from the head until one has to wait."""
@@ -45,7 +50,7 @@ class ExpectedCost:
             room = cluster.room_now(workload)
             if not room.any():
                 return
-            own = cluster.forecast_of(workload)
+            own = np.where(self._unknown, np.inf, cluster.forecast_of(workload))  # an infinite peak rules nothing out
             costs = expected_costs(cluster.forecast, own, self._sizes, self._units, self._weights)
             machine = int(np.where(room, costs.sum(axis=1), np.inf).argmin())
             if costs[machine, OVERSHOOT] > self._limit:
