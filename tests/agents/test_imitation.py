@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import INFORMED, TrainConfig
 from tvwrl.agents.imitation import Watched, _equally_good, imitate
 from tvwrl.agents.networks import make_policy, shapes_of
+from tvwrl.agents.policy_scheduler import PolicyScheduler
 from tvwrl.agents.tasks import PlacementTask
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import make_scheduler
@@ -126,3 +128,33 @@ def test_an_untrained_policy_with_forecasts_places_as_expected_cost(problem, pea
     likeliest = policy.logits(encoded).argmax(dim=1)
     assert same[torch.arange(len(same)), likeliest].float().mean() > 0.99  # but for ties and single precision
     assert len(set(watched.actions)) > 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"machines": 12},
+        {"K_w": 5000.0, "load": 0.8},
+        {"machine_types": ("1x0", "4x8"), "observe_demand": False},
+        {"machine_types": ("2x8", "1x12"), "K_u": (3.0, 1.0), "K_o": (30000.0, 10000.0)},
+    ],
+    ids=["more machines", "dear waiting", "switched off", "of two kinds"],
+)
+def test_an_untrained_policy_comes_to_what_expected_cost_does(problem, changes):
+    scenario = replace(problem.scenario, observe_demand=True, observe_forecast=True, hold_action=True)
+    informed = Problem.build(
+        problem.trace, replace(scenario, **changes), problem.classes, forecaster=problem.forecaster
+    )
+    drawn = informed.sequences("test", 4, 0)
+    config = TrainConfig(hidden=8, scenario=informed.scenario)
+    shapes = PlacementTask(informed, replace(config, train_sequences=1, sequences_per_iteration=1)).shapes
+    learnt = Checkpoint(
+        config, {}, [], list(problem.trace.resources), informed.classes, informed.forecaster, shapes,
+        make_policy("shared", shapes, 8).state_dict(), {}, {}, 0, 0.0, 0,
+    )  # fmt: skip
+    runner = Runner(drawn, informed.machines, informed.scenario)
+    rewards = [
+        np.mean([informed.score(runner.play(scheduler, i))["reward"] for i in range(len(drawn))])
+        for scheduler in (PolicyScheduler("untrained", learnt), make_scheduler("expected-cost"))
+    ]
+    assert rewards[0] == pytest.approx(rewards[1], rel=0.1)

@@ -31,11 +31,16 @@ def forecast(most=0.0, spread=0.0, mean=0.0, peak=0.0, peak_spread=0.0, alive=0.
     return made.values
 
 
+def costs_of(load, own, sizes, weights):
+    """(2,) of the one machine of one cluster."""
+    return expected_costs(load[None, None], own[None], sizes[None], 6.0, weights)[0, 0]
+
+
 def test_costs_by_hand():
     # Two workloads of a mean of 0.3 peaks in all; at most 0.8 of a machine of 1; one more of 0.1, at most 0.2, comes.
     load = forecast(most=0.8, spread=0.01, mean=0.3, peak=2.0, peak_spread=0.01, alive=2.0)
     own = forecast(most=0.2, spread=0.03, mean=0.1, peak=1.0, alive=1.0)
-    costs = expected_costs(load[None], own, np.ones((1, 1)), 6.0, WEIGHTS)[0]
+    costs = costs_of(load, own, np.ones((1, 1)), WEIGHTS)
     before = 2 * (1 - norm.cdf(0.2 / 0.1) ** WIDE)  # two are charged if any segment passes the capacity
     after = 3 * (1 - 0.5**WIDE)
     assert costs[OVERSHOOT] == pytest.approx(K_O * (after - before), rel=1e-5)
@@ -46,14 +51,14 @@ def test_costs_by_hand():
 def test_peaks_that_fit_together_cannot_overshoot():
     load = forecast(most=0.8, spread=0.04, mean=0.3, peak=0.7, alive=2.0)
     own = forecast(most=0.3, spread=0.04, mean=0.1, peak=0.3, alive=1.0)
-    fits, too_small = (expected_costs(load[None], own, np.array([[size]]), 6.0, WEIGHTS)[0] for size in (1.0, 0.9))
+    fits, too_small = (costs_of(load, own, np.array([[size]]), WEIGHTS) for size in (1.0, 0.9))
     assert fits[OVERSHOOT] == 0
     assert too_small[OVERSHOOT] > K_O
 
 
 def test_a_machine_that_is_opened_costs_what_stays_unused():
     own = forecast(most=0.9, spread=0.2, mean=0.25, peak=0.9, peak_spread=0.2, alive=0.5)
-    empty = expected_costs(forecast()[None], own, np.ones((1, 1)), 6.0, WEIGHTS)[0]
+    empty = costs_of(forecast(), own, np.ones((1, 1)), WEIGHTS)
     assert empty[OVERSHOOT] == 0  # a workload alone does not pass the capacity
     assert empty[UNUSED] == pytest.approx(63 * 0.5 * 3.0**3)  # it runs with one chance in two, and then uses half
 
@@ -71,7 +76,7 @@ def test_more_load_endangers_more_and_leaves_less_unused(most, spread, peak, ali
     weights[1] = exponent
     load = forecast(most=most, spread=spread, mean=most / 2, peak=peak, alive=np.ceil(alive))
     own = forecast(most=0.2, mean=0.1, peak=0.2, alive=1.0)
-    costs = expected_costs(load[None], own, np.array([[size]]), 6.0, weights)[0]
+    costs = costs_of(load, own, np.array([[size]]), weights)
     assert np.isfinite(costs).all()
     assert costs[OVERSHOOT] >= -1e-6 * K_O
     if alive > 0 or exponent == 0:  # where something runs, the workload opens nothing

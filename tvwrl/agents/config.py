@@ -130,7 +130,7 @@ class TrainConfig:
 
     @property
     def begins_as_expected_cost(self) -> bool:
-        """Whether the untrained policy places as that scheduler does (`SharedPolicy`)."""
+        """Whether the untrained policy places about as that scheduler does, by all it sees (`SharedPolicy`)."""
         return self.policy == "shared" and self.scenario.observe_forecast
 
     @property

@@ -7,7 +7,8 @@ import numpy.typing as npt
 from numba import njit
 
 from tvwrl.ec.forecast import SEGMENTS
-from tvwrl.schedulers.expected_cost import LEAST_SPREAD, add_costs
+from tvwrl.schedulers.expected_cost import LEAST_SPREAD
+from tvwrl.simulation.cluster import Mask
 from tvwrl.types import Float
 
 FEW, SURE = 10.0, 4.0  # workloads on a machine, and standard deviations, that scale features to about 1
@@ -60,35 +61,16 @@ def forecast_features(
     return out
 
 
-def machine_costs(
-    forecast: npt.NDArray[np.float32],
-    own: npt.NDArray[np.float32],
-    capacity: npt.NDArray[np.float32],
-    units: float,
-    weights: Float,
-) -> Float:
-    """(B, M, 2) `expected_costs` in B clusters, from what `forecast_features` takes."""
-    out = np.zeros((*capacity.shape[:2], 2))
-    _add_costs(forecast, own, capacity, units, weights, out)
-    return out
-
-
-def cost_features(costs: Float) -> npt.NDArray[np.float32]:
-    """(B, M, COSTS) of `machine_costs`: overshoot, unused capacity, and both beyond the cheapest machine's.
+def cost_features(costs: Float, able: Mask) -> npt.NDArray[np.float32]:
+    """(B, M, COSTS) of `expected_costs` (B, M, 2): overshoot, unused capacity, and both beyond the cheapest of the
+    machines that are `able` (B, M), one of them at least.
 
     In proportion while they are small, on a logarithmic scale where they are great.
     """
-    both = costs.sum(axis=2, keepdims=True)
-    seen = np.concatenate([costs, both - both.min(axis=1, keepdims=True)], axis=2)
-    scaled: npt.NDArray[np.float32] = (np.arcsinh(seen / SMALL) / GREAT).astype(np.float32)
-    return scaled
-
-
-@njit(cache=True)
-def _add_costs(forecast, own, capacity, units, weights, out):  # type: ignore[no-untyped-def]
-    for b in range(len(out)):
-        for m in range(out.shape[1]):
-            add_costs(forecast[b, m], own[b], capacity[b, m], units, weights, out[b, m])
+    both = costs.sum(axis=2)
+    beyond = both - np.where(able, both, np.inf).min(axis=1, keepdims=True)
+    scaled = np.arcsinh(np.dstack([costs, beyond]) / SMALL) / GREAT
+    return scaled.astype(np.float32)
 
 
 @njit(cache=True)

@@ -17,11 +17,10 @@ from tvwrl.agents.features import (
     feature_count,
     forecast_feature_count,
     forecast_features,
-    machine_costs,
     machine_features,
     sizes,
 )
-from tvwrl.schedulers.expected_cost import PATIENCE, UNUSED
+from tvwrl.schedulers.expected_cost import OVERSHOOT, PATIENCE, expected_costs
 from tvwrl.simulation.cluster import Mask
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import Float, InputError
@@ -34,7 +33,6 @@ LOWEST = -1e8  # of what is allowed, so that it stays above whatever a network s
 RELUCTANCE = -3.0  # first logit of holding: who holds at random holds for ever
 DOUBT = 2000.0  # penalty by which a machine has to be worse than the best for a logit that is lower by 1
 SURELY = 8.0  # the highest logit that costs alone give, and minus the lowest
-NO_ROOM = 1e6  # what is taken for the cost of a machine without room now
 TOLERANCE = 1e-6  # of rounding, share of the grid's columns
 
 
@@ -63,7 +61,7 @@ class GridPolicy(Policy):
         self.classes: int = shapes["classes"]
         _, self.resources, self.history, self.columns = shapes["grid"]
         self.shows: dict[str, int] = shapes["shows"]
-        self.peak_units: int = shapes["peak_units"]
+        self.peak_units = float(shapes["peak_units"])
         self.weights = None if shapes["weights"] is None else np.array(shapes["weights"])
 
     def scaled_queue(self, queue: Tensor) -> Tensor:
@@ -164,34 +162,40 @@ class SharedPolicy(GridPolicy):
         parts = [machine_features(seen["grid"], self.classes)]
         size = sizes(parts[0], self.resources, self.history, self.classes)
         head, found = seen["queue"][:, 0], {}
-        room: Mask = np.ones(size.shape[:2], np.bool_)
+        on: Mask = np.any(size > 0, axis=2)
+        room = on
         if self.shows["demand"]:
             width = self.history + 4 + 2 * self.classes
             now = parts[0][:, :, self.history - 1 :: width][:, :, : self.resources]
             demand = head[:, 1 + self.shows["request"] :][:, None, : self.resources]
             parts.append(size - now - demand / self.columns)
-            room = np.all(parts[-1] > -TOLERANCE, axis=2)
+            room = on & np.all(parts[-1] > -TOLERANCE, axis=2)
         if self.shows["forecast"]:
             capacity = size * (self.columns / self.peak_units)
             own = np.ascontiguousarray(head[:, -self.shows["forecast"] :])
             parts.append(forecast_features(seen["forecast"], own, capacity))
             if self.weights is not None:
-                costs = machine_costs(seen["forecast"], own, capacity, self.peak_units, self.weights)
-                parts.append(cost_features(costs))
-                found["prior"] = self._prior(costs, room)
+                costs = expected_costs(seen["forecast"], own, capacity, self.peak_units, self.weights)
+                somewhere: Mask = np.any(room, axis=1, keepdims=True)
+                able = np.where(somewhere, room, on)
+                parts.append(cost_features(costs, able))
+                found["prior"] = self._prior(costs, able, somewhere, self.weights[3, 0])
         return found | {"machines": np.concatenate(parts, axis=2, dtype=np.float32)}
 
-    def _prior(self, costs: Float, room: Mask) -> npt.NDArray[np.float32]:
-        """(B, actions) logits that favour what `expected-cost` would do; `costs` (B, M, 2), `room` (B, M) now."""
-        assert self.weights is not None
-        total = costs.sum(axis=2) + np.where(room, 0.0, NO_ROOM)
+    def _prior(self, costs: Float, able: Mask, room: Mask, wait: float) -> npt.NDArray[np.float32]:
+        """(B, actions) logits of about what `expected-cost` would do.
+
+        The cheapest of the `able` machines (B, M) by `costs` (B, M, 2) is the likeliest; to hold is, where there is no
+        `room` at all (B, 1), or where overshoot outweighs waiting at `wait` a slot.
+        """
+        total = np.where(able, costs.sum(axis=2), np.inf)
         best = total.argmin(axis=1)[:, None]
-        logits = np.take_along_axis(total, best, axis=1) - total
-        if self.hold is not None:
-            overshoot = np.take_along_axis(total - costs[..., UNUSED], best, axis=1)
-            logits = np.concatenate([logits, overshoot - PATIENCE * self.weights[3, :1]], axis=1)
-        first: npt.NDArray[np.float32] = np.clip(logits / DOUBT, -SURELY, SURELY).astype(np.float32)
-        return first
+        logits = np.clip((np.take_along_axis(total, best, axis=1) - total) / DOUBT, -SURELY, 0.0)
+        if self.hold is not None:  # whether to hold at all is one question, and where to place another
+            danger = (np.take_along_axis(costs[..., OVERSHOOT], best, axis=1) - PATIENCE * wait) / DOUBT
+            waits = np.where(room, np.clip(danger, -SURELY, SURELY), SURELY)
+            logits = np.concatenate([logits, np.logaddexp.reduce(logits, axis=1, keepdims=True) + waits], axis=1)
+        return logits.astype(np.float32)
 
     def forward(self, encoded: Encoded) -> Tensor:
         """(B, actions) logits."""

@@ -92,7 +92,8 @@ def as_in_the_paper(base: TrainConfig) -> TrainConfig:
 def told(config: TrainConfig, name: str, knowledge: Knowledge | None = None) -> str:
     """How a learnt scheduler is trained, and what it knows (default: what the scenario shows)."""
     known = knowledge or knowledge_of(config.scenario)
-    start = " from `expected-cost` on" if config.begins_as_expected_cost else ""
+    with_peaks = " with lifetime peaks" if config.scenario.observe_peak else ""
+    start = f" from `expected-cost`{with_peaks} on" if config.begins_as_expected_cost else ""
     start += f" after a head start by imitating `{config.imitates}`" if config.imitates else ""
     return (
         f"- `{name}`: `{config.algo}`, policy `{config.policy}`, {config.iterations} iterations{start}; knows "

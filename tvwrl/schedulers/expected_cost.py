@@ -10,12 +10,16 @@ import numpy as np
 from numba import njit
 
 from tvwrl.ec.forecast import SEGMENTS
+from tvwrl.penalties import under_utilisation
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Float, Placement, Workload
 
 PATIENCE = 600.0  # slots of waiting that an overshoot has to be worth; the best of 200 to 900 on validation sequences
 LEAST_SPREAD = 0.002  # variance, share of peak_units squared; what a forecast without any doubt is taken for
-ROUNDING = 0.02  # share of peak_units by which known peaks, which a table rounds, may seem too large together
+LEAST_PEAK_SPREAD = 1e-6  # the same of peaks, which may be known
+ROUNDING = 1 / 400  # share of peak_units by which a table's peak of a workload may seem too large
+LEAST_CHANCE = 0.05  # of running, by which an expected demand is divided to tell that of what runs
+UNBOUNDED = 1e9  # a peak that rules nothing out
 LENGTHS = np.array([last - first + 1.0 for first, last in SEGMENTS])  # slots
 OVERSHOOT, UNUSED = 0, 1  # columns of `expected_costs`
 
@@ -50,61 +54,63 @@ class ExpectedCost:
             room = cluster.room_now(workload)
             if not room.any():
                 return
-            own = np.where(self._unknown, np.inf, cluster.forecast_of(workload))  # an infinite peak rules nothing out
-            costs = expected_costs(cluster.forecast, own, self._sizes, self._units, self._weights)
+            load, own = (
+                np.where(self._unknown, UNBOUNDED, forecast)
+                for forecast in (cluster.forecast, cluster.forecast_of(workload))
+            )
+            costs = expected_costs(load[None], own[None], self._sizes[None], self._units, self._weights)[0]
             machine = int(np.where(room, costs.sum(axis=1), np.inf).argmin())
             if costs[machine, OVERSHOOT] > self._limit:
                 return
             yield Placement(workload, machine)
 
 
-def expected_costs(forecast: Any, own: Any, sizes: Any, units: float, weights: Float) -> Float:
-    """(M, 2) what a workload adds to the penalties of overshoot and of under-utilisation of a machine if placed there.
+def expected_costs(load: Any, own: Any, sizes: Any, units: float, weights: Float) -> Float:
+    """(B, M, 2) what a workload adds to a machine's penalties of overshoot and of under-utilisation if placed there.
 
-    `forecast` (M, K) of what runs and `own` (K,) of the workload, see `Forecast`; `sizes` (M, D) capacities in
-    `peak_units`, which are `units`; `weights` (4, D) as of `PenaltyWeights.per_resource`. Loads of a segment are taken
-    as normal and segments as independent. If a load passes the capacity, all that run there are charged (K_o each).
+    In B clusters: forecasts `load` (B, M, K) of what runs and `own` (B, K) of the workload, see `Forecast`; `sizes`
+    (B, M, D) capacities in `peak_units`, which are `units`; `weights` (4, D) as of `PenaltyWeights.per_resource`. Loads
+    of a segment are taken as normal and segments as independent; if a load passes the capacity, all that run there are
+    charged K_o each. Of the slots that forecasts speak of, so without the current one; background is not foreseen.
     """
-    out = np.zeros((len(sizes), 2))
-    for m in range(len(sizes)):
-        add_costs(forecast[m], own, sizes[m], units, weights, out[m])
+    out = np.zeros((*sizes.shape[:2], 2))
+    _add_costs(load, own, sizes, units, weights, out)
     return out
 
 
 @njit(cache=True)
-def add_costs(load, own, size, units, weights, out):  # type: ignore[no-untyped-def]
-    """`expected_costs` of one machine, (K,), (K,), (D,) and `out` (2,)."""
-    resources, segments = len(size), len(LENGTHS)
-    wide = segments * resources
+def _add_costs(loads, owns, sizes, units, weights, out):  # type: ignore[no-untyped-def]
+    clusters, machines, resources = sizes.shape
+    wide = len(LENGTHS) * resources
     alive = 3 * wide + 2 * resources
-    running, more = float(load[alive]), float(own[alive])
-    for d in range(resources):
-        if running > 0 and size[d] > 0:  # a workload alone never passes the capacity
-            before = running * _passes(load, load, 0.0, size[d], d, resources)
-            out[OVERSHOOT] += weights[2, d] * (
-                (running + more) * _passes(load, own, 1.0, size[d], d, resources) - before
-            )
-        for j in range(segments):
-            c = 2 * wide + j * resources + d
-            now = _unused(load[c], load[alive + j], size[d], units, weights[1, d])
-            then = _unused(load[c] + own[c], load[alive + j] + own[alive + j], size[d], units, weights[1, d])
-            out[UNUSED] += LENGTHS[j] * (then - now)
+    for b in range(clusters):
+        own = owns[b]
+        for m in range(machines):
+            load = loads[b, m]
+            running, more = float(load[alive]), float(own[alive])
+            for d in range(resources):
+                size = sizes[b, m, d]
+                if running > 0 and size > 0:  # a workload alone never passes the capacity
+                    before = _passes(load, own, 0.0, size, d, resources)
+                    after = max(_passes(load, own, 1.0, size, d, resources), before)  # doubt alone promises nothing
+                    out[b, m, OVERSHOOT] += weights[2, d] * ((running + more) * after - running * before)
+                for j in range(len(LENGTHS)):
+                    c = 2 * wide + j * resources + d
+                    now = _unused(load[c], load[alive + j], size, units, weights[1, d])
+                    then = _unused(load[c] + own[c], load[alive + j] + own[alive + j], size, units, weights[1, d])
+                    out[b, m, UNUSED] += LENGTHS[j] * (then - now)
 
 
 @njit(cache=True, inline="always")
 def _unused(mean, alive, size, units, exponent):  # type: ignore[no-untyped-def]
     """Penalty of under-utilisation to be expected in a slot; `mean` falls with the chance that anything runs."""
-    if exponent == 0.0 or alive <= 0:
-        return 0.0
     chance = min(float(alive), 1.0)
-    unused = max(size - mean / max(chance, 0.05), 0.0) * units
-    power = unused * unused * unused if exponent == 3.0 else unused**exponent
-    return chance * power
+    return chance * under_utilisation(max(size - mean / max(chance, LEAST_CHANCE), 0.0) * units, exponent)
 
 
 @njit(cache=True)
 def _passes(load, own, share, size, d, resources):  # type: ignore[no-untyped-def]
-    """Chance that the load of resource d, with `share` of `own`, ever passes the capacity."""
+    """Chance that the load of resource d, with `share` (0 or 1) of `own`, ever passes the capacity."""
     segments = len(LENGTHS)
     wide = segments * resources
     stays = 1.0
@@ -112,10 +118,10 @@ def _passes(load, own, share, size, d, resources):  # type: ignore[no-untyped-de
         c = j * resources + d
         spread = max(load[wide + c] + share * own[wide + c], LEAST_SPREAD)
         stays *= 1.0 - _above((size - load[c] - share * own[c]) / math.sqrt(spread))
-    peak = 3 * wide + d
-    spread = max(load[peak + resources] + share * own[peak + resources], 1e-6)
-    ever = _above((size + ROUNDING - load[peak] - share * own[peak]) / math.sqrt(spread))
-    return min(1.0 - stays, ever)
+    peak, alive = 3 * wide + d, 3 * wide + 2 * resources
+    room = size - load[peak] - share * own[peak] + ROUNDING * (load[alive] + share * own[alive])
+    spread = max(load[peak + resources] + share * own[peak + resources], LEAST_PEAK_SPREAD)
+    return min(1.0 - stays, _above(room / math.sqrt(spread)))
 
 
 @njit(cache=True, inline="always")
