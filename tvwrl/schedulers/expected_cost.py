@@ -22,6 +22,10 @@ LEAST_CHANCE = 0.05  # of running, by which an expected demand is divided to tel
 UNBOUNDED = 1e9  # a peak that rules nothing out
 LENGTHS = np.array([last - first + 1.0 for first, last in SEGMENTS])  # slots
 OVERSHOOT, UNUSED = 0, 1  # columns of `expected_costs`
+FAR, PER_DEVIATION = 5.0, 100  # a table of the normal distribution: to how many deviations, in which steps
+ABOVE = np.array(
+    [0.5 * math.erfc((i / PER_DEVIATION - FAR) / math.sqrt(2)) for i in range(int(2 * FAR) * PER_DEVIATION + 1)]
+)
 
 
 class ExpectedCost:
@@ -111,24 +115,28 @@ def _unused(mean, alive, size, units, exponent):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _passes(load, own, share, size, d, resources):  # type: ignore[no-untyped-def]
     """Chance that the load of resource d, with `share` (0 or 1) of `own`, ever passes the capacity."""
-    segments = len(LENGTHS)
-    wide = segments * resources
-    stays = 1.0
-    for j in range(segments):
-        c = j * resources + d
-        spread = max(load[wide + c] + share * own[wide + c], LEAST_SPREAD)
-        stays *= 1.0 - _above((size - load[c] - share * own[c]) / math.sqrt(spread))
+    wide = len(LENGTHS) * resources
     peak, alive = 3 * wide + d, 3 * wide + 2 * resources
     room = size - load[peak] - share * own[peak] + ROUNDING * (load[alive] + share * own[alive])
     spread = max(load[peak + resources] + share * own[peak + resources], LEAST_PEAK_SPREAD)
-    return min(1.0 - stays, _above(room / math.sqrt(spread)))
+    ever = _above(room / math.sqrt(spread))
+    if ever == 0.0:
+        return 0.0
+    stays = 1.0
+    for j in range(len(LENGTHS)):
+        c = j * resources + d
+        spread = max(load[wide + c] + share * own[wide + c], LEAST_SPREAD)
+        stays *= 1.0 - _above((size - load[c] - share * own[c]) / math.sqrt(spread))
+    return min(1.0 - stays, ever)
 
 
 @njit(cache=True, inline="always")
 def _above(deviations):  # type: ignore[no-untyped-def]
-    """Chance that a normal variable lies so many standard deviations above its mean."""
-    if deviations > 5.0:
+    """Chance that a normal variable lies so many standard deviations above its mean, to 1e-5."""
+    place = (deviations + FAR) * PER_DEVIATION
+    if place >= len(ABOVE) - 1:
         return 0.0
-    if deviations < -5.0:
+    if place <= 0:
         return 1.0
-    return 0.5 * math.erfc(deviations / math.sqrt(2.0))
+    whole = int(place)
+    return ABOVE[whole] + (place - whole) * (ABOVE[whole + 1] - ABOVE[whole])
