@@ -123,8 +123,9 @@ class SharedPolicy(GridPolicy):
     """One network per machine with shared weights, which also sees a pooled summary of all machines.
 
     Exchanging two machines exchanges their logits (equivariance), and it runs on any number of machines. A machine is
-    summarised by `machine_features` and, where forecasts are seen, `forecast_features`; of the queue it sees the head
-    and the mean of the visible places. Nothing else is used.
+    summarised by `machine_features` and, where forecasts are seen, by `forecast_features` and `cost_features`; of the
+    queue it sees the head and the mean of the visible places. Nothing else is used. Before it has learnt anything it
+    places about as `expected-cost` where forecasts are seen (`prior`), at random elsewhere.
     """
 
     def __init__(self, shapes: dict[str, Any], hidden: int) -> None:
@@ -140,7 +141,7 @@ class SharedPolicy(GridPolicy):
             inputs += resources
         self.trunk = SharedTrunk(inputs, 2 * place + 1, hidden)
         self.output = nn.Linear(hidden, 1)
-        nn.init.zeros_(self.output.weight)  # a uniform policy to begin with
+        nn.init.zeros_(self.output.weight)  # nothing learnt to begin with
         nn.init.zeros_(self.output.bias)
         self.hold = nn.Linear(hidden, 1) if shapes["actions"] > machines else None
         if self.hold is not None:
@@ -148,7 +149,7 @@ class SharedPolicy(GridPolicy):
             nn.init.constant_(self.hold.bias, RELUCTANCE if self.weights is None else 0.0)
 
     def encode(self, seen: Observation) -> Encoded:
-        """`machines` (B, M, F) and `queue` (B, F)."""
+        """`machines` (B, M, F) and `queue` (B, F); with forecasts `prior` (B, actions)."""
         queue = torch.from_numpy(seen["queue"])
         label = queue[..., :1] == torch.arange(1, self.classes + 1)  # faster than one_hot, which checks its range
         places = torch.cat([self.scaled_queue(queue), label.float()], dim=2)
@@ -158,7 +159,7 @@ class SharedPolicy(GridPolicy):
         return encoded
 
     def _machines(self, seen: Observation) -> dict[str, npt.NDArray[Any]]:
-        """`machines` (B, M, F), with room for the head of the queue and forecasts where seen, and then `_prior`."""
+        """`machines` (B, M, F), with room for the head of the queue and forecasts where they are seen; then `prior`."""
         parts = [machine_features(seen["grid"], self.classes)]
         size = sizes(parts[0], self.resources, self.history, self.classes)
         head, found = seen["queue"][:, 0], {}

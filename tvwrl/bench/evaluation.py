@@ -25,7 +25,9 @@ from tvwrl.types import Episode, InputError, SequenceSet
 if TYPE_CHECKING:
     import polars as pl
 
-DEFAULT_SCHEDULERS = ("tetris", "best-fit", "best-fit-peak", "forecast-fit", "spread", "random", "clairvoyant")
+DEFAULT_SCHEDULERS = (
+    "tetris", "best-fit", "best-fit-peak", "forecast-fit", "expected-cost", "spread", "random", "clairvoyant",
+)  # fmt: skip
 
 
 def evaluate(
