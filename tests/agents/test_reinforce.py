@@ -8,7 +8,7 @@ import torch
 
 from tvwrl.agents.config import PRESETS, TrainConfig, preset_of
 from tvwrl.agents.episodes import Trajectories, play
-from tvwrl.agents.features import forecast_feature_count, forecast_features, machine_features
+from tvwrl.agents.features import cost_features, forecast_feature_count, forecast_features, machine_features
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.policy_gradient import climb
 from tvwrl.agents.reinforce import Reinforce, advantages, returns
@@ -243,3 +243,10 @@ def test_forecast_features_by_hand():
     peak = [1 / size, 1.5 / size, (size - 1.5) / 0.2 / 4, 1, size]
     assert np.allclose(row, [*segment * wide, *peak, *[0.2] * wide], atol=1e-5)
     assert len(row) == forecast_feature_count(resources)
+
+
+def test_cost_features_by_hand():
+    # Three machines; the third is the cheapest, but there is no room on it: the first is 2,000 cheaper than the second.
+    costs = np.array([[[3000.0, -1000.0], [0.0, 4000.0], [0.0, 0.0]]])
+    seen = cost_features(costs, np.array([[True, True, False]]))[0]
+    assert np.allclose(seen, np.arcsinh([[3, -1, 0], [0, 4, 2], [0, 0, -2]]) / 4)
