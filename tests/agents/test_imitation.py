@@ -100,12 +100,23 @@ def test_the_head_start_has_a_step_size_of_its_own(problem):
 
 
 @pytest.mark.parametrize(
-    ("teacher", "forecasts", "imitated"), [("", True, ""), ("", False, "best-fit-peak"), ("tetris", True, "tetris")]
+    ("changes", "imitated"),
+    [
+        ({}, ""),  # expected-cost is built in
+        ({"teacher": "expected-cost", "observe_peak": True}, ""),
+        ({"observe_peak": True}, "best-fit-peak"),
+        ({"observe_forecast": False}, "best-fit-peak"),
+        ({"policy": "flat", "algo": "reinforce", "trajectories": 2}, "expected-cost"),
+        ({"teacher": "tetris"}, "tetris"),
+        ({"teacher": "tetris", "imitate": 0}, ""),
+    ],
 )
-def test_who_begins_well_imitates_nobody_unless_told_to(teacher, forecasts, imitated):
-    config = TrainConfig(teacher=teacher, scenario=replace(INFORMED, observe_forecast=forecasts))
+def test_who_is_imitated(changes, imitated):
+    shown = {name: changes.pop(name) for name in list(changes) if name.startswith("observe")}
+    config = TrainConfig(scenario=replace(INFORMED, **shown), **changes)
     assert config.imitates == imitated
-    assert not replace(config, imitate=0).imitates
+    built_in = not imitated and changes.get("teacher") != "tetris"
+    assert config.begins_as_expected_cost == built_in
 
 
 @pytest.mark.parametrize("peaks", [False, True])
@@ -121,7 +132,8 @@ def test_an_untrained_policy_with_forecasts_places_as_expected_cost(problem, pea
     )
     for i in range(len(drawn)):
         runner.play(watched, i)
-    policy = make_policy("shared", shapes_of(runner._simulation(True, True)), 8)
+    weights = scenario.penalty_weights().per_resource(2).tolist()
+    policy = make_policy("shared", shapes_of(runner._simulation(True, True)) | {"weights": weights}, 8)
     seen = {name: np.concatenate([one[name] for one in watched.seen]) for name in watched.seen[0]}
     encoded = policy.encode(seen) | {"mask": torch.from_numpy(np.array(watched.masks))}
     same = _equally_good(encoded, torch.tensor(watched.actions))

@@ -24,7 +24,6 @@ SHAPES = {
     "actions": 4,
     "peak_units": 6,
     "shows": SHOWS,
-    "weights": None,
 }
 
 

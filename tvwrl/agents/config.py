@@ -43,8 +43,9 @@ class TrainConfig:
     imitate: int = 40
     """Training sequences on which the policy imitates `teacher` before it learns by itself; 0: none."""
     teacher: str = ""
-    """Scheduler to imitate; it may know more than the policy is shown. Default: best-fit-peak; none for a shared policy
-    that is shown forecasts, which begins as expected-cost."""
+    """Scheduler to imitate; it may know more than the policy is shown. A shared policy with forecasts does not imitate
+    expected-cost but has it built in. Default: expected-cost with forecasts and no lifetime peaks, best-fit-peak
+    elsewhere."""
     imitation_rate: float = 2e-3
     """Step size of Adam while it imitates."""
     train_sequences: int = 300
@@ -131,14 +132,17 @@ class TrainConfig:
     @property
     def begins_as_expected_cost(self) -> bool:
         """Whether the untrained policy places about as that scheduler does, by all it sees (`SharedPolicy`)."""
-        return self.policy == "shared" and self.scenario.observe_forecast
+        return self.policy == "shared" and self.scenario.observe_forecast and self._teacher == "expected-cost"
 
     @property
     def imitates(self) -> str:
         """The scheduler that the policy imitates before it learns by itself; empty for none."""
-        if not self.imitate:
-            return ""
-        return self.teacher or ("" if self.begins_as_expected_cost else "best-fit-peak")
+        return "" if self.begins_as_expected_cost or not self.imitate else self._teacher
+
+    @property
+    def _teacher(self) -> str:
+        foresees = self.scenario.observe_forecast and not self.scenario.observe_peak
+        return self.teacher or ("expected-cost" if foresees else "best-fit-peak")
 
     def at(self, iteration: int, start: float, end: float) -> float:
         """A value that falls linearly from `start` to `end` over the iterations."""

@@ -62,7 +62,6 @@ class GridPolicy(Policy):
         _, self.resources, self.history, self.columns = shapes["grid"]
         self.shows: dict[str, int] = shapes["shows"]
         self.peak_units = float(shapes["peak_units"])
-        self.weights = None if shapes["weights"] is None else np.array(shapes["weights"])
 
     def scaled_queue(self, queue: Tensor) -> Tensor:
         """Queue (B, Q, F), its labels in 0..1, requests on a logarithmic scale, as they may be of any size, and demand
@@ -123,20 +122,19 @@ class SharedPolicy(GridPolicy):
     """One network per machine with shared weights, which also sees a pooled summary of all machines.
 
     Exchanging two machines exchanges their logits (equivariance), and it runs on any number of machines. A machine is
-    summarised by `machine_features` and, where forecasts are seen, by `forecast_features` and `cost_features`; of the
-    queue it sees the head and the mean of the visible places. Nothing else is used. Before it has learnt anything it
-    places about as `expected-cost` where forecasts are seen (`prior`), at random elsewhere.
+    summarised by `machine_features` and, where forecasts are seen, `forecast_features`; of the queue it sees the head
+    and the mean of the visible places. Nothing else is used. It begins at random; or, where shapes tell the `weights`
+    (4, D) of the penalties, places about as `expected-cost` (`prior`), and sees `cost_features` too.
     """
 
     def __init__(self, shapes: dict[str, Any], hidden: int) -> None:
         super().__init__(shapes)
+        self.weights: Float | None = np.array(shapes["weights"]) if "weights" in shapes else None
         machines, resources, history, _ = shapes["grid"]
         place = shapes["queue"][1] + self.classes
         inputs = feature_count(resources, history, self.classes)
         if self.shows["forecast"]:
-            inputs += forecast_feature_count(resources)
-        if self.weights is not None:
-            inputs += COSTS
+            inputs += forecast_feature_count(resources) + COSTS * (self.weights is not None)
         if self.shows["demand"]:
             inputs += resources
         self.trunk = SharedTrunk(inputs, 2 * place + 1, hidden)
@@ -149,7 +147,7 @@ class SharedPolicy(GridPolicy):
             nn.init.constant_(self.hold.bias, RELUCTANCE if self.weights is None else 0.0)
 
     def encode(self, seen: Observation) -> Encoded:
-        """`machines` (B, M, F) and `queue` (B, F); with forecasts `prior` (B, actions)."""
+        """`machines` (B, M, F) and `queue` (B, F); with weights `prior` (B, actions)."""
         queue = torch.from_numpy(seen["queue"])
         label = queue[..., :1] == torch.arange(1, self.classes + 1)  # faster than one_hot, which checks its range
         places = torch.cat([self.scaled_queue(queue), label.float()], dim=2)
@@ -231,8 +229,7 @@ class DeepRMPolicy(Policy):
 
 def shapes_of(simulation: Simulation) -> dict[str, Any]:
     """What a policy has to know of its environment: grid (M, D, h, C), queue (Q, F), classes, actions, peak_units, how
-    many numbers the queue `shows` of requests (2 D), demand (D) and forecasts (K), and with forecasts the `weights`
-    (4, D) of the penalties.
+    many numbers the queue `shows` of requests (2 D), demand (D) and forecasts (K).
     """
     scenario, resources = simulation.scenario, simulation.machines.capacity.shape[1]
     return {
@@ -241,7 +238,6 @@ def shapes_of(simulation: Simulation) -> dict[str, Any]:
         "classes": simulation.sequences.classes,
         "actions": len(simulation.machines) + int(scenario.hold_action),
         "peak_units": scenario.peak_units,
-        "weights": scenario.penalty_weights().per_resource(resources).tolist() if scenario.observe_forecast else None,
         "shows": {
             "request": 2 * resources * scenario.observe_request,
             "demand": resources * scenario.observe_demand,

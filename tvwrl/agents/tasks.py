@@ -43,7 +43,7 @@ def make_task(problem: Problem, config: TrainConfig) -> Task:
 class PlacementTask:
     """A machine for the head of the queue (TVW-RL). Validation sequences are played without chance, the referee scores.
 
-    `shapes`: see `shapes_of`.
+    `shapes`: see `shapes_of` and `SharedPolicy`.
     """
 
     def __init__(self, problem: Problem, config: TrainConfig) -> None:
@@ -57,6 +57,9 @@ class PlacementTask:
         self.envs: Environments = envs
         self._validation = PlacementVectorEnv(config.eval_sequences, validation, *both, copy=False, max_slots=0)
         self.shapes = shapes_of(envs.simulation)
+        if config.begins_as_expected_cost:
+            weights = config.scenario.penalty_weights().per_resource(len(problem.machines.resources))
+            self.shapes["weights"] = weights.tolist()
 
     def evaluate(self, policy: Policy) -> tuple[dict[str, float], bool]:
         """See `Task`."""
