@@ -69,8 +69,9 @@ def cost_features(costs: Float, able: Mask) -> npt.NDArray[np.float32]:
     """
     both = costs.sum(axis=2)
     beyond = both - np.where(able, both, np.inf).min(axis=1, keepdims=True)
-    scaled = np.arcsinh(np.dstack([costs, beyond]) / SMALL) / GREAT
-    return scaled.astype(np.float32)
+    seen = np.dstack([costs, beyond]).astype(np.float32)
+    scaled: npt.NDArray[np.float32] = np.arcsinh(seen / np.float32(SMALL)) / np.float32(GREAT)
+    return scaled
 
 
 @njit(cache=True)

@@ -193,7 +193,8 @@ class SharedPolicy(GridPolicy):
         if self.hold is not None:  # whether to hold at all is one question, and where to place another
             danger = (np.take_along_axis(costs[..., OVERSHOOT], best, axis=1) - PATIENCE * wait) / DOUBT
             waits = np.where(room, np.clip(danger, -SURELY, SURELY), SURELY)
-            logits = np.concatenate([logits, np.logaddexp.reduce(logits, axis=1, keepdims=True) + waits], axis=1)
+            places = np.log(np.exp(logits).sum(axis=1, keepdims=True))
+            logits = np.concatenate([logits, places + waits], axis=1)
         return logits.astype(np.float32)
 
     def forward(self, encoded: Encoded) -> Tensor:

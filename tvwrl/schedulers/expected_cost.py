@@ -118,25 +118,22 @@ def _passes(load, own, share, size, d, resources):  # type: ignore[no-untyped-de
     wide = len(LENGTHS) * resources
     peak, alive = 3 * wide + d, 3 * wide + 2 * resources
     room = size - load[peak] - share * own[peak] + ROUNDING * (load[alive] + share * own[alive])
-    spread = max(load[peak + resources] + share * own[peak + resources], LEAST_PEAK_SPREAD)
-    ever = _above(room / math.sqrt(spread))
+    ever = _above(room, max(load[peak + resources] + share * own[peak + resources], LEAST_PEAK_SPREAD))
     if ever == 0.0:
         return 0.0
     stays = 1.0
     for j in range(len(LENGTHS)):
         c = j * resources + d
-        spread = max(load[wide + c] + share * own[wide + c], LEAST_SPREAD)
-        stays *= 1.0 - _above((size - load[c] - share * own[c]) / math.sqrt(spread))
+        room = size - load[c] - share * own[c]
+        stays *= 1.0 - _above(room, max(load[wide + c] + share * own[wide + c], LEAST_SPREAD))
     return min(1.0 - stays, ever)
 
 
 @njit(cache=True, inline="always")
-def _above(deviations):  # type: ignore[no-untyped-def]
-    """Chance that a normal variable lies so many standard deviations above its mean, to 1e-5."""
-    place = (deviations + FAR) * PER_DEVIATION
-    if place >= len(ABOVE) - 1:
-        return 0.0
-    if place <= 0:
-        return 1.0
-    whole = int(place)
+def _above(room, variance):  # type: ignore[no-untyped-def]
+    """Chance that a normal variable of that variance lies more than `room` above its mean, to 1e-5."""
+    if room * room >= FAR * FAR * variance:  # most machines are far from it, and a root takes time
+        return 0.0 if room > 0 else 1.0
+    place = (room / math.sqrt(variance) + FAR) * PER_DEVIATION
+    whole = min(int(place), len(ABOVE) - 2)
     return ABOVE[whole] + (place - whole) * (ABOVE[whole + 1] - ABOVE[whole])
