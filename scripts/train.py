@@ -70,6 +70,8 @@ def main() -> int:
     if ended != "finished":
         print(f"stopped after iteration {trainer.iteration}; go on with: --resume {trainer.folder}")
         return {"stopped": 0, "SIGINT": 130, "SIGTERM": 143}[ended]
+    if trainer.best_iteration == 0:
+        print("the best policy on the validation sequences is still that of iteration 0, before it learnt by itself")
     compare(trainer, trace)
     return 0
 

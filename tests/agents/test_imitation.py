@@ -17,6 +17,7 @@ from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.simulation import Simulation
+from tvwrl.types import InputError
 
 
 def test_machines_that_look_the_same_are_the_same_choice():
@@ -170,3 +171,10 @@ def test_an_untrained_policy_comes_to_what_expected_cost_does(problem, changes):
         for scheduler in (PolicyScheduler("untrained", learnt), make_scheduler("expected-cost"))
     ]
     assert rewards[0] == pytest.approx(rewards[1], rel=0.1)
+
+
+def test_a_teacher_that_foresees_is_refused_where_nothing_is_forecast():
+    blind = replace(INFORMED, observe_forecast=False)
+    with pytest.raises(InputError, match="teacher is forecast-fit: must be one without forecasts, or add --observe"):
+        TrainConfig(teacher="forecast-fit", scenario=blind)
+    assert TrainConfig(teacher="forecast-fit", scenario=replace(blind, observe_peak=True)).imitates == "forecast-fit"

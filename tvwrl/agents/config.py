@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tvwrl.schedulers import NAMES
+from tvwrl.schedulers import GROUPS, KNOWLEDGE, NAMES
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
 
@@ -41,7 +41,8 @@ class TrainConfig:
     iterations: int = 30
     """Updates of the policy."""
     imitate: int = 40
-    """Training sequences on which the policy imitates `teacher` before it learns by itself; 0: none."""
+    """Training sequences on which the policy imitates `teacher` before it learns by itself; 0: none. Of no use where
+    the teacher is built in."""
     teacher: str = ""
     """Scheduler to imitate; it may know more than the policy is shown. A shared policy with forecasts does not imitate
     expected-cost but has it built in. Default: expected-cost with forecasts and no lifetime peaks, best-fit-peak
@@ -123,6 +124,9 @@ class TrainConfig:
         most = "0 for policy deeprm, which chooses no machines" if self.policy == "deeprm" else ">= 0"
         self._need("imitate", self.imitate == 0 or (self.imitate > 0 and self.policy != "deeprm"), most)
         self._need("teacher", self.teacher in ("", *NAMES), f"one of {', '.join(NAMES)}")
+        foresees = bool(self.teacher) and KNOWLEDGE[self.teacher].group == GROUPS[2]
+        shown = "one without forecasts, or add --observe-forecast"
+        self._need("teacher", self.scenario.looks_ahead or not foresees or not self.imitate, shown)
         self._need("policy", self.policy in ("shared", "flat", "deeprm"), "shared, flat or deeprm")
 
     def _need(self, name: str, good: bool, limit: str) -> None:

@@ -118,6 +118,8 @@ class Trainer:
         if teacher := self.config.imitates:
             agree = imitate(self.policy, self.problem, self.config)
             self.report(f"imitated {teacher} on {self.config.imitate} sequences: chooses as it does in {agree:.0%}")
+        if self.config.begins_as_expected_cost:
+            self.report("begins as expected-cost, which is built in: nothing is imitated")
         self.imitated = True
         self.progress = [{"iteration": 0} | self._evaluate(writer)]
         self.save()
