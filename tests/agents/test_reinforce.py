@@ -8,7 +8,7 @@ import torch
 
 from tvwrl.agents.config import PRESETS, TrainConfig, preset_of
 from tvwrl.agents.episodes import Trajectories, play
-from tvwrl.agents.features import cost_features, forecast_feature_count, forecast_features, machine_features
+from tvwrl.agents.features import forecast_feature_count, forecast_features, machine_features, weigh_costs
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.policy_gradient import climb
 from tvwrl.agents.reinforce import Reinforce, advantages, returns
@@ -244,8 +244,18 @@ def test_forecast_features_by_hand():
     assert len(row) == forecast_feature_count(resources)
 
 
-def test_cost_features_by_hand():
+def test_costs_are_weighed_by_hand():
     # Three machines; the third is the cheapest, but there is no room on it: the first is 2,000 cheaper than the second.
     costs = np.array([[[3000.0, -1000.0], [0.0, 4000.0], [0.0, 0.0]]])
-    seen = cost_features(costs, np.array([[True, True, False]]))[0]
-    assert np.allclose(seen, np.arcsinh([[3, -1, 0], [0, 4, 2], [0, 0, -2]]) / 4)
+    sizes = np.ones((1, 3, 2), np.float32)
+    left = np.array([[[0, 0.5], [0.5, 0.5], [0.5, -0.1]]], np.float32)
+    seen, logits = weigh_costs(costs, sizes, left, 5000.0, True)
+    assert np.allclose(seen[0], np.arcsinh([[3, -1, 0], [0, 4, 2], [0, 0, -2]]) / 4)
+    places = np.log(1 + np.exp(-1) + np.exp(-8))  # 2,000 are one; to hold is 2,000 of overshoot less likely than that
+    assert np.allclose(logits[0], [0, -1, -8, places - 1])
+    assert np.allclose(weigh_costs(costs, sizes, left, 5000.0, False)[1][0], [0, -1, -8])
+    # Where nobody has room everyone that is on is compared, and to hold is the likeliest.
+    sizes[0, 2] = 0
+    logits = weigh_costs(costs, sizes, left - 1, 5000.0, True)[1][0]
+    assert np.allclose(logits[:3], [0, -1, -8])
+    assert logits.argmax() == 3

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from tvwrl.ec.forecast import SEGMENTS
-from tvwrl.schedulers.expected_cost import LEAST_SPREAD
-from tvwrl.simulation.cluster import Mask
+from tvwrl.schedulers.expected_cost import LEAST_SPREAD, OVERSHOOT, UNUSED
 from tvwrl.types import Float
 
 FEW, SURE = 10.0, 4.0  # workloads on a machine, and standard deviations, that scale features to about 1
 SMALL, GREAT = 1000.0, 4.0  # penalties up to which costs are seen in proportion, and what scales their logarithms
-COSTS = 3  # features of `cost_features`
+COSTS = 3  # features of `weigh_costs`
+DOUBT = 2000.0  # penalty by which a machine has to be worse than the best for a logit that is lower by 1
+SURELY = 8.0  # the highest logit that costs alone give, and minus the lowest
+TOLERANCE = 1e-6  # of rounding, share of the grid's columns
 
 
 def feature_count(resources: int, history: int, classes: int) -> int:
@@ -61,17 +65,53 @@ def forecast_features(
     return out
 
 
-def cost_features(costs: Float, able: Mask) -> npt.NDArray[np.float32]:
-    """(B, M, COSTS) of `expected_costs` (B, M, 2): overshoot, unused capacity, and both beyond the cheapest of the
-    machines that are `able` (B, M), one of them at least.
+def weigh_costs(
+    costs: Float, sizes: npt.NDArray[np.float32], left: npt.NDArray[np.float32], limit: float, hold: bool
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Features (B, M, COSTS) and logits (B, M), or (B, M + 1) with `hold`, that `expected_costs` (B, M, 2) come to.
 
-    In proportion while they are small, on a logarithmic scale where they are great.
+    Able are machines of `sizes` (B, M, D) above 0 that have room `left` (B, M, D) with the head of the queue, all of
+    them where none has. Features: overshoot, unused capacity, and both beyond the cheapest able machine, in proportion
+    while they are small and on a logarithmic scale where they are great. Logits: about what `expected-cost` would do;
+    the cheapest is the likeliest, but to hold is where nobody has room or overshoot comes to more than `limit`.
     """
-    both = costs.sum(axis=2)
-    beyond = both - np.where(able, both, np.inf).min(axis=1, keepdims=True)
-    seen = np.dstack([costs, beyond]).astype(np.float32)
-    scaled: npt.NDArray[np.float32] = np.arcsinh(seen / np.float32(SMALL)) / np.float32(GREAT)
-    return scaled
+    batch, machines, _ = sizes.shape
+    seen = np.empty((batch, machines, COSTS), np.float32)
+    logits = np.empty((batch, machines + hold), np.float32)
+    _weigh(costs, sizes, left, limit, seen, logits)
+    return seen, logits
+
+
+@njit(cache=True)
+def _weigh(costs, sizes, left, limit, seen, logits):  # type: ignore[no-untyped-def]
+    batch, machines, resources = sizes.shape
+    able = np.empty(machines, np.bool_)
+    for b in range(batch):
+        room = False
+        for m in range(machines):
+            on, able[m] = False, True
+            for d in range(resources):
+                on = on or sizes[b, m, d] > 0
+                able[m] = able[m] and left[b, m, d] > -TOLERANCE
+            able[m] = able[m] and on
+            room = room or able[m]
+        best, least = 0, np.inf
+        for m in range(machines):
+            able[m] = able[m] or (not room and sizes[b, m].any())
+            total = costs[b, m, OVERSHOOT] + costs[b, m, UNUSED]
+            if able[m] and total < least:
+                best, least = m, total
+        chances = 0.0
+        for m in range(machines):
+            beyond = costs[b, m, OVERSHOOT] + costs[b, m, UNUSED] - least
+            seen[b, m, 0] = math.asinh(costs[b, m, OVERSHOOT] / SMALL) / GREAT
+            seen[b, m, 1] = math.asinh(costs[b, m, UNUSED] / SMALL) / GREAT
+            seen[b, m, 2] = math.asinh(beyond / SMALL) / GREAT
+            logits[b, m] = max(-beyond / DOUBT, -SURELY) if able[m] else -SURELY
+            chances += math.exp(logits[b, m])
+        if logits.shape[1] > machines:  # whether to hold at all is one question, and where to place another
+            danger = min(max((costs[b, best, OVERSHOOT] - limit) / DOUBT, -SURELY), SURELY)
+            logits[b, machines] = math.log(chances) + (danger if room else SURELY)
 
 
 @njit(cache=True)

@@ -13,15 +13,14 @@ from torch import Tensor, nn
 
 from tvwrl.agents.features import (
     COSTS,
-    cost_features,
     feature_count,
     forecast_feature_count,
     forecast_features,
     machine_features,
     sizes,
+    weigh_costs,
 )
-from tvwrl.schedulers.expected_cost import OVERSHOOT, PATIENCE, expected_costs
-from tvwrl.simulation.cluster import Mask
+from tvwrl.schedulers.expected_cost import PATIENCE, expected_costs
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import Float, InputError
 
@@ -31,9 +30,6 @@ Encoded = dict[str, Tensor]
 FORBIDDEN = -1e9  # a logit; not infinite, so that entropies stay numbers
 LOWEST = -1e8  # of what is allowed, so that it stays above whatever a network says
 RELUCTANCE = -3.0  # first logit of holding: who holds at random holds for ever
-DOUBT = 2000.0  # penalty by which a machine has to be worse than the best for a logit that is lower by 1
-SURELY = 8.0  # the highest logit that costs alone give, and minus the lowest
-TOLERANCE = 1e-6  # of rounding, share of the grid's columns
 
 
 class Policy(nn.Module, ABC):
@@ -124,7 +120,7 @@ class SharedPolicy(GridPolicy):
     Exchanging two machines exchanges their logits (equivariance), and it runs on any number of machines. A machine is
     summarised by `machine_features` and, where forecasts are seen, `forecast_features`; of the queue it sees the head
     and the mean of the visible places. Nothing else is used. It begins at random; or, where shapes tell the `weights`
-    (4, D) of the penalties, places about as `expected-cost` (`prior`), and sees `cost_features` too.
+    (4, D) of the penalties, places about as `expected-cost` (`prior`), and sees what that weighs (`weigh_costs`).
     """
 
     def __init__(self, shapes: dict[str, Any], hidden: int) -> None:
@@ -160,42 +156,23 @@ class SharedPolicy(GridPolicy):
         """`machines` (B, M, F), with room for the head of the queue and forecasts where they are seen; then `prior`."""
         parts = [machine_features(seen["grid"], self.classes)]
         size = sizes(parts[0], self.resources, self.history, self.classes)
-        head, found = seen["queue"][:, 0], {}
-        on: Mask = np.any(size > 0, axis=2)
-        room = on
+        head, left, found = seen["queue"][:, 0], size, {}
         if self.shows["demand"]:
             width = self.history + 4 + 2 * self.classes
             now = parts[0][:, :, self.history - 1 :: width][:, :, : self.resources]
             demand = head[:, 1 + self.shows["request"] :][:, None, : self.resources]
-            parts.append(size - now - demand / self.columns)
-            room = on & np.all(parts[-1] > -TOLERANCE, axis=2)
+            left = size - now - demand / self.columns
+            parts.append(left)
         if self.shows["forecast"]:
             capacity = size * (self.columns / self.peak_units)
             own = np.ascontiguousarray(head[:, -self.shows["forecast"] :])
             parts.append(forecast_features(seen["forecast"], own, capacity))
             if self.weights is not None:
                 costs = expected_costs(seen["forecast"], own, capacity, self.peak_units, self.weights)
-                somewhere: Mask = np.any(room, axis=1, keepdims=True)
-                able = np.where(somewhere, room, on)
-                parts.append(cost_features(costs, able))
-                found["prior"] = self._prior(costs, able, somewhere, self.weights[3, 0])
+                limit = PATIENCE * self.weights[3, 0]
+                weighed, found["prior"] = weigh_costs(costs, size, left, limit, self.hold is not None)
+                parts.append(weighed)
         return found | {"machines": np.concatenate(parts, axis=2, dtype=np.float32)}
-
-    def _prior(self, costs: Float, able: Mask, room: Mask, wait: float) -> npt.NDArray[np.float32]:
-        """(B, actions) logits of about what `expected-cost` would do.
-
-        The cheapest of the `able` machines (B, M) by `costs` (B, M, 2) is the likeliest; to hold is, where there is no
-        `room` at all (B, 1), or where overshoot outweighs waiting at `wait` a slot.
-        """
-        total = np.where(able, costs.sum(axis=2), np.inf)
-        best = total.argmin(axis=1)[:, None]
-        logits = np.clip((np.take_along_axis(total, best, axis=1) - total) / DOUBT, -SURELY, 0.0)
-        if self.hold is not None:  # whether to hold at all is one question, and where to place another
-            danger = (np.take_along_axis(costs[..., OVERSHOOT], best, axis=1) - PATIENCE * wait) / DOUBT
-            waits = np.where(room, np.clip(danger, -SURELY, SURELY), SURELY)
-            places = np.log(np.exp(logits).sum(axis=1, keepdims=True))
-            logits = np.concatenate([logits, places + waits], axis=1)
-        return logits.astype(np.float32)
 
     def forward(self, encoded: Encoded) -> Tensor:
         """(B, actions) logits."""
