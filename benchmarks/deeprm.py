@@ -76,7 +76,7 @@ def draw(runs: list[list[dict[str, float]]], lines: dict[str, dict[str, float]],
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from tvwrl.bench.plots import COLOURS, DPI
+    from tvwrl.plotting import COLOURS, DPI
 
     figure = Figure(figsize=(13, 3.6), layout="constrained")
     FigureCanvasAgg(figure)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from timing import least_seconds
 
-from tvwrl.bench.timing import least_seconds
 from tvwrl.interference.batch_tasks import BatchTasks, read_usage
 from tvwrl.interference.classifier import TaskClassifier
 from tvwrl.interference.dag import Tags, waits_for, weisfeiler_lehman

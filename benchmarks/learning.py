@@ -62,7 +62,7 @@ def draw(curves: dict[str, dict[str, npt.NDArray[np.float64]]], figure: Path) ->
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from tvwrl.bench.plots import COLOURS, DPI
+    from tvwrl.plotting import COLOURS, DPI
 
     page = Figure(figsize=(9, 4.5), layout="constrained")
     FigureCanvasAgg(page)

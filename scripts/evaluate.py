@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import tyro
 
 from tvwrl import command_line
-from tvwrl.bench.evaluation import DEFAULT_SCHEDULERS, evaluate
-from tvwrl.bench.tables import terminal_table
 from tvwrl.envs.problem import Problem
+from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
+from tvwrl.experiments.tables import terminal_table
 from tvwrl.runs import default_folder
 from tvwrl.schedulers import KNOWLEDGE, NAMES, Scheduler, make_scheduler
 from tvwrl.simulation.scenario import Scenario

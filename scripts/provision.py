@@ -149,7 +149,7 @@ def plan(instance: Instance, fleet: Fleet, names: list[str], arguments: Argument
         if names:
             print(f"{result.plan.algorithm}: not wholly placed: {', '.join(names[:10])}{', ...' * (len(names) > 10)}")
     if trace is not None:
-        from tvwrl.bench.handover import write_hand_over
+        from tvwrl.experiments.handover import write_hand_over
 
         whole = fleet_of(replace(arguments, slack=0.0), instance.resources)  # what is kept free is there
         row = write_hand_over(trace, instance, whole, results.best().plan, out / "hand-over")

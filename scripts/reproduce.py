@@ -12,7 +12,7 @@ from typing import Any, Literal
 import tyro
 from tqdm import tqdm
 
-from tvwrl import command_line
+from tvwrl import command_line, papers
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as OF_DEEPRM
 from tvwrl.bench import (
@@ -366,6 +366,7 @@ def main() -> int | None:
         base = make_dataclass("Figure", [], bases=(settings, Figure), frozen=True, namespace={"paper": paper})
         for name, title in titles.items():
             commands[f"{paper}-{name}"] = _command_for(name, (name,), f"{called}, {title}.", base)
+    commands |= papers.commands()
     return tyro.extras.subcommand_cli_from_dict(commands, description=__doc__).run()
 
 

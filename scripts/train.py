@@ -15,10 +15,10 @@ from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import TrainConfig, preset_of
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.training import Trainer
-from tvwrl.bench.evaluation import DEFAULT_SCHEDULERS, evaluate
-from tvwrl.bench.tables import read_rows, terminal_table
 from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs.problem import Problem
+from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
+from tvwrl.experiments.tables import read_rows, terminal_table
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
 from tvwrl.schedulers import KNOWLEDGE, NAMES, make_scheduler
 from tvwrl.traces import open_and_tell

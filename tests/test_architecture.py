@@ -24,6 +24,7 @@ ROOMS = (
     "runs",
     "command_line",
     "markdown",
+    "plotting",
     "parallel",
     "packing",
     "penalties",
@@ -38,7 +39,9 @@ ROOMS = (
     "lrasched",
     "flow",
     "interference",
+    "experiments",
     "bench",
+    "papers",
 )
 HEAVY = ("numba", "torch", "polars", "sklearn", "matplotlib", "scipy", "pandas")
 

@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 
 from tvwrl.agents.features import machine_features
-from tvwrl.bench.evaluation import evaluate
 from tvwrl.envs import PlacementEnv
 from tvwrl.envs.problem import Problem
+from tvwrl.experiments.evaluation import evaluate
 from tvwrl.metrics import penalties, replay_run, score_episode
 from tvwrl.schedulers import make_scheduler
 from tvwrl.simulation.cluster import Cluster

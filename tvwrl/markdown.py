@@ -8,7 +8,7 @@ from pathlib import Path
 MARK = "<!-- From here on the page is written by scripts/reproduce.py; what stands above this line is kept. -->"
 
 
-def kept_opening(page: Path, title: str) -> str:
+def preserved_introduction(page: Path, title: str) -> str:
     """What stands in a page above `MARK`, written by hand, and the mark; all of a page without it is taken to be so.
 
     Without a page it is the title.

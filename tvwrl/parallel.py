@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
 from multiprocessing.connection import Connection
@@ -21,20 +22,24 @@ Call = tuple[Callable[..., dict[str, Any]], tuple[Any, ...]]
 
 
 def run_calls(
-    calls: Sequence[Call], workers: int, ray: str | None, processes: bool = False
-) -> Iterator[tuple[int, dict[str, Any]]]:
+    calls: Sequence[Call], workers: int, ray: str | None, processes: bool = False, keep_going: bool = False
+) -> Generator[tuple[int, Any], None, None]:
     """Position and result of every call, as they finish: `workers` at a time here, or on the Ray cluster at `ray`.
 
-    Here they run in threads, which is for calls of compiled code, or each in a process of its own. Leaving the
-    iteration early, by an exception in a call or the caller's, ends what is under way; a process gets SIGTERM.
+    Here they run in threads, which suits compiled code, or each in a process of its own. An exception in a call, or the
+    death of its process, is raised; with `keep_going` (processes and Ray) it is the call's result instead. Leaving the
+    iteration early ends what is running; a process gets SIGTERM.
     """
-    if ray:
-        yield from _on_ray(calls, ray)
-    else:
-        yield from (_in_processes if processes else _in_threads)(calls, workers)
+    here = _in_processes if processes else _in_threads
+    results = _on_ray(calls, ray) if ray else here(calls, workers)
+    with contextlib.closing(results):
+        for position, result in results:
+            if isinstance(result, Exception) and not keep_going:
+                raise result
+            yield position, result
 
 
-def _in_threads(calls: Sequence[Call], workers: int) -> Iterator[tuple[int, dict[str, Any]]]:
+def _in_threads(calls: Sequence[Call], workers: int) -> Generator[tuple[int, Any], None, None]:
     with ThreadPoolExecutor(workers) as pool:
         waiting: dict[Future[dict[str, Any]], int] = {}
         todo = iter(enumerate(calls))
@@ -49,12 +54,12 @@ def _in_threads(calls: Sequence[Call], workers: int) -> Iterator[tuple[int, dict
             pool.shutdown(cancel_futures=True)
 
 
-def _ended(waiting: dict[Future[dict[str, Any]], int]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _ended(waiting: dict[Future[dict[str, Any]], int]) -> Generator[tuple[int, Any], None, None]:
     for future in wait(waiting, return_when=FIRST_COMPLETED).done:
         yield waiting.pop(future), future.result()
 
 
-def _in_processes(calls: Sequence[Call], workers: int) -> Iterator[tuple[int, dict[str, Any]]]:
+def _in_processes(calls: Sequence[Call], workers: int) -> Generator[tuple[int, Any], None, None]:
     """A single worker is this process itself."""
     todo = iter(enumerate(calls))
     if workers == 1:
@@ -82,18 +87,15 @@ def _in_processes(calls: Sequence[Call], workers: int) -> Iterator[tuple[int, di
             process.join()
 
 
-def _received(ready: Any, process: Any) -> dict[str, Any]:
-    """The result of a process, or what it raised."""
+def _received(ready: Any, process: Any) -> Any:
+    """The result of a process, or the exception that it ended with."""
     try:
         result = ready.recv()
     except EOFError:
         process.join()
-        raise RuntimeError(f"a worker process ended with exit code {process.exitcode}") from None
+        return RuntimeError(f"its process died (exit code {process.exitcode})")
     process.join()
-    if isinstance(result, BaseException):
-        raise result
-    answer: dict[str, Any] = result
-    return answer
+    return result
 
 
 def _serve(answer: Connection, function: Callable[..., dict[str, Any]], arguments: tuple[Any, ...]) -> None:
@@ -115,7 +117,7 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _on_ray(calls: Sequence[Call], address: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _on_ray(calls: Sequence[Call], address: str) -> Generator[tuple[int, Any], None, None]:
     """On a cluster; the files that calls read and write have to be the same for all its machines."""
     try:
         import ray
@@ -135,11 +137,13 @@ def _on_ray(calls: Sequence[Call], address: str) -> Iterator[tuple[int, dict[str
         while waiting:
             ready, _ = ray.wait(list(waiting), num_returns=1)
             for reference in ready:
-                yield waiting.pop(reference), ray.get(reference)
-    except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, InputError):
-            raise InputError(str(error.cause)) from None
-        raise
+                try:
+                    result = ray.get(reference)
+                except ray.exceptions.RayTaskError as error:
+                    result = InputError(str(error.cause)) if isinstance(error.cause, InputError) else error
+                except ray.exceptions.RayError as error:  # the machine or its worker died
+                    result = error
+                yield waiting.pop(reference), result
     finally:
         for reference in waiting:
             ray.cancel(reference)

@@ -83,10 +83,14 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a JSON file whole."""
+def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file whole; numbers of numpy become numbers, paths text."""
     with whole_file(path) as partial:
-        partial.write_text(json.dumps(content, indent=2) + "\n")
+        partial.write_text(json.dumps(content, indent=2, default=_plain) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

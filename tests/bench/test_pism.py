@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvwrl.bench.intervals import FEW, interval_or_range
 from tvwrl.bench.pism_classifier import COLUMNS, PREDICTORS, ClassifierSettings
 from tvwrl.bench.pism_laws import LawSettings, anchors
 from tvwrl.bench.pism_traces import NAMES, TraceSettings
+from tvwrl.experiments.statistics import FEW_SEEDS, interval_or_range
 from tvwrl.interference.arrivals import synthetic_hour
 from tvwrl.types import InputError
 
@@ -83,7 +83,7 @@ def test_classifier_figure(data, tmp_path):
 
 
 def test_few_seeds_have_a_range_and_more_an_interval():
-    few, many = np.array([1.0, 2.0, 9.0]), np.arange(2.0 * FEW)
+    few, many = np.array([1.0, 2.0, 9.0]), np.arange(2.0 * FEW_SEEDS)
     assert interval_or_range(few) == (1.0, 9.0)
     low, high = interval_or_range(many)
     assert many.min() < low < many.mean() < high < many.max()

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from tvwrl.bench.estimates import estimate
 from tvwrl.bench.experiments import EXPERIMENTS, WAITING_WEIGHTS, Experiment
 from tvwrl.bench.published import FIGURE_CLAIMS, SIX, Claim
 from tvwrl.bench.reports import EVERY_METRIC, _claim, _orders, plot, summarise, write_tables
+from tvwrl.experiments.statistics import crossed_estimate as crossed
 
 COLUMNS = {"a": 2.0, "b": 1.0, "c": 1.0}
-FLAT = {name: estimate(np.array([[value, value]])) for name, value in COLUMNS.items()}
+FLAT = {name: crossed(np.array([[value, value]])) for name, value in COLUMNS.items()}
 GROUP = {metric.column: FLAT for metric in SIX}
 
 
@@ -54,7 +54,7 @@ def test_statements() -> None:
     assert verdict("a", "b", 2.4, 2.4) == "holds in direction, not in size"
     assert verdict("a", "b", 1.6, 1.6) == "holds, beyond what was published"
     assert _claim(Claim("utilisation_cpu", "a", "absent", 1, 2, ""), GROUP) == []
-    zero = {"utilisation_cpu": {name: estimate(np.zeros((1, 2))) for name in "ab"}}
+    zero = {"utilisation_cpu": {name: crossed(np.zeros((1, 2))) for name in "ab"}}
     assert _claim(Claim("utilisation_cpu", "a", "b", 1, 2, ""), zero)[0].endswith("cannot be said, both are 0")
 
 
@@ -80,7 +80,12 @@ def test_the_claim_about_waiting_is_judged_in_calm_and_in_bursts() -> None:
 
 def test_chance_may_decide_where_the_interval_of_the_ratio_holds_1() -> None:
     """Of two sequences one says 3 and one 1/3: the ratio of the means is 1.1 / 0.9, between 1/3 and 3 when drawn."""
-    group = {"utilisation_cpu": {"a": estimate(np.array([[1.5, 0.7]])), "b": estimate(np.array([[0.5, 1.3]]))}}
+    group = {
+        "utilisation_cpu": {
+            "a": crossed(np.array([[1.5, 0.7]])),
+            "b": crossed(np.array([[0.5, 1.3]])),
+        }
+    }
 
     def said(low: float, high: float) -> str:
         return _claim(Claim("utilisation_cpu", "a", "b", low, high, ""), group)[0].rpartition(": ")[2]
@@ -89,10 +94,20 @@ def test_chance_may_decide_where_the_interval_of_the_ratio_holds_1() -> None:
     assert said(1.5, 2.0) == "holds in direction, not in size, but chance may decide"
     assert said(0.5, 0.9) == "does not hold, but chance may decide"
     assert said(0.9, 0.9) == "holds, it is in our interval, but chance may decide"
-    touching = {"utilisation_cpu": {"a": estimate(np.array([[1.5, 1.0]])), "b": estimate(np.array([[1.0, 1.0]]))}}
+    touching = {
+        "utilisation_cpu": {
+            "a": crossed(np.array([[1.5, 1.0]])),
+            "b": crossed(np.array([[1.0, 1.0]])),
+        }
+    }
     (line,) = _claim(Claim("utilisation_cpu", "a", "b", 1.0, float("inf"), ""), touching)
     assert line.endswith('1.25 [1.00, 1.50]; paper above 1 (""): holds, but chance may decide')
-    surely = {"utilisation_cpu": {"a": estimate(np.array([[1.5, 1.4]])), "b": estimate(np.array([[0.5, 1.3]]))}}
+    surely = {
+        "utilisation_cpu": {
+            "a": crossed(np.array([[1.5, 1.4]])),
+            "b": crossed(np.array([[0.5, 1.3]])),
+        }
+    }
     assert _claim(Claim("utilisation_cpu", "a", "b", 1.0, float("inf"), ""), surely)[0].endswith(": holds")
 
 
@@ -100,7 +115,10 @@ def test_overshoot_is_huge_from_five_times_on() -> None:
     (claim,) = (claim for claim in FIGURE_CLAIMS if claim.metric == "overshoot_pct")
     for times, verdict in ((6.0, "holds"), (4.0, "holds in direction, not in size"), (0.5, "does not hold")):
         group = {
-            "overshoot_pct": {claim.over: estimate(np.full((1, 2), times)), claim.under: estimate(np.ones((1, 2)))}
+            "overshoot_pct": {
+                claim.over: crossed(np.full((1, 2), times)),
+                claim.under: crossed(np.ones((1, 2))),
+            }
         }
         (line,) = _claim(claim, group)
         assert "paper at least 5" in line

@@ -13,10 +13,10 @@ import pytest
 
 from tvwrl.agents.config import PRESETS
 from tvwrl.bench.cells import HEURISTICS, Bench, Cell
-from tvwrl.bench.estimates import estimate, estimate_middle
 from tvwrl.bench.results import finished_rows, results_cells, trainings, write_results
 from tvwrl.bench.results_page import measure
 from tvwrl.bench.targets import AGENT, AGENTS, gap_closed, of_another, targets
+from tvwrl.experiments.statistics import crossed_estimate, interquartile_mean
 from tvwrl.schedulers import GROUPS
 from tvwrl.types import InputError
 
@@ -136,7 +136,7 @@ def test_targets_that_are_missed(bench: Bench, agent: tuple[float, float, float]
     knowledge: dict[str, Any] = dict(rows.select("column", "knowledge").unique().rows())
     measures = measure(rows)["wild, load 0.5"]
     assert [one.met for one in targets(measures, knowledge, 0.5)] == met
-    left = {**measures, AGENT: {**measures[AGENT], "unplaced": estimate(np.array([[0.0, 1.0, 0.5]]))}}
+    left = {**measures, AGENT: {**measures[AGENT], "unplaced": crossed_estimate(np.array([[0.0, 1.0, 0.5]]))}}
     assert {one.met for one in targets(left, knowledge, 0.5)} == {False}  # what never ran costs nothing
 
 
@@ -224,6 +224,6 @@ def test_cells_of_other_sequences_are_refused(bench: Bench) -> None:
 
 
 def test_interquartile_mean_over_seeds_and_sequences() -> None:
-    assert estimate_middle(np.array([[0.0, 1.0], [3.0, 100.0]])).mean == 2.0
-    assert np.isnan(estimate_middle(np.array([[3.0]])).interval).all()
-    assert estimate_middle(np.full((2, 3), 4.0)).interval == pytest.approx((4.0, 4.0))
+    assert crossed_estimate(np.array([[0.0, 1.0], [3.0, 100.0]]), interquartile_mean).mean == 2.0
+    assert np.isnan(crossed_estimate(np.array([[3.0]]), interquartile_mean).interval).all()
+    assert crossed_estimate(np.full((2, 3), 4.0), interquartile_mean).interval == pytest.approx((4.0, 4.0))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tvwrl.bench.estimates import estimate
 from tvwrl.bench.targets import AGENT, targets
+from tvwrl.experiments.statistics import crossed_estimate
 from tvwrl.schedulers import GROUPS
 
 PEAK, FORECASTS, FUTURE = GROUPS[1], GROUPS[2], GROUPS[3]
@@ -15,8 +15,8 @@ def measured(**rewards):
     """Measures of schedulers with these rewards on two sequences; the agent's are `agent`'s."""
     flat = {"overshoot_pct": 0.0, "machines_used": 5.0, "unplaced": 0.0}
     return {
-        name.replace("_", "-"): {"reward": estimate(np.array([values], float))}
-        | {column: estimate(np.full((1, 2), value)) for column, value in flat.items()}
+        name.replace("_", "-"): {"reward": crossed_estimate(np.array([values], float))}
+        | {column: crossed_estimate(np.full((1, 2), value)) for column, value in flat.items()}
         for name, values in rewards.items()
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.bench.plots import COLOURS, DPI
+from tvwrl.plotting import COLOURS, DPI
 
 MARKS = "osD^vP"  # within a family
 Rows = list[dict[str, Any]]

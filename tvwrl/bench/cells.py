@@ -23,11 +23,11 @@ from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.training import Trainer
-from tvwrl.bench.evaluation import evaluate
 from tvwrl.bench.requests import check_request
-from tvwrl.bench.tables import read_rows as read_evaluation
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.envs.problem import Problem
+from tvwrl.experiments.evaluation import evaluate
+from tvwrl.experiments.tables import read_rows as read_evaluation
 from tvwrl.runs import locked, provenance, write_json
 from tvwrl.schedulers import NAMES, Knowledge, make_scheduler
 from tvwrl.simulation.scenario import Scenario

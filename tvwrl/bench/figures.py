@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from tvwrl.bench.intervals import bootstrap_interval
-from tvwrl.bench.plots import COLOURS, DPI
 from tvwrl.runs import provenance, whole_file, write_csv, write_json
-from tvwrl.types import Float
 
 
 def write_figure(
@@ -30,43 +25,3 @@ def write_figure(
             plot(partial)
     told = {name: str(value) if isinstance(value, Path) else value for name, value in facts.items()}
     write_json(folder / "run.json", provenance() | told)
-
-
-def plot_lines(
-    file: Path, places: Sequence[str], lines: Mapping[str, Float], across: str, up: str, joined: bool = True
-) -> None:
-    """A PNG of `lines` (places, seeds) by name: their means with whiskers; `joined`: with lines between the places."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4.4), layout="constrained")
-    FigureCanvasAgg(figure)
-    axis = figure.subplots()
-    for number, (name, values) in enumerate(lines.items()):
-        mean = values.mean(axis=1)
-        interval = np.array([bootstrap_interval(row, np.random.default_rng(0)) for row in values])
-        x = np.arange(len(places)) + 0.08 * (number - (len(lines) - 1) / 2)
-        axis.errorbar(
-            x,
-            mean,
-            np.abs(interval - mean[:, None]).T,
-            fmt="-o" if joined else "o",
-            color=COLOURS[number % len(COLOURS)],
-            ms=5,
-            capsize=3,
-            label=name,
-        )
-    axis.set_xticks(range(len(places)), list(places))
-    axis.set_xlabel(across)
-    axis.set_ylabel(up)
-    axis.set_ylim(bottom=0)
-    axis.grid(axis="y", color="#DDDDDD", linewidth=0.8)
-    axis.spines[["top", "right"]].set_visible(False)
-    figure.legend(
-        loc="outside lower center",
-        ncols=3,
-        frameon=False,
-        title="Means over seeds; whiskers: 95 % bootstrap intervals",
-        title_fontsize=9,
-    )
-    figure.savefig(file, dpi=DPI, format="png")

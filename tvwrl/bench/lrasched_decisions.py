@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from tvwrl.bench.figures import plot_lines
-from tvwrl.bench.intervals import bootstrap_interval
+from tvwrl.experiments.plots import plot_lines
+from tvwrl.experiments.statistics import bootstrap_interval
 from tvwrl.lrasched.predictors import PREDICTORS
 from tvwrl.lrasched.profiles import Configuration
 from tvwrl.lrasched.sizing import Recommender
@@ -38,7 +38,7 @@ def decisions(
         return np.array([row[column] for row in rows if (row["predictor"], row["margin"]) == (name, margin)])
 
     def shown(name: str, margin: float) -> list[str]:
-        low, high = bootstrap_interval(values(name, margin, "met"), np.random.default_rng(0))
+        low, high = bootstrap_interval(values(name, margin, "met"))
         mean = {column: values(name, margin, column).mean() for column in COLUMNS}
         met = f"{100 * mean['met']:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
         rest = f"{100 * mean['claimed']:.1f}", f"{mean['size_over_pct']:+.1f}", f"{mean['profiles']:.1f}"

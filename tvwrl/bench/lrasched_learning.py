@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from tvwrl.bench.figures import plot_lines, write_figure
-from tvwrl.bench.intervals import bootstrap_interval, paired_bootstrap
+from tvwrl.bench.figures import write_figure
 from tvwrl.bench.lrasched_decisions import decisions
 from tvwrl.command_line import Numbers
+from tvwrl.experiments.plots import plot_lines
+from tvwrl.experiments.statistics import bootstrap_interval, paired_bootstrap
 from tvwrl.lrasched.held_out import held_out_errors, rmse
 from tvwrl.lrasched.measured import read_erms, read_nginx
 from tvwrl.lrasched.predictors import Means, Predictor, factorization_machine, folding_in, matrix_factorization
@@ -160,7 +161,7 @@ def _table2_of(rows: list[dict[str, Any]]) -> str:
     body = []
     for name, own in of.items():
         values = np.array([row["rmse"] for row in own])
-        low, high = bootstrap_interval(values, np.random.default_rng(0))
+        low, high = bootstrap_interval(values)
         published = [f"{value:g}" for value in PUBLISHED[name]] if name in PUBLISHED else ["", ""]
         worst, latency = max(row["worst_rmse"] for row in own), min(row["latency_ms"] for row in own)
         shown = [f"{values.mean():.3f} [{low:.3f}, {high:.3f}]", published[0], f"{worst:.3f}", f"{latency:.4f}"]
@@ -169,7 +170,7 @@ def _table2_of(rows: list[dict[str, Any]]) -> str:
     best, note = of[FM], []
     for name in list(PREDICTORS)[1:]:
         a, b = (np.array([row["rmse"] for row in own]) for own in (best, of[name]))
-        difference, low, high = paired_bootstrap(a, b, np.random.default_rng(0))
+        difference, low, high = paired_bootstrap(a, b)
         note.append(f"{difference:+.3f} [{low:+.3f}, {high:+.3f}] to {name}")
     return markdown_table(head, body) + f"\n\nRMSE of the {FM} less that of the others, paired: {'; '.join(note)}."
 
@@ -273,5 +274,5 @@ def _margin(settings: LearningSettings) -> Made:
 
 
 def _interval(values: Float, decimals: int) -> str:
-    low, high = bootstrap_interval(values, np.random.default_rng(0))
+    low, high = bootstrap_interval(values)
     return f"{values.mean():.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]"

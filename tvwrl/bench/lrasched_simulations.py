@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from tvwrl.bench.figures import plot_lines, write_figure
-from tvwrl.bench.intervals import bootstrap_interval
+from tvwrl.bench.figures import write_figure
 from tvwrl.bench.lrasched_latency import APPLICATIONS, MOST_FOR_MILP, SIZES, growth, latencies
 from tvwrl.bench.lrasched_placement import DIMENSIONS, HEURISTICS, MILP, SCALES, cells, check, complete, planned
 from tvwrl.command_line import Numbers, Shares
+from tvwrl.experiments.plots import plot_lines
+from tvwrl.experiments.statistics import bootstrap_interval
 from tvwrl.markdown import markdown_table
 from tvwrl.provisioning.admission import volume_bound
 from tvwrl.provisioning.referee import judge, utilisation
@@ -135,7 +136,7 @@ def _table(name: str, values: dict[str, Float], rows: Rows, published: bool) -> 
 def _mean(found: Float) -> str:
     """Mean over dimensions, with its interval over seeds."""
     by_seed = found.mean(axis=0)
-    low, high = bootstrap_interval(by_seed, np.random.default_rng(0))
+    low, high = bootstrap_interval(by_seed)
     return f"{by_seed.mean():.1f}" + (f" [{low:.1f}, {high:.1f}]" if np.isfinite(low) else "")
 
 
@@ -163,7 +164,7 @@ def _plot_latency(rows: Rows, file: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from tvwrl.bench.plots import COLOURS, DPI
+    from tvwrl.plotting import COLOURS, DPI
 
     figure = Figure(figsize=(8, 4.4), layout="constrained")
     FigureCanvasAgg(figure)

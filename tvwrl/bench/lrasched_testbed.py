@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from tvwrl.bench.figures import plot_lines, write_figure
-from tvwrl.bench.intervals import bootstrap_interval
+from tvwrl.bench.figures import write_figure
 from tvwrl.bench.lrasched_placement import HEURISTICS, MILP, check, planned
 from tvwrl.command_line import Numbers
+from tvwrl.experiments.plots import plot_lines
+from tvwrl.experiments.statistics import bootstrap_interval
 from tvwrl.lrasched.profiles import Configuration
 from tvwrl.lrasched.sizing import Recommender
 from tvwrl.lrasched.testbed import (
@@ -212,5 +213,5 @@ def _mean(rows: list[dict[str, Any]], service: str, column: str) -> float:
 
 
 def _interval(values: Float) -> str:
-    low, high = bootstrap_interval(values, np.random.default_rng(0))
+    low, high = bootstrap_interval(values)
     return f"{values.mean():.1f}" + (f" [{low:.1f}, {high:.1f}]" if np.isfinite(low) else "")

@@ -11,9 +11,9 @@ from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.online import ONLINE, OnlineConfig, Phase, play_frozen
-from tvwrl.bench.intervals import paired_bootstrap
-from tvwrl.bench.plots import COLOURS, DPI
+from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.markdown import markdown_table
+from tvwrl.plotting import COLOURS, DPI
 from tvwrl.runs import whole_file, write_csv
 from tvwrl.schedulers import Scheduler
 from tvwrl.schedulers.runner import Runner
@@ -100,7 +100,7 @@ def online_table(rewards: Rewards, names: Sequence[str]) -> str:
             ahead = ["", "", ""]
             if scheduler != ONLINE:
                 last = np.array_split(phase[ONLINE], len(thirds))[-1].ravel(), thirds[-1].ravel()
-                mean, low, high = paired_bootstrap(*last, np.random.default_rng(0))
+                mean, low, high = paired_bootstrap(*last)
                 interval = "" if np.isnan(low) else f"[{low:+.1f}, {high:+.1f}]"
                 ahead = [f"{mean:+.1f}", interval, f"{(last[0] > last[1]).sum()} of {len(last[0])}"]
             body.append([scheduler, *means, *ahead])
@@ -130,10 +130,7 @@ def plot_rewards(rewards: Rewards, names: Sequence[str], file: Path) -> None:
             line = "o-" if scheduler in (ONLINE, FROZEN, FROZEN_DRAWN) else "--"
             level.plot(middle, [values[part].mean() for part in parts], line, markersize=3, **style)
             if scheduler in (FROZEN, FROZEN_DRAWN):
-                found = [
-                    paired_bootstrap(phase[ONLINE][p].ravel(), values[p].ravel(), np.random.default_rng(0))
-                    for p in parts
-                ]
+                found = [paired_bootstrap(phase[ONLINE][p].ravel(), values[p].ravel()) for p in parts]
                 mean, low, high = np.array(found).T
                 ahead.errorbar(middle + i, mean, (mean - low, high - mean), fmt="o-", markersize=3, **style)
         for axis in (level, ahead):

@@ -11,10 +11,12 @@ from typing import Any, Protocol
 import numpy as np
 from tqdm import tqdm
 
-from tvwrl.bench.figures import plot_lines, write_figure
-from tvwrl.bench.intervals import spread_words, told
+from tvwrl.bench.figures import write_figure
 from tvwrl.bench.pism_traces import folder_of
 from tvwrl.command_line import Numbers
+from tvwrl.experiments.plots import plot_lines
+from tvwrl.experiments.statistics import interval_name
+from tvwrl.experiments.statistics import mean_with_range as told
 from tvwrl.interference.batch_tasks import USAGE_FILE, BatchTasks, read_usage
 from tvwrl.interference.categories import CLASSES, Thresholds
 from tvwrl.interference.classifier import TaskClassifier, declared
@@ -245,7 +247,7 @@ def _words(tasks: BatchTasks, seeds: tuple[int, ...]) -> str:
         f"{len(tasks):,} tasks of {len(set(tasks.job)):,} jobs of Alibaba's trace; percent of tasks or instances whose "
         "class is told right, overall: in all three dimensions. By time: learnt from jobs submitted in the earlier "
         f"six sevenths of the span, one split. By jobs: a seventh of them drawn, {len(seeds)} seeds "
-        f"[{spread_words(len(seeds))}]. Thresholds are those of the tasks learnt from: not the paper's, which gives "
+        f"[{interval_name(len(seeds))}]. Thresholds are those of the tasks learnt from: not the paper's, which gives "
         "two of nine, nor on its tasks, so the published numbers stand beside ours for orientation only."
     )
 

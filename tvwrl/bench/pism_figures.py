@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.bench.figures import plot_lines
-from tvwrl.bench.intervals import spread_words, told
 from tvwrl.bench.pism_judge import QUANTILES
 from tvwrl.bench.pism_worlds import AGAIN, ALONE, COUNTS, KINDS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, WARM_UP
+from tvwrl.experiments.plots import plot_lines
+from tvwrl.experiments.statistics import interval_name
+from tvwrl.experiments.statistics import mean_with_range as told
 from tvwrl.markdown import markdown_table
 from tvwrl.types import Float
 
@@ -41,7 +42,7 @@ def setting(rows: Rows, data: bool) -> str:
     )
     return (
         f"{', '.join(parts)}; response times follow a law that the scorer does not see. Means over {seeds} seeds, "
-        f"{spread_words(seeds)} in brackets. Predicted: by PISM's own trees, which is all that the paper's simulation "
+        f"{interval_name(seeds)} in brackets. Predicted: by PISM's own trees, which is all that the paper's simulation "
         "can know, those of a change being the same before and after; observed: from response times."
     )
 
@@ -87,7 +88,10 @@ def fig12(rows: Rows) -> Told:
             now, before = _of(rows, law, name, learnt, trees), _of(rows, law, "default", "", trees)
             line = [law, f"{name}, {learnt}" if learnt else f"{name}, trees {trees}"]
             for column in ("predicted", "score"):
-                line += [told(_column(now, column), 2), _change(now, before, column) if name != "default" else ""]
+                line += [
+                    told(_column(now, column), 2),
+                    _change(now, before, column) if name != "default" else "",
+                ]
             for column in ("predicted_0", "predicted_9", "score_0", "score_9"):
                 line.append(told(_column(now, column), 1))
             line += [told(_column(now, "slowdown"), 2), told(_column(now, "slowdown_p99"), 2)]

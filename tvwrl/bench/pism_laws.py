@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from tvwrl.bench.figures import write_figure
-from tvwrl.bench.intervals import spread_words, told
 from tvwrl.bench.pism_worlds import WARM_UP, read_hour
 from tvwrl.command_line import Numbers
+from tvwrl.experiments.statistics import interval_name
+from tvwrl.experiments.statistics import mean_with_range as told
 from tvwrl.interference import laws
 from tvwrl.interference.arrivals import RECORDED_AT, Arrivals, replayed
 from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE
@@ -70,7 +71,7 @@ class LawSettings:
             f"to the other points, in the slowdown, by point.\n\n{curves}\n\n{erms}\n\n"
             f"## Anchors (simulated)\n\n{MACHINES} machines, {SERVICES} services, {tasks}, the default scheduler. "
             "Services get base and sensitivity in one period and are asked in another with other arrivals; means over "
-            f"{len(self.seeds)} seeds [{spread_words(len(self.seeds))}].\n\n{_anchor_table(rows)}\n"
+            f"{len(self.seeds)} seeds [{interval_name(len(self.seeds))}].\n\n{_anchor_table(rows)}\n"
         )
         found = [*points, *slowed, *rows]
         columns = dict.fromkeys(column for row in found for column in row)

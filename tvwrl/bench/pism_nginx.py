@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.bench.figures import plot_lines, write_figure
-from tvwrl.bench.intervals import bootstrap_interval, estimate, paired_bootstrap
+from tvwrl.bench.figures import write_figure
+from tvwrl.experiments.plots import plot_lines
+from tvwrl.experiments.statistics import bootstrap_interval, paired_bootstrap, point_estimate
 from tvwrl.interference.accuracy import accuracy
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.measured import read_nginx
@@ -82,8 +83,8 @@ def _text(rows: list[dict[str, Any]], k: int) -> str:
         shown = []
         for field in ("within", "exact", *halves, "read_as_low", "read_as_high"):
             values = _columns(rows, name, field)
-            low, high = bootstrap_interval(values, np.random.default_rng(0))
-            shown.append("-" if np.isnan(low) else f"{estimate(values):.1f} [{low:.1f}, {high:.1f}]")
+            low, high = bootstrap_interval(values)
+            shown.append("-" if np.isnan(low) else f"{point_estimate(values):.1f} [{low:.1f}, {high:.1f}]")
         body.append([name, *shown])
     near = round(2 * k / 10)
     told = (field.replace("_", " ").replace("busy", "BUSY").replace("idle", "IDLE") for field in halves)
@@ -91,7 +92,7 @@ def _text(rows: list[dict[str, Any]], k: int) -> str:
     note = []
     for name in (LINEAR, TREE, MIDDLE):
         pair = (_columns(rows, COMPOSITION, "within"), _columns(rows, name, "within"))
-        difference, low, high = paired_bootstrap(*pair, np.random.default_rng(0))
+        difference, low, high = paired_bootstrap(*pair)
         note.append(f"{difference:+.1f} [{low:+.1f}, {high:+.1f}] to {name}")
     campaigns, runs = len(_columns(rows, MIDDLE, "within")), int(_columns(rows, MIDDLE, "runs").sum())
     return (

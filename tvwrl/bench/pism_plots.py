@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.bench.plots import COLOURS, DPI
 from tvwrl.interference.batch_tasks import BatchTasks
 from tvwrl.interference.categories import CLASSES, Thresholds
+from tvwrl.plotting import COLOURS, DPI
 from tvwrl.types import Float
 
 KINDS = {"M": "map", "J": "join", "R": "reduce"}  # first letter of a task's name

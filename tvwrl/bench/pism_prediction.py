@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from tvwrl.bench.figures import plot_lines, write_figure
-from tvwrl.bench.intervals import paired_bootstrap, spread_words, told
+from tvwrl.bench.figures import write_figure
 from tvwrl.bench.pism_days import two_days
 from tvwrl.command_line import Names, Numbers
+from tvwrl.experiments.plots import plot_lines
+from tvwrl.experiments.statistics import interval_name, paired_bootstrap
+from tvwrl.experiments.statistics import mean_with_range as told
 from tvwrl.interference.accuracy import accuracy
 from tvwrl.interference.laws import LAWS
 from tvwrl.interference.levels import Levels
@@ -187,7 +189,7 @@ def _setting(settings: PredictionSettings) -> str:
         f"Simulated: {settings.machines} machines, {settings.services} services, {settings.hours} h to learn from and "
         f"the next {settings.hours} h to predict, a record per service instance every {settings.report_seconds} s; "
         f"batch work replays {tasks}, in categories {known}. Means over {len(settings.seeds)} seeds "
-        f"[{spread_words(len(settings.seeds))}]; percent. No predictor sees the law that made the response times."
+        f"[{interval_name(len(settings.seeds))}]; percent. No predictor sees the law that made the response times."
     )
 
 
@@ -243,9 +245,7 @@ def _fig17(settings: PredictionSettings, rows: Rows) -> Made:
         body.append([name, f"{PUBLISHED[name]:g}" if name in PUBLISHED else "", *(told(row) for row in shares)])
     note = []
     for i, law in enumerate(settings.laws):
-        pair = [
-            paired_bootstrap(lines[COMPOSITION][i], lines[name][i], np.random.default_rng(0)) for name in (LINEAR, TREE)
-        ]
+        pair = [paired_bootstrap(lines[COMPOSITION][i], lines[name][i]) for name in (LINEAR, TREE)]
         gaps = [f"{d:+.1f} [{low:+.1f}, {high:+.1f}]" for d, low, high in pair]
         note.append(f"{law} {gaps[0]} to {LINEAR}, {gaps[1]} to {TREE}")
     head = ("predictor (simulated)", "paper", *settings.laws)

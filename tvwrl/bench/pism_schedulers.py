@@ -13,9 +13,9 @@ import numpy as np
 from tqdm import tqdm
 
 from tvwrl.bench.figures import write_figure
-from tvwrl.bench.intervals import paired_bootstrap
 from tvwrl.command_line import Names
 from tvwrl.envs.problem import Problem
+from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.episodes import look_at, site_of
 from tvwrl.interference.laws import LAWS
@@ -244,7 +244,7 @@ def _changes(rows: list[dict[str, Any]], alone: list[dict[str, Any]]) -> list[st
     told = []
     for field, (_, digits, unit) in FIGURES.items():
         after, before = _column(rows, field, unit), _column(alone, field, unit)
-        difference, low, high = paired_bootstrap(after, before, np.random.default_rng(0))
+        difference, low, high = paired_bootstrap(after, before)
         told.append(f"{difference:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]")
     return told
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from tvwrl.bench.figures import write_figure
-from tvwrl.bench.intervals import bootstrap_interval, mean
 from tvwrl.bench.pism_plots import KINDS, kind_of, plot_arrivals, plot_usage
+from tvwrl.experiments.statistics import bootstrap_interval, mean
 from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE, BatchTasks, read_arrivals, read_usage
 from tvwrl.interference.categories import CLASSES, Thresholds, category_of
 from tvwrl.markdown import markdown_table
@@ -77,10 +77,10 @@ def _told(values: Float, decimals: int = 1) -> str:
     """Mean and 95 % interval of independent values (n,) or, of (n, 2), the ratio of sums."""
     rng = np.random.default_rng(0)
     if values.ndim == 1:
-        low, high = bootstrap_interval(values, rng, RESAMPLES)
+        low, high = bootstrap_interval(values, rng, resamples=RESAMPLES)
         centre = values.mean()
     else:
-        low, high = bootstrap_interval(values, rng, RESAMPLES, statistic=_ratio)
+        low, high = bootstrap_interval(values, rng, _ratio, RESAMPLES)
         centre = _ratio(values[None])[0]
     return f"{centre:,.{decimals}f} [{low:,.{decimals}f}, {high:,.{decimals}f}]"
 

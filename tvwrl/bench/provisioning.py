@@ -13,7 +13,7 @@ from tvwrl.bench.provisioning_published import FEW, FIGURES, GRAPHS, INSTANCES, 
 from tvwrl.bench.provisioning_reference import Reference, read_reference
 from tvwrl.bench.provisioning_tables import plot, report
 from tvwrl.command_line import Names, Numbers
-from tvwrl.markdown import kept_opening
+from tvwrl.markdown import preserved_introduction
 from tvwrl.runs import provenance, whole_file, write_csv, write_json
 from tvwrl.types import InputError
 
@@ -161,10 +161,10 @@ def made_by(settings: ProvisioningSettings, name: str) -> str:
 def write_page(page: Path, out: Path, tables: dict[str, str], head: str) -> None:
     """A page of the tables, with their pictures in a folder of its name beside it.
 
-    Its opening stays, as it is written by hand: see `kept_opening`.
+    Its opening stays, as it is written by hand: see `preserved_introduction`.
     """
     pictures = page.with_suffix("")
-    parts = [kept_opening(page, "Provisioning"), head]
+    parts = [preserved_introduction(page, "Provisioning"), head]
     for name, text in tables.items():
         title, _, rest = text.strip().partition("\n")
         parts.append(title)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.bench.intervals import bootstrap_interval
-from tvwrl.bench.plots import Bar, plot_bars
 from tvwrl.bench.provisioning_cells import KNOWN
 from tvwrl.bench.provisioning_published import STUDIES, Figure
 from tvwrl.bench.provisioning_reference import Outcome, Outcomes, Reference
+from tvwrl.experiments.plots import Bar, plot_bars
+from tvwrl.experiments.statistics import bootstrap_interval
 from tvwrl.markdown import markdown_table
 from tvwrl.provisioning.results import plot_trade_off
 
@@ -234,7 +234,7 @@ def _is(row: Row, graph: str, value: int, name: str) -> bool:
 def _bar(values: Sequence[float]) -> Bar:
     if not values:
         return Bar(float("nan"), float("nan"), float("nan"))
-    return Bar(float(np.mean(values)), *bootstrap_interval(np.array(values), np.random.default_rng(0)))
+    return Bar(float(np.mean(values)), *bootstrap_interval(np.array(values)))
 
 
 def _plot_trade_off(rows: Sequence[Row], file: Path) -> None:

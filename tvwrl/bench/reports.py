@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvwrl.bench.estimates import Estimate, difference, estimates, ratio
 from tvwrl.bench.experiments import Experiment
-from tvwrl.bench.plots import Bar, plot_bars
 from tvwrl.bench.published import BESIDE, SIX, Claim, Metric
+from tvwrl.experiments.plots import Bar, plot_bars
+from tvwrl.experiments.statistics import Estimate, estimates_by_column
 from tvwrl.markdown import markdown_table
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def summarise(rows: pl.DataFrame) -> dict[str, Group]:
     """group -> metric -> column -> estimate."""
     groups: dict[str, Group] = {}
     for metric in EVERY_METRIC:
-        for group, columns in estimates(rows, metric.column).items():
+        for group, columns in estimates_by_column(rows, metric.column).items():
             groups.setdefault(group, {})[metric.column] = columns
     return groups
 
@@ -84,9 +84,9 @@ def _orders(experiment: Experiment, group: Group) -> list[str]:
         pairs = [(a, b) for a, b in combinations(known, 2) if known[a] != known[b]]
         if not pairs or not known.keys() <= group[metric.column].keys():
             continue
-        found = [difference(group[metric.column][a], group[metric.column][b]) for a, b in pairs]
-        agree = [np.sign(ours) * np.sign(known[a] - known[b]) for (a, b), (ours, _) in zip(pairs, found, strict=True)]
-        right, wrong = ([surely for (_, surely), a in zip(found, agree, strict=True) if a == s] for s in (1, -1))
+        found = [group[metric.column][a] - group[metric.column][b] for a, b in pairs]
+        agree = [np.sign(ours.mean) * np.sign(known[a] - known[b]) for (a, b), ours in zip(pairs, found, strict=True)]
+        right, wrong = ([ours.excludes_zero for ours, a in zip(found, agree, strict=True) if a == s] for s in (1, -1))
         verdict = "the paper's order holds" if len(right) == len(pairs) else "the paper's order does not hold"
         lines.append(
             f"- {metric.title}: {verdict}: of {len(pairs)} pairs of columns {len(right)} stand as in the paper "
@@ -101,7 +101,7 @@ def _claim(claim: Claim, group: Group) -> list[str]:
     if claim.over not in columns or claim.under not in columns:
         return []
     title = next(metric.title for metric in EVERY_METRIC if metric.column == claim.metric)
-    found = ratio(columns[claim.over], columns[claim.under])
+    found = columns[claim.over] / columns[claim.under]
     low, high = found.interval
     interval = "" if np.isnan(low) else f" [{low:.2f}, {high:.2f}]"
     return [

@@ -16,7 +16,7 @@ from tvwrl.agents.policy_scheduler import knowledge_of
 from tvwrl.bench.cells import HEURISTICS, Bench, Cell, read_rows
 from tvwrl.bench.results_page import plot_results, write_page
 from tvwrl.bench.targets import AGENTS, DEEPRM, LEARNT
-from tvwrl.markdown import kept_opening
+from tvwrl.markdown import preserved_introduction
 from tvwrl.runs import provenance, whole_file, write_json
 from tvwrl.schedulers import KNOWLEDGE
 from tvwrl.types import InputError
@@ -115,5 +115,5 @@ def write_results(bench: Bench, cells: Sequence[Cell], page: Path | None, head: 
     pictures = plot_results(rows, page.with_suffix(""))
     with whole_file(page) as partial:
         text = write_page(rows, trained, groups, head, pictures)
-        partial.write_text(f"{kept_opening(page, 'Results')}\n\n{text}", encoding="utf-8")
+        partial.write_text(f"{preserved_introduction(page, 'Results')}\n\n{text}", encoding="utf-8")
     return page

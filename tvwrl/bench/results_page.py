@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tvwrl.bench.estimates import Estimate, estimate_middle, estimates, minus
-from tvwrl.bench.plots import Bar, plot_bars
-from tvwrl.bench.tables import CEILING, FLOOR, GAPS
 from tvwrl.bench.targets import (
     AGENT,
     AGENTS,
@@ -23,6 +20,9 @@ from tvwrl.bench.targets import (
     slots_gap,
     targets,
 )
+from tvwrl.experiments.plots import Bar, plot_bars
+from tvwrl.experiments.statistics import Estimate, estimates_by_column, interquartile_mean
+from tvwrl.experiments.tables import CEILING, FLOOR, GAPS
 from tvwrl.markdown import markdown_table
 from tvwrl.schedulers import GROUPS
 
@@ -51,8 +51,8 @@ NOTE = (
 def measure(rows: pl.DataFrame) -> dict[str, dict[str, dict[str, Estimate]]]:
     """group -> scheduler -> metric -> estimate; rows as of `results.finished_rows`."""
     found: dict[str, dict[str, dict[str, Estimate]]] = {}
-    every = {metric: estimates(rows, metric) for metric in METRICS}
-    every[MIDDLE] = estimates(rows, "reward", estimate_middle)
+    every = {metric: estimates_by_column(rows, metric) for metric in METRICS}
+    every[MIDDLE] = estimates_by_column(rows, "reward", interquartile_mean)
     for metric, groups in every.items():
         for group, columns in groups.items():
             for column, one in columns.items():
@@ -209,7 +209,7 @@ def _table(measures: Measures, knowledge: Mapping[str, str]) -> str:
 
 def _line(measures: Measures, name: str) -> list[str]:
     own = measures[name]
-    ahead = minus(measures[AGENT]["reward"], own["reward"]) if AGENT in measures and name != AGENT else None
+    ahead = measures[AGENT]["reward"] - own["reward"] if AGENT in measures and name != AGENT else None
     return [
         f"**{name}**" if name in AGENTS else name,
         shown(own["reward"], scale=0.001),

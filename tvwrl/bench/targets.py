@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.bench.estimates import Estimate, minus, ratio
-from tvwrl.bench.tables import CEILING, FLOOR
+from tvwrl.experiments.statistics import NO_ESTIMATE, Estimate
+from tvwrl.experiments.tables import CEILING, FLOOR
 from tvwrl.schedulers import GROUPS
 from tvwrl.types import Float
 
@@ -45,18 +45,18 @@ class Target:
 def gap_closed(measures: Measures, scheduler: str) -> Estimate:
     """How far the mean reward is on the way from `FLOOR` (0) to `CEILING` (1); NaN where that is not the higher one."""
     if not {FLOOR, CEILING, scheduler} <= measures.keys():
-        return Estimate(float("nan"), np.empty(0))
+        return NO_ESTIMATE
     floor = measures[FLOOR]["reward"]
-    way, whole = (minus(measures[name]["reward"], floor) for name in (scheduler, CEILING))
+    way, whole = (measures[name]["reward"] - floor for name in (scheduler, CEILING))
     draws: Float = np.where(whole.draws > 0, whole.draws, np.nan)
-    return ratio(way, Estimate(whole.mean if whole.mean > 0 else float("nan"), draws))
+    return way / Estimate(whole.mean if whole.mean > 0 else float("nan"), draws)
 
 
 def of_another(measures: Measures, scheduler: str, other: str, column: str) -> Estimate:
     """Its mean as a share of another scheduler's; NaN if one of them is not there."""
     if not {scheduler, other} <= measures.keys():
-        return Estimate(float("nan"), np.empty(0))
-    return ratio(measures[scheduler][column], measures[other][column])
+        return NO_ESTIMATE
+    return measures[scheduler][column] / measures[other][column]
 
 
 def targets(measures: Measures, knowledge: Mapping[str, str], load: float, agent: str = AGENT) -> list[Target]:
@@ -109,7 +109,7 @@ def _above(title: str, measures: Measures, agent: str, others: list[str]) -> Tar
     """Paired difference in reward above zero, interval and all, against each of them."""
     if not others:
         return Target(title, None, "there is no other")
-    found = {name: minus(measures[agent]["reward"], measures[name]["reward"]) for name in others}
+    found = {name: measures[agent]["reward"] - measures[name]["reward"] for name in others}
     failed = {name: one for name, one in found.items() if not one.interval[0] > 0}
     nearest = min(found, key=lambda name: found[name].mean)
     named = failed or {nearest: found[nearest]}
@@ -139,5 +139,5 @@ def _overshoot(measures: Measures, agent: str) -> Target:
     if "best-fit" not in measures:
         return Target(title, None, "best-fit is missing")
     mine, its = measures[agent]["overshoot_pct"], measures["best-fit"]["overshoot_pct"]
-    said = f"{shown(mine, 3)} % against {shown(its, 3)} %, {shown(ratio(mine, its))} x"
+    said = f"{shown(mine, 3)} % against {shown(its, 3)} %, {shown(mine / its)} x"
     return Target(title, mine.mean <= OF_BEST_FIT * its.mean, said)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tvwrl.agents.config import PRESETS, TrainConfig
-from tvwrl.bench.plots import COLOURS, DPI
 from tvwrl.bench.tuning import RETRIED, TROUBLE, Search, complete, ended, load_study
+from tvwrl.plotting import COLOURS, DPI
 from tvwrl.runs import whole_file, write_json
 
 # fmt: off

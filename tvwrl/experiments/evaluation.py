@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from tvwrl.bench.plots import plot_comparison
-from tvwrl.bench.tables import comparison_table, with_gaps
 from tvwrl.envs.problem import Problem
+from tvwrl.experiments.plots import plot_comparison
+from tvwrl.experiments.tables import comparison_table, with_gaps
 from tvwrl.packing.bounds import lower_bounds
 from tvwrl.runs import provenance, whole_folder, write_json
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler

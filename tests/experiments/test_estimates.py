@@ -6,23 +6,24 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tvwrl.bench.estimates import difference, estimate, estimates, ratio
+from tvwrl.experiments.statistics import crossed_estimate as crossed
+from tvwrl.experiments.statistics import estimates_by_column
 from tvwrl.types import InputError
 
 
 def test_one_value_has_no_interval() -> None:
-    one = estimate(np.array([[3.0]]))
+    one = crossed(np.array([[3.0]]))
     assert one.mean == 3.0
     assert np.isnan(one.interval).all()
 
 
 def test_what_does_not_vary_has_a_narrow_interval() -> None:
-    flat = estimate(np.full((3, 4), 2.0))
+    flat = crossed(np.full((3, 4), 2.0))
     assert flat.interval == pytest.approx((2.0, 2.0))
     # Only the sequences differ: the seeds add nothing.
-    rows = estimate(np.tile([1.0, 2.0, 3.0, 4.0], (3, 1)))
+    rows = crossed(np.tile([1.0, 2.0, 3.0, 4.0], (3, 1)))
     assert rows.mean == 2.5
-    assert rows.interval == pytest.approx(estimate(np.array([[1.0, 2.0, 3.0, 4.0]])).interval)
+    assert rows.interval == pytest.approx(crossed(np.array([[1.0, 2.0, 3.0, 4.0]])).interval)
 
 
 def test_seeds_and_sequences_are_drawn_independently() -> None:
@@ -30,23 +31,26 @@ def test_seeds_and_sequences_are_drawn_independently() -> None:
     values = rng.normal(size=(4, 1)) + rng.normal(size=(1, 12)) + rng.normal(size=(4, 12))
     rows, columns = rng.integers(4, size=(4000, 4)), rng.integers(12, size=(4000, 12))
     plain = values[rows[:, :, None], columns[:, None, :]].mean(axis=(1, 2))
-    assert estimate(values).interval == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.08)
+    assert crossed(values).interval == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.08)
 
 
 def test_what_is_unknown_is_left_out() -> None:
-    assert estimate(np.array([[1.0, np.nan, 3.0]])).mean == 2.0
-    assert np.isnan(estimate(np.full((2, 2), np.nan)).mean)
+    assert crossed(np.array([[1.0, np.nan, 3.0]])).mean == 2.0
+    assert np.isnan(crossed(np.full((2, 2), np.nan)).mean)
 
 
 def test_pairs_on_the_same_sequences() -> None:
     hard = np.random.default_rng(0).normal(size=(1, 30)) * 100
-    a, b = estimate(hard), estimate(np.repeat(hard, 3, axis=0) + 1.0)  # seeds differ in number, sequences do not
-    ours, surely = difference(a, b)
-    assert ours == pytest.approx(-1.0)
-    assert surely
-    assert difference(a, a) == (0.0, False)
-    assert ratio(estimate(2 * hard + 600), estimate(hard + 300)).interval == pytest.approx((2.0, 2.0))
-    assert ratio(a, estimate(0 * hard)).interval != ratio(a, b).interval
+    a, b = (
+        crossed(hard),
+        crossed(np.repeat(hard, 3, axis=0) + 1.0),
+    )  # seeds differ in number, sequences do not
+    ours = a - b
+    assert ours.mean == pytest.approx(-1.0)
+    assert ours.excludes_zero
+    assert not (a - a).excludes_zero
+    assert (crossed(2 * hard + 600) / crossed(hard + 300)).interval == pytest.approx((2.0, 2.0))
+    assert (a / crossed(0 * hard)).interval != (a / b).interval
 
 
 def test_rows_by_group_and_column() -> None:
@@ -59,9 +63,9 @@ def test_rows_by_group_and_column() -> None:
             "reward": [1.0, 2.0, 3.0, None, 9.0],
         }
     )
-    found = estimates(rows, "reward")
+    found = estimates_by_column(rows, "reward")
     assert list(found["g"]) == ["x", "y"]
     assert found["g"]["x"].mean == 2.0
     assert found["g"]["y"].mean == 9.0
     with pytest.raises(InputError, match="2 seeds and 2 sequences, 3 rows"):
-        estimates(rows.head(3), "reward")
+        estimates_by_column(rows.head(3), "reward")

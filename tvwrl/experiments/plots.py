@@ -1,4 +1,4 @@
-"""Rows of evaluated episodes -> the paper's six bar charts (Figures 4 and 5); bars of any estimates with whiskers."""
+"""Charts: the bars of an evaluation (the six of the paper's Figures 4 and 5), and bars and lines of any estimates."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.bench.intervals import bootstrap_interval
-from tvwrl.bench.tables import by_load, resources_of
+from tvwrl.experiments.statistics import bootstrap_interval
+from tvwrl.experiments.tables import by_load, resources_of
+from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
 from tvwrl.types import Float, InputError
 
 if TYPE_CHECKING:
     import polars as pl
 
-# Okabe and Ito (2008): told apart with every common colour blindness; yellow is left out, too pale on white.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F7F7F")
 HATCHES = ("", "///", "...", "xxx")  # from the eighth scheduler on colours repeat, hatched
 NOT_IN_NAMES = r"[^\w.+ -]"  # of files; a resource may be called mem/GB
-DPI = 150
 
 
 class Bar(NamedTuple):
@@ -86,14 +84,9 @@ def plot_bars(
     `published`: title -> name of a bar -> the published value, or one per group, drawn as diamonds; `over`: what the
     means are over; `logarithmic`: titles of panels with such an axis.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     across = min(2, len(panels))
     down = -(-len(panels) // across)
-    figure = Figure(figsize=(6.4 * across, 3.2 * down + 1.0), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
-    FigureCanvasAgg(figure)
+    figure = new_figure(6.4 * across, 3.2 * down + 1.0, w_pad=0.1, h_pad=0.1)
     axes = figure.subplots(down, across, squeeze=False).ravel()
     names = list(dict.fromkeys(name for bars in panels.values() for group in bars.values() for name in group))
     for axis, (title, bars) in zip(axes, panels.items(), strict=False):
@@ -154,7 +147,40 @@ def _bars(
     axis.set_xlim(-0.6, len(bars) - 0.4)
     axis.set_xticks(np.arange(len(bars)), list(bars))
     axis.set_yscale("log") if logarithmic else axis.set_ylim(bottom=0)
-    axis.grid(axis="y", color="#DDDDDD", linewidth=0.8)
-    axis.set_axisbelow(True)
     axis.tick_params(axis="x", length=0)
-    axis.spines[["top", "right"]].set_visible(False)
+    tidy(axis, "y")
+
+
+def plot_lines(
+    file: Path, places: Sequence[str], lines: Mapping[str, Float], across: str, up: str, joined: bool = True
+) -> None:
+    """A PNG of `lines` (places, seeds) by name: their means with whiskers; `joined`: with lines between the places."""
+    figure = new_figure(8, 4.4)
+    axis = figure.subplots()
+    for number, (name, values) in enumerate(lines.items()):
+        mean = values.mean(axis=1)
+        interval = np.array([bootstrap_interval(row) for row in values])
+        x = np.arange(len(places)) + 0.08 * (number - (len(lines) - 1) / 2)
+        axis.errorbar(
+            x,
+            mean,
+            np.abs(interval - mean[:, None]).T,
+            fmt="-o" if joined else "o",
+            color=COLOURS[number % len(COLOURS)],
+            ms=5,
+            capsize=3,
+            label=name,
+        )
+    axis.set_xticks(range(len(places)), list(places))
+    axis.set_xlabel(across)
+    axis.set_ylabel(up)
+    axis.set_ylim(bottom=0)
+    tidy(axis, "y")
+    figure.legend(
+        loc="outside lower center",
+        ncols=3,
+        frameon=False,
+        title="Means over seeds; whiskers: 95 % bootstrap intervals",
+        title_fontsize=9,
+    )
+    figure.savefig(file, dpi=DPI, format="png")

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tvwrl.bench.plots import plot_comparison
+from tvwrl.experiments.plots import plot_comparison
 from tvwrl.types import InputError
 
 CHARTS = ["utilisation_cpu", "utilisation_mem", "fragmentation_cpu", "fragmentation_mem", "overshoot_pct"]
@@ -29,7 +29,7 @@ def make_rows() -> pl.DataFrame:
 
 
 def test_files_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tvwrl.bench.plots.DPI", 50)  # less to draw
+    monkeypatch.setattr("tvwrl.experiments.plots.DPI", 50)  # less to draw
     files = plot_comparison(make_rows(), tmp_path / "plots")
     assert [file.stem for file in files] == [*CHARTS, "machines_used", "comparison"]
     for file in files:
@@ -43,5 +43,5 @@ def test_no_rows_are_refused(tmp_path: Path) -> None:
 
 
 def test_import_loads_no_plotting_library() -> None:
-    code = "import sys, tvwrl.bench.plots; assert not {'matplotlib', 'polars'} & set(sys.modules)"
+    code = "import sys, tvwrl.experiments.plots; assert not {'matplotlib', 'polars'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvwrl.bench.intervals import (
+from tvwrl.experiments.statistics import (
     Statistic,
     bootstrap_interval,
-    estimate,
     interquartile_mean,
     mean,
     paired_bootstrap,
+    point_estimate,
     share_closed,
 )
 from tvwrl.markdown import markdown_table
@@ -247,20 +247,20 @@ def _difference_cells(a: Float, b: Float, statistic: Statistic, seed: int) -> li
 
 def _best_first(group: Summaries) -> list[str]:
     """By mean reward; whoever left workloads unplaced comes last, as what never ran is not in the reward."""
-    return sorted(group, key=lambda name: (group[name]["unplaced"].any(), -estimate(group[name]["reward"])))
+    return sorted(group, key=lambda name: (group[name]["unplaced"].any(), -point_estimate(group[name]["reward"])))
 
 
 def _heading(load: float, group: Summaries) -> str:
     counts = {name: len(columns["sequence"]) for name, columns in group.items()}
     most = max(counts.values())
     fewer = ", ".join(f"{name} {count}" for name, count in counts.items() if count < most)
-    offered = estimate(np.concatenate([columns["offered_load"] for columns in group.values()]))
+    offered = point_estimate(np.concatenate([columns["offered_load"] for columns in group.values()]))
     sequences = f"{most} sequence{'s' * (most != 1)}" + (f" (fewer: {fewer})" if fewer else "")
     return f"Load {load:g} (really offered: {offered:.2f}), {sequences}"
 
 
 def _estimate_cell(metric: Metric, values: Float, seed: int) -> str:
-    found = metric.scale * estimate(values, metric.statistic)
+    found = metric.scale * point_estimate(values, metric.statistic)
     return "-" if np.isnan(found) else f"{found:.{metric.decimals}f}"
 
 

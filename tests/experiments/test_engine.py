@@ -1,0 +1,166 @@
+"""The loop that completes cells: nothing finished is lost or used for another request, nothing is left out."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tvwrl.experiments import engine
+from tvwrl.experiments.engine import Cell, RowsCell, complete, is_finished, overview, read_rows
+from tvwrl.runs import locked
+from tvwrl.types import InputError
+
+
+@dataclass(frozen=True)
+class Squared(RowsCell):
+    """Rows that count how often they were measured, in a file beside the cells."""
+
+    number: int
+    log: str
+    setting: float = 0.5
+
+    @property
+    def name(self) -> str:
+        return f"square-{self.number}"
+
+    @property
+    def group(self) -> str:
+        return f"parity-{self.number % 2}"
+
+    def measure(self) -> list[dict[str, object]]:
+        if self.number == 13:
+            raise ValueError("no luck")
+        if self.number == 14:
+            raise InputError("machines is 14: must be below 14")
+        if self.number == 15:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.number == 16:
+            raise KeyboardInterrupt
+        with Path(self.log).open("a") as file:
+            file.write(f"{self.number}\n")
+        return [{"number": self.number, "square": self.number**2, "root": math.nan, "name": "x", "even": None}]
+
+
+def cells(tmp_path, *numbers, setting=0.5):
+    return [Squared(number, str(tmp_path / "log"), setting) for number in numbers]
+
+
+def measured(tmp_path):
+    return sorted(map(int, (tmp_path / "log").read_text().split()))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_missing_cells_run_once_and_rows_keep_their_types(tmp_path, workers):
+    asked = cells(tmp_path, 3, 1, 2, 3)
+    assert complete(tmp_path / "out", asked, workers, report=print) == {}
+    assert complete(tmp_path / "out", asked, workers, report=print) == {}
+    assert measured(tmp_path) == [1, 2, 3]
+    row = read_rows(tmp_path / "out", asked[:1])[0]
+    assert (row["number"], row["square"], row["name"], row["even"]) == (3, 9, "x", None)
+    assert math.isnan(row["root"])
+
+
+@pytest.mark.parametrize("file", ["rows.json", "cell.json"])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_a_file_cut_off_anywhere_is_refused_by_name_and_the_others_go_on(tmp_path, file, share):
+    out, asked = tmp_path / "out", cells(tmp_path, 1, 2)
+    complete(out, asked, report=print)
+    damaged = out / "cells" / "square-1" / file
+    damaged.write_bytes(damaged.read_bytes()[: int(share * damaged.stat().st_size)])
+    failed = complete(out, cells(tmp_path, 1, 2, 3), report=print)
+    assert list(failed) == ["square-1"]
+    assert file in failed["square-1"]
+    assert "remove" in failed["square-1"]
+    assert measured(tmp_path) == [1, 2, 3]
+    with pytest.raises(InputError, match=file):
+        read_rows(out, asked)
+
+
+def test_leftovers_of_an_interrupted_attempt_are_made_anew(tmp_path):
+    out, asked = tmp_path / "out", cells(tmp_path, 1)
+    folder = out / "cells" / "square-1"
+    folder.mkdir(parents=True)
+    (folder / "rows.json").write_text("[{")
+    assert not is_finished(out, asked[0])
+    assert complete(out, asked, report=print) == {}
+    assert read_rows(out, asked)[0]["square"] == 1
+
+
+def test_another_request_is_refused_before_anything_runs(tmp_path):
+    out = tmp_path / "out"
+    complete(out, cells(tmp_path, 1), report=print)
+    with pytest.raises(InputError, match=r"square-1 .*setting is 0\.5 there, 0\.7 here.*--out"):
+        complete(out, cells(tmp_path, 2, 1, setting=0.7), report=print)
+    assert measured(tmp_path) == [1]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_failing_cells_are_named_and_the_others_finish(tmp_path, workers):
+    out, lines = tmp_path / "out", []
+    failed = complete(out, cells(tmp_path, 13, 14, 3, 4), workers, report=lines.append)
+    assert failed == {"square-13": "ValueError: no luck", "square-14": "machines is 14: must be below 14"}
+    assert measured(tmp_path) == [3, 4]
+    assert "no luck" in (out / "cells" / "square-13" / "error.txt").read_text()
+    assert sum("failed" in line for line in lines) == 2
+
+
+def test_a_worker_that_dies_is_named_and_what_it_had_finished_stays(tmp_path):
+    failed = complete(tmp_path / "out", cells(tmp_path, 1, 15, 3, 2), 2, report=print)
+    assert set(failed) == {"square-15", "square-3"}  # 1 was finished before, 3 would have come next
+    assert "died" in failed["square-15"]
+    assert measured(tmp_path) == [1, 2]
+
+
+def test_ctrl_c_ends_the_loop_and_keeps_what_is_finished(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        complete(tmp_path / "out", cells(tmp_path, 1, 16, 2), report=print)
+    assert is_finished(tmp_path / "out", cells(tmp_path, 1)[0])
+
+
+def test_two_runs_in_one_folder(tmp_path):
+    out = tmp_path / "out"
+    with locked(out / "cells" / "parity-1"):
+        failed = complete(out, cells(tmp_path, 1, 2), report=print)
+    assert list(failed) == ["square-1"]
+    assert "another process" in failed["square-1"]
+    assert is_finished(out, cells(tmp_path, 2)[0])
+
+
+def test_a_disk_that_fills_leaves_no_finished_cell(tmp_path, monkeypatch):
+    def full(path, content):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "write_json", full)
+        failed = complete(tmp_path / "out", cells(tmp_path, 1), report=print)
+    assert "No space left" in failed["square-1"]
+    assert complete(tmp_path / "out", cells(tmp_path, 1), report=print) == {}
+
+
+def test_the_overview_says_what_is_finished(tmp_path):
+    out = tmp_path / "out"
+    complete(out, cells(tmp_path, 1, 2), report=print)
+    (out / "cells" / "square-1" / "rows.json").unlink()
+    text = overview(out, cells(tmp_path, 1, 2, 3))
+    assert "rows.json is missing" in text
+    assert "1 of 3 cells are finished" in text
+
+
+def test_a_cell_can_refuse_what_it_left(tmp_path):
+    @dataclass(frozen=True)
+    class Picky(Cell):
+        name = "picky"
+
+        def run(self, folder):
+            (folder / "a.txt").write_text("short")
+
+        def check(self, folder):
+            raise InputError("a.txt is too short")
+
+    assert complete(tmp_path, [Picky()], report=print) == {"picky": "a.txt is too short"}
+    assert not (tmp_path / "cells" / "picky" / "cell.json").exists()

@@ -1,0 +1,247 @@
+"""The loop that completes the cells of every experiment: finished cells are checked and used again, missing ones run.
+
+An experiment is a list of cells. `OUT/cells/<name>/` holds what a cell left; `cell.json` in it, written last, makes the
+cell finished and says what was asked for. Without it the folder holds an interrupted attempt, which is made anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from tvwrl.markdown import markdown_table
+from tvwrl.parallel import run_calls
+from tvwrl.runs import locked, provenance, write_json
+from tvwrl.types import InputError
+
+Rows = list[dict[str, Any]]
+CELLS, MANIFEST, ROWS, ERROR = "cells", "cell.json", "rows.json", "error.txt"
+
+
+class Cell(ABC):
+    """One measurement that is made once and kept: a frozen dataclass whose fields say what is asked for.
+
+    Example: one scheduler on one drawn problem, of one seed.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Its folder below `OUT/cells`; different for all cells of an experiment."""
+
+    @property
+    def group(self) -> str:
+        """Cells of a group run one after another in one process, where caches can share what is expensive to make."""
+        return self.name
+
+    def request(self) -> dict[str, Any]:
+        """Everything the result depends on, as JSON can hold it. Compared field by field before a result is used."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
+
+    @abstractmethod
+    def run(self, folder: Path) -> None:
+        """Leave the result in the folder, which may hold what an interrupted attempt left."""
+
+    def check(self, folder: Path) -> None:  # noqa: B027 most cells leave nothing that needs it
+        """Raise InputError if the result cannot be used. That no file changed is checked already."""
+
+    def progress(self, folder: Path) -> str:
+        """How far an unfinished cell is, in a few words."""
+        return "begun" if folder.exists() else ""
+
+
+class RowsCell(Cell):
+    """A cell whose result is rows of a table."""
+
+    @abstractmethod
+    def measure(self) -> Rows:
+        """The rows; values are None, bool, int, float (NaN too) or str, and come back as such."""
+
+    def run(self, folder: Path) -> None:
+        """Measure, and keep the rows."""
+        write_json(folder / ROWS, self.measure())
+
+
+def folder_of(out: Path, cell: Cell) -> Path:
+    """Where a cell's result is kept."""
+    return out / CELLS / cell.name
+
+
+def is_finished(out: Path, cell: Cell) -> bool:
+    """Whether a cell's result is there. Raises InputError, naming it, where it is damaged or was made for another
+    request."""
+    folder = folder_of(out, cell)
+    if not (folder / MANIFEST).is_file():
+        return False
+    again = f"remove {folder} to have it made again"
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        made, digests = manifest["request"], manifest["files"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder / MANIFEST} is damaged ({error}): {again}") from error
+    if found := ", ".join(_differences(made, _plain(cell.request()))):
+        raise AnotherRequest(f"{folder} was made for another request: {found}; give another --out, or {again}")
+    for name, digest in digests.items():
+        if not (folder / name).is_file():
+            raise InputError(f"{folder / name} is missing: {again}")
+        if _digest(folder / name) != digest:
+            raise InputError(f"{folder / name} is damaged (it changed after it was written): {again}")
+    cell.check(folder)
+    return True
+
+
+class AnotherRequest(InputError):
+    """A finished cell answers a question that differs from the one asked."""
+
+
+def read_rows(out: Path, cells: Sequence[RowsCell]) -> Rows:
+    """The rows of finished cells, in order. Raises InputError for a cell that is missing or damaged."""
+    found: Rows = []
+    for cell in cells:
+        if not is_finished(out, cell):
+            raise InputError(f"{folder_of(out, cell)} is not finished")
+        found += json.loads((folder_of(out, cell) / ROWS).read_text(encoding="utf-8"))
+    return found
+
+
+def complete(
+    out: Path,
+    cells: Sequence[Cell],
+    workers: int = 1,
+    ray: str | None = None,
+    report: Callable[[str], None] = tqdm.write,
+) -> dict[str, str]:
+    """Run the cells that are missing, `workers` groups at a time in processes, or on the Ray cluster at `ray`.
+
+    Returns name -> error of the cells that failed, with the traceback in `error.txt` of their folders; all others are
+    finished. `report` gets a line for each failure. Raises InputError before anything runs if a finished cell was made
+    for another request; KeyboardInterrupt and SystemExit pass through, with every finished cell kept.
+    """
+    failed: dict[str, str] = {}
+    missing = [cell for cell in distinct(cells) if not _usable(out, cell, failed)]
+    for name, error in failed.items():
+        report(f"{name}: {error}")
+    groups: dict[str, list[Cell]] = {}
+    for cell in missing:
+        groups.setdefault(cell.group, []).append(cell)
+    ended = 0
+    with tqdm(total=len(missing), desc="cells", unit="cell", disable=None) as bar:
+        for own, errors in _outcomes(out, list(groups.values()), workers, ray):
+            ended += len(own)
+            bar.update(len(own))
+            failed |= errors
+            for name, error in errors.items():
+                report(f"{name}: failed: {error}")
+            if bar.disable:  # no terminal, but a log that should show that work goes on
+                report(f"{ended} of {len(missing)} cells: {own[-1].group}")
+    return failed
+
+
+def distinct(cells: Sequence[Cell]) -> list[Cell]:
+    """Each cell once, in order of appearance."""
+    found = {cell.name: cell for cell in reversed(cells)}
+    return list(dict.fromkeys(found[cell.name] for cell in cells))
+
+
+def overview(out: Path, cells: Sequence[Cell]) -> str:
+    """Markdown: what of the cells is finished, begun, damaged or missing in `out`."""
+    lines, finished = [], 0
+    for cell in distinct(cells):
+        try:
+            done = is_finished(out, cell)
+            state = "finished" if done else cell.progress(folder_of(out, cell))
+            finished += done
+        except InputError as error:
+            state = str(error)
+        lines.append([cell.name, state])
+    return f"{markdown_table(['cell', 'state'], lines)}\n\n{finished} of {len(lines)} cells are finished"
+
+
+def _usable(out: Path, cell: Cell, failed: dict[str, str]) -> bool:
+    """Whether there is nothing left to run; a damaged cell is noted in `failed`, as nobody asked to replace it."""
+    try:
+        return is_finished(out, cell)
+    except AnotherRequest:
+        raise
+    except InputError as error:
+        failed[cell.name] = str(error)
+        return True
+
+
+def _outcomes(
+    out: Path, groups: Sequence[Sequence[Cell]], workers: int, ray: str | None
+) -> Iterator[tuple[Sequence[Cell], dict[str, str]]]:
+    """Cells and the errors of those that failed: cell by cell in this process, else group by group as they end."""
+    if workers == 1 and not ray:
+        yield from (([cell], _complete_group(out, [cell])) for group in groups for cell in group)
+        return
+    calls = [(_complete_group, (out, group)) for group in groups]
+    for position, errors in run_calls(calls, workers, ray, processes=True, keep_going=True):
+        if isinstance(errors, Exception):  # its process died: what it had finished stays
+            died, errors = str(errors), {}
+            errors |= {cell.name: died for cell in groups[position] if not _usable(out, cell, errors)}
+        yield groups[position], errors
+
+
+def _complete_group(out: Path, cells: Sequence[Cell]) -> dict[str, str]:
+    """Run cells that share a process; name -> error of those that failed."""
+    errors: dict[str, str] = {}
+    for cell in cells:
+        folder = folder_of(out, cell)
+        try:
+            with locked(out / CELLS / cell.group):
+                if not is_finished(out, cell):  # another run in this folder may have been quicker
+                    _run(cell, folder)
+        except Exception as error:
+            errors[cell.name] = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            with suppress(OSError):  # a full disk, say
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / ERROR).write_text(traceback.format_exc(), encoding="utf-8")
+    return errors
+
+
+def _run(cell: Cell, folder: Path) -> None:
+    begun = time.monotonic()
+    folder.mkdir(parents=True, exist_ok=True)
+    cell.run(folder)
+    cell.check(folder)
+    (folder / ERROR).unlink(missing_ok=True)
+    files = {
+        path.relative_to(folder).as_posix(): _digest(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != MANIFEST
+    }
+    made = provenance()
+    facts = {"request": _plain(cell.request()), "files": files, "seconds": time.monotonic() - begun}
+    write_json(folder / MANIFEST, facts | {name: made[name] for name in ("commit", "cores", "written")})
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _plain(request: Mapping[str, Any]) -> dict[str, Any]:
+    """As it reads back from JSON, paths as text."""
+    content: dict[str, Any] = json.loads(json.dumps(request, default=str))
+    return content
+
+
+def _differences(made: Mapping[str, Any], asked: Mapping[str, Any], within: str = "") -> Iterator[str]:
+    """`field is A there, here B`, with dots between the names of nested fields."""
+    for name in dict.fromkeys((*made, *asked)):
+        found, wanted = made.get(name), asked.get(name)
+        if isinstance(found, dict) and isinstance(wanted, dict):
+            yield from _differences(found, wanted, f"{within}{name}.")
+        elif found != wanted and not (found != found and wanted != wanted):  # NaN is not equal to itself
+            yield f"{within}{name} is {found} there, {wanted} here"

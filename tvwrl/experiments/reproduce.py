@@ -1,0 +1,169 @@
+"""From a figure's name to its files: completes the cells it needs, then writes its rows, table and plots."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, make_dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tvwrl.experiments.engine import Cell, Rows, complete, distinct, is_finished, overview
+from tvwrl.markdown import preserved_introduction
+from tvwrl.runs import default_folder, provenance, whole_file, write_csv, write_json
+from tvwrl.types import InputError
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a figure shows."""
+
+    text: str  # Markdown that begins with a heading
+    rows: Rows  # of rows.csv
+    plots: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)  # name -> writes the PNG
+    facts: Mapping[str, Any] = field(default_factory=dict)  # for run.json, beside provenance and options
+
+
+class Study(Protocol):
+    """What a paper's figures are measured with: a dataclass whose fields are the options of their commands."""
+
+    def cells(self, figure: str) -> Sequence[Cell]:
+        """The cells of a figure. Raises InputError for options out of range."""
+        ...
+
+    def report(self, figure: str, out: Path, cells: Sequence[Cell]) -> Report:
+        """The figure, made of cells that are finished in `out`: all of them, unless `partial`."""
+        ...
+
+    @property
+    def partial(self) -> bool:
+        """Whether a figure can be made of the cells that are finished so far."""
+        ...
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Where results are kept, and how many cells run at once: the options that every figure has."""
+
+    out: Path | None = None
+    """Folder of cells, tables and plots; give the same folder again to continue, or to share cells between figures.
+    Default: runs/<name>-<time>."""
+    workers: int = 1
+    """Cells that run at a time, each in a process of its own."""
+    ray: str | None = None
+    """Ray cluster to run the cells on: HOST:PORT, auto or local; all its machines have to share --out."""
+    dry_run: bool = False
+    """Only list the cells, and which of them are finished in --out."""
+    report_only: bool = False
+    """Only write tables, plots and page again, from the cells that are finished in --out."""
+    page: Path | None = None
+    """Markdown page to write the tables to as well; its introduction, written by hand, is kept."""
+
+    def check_run(self) -> None:
+        """Raise InputError for values out of range."""
+        if self.workers < 1:
+            raise InputError(f"workers is {self.workers}: must be at least 1")
+        if self.report_only and self.out is None:
+            raise InputError("--report-only needs --out: the folder whose cells the tables are made from")
+
+
+def reproduce(study: Study, figures: Sequence[str], label: str, options: RunOptions) -> None:
+    """Complete the cells of the figures, then write and print each figure whose cells are finished.
+
+    Files of a figure: `OUT/<figure>/` with rows.csv, table.md, run.json and a PNG per plot. Raises InputError for
+    options out of range, and at the end if cells failed, naming each; KeyboardInterrupt and SystemExit pass through.
+    """
+    options.check_run()
+    cells = {figure: list(study.cells(figure)) for figure in figures}
+    every = distinct([cell for own in cells.values() for cell in own])
+    out = options.out or default_folder(label)
+    if options.dry_run:
+        print(overview(out, every))
+        return
+    failed = {} if options.report_only else _complete(out, every, options)
+    texts = {}
+    for figure, own in cells.items():
+        finished = [cell for cell in own if cell.name not in failed and is_finished(out, cell)]
+        if (not finished and own) or (len(finished) < len(own) and not study.partial):
+            continue
+        texts[figure] = _write(out / figure, study.report(figure, out, finished), study)
+        print(texts[figure])
+        print(f"written to {out / figure}")
+    if options.page is not None and texts:
+        write_page(options.page, out, texts, label)
+        print(f"written to {options.page}")
+    if failed:
+        raise InputError("; ".join(f"cell {name}: {error}" for name, error in failed.items()))
+    if not texts:
+        raise InputError(f"{out} holds too few finished cells for {', '.join(figures)}")
+
+
+def _complete(out: Path, cells: Sequence[Cell], options: RunOptions) -> dict[str, str]:
+    again = command_to_continue(out)
+    print(f"{len(cells)} cells in {out}; if stopped, continue with:\n  {again}")
+    try:
+        return complete(out, cells, options.workers, options.ray)
+    except (KeyboardInterrupt, SystemExit):
+        print(f"stopped; continue with:\n  {again}")
+        raise
+
+
+def command_to_continue(out: Path) -> str:
+    """The command line of this process, with `--out` if it lacks it."""
+    given = ["python", *sys.argv]
+    if not any(word.partition("=")[0] == "--out" for word in given):
+        given += ["--out", str(out)]
+    return shlex.join(given)
+
+
+def _write(folder: Path, report: Report, study: Study) -> str:
+    """The files of a figure; returns its text."""
+    text = f"{report.text.strip()}\n"
+    write_csv(folder / "rows.csv", report.rows)
+    with whole_file(folder / "table.md") as partial:
+        partial.write_text(text, encoding="utf-8")
+    for name, plot in report.plots.items():
+        with whole_file(folder / f"{name}.png") as partial:
+            plot(partial)
+    options = asdict(study)  # type: ignore[call-overload]
+    write_json(folder / "run.json", provenance() | {"options": options} | dict(report.facts))
+    return text
+
+
+def write_page(page: Path, out: Path, texts: Mapping[str, str], title: str) -> None:
+    """A page of the figures' tables; their pictures go to a folder of the page's name beside it."""
+    pictures = page.with_suffix("")
+    parts = [preserved_introduction(page, title)]
+    for figure, text in texts.items():
+        heading, _, rest = text.strip().partition("\n")
+        parts.append(heading)
+        for drawn in sorted((out / figure).glob("*.png")):
+            name = f"{figure}.png" if drawn.stem == "plot" else f"{figure}-{drawn.name}"
+            with whole_file(pictures / name) as partial:
+                partial.write_bytes(drawn.read_bytes())
+            parts.append(f"![{heading.lstrip('# ')}]({pictures.name}/{name})")
+        parts.append(rest.strip())
+    with whole_file(page) as partial:
+        partial.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def commands(prefix: str, paper: str, figures: Mapping[str, str], study: type, all_of: str = "") -> dict[str, type]:
+    """Command name -> dataclass with the options of the study, `RunOptions` and a method `run`, for `figures`: name ->
+    title. Commands are called `<prefix>-<figure>`; `all_of` is the help of one more, `<prefix>-all`, that makes all."""
+    names = {name: ((name,), f"{paper}, {title}.") for name, title in figures.items()}
+    names |= {"all": (tuple(figures), all_of)} if all_of else {}
+    return {
+        f"{prefix}-{name}": make_dataclass(
+            name, [], bases=(study, RunOptions), frozen=True, namespace=_namespace(f"{prefix}-{name}", own, summary)
+        )
+        for name, (own, summary) in names.items()
+    }
+
+
+def _namespace(command: str, figures: tuple[str, ...], summary: str) -> dict[str, Any]:
+    return {
+        "run": lambda self: reproduce(self, figures, command, self),
+        "__doc__": summary,
+        "__module__": __name__,
+    }
