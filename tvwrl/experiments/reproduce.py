@@ -151,6 +151,7 @@ def write_page(page: Path, out: Path, texts: Mapping[str, str], title: str) -> N
 def commands(prefix: str, paper: str, figures: Mapping[str, str], study: type, all_of: str = "") -> dict[str, type]:
     """Command name -> dataclass with the options of the study, `RunOptions` and a method `run`, for `figures`: name ->
     title. Commands are called `<prefix>-<figure>`; `all_of` is the help of one more, `<prefix>-all`, that makes all."""
+    names: dict[str, tuple[tuple[str, ...], str]]
     names = {name: ((name,), f"{paper}, {title}.") for name, title in figures.items()}
     names |= {"all": (tuple(figures), all_of)} if all_of else {}
     return {
