@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from timing import least_seconds
 
-from tvwrl.bench.lrasched_learning import seconds_of_prediction
+from tvwrl.lrasched.evaluation import seconds_of_prediction
 from tvwrl.lrasched.factorization_machine import FactorizationMachine
 from tvwrl.lrasched.predictors import factorization_machine, matrix_factorization
 from tvwrl.lrasched.testbed import configurations, draw_applications, profile

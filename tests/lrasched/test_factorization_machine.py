@@ -1,4 +1,4 @@
-"""The factorization machine: one step by hand, gradients, what only interactions can tell, growth, seeds, bad input."""
+"""The factorization machine: one step by hand, gradients, interactions, new features, seeds, bad input."""
 
 import math
 
@@ -35,7 +35,7 @@ def test_one_step_by_hand():
         return -(z - math.copysign(0.1, z)) / ((1 + math.sqrt(n)) / 0.5 + 0.2) if abs(z) > 0.1 else 0.0
 
     def factor(v, gradient):
-        z = -(v * (2 / 1 + 0.3) + math.copysign(0.05, v))  # the closed form of this is v
+        z = -(v * (2 / 1 + 0.3) + math.copysign(0.05, v))  # whose closed form is v
         z += gradient - (math.sqrt(gradient**2) - 0) / 1 * v
         return -(z - math.copysign(0.05, z)) / ((2 + abs(gradient)) / 1 + 0.3) if abs(z) > 0.05 else 0.0
 
@@ -64,7 +64,7 @@ def test_l1_switches_a_weight_off_and_not_the_factors():
     seed=st.integers(0, 50),
 )
 def test_a_gentle_step_goes_down_the_gradient(x, y, seed):
-    """The change of a parameter is -alpha / beta x gradient: set beside finite differences of Eq. 1."""
+    """A parameter changes by -alpha / beta x gradient, where the gradient is a finite difference of Eq. 1."""
     x = np.round(np.array(x), 3)
     machine = FactorizationMachine(factors=2, **GENTLE, sigma=0.5, random_state=seed)
     machine.partial_fit(np.zeros((1, len(x))), [0.0])
@@ -90,8 +90,8 @@ def test_a_gentle_step_goes_down_the_gradient(x, y, seed):
 
 
 @pytest.mark.parametrize(("sigma", "learns"), [(0.3, True), (0.0, False)])
-def test_what_only_an_interaction_tells_is_learnt_if_the_factors_start_at_random(sigma, learns):
-    """y = x1 xor x2 in signs: no weight helps. Factors that start at 0, as z = 0 has it, never leave it."""
+def test_an_interaction_is_learnt_if_the_factors_start_at_random(sigma, learns):
+    """y = x1 xor x2 in signs, which no weights explain. Factors that start at 0, as z = 0 makes them, stay there."""
     x = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], float)
     y = x[:, 0] * x[:, 1]
     machine = FactorizationMachine(sigma=sigma, alpha_v=0.3, passes=400).fit(x, y)
@@ -100,12 +100,12 @@ def test_what_only_an_interaction_tells_is_learnt_if_the_factors_start_at_random
     assert learns or (machine.factors_ == 0).all()
 
 
-def test_features_grow_with_zero_weight_and_the_same_factors_in_one_step_or_two():
+def test_new_features_have_zero_weight_and_the_same_factors_whether_added_at_once_or_in_turn():
     rng = np.random.default_rng(0)
     x, y = rng.random((30, 3)), rng.random(30)
     machine = FactorizationMachine(passes=3).fit(x, y)
     wide = np.hstack([x, np.ones((30, 2))])
-    assert machine.predict(wide) == pytest.approx(machine.predict(x))  # unknown features say nothing
+    assert machine.predict(wide) == pytest.approx(machine.predict(x))  # unknown features count as zero
     two = FactorizationMachine(passes=3).fit(x, y)
     machine.partial_fit(np.zeros((1, 5)), [machine.intercept_])
     two.partial_fit(np.zeros((1, 4)), [two.intercept_]).partial_fit(np.zeros((1, 5)), [two.intercept_])
@@ -128,7 +128,7 @@ def test_same_seed_same_result_and_sparse_as_dense():
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "said"),
+    ("x", "y", "message"),
     [
         ([[1.0, np.nan]], [1.0], "row 0, feature 1 is nan"),
         ([[0.0], [np.inf]], [1.0, 1.0], "row 1, feature 0 is inf"),
@@ -137,11 +137,11 @@ def test_same_seed_same_result_and_sparse_as_dense():
         ([1.0], [1.0], "must be rows of features"),
     ],
 )
-def test_bad_rows_are_refused(x, y, said):
+def test_bad_rows_are_refused(x, y, message):
     for learn in (FactorizationMachine().fit, FactorizationMachine().partial_fit):
         with pytest.raises(InputError) as refusal:
             learn(x, y)
-        assert said in str(refusal.value)
+        assert message in str(refusal.value)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,16 @@
-"""Matrix factorization by hand, and what predictors of all kinds have in common."""
+"""Matrix factorization and means by hand, properties of all predictors, and how they are evaluated."""
 
 import numpy as np
 import pytest
 
-from tvwrl.lrasched.held_out import held_out_errors, rmse
+from tvwrl.lrasched.evaluation import held_out_errors, rmse
 from tvwrl.lrasched.matrix_factorization import MatrixFactorization
 from tvwrl.lrasched.predictors import Means, factorization_machine, matrix_factorization
 from tvwrl.lrasched.profiles import Profiles
 from tvwrl.lrasched.testbed import configurations, draw_applications, profile
 from tvwrl.types import InputError
+
+HISTORY = Profiles.of_grid("ab", "xyz", np.array([[0.2, 0.4, 0.6], [0.4, 0.6, 1.0]]))
 
 
 def test_one_step_of_matrix_factorization_by_hand():
@@ -27,7 +29,7 @@ def test_one_step_of_matrix_factorization_by_hand():
         MatrixFactorization(steadiness=2.0)
 
 
-def test_matrix_factorization_grows_and_knows_nothing_of_the_unknown():
+def test_matrix_factorization_takes_new_rows_and_predicts_the_mean_for_unknown_ones():
     model = MatrixFactorization(passes=200).fit([[0, 0], [0, 1], [1, 0], [1, 1]], [0.2, 0.4, 0.6, 0.8])
     assert model.predict([[0, 0], [1, 1]]) == pytest.approx([0.2, 0.8], abs=0.1)
     assert model.predict([[7, 7]])[0] == model.mean_ == 0.5
@@ -40,12 +42,11 @@ def test_matrix_factorization_grows_and_knows_nothing_of_the_unknown():
 
 
 def test_means_by_hand():
-    history = Profiles.of_grid("ab", "xyz", np.array([[0.2, 0.4, 0.6], [0.4, 0.6, 1.0]]))
     every, cell = np.arange(3), np.array([1])
     found = {}
     for name, kinds in (("c", (True, False)), ("a", (False, True)), ("both", (True, True))):
         means = Means(*kinds)
-        means.fit(history)
+        means.fit(HISTORY)
         assert means.predict(9, cell) == pytest.approx([0.5] if kinds[0] else [3.2 / 6])
         means.learn(2, cell, np.array([0.8]))
         found[name] = means.predict(2, every)
@@ -54,11 +55,10 @@ def test_means_by_hand():
     assert found["both"] == pytest.approx([0.5, 0.8, 1.0])
 
 
-def test_of_a_cell_that_is_measured_again_the_last_value_stands():
-    history = Profiles.of_grid("ab", "xyz", np.array([[0.2, 0.4, 0.6], [0.4, 0.6, 1.0]]))
+def test_a_repeated_measurement_replaces_the_first():
     once, again = Means(), Means()
     for means, steps in ((once, [([1], [0.8])]), (again, [([1], [0.1]), ([1, 1], [0.3, 0.8])])):
-        means.fit(history)
+        means.fit(HISTORY)
         for cells, values in steps:
             means.learn(2, np.array(cells), np.array(values))
     assert again.predict(9, np.arange(3)) == pytest.approx([0.3, 0.6, 0.8])  # y: the mean of 0.4, 0.6, 0.8
@@ -69,23 +69,22 @@ def test_of_a_cell_that_is_measured_again_the_last_value_stands():
 @pytest.mark.parametrize("number", [3, -1])
 def test_a_configuration_that_history_does_not_have_is_refused(make, number):
     predictor = make(0)
-    predictor.fit(Profiles.of_grid("ab", "xyz", np.array([[0.2, 0.4, 0.6], [0.4, 0.6, 1.0]])))
+    predictor.fit(HISTORY)
     before, cells = predictor.predict(2, np.arange(3)), np.array([1, number])
     with pytest.raises(InputError, match=f"configuration is {number}: must be a number from 0 to 2"):
         predictor.predict(2, cells)
     with pytest.raises(InputError, match=f"configuration is {number}"):
         predictor.learn(2, cells, np.array([0.5, 0.5]))
-    assert np.array_equal(predictor.predict(2, np.arange(3)), before)  # nothing of it was learnt
+    assert np.array_equal(predictor.predict(2, np.arange(3)), before)  # and nothing was learnt
 
 
-def test_a_rule_of_level_and_curve_is_found_by_all_that_can_tell_it():
-    """Performance = level of the application + curve of the configuration: two cells tell the rest."""
+def test_models_learn_that_performance_is_level_plus_curve():
+    """Performance = level of the application + curve of the configuration: two measurements determine the rest."""
     rng = np.random.default_rng(0)
     grid = rng.uniform(0.1, 0.5, (60, 1)) + np.linspace(0, 0.4, 8)
     names = [f"a{i}" for i in range(60)]
-    history, arriving = (
-        Profiles.of_grid(names[own], [f"c{i}" for i in range(8)], grid[own]) for own in (slice(0, 45), slice(45, 60))
-    )
+    whole = Profiles.of_grid(names, [f"c{i}" for i in range(8)], grid)
+    history, arriving = whole.select(np.arange(45)), whole.select(np.arange(45, 60))
     found = {
         make.__name__: rmse(held_out_errors(make(0), history, arriving, 1))
         for make in (factorization_machine, matrix_factorization, lambda seed: Means(of_application=False))
@@ -99,10 +98,7 @@ def test_on_the_simulated_testbed_the_factorization_machine_beats_online_matrix_
     offered = configurations((1,))
     for seed in (0, 1, 2):
         whole = profile(draw_applications(48, seed), offered, seed)
-        history, arriving = (
-            Profiles.of_grid(whole.applications[own], whole.configurations, whole.grid()[own])
-            for own in (slice(0, 36), slice(36, 48))
-        )
+        history, arriving = whole.select(np.arange(36)), whole.select(np.arange(36, 48))
         machine, factors = (
             rmse(held_out_errors(make(seed), history, arriving, seed))
             for make in (factorization_machine, matrix_factorization)
@@ -110,10 +106,11 @@ def test_on_the_simulated_testbed_the_factorization_machine_beats_online_matrix_
         assert machine < factors
 
 
-def test_held_out_cells_are_those_that_were_not_measured_and_do_not_depend_on_the_predictor():
+def test_what_is_held_out_does_not_depend_on_the_predictor():
     grid = np.random.default_rng(0).random((6, 5))
     grid[4, 2] = np.nan
-    history, arriving = (Profiles.of_grid("abcdef"[o], "vwxyz", grid[o]) for o in (slice(0, 3), slice(3, 6)))
+    whole = Profiles.of_grid("abcdef", "vwxyz", grid)
+    history, arriving = whole.select(np.arange(3)), whole.select(np.arange(3, 6))
     one, other = (held_out_errors(make(0), history, arriving, 7) for make in (factorization_machine, lambda s: Means()))
     assert (np.isnan(one) == np.isnan(other)).all()
     assert (~np.isnan(one)).sum(axis=1).tolist() == [3, 2, 3]

@@ -1,4 +1,4 @@
-"""Profiles: the paper's example of feature vectors, tables read, and what bad ones get to hear."""
+"""Profiles: the feature vectors of the paper's example, tables read, and bad ones refused."""
 
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def test_configurations_are_read_once_each(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("application,configuration,performance\na,b,nan\n", "row 1: performance is nan: must be a number from 0 to 1"),
         ("application,configuration,performance\na,b,0.5\na,c,1.5\n", "row 2: performance is 1.5"),
@@ -88,17 +88,17 @@ def test_configurations_are_read_once_each(tmp_path):
         ("", "cannot be read"),
     ],
 )
-def test_bad_profiles_are_refused_with_file_and_row(tmp_path, text, said):
+def test_bad_profiles_are_refused_with_file_and_row(tmp_path, text, message):
     path = tmp_path / "p.csv"
     path.write_text(text)
     with pytest.raises(InputError) as refusal:
         read_profiles(path, ["b", "c"])
     assert str(path) in str(refusal.value)
-    assert said in str(refusal.value)
+    assert message in str(refusal.value)
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         ("s,0,2,1", "row 1: configuration 's': cpu is 0.0: must be a number > 0"),
         ("s,1,-2,1", "mem is -2.0"),
@@ -107,9 +107,9 @@ def test_bad_profiles_are_refused_with_file_and_row(tmp_path, text, said):
         ("s,1,2,1\ns,1,3,1", "row 2: configuration 's' is"),
     ],
 )
-def test_bad_configurations_are_refused(tmp_path, rows, said):
+def test_bad_configurations_are_refused(tmp_path, rows, message):
     path = tmp_path / "c.csv"
     path.write_text(f"configuration,cpu,mem,collocation\n{rows}\n")
     with pytest.raises(InputError) as refusal:
         read_configurations(path)
-    assert said in str(refusal.value)
+    assert message in str(refusal.value)

@@ -13,7 +13,7 @@ from tvwrl.experiments.plots import plot_lines
 from tvwrl.experiments.statistics import bootstrap_interval
 from tvwrl.lrasched.predictors import PREDICTORS
 from tvwrl.lrasched.profiles import Configuration
-from tvwrl.lrasched.sizing import Recommender
+from tvwrl.lrasched.recommender import Recommender
 from tvwrl.lrasched.testbed import CPUS, MEMS, SimulatedApplication, configurations, draw_applications, profile
 from tvwrl.markdown import markdown_table
 

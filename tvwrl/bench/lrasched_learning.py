@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from tvwrl.bench.lrasched_decisions import decisions
 from tvwrl.command_line import Numbers
 from tvwrl.experiments.plots import plot_lines
 from tvwrl.experiments.statistics import bootstrap_interval, paired_bootstrap
-from tvwrl.lrasched.held_out import held_out_errors, rmse
+from tvwrl.lrasched.evaluation import held_out_errors, rmse, seconds_of_prediction
 from tvwrl.lrasched.measured import read_erms, read_nginx
 from tvwrl.lrasched.predictors import Means, Predictor, factorization_machine, folding_in, matrix_factorization
 from tvwrl.lrasched.profiles import Configuration, Profiles
@@ -173,17 +172,6 @@ def _table2_of(rows: list[dict[str, Any]]) -> str:
         difference, low, high = paired_bootstrap(a, b)
         note.append(f"{difference:+.3f} [{low:+.3f}, {high:+.3f}] to {name}")
     return markdown_table(head, body) + f"\n\nRMSE of the {FM} less that of the others, paired: {'; '.join(note)}."
-
-
-def seconds_of_prediction(predictor: Predictor, application: int, repeats: int = 200) -> float:
-    """Median time of one prediction from numbers of application and configuration on."""
-    took = []
-    cell = np.array([0])
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        predictor.predict(application, cell)
-        took.append(time.perf_counter() - begin)
-    return float(np.median(took))
 
 
 def _fig2(settings: LearningSettings) -> Made:

@@ -17,7 +17,7 @@ from tvwrl.command_line import Numbers
 from tvwrl.experiments.plots import plot_lines
 from tvwrl.experiments.statistics import bootstrap_interval
 from tvwrl.lrasched.profiles import Configuration
-from tvwrl.lrasched.sizing import Recommender
+from tvwrl.lrasched.recommender import Recommender
 from tvwrl.lrasched.testbed import (
     CORES,
     MEMORY,

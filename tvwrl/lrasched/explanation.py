@@ -1,4 +1,4 @@
-"""Tells why a size and a degree were recommended: in words, as a table and as a picture."""
+"""Explains a recommendation of size and degree: in words, as a table and as a plot."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.lrasched.sizing import Choice, Recommendation
+from tvwrl.lrasched.recommendation import Choice, Recommendation
 from tvwrl.markdown import markdown_table
 
 BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#7F7F7F"  # Okabe and Ito (2008)
 
 
 def explain(found: Recommendation, source: str) -> str:
-    """Markdown: the decision in words, then both predicted curves; `source`: what it was learnt from."""
-    asked, chosen = found.goal, found.configuration
-    sign = ">=" if asked.higher_is_better else "<="
-    how = "measured" if found.degree.measured[found.degree.chosen] else "predicted"
+    """Markdown: the decision in words, then both curves as tables. `source` says what was learnt from."""
+    goal, chosen = found.goal, found.configuration
+    sign = ">=" if goal.higher_is_better else "<="
+    known = "measured" if found.degree.measured[found.degree.chosen] else "predicted"
     words = [
-        f"{found.application}: {source}. Goal: performance {sign} {asked.performance:g}, with the margin {sign} "
-        f"{asked.limit:g}.",
+        f"{found.application}: {source}. Goal: performance {sign} {goal.performance:g}, with the margin {sign} "
+        f"{goal.limit:g}.",
         f"Recommended: {chosen.name}: {chosen.cpu:g} cores, {chosen.mem:g} GiB, at most {chosen.collocation} on a "
-        f"machine; {how} performance {found.degree.expected:.3f}.",
+        f"machine; {known} performance {found.degree.expected:.3f}.",
     ]
     if not found.reached:
-        short = "no degree of the sizes that might reach it is" if found.size.reached else "no configuration is"
-        words.append(f"GOAL NOT REACHED: {short} expected to; this is the one that performs best.")
+        none = "no degree of the sizes that might reach it is" if found.size.reached else "no configuration is"
+        words.append(f"GOAL NOT REACHED: {none} expected to. This is the one expected to perform best.")
     passed = [c.name for c in found.size.configurations[: found.size.chosen]]
-    hopeful = [n for n, met in zip(passed, asked.met(found.size.performance), strict=False) if met]
-    if hopeful:
-        words.append(f"Passed over, as none of their degrees is expected to reach the goal: {', '.join(hopeful)}.")
+    promising = [n for n, met in zip(passed, goal.met(found.size.performance), strict=False) if met]
+    if promising:
+        words.append(f"Passed over, because no degree of theirs is expected to reach the goal: {', '.join(promising)}.")
     if found.size.measured.sum() < 2:
         words.append("The curve of sizes rests on one measurement: measure a second size, and ask again.")
     degrees = int(found.degree.measured.sum())
     if degrees < min(2, len(found.degree.configurations)):
         names = " and ".join(c.name for c in found.degree.configurations[-3:-1][::-1])
-        some = "none" if found.assumed else "only one"
+        count = "none" if found.assumed else "only one"
         words.append(
-            f"The degree rests on other applications: {some} was measured. Measure e.g. {names}, and ask again."
+            f"The degree rests on other applications: {count} was measured. Measure e.g. {names}, and ask again."
         )
     if found.unused:
-        words.append(f"Not used, as they are degrees of sizes that were not considered: {', '.join(found.unused)}.")
+        words.append(f"Not used, because their sizes were not considered: {', '.join(found.unused)}.")
     tables = [
         f"{title}\n\n{_table(choice)}"
         for title, choice in (("Sizes, the smallest first", found.size), ("Degrees, the largest first", found.degree))
@@ -52,15 +52,15 @@ def explain(found: Recommendation, source: str) -> str:
 def _table(choice: Choice) -> str:
     rows = []
     for i, c in enumerate(choice.configurations):
-        seen = f"{choice.performance[i]:.3f}" if choice.measured[i] else ""
-        numbers = [f"{c.cpu:g}", f"{c.mem:g}", str(c.collocation), f"{choice.predicted[i]:.3f}", seen]
+        value = f"{choice.performance[i]:.3f}" if choice.measured[i] else ""
+        numbers = [f"{c.cpu:g}", f"{c.mem:g}", str(c.collocation), f"{choice.predicted[i]:.3f}", value]
         rows.append([c.name, *numbers, "<- chosen" if i == choice.chosen else ""])
     head = ("configuration", "cores", "GiB", "on a machine", "predicted", "measured", "")
     return markdown_table(head, rows)
 
 
 def plot_recommendation(found: Recommendation, file: Path, title: str) -> None:
-    """A picture of both curves: predictions, measurements, the goal and the choice."""
+    """Write a PNG of both curves: predictions, measurements, the goal and the choice."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

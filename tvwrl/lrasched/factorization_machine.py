@@ -1,4 +1,4 @@
-"""A factorization machine that learns row after row by FTRL-Proximal while features are added (paper 000, 3.2.1)."""
+"""A factorization machine that learns online by FTRL-Proximal and takes new features at any time (paper 000, 3.2.1)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvwrl.lrasched.kernels import learn_rows, predict_rows
-from tvwrl.lrasched.parameters import check_parameters
+from tvwrl.lrasched.factorization_machine_kernels import learn_rows, predict_rows
+from tvwrl.lrasched.models import check_parameters, check_targets, draw_factors
 from tvwrl.types import Float, InputError, Int
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of features, sparse: row i has index[start[i]:start[i + 1]], each feature once."""
+    """A sparse table: row i has the features index[start[i]:start[i + 1]], each once, with the values beside them."""
 
-    start: Int  # (n + 1,)
-    index: Int  # (entries,) >= 0
+    start: Int  # (n + 1,) first entry of each row, then the number of entries
+    index: Int  # (entries,) feature, >= 0
     value: Float  # (entries,) finite
-    features: int  # columns of the table
+    features: int  # columns of the table, >= 0
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -38,7 +38,7 @@ class Rows:
 
     @classmethod
     def of(cls, table: Rows | csr_array | Any) -> Rows:
-        """Rows of a scipy CSR or of a dense (n, p) array. Raises InputError for another shape, or NaN or infinity."""
+        """The rows of a scipy CSR or a dense (n, p) array. Raises InputError for another shape, NaN or infinity."""
         if isinstance(table, cls):
             return table
         if hasattr(table, "tocsr"):
@@ -51,7 +51,7 @@ class Rows:
             dense = np.asarray(table, dtype=np.float64)
             if dense.ndim != 2:
                 raise InputError(f"X has shape {dense.shape}: must be rows of features, (n, p)")
-            row, index = np.nonzero(dense)  # NaN counts as not zero
+            row, index = np.nonzero(dense)  # NaN differs from zero
             start, value, features = np.searchsorted(row, np.arange(len(dense) + 1)), dense[row, index], dense.shape[1]
         value = np.asarray(value, np.float64)
         if not np.isfinite(value).all():
@@ -63,23 +63,27 @@ class Rows:
 
 @dataclass
 class FactorizationMachine:
-    """Regression on sparse rows with interactions of features through factors, learnt online (Eq. 1 to 10).
+    """Regression on sparse rows with pairwise interactions through factors, learnt online (paper 000, Eq. 1 to 10).
 
-    The loss is squared error (Eq. 4), minimised by FTRL-Proximal with a learning rate per coordinate (Algorithms 1 and
-    2). Parameters of the same names with `_w` concern w_0 and w, with `_v` the factors. A coordinate's learning rate is
-    alpha / (beta + sqrt(sum of its squared gradients)).
+    Minimises the squared error (Eq. 4) by FTRL-Proximal with a learning rate per coordinate (Algorithms 1 and 2):
+    alpha / (beta + sqrt(sum of its squared gradients)). Hyper-parameters ending in `_w` concern the intercept w_0 and
+    the weights w, those ending in `_v` the factors.
 
     Attributes after fitting: `features_` (p), `intercept_` (w_0), `weights_` (p,), `factors_` (p, factors).
 
-    Rates are those tuned on the simulated testbed (docs/lrasched.md). With a larger alpha_v or a smaller beta_v the
-    first steps of factors can be so long, where few rows teach many, that predictions never come back.
+    The defaults were tuned on the simulated testbed (docs/lrasched.md). With a larger alpha_v or a smaller beta_v the
+    first steps of the factors can be so long, when few rows precede them, that predictions never recover.
 
-    Paper: z starts at 0. Here: so that Eq. 7 returns the random draw; from 0 every factor would be 0 from the first row
-    on, and stay there, as its gradient is made of factors.
+    Paper: z starts at 0. Here: z starts where Eq. 7 returns a random draw. From 0 every factor would be 0 after the
+    first row and stay there, because its gradient is a multiple of the factors.
+
+    >>> machine = FactorizationMachine().fit([[1.0, 0.0], [0.0, 1.0]], [0.2, 0.8])
+    >>> machine.partial_fit([[0.0, 1.0, 1.0]], [0.9]).features_
+    3
     """
 
     factors: int = 4
-    """h, dimensions of the factorization, >= 0; 0 = a linear model."""
+    """h, dimensions of the factorization, >= 0; 0 makes a linear model."""
     alpha_w: float = 0.2
     beta_w: float = 0.015
     lambda1_w: float = 0.0
@@ -89,23 +93,23 @@ class FactorizationMachine:
     lambda1_v: float = 0.0025
     lambda2_v: float = 0.002
     sigma: float = 0.012
-    """Standard deviation of the first factors, N(0, sigma)."""
+    """Standard deviation of the initial factors, N(0, sigma)."""
     passes: int = 40
-    """Passes of `fit` over its rows, each in a new random order; `partial_fit` takes every row once, as they come."""
+    """Passes of `fit` over its rows, each in a new random order; `partial_fit` keeps the order it is given."""
     random_state: int = 0
-    """Of first factors and orders: each feature's factors depend on this and its number alone."""
+    """Seed of initial factors and orders; a feature's initial factors depend only on this and its number."""
 
     def __post_init__(self) -> None:
         check_parameters(self, positive=("alpha_w", "alpha_v", "passes"))
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._linear = np.zeros((3, 1))
         self._factors = np.zeros((3, 0, self.factors))
 
     @property
     def features_(self) -> int:
-        """p, features seen so far."""
+        """p, the number of features seen so far."""
         return self._factors.shape[1]
 
     @property
@@ -124,22 +128,22 @@ class FactorizationMachine:
         return np.asarray(self._factors[0])
 
     def fit(self, X: Any, y: Any) -> FactorizationMachine:
-        """Learn from nothing: `X` (n, p) CSR or dense, `y` (n,) targets; both finite, or InputError."""
-        rows, target = Rows.of(X), self._targets(X, y)
-        self._forget()
+        """Learn from scratch: `X` (n, p) CSR or dense, `y` (n,) targets. Raises InputError unless both are finite."""
+        rows = Rows.of(X)
+        target = check_targets(y, len(rows))
+        self._reset()
         rng = np.random.default_rng(self.random_state)
         self._learn(rows, target, (rng.permutation(len(rows)) for _ in range(self.passes)))
         return self
 
     def partial_fit(self, X: Any, y: Any, passes: int = 1) -> FactorizationMachine:
-        """Learn on from rows in their order, `passes` times; columns beyond those known become new features."""
+        """Continue learning from rows in their order, `passes` times; columns beyond the known become new features."""
         rows = Rows.of(X)
-        self._learn(rows, self._targets(rows, y), (np.arange(len(rows)) for _ in range(passes)))
+        self._learn(rows, check_targets(y, len(rows)), (np.arange(len(rows)) for _ in range(passes)))
         return self
 
     def predict(self, X: Any) -> Float:
-        """(n,) predictions (Eq. 2) of `X` (n, any number of columns): a feature never seen has zero weight and no
-        factors."""
+        """(n,) predictions (Eq. 2) for `X` (n, any number of columns); an unseen feature counts as zero."""
         rows = Rows.of(X)
         out = np.empty(len(rows))
         predict_rows(rows.start, rows.index, rows.value, self._linear, self._factors, out)
@@ -147,32 +151,17 @@ class FactorizationMachine:
 
     def _learn(self, rows: Rows, target: Float, orders: Iterable[Int]) -> None:
         if rows.features > self.features_:
-            self._grow(rows.features)
+            self._add_features(rows.features)
         w, v = ("alpha_w", "beta_w", "lambda1_w", "lambda2_w"), ("alpha_v", "beta_v", "lambda1_v", "lambda2_v")
         rates = tuple(float(getattr(self, name)) for name in w + v)
         for order in orders:
             learn_rows(rows.start, rows.index, rows.value, target, order, self._linear, self._factors, rates)
 
-    def _grow(self, features: int) -> None:
-        """Add features of zero weight and random factors (paper 000, 3.2.2, after its [25])."""
+    def _add_features(self, features: int) -> None:
+        """Add features of zero weight and random factors up to this number (paper 000, 3.2.2, after its [25])."""
         new = range(self.features_, features)
-        draws = [
-            np.random.default_rng((self.random_state, feature)).normal(0.0, self.sigma, self.factors) for feature in new
-        ]
-        v = np.array(draws).reshape(len(new), self.factors)
-        # z that Eq. 7 turns back into v while n = 0
+        v = draw_factors(((self.random_state, feature) for feature in new), self.sigma, self.factors)
+        # the z that Eq. 7 turns back into v while n = 0
         z = -(v * (self.beta_v / self.alpha_v + self.lambda2_v) + np.sign(v) * self.lambda1_v)
         self._factors = np.concatenate([self._factors, np.stack([v, z, np.zeros_like(v)])], axis=1)
         self._linear = np.concatenate([self._linear, np.zeros((3, len(new)))], axis=1)
-
-    @staticmethod
-    def _targets(X: Any, y: Any) -> Float:
-        """(n,) targets, checked."""
-        target = np.asarray(y, np.float64)
-        count = len(X) if isinstance(X, Rows) else np.shape(X)[0]
-        if target.shape != (count,):
-            raise InputError(f"y has shape {target.shape}: must be ({count},), one target per row of X")
-        if not np.isfinite(target).all():
-            row = int(np.argmin(np.isfinite(target)))
-            raise InputError(f"y: row {row} is {target[row]}: must be finite")
-        return target

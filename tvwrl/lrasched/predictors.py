@@ -1,4 +1,4 @@
-"""What predicts the performance of an application in configurations it was not measured in, all in one manner."""
+"""Predictors of the performance of an application in configurations that it was not measured in."""
 
 from __future__ import annotations
 
@@ -15,38 +15,44 @@ from tvwrl.types import Float, Int
 
 
 class Predictor(Protocol):
-    """Applications and configurations are numbers of the profiles; new applications follow on.
+    """Learns from whole profiles, then online from single measurements.
 
+    Applications and configurations go by their numbers in the profiles; new applications take the numbers after them.
     `learn` and `predict` raise InputError for a configuration that the profiles given to `fit` do not have.
+
+    >>> predictor = PREDICTORS["factorization-machine"](0)
+    >>> predictor.fit(profiles)                                                    # of 100 applications
+    >>> predictor.learn(100, np.array([3, 7]), np.array([0.4, 0.8]))               # the new application's first two
+    >>> predictor.predict(100, np.arange(20))                                      # and the 20 configurations of it
     """
 
     def fit(self, profiles: Profiles) -> None:
-        """Learn offline, from applications that were profiled before."""
+        """Learn from scratch, from earlier applications."""
 
     def learn(self, application: int, configuration: Int, performance: Float) -> None:
-        """Learn online that an application did so well, (k,), in these configurations, (k,)."""
+        """Learn the performance (k,) that was measured of an application in configurations (k,)."""
 
     def predict(self, application: int, configuration: Int) -> Float:
-        """(k,) performance of an application in configurations, 0..1."""
+        """(k,) predicted performance of an application in configurations (k,), 0..1."""
 
 
 def pairs_of(application: int, configuration: Int) -> Int:
-    """(k, 2) of one application."""
+    """(k, 2) application and configuration, for one application."""
     return np.stack([np.full(len(configuration), application), configuration], axis=1).astype(np.int64)
 
 
-def _cut(performance: Float) -> Float:
-    """To 0..1; np.clip takes as long as the prediction."""
+def _clip(performance: Float) -> Float:
+    """Clip to 0..1; np.clip would take as long as the prediction itself."""
     return np.minimum(np.maximum(performance, 0.0), 1.0)
 
 
 @dataclass
-class ByFactorizationMachine:
-    """The FTRL factorization machine on the features of Figure 4; what is learnt online is gone over `passes` times."""
+class FactorizationMachinePredictor:
+    """The FTRL factorization machine on the features of Figure 4; learns each new measurement `passes` times."""
 
     model: FactorizationMachine
     passes: int
-    profiled: list[Int] = field(default_factory=list)  # configurations of each application, rising
+    profiled: list[Int] = field(default_factory=list)  # measured configurations of each application, ascending
     configurations: int = 0
 
     def fit(self, profiles: Profiles) -> None:
@@ -57,25 +63,25 @@ class ByFactorizationMachine:
 
     def learn(self, application: int, configuration: Int, performance: Float) -> None:
         check_configurations(configuration, self.configurations)
-        self._know(application)
+        self._add(application)
         self.profiled[application] = np.union1d(self.profiled[application], configuration)
         self.model.partial_fit(self._rows(application, configuration), performance, self.passes)
 
     def predict(self, application: int, configuration: Int) -> Float:
-        self._know(application)
-        return _cut(self.model.predict(self._rows(application, configuration)))
+        self._add(application)
+        return _clip(self.model.predict(self._rows(application, configuration)))
 
     def _rows(self, application: int, configuration: Int) -> Rows:
         return feature_rows(application, configuration, self.profiled[application], self.configurations)
 
-    def _know(self, application: int) -> None:
+    def _add(self, application: int) -> None:
         while len(self.profiled) <= application:
             self.profiled.append(np.zeros(0, np.int64))
 
 
 @dataclass
-class ByMatrixFactorization:
-    """Online matrix factorization; what is learnt online is gone over `passes` times."""
+class MatrixFactorizationPredictor:
+    """Online matrix factorization; learns each new measurement `passes` times."""
 
     model: MatrixFactorization
     passes: int
@@ -91,18 +97,18 @@ class ByMatrixFactorization:
 
     def predict(self, application: int, configuration: Int) -> Float:
         check_configurations(configuration, self.configurations)
-        return _cut(self.model.predict(pairs_of(application, configuration)))
+        return _clip(self.model.predict(pairs_of(application, configuration)))
 
 
 @dataclass
 class Means:
-    """Plain means: of the configuration over all applications, of the application's own measurements, or, additive,
-    the configuration's shifted by how far the application's measurements lie from theirs."""
+    """Plain means: of the configuration over all applications, of the application's own measurements, or both added:
+    the configuration's mean, shifted by how far the application's measurements lie from such means on average."""
 
     of_configuration: bool = True
     of_application: bool = True
-    total: Float = field(default_factory=lambda: np.zeros(0))  # (configurations,) sums
-    count: Float = field(default_factory=lambda: np.zeros(0))
+    total: Float = field(default_factory=lambda: np.zeros(0))  # (configurations,) sum of performance
+    count: Float = field(default_factory=lambda: np.zeros(0))  # (configurations,) measurements
     own: dict[int, dict[int, float]] = field(default_factory=dict)  # application -> configuration -> performance
 
     def fit(self, profiles: Profiles) -> None:
@@ -117,42 +123,42 @@ class Means:
         check_configurations(configuration, len(self.total))
         own = self.own.setdefault(application, {})
         for c, y in zip(configuration.tolist(), performance.tolist(), strict=True):
-            self.total[c] += y - own.get(c, 0.0)  # what is measured again takes the place of what was
+            self.total[c] += y - own.get(c, 0.0)  # a repeated measurement replaces the first
             self.count[c] += c not in own
             own[c] = y
 
     def predict(self, application: int, configuration: Int) -> Float:
         check_configurations(configuration, len(self.total))
-        everywhere = self.total.sum() / max(self.count.sum(), 1.0)
-        usual = np.where(self.count > 0, self.total / np.maximum(self.count, 1.0), everywhere)
-        guess = usual[configuration] if self.of_configuration else np.full(len(configuration), everywhere)
+        overall = self.total.sum() / max(self.count.sum(), 1.0)
+        mean = np.where(self.count > 0, self.total / np.maximum(self.count, 1.0), overall)
+        guess = mean[configuration] if self.of_configuration else np.full(len(configuration), overall)
         known = self.own.get(application, {})
         if self.of_application and known:
-            base = usual[list(known)] if self.of_configuration else everywhere
+            base = mean[list(known)] if self.of_configuration else overall
             guess = guess + np.mean(np.array(list(known.values())) - base)
-        return _cut(guess)
+        return _clip(guess)
 
 
-def factorization_machine(seed: int = 0) -> ByFactorizationMachine:
-    """The factorization machine as tuned on the simulated testbed (docs/lrasched.md)."""
-    return ByFactorizationMachine(FactorizationMachine(random_state=seed), 20)
+def factorization_machine(seed: int = 0) -> FactorizationMachinePredictor:
+    """The paper's model, tuned on the simulated testbed (docs/lrasched.md)."""
+    return FactorizationMachinePredictor(FactorizationMachine(random_state=seed), 20)
 
 
-def matrix_factorization(seed: int = 0) -> ByMatrixFactorization:
-    """The baseline, all of it moved by what is learnt online; tuned alike."""
-    return ByMatrixFactorization(MatrixFactorization(random_state=seed), 20)
+def matrix_factorization(seed: int = 0) -> MatrixFactorizationPredictor:
+    """The paper's baseline, whose applications and configurations both learn online; tuned in the same way."""
+    return MatrixFactorizationPredictor(MatrixFactorization(random_state=seed), 20)
 
 
-def folding_in(seed: int = 0) -> ByMatrixFactorization:
-    """The baseline made stronger: what is learnt online moves the application alone; tuned alike."""
+def folding_in(seed: int = 0) -> MatrixFactorizationPredictor:
+    """A stronger baseline, whose applications alone learn online; tuned in the same way."""
     model = MatrixFactorization(
         learning_rate=0.24, decay=0.0037, steadiness=1.0, sigma=0.1, passes=80, random_state=seed
     )
-    return ByMatrixFactorization(model, 200)
+    return MatrixFactorizationPredictor(model, 200)
 
 
 def both_means(seed: int = 0) -> Means:
-    """Level of the application and curve of the configurations, added; nothing is drawn, `seed` is for the likeness."""
+    """The means of application and configuration, added; not random, `seed` makes it callable like the others."""
     return Means()
 
 

@@ -1,4 +1,4 @@
-"""Measured performance of applications in configurations, and the feature vectors made of it (paper 000, Figure 4)."""
+"""Profiles, the measured performance of applications in configurations, and their features (paper 000, Figure 4)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from tvwrl.lrasched.factorization_machine import Rows
 from tvwrl.provisioning.sources.tables import read_table
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+Bool = npt.NDArray[np.bool_]
+
+
 @dataclass(frozen=True)
 class Configuration:
-    """A size of the replicas of an application, and how many of them share a machine."""
+    """The size of an application's replicas, and how many of them share a machine. Refuses values out of range."""
 
     name: str
     cpu: float  # cores, > 0
@@ -41,14 +45,14 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Profiles:
-    """A table of n measurements: which application did how well in which configuration, at most once each."""
+    """A table of n measurements, at most one for each pair of application and configuration."""
 
     applications: tuple[str, ...]
     configurations: tuple[str, ...]
-    application: Int  # (n,) position in applications
-    configuration: Int  # (n,) position in configurations
+    application: Int  # (n,) index into applications
+    configuration: Int  # (n,) index into configurations
     performance: Float  # (n,) 0..1
-    higher_is_better: bool = True  # False: e.g. a normalised latency
+    higher_is_better: bool = True  # False e.g. for a normalised latency
 
     def __len__(self) -> int:
         return len(self.performance)
@@ -59,15 +63,15 @@ class Profiles:
         return np.stack([self.application, self.configuration], axis=1)
 
     def grid(self) -> Float:
-        """(applications, configurations) performance, NaN where there is none."""
+        """(applications, configurations) performance, NaN where nothing was measured."""
         grid = np.full((len(self.applications), len(self.configurations)), np.nan)
         grid[self.application, self.configuration] = self.performance
         return grid
 
-    def select(self, rows: Int) -> Profiles:
-        """The same applications and configurations with these rows only (numbers or a mask)."""
-        content = self.application[rows], self.configuration[rows], self.performance[rows]
-        return Profiles(self.applications, self.configurations, *content, self.higher_is_better)
+    def select(self, applications: Int | Bool) -> Profiles:
+        """The profiles of some of the applications (numbers, a slice or a mask)."""
+        names = np.array(self.applications, dtype=object)[applications].tolist()
+        return Profiles.of_grid(names, self.configurations, self.grid()[applications], self.higher_is_better)
 
     @classmethod
     def of_grid(
@@ -77,25 +81,25 @@ class Profiles:
         grid: Float,
         higher_is_better: bool = True,
     ) -> Profiles:
-        """Of `grid` (applications, configurations), NaN where nothing was measured."""
+        """From a `grid` (applications, configurations) of performance, NaN where nothing was measured."""
         a, c = np.nonzero(~np.isnan(grid))
         return cls(tuple(applications), tuple(configurations), a, c, grid[a, c], higher_is_better)
 
 
 def check_configurations(numbers: Int, configurations: int) -> None:
-    """Raise InputError unless all are numbers of the `configurations` there are."""
+    """Raise InputError unless all numbers are in 0..configurations - 1."""
     outside = numbers[(numbers < 0) | (numbers >= configurations)]
     if len(outside):
         raise InputError(f"configuration is {outside[0]}: must be a number from 0 to {configurations - 1}")
 
 
 def feature_rows(application: int, configuration: Int, profiled: Int, configurations: int) -> Rows:
-    """Feature vectors (Figure 4) of one application in some of the m `configurations`, (k,), if it has been profiled on
-    those in `profiled`, (j,), rising.
+    """Feature vectors (Figure 4) of one application in `configuration` (k,), some of the m `configurations`.
 
-    Columns: m configurations one-hot, m of "profiled on" that sum to 1, then the applications one-hot. Paper:
-    applications first. Here: last, so that a new one adds a column and renumbers none. Raises InputError for a
-    configuration out of 0..m - 1, whose one would stand in another group of columns.
+    `profiled` (j,), ascending: the configurations that it has been profiled on. Columns: the configuration one-hot (m),
+    "profiled on" with a sum of 1 (m), the application one-hot. Paper: applications first. Here: last, so that a new
+    application adds a column and renumbers none. Raises InputError for a configuration outside 0..m - 1, which would
+    set a column of another group.
     """
     check_configurations(configuration, configurations)
     width = len(profiled) + 2
@@ -109,9 +113,10 @@ def feature_rows(application: int, configuration: Int, profiled: Int, configurat
 
 
 def read_profiles(path: Path, configurations: Sequence[str] | None = None, higher_is_better: bool = True) -> Profiles:
-    """The profiles of a CSV or Parquet file with columns application, configuration and performance (0..1).
+    """Read profiles from a CSV or Parquet file with columns application, configuration and performance (0..1).
 
-    `configurations`: the known ones, in order; default: those of the file. Raises InputError with file, row and field.
+    `configurations`: all that are allowed, in order; default: those of the file. Raises InputError with file, row and
+    field.
     """
     table = _table(path, ("application", "configuration", "performance"))
     applications, configuration = (_names(path, table, name) for name in ("application", "configuration"))
@@ -139,8 +144,9 @@ def read_profiles(path: Path, configurations: Sequence[str] | None = None, highe
 
 
 def read_configurations(path: Path) -> tuple[Configuration, ...]:
-    """The configurations of a CSV or Parquet file with columns configuration, cpu, mem and, if replicas were
-    collocated, collocation; a configuration may fill several rows if they agree. Raises InputError with file and row.
+    """Read configurations from a CSV or Parquet file with columns configuration, cpu, mem and optionally collocation.
+
+    A configuration may occur in several rows if they agree. Raises InputError with file and row.
     """
     table = _table(path, ("configuration", "cpu", "mem"))
     names = _names(path, table, "configuration")
@@ -160,10 +166,7 @@ def read_configurations(path: Path) -> tuple[Configuration, ...]:
 
 
 def _table(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
-    table = read_table(path)
-    for name in columns:
-        if name not in table.columns:
-            raise InputError(f"{path}: no column {name!r}; the columns are: {', '.join(table.columns)}")
+    table = read_table(path, columns)
     if table.is_empty():
         raise InputError(f"{path}: no rows")
     return table

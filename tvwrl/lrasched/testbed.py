@@ -1,7 +1,7 @@
-"""A simulated testbed in place of the paper's: four kinds of services whose performance depends on CPU, memory and
-collocation. Everything made of it is to be labelled "simulated".
+"""A simulated testbed: four kinds of services whose performance depends on CPU, memory and collocation.
 
-c replicas' cores, m their GiB, d how many of them share a machine of 16 cores and 32 GiB (paper 000, 4.1):
+It replaces the paper's ten servers; label every result of it "simulated". For replicas of c cores and m GiB, of which d
+share a machine of 16 cores and 32 GiB (paper 000, 4.1):
 
     c' = min(c, 16 / d), m' = min(m, 32 / d)                              what a replica gets at most
     hit = min(1, m' / dataset) ** skew                                    share of requests served from memory
@@ -22,17 +22,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tvwrl.lrasched.profiles import Configuration, Profiles
-from tvwrl.types import Float, InputError
+from tvwrl.types import InputError
 
 CORES, MEMORY = 16.0, 32.0  # of a machine: cores, GiB
 CPUS, MEMS, DEGREES = (0.5, 1.0, 2.0, 3.0, 4.0), (0.5, 1.0, 2.0, 4.0), (1, 2, 4, 8)
 NOISE = 0.02  # relative standard deviation of a measurement
 TIMEOUT_MS = 1000.0
+SPREAD = np.array([0.2, 0.5, 0.3, 0.4])  # sigma of rate, dataset, miss, sensitivity
 
 
 @dataclass(frozen=True)
 class Service:
-    """What shapes a service's performance; formulas above."""
+    """The parameters of a service's performance in the formulas above."""
 
     name: str
     rate: float  # requests/s of one core from memory
@@ -41,8 +42,8 @@ class Service:
     skew: float  # how much of the load a small cache misses
     miss: float  # cost of a miss, in hits
     steep: float  # how fast contention rises with collocation
-    gain: float = 0.0  # of replicas that talk to one another on one machine
-    sensitivity: float = 1.0
+    gain: float = 0.0  # of throughput, where replicas on one machine talk to one another
+    sensitivity: float = 1.0  # of throughput to collocation
 
 
 SERVICES = (
@@ -79,13 +80,13 @@ class SimulatedApplication:
         return float(min(np.log(100) * alone / (1 - busy), TIMEOUT_MS))
 
     def p99_goal_ms(self, configuration: Configuration, performance: float) -> float:
-        """The 99th percentile that it has where it just performs so well, (0, 1), with replicas of this size apart."""
+        """99th percentile at which replicas of this size, one on a machine, reach exactly this performance (0..1)."""
         busy = performance * (performance**-4 - 1) ** 0.25
         alone = 1000 * self._work(replace(configuration, collocation=1)) / self.service.rate
         return float(min(np.log(100) * alone / (1 - busy), TIMEOUT_MS))
 
     def measure(self, configuration: Configuration, rng: np.random.Generator, noise: float = NOISE) -> float:
-        """A short profile: performance with noise, (0, 1]."""
+        """Performance as a short profile measures it, with noise, (0, 1]."""
         return float(min(self.performance(configuration) * np.exp(rng.normal(0.0, noise)), 1.0))
 
     def _work(self, configuration: Configuration) -> float:
@@ -100,16 +101,15 @@ class SimulatedApplication:
 
 
 def configurations(degrees: Sequence[int] = DEGREES) -> tuple[Configuration, ...]:
-    """Every size with every degree of collocation, e.g. `2c-4g-x8`: 2 cores, 4 GiB, eight on a machine."""
+    """Every size with every degree of collocation, e.g. `2c-4g-x8`: 2 cores, 4 GiB, eight replicas on a machine."""
     return tuple(Configuration(f"{c:g}c-{m:g}g-x{d}", c, m, d) for d in degrees for c in CPUS for m in MEMS)
 
 
 def draw_applications(count: int, seed: int, load: float | None = None) -> list[SimulatedApplication]:
-    """Variations in dataset and load of the four services in turn.
+    """Draw variations of the four services, in turn.
 
-    Dataset and cost of a miss are multiplied by lognormals of sigma 0.5 and 0.3, rate by one of 0.2, sensitivity to
-    collocation by one of 0.4; the load is uniform in 0.15..0.95 of the capacity of the largest size alone, or the
-    share `load`.
+    Rate, dataset, cost of a miss and sensitivity to collocation vary by lognormal factors of sigma `SPREAD`. The load
+    is a share of the capacity of the largest size, one on a machine: `load`, or uniform in 0.15..0.95.
     """
     if count < 1:
         raise InputError(f"applications is {count}: must be at least 1")
@@ -129,20 +129,10 @@ def draw_applications(count: int, seed: int, load: float | None = None) -> list[
     return found
 
 
-SPREAD = np.array([0.2, 0.5, 0.3, 0.4])  # sigma of rate, dataset, miss, sensitivity
-
-
-def performance_grid(
-    applications: Sequence[SimulatedApplication], offered: Sequence[Configuration], seed: int, noise: float = NOISE
-) -> Float:
-    """(applications, configurations) measured performance."""
-    rng = np.random.default_rng(seed)
-    return np.array([[a.measure(c, rng, noise) for c in offered] for a in applications])
-
-
 def profile(
     applications: Sequence[SimulatedApplication], offered: Sequence[Configuration], seed: int, noise: float = NOISE
 ) -> Profiles:
-    """Exhaustive profiles of the applications in all these configurations."""
-    grid = performance_grid(applications, offered, seed, noise)
+    """Measure all applications in all these configurations."""
+    rng = np.random.default_rng(seed)
+    grid = np.array([[a.measure(c, rng, noise) for c in offered] for a in applications])
     return Profiles.of_grid([a.name for a in applications], [c.name for c in offered], grid)

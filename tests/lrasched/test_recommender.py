@@ -1,4 +1,4 @@
-"""The recommender on a table made by hand, where every application behaves alike but for its level."""
+"""The recommender on a hand-made table whose applications differ in their level alone."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,8 @@ import pytest
 from tvwrl.lrasched.explanation import explain
 from tvwrl.lrasched.predictors import Means
 from tvwrl.lrasched.profiles import Configuration, Profiles
-from tvwrl.lrasched.sizing import Goal, Recommender
+from tvwrl.lrasched.recommendation import Goal
+from tvwrl.lrasched.recommender import Recommender
 from tvwrl.types import InputError
 
 SIZES = {"s": (1, 1), "m": (2, 1), "l": (4, 4)}  # shares of the largest: 0.5, 0.75, 2
@@ -27,7 +28,7 @@ def history(level=(0.0, 0.1), higher=True):
 
 @pytest.fixture
 def recommender():
-    """With both means added, whose predictions can be worked out: history's mean level is 0.05."""
+    """Predicts with both means added, which can be worked out by hand: history's mean level is 0.05."""
     return Recommender(history(), OFFERED, lambda seed: Means())
 
 
@@ -56,7 +57,7 @@ def test_without_a_degree_measured_the_prediction_for_the_size_stands_in(recomme
     assert "Recommended: m2: 2 cores, 1 GiB, at most 2 on a machine; predicted performance" in text
 
 
-def test_a_goal_that_nothing_reaches_gives_the_best_and_says_so(recommender):
+def test_a_goal_that_nothing_reaches_gives_the_best_configuration_and_says_so(recommender):
     found = recommender.recommend("new", {"s1": 0.2, "l1": 0.8}, goal=0.95)
     assert not found.reached
     assert found.configuration.name == "l1"
@@ -66,15 +67,15 @@ def test_a_goal_that_nothing_reaches_gives_the_best_and_says_so(recommender):
 
 @pytest.mark.parametrize("higher", [True, False])
 @pytest.mark.parametrize(("m2", "l2", "best"), [(0.2, 0.25, "l1"), (0.3, 0.1, "m1")])
-def test_of_sizes_whose_degrees_all_miss_the_goal_the_best_is_told(higher, m2, l2, best):
-    """By s alone m and l may reach 0.57; with two on a machine both did so badly that neither will even alone."""
+def test_of_sizes_whose_degrees_all_miss_the_goal_the_best_is_recommended(higher, m2, l2, best):
+    """From s, m and l might reach 0.57; both did so badly with two on a machine that neither will."""
     recommender = Recommender(history(higher=higher), OFFERED, lambda seed: Means())
     measured = {name: y if higher else 1 - y for name, y in (("s1", 0.3), ("m2", m2), ("l2", l2))}
     found = recommender.recommend("new", measured, goal=0.57 if higher else 0.43)
     assert found.goal.met(found.size.performance).tolist() == [False, True, True]
     assert not found.reached
     assert found.configuration.name == best
-    assert "this is the one that performs best" in explain(found, "by hand")
+    assert "This is the one expected to perform best" in explain(found, "by hand")
 
 
 def test_a_margin_does_not_ask_for_more_than_there_is():
@@ -84,8 +85,8 @@ def test_a_margin_does_not_ask_for_more_than_there_is():
     assert Goal(0.1, 0.02, higher_is_better=False).limit == pytest.approx(0.08)
 
 
-def test_what_nobody_was_measured_in_is_not_offered():
-    """xs would be the smallest size, m8 the largest degree of m; of both the predictor could only say the mean."""
+def test_a_configuration_without_measurements_is_not_offered():
+    """xs would be the smallest size and m8 the largest degree of m, but nothing was measured in either."""
     table = [Configuration("xs1", 0.5, 0.5), *OFFERED, Configuration("m8", *SIZES["m"], 8)]
     grid = np.pad(history().grid(), ((0, 0), (1, 1)), constant_values=np.nan)
     recommender = Recommender(Profiles.of_grid(["a0", "a1"], [c.name for c in table], grid), table)
@@ -123,11 +124,11 @@ def test_profiling_measures_two_sizes_then_two_degrees(recommender):
 
 
 def test_a_size_without_a_degree_that_meets_the_goal_is_passed_over(recommender):
-    """m alone was measured to be too slow with two on a machine already, and is expected to miss the goal alone."""
+    """m with two on a machine was measured to be so slow that m is expected to miss the goal at any degree."""
     found = recommender.recommend("new", {"s1": 0.3, "l1": 0.9, "m2": 0.3}, goal=0.55)
     assert found.configuration.name[0] == "l"
     assert found.reached
-    assert "Passed over, as none of their degrees is expected to reach the goal: m1." in explain(found, "by hand")
+    assert "Passed over, because no degree of theirs is expected to reach the goal: m1." in explain(found, "by hand")
 
 
 def test_more_measurements_are_learnt_and_the_first_not_twice(recommender):
@@ -146,7 +147,7 @@ def test_the_default_predictor_finds_the_rule():
 
 
 @pytest.mark.parametrize(
-    ("application", "measured", "goal", "said"),
+    ("application", "measured", "goal", "message"),
     [
         ("new", {"x9": 0.5}, 0.5, "unknown configuration 'x9'; known are: l1"),
         ("new", {"s1": float("nan")}, 0.5, "performance is nan"),
@@ -158,10 +159,10 @@ def test_the_default_predictor_finds_the_rule():
         ("new", {"s1": 0.5}, float("nan"), "goal is nan"),
     ],
 )
-def test_bad_questions_are_refused(recommender, application, measured, goal, said):
+def test_bad_questions_are_refused(recommender, application, measured, goal, message):
     with pytest.raises(InputError) as refusal:
         recommender.recommend(application, measured, goal)
-    assert said in str(refusal.value)
+    assert message in str(refusal.value)
 
 
 def test_bad_tables_are_refused():
@@ -176,7 +177,7 @@ def test_bad_tables_are_refused():
         Goal(0.5, -1.0)
 
 
-def test_measurements_that_bear_on_nothing_are_told(recommender):
+def test_measurements_that_were_not_used_are_named(recommender):
     sizes = {c.name for c in recommender.sizes}
     degrees = [name for name in recommender.configurations if name not in sizes]
     measured = dict.fromkeys(sizes, 0.9) | dict.fromkeys(degrees, 0.9)

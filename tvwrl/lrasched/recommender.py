@@ -1,0 +1,185 @@
+"""Recommends the size of a new application's replicas and their degree of collocation (paper 000, 3.2.2, 3.2.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tvwrl.lrasched.predictors import Predictor, factorization_machine
+from tvwrl.lrasched.profiles import Configuration, Profiles
+from tvwrl.lrasched.recommendation import Choice, Goal, Measured, Recommendation
+from tvwrl.types import Float, InputError
+
+PROFILED = 2  # sizes, then degrees, that a new application is measured in
+
+
+class Recommender:
+    """Learns from exhaustively profiled applications; recommends for new ones after a few measurements.
+
+    Sizes are compared at the smallest degree of collocation there is, and ordered by their share of the largest CPU
+    plus their share of the largest memory. Each size has a predictor of its degrees, fitted when first needed. The
+    predictors learn the measurements of new applications too.
+
+    A configuration that no application was measured in is not offered, since predictions for it would rest on nothing;
+    `left_out` names these.
+
+    Raises InputError for fewer than two applications, a configuration of the profiles that `configurations` lacks, or
+    two configurations with equal numbers. `make(seed)` returns an unfitted predictor.
+
+    >>> recommender = Recommender(read_profiles(path), read_configurations(path))
+    >>> found = recommender.recommend("new", {"1c-2g": 0.55, "4c-4g": 0.97}, goal=0.8, margin=0.02)
+    >>> found.configuration.cpu, found.configuration.mem, found.configuration.collocation
+    """
+
+    def __init__(
+        self,
+        profiles: Profiles,
+        configurations: Sequence[Configuration],
+        make: Callable[[int], Predictor] = factorization_machine,
+        seed: int = 0,
+    ) -> None:
+        table = {one.name: one for one in configurations}
+        if missing := [name for name in profiles.configurations if name not in table]:
+            raise InputError(f"configuration {missing[0]!r} of the profiles has no cpu and mem")
+        if len(set(profiles.applications)) < 2 or not len(profiles):
+            raise InputError(f"the profiles hold {len(profiles.applications)} applications: at least 2 are needed")
+        measured = {profiles.configurations[c] for c in profiles.configuration}
+        known = [table[name] for name in profiles.configurations if name in measured]
+        self.left_out = tuple(name for name in table if name not in measured)
+        same: dict[tuple[float, float, int], str] = {}
+        for one in known:
+            if same.setdefault((*one.size, one.collocation), one.name) != one.name:
+                twin = same[(*one.size, one.collocation)]
+                raise InputError(f"configurations {twin!r} and {one.name!r} have the same cpu, mem and collocation")
+        self.profiles, self.configurations, self.make, self.seed = profiles, {c.name: c for c in known}, make, seed
+        degree, cpu, mem = min(c.collocation for c in known), max(c.cpu for c in known), max(c.mem for c in known)
+        sizes = [one for one in known if one.collocation == degree]
+        self.sizes = sorted(sizes, key=lambda c: (c.cpu / cpu + c.mem / mem, c.cpu, c.name))  # smallest first
+        self._predictors: dict[str, _NamedPredictor] = {}
+
+    def degrees(self, size: Configuration) -> list[Configuration]:
+        """The configurations of this size, largest degree of collocation first."""
+        same = [one for one in self.configurations.values() if one.size == size.size]
+        return sorted(same, key=lambda c: -c.collocation)
+
+    def recommend(self, application: str, measured: Measured, goal: float, margin: float = 0.0) -> Recommendation:
+        """Recommend a size and a degree from measurements of at least one size and any number of degrees.
+
+        Without a measured degree of the chosen size, the performance predicted for the size replaces one. The same
+        application may come again with more measurements. Paper: the size is chosen once. Here: a size none of whose
+        degrees is expected to meet the goal is passed over, because its own prediction was too optimistic; if all are,
+        the one expected to perform best is chosen.
+
+        Raises InputError for an application of the profiles, an unknown configuration, a performance, goal or margin
+        outside 0..1, and if no size was measured.
+        """
+        target = Goal(goal, margin, self.profiles.higher_is_better)
+        self._check(application, measured)
+        size = self._choose("sizes", self.sizes, application, measured, target, measured)
+        candidates = np.nonzero(target.met(size.performance))[0] if size.reached else [size.chosen]
+        missed: list[Recommendation] = []
+        considered = {one.name for one in self.sizes}
+        for i in candidates:
+            considered |= {one.name for one in self.degrees(self.sizes[i])}
+            unused = tuple(name for name in measured if name not in considered)
+            found = self._with_degree(application, replace(size, chosen=int(i)), measured, target)
+            if found.reached:
+                return replace(found, unused=unused)
+            missed.append(replace(found, unused=unused))
+        return (max if target.higher_is_better else min)(missed, key=lambda found: found.degree.expected)
+
+    def _with_degree(self, application: str, size: Choice, measured: Measured, target: Goal) -> Recommendation:
+        """Choose the degree for the chosen size."""
+        offered = self.degrees(size.configuration)
+        known = {c.name: measured[c.name] for c in offered if c.name in measured}
+        learnt = known or {size.configuration.name: size.expected}
+        if len(offered) == 1:
+            degree = Choice.of(offered, size.predicted[[size.chosen]], known, target)
+        else:
+            degree = self._choose(size.configuration.name, offered, application, known, target, learnt)
+        return Recommendation(application, target, size, degree, not known)
+
+    def profile(
+        self,
+        application: str,
+        measure: Callable[[Configuration], float],
+        goal: float,
+        margin: float = 0.0,
+        rng: np.random.Generator | int = 0,
+    ) -> Recommendation:
+        """Measure the application in two random sizes, choose one, measure two random degrees of it, choose one.
+
+        Paper: this ends it. Here: if a measured degree moves the choice to another size, degrees of that size are
+        measured too, so that a recommendation never rests on other applications alone.
+        """
+        rng = np.random.default_rng(rng)
+
+        def measure_some(offered: Sequence[Configuration]) -> Measured:
+            chosen = rng.choice(len(offered), min(PROFILED, len(offered)), replace=False)
+            return {offered[i].name: measure(offered[i]) for i in sorted(chosen) if offered[i].name not in measured}
+
+        measured: dict[str, float] = {}
+        measured |= measure_some(self.sizes)
+        profiled: set[tuple[float, float]] = set()
+        while True:
+            found = self.recommend(application, measured, goal, margin)
+            size = found.size.configuration
+            if size.size in profiled:
+                return found
+            profiled.add(size.size)
+            measured |= measure_some(self.degrees(size))
+
+    def _choose(
+        self,
+        key: str,
+        offered: Sequence[Configuration],
+        application: str,
+        measured: Measured,
+        goal: Goal,
+        learnt: Measured,
+    ) -> Choice:
+        if key not in self._predictors:
+            names = [one.name for one in offered]
+            self._predictors[key] = _NamedPredictor(self.profiles, names, self.make(self.seed))
+        return Choice.of(offered, self._predictors[key].predict(application, learnt), measured, goal)
+
+    def _check(self, application: str, measured: Measured) -> None:
+        if application in self.profiles.applications:
+            raise InputError(f"application {application!r} is among the profiles: it is not new")
+        for name, value in measured.items():
+            if name not in self.configurations:
+                known = ", ".join(self.configurations)
+                raise InputError(f"application {application!r}: unknown configuration {name!r}; known are: {known}")
+            if not 0 <= value <= 1:
+                raise InputError(
+                    f"application {application!r}, configuration {name!r}: performance is {value:g}: must be a number "
+                    "from 0 to 1"
+                )
+        if not any(one.name in measured for one in self.sizes):
+            names = ", ".join(one.name for one in self.sizes)
+            raise InputError(f"application {application!r}: measured in no size; measure two of: {names}")
+
+
+class _NamedPredictor:
+    """A predictor of some configurations that knows applications and configurations by name."""
+
+    def __init__(self, profiles: Profiles, names: list[str], predictor: Predictor) -> None:
+        self.column = {name: i for i, name in enumerate(names)}
+        columns = [profiles.configurations.index(name) for name in names]
+        self.predictor, self.known = predictor, len(profiles.applications)
+        self.new: dict[str, int] = {}
+        self.learnt: dict[str, dict[str, float]] = {}
+        predictor.fit(Profiles.of_grid(profiles.applications, names, profiles.grid()[:, columns]))
+
+    def predict(self, application: str, measured: Measured) -> Float:
+        """(configurations,) performance, after learning those measurements that are new."""
+        number = self.new.setdefault(application, self.known + len(self.new))
+        before = self.learnt.setdefault(application, {})
+        fresh = {n: v for n, v in measured.items() if n in self.column and before.get(n) != v}
+        if fresh:
+            columns = np.array([self.column[name] for name in fresh], np.int64)
+            self.predictor.learn(number, columns, np.array(list(fresh.values())))
+            before.update(fresh)
+        return self.predictor.predict(number, np.arange(len(self.column)))
