@@ -14,7 +14,7 @@ from tvwrl.flow.aladdin import arrival_order, place_by_flow, warm_up
 from tvwrl.flow.generated import generate
 from tvwrl.flow.network import FlowNetwork, FlowSettings
 from tvwrl.flow.problem import Vertices
-from tvwrl.flow.referee import judge
+from tvwrl.flow.referee import validate
 from tvwrl.markdown import markdown_table
 from tvwrl.provisioning.suite import forget_peak, peak_mb
 
@@ -39,9 +39,9 @@ def _placed(machines: int, replicas: int, load: float) -> list[str]:
     problem = generate(machines, replicas, seed=0, load=load)
     warm_up(problem, FlowSettings())
     forget_peak()
-    outcome = place_by_flow(problem)
-    memory, verdict = peak_mb(), judge(problem, outcome.machine)
-    figures = [f"{machines:,}", f"{replicas:,}", f"{outcome.seconds:.2f}", f"{memory:,.0f}"]
+    assignment = place_by_flow(problem)
+    memory, verdict = peak_mb(), validate(problem, assignment.machine)
+    figures = [f"{machines:,}", f"{replicas:,}", f"{assignment.seconds:.2f}", f"{memory:,.0f}"]
     return [*figures, f"{replicas - verdict.placed:,}", f"{verdict.violations}", f"{verdict.machines:,}"]
 
 

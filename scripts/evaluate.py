@@ -115,7 +115,7 @@ def main() -> None:
 
 def check(arguments: Arguments) -> list[str]:
     """The entries of --schedulers. Raises InputError for options that are wrong by themselves or together."""
-    entries = [entry.strip() for entry in arguments.schedulers.split(",") if entry.strip()]
+    entries = command_line.split_list(arguments.schedulers)
     names = [parts_of(entry)[0] for entry in entries]
     if len(set(names)) != len(names):
         raise InputError(f"schedulers: '{max(names, key=names.count)}' is given twice")

@@ -83,7 +83,7 @@ def start(arguments: Arguments) -> tuple[OnlineLearner, list[str]]:
     if arguments.checkpoint is None:
         raise InputError("nothing to begin with: give --checkpoint RUN, or --resume RUN")
     saved = Checkpoint.load(find_checkpoint(arguments.checkpoint))
-    names = [name.strip() for name in arguments.schedulers.split(",") if name.strip()]
+    names = command_line.split_list(arguments.schedulers)
     [make_scheduler(name) for name in names]  # refuses a bad name before anything long begins
     own = saved.trace["argument"], saved.trace["slot_seconds"]
     first = own if arguments.trace is None else (arguments.trace, arguments.slot_seconds)

@@ -81,7 +81,7 @@ class Arguments:
 def main() -> int:
     """Parse the arguments, plan, print the rows."""
     arguments = tyro.cli(Arguments)
-    names = [name.strip() for name in arguments.algorithms.split(",") if name.strip()]
+    names = command_line.split_list(arguments.algorithms)
     if arguments.algorithms and not names:
         raise InputError("algorithms: no name is given")
     if names and (arguments.advise or arguments.verify is not None):

@@ -15,12 +15,24 @@ from tyro.constructors import PrimitiveConstructorSpec
 from tvwrl.types import InputError
 
 
+def split_list(text: str) -> list[str]:
+    """Items between commas, without empty ones; a comma in brackets is part of an item, as in `Medea(1,0.5,0.5)`."""
+    items, depth = [""], 0
+    for letter in text:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            items.append("")
+        else:
+            items[-1] += letter
+    return [item.strip() for item in items if item.strip()]
+
+
 def _listed(kind: type) -> PrimitiveConstructorSpec[Any]:
     """Several values after one flag, with commas or spaces between them."""
     return PrimitiveConstructorSpec(
         nargs="*",
         metavar=f"{kind.__name__.upper()},...",
-        instance_from_str=lambda words: tuple(kind(word) for word in ",".join(words).split(",") if word),
+        instance_from_str=lambda words: tuple(kind(item) for item in split_list(",".join(words))),
         is_instance=lambda value: isinstance(value, tuple),
         str_from_instance=lambda values: [",".join(map(str, values))],
     )

@@ -9,18 +9,18 @@ from tests.flow.conftest import Make, make_problem
 from tvwrl.flow.aladdin import place_by_flow
 from tvwrl.flow.network import FlowSettings
 from tvwrl.flow.problem import NOWHERE, Problem
-from tvwrl.flow.referee import judge
+from tvwrl.flow.referee import validate
 
 
 @pytest.mark.parametrize("order", ["LRF", "SRF"])
 def test_figure_1_is_placed_without_a_violation(make: Make, order: str) -> None:
     # two T1 together, T0 and T2 apart: T0 (ratio 2) to the machine of ratio 2, all else to the other
     problem = make([1, 2, 1], [[4, 8], [2.5, 2.5], [3, 2]], [[10, 10], [7, 14]], [(0, 2, 0)], [{1: 2}])
-    outcome = place_by_flow(problem, FlowSettings(groups=2, order=order))  # type: ignore[arg-type]
-    assert outcome.machine.tolist() == [1, 0, 0, 0]
-    verdict = judge(problem, outcome.machine)
+    assignment = place_by_flow(problem, FlowSettings(groups=2, order=order))  # type: ignore[arg-type]
+    assert assignment.machine.tolist() == [1, 0, 0, 0]
+    verdict = validate(problem, assignment.machine)
     assert (verdict.placed, verdict.violations, verdict.over_capacity, verdict.machines) == (4, 0, 0, 2)
-    assert not outcome.reasons
+    assert not assignment.reasons
 
 
 def test_what_cannot_be_placed_is_told_and_the_rest_is_placed(make: Make) -> None:
@@ -31,16 +31,16 @@ def test_what_cannot_be_placed_is_told_and_the_rest_is_placed(make: Make) -> Non
         [(1, 1, 1), (3, 4, 0)],
         [{3: 1, 4: 1}, {5: 1, 6: 1}],
     )
-    outcome = place_by_flow(problem)
-    assert "it needs 20, 1 (cpu, mem): larger than every machine (10, 10 at most)" in outcome.reasons[0]
-    assert "4 replicas, 1 at most on a machine, and 2 machines are large enough" in outcome.reasons[1]
-    assert "affinity and anti-affinity contradict each other: 't3' and 't4'" in outcome.reasons[3]
-    assert outcome.reasons[4] == outcome.reasons[3]
-    assert "the affinity group needs 12, 12" in outcome.reasons[5]
-    assert set(outcome.reasons) == {0, 1, 3, 4, 5, 6}
-    placed = np.bincount(problem.application[outcome.machine != NOWHERE], minlength=7)
+    assignment = place_by_flow(problem)
+    assert "it needs 20, 1 (cpu, mem): larger than every machine (10, 10 at most)" in assignment.reasons[0]
+    assert "4 replicas, 1 at most on a machine, and 2 machines are large enough" in assignment.reasons[1]
+    assert "affinity and anti-affinity contradict each other: 't3' and 't4'" in assignment.reasons[3]
+    assert assignment.reasons[4] == assignment.reasons[3]
+    assert "the affinity group needs 12, 12" in assignment.reasons[5]
+    assert set(assignment.reasons) == {0, 1, 3, 4, 5, 6}
+    placed = np.bincount(problem.application[assignment.machine != NOWHERE], minlength=7)
     assert placed.tolist() == [0, 2, 3, 0, 0, 0, 0]
-    assert judge(problem, outcome.machine).violations == 0
+    assert validate(problem, assignment.machine).violations == 0
 
 
 def test_machines_are_full_only_for_what_could_be_placed(make: Make) -> None:
@@ -54,9 +54,9 @@ def test_machines_are_closed_at_the_end(make: Make) -> None:
     # largest first, by ratio: 4 and 4 go to different groups' machines, though one holds both
     problem = make([1, 1], [[4, 8], [4, 4]], [[16, 16], [16, 32]])
     spread = place_by_flow(problem, FlowSettings(groups=2, consolidate=False))
-    assert judge(problem, spread.machine).machines == 2
+    assert validate(problem, spread.machine).machines == 2
     closed = place_by_flow(problem, FlowSettings(groups=2))
-    assert judge(problem, closed.machine).machines == 1
+    assert validate(problem, closed.machine).machines == 1
     assert closed.migrations == 1
 
 
@@ -85,11 +85,11 @@ problems = st.integers(2, 5).flatmap(
 )
 def test_nothing_is_ever_violated(problem: Problem, repack: str, order: str, every: int) -> None:
     how = FlowSettings(groups=3, repack=repack, order=order, regroup_every=every)  # type: ignore[arg-type]
-    outcome = place_by_flow(problem, how)
-    verdict = judge(problem, outcome.machine)
+    assignment = place_by_flow(problem, how)
+    verdict = validate(problem, assignment.machine)
     assert (verdict.violations, verdict.over_capacity) == (0, 0)
-    assert set(problem.application[outcome.machine == NOWHERE]) == set(outcome.reasons)
-    assert (outcome.machine == place_by_flow(problem, how).machine).all()  # the same seed, the same placement
+    assert set(problem.application[assignment.machine == NOWHERE]) == set(assignment.reasons)
+    assert (assignment.machine == place_by_flow(problem, how).machine).all()  # the same seed, the same placement
 
 
 def drawn(seed: int) -> Problem:
@@ -104,7 +104,7 @@ def drawn(seed: int) -> Problem:
 def can_all_be_placed(problem: Problem) -> bool:
     """By trying every assignment."""
     for choice in itertools.product(range(3), repeat=6):
-        verdict = judge(problem, np.array(choice))
+        verdict = validate(problem, np.array(choice))
         if verdict.violations == verdict.over_capacity == 0:
             return True
     return False

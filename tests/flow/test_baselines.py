@@ -10,7 +10,7 @@ from tvwrl.flow.baselines.aligned import Graphene, Tetris, copy_of
 from tvwrl.flow.baselines.firmament import Firmament
 from tvwrl.flow.baselines.medea import Medea
 from tvwrl.flow.problem import NOWHERE, Problem
-from tvwrl.flow.referee import judge
+from tvwrl.flow.referee import validate
 from tvwrl.flow.registry import ALADDIN, BASELINES, scheduler
 from tvwrl.types import InputError
 
@@ -28,16 +28,16 @@ def test_tetris_looks_at_limits_only_when_one_is_broken(make: Make) -> None:
     problem = make([1, 1, 1], [(3, 3), (2, 2), (1, 1)], [(6, 6), (7, 7), (8, 8)], limits)
     blind = Tetris(0)(problem)
     assert blind.migrations == 0
-    assert judge(problem, blind.machine).violations == 0
+    assert validate(problem, blind.machine).violations == 0
     crowded = make([1, 1, 1], [(4, 4), (3, 3), (2, 2)], [(9, 9), (100, 100), (200, 200)], limits)
     assert Tetris(0)(crowded).machine.tolist() == [0, 0, 0]
-    assert judge(crowded, Tetris(0)(crowded).machine).violations == 2
+    assert validate(crowded, Tetris(0)(crowded).machine).violations == 2
     once = Tetris(1)(crowded)
     assert once.machine.tolist() == [0, 1, 0]  # the third goes back: the next best aligned holds the second
-    assert (once.migrations, judge(crowded, once.machine).violations) == (2, 1)
+    assert (once.migrations, validate(crowded, once.machine).violations) == (2, 1)
     twice = Tetris(2)(crowded)
     assert twice.machine.tolist() == [0, 1, 2]
-    assert (twice.migrations, judge(crowded, twice.machine).violations) == (3, 0)
+    assert (twice.migrations, validate(crowded, twice.machine).violations) == (3, 0)
 
 
 def test_tetris_moves_a_replica_to_the_rest_of_its_copy(make: Make) -> None:
@@ -45,7 +45,7 @@ def test_tetris_moves_a_replica_to_the_rest_of_its_copy(make: Make) -> None:
     assert copy_of(problem).tolist() == [0, NOWHERE, 0]
     blind, moved = Tetris(0)(problem), Tetris(1)(problem)
     assert blind.machine.tolist() == [1, 0, 0]
-    assert judge(problem, blind.machine).apart == 2
+    assert validate(problem, blind.machine).apart == 2
     assert moved.machine.tolist() == [1, 0, 1]
     assert moved.migrations == 1
 
@@ -66,9 +66,9 @@ def test_trivial_fills_machines_and_octopus_balances(make: Make) -> None:
 def test_firmament_sends_back_what_lacks_the_other_resource(make: Make) -> None:
     """Four fit by cores, one by memory: the other three end on machines of their own."""
     problem = make([4], [(1, 4)], [(4, 4)] * 4)
-    outcome = Firmament("TRIVIAL", "cpu")(problem)
-    assert sorted(outcome.machine.tolist()) == [0, 1, 2, 3]
-    assert outcome.details["sent_back"] > 0
+    assignment = Firmament("TRIVIAL", "cpu")(problem)
+    assert sorted(assignment.machine.tolist()) == [0, 1, 2, 3]
+    assert assignment.details["sent_back"] > 0
     with pytest.raises(InputError, match="resource is 'disk': must be one of cpu, mem"):
         Firmament("TRIVIAL", "disk")(problem)
 
@@ -77,12 +77,12 @@ def test_medea_weighs_violations_against_placing(make: Make) -> None:
     """Two that exclude each other and one machine: the second is worth placing only if violations are cheap."""
     problem = make([1, 1], [(1, 1), (1, 1)], [(4, 4)], [(0, 1, 0)])
     dear, cheap = Medea(0.5, 1, 0)(problem), Medea(1, 0.1, 0)(problem)
-    assert judge(problem, dear.machine).placed == 1
+    assert validate(problem, dear.machine).placed == 1
     assert list(dear.reasons.values()) == [
         "not placed by the programme: no room on the machines it was shown, or worth less than what it breaks"
     ]
-    assert judge(problem, cheap.machine).placed == 2
-    assert judge(problem, cheap.machine).violations == 1
+    assert validate(problem, cheap.machine).placed == 2
+    assert validate(problem, cheap.machine).violations == 1
 
 
 def test_medea_leaves_machines_whole(make: Make) -> None:
@@ -96,11 +96,11 @@ def test_medea_leaves_machines_whole(make: Make) -> None:
 @given(problem=constrained_problems())
 def test_every_baseline_keeps_to_capacity_and_tells_what_is_left(name: str, problem: Problem) -> None:
     place = scheduler(name)
-    outcome = place(problem)
-    assert outcome.machine.shape == problem.application.shape
-    assert judge(problem, outcome.machine).over_capacity == 0
-    assert set(outcome.reasons) == set(problem.application[outcome.machine == NOWHERE].tolist())
-    assert np.array_equal(place(problem).machine, outcome.machine)
+    assignment = place(problem)
+    assert assignment.machine.shape == problem.application.shape
+    assert validate(problem, assignment.machine).over_capacity == 0
+    assert set(assignment.reasons) == set(problem.application[assignment.machine == NOWHERE].tolist())
+    assert np.array_equal(place(problem).machine, assignment.machine)
 
 
 @settings(max_examples=60, deadline=None)
@@ -108,10 +108,10 @@ def test_every_baseline_keeps_to_capacity_and_tells_what_is_left(name: str, prob
     problem=constrained_problems(), name=st.sampled_from(["Aladdin+H.2(LRF)", "Aladdin+H.4(SRF)", "Aladdin+H.4-none"])
 )
 def test_aladdin_breaks_nothing_where_limits_are_hard(problem: Problem, name: str) -> None:
-    outcome = scheduler(name)(problem)
-    verdict = judge(problem, outcome.machine)
+    assignment = scheduler(name)(problem)
+    verdict = validate(problem, assignment.machine)
     assert (verdict.violations, verdict.over_capacity) == (0, 0)
-    assert set(outcome.reasons) == set(problem.application[outcome.machine == NOWHERE].tolist())
+    assert set(assignment.reasons) == set(problem.application[assignment.machine == NOWHERE].tolist())
 
 
 @pytest.mark.parametrize("name", [*ALADDIN, *BASELINES])

@@ -7,7 +7,7 @@ import pytest
 
 from tvwrl.flow.folder import read_folder
 from tvwrl.flow.problem import NOWHERE
-from tvwrl.flow.referee import judge
+from tvwrl.flow.referee import validate
 from tvwrl.flow.registry import scheduler
 from tvwrl.types import InputError
 
@@ -104,7 +104,7 @@ def test_machines_may_lack_a_resource(tmp_path: Path, columns: str, name: str) -
     machine = scheduler(name)(problem).machine
     assert sorted(machine[:3].tolist()) == [NOWHERE, 1, 1]
     assert (machine[3:] != NOWHERE).all()
-    assert judge(problem, machine).over_capacity == 0
+    assert validate(problem, machine).over_capacity == 0
 
 
 def test_missing_tables_are_named(tmp_path: Path) -> None:

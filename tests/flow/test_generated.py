@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tvwrl.flow import published
+from tvwrl.flow import production_types as production
 from tvwrl.flow.generated import generate, largest_remainder, machines_of
 from tvwrl.flow.problem import Problem, Vertices
 from tvwrl.types import InputError
@@ -15,20 +15,20 @@ def problem() -> Problem:
 
 
 def test_the_tables_are_the_papers() -> None:
-    assert len(published.MACHINE_TYPES) == 23
-    assert len(set(published.MACHINE_TYPES)) == 23
-    assert sum(count for _, _, count in published.MACHINE_TYPES) == 13_764
-    assert len(published.TASK_TYPES) == 31
-    assert sum(count for _, _, count in published.TASK_TYPES) == 116_414
-    assert (88, 354544, 1956) in published.MACHINE_TYPES
-    assert (8, 128113, 334) in published.TASK_TYPES
+    assert len(production.MACHINE_TYPES) == 23
+    assert len(set(production.MACHINE_TYPES)) == 23
+    assert sum(count for _, _, count in production.MACHINE_TYPES) == 13_764
+    assert len(production.TASK_TYPES) == 31
+    assert sum(count for _, _, count in production.TASK_TYPES) == 116_414
+    assert (88, 354544, 1956) in production.MACHINE_TYPES
+    assert (8, 128113, 334) in production.TASK_TYPES
 
 
 def test_machines_keep_their_shares() -> None:
     assert len(machines_of(12_000)) == 12_000
     kinds, count = np.unique(machines_of(13_764), axis=0, return_counts=True)
     assert len(kinds) == 23
-    printed = {(c, m / 1024): n for c, m, n in published.MACHINE_TYPES}
+    printed = {(c, m / 1024): n for c, m, n in production.MACHINE_TYPES}
     assert max(abs(printed[c, m] - n) for (c, m), n in zip(kinds.tolist(), count.tolist(), strict=True)) <= 7
     assert len(np.unique(machines_of(23), axis=0)) == 23
     assert largest_remainder(np.array([0.5, 0.3, 0.2]), 6).tolist() == [3, 2, 1]

@@ -97,7 +97,7 @@ def test_a_failed_machine_is_repaired_with_few_moves(make: Make) -> None:
     repair = network.fail(2)
     assert (repair.displaced, repair.replaced) == (1, 0)  # beside 6 there is no room, beside its like no leave
     assert where(network) == {(1, 0): 1, (0, 1): 1}
-    with pytest.raises(InputError, match="machine 2 has failed before"):
+    with pytest.raises(InputError, match="machine 2 has already failed"):
         network.fail(2)
     network.recover(2)
     network.left[:] = [1, 0]
@@ -156,7 +156,7 @@ def min_cost_flow(replicas: list[int], rooms: list[tuple[int, int]], cost: np.nd
     ("wrong", "said"),
     [
         ({"groups": 0}, "groups is 0: must be at least 1"),
-        ({"steps": 0}, "steps is 0"),
+        ({"chain_length": 0}, "chain_length is 0"),
         ({"regroup_every": -1}, "regroup_every is -1"),
         ({"order": "FIFO"}, "order is 'FIFO': must be LRF, SRF"),
         ({"repack": "always"}, "repack is 'always'"),

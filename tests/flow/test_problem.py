@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.flow.conftest import Make, constrained_problems, make_problem
 from tvwrl.flow.problem import NOWHERE, Bundles, Problem, Vertices
-from tvwrl.flow.referee import judge
+from tvwrl.flow.referee import validate
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.types import InputError
 
@@ -90,8 +90,8 @@ def test_merged_limits_allow_what_the_originals_do(problem: Problem, data: st.Da
     machines = st.integers(NOWHERE, len(problem.fleet.capacity) - 1)
     of_copy = np.array([data.draw(machines) for _ in merged.application])
     of_copy[np.isin(merged.application, list(vertices.refused))] = NOWHERE
-    verdict = judge(problem, vertices.spread_out(problem, merged.first, of_copy))
-    of_vertices = judge(merged, of_copy)
+    verdict = validate(problem, vertices.spread_out(problem, merged.first, of_copy))
+    of_vertices = validate(merged, of_copy)
     assert verdict.apart == 0
     assert (verdict.above_limits == 0) == (of_vertices.above_limits == 0)
     assert (verdict.over_capacity, verdict.machines) == (of_vertices.over_capacity, of_vertices.machines)

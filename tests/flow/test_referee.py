@@ -7,32 +7,32 @@ from hypothesis import strategies as st
 
 from tests.flow.conftest import Make, constrained_problems
 from tvwrl.flow.problem import NOWHERE, Problem
-from tvwrl.flow.referee import judge
+from tvwrl.flow.referee import validate
 from tvwrl.types import InputError
 
 
 def test_what_is_broken_is_counted_in_replicas(make: Make) -> None:
     """t0 and t1 exclude each other, of t1 two may share a machine, t2 and t3 belong together."""
     problem = make([1, 4, 2, 2], [(1, 1)] * 4, [(4, 8)] * 3, [(0, 1, 0), (1, 1, 2)], [{2: 1, 3: 1}])
-    good = judge(problem, np.array([0, 1, 1, 2, 2, 0, 1, 0, 1]))
+    good = validate(problem, np.array([0, 1, 1, 2, 2, 0, 1, 0, 1]))
     assert (good.violations, good.over_capacity, good.machines, good.placed) == (0, 0, 3, 9)
     assert good.efficiency.tolist() == [[0.75, 0.375], [1.0, 0.5], [0.5, 0.25]]
-    together = judge(problem, np.array([0, 0, 0, 0, 1, 1, 1, 1, 1]))
+    together = validate(problem, np.array([0, 0, 0, 0, 1, 1, 1, 1, 1]))
     assert together.above_limits == 3  # all of t1 beside t0, though only one is above its own limit
     assert together.over_capacity == 1  # five replicas on 4 cores
-    torn = judge(problem, np.array([0, 1, 1, 2, 2, 0, 1, 1, 1]))
+    torn = validate(problem, np.array([0, 1, 1, 2, 2, 0, 1, 1, 1]))
     assert (torn.above_limits, torn.apart, torn.violations) == (0, 2, 2)
-    half = judge(problem, np.array([0, 1, 1, 2, 2, 0, NOWHERE, 0, 2]))
+    half = validate(problem, np.array([0, 1, 1, 2, 2, 0, NOWHERE, 0, 2]))
     assert half.apart == 1  # the one of the second copy that is placed
-    nobody = judge(problem, np.full(9, NOWHERE))
+    nobody = validate(problem, np.full(9, NOWHERE))
     assert (nobody.violations, nobody.placed, nobody.machines) == (0, 0, 0)
 
 
 def test_limits_bind_in_their_direction_only(make: Make) -> None:
     problem = make([1, 2], [(1, 1)] * 2, [(9, 9)], [(0, 1, 1)])
-    assert judge(problem, np.array([0, 0, 0])).above_limits == 1
+    assert validate(problem, np.array([0, 0, 0])).above_limits == 1
     other = make([1, 2], [(1, 1)] * 2, [(9, 9)], [(1, 0, 1)])
-    assert judge(other, np.array([0, 0, 0])).above_limits == 0
+    assert validate(other, np.array([0, 0, 0])).above_limits == 0
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_limits_bind_in_their_direction_only(make: Make) -> None:
 )
 def test_placements_that_are_none_are_refused(make: Make, machine: list[int], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        judge(make([1, 2], [(1, 1)] * 2, [(9, 9)]), np.array(machine))
+        validate(make([1, 2], [(1, 1)] * 2, [(9, 9)]), np.array(machine))
 
 
 @settings(max_examples=200, deadline=None)
@@ -49,7 +49,7 @@ def test_placements_that_are_none_are_refused(make: Make, machine: list[int], sa
 def test_against_a_recount(problem: Problem, data: st.DataObject) -> None:
     machines = st.integers(NOWHERE, len(problem.fleet.capacity) - 1)
     machine = np.array([data.draw(machines) for _ in problem.application])
-    verdict = judge(problem, machine)
+    verdict = validate(problem, machine)
     assert verdict.above_limits == above_limits(problem, machine)
     assert verdict.apart == apart(problem, machine)
     over = 0

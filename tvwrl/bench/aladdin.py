@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tvwrl.bench import aladdin_published as published
 from tvwrl.bench.aladdin_cells import GENERATED, TIANCHI, Cell, complete
 from tvwrl.bench.aladdin_figures import plot_loads, plot_sizes
 from tvwrl.bench.figures import write_figure
 from tvwrl.command_line import Names, Numbers, Shares
-from tvwrl.flow import published
 from tvwrl.flow.registry import ALADDIN, BASELINES
 from tvwrl.markdown import markdown_table
 from tvwrl.types import InputError

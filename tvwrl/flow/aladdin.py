@@ -1,4 +1,4 @@
-"""Aladdin+H (paper 002): places all applications of a problem by flow through groups of machines, no limit broken."""
+"""Aladdin+H (paper 002): places all replicas of a problem by flow through groups of machines."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from tqdm import tqdm
 
+from tvwrl.flow.assignment import Assignment
 from tvwrl.flow.network import FlowNetwork, FlowSettings
-from tvwrl.flow.outcome import Outcome
 from tvwrl.flow.problem import NOWHERE, Bundles, Problem, Vertices
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
 from tvwrl.types import Int
@@ -17,11 +17,11 @@ from tvwrl.types import Int
 CHUNK = 5_000  # replicas between two steps of the progress bar
 
 
-def place_by_flow(problem: Problem, settings: FlowSettings | None = None, seed: int = 0) -> Outcome:
-    """Place what can be placed; the outcome names the rest with reasons.
+def place_by_flow(problem: Problem, settings: FlowSettings | None = None, seed: int = 0) -> Assignment:
+    """Place as many replicas as possible; the assignment gives the reasons for the others.
 
-    `seed` starts K-means; the same gives the same placement. No capacity and no limit is ever broken, and bundles are
-    whole or nowhere. Raises nothing for contradictory or too large applications: they are left out and told.
+    Never exceeds a capacity or an affinity limit, and never splits a bundle. Contradictory or oversized applications
+    are left out, with the reason. `seed` initialises K-means; equal seeds give equal assignments.
     """
     settings = settings or FlowSettings()
     warm_up(problem, settings)
@@ -35,7 +35,7 @@ def place_by_flow(problem: Problem, settings: FlowSettings | None = None, seed: 
         for part in _parts(queue, network.left):
             network.place(part)
             bar.update(int(vertices.instance.replicas[part].sum()))
-    network.place(queue)  # what was in the way may have moved
+    network.place(queue)  # replicas that blocked others may have moved
     on_arrival = network.migrations
     network.improve()
     machine = _spread_out(problem, vertices, network)
@@ -48,7 +48,7 @@ def place_by_flow(problem: Problem, settings: FlowSettings | None = None, seed: 
         "cost": network.cost,
     }
     reasons = _reasons(problem, vertices, network)
-    return Outcome(_name(settings), machine, network.migrations, seconds, reasons, details)
+    return Assignment(_name(settings), machine, network.migrations, seconds, reasons, details)
 
 
 def _name(settings: FlowSettings) -> str:
@@ -58,9 +58,9 @@ def _name(settings: FlowSettings) -> str:
 
 
 def arrival_order(vertices: Vertices, fleet: Fleet, order: str) -> Int:
-    """(n,) vertices that are not refused: large resource demands first (LRF) or small ones (SRF), Section 4.3.
+    """(n,) vertices that are not refused, large demands first (LRF) or small ones first (SRF), Section 4.3.
 
-    Large is the largest share that one copy takes of the largest machine.
+    The size of a vertex is the largest share of any resource of the largest machine that one copy takes.
     """
     share = (vertices.instance.peak / fleet.capacity.max(axis=0)).max(axis=1)
     arriving = np.setdiff1d(np.arange(len(share)), np.fromiter(vertices.refused, dtype=np.int64))
@@ -70,13 +70,13 @@ def arrival_order(vertices: Vertices, fleet: Fleet, order: str) -> Int:
 
 
 def _parts(queue: Int, left: Int) -> list[Int]:
-    """The queue in parts of about CHUNK replicas."""
+    """The queue split into parts of about CHUNK replicas."""
     size = np.cumsum(left[queue])
     return np.split(queue, np.searchsorted(size, np.arange(CHUNK, int(size[-1]) if len(size) else 0, CHUNK)))
 
 
 def _spread_out(problem: Problem, vertices: Vertices, network: FlowNetwork) -> Int:
-    """(R,) machine of each replica; copies of a vertex are alike, so those with a machine come first."""
+    """(R,) machine of each replica; of the interchangeable copies of a vertex, placed ones come first."""
     copies = vertices.instance.replicas
     first = np.concatenate([[0], np.cumsum(copies)])
     vertex, machine, count = network.placed()
@@ -89,11 +89,11 @@ def _spread_out(problem: Problem, vertices: Vertices, network: FlowNetwork) -> I
 
 
 def _reasons(problem: Problem, vertices: Vertices, network: FlowNetwork) -> dict[int, str]:
-    """Application -> why it has replicas without a machine."""
-    left, said = network.left, {}
+    """Application -> the reason why it has replicas without a machine."""
+    left, reason = network.left, {}
     for v in np.flatnonzero(left).tolist():
-        said[v] = vertices.refused.get(v) or _why(vertices, problem.fleet, network.settings, v)
-    return {i: said[v] for i, v in enumerate(vertices.vertex.tolist()) if v in said}
+        reason[v] = vertices.refused.get(v) or _why(vertices, problem.fleet, network.settings, v)
+    return {i: reason[v] for i, v in enumerate(vertices.vertex.tolist()) if v in reason}
 
 
 def _why(vertices: Vertices, fleet: Fleet, settings: FlowSettings, v: int) -> str:
@@ -113,11 +113,11 @@ def _why(vertices: Vertices, fleet: Fleet, settings: FlowSettings, v: int) -> st
         return f"the machines are full: {asked[d]:g} {instance.resources[d]} are asked for, they have {there[d]:g}"
     if settings.repack == "none":
         return "no machine with room allows it, and nothing may move"
-    return f"no machine with room allows it, nor did chains of up to {settings.steps} moves make room"
+    return f"no machine with room allows it, nor did chains of up to {settings.chain_length} moves make room"
 
 
 def warm_up(problem: Problem, settings: FlowSettings) -> None:
-    """Compile (or load) what placing takes, so that seconds are those of placing."""
+    """Compile all kernels, or load them from the cache, so that measured seconds are those of placing."""
     times, resources = problem.instance.demand.shape[1:]
     arcs = np.array([0, 1]), np.array([1, 2]), np.array([0, 0])
     size = np.array([0.6, 0.5, 0.4])

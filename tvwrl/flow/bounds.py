@@ -1,4 +1,4 @@
-"""How few machines any placement of all replicas needs, when machines are of many kinds."""
+"""Lower bounds on the machines that a placement of all replicas needs, where machines are of many kinds."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from tvwrl.types import Float, InputError, Int
 class LowerBound:
     """The largest of several bounds, and each of them."""
 
-    machines: int  # no placement of all replicas uses fewer
+    machines: int  # no placement of all replicas without violations uses fewer
     each: dict[str, int]  # volume, self_limits, exclusion
 
     def gap_pct(self, machines: int) -> float:
-        """By how many percent a number of machines exceeds the bound."""
+        """Percentage by which a number of machines exceeds the bound."""
         return 100.0 * (machines / self.machines - 1.0)
 
 
 def lower_bound(problem: Problem) -> LowerBound:
-    """Machines that a placement of all replicas needs; copies of affinity groups count as one.
+    """The number of machines that every placement of all replicas without violations needs at least.
 
-    - volume: least number of machines, no more of a kind than there are, whose capacities hold the demand in every
-      resource at every time, each copy dealt out, in fractions, to kinds that it fits (a linear programme);
-    - self_limits and exclusion: `provisioning.bounds`, with a machine that has the most of everything.
+    - volume: a linear programme that divides copies of applications (or affinity groups) among the kinds of machines
+      that they fit, with no more machines of a kind than exist;
+    - self_limits and exclusion: as in `provisioning.bounds`, for a machine with the largest capacity of each resource.
 
-    Raises InputError if something can be nowhere, or even fractions do not fit.
+    Raises InputError if some replica fits no machine, or the machines are too few even for fractions.
     """
     vertices = Vertices.of(problem)
     if vertices.refused:
@@ -43,11 +43,25 @@ def lower_bound(problem: Problem) -> LowerBound:
     return LowerBound(max(each.values()), each)
 
 
-def by_volume(vertices: Vertices, capacity: Float) -> int:
-    """The linear programme: min sum_t y_t with sum_v d_v x_vt <= C_t y_t, sum_t x_vt = n_v, 0 <= y_t <= count_t.
+def bound_or_nan(problem: Problem) -> tuple[float, str]:
+    """The lower bound and a sentence on what it means; NaN and the reason if no placement holds all replicas."""
+    try:
+        bound = lower_bound(problem).machines
+    except InputError as error:
+        return float("nan"), str(error)
+    if bound > (available := len(problem.fleet.capacity)):
+        return bound, (
+            f"no placement holds all replicas without a violation: that takes at least {bound:,} machines, and there "
+            f"are {available:,}"
+        )
+    return bound, f"no placement of all replicas without a violation uses fewer than {bound:,} machines"
 
-    x_vt is there only if a copy of v fits an empty machine of kind t; alike vertices are one. Raises InputError if
-    there is no solution.
+
+def by_volume(vertices: Vertices, capacity: Float) -> int:
+    """Solve min sum_t y_t subject to sum_v d_v x_vt <= C_t y_t, sum_t x_vt = n_v, 0 <= y_t <= count_t; rounded up.
+
+    x_vt exists only if a copy of v fits an empty machine of kind t; vertices with equal demand are merged. Raises
+    InputError if there is no solution.
     """
     from scipy.optimize import linprog
     from scipy.sparse import coo_array

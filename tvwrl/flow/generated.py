@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvwrl.flow import published
+from tvwrl.flow import production_types as production
 from tvwrl.flow.problem import Bundles, Problem
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
 from tvwrl.types import Float, InputError, Int
 
 TAIL, LARGEST = 1.2, 0.005  # of application sizes: exponent of the Pareto law, largest as a share of all replicas
 PARTNERS = 2.0  # other applications that one with anti-affinity excludes, in the mean
-EXCLUDERS = 8  # applications that exclude `published.EXCLUDED` replicas (a 50th of all, if there are fewer)
+EXCLUDERS = 8  # applications that exclude `production.EXCLUDED` replicas (a 50th of all, if there are fewer)
 SPREAD = 4  # of an application of so many times fewer replicas than machines that hold it, no two share one
 ROOMY = 0.1  # share of the machines that an affinity group has to fit
 LOAD = 0.75  # demand of the scarcer resource by what all machines have of it, unless told otherwise
@@ -21,8 +21,8 @@ SIZES = (2, 4)  # fewest and most replicas in one copy of an affinity group
 
 
 def generate(
-    machines: int = published.MACHINES,
-    replicas: int = published.REPLICAS,
+    machines: int = production.MACHINES,
+    replicas: int = production.REPLICAS,
     seed: int = 0,
     load: float | None = LOAD,
 ) -> Problem:
@@ -34,17 +34,17 @@ def generate(
     (in relative entropy) whose demand is `load` (0 to 1) of the scarcer resource; None leaves them as printed.
     Raises InputError for numbers out of range.
     """
-    if machines < len(published.MACHINE_TYPES):
-        raise InputError(f"machines is {machines}: must be at least {len(published.MACHINE_TYPES)}, one of each type")
-    if replicas < 2 * len(published.TASK_TYPES):
-        raise InputError(f"replicas is {replicas}: must be at least {2 * len(published.TASK_TYPES)}")
+    if machines < len(production.MACHINE_TYPES):
+        raise InputError(f"machines is {machines}: must be at least {len(production.MACHINE_TYPES)}, one of each type")
+    if replicas < 2 * len(production.TASK_TYPES):
+        raise InputError(f"replicas is {replicas}: must be at least {2 * len(production.TASK_TYPES)}")
     if seed < 0:
         raise InputError(f"seed is {seed}: must be >= 0")
     if load is not None and not 0 < load <= 1:
         raise InputError(f"load is {load:g}: must be above 0, at most 1")
     rng = np.random.default_rng(seed)
     capacity = machines_of(machines)
-    sizes, printed = types_of(published.TASK_TYPES)
+    sizes, printed = types_of(production.TASK_TYPES)
     shares = printed / printed.sum() if load is None else tilted(sizes, printed, capacity, replicas, load)
     kind, count = _applications(largest_remainder(shares, replicas), rng)
     draw = _Constraints(sizes[kind], count, capacity, rng)
@@ -56,15 +56,20 @@ def generate(
     return Problem(instance, Fleet(capacity, fixed=True), bundles)
 
 
+def usual_replicas(machines: int) -> int:
+    """As many replicas per machine as in the paper's evaluation: 100,000 for 12,000 machines."""
+    return round(machines * production.REPLICAS / production.MACHINES)
+
+
 def types_of(table: tuple[tuple[int, int, int], ...]) -> tuple[Float, Float]:
     """(types, 2) cores and GiB, and (types,) counts."""
     rows = np.array(table, dtype=np.float64)
-    return rows[:, :2] / (1.0, published.MIB_PER_GIB), rows[:, 2]
+    return rows[:, :2] / (1.0, production.MIB_PER_GIB), rows[:, 2]
 
 
 def machines_of(machines: int) -> Float:
     """(machines, 2) cores and GiB of Table 3 scaled, one of each type at least, in the table's order."""
-    sizes, printed = types_of(published.MACHINE_TYPES)
+    sizes, printed = types_of(production.MACHINE_TYPES)
     rest = largest_remainder(printed / printed.sum(), machines - len(sizes))
     rows: Float = np.repeat(sizes, rest + 1, axis=0)
     return rows
@@ -139,11 +144,11 @@ class _Constraints:
         return int(self._machines[np.all(demand <= self._kinds, axis=1)].sum())
 
     def affinity(self) -> Bundles:
-        """Groups of 2 to 4 replicas, until their applications have a share `published.AFFINITY` of all replicas.
+        """Groups of 2 to 4 replicas, until their applications have a share `production.AFFINITY` of all replicas.
 
         An application joins one with as many replicas, or 2 or 3 times fewer, so that copies come out even.
         """
-        wanted = published.AFFINITY * self.count.sum()
+        wanted = production.AFFINITY * self.count.sum()
         waiting: dict[int, list[int]] = {}  # replicas -> applications in no group
         order = self.rng.permutation(len(self.count)).tolist()
         for i in order:
@@ -177,9 +182,9 @@ class _Constraints:
         return group if len(group) > 1 else {}
 
     def anti_affinity(self) -> Affinity:
-        """Limits that touch a share `published.ANTI_AFFINITY` of all replicas, and a few that exclude very many."""
+        """Limits that touch a share `production.ANTI_AFFINITY` of all replicas, and a few that exclude very many."""
         order = self.rng.permutation(len(self.count))
-        reach = np.searchsorted(np.cumsum(self.count[order]), published.ANTI_AFFINITY * self.count.sum()) + 1
+        reach = np.searchsorted(np.cumsum(self.count[order]), production.ANTI_AFFINITY * self.count.sum()) + 1
         limited = np.sort(order[:reach])
         room = np.array([self._room(one) for one in self.size[limited]])
         copies = self.count[limited] // self.copy[limited]
@@ -204,7 +209,7 @@ class _Constraints:
 
     def _many(self, i: int, limited: Int) -> list[int]:
         """Limited applications other than i and those it has to be with, that have as many replicas as i excludes."""
-        wanted = min(published.EXCLUDED, int(self.count.sum()) // 50)
+        wanted = min(production.EXCLUDED, int(self.count.sum()) // 50)
         found, total = [], 0
         for j in self.rng.permutation(limited).tolist():
             if j != i and not self._together(i, j):

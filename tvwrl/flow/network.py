@@ -1,4 +1,4 @@
-"""The flow network of a fleet, kept up to date while tasks arrive and leave, machines fail, and residuals change."""
+"""The flow network of a fleet, kept up to date while replicas arrive and leave, machines fail, and residuals change."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.workspace import Workspace
 from tvwrl.types import Float, InputError, Int
 
-TREES = 4  # dimensions that the search for room looks at first
+TREES = 4  # dimensions in the trees of residuals
 MOST_KINDS = 512  # different applications on one machine
-MOST_GROUPS = 8  # costs of more, 100^8 and above, are no longer exact
-ONE_BY_ONE = 2_000  # machines that are looked at to make room for a single arrival, which waits for it
+MOST_GROUPS = 8  # with more, costs of 100^8 and above are no longer exact
+ONLINE_EXAMINED = 2_000  # machines examined for each ejection while an arrival or a failure waits for it
 
 
 @dataclass(frozen=True)
 class FlowSettings:
-    """How Aladdin+H places. Raises InputError for values out of range."""
+    """Parameters of Aladdin+H. Raises InputError for values out of range."""
 
     groups: int = 4
-    """Groups of like machines, K of Section 3.2; the paper's are 2, 4 and 8."""
+    """Groups of similar machines, K in Section 3.2; the paper uses 2, 4 and 8."""
     order: Literal["LRF", "SRF"] = "LRF"
-    """Which arrive first: those with a large demand, or with a small one (Section 4.3)."""
+    """Order of arrival: large demands first (LRF) or small ones (SRF), Section 4.3."""
     repack: Literal["none", "blocked", "cheapest"] = "blocked"
-    """When replicas that have a machine may move: never; for one that finds no direct path; or also where that is only
-    cheaper, which is the min-cost flow where capacities can be divided."""
+    """When placed replicas may move: never; to let in a replica without a direct path; or also where that is cheaper,
+    which is the min-cost flow if capacities can be divided."""
     consolidate: bool = True
-    """Empty machines at the end whose replicas find room on others in use."""
+    """At the end, empty machines whose replicas find room on others in use."""
     regroup_every: int = 10_000
-    """Replicas placed between two regroupings of machines by what they have left (Section 3.3); 0: never."""
-    steps: int = 50
-    """Replicas without a direct path in one chain of moves, before it is rolled back."""
-    looks: int = 20_000
-    """Machines that are looked at to make room for one of these."""
+    """Replicas placed between two regroupings of machines by their residuals (Section 3.3); 0: never."""
+    chain_length: int = 50
+    """Replicas that may eject others in one chain of moves, before the chain is rolled back."""
+    examined: int = 20_000
+    """Machines that are examined for each ejection."""
 
     def __post_init__(self) -> None:
-        least = {"groups": 1, "regroup_every": 0, "steps": 1, "looks": 1}
+        least = {"groups": 1, "regroup_every": 0, "chain_length": 1, "examined": 1}
         for name, low in least.items():
             if getattr(self, name) < low:
                 raise InputError(f"{name} is {getattr(self, name)}: must be at least {low}")
@@ -54,22 +54,25 @@ class FlowSettings:
 
 @dataclass(frozen=True)
 class Repair:
-    """What the failure of a machine took."""
+    """Consequences of a machine's failure."""
 
-    displaced: int  # replicas that were on it
-    replaced: int  # of these, how many have another machine
-    migrations: int  # replicas of other machines that had to move for that
+    displaced: int  # replicas on the failed machine
+    replaced: int  # of these, replicas that have another machine now
+    migrations: int  # replicas of other machines that moved to make room
     seconds: float
 
 
 class FlowNetwork:
-    """Machines in groups, and what is on them: for those who place one after another instead of all at once.
+    """Machines in groups and the replicas on them, for online use: replicas arrive and leave one by one.
 
-    Vertices are the applications of `instance`. Where some replicas have to share a machine that is not the problem's
-    own instance but that of `Vertices.of(problem)`, where each bundle is one application; those of its `refused`, which
-    contradict themselves or are too large, are never placed.
-    Replicas of one vertex are alike: counted by machine, not numbered. `left[v]` (V,) replicas of v have no machine;
-    they wait until `place` is called with v.
+    Vertices are the applications of `instance`. If some replicas have to share a machine, pass the instance of
+    `Vertices.of(problem)`, in which each bundle is one application, and its `refused`, which are never placed.
+    Replicas of a vertex are interchangeable: they are counted by machine, not numbered. `left` (V,) counts replicas
+    without a machine, which wait for `place`.
+
+        vertices = Vertices.of(problem)
+        network = FlowNetwork(vertices.instance, problem.fleet, FlowSettings(), refused=vertices.refused)
+        network.place(arrival_order(vertices, problem.fleet, "LRF"))
     """
 
     def __init__(
@@ -80,7 +83,7 @@ class FlowNetwork:
         seed: int = 0,
         refused: Mapping[int, str] | None = None,
     ) -> None:
-        from tvwrl.flow.kernels import empty_network
+        from tvwrl.flow.network_kernels import empty_network
 
         self.settings, self._seed, self._refused = settings, seed, dict(refused or {})
         work = Workspace(instance, fleet)
@@ -104,7 +107,7 @@ class FlowNetwork:
         self.regroup()
 
     def _by_resource(self, amount: Float) -> Float:
-        """(n, D) means over times of amounts (n, K)."""
+        """(n, D) means over times of `amount` (n, K)."""
         columns = [amount[:, self._resource == d].mean(axis=1) for d in range(self._resource.max() + 1)]
         return np.stack(columns, axis=1)
 
@@ -115,7 +118,7 @@ class FlowNetwork:
 
     @property
     def migrations(self) -> int:
-        """Moves so far of replicas from one machine to another."""
+        """Moves of replicas from one machine to another so far."""
         return int(self._moved[0])
 
     @property
@@ -132,11 +135,11 @@ class FlowNetwork:
 
     @property
     def cost(self) -> float:
-        """Cost of all flow: c_ij from tasks to groups, by Eq. 8, summed over replicas."""
+        """Cost of the flow: c_ij of Eq. 8 summed over all placed replicas."""
         return float((self._n.present * self._n.cost.T).sum())
 
     def regroup(self) -> None:
-        """Group machines by what they have left (Section 3.3). Those with no room for anything stay in theirs."""
+        """Regroup machines by their residuals (Section 3.3). Machines without room for any vertex keep their group."""
         begun = time.process_time()
         roomy = (self._n.residual >= self._smallest).all(axis=1) & self._n.up
         if self._centres is None:
@@ -151,8 +154,8 @@ class FlowNetwork:
         self.regroup_seconds += time.process_time() - begun
 
     def set_groups(self, group: Int, cost: Float) -> None:
-        """Let machines be of `group` (M,) and vertices cost `cost` (V, G) there; the largest of a group come first."""
-        from tvwrl.flow.kernels import plant
+        """Set the group (M,) of each machine, the largest of a group first, and the costs (V, G) of vertices there."""
+        from tvwrl.flow.network_kernels import build_trees
 
         n, groups = self._n, cost.shape[1]
         large = (self._capacity / self._capacity.max(axis=0)).sum(axis=1)
@@ -175,26 +178,26 @@ class FlowNetwork:
         )
         vertex, machine, count = self.placed()
         np.add.at(self._n.present, (self._n.group[machine], self._n.kind[vertex]), count)
-        plant(self._n)
+        build_trees(self._n)
 
     def placed(self) -> tuple[Int, Int, Int]:
-        """Rows (vertex, machine, replicas >= 1) of all that is placed, machine by machine."""
+        """Columns vertex, machine and replicas (>= 1) of everything that is placed, sorted by machine."""
         n = self._n
         machine = np.repeat(np.arange(len(n.kinds)), n.kinds)
         entry = np.arange(len(machine)) - np.repeat(np.cumsum(n.kinds) - n.kinds, n.kinds)
         return n.application[machine, entry].astype(np.int64), machine, n.count[machine, entry].astype(np.int64)
 
     def place(self, queue: Int) -> int:
-        """Place what is left of the vertices of `queue` (n,), in that order. Returns how many replicas were placed.
+        """Place waiting replicas of the vertices in `queue` (n,), in that order. Returns how many were placed.
 
         Raises InputError for vertices that do not exist.
         """
         for vertex in queue[(queue < 0) | (queue >= len(self.left))][:1].tolist():
             self._check_vertex(vertex)
-        return self._place(queue[~np.isin(queue, list(self._refused))], self.settings.looks)
+        return self._place(queue[~np.isin(queue, list(self._refused))], self.settings.examined)
 
-    def _place(self, queue: Int, looks: int) -> int:
-        from tvwrl.flow.rerouting import flow_all
+    def _place(self, queue: Int, examined: int) -> int:
+        from tvwrl.flow.rerouting_kernels import place_all
 
         every, before = self.settings.regroup_every, int(self.left.sum())
         size = np.cumsum(self.left[queue])
@@ -204,7 +207,9 @@ class FlowNetwork:
             end = len(queue) if not every else int(np.searchsorted(size, had + every - self._since)) + 1
             part = queue[begin:end]
             waiting = int(self.left[part].sum())
-            flow_all(self._applications, self._n, part, self.left, self._cheapest, self._steps, looks, self._moved)
+            place_all(
+                self._applications, self._n, part, self.left, self._cheapest, self._chain_length, examined, self._moved
+            )
             self._since += waiting - int(self.left[part].sum())
             if every and self._since >= every:
                 self.regroup()
@@ -216,39 +221,39 @@ class FlowNetwork:
         return self.settings.repack == "cheapest"
 
     @property
-    def _steps(self) -> int:
-        return 0 if self.settings.repack == "none" else self.settings.steps
+    def _chain_length(self) -> int:
+        return 0 if self.settings.repack == "none" else self.settings.chain_length
 
     def arrive(self, vertex: int, replicas: int = 1) -> int:
-        """Further replicas of a vertex arrive. Returns how many found a machine; the others are in `left`."""
+        """Add replicas of a vertex. Returns how many waiting ones found a machine; the others stay in `left`."""
         self._check_vertex(vertex)
         if replicas < 1 or replicas != int(replicas):
             raise InputError(f"replicas is {replicas}: must be a whole number, at least 1")
         if vertex in self._refused:
             raise InputError(f"vertex {vertex} fits nowhere: {self._refused[vertex]}")
         self.left[vertex] += replicas
-        return self._place(np.array([vertex]), min(self.settings.looks, ONE_BY_ONE))
+        return self._place(np.array([vertex]), min(self.settings.examined, ONLINE_EXAMINED))
 
     def depart(self, vertex: int, machine: int) -> None:
-        """A replica of a vertex leaves a machine. Raises InputError if there is none."""
-        from tvwrl.flow.kernels import lift
+        """Remove a replica of a vertex from a machine. Raises InputError if there is none."""
+        from tvwrl.flow.network_kernels import remove_replica
 
         self._check_vertex(vertex)
         self._check_machine(machine)
         if vertex not in self._n.application[machine, : self._n.kinds[machine]]:
             raise InputError(f"machine {machine} has no replica of vertex {vertex}")
         self._n.log[0] = 0
-        lift(self._applications, self._n, vertex, machine)
+        remove_replica(self._applications, self._n, vertex, machine)
 
     def fail(self, machine: int) -> Repair:
-        """A machine disappears: its replicas go elsewhere, directly where that is possible, else by few moves."""
-        from tvwrl.flow.kernels import LEAST, lift, refresh
-        from tvwrl.flow.rerouting import flow_all
+        """Take a machine out of service and place its replicas elsewhere, moving others where that is necessary."""
+        from tvwrl.flow.network_kernels import INITIAL_WEIGHT, remove_replica, update_trees
+        from tvwrl.flow.rerouting_kernels import place_all
 
         self._check_machine(machine)
         n, moved = self._n, self.migrations
         if not n.up[machine]:
-            raise InputError(f"machine {machine} has failed before")
+            raise InputError(f"machine {machine} has already failed")
         begun = time.perf_counter()
         vertices = n.application[machine, : n.kinds[machine]].astype(np.int64)
         counts = n.count[machine, : n.kinds[machine]].astype(np.int64)
@@ -256,22 +261,22 @@ class FlowNetwork:
         for vertex, count in zip(vertices.tolist(), counts.tolist(), strict=True):
             for _ in range(count):
                 n.log[0] = 0
-                lift(self._applications, n, vertex, machine)
-        refresh(n, machine)
+                remove_replica(self._applications, n, vertex, machine)
+        update_trees(n, machine)
         waiting = self.left.copy()
         self.left[:] = 0
         self.left[vertices] = counts
         size = self._applications.demand[vertices] / self._capacity.max(axis=0)
-        looks = min(self.settings.looks, ONE_BY_ONE)
-        n.weight[:] = LEAST  # what was in the way before says nothing of now
-        flow_all(
+        examined = min(self.settings.examined, ONLINE_EXAMINED)
+        n.weight[:] = INITIAL_WEIGHT  # earlier ejections say nothing about this failure
+        place_all(
             self._applications,
             n,
             vertices[np.argsort(-size.max(axis=1))],
             self.left,
             False,
-            self._steps,
-            looks,
+            self._chain_length,
+            examined,
             self._moved,
         )
         lost = int(self.left.sum())
@@ -280,14 +285,14 @@ class FlowNetwork:
         return Repair(displaced, displaced - lost, self.migrations - moved, time.perf_counter() - begun)
 
     def recover(self, machine: int) -> None:
-        """A machine that failed is back, with nothing on it. Raises InputError if it has not failed."""
-        from tvwrl.flow.kernels import refresh
+        """Put a failed machine, now empty, back into service. Raises InputError if it has not failed."""
+        from tvwrl.flow.network_kernels import update_trees
 
         self._check_machine(machine)
         if self._n.up[machine]:
             raise InputError(f"machine {machine} has not failed")
         self._n.up[machine] = True
-        refresh(self._n, machine)
+        update_trees(self._n, machine)
 
     def _check_vertex(self, vertex: int) -> None:
         if not 0 <= vertex < len(self.left):
@@ -298,13 +303,14 @@ class FlowNetwork:
             raise InputError(f"machine is {machine}: must be 0 to {len(self._n.kinds) - 1}")
 
     def improve(self) -> None:
-        """Let what is placed move where that pays: to groups that cost less, if `repack` is "cheapest", then to other
-        machines in use until none can be closed, the emptiest first. With `repack` "none" nothing moves.
+        """Move placed replicas: to cheaper groups if `repack` is "cheapest"; then off machines that can be emptied.
+
+        The emptiest machines are tried first, until none can be emptied. With `repack` "none" nothing moves.
         """
-        from tvwrl.flow.rerouting import cheapen, consolidate
+        from tvwrl.flow.rerouting_kernels import cancel_cycles, consolidate
 
         repack = self.settings.repack
-        while repack == "cheapest" and cheapen(self._applications, self._n, self._moved):
+        while repack == "cheapest" and cancel_cycles(self._applications, self._n, self._moved):
             pass
         closed = int(self.settings.consolidate and repack != "none")
         while closed:

@@ -31,7 +31,7 @@ class Verdict:
     efficiency: Float  # (machines, D) of machines in use, rising by machine number
 
 
-def judge(problem: Problem, machine: Int) -> Verdict:
+def validate(problem: Problem, machine: Int) -> Verdict:
     """Check `machine` (R,), the machine of every replica or NOWHERE, against its problem.
 
     Raises InputError if it has another length or names machines that do not exist.

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from tvwrl.flow.aladdin import place_by_flow
+from tvwrl.flow.assignment import Scheduler
 from tvwrl.flow.baselines.aligned import Graphene, Tetris
 from tvwrl.flow.baselines.firmament import Firmament
 from tvwrl.flow.baselines.medea import Medea
 from tvwrl.flow.network import FlowSettings
-from tvwrl.flow.outcome import Place
 from tvwrl.types import InputError
 
 ALADDIN = tuple(f"Aladdin+H.{groups}({order})" for groups in (2, 4, 8) for order in ("LRF", "SRF"))
@@ -23,7 +23,7 @@ BASELINES = (
 _WEIGHT = r"(0(?:\.\d+)?|1(?:\.0+)?)"
 
 
-def scheduler(name: str, seed: int = 0) -> Place:
+def scheduler(name: str, seed: int = 0) -> Scheduler:
     """The scheduler of a name; numbers and resources in it may be others. Raises InputError if there is none.
 
     `Aladdin+H.4` is LRF; `-none`, `-blocked` or `-cheapest` at the end is how it repacks (`FlowSettings.repack`), and

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvwrl.flow.outcome import Outcome
+from tvwrl.flow.assignment import Assignment
 from tvwrl.flow.problem import NOWHERE, Problem
 from tvwrl.types import Float, InputError, Int
 
@@ -38,9 +38,9 @@ class Tetris:
         order: Int = np.argsort(-size_of(problem)[problem.application], kind="stable")
         return order
 
-    def __call__(self, problem: Problem) -> Outcome:
+    def __call__(self, problem: Problem) -> Assignment:
         """Place all replicas for which there is room."""
-        from tvwrl.flow.baselines.kernels import place_aligned
+        from tvwrl.flow.baselines.alignment_kernels import place_aligned
 
         begun = time.process_time()
         instance, times = problem.instance, problem.instance.demand.shape[1]
@@ -52,7 +52,7 @@ class Tetris:
         machine, moves = place_aligned(order, problem.application, copies, demand, capacity, *arcs, self.reschedules)
         left = np.unique(problem.application[machine == NOWHERE]).tolist()
         seconds = time.process_time() - begun
-        return Outcome(self.name, machine, int(moves), seconds, dict.fromkeys(left, NO_ROOM))
+        return Assignment(self.name, machine, int(moves), seconds, dict.fromkeys(left, NO_ROOM))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Firmament's policies TRIVIAL and OCTOPUS: min-cost flow that knows one resource, solved by OR-Tools."""
+"""Firmament's policies TRIVIAL and OCTOPUS: min-cost flow in terms of one resource, solved by OR-Tools."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tvwrl.flow.assignment import Assignment
 from tvwrl.flow.baselines.aligned import NO_ROOM
-from tvwrl.flow.outcome import Outcome
 from tvwrl.flow.problem import NOWHERE, Problem
 from tvwrl.packing.kernels import TOLERANCE
 from tvwrl.types import Float, InputError, Int
 
-STEP = 1.25  # demands of one network differ by less than this factor
-SCALE = 1000  # costs are whole numbers
-DEPTH = 16  # replicas that OCTOPUS adds to a machine in one solution: arcs of rising cost
-LEAST = 1e-6  # a smaller demand of the resource counts as this
+STEP = 1.25  # demands in one network differ by less than this factor
+SCALE = 1000  # costs are integers: shares in 1/1000
+DEPTH = 16  # replicas that OCTOPUS adds to a machine in one solution, by arcs of increasing cost
+LEAST = 1e-6  # smaller demands count as this much
 
 
 @dataclass(frozen=True)
 class Firmament:
-    """Replicas -> aggregator -> machines -> sink (Gog et al. 2016), in terms of one resource; constraints do not exist.
+    """Flow from replicas via an aggregator and machines to a sink (Gog et al. 2016); ignores constraints.
 
-    A network holds replicas of nearly the same demand, the largest first; a machine takes as many as fit of the largest
-    of them. TRIVIAL uses few machines: a unit through one in use costs nothing, through an idle one its share of it.
-    OCTOPUS balances: the k-th replica more costs the machine's share in use with it. What the flow sends to a machine
-    that lacks another resource is sent back, to the next solution, which does without that machine.
+    Each network holds replicas of similar demand, the largest first; a machine's capacity is the number of the largest
+    of them that fit. TRIVIAL uses few machines: flow through a used machine is free, through an idle one it costs the
+    share of it that a replica takes. OCTOPUS balances load: each further replica costs the machine's utilisation with
+    it. Replicas that do not fit because of another resource return to the next network, without that machine.
     """
 
     policy: Literal["TRIVIAL", "OCTOPUS"] = "TRIVIAL"
@@ -43,7 +43,7 @@ class Firmament:
         """As in Figure 10."""
         return f"{self.policy}-{self.resource}"
 
-    def __call__(self, problem: Problem) -> Outcome:
+    def __call__(self, problem: Problem) -> Assignment:
         """Place all replicas for which there is room. Raises InputError if the resource is not one of the problem's."""
         if self.resource not in problem.instance.resources:
             raise InputError(f"resource is '{self.resource}': must be one of {', '.join(problem.instance.resources)}")
@@ -53,19 +53,21 @@ class Firmament:
         need = np.maximum(problem.instance.peak[:, at], LEAST)[problem.application]
         order = np.argsort(-need, kind="stable")
         kind = np.floor(np.log(need[order]) / math.log(STEP) + TOLERANCE)
-        told = {"networks": 0, "sent_back": 0}
+        counts = {"networks": 0, "sent_back": 0}
         for todo in np.split(order, np.flatnonzero(np.diff(kind)) + 1):
             before = -1
             while 0 < len(todo) != before:  # until nothing more is placed
                 before = len(todo)
-                todo = self._pass(state, todo, need, told)
+                todo = self._pass(state, todo, need, counts)
         left = np.unique(problem.application[state.machine == NOWHERE]).tolist()
         seconds = time.process_time() - begun
-        return Outcome(self.name, state.machine, 0, seconds, dict.fromkeys(left, NO_ROOM), told)
+        return Assignment(self.name, state.machine, 0, seconds, dict.fromkeys(left, NO_ROOM), counts)
 
-    def _pass(self, state: _State, todo: Int, need: Float, told: dict[str, int]) -> Int:
-        """Place what a sequence of solutions can of `todo`, in which machines that lack something are left out from
-        then on; the rest is returned."""
+    def _pass(self, state: _State, todo: Int, need: Float, counts: dict[str, int]) -> Int:
+        """Place replicas of `todo` by a sequence of networks; returns those that remain.
+
+        A machine that lacks another resource is left out of the following networks.
+        """
         closed = np.zeros(len(state.capacity), dtype=bool)
         while len(todo):
             largest = float(need[todo].max())
@@ -74,13 +76,13 @@ class Firmament:
                 break
             flow = self._solve(len(todo), slots, state.used(), state.capacity[:, state.at], largest)
             rest = state.put(todo, flow, closed)
-            told["networks"] += 1
-            told["sent_back"] += len(rest) - (len(todo) - int(flow.sum()))
+            counts["networks"] += 1
+            counts["sent_back"] += len(rest) - (len(todo) - int(flow.sum()))
             todo = rest
         return todo
 
     def _solve(self, replicas: int, slots: Int, used: Float, capacity: Float, need: float) -> Int:
-        """(M,) replicas that a maximum flow of least cost sends to each machine."""
+        """(M,) replicas that a maximum flow of minimal cost sends to each machine."""
         try:
             from ortools.graph.python import min_cost_flow
         except ImportError:
@@ -116,7 +118,7 @@ class Firmament:
 
 
 class _State:
-    """What is where, and what is left."""
+    """Machines of replicas, and residuals of machines."""
 
     def __init__(self, problem: Problem, at: int) -> None:
         self.capacity = problem.fleet.capacity
@@ -125,18 +127,18 @@ class _State:
         self._problem, self.at = problem, at
 
     def slots(self, need: float, most: int) -> Int:
-        """(M,) replicas of this demand of the resource that there is room for, at most `most`."""
+        """(M,) replicas with demand `need` of the resource that fit each machine, at most `most`."""
         free = self._residual[:, :, self.at].min(axis=1)
         slots: Int = np.minimum(np.floor((free + TOLERANCE) / need), most).astype(np.int64)
         return slots
 
     def used(self) -> Float:
-        """(M,) of the resource."""
+        """(M,) amount of the resource in use."""
         used: Float = self.capacity[:, self.at] - self._residual[:, :, self.at].min(axis=1)
         return used
 
     def put(self, todo: Int, flow: Int, closed: Any) -> Int:
-        """Place `todo` as `flow` (M,) says; those that lack another resource are returned, their machine is closed."""
+        """Place `todo` according to `flow` (M,); returns those that do not fit and marks their machines in `closed`."""
         target = np.repeat(np.arange(len(flow)), flow)
         back = [todo[len(target) :]]
         for r, m in zip(todo.tolist(), target.tolist(), strict=False):

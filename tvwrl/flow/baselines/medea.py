@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.flow.outcome import Outcome
+from tvwrl.flow.assignment import Assignment
 from tvwrl.flow.problem import Problem, Vertices
 from tvwrl.packing.kernels import TOLERANCE
 from tvwrl.provisioning.solver import run_milp
@@ -51,7 +51,7 @@ class Medea:
         """As in Figure 10."""
         return f"Medea({self.a:g},{self.b:g},{self.c:g})"
 
-    def __call__(self, problem: Problem) -> Outcome:
+    def __call__(self, problem: Problem) -> Assignment:
         """Place what the programmes place."""
         begun = time.process_time()
         vertices = Vertices.of(problem)
@@ -65,7 +65,7 @@ class Medea:
         machine = vertices.spread_out(problem, state.first, state.machine)
         left = np.flatnonzero(state.left[vertices.vertex] > 0).tolist()
         reasons = {i: vertices.refused.get(int(vertices.vertex[i]), REFUSED) for i in left}
-        return Outcome(self.name, machine, 0, time.process_time() - begun, reasons, {"programmes": solved})
+        return Assignment(self.name, machine, 0, time.process_time() - begun, reasons, {"programmes": solved})
 
     def _batches(self, vertices: Vertices) -> Iterator[Int]:
         """Vertices in the order given, what can be nowhere left out."""

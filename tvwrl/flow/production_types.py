@@ -1,4 +1,4 @@
-"""What paper 002 prints: its machine types, its task types, and the numbers that its figures are told with."""
+"""Machine types, task types and constraints of the production cluster that paper 002 describes (Section 4.1)."""
 
 from __future__ import annotations
 
@@ -22,32 +22,6 @@ TASK_TYPES: tuple[tuple[int, int, int], ...] = (
     *((8, 24576, 804),),
 )
 
-MACHINES, REPLICAS = 12_000, 100_000  # of the evaluation (4.1, 4.2)
-ANTI_AFFINITY, AFFINITY = 0.5, 0.2  # share of tasks with such constraints (4.1)
-EXCLUDED = 2_000  # tasks that each of "several" long-running tasks cannot share a machine with (4.1)
-
-# Section 4.2 and 4.3, at 12,000 machines; what is only in a picture is left out
-VIOLATIONS: dict[str, str] = {
-    "Aladdin+H.2": "0",
-    "Aladdin+H.4": "0",
-    "Aladdin+H.8": "0",
-    "Tetris.1": "almost 10,000",
-    "Tetris.4": "331",
-    "Graphene.1": "more than 8,000",
-}
-CPU_EFFICIENCY: dict[str, str] = {
-    **{f"Aladdin+H.{groups}": "up to 42 %" for groups in (2, 4, 8)},
-    "Tetris.1": "about 32 %",
-    "Graphene.1": "about 32 %",
-}
-MEMORY_EFFICIENCY: dict[str, str] = {f"Aladdin+H.{groups}": "more than 65 %" for groups in (2, 4, 8)}
-MINUTES: dict[str, str] = {
-    "Aladdin+H.4": "nearly 4",
-    "Aladdin+H.4(SRF)": "nearly 4",
-    "Aladdin+H.2(SRF)": "more than 15",
-}
-MIGRATIONS: dict[str, str] = {"Aladdin+H.2(SRF)": "more than 2,000", "Aladdin+H.8(SRF)": "fewest"}
-LATENCY: dict[str, str] = {
-    **{f"Aladdin+H.{groups}": "below 1 s" for groups in (2, 4, 8)},
-    **{f"Medea({w})": "above 1 s from 5,000 machines" for w in ("1,1,1", "1,0.5,0.5", "0.5,0.5,0.5")},
-}
+MACHINES, REPLICAS = 12_000, 100_000  # in the evaluation (4.1, 4.2)
+ANTI_AFFINITY, AFFINITY = 0.5, 0.2  # shares of tasks with such constraints (4.1)
+EXCLUDED = 2_000  # tasks with which each of "several" long-running tasks cannot share a machine (4.1)
