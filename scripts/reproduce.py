@@ -16,7 +16,6 @@ from tvwrl import command_line, papers
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as OF_DEEPRM
 from tvwrl.bench import (
-    aladdin,
     lrasched_learning,
     lrasched_simulations,
     lrasched_testbed,
@@ -332,7 +331,6 @@ OTHER_PAPERS: tuple[tuple[str, str, dict[str, str], type], ...] = (
     ("lrasched", "LRASched paper", lrasched_learning.NAMES, lrasched_learning.LearningSettings),
     ("lrasched", "LRASched paper", lrasched_testbed.NAMES, lrasched_testbed.TestbedSettings),
     ("lrasched", "LRASched paper", lrasched_simulations.NAMES, lrasched_simulations.PlacementSettings),
-    ("aladdin", "Aladdin+H paper", aladdin.NAMES, aladdin.AladdinSettings),
     ("pism", "PISM paper", pism_traces.NAMES, pism_traces.TraceSettings),
     ("pism", "PISM paper", pism_classifier.NAMES, pism_classifier.ClassifierSettings),
     ("pism", "PISM paper", pism_simulation.NAMES, pism_simulation.SimulationSettings),

@@ -1,27 +1,26 @@
-"""Plots of paper 002's figures: a line per scheduler, colours by family."""
+"""Plots of the Aladdin+H paper: a line per scheduler, coloured by family."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from tvwrl.plotting import COLOURS, DPI
+from tvwrl.experiments.engine import Rows
+from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
 
-MARKS = "osD^vP"  # within a family
-Rows = list[dict[str, Any]]
+MARKERS = "osD^vP"  # within a family
 
 
-def plot_sizes(file: Path, rows: Rows, panels: Sequence[tuple[str, str]]) -> None:
+def plot_by_size(file: Path, rows: Rows, panels: Sequence[tuple[str, str]]) -> None:
     """A PNG with a panel per (title, column): means over seeds by number of machines."""
     _plot(file, rows, panels, "machines", "machines in the cluster", _family)
 
 
-def plot_loads(file: Path, rows: Rows, panels: Sequence[tuple[str, str]]) -> None:
-    """The same by load, a family for each way of repacking."""
+def plot_by_load(file: Path, rows: Rows, panels: Sequence[tuple[str, str]]) -> None:
+    """The same by load; families are ways of repacking."""
     _plot(file, rows, panels, "load", "demand by capacity, scarcer resource", lambda name: name.partition("-")[2])
 
 
@@ -37,13 +36,9 @@ def _plot(
     label: str,
     family_of: Callable[[str], str],
 ) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     wide = min(2, len(panels))
     down = -(-len(panels) // wide)
-    figure = Figure(figsize=(4.4 * wide, 2.4 * down + 1.3), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(4.4 * wide, 2.4 * down + 1.3)
     axes = figure.subplots(down, wide, squeeze=False).ravel()
     names = list(dict.fromkeys(row["scheduler"] for row in rows))
     families = list(dict.fromkeys(map(family_of, names)))
@@ -56,17 +51,16 @@ def _plot(
             means = [np.mean([row[column] for row in mine if row[across] == place]) for place in places]
             colour = COLOURS[families.index(family) % len(COLOURS)]
             style = {"ls": "-" if turn % 2 == 0 else "--", "ms": 4.5, "lw": 1.2, "mfc": "none"}
-            axis.plot(places, means, marker=MARKS[turn % len(MARKS)], color=colour, label=name, **style)
+            axis.plot(places, means, marker=MARKERS[turn % len(MARKERS)], color=colour, label=name, **style)
         axis.set_title(title, fontsize=10)
         axis.set_xlabel(label)
         values = np.array([row[column] for row in rows])
         values = values[np.isfinite(values)]
         if values.size and values.min() >= 0 and values.max() > 50 * max(np.median(values), 1e-9):
             axis.set_yscale("symlog" if values.min() == 0 else "log")
-        if axis.get_yscale() == "linear":
+        else:
             axis.ticklabel_format(axis="y", useOffset=False)
-        axis.grid(color="#DDDDDD", linewidth=0.8)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)

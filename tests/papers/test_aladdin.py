@@ -1,0 +1,89 @@
+"""Figures of the Aladdin+H paper, small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tvwrl.experiments.engine import complete, read_rows
+from tvwrl.experiments.reproduce import RunOptions, reproduce
+from tvwrl.papers.aladdin import figures
+from tvwrl.papers.aladdin.cells import GENERATED, PlacementCell
+from tvwrl.papers.aladdin.figures import AladdinStudy
+from tvwrl.runs import read_csv
+from tvwrl.types import InputError
+
+QUICK = AladdinStudy(preset="smoke", schedulers=("Aladdin+H.4(LRF)", "Aladdin+H.4(SRF)", "Tetris.1", "TRIVIAL-cpu"))
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(figures.SIZES, "smoke", {GENERATED: (30, 40)})
+    monkeypatch.setitem(figures.REPACK_MACHINES, "smoke", 100)
+
+
+def test_a_cell_is_one_scheduler_on_one_problem(tmp_path: Path) -> None:
+    cell = PlacementCell(GENERATED, 30, 0, 0.6, "Tetris.1")
+    assert complete(tmp_path, [cell]) == {}
+    (row,) = read_rows(tmp_path, [cell])
+    assert (row["machines"], row["replicas"], row["placed"]) == (30, 250, 250)
+    assert row["machines_used"] >= row["bound"] > 1
+    assert row["violations"] == row["above_limits"] + row["apart"]
+    assert row["cpu_low"] <= row["cpu_pct"] <= row["cpu_high"] <= 100
+    assert row["latency_ms"] == pytest.approx(1000 * row["seconds"] / 250)
+    assert read_rows(tmp_path, [replace(cell, medea_seconds=3.0)]) == [row]  # which Tetris does not depend on
+    assert replace(cell, scheduler="Medea(1,1,1)").request()["medea_seconds"] == 2.0
+
+
+def test_figures_share_cells_and_name_those_that_fail(tmp_path: Path) -> None:
+    reproduce(QUICK, ["fig10"], "aladdin", RunOptions(tmp_path))
+    text = (tmp_path / "fig10" / "table.md").read_text()
+    assert "almost 10,000" in text
+    assert "published |" in text
+    rows = read_csv(tmp_path / "fig10" / "rows.csv")
+    violations = {row["scheduler"]: int(row["violations"]) for row in rows}
+    assert len(rows) == 2 * len(QUICK.schedulers)
+    assert violations["Aladdin+H.4(LRF)"] == violations["Aladdin+H.4(SRF)"] == 0 < violations["TRIVIAL-cpu"]
+    made = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").rglob("*.json")}
+    asked = replace(QUICK, schedulers=("TRIVIAL-disk", *QUICK.schedulers, "Medea(1,1,1)"), medea_machines=30)
+    with pytest.raises(InputError, match=r"cell generated-40-0\.75-seed0/TRIVIAL-disk: resource is 'disk'"):
+        reproduce(asked, ["fig11"], "aladdin", RunOptions(tmp_path))
+    assert all(path.stat().st_mtime_ns == time for path, time in made.items())
+    assert (tmp_path / "cells" / "generated-30-0.75-seed0" / "Medea(1,1,1)" / "cell.json").is_file()
+    reproduce(replace(asked, schedulers=asked.schedulers[1:]), ["fig11"], "aladdin", RunOptions(tmp_path))
+    assert {path.name for path in (tmp_path / "fig11").iterdir()} == {
+        "rows.csv",
+        "table.md",
+        "run.json",
+        "generated.png",
+    }
+    assert len(read_csv(tmp_path / "fig11" / "rows.csv")) == 2 * len(QUICK.schedulers) + 1
+
+
+def test_repacking_places_more_replicas(tmp_path: Path) -> None:
+    reproduce(replace(QUICK, loads=(0.93,), seeds=(0, 1)), ["repack"], "aladdin", RunOptions(tmp_path))
+    assert "Violations of all: 0." in (tmp_path / "repack" / "table.md").read_text()
+    rows = read_csv(tmp_path / "repack" / "rows.csv")
+    left = {
+        way: sum(int(row["left_out"]) for row in rows if row["scheduler"].endswith(way)) for way in ("none", "blocked")
+    }
+    assert left["blocked"] < left["none"]
+    assert (tmp_path / "repack" / "repack.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"seeds": (1, 1)}, "seeds is 1, 1"),
+        ({"schedulers": ("Tetris.1", "Tetris.1")}, "schedulers is 'Tetris.1,Tetris.1'"),
+        ({"schedulers": ("Best",)}, "there is no scheduler 'Best'"),
+        ({"load": 1.5}, "load is 1.5"),
+        ({"loads": (0.5, 0.0)}, "load is 0"),
+        ({"medea_seconds": 0.0}, "medea_seconds is 0"),
+    ],
+)
+def test_bad_options(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        replace(QUICK, **wrong).cells("fig10")

@@ -1,0 +1,65 @@
+"""What is measured for the Aladdin+H paper: one scheduler on one placement problem."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+from tvwrl.experiments.engine import Rows, RowsCell
+from tvwrl.flow.bounds import bound_or_nan
+from tvwrl.flow.generated import generate, usual_replicas
+from tvwrl.flow.problem import Problem
+from tvwrl.flow.results import row_of, run_scheduler
+from tvwrl.flow.tianchi import read_tianchi, scaled
+
+GENERATED, TIANCHI = "generated", "tianchi"
+read_contest = lru_cache(maxsize=1)(read_tianchi)
+
+
+@dataclass(frozen=True)
+class PlacementCell(RowsCell):
+    """One scheduler on one problem, either generated like the paper's or a part of the Tianchi contest's."""
+
+    instance: str  # GENERATED or TIANCHI
+    machines: int
+    seed: int
+    load: float  # of a generated problem: demand as a share of the scarcer resource, 0 to 1
+    scheduler: str
+    tianchi: str = ""  # the contest's zip or folder
+    medea_seconds: float = 2.0  # time limit of each of Medea's programmes
+
+    @property
+    def name(self) -> str:
+        """The scheduler's folder in that of the problem."""
+        return f"{self.group}/{self.scheduler}"
+
+    @property
+    def group(self) -> str:
+        """The problem."""
+        load = f"-{self.load}" if self.instance == GENERATED else ""
+        return f"{self.instance}-{self.machines}{load}-seed{self.seed}"
+
+    def request(self) -> dict[str, Any]:
+        """The fields that this problem and scheduler depend on."""
+        irrelevant = {"tianchi" if self.instance == GENERATED else "load"}
+        if not self.scheduler.startswith("Medea"):
+            irrelevant.add("medea_seconds")
+        return {name: value for name, value in asdict(self).items() if name not in irrelevant}
+
+    def measure(self) -> Rows:
+        """One row: `flow.results.row_of`, with the instance, seed, load and scheduler."""
+        problem, bound = _problem(self.instance, self.machines, self.seed, self.load, self.tianchi)
+        assignment = run_scheduler(problem, self.scheduler, self.seed, self.medea_seconds)
+        facts = {"instance": self.instance, "seed": self.seed, "load": self.load, "scheduler": self.scheduler}
+        return [facts | row_of(problem, assignment, bound)]
+
+
+@lru_cache(maxsize=1)
+def _problem(instance: str, machines: int, seed: int, load: float, tianchi: str) -> tuple[Problem, float]:
+    """A problem with as many replicas per machine as the paper's, or the contest's scaled, and its lower bound."""
+    if instance == TIANCHI:
+        problem = scaled(read_contest(tianchi), machines, seed)
+    else:
+        problem = generate(machines, usual_replicas(machines), seed, load)
+    return problem, bound_or_nan(problem)[0]

@@ -1,0 +1,221 @@
+"""Figures 10 and 11 of the Aladdin+H paper, and what repacking is worth when machines are few: tables and plots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from tvwrl.command_line import Names, Numbers, Shares
+from tvwrl.experiments.engine import Cell, Rows, read_rows
+from tvwrl.experiments.reproduce import Report, commands
+from tvwrl.flow.comparison import check_schedulers
+from tvwrl.flow.registry import ALADDIN, BASELINES
+from tvwrl.markdown import markdown_table
+from tvwrl.papers.aladdin import published
+from tvwrl.papers.aladdin.cells import GENERATED, TIANCHI, PlacementCell
+from tvwrl.papers.aladdin.plots import plot_by_load, plot_by_size
+from tvwrl.types import InputError
+
+FIGURES = {
+    "fig10": "Figure 10, violations, machines used and resource efficiency by cluster size",
+    "fig11": "Figure 11, latency, runtime and migrations by cluster size",
+    "repack": "what moving placed replicas is worth, by how full the cluster is",
+}
+SIZES: dict[str, dict[str, tuple[int, ...]]] = {
+    "smoke": {GENERATED: (40, 80), TIANCHI: (40, 80)},
+    "full": {GENERATED: (1_000, 2_000, 4_000, 8_000, 12_000), TIANCHI: (1_000, 2_000, 4_000, 6_000)},
+}
+LOADS = (0.75, 0.85, 0.9, 0.93, 0.96)
+REPACK_MACHINES = {"smoke": 40, "full": 1_000}
+REPACKED = tuple(
+    f"Aladdin+H.4({order})-{way}"
+    for order in ("LRF", "SRF")
+    for way in ("none", "blocked-still", "blocked", "cheapest")
+)
+
+
+class Panel(NamedTuple):
+    """A table of one column of the rows."""
+
+    title: str
+    column: str
+    decimals: int
+    published: Mapping[str, str] = MappingProxyType({})  # scheduler -> number in the paper's text
+
+
+PANELS = {
+    "fig10": (
+        Panel("Violations", "violations", 0, published.VIOLATIONS),
+        Panel("Replicas that are placed, %", "placed_pct", 2),
+        Panel("Machines used", "machines_used", 0),
+        Panel("Machines above the lower bound, %", "gap_pct", 1),
+        Panel("CPU efficiency, %", "cpu_pct", 1, published.CPU_EFFICIENCY),
+        Panel("Memory efficiency, %", "mem_pct", 1, published.MEMORY_EFFICIENCY),
+    ),
+    "fig11": (
+        Panel("Latency, ms per replica", "latency_ms", 3, published.LATENCY),
+        Panel("Runtime, s", "seconds", 2, {name: f"{value} min" for name, value in published.MINUTES.items()}),
+        Panel("Migrations", "migrations", 0, published.MIGRATIONS),
+    ),
+    "repack": (
+        Panel("Replicas left out", "left_out", 1),
+        Panel("Machines used", "machines_used", 1),
+        Panel("Migrations", "migrations", 0),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class AladdinStudy:
+    """Aladdin+H, Tetris, Graphene, Medea and Firmament on problems generated like the paper's, and on the contest's."""
+
+    preset: Literal["smoke", "full"] = "full"
+    """smoke: two sizes below 100 machines, a minute; full: 1,000 to 12,000 machines."""
+    tianchi: str = ""
+    """The Tianchi contest's zip or folder; without it, only generated problems are placed."""
+    seeds: Numbers = (0,)
+    """Seeds of generated problems; values are means over them."""
+    schedulers: Names = (*ALADDIN, *BASELINES)
+    """Schedulers of Figures 10 and 11; an unknown name lists those that exist."""
+    load: float = 0.75
+    """Demand of generated problems as a share of the scarcer resource of all machines."""
+    medea_machines: int = 1_000
+    """Largest cluster that Medea is run on, where it already takes minutes."""
+    medea_seconds: float = 2.0
+    """Time limit of each of Medea's programmes."""
+    loads: Shares = LOADS
+    """Loads of aladdin-repack."""
+
+    partial = False
+
+    def cells(self, figure: str) -> list[Cell]:
+        """Every scheduler on the problems of every size (or load) and seed. Raises InputError for bad options."""
+        self._check()
+        if figure == "repack":
+            size = REPACK_MACHINES[self.preset]
+            return [
+                PlacementCell(GENERATED, size, seed, load, name)
+                for load in self.loads
+                for seed in self.seeds
+                for name in REPACKED
+            ]
+        return [
+            PlacementCell(instance, machines, seed, self.load, name, self.tianchi, self.medea_seconds)
+            for instance in ((GENERATED, TIANCHI) if self.tianchi else (GENERATED,))
+            for machines in SIZES[self.preset][instance]
+            for seed in self.seeds
+            for name in self.schedulers
+            if machines <= self.medea_machines or not name.startswith("Medea")
+        ]
+
+    def report(self, figure: str, out: Path, cells: Sequence[PlacementCell]) -> Report:
+        """A table per panel, with a line per scheduler and a column per size or load."""
+        rows = read_rows(out, cells)
+        make = self._repack if figure == "repack" else partial(self._by_size, PANELS[figure])
+        parts, rows, plots = make(rows)
+        title = f"## {FIGURES[figure][0].upper()}{FIGURES[figure][1:]}"
+        return Report("\n\n".join([title, *parts]), rows, plots)
+
+    def _check(self) -> None:
+        if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) != len(self.seeds):
+            raise InputError(f"seeds is {', '.join(map(str, self.seeds))}: must be different numbers >= 0")
+        check_schedulers(self.schedulers)
+        for load in (self.load, *self.loads):
+            if not 0 < load <= 1:
+                raise InputError(f"load is {load:g}: must be above 0, at most 1")
+        if not 0 < self.medea_seconds < np.inf:
+            raise InputError(f"medea_seconds is {self.medea_seconds}: must be a number > 0")
+
+    def _by_size(self, panels: Sequence[Panel], rows: Rows) -> Made:
+        """Sections of generated problems and of the contest's."""
+        rows = [row | {"placed_pct": 100.0 * row["placed"] / row["replicas"]} for row in rows]
+        parts: list[str] = []
+        plots: dict[str, Callable[[Path], None]] = {}
+        for instance in dict.fromkeys(row["instance"] for row in rows):
+            own = [row for row in rows if row["instance"] == instance]
+            parts += [f"### {instance.capitalize()}", self._describe(instance, own)]
+            for panel in panels:
+                known = panel if instance == GENERATED else panel._replace(published={})
+                parts += [panel.title + _spread_note(panel.column), _table(own, known, "machines", "{:,}")]
+            plots[instance] = partial(plot_by_size, rows=own, panels=[panel[:2] for panel in panels])
+        return parts, rows, plots
+
+    def _describe(self, instance: str, rows: Rows) -> str:
+        largest = max(rows, key=lambda row: row["machines"])
+        what = f"{largest['replicas']:,} replicas on {largest['machines']:,} machines, fewer in proportion"
+        if instance == GENERATED:
+            what = f"Drawn from Tables 3 and 4, {self.load:.0%} of the scarcer resource demanded: {what}"
+        else:
+            what = f"The contest's set B, largest demand over time: {what} (applications drawn)"
+        medea = (
+            f" Medea: up to {self.medea_machines:,} machines, {self.medea_seconds:g} s a programme."
+            if any(name.startswith("Medea") for name in self.schedulers)
+            else ""
+        )
+        return f"{what}. {self._means()}; times are processor time.{medea}"
+
+    def _means(self) -> str:
+        return f"Means over seeds {', '.join(map(str, self.seeds))}"
+
+    def _repack(self, rows: Rows) -> Made:
+        """Unplaced replicas and machines used by load, for each way of repacking."""
+        rows = [row | {"left_out": row["replicas"] - row["placed"]} for row in rows]
+        panels = PANELS["repack"]
+        parts = [
+            f"Drawn problems of {rows[0]['machines']:,} machines; columns: demand as a share of the scarcer resource. "
+            f"Replicas never move (none), move to let in one that finds no direct path (blocked-still), move off "
+            f"machines that can be emptied too (blocked), or also move wherever that is cheaper (cheapest). "
+            f"{self._means()}. Violations of all: {sum(row['violations'] for row in rows)}."
+        ]
+        for panel in panels:
+            parts += [panel.title, _table(rows, panel, "load", "{:.0%}")]
+        return parts, rows, {"repack": partial(plot_by_load, rows=rows, panels=[panel[:2] for panel in panels[:2]])}
+
+
+Made = tuple[list[str], Rows, dict[str, Callable[[Path], None]]]  # paragraphs, rows, plots by name
+
+
+def _spread_note(column: str) -> str:
+    return ", mean over machines in use [5th to 95th percentile]" if column in ("cpu_pct", "mem_pct") else ""
+
+
+def _table(rows: Rows, panel: Panel, across: str, heading: str) -> str:
+    """Means over seeds: a line per scheduler, a column per value of `across`, and what was published."""
+    places = sorted({row[across] for row in rows})
+    lines = []
+    for name in dict.fromkeys(row["scheduler"] for row in rows):
+        mine = [[row for row in rows if (row["scheduler"], row[across]) == (name, place)] for place in places]
+        cells = [_mean(some, panel) for some in mine]
+        lines.append([name, *cells, *[_published(panel, name)] * bool(panel.published)])
+    head = ["scheduler", *map(heading.format, places), *["published"] * bool(panel.published)]
+    return markdown_table(head, lines)
+
+
+def _mean(rows: Rows, panel: Panel) -> str:
+    """Mean over seeds; empty where a scheduler was not run, a dash where the value does not exist."""
+    if not rows:
+        return ""
+    mean = float(np.mean([row[panel.column] for row in rows]))
+    if not np.isfinite(mean):
+        return "-"
+    text = f"{mean:,.{panel.decimals}f}"
+    if _spread_note(panel.column):
+        stem = panel.column.removesuffix("_pct")
+        low, high = (np.mean([row[f"{stem}_{end}"] for row in rows]) for end in ("low", "high"))
+        text += f" [{low:.0f}-{high:.0f}]"
+    return text
+
+
+def _published(panel: Panel, name: str) -> str:
+    """The published number of a scheduler, or of it whatever the order of arrival."""
+    return panel.published.get(name) or panel.published.get(re.sub(r"\((LRF|SRF)\)$", "", name), "")
+
+
+COMMANDS = commands("aladdin", "Aladdin+H paper", FIGURES, AladdinStudy)
