@@ -20,7 +20,7 @@ from tvwrl.interference.observations import CATEGORIES, Observations
 from tvwrl.interference.predictor import LevelPredictor
 from tvwrl.interference.score import InterferenceScore
 from tvwrl.markdown import markdown_table
-from tvwrl.schedulers.peers import no_history
+from tvwrl.schedulers.load_aware import no_history
 
 PER_MACHINE = 20
 KINDS = {"random": kernels.RANDOM, "spread": kernels.SPREAD, "stack": kernels.STACK, "LoadAware": kernels.LOAD_AWARE}

@@ -15,14 +15,14 @@ from tvwrl.envs.problem import Problem
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.runs import default_folder
-from tvwrl.schedulers import KNOWLEDGE, NAMES, Scheduler, make_scheduler
+from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, Scheduler, make_scheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_and_tell
 from tvwrl.types import InputError
 
 HELP = (
-    f"Comma-separated names of {', '.join(NAMES)}. deeprm=RUN is DeepRM as that run trained it; NAME+pism=FILE is NAME "
-    "(also deeprm=RUN+pism=FILE), or `policy` for that of --checkpoint, with the interference score of a file of "
+    f"Comma-separated names of {', '.join(SCHEDULERS)}. deeprm=RUN is DeepRM as that run trained it; NAME+pism=FILE is "
+    "NAME (also deeprm=RUN+pism=FILE), or `policy` for that of --checkpoint, with the interference score of a file of "
     "scripts/fit_interference.py."
 )
 
@@ -93,7 +93,7 @@ def main() -> None:
 
         facts["scores"] = {file: InterferenceScore.load(Path(file)).about for file in sorted(files)}
     made = [make() for make in schedulers]
-    knowledge = {scheduler.name: scheduler.knowledge for scheduler in made if hasattr(scheduler, "knowledge")}
+    knowledge = {scheduler.name: scheduler.knowledge for scheduler in made}
     out = arguments.out or default_folder(f"evaluation-{problem.trace.name}")
     rows = evaluate(
         problem,
@@ -153,7 +153,7 @@ def with_policy(arguments: Arguments, run: Path, entries: list[str]) -> tuple[Pr
     saved = Checkpoint.load(path)
     policy = load_policy(run, saved, arguments.device)
     kind, machines, trained_on = saved.config.policy, arguments.machines, saved.config.scenario.machines
-    if policy.name in (*NAMES, *(entry.partition("=")[0] for entry in entries)):
+    if policy.name in (*SCHEDULERS, *(entry.partition("=")[0] for entry in entries)):
         raise InputError(f"the run is called '{policy.name}' like a scheduler: rename its folder")
     if machines is not None and machines != trained_on and kind != "shared":
         raise InputError(

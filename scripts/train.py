@@ -20,7 +20,7 @@ from tvwrl.envs.problem import Problem
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
 from tvwrl.experiments.tables import read_rows, terminal_table
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
-from tvwrl.schedulers import KNOWLEDGE, NAMES, make_scheduler
+from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, make_scheduler
 from tvwrl.traces import open_and_tell
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.types import InputError, Trace
@@ -86,7 +86,7 @@ def start(arguments: Arguments) -> tuple[Trainer, Trace]:
     trace = open_and_tell(arguments.trace, arguments.slot_seconds, print)
     folder = arguments.out or default_folder(trace.name)
     check_new_folder(folder)
-    if folder.name in NAMES:
+    if folder.name in SCHEDULERS:
         raise InputError(f"--out {folder}: the run would be called like the scheduler '{folder.name}': choose another")
     classes = find_classes(arguments.ec, trace, arguments.config.scenario)
     if isinstance(classes, EquivalenceClasses):

@@ -8,7 +8,7 @@ import torch
 
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import INFORMED, TrainConfig
-from tvwrl.agents.imitation import Watched, _equally_good, imitate
+from tvwrl.agents.imitation import RecordedTeacher, _equally_good, imitate
 from tvwrl.agents.networks import make_policy, shapes_of
 from tvwrl.agents.policy_scheduler import PolicyScheduler
 from tvwrl.agents.tasks import PlacementTask
@@ -29,13 +29,13 @@ def test_machines_that_look_the_same_are_the_same_choice():
     assert good.int().tolist() == [[0, 1, 0, 1, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 1]]
 
 
-def test_watching_changes_nothing(problem, train):
+def test_recording_a_teacher_changes_nothing(problem, train):
     runner = Runner(train, problem.machines, problem.scenario)
-    watched = Watched(make_scheduler("best-fit-peak"), forecasts=False)
-    alone, looked_at = runner.play(make_scheduler("best-fit-peak"), 1), runner.play(watched, 1)
+    recorded = RecordedTeacher(make_scheduler("best-fit-peak"), forecasts=False)
+    alone, looked_at = runner.play(make_scheduler("best-fit-peak"), 1), runner.play(recorded, 1)
     assert alone.machine.tolist() == looked_at.machine.tolist()
     assert alone.start.tolist() == looked_at.start.tolist()
-    assert watched.actions == looked_at.machine[looked_at.start.argsort(kind="stable")].tolist()
+    assert recorded.actions == looked_at.machine[looked_at.start.argsort(kind="stable")].tolist()
 
 
 def with_peaks(problem):
@@ -49,9 +49,9 @@ def test_a_teacher_with_forecasts_shows_a_policy_no_more_than_peaks(problem):
     drawn, scenario = with_peaks(problem)
     seen = []
     for teacher in ("forecast-fit", "clairvoyant"):
-        watched = Watched(make_scheduler(teacher), forecasts=False)
-        Runner(drawn, problem.machines, scenario).play(watched, 0)
-        seen.append(np.concatenate([one["forecast"] for one in watched.seen]))
+        recorded = RecordedTeacher(make_scheduler(teacher), forecasts=False)
+        Runner(drawn, problem.machines, scenario).play(recorded, 0)
+        seen.append(np.concatenate([one["forecast"] for one in recorded.seen]))
     for shown in seen:  # the one asks for forecasts, the other does not
         assert not shown[..., ~drawn.forecast.declared].any()
         assert shown[..., drawn.forecast.declared].any()
@@ -127,20 +127,20 @@ def test_an_untrained_policy_with_forecasts_places_as_expected_cost(problem, pea
     )
     informed = Problem.build(problem.trace, scenario, problem.classes, forecaster=problem.forecaster)
     drawn = informed.sequences("test", 4, 0)
-    watched, runner = (
-        Watched(ExpectedCost(peaks=peaks), forecasts=True),
+    recorded, runner = (
+        RecordedTeacher(ExpectedCost(peaks=peaks), forecasts=True),
         Runner(drawn, informed.machines, scenario),
     )
     for i in range(len(drawn)):
-        runner.play(watched, i)
+        runner.play(recorded, i)
     weights = scenario.penalty_weights().per_resource(2).tolist()
     policy = make_policy("shared", shapes_of(runner._simulation(True, True)) | {"weights": weights}, 8)
-    seen = {name: np.concatenate([one[name] for one in watched.seen]) for name in watched.seen[0]}
-    encoded = policy.encode(seen) | {"mask": torch.from_numpy(np.array(watched.masks))}
-    same = _equally_good(encoded, torch.tensor(watched.actions))
+    seen = {name: np.concatenate([one[name] for one in recorded.seen]) for name in recorded.seen[0]}
+    encoded = policy.encode(seen) | {"mask": torch.from_numpy(np.array(recorded.masks))}
+    same = _equally_good(encoded, torch.tensor(recorded.actions))
     likeliest = policy.logits(encoded).argmax(dim=1)
     assert same[torch.arange(len(same)), likeliest].float().mean() > 0.99  # but for ties and single precision
-    assert len(set(watched.actions)) > 2
+    assert len(set(recorded.actions)) > 2
 
 
 @pytest.mark.parametrize(

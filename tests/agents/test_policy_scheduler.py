@@ -5,13 +5,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.networks import make_policy, shapes_of
 from tvwrl.agents.policy_scheduler import PolicyScheduler
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.types import InputError
+from tvwrl.types import InputError, Placement
 
 SEEN = {"observe_demand": True, "observe_forecast": True, "hold_action": True}
 
@@ -73,15 +74,15 @@ def test_only_the_shared_policy_takes_another_number_of_machines(problem, train)
         flat.reset(wider, np.random.default_rng(0))
 
 
-def test_preferred_machines_begin_with_the_choice_and_leave_out_what_is_switched_off(problem, train):
+def test_alternatives_are_ranked_by_logit_and_have_room(problem, train, monkeypatch):
     scenario = replace(problem.scenario, hold_action=False)
     scheduler = scheduler_of(problem, train, scenario)
-    cluster = cluster_of(
-        train, replace(scenario, machine_types=("3x8,8", "1x0,0", "2x8,8")).cluster(("cpu", "mem")), scenario
-    )
+    machines = replace(scenario, machine_types=("3x8,8", "1x0,0", "2x8,8")).cluster(("cpu", "mem"))
+    cluster, workload = cluster_of(train, machines, scenario), train.workload(0, 0)
     scheduler.reset(cluster, np.random.default_rng(0))
-    choice = next(iter(scheduler.schedule(cluster, [train.workload(0, 0)])))
-    machines = scheduler.preferred(cluster, 10).tolist()
-    assert machines[0] == choice.machine
-    assert sorted(machines) == [0, 1, 2, 4, 5]
-    assert scheduler.preferred(cluster, 2).tolist() == machines[:2]
+    monkeypatch.setattr(scheduler, "_logits", lambda _: torch.tensor([[1.0, 2.0, 6.0, 9.0, 4.0, 5.0]]))
+    choice = Placement(workload, 2)
+    assert scheduler.alternatives(cluster, [workload], choice, 10).tolist() == [2, 5, 4, 1, 0]
+    assert scheduler.alternatives(cluster, [workload], choice, 2).tolist() == [2, 5]
+    cluster.simulation.state.load[0, [2, 5]] = 8.0  # the choice stays a candidate
+    assert scheduler.alternatives(cluster, [workload], choice, 3).tolist() == [2, 4, 1]

@@ -17,16 +17,16 @@ from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
-from tvwrl.schedulers import GROUPS, KNOWLEDGE, NAMES, Scheduler, make_scheduler
-from tvwrl.schedulers.registry import EXPECTED, FUTURE, NOW, PEAKS
+from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS, Scheduler, make_scheduler
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FUTURE, PEAKS
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.types import Episode, InputError, Machines, SequenceSet
 
 Make = Callable[..., SequenceSet]
-EVERY = (*NAMES, "deeprm")  # the last is learnt
-CAUTIOUS = [*(name for name in NAMES if KNOWLEDGE[name] in (PEAKS, FUTURE)), "deeprm"]
+EVERY = (*SCHEDULERS, "deeprm")  # the last is learnt
+CAUTIOUS = [*(name for name in SCHEDULERS if KNOWLEDGE[name] in (PEAKS, FUTURE)), "deeprm"]
 HETEROGENEOUS = Machines(np.array([[8.0, 6.0], [6.0, 12.0], [16.0, 16.0]]), ("cpu", "mem"))
 
 
@@ -117,14 +117,14 @@ def test_current_load_alone_does_overshoot(problem: Problem, train: SequenceSet)
 
 
 def test_every_name_says_what_it_knows() -> None:
-    assert set(KNOWLEDGE) == set(NAMES)
-    assert len(NAMES) == len(set(NAMES))
+    assert set(KNOWLEDGE) == set(SCHEDULERS)
+    assert len(SCHEDULERS) == len(set(SCHEDULERS))
     assert all(knows.group in GROUPS and knows.note for knows in KNOWLEDGE.values())
-    for name in NAMES:
+    for name in SCHEDULERS:
         assert make_scheduler(name).name == name
     with pytest.raises(InputError, match="unknown scheduler 'worst'; valid: best-fit, ") as caught:
         make_scheduler("worst")
-    assert all(name in str(caught.value) for name in NAMES)
+    assert all(name in str(caught.value) for name in SCHEDULERS)
 
 
 # ---- what may be known
@@ -157,17 +157,17 @@ def changed_decisions(name: str, sequences: SequenceSet, machines: Machines, sce
     return changed
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SCHEDULERS)
 def test_only_peaks_and_clairvoyant_know_the_future(problem: Problem, train: SequenceSet, name: str) -> None:
     machines = Machines.homogeneous(3, 8, ("cpu", "mem"))
     changed = changed_decisions(name, train, machines, problem.scenario)
-    if KNOWLEDGE[name] in (NOW, EXPECTED):
+    if KNOWLEDGE[name] in (CURRENT_LOAD, FORECASTS):
         assert changed == 0
     elif name in ("best-fit-peak", "clairvoyant"):
         assert changed > 0  # shows that the change can be noticed
 
 
-@pytest.mark.parametrize("name", ["deeprm"] + [name for name in NAMES if KNOWLEDGE[name] == PEAKS])
+@pytest.mark.parametrize("name", ["deeprm"] + [name for name in SCHEDULERS if KNOWLEDGE[name] == PEAKS])
 def test_peaks_are_all_that_is_known_of_demand(problem: Problem, train: SequenceSet, name: str) -> None:
     # Every slot but the peaks' own is set to 1 unit: lengths and peaks stay, so nothing else may change.
     flat = np.where(train.demand > 0, 1.0, 0.0)

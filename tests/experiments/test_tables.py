@@ -11,7 +11,8 @@ import pytest
 
 from tvwrl.experiments.statistics import bootstrap_interval, interquartile_mean, paired_bootstrap, share_closed
 from tvwrl.experiments.tables import comparison_table, read_rows, terminal_table, with_gaps
-from tvwrl.schedulers.registry import FUTURE, KNOWLEDGE, NOW, PEAKS
+from tvwrl.schedulers import KNOWLEDGE
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, PEAKS
 from tvwrl.types import InputError
 
 
@@ -84,7 +85,7 @@ def unpadded(text: str) -> str:
 
 def test_comparison_table_content() -> None:
     rows = make_rows({"worse": [-3000.0, -3000.0], "better": [-1000.0, -2000.0]})
-    lines = unpadded(comparison_table(rows, knowledge={"worse": NOW, "absent": FUTURE})).splitlines()
+    lines = unpadded(comparison_table(rows, knowledge={"worse": CURRENT_LOAD, "absent": FUTURE})).splitlines()
     assert lines[0] == "### Load 0.5 (really offered: 0.45), 2 sequences"
     assert lines[4].startswith("| *current load and history* | |")
     assert lines[5].startswith("| worse | -3.00 [-3.00, -3.00] | -3.00 [-3.00, -3.00] |")
@@ -104,7 +105,7 @@ def test_comparison_table_content() -> None:
         "-",  # neither best-fit-peak nor clairvoyant is there to be closed in on
     ]
     assert "| worse | +1.50 | [1.00, 2.00] | +1.50 | [1.00, 2.00] | 2 of 2 |" in lines
-    assert f"- `worse`: {NOW.note}" in lines
+    assert f"- `worse`: {CURRENT_LOAD.note}" in lines
     assert not any("absent" in line for line in lines)
 
 
@@ -166,7 +167,9 @@ def test_share_of_the_gap_that_is_closed() -> None:
     # From -4 to -2 on average: -3.5 is a quarter of the way, -2 all, -6 the whole way back.
     rewards = {"best-fit-peak": [-5000.0, -3000.0], "clairvoyant": [-2000.0, -2000.0]}
     rewards |= {"a": [-4000.0, -3000.0], "b": [-8000.0, -4000.0]}
-    lines = unpadded(comparison_table(make_rows(rewards), knowledge=KNOWLEDGE | {"a": NOW, "b": PEAKS})).splitlines()
+    lines = unpadded(
+        comparison_table(make_rows(rewards), knowledge=KNOWLEDGE | {"a": CURRENT_LOAD, "b": PEAKS})
+    ).splitlines()
     shown = {line.split()[1]: line.rsplit("|", 2)[1].split()[:1] for line in lines[4:13] if "[" in line}
     assert shown == {"a": ["25"], "best-fit-peak": ["0"], "b": ["-100"], "clairvoyant": ["100"]}
     assert np.isnan(share_closed(np.array([[[-1.0, -1.0, 0.0]]]))).all()  # no gap: nothing to close
@@ -174,7 +177,7 @@ def test_share_of_the_gap_that_is_closed() -> None:
 
 def test_tables_are_grouped_by_knowledge() -> None:
     rows = make_rows({"late": [-9000.0] * 2, "clairvoyant": [-1.0] * 2, "tetris": [-2.0] * 2, "spread": [-3.0] * 2})
-    text = terminal_table(rows, KNOWLEDGE | {"late": NOW})
+    text = terminal_table(rows, KNOWLEDGE | {"late": CURRENT_LOAD})
     firsts = [line.split()[0] for line in text.splitlines()[3:] if not line.startswith("--")]
     assert firsts == ["spread", "late", "tetris", "clairvoyant"]
     groups = [line[3:].strip() for line in text.splitlines() if line.startswith("-- ")]

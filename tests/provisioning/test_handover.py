@@ -15,7 +15,7 @@ from tvwrl.provisioning.instance import Fleet
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.sources.traces import instance_of
 from tvwrl.schedulers.runner import Runner
-from tvwrl.schedulers.simple import RoundRobin
+from tvwrl.schedulers.stateful import RoundRobin
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Trace
 

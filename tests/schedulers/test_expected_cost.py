@@ -119,7 +119,7 @@ def test_it_uses_what_is_unused_without_danger(make_sequences):
 def test_it_waits_where_every_machine_is_in_danger_and_waiting_is_cheap(make_sequences):
     crowded = waits(make_sequences, (1.2, 1.2), 0.6)
     assert goes_to(crowded, machines=2) is None
-    assert goes_to(crowded, machines=2, patience=1e6) is not None
+    assert goes_to(crowded, machines=2, accepted_overshoot=1e6) is not None
     free = Scenario(placements_per_slot=None, K_o=0.0)
     assert goes_to(crowded, machines=2, scenario=free) is not None
 

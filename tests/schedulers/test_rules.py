@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from tvwrl.ec.forecast import SEGMENTS, columns, steps
-from tvwrl.schedulers import KNOWLEDGE, NAMES, Scheduler, make_scheduler
+from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, Scheduler, make_scheduler
 from tvwrl.schedulers.forecast_fit import ForecastFit
-from tvwrl.schedulers.registry import EXPECTED
+from tvwrl.schedulers.knowledge import FORECASTS
 from tvwrl.schedulers.runner import Runner
 from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.types import ForecastTable, Machines, SequenceSet
+from tvwrl.types import ForecastTable, Machines, Placement, SequenceSet
 
 Make = Callable[..., SequenceSet]
 TWO = Machines.homogeneous(2, 8, ("cpu", "mem"))
@@ -98,7 +99,7 @@ def test_fits_on_peaks_differ_in_the_machine_they_choose(make_sequences: Make) -
     # Peaks of cpu 3, 6, 1 are reserved, now 1 is used everywhere; the newcomer's peak is 2.
     rows = [(0, [[1, 1], [peak, 1]]) for peak in (3, 6, 1)] + [(0, [[1, 1], [2, 1]])]
     chosen = {
-        name: decide(name, make_sequences(rows), [0, 1, 2], THREE) for name in NAMES if name.endswith("-fit-peak")
+        name: decide(name, make_sequences(rows), [0, 1, 2], THREE) for name in SCHEDULERS if name.endswith("-fit-peak")
     }
     assert chosen == {"first-fit-peak": [(3, 0)], "best-fit-peak": [(3, 1)], "worst-fit-peak": [(3, 2)]}
 
@@ -255,7 +256,7 @@ def test_clairvoyant_takes_the_tightest_over_the_whole_life(make_sequences: Make
 def test_all_fit_at_the_very_border(make_sequences: Make) -> None:
     # Exactly 8 of both is room for everyone who looks at room at all; a hair more is not.
     one = Machines.homogeneous(1, 8, ("cpu", "mem"))
-    for name in (name for name in NAMES if KNOWLEDGE[name] != EXPECTED):
+    for name in (name for name in SCHEDULERS if KNOWLEDGE[name] != FORECASTS):
         assert decide(name, make_sequences(now([5, 6], [3, 2])), [0], one) == [(1, 0)], name
         assert decide(name, make_sequences(now([5, 6], [3.001, 2])), [0], one) == [], name
 
@@ -284,3 +285,13 @@ def test_forecast_fit_takes_the_fullest_machine_that_is_expected_to_hold(make_se
         chosen[caution] = placement.machine
     assert chosen == {1.0: 0, 0.5: 1}
     assert not list(ForecastFit(caution=9.0).schedule(Cluster(simulation), newcomer))  # nowhere: it waits
+
+
+def test_alternatives_come_from_asking_again_without_the_machines_found(problem: Any, train: SequenceSet) -> None:
+    simulation = Simulation(train, problem.machines, problem.scenario, max_slots=0)
+    simulation.reset(0)
+    cluster, workload = Cluster(simulation), train.workload(0, 0)
+    simulation.state.load[0, [0, 2]] = 8.0
+    choice = Placement(workload, 1)
+    assert make_scheduler("spread").alternatives(cluster, [workload], choice, 9).tolist() == [1, 3]
+    assert make_scheduler("spread").alternatives(cluster, [workload], choice, 1).tolist() == [1]

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tvwrl.metrics import score_episode
-from tvwrl.schedulers.runner import PATIENCE, Runner
+from tvwrl.schedulers import Scheduler
+from tvwrl.schedulers.runner import MAX_IDLE_SLOTS, Runner
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Machines, Placement, SequenceSet, Workload
@@ -17,12 +18,10 @@ from tvwrl.types import InputError, Machines, Placement, SequenceSet, Workload
 Make = Callable[..., SequenceSet]
 
 
-class Scripted:
+class Scripted(Scheduler):
     """Places the given (position in what it is shown, machine) pairs, one list per call."""
 
     name = "scripted"
-    looks_at_grid = False
-    needs_forecasts = False
 
     def __init__(self, *script: list[tuple[int, int]]) -> None:
         self._script = script
@@ -45,13 +44,13 @@ TWO = Machines.homogeneous(2, 8, ("cpu", "mem"))
 def test_one_that_places_nothing_is_stopped(make_sequences: Make) -> None:
     scheduler = Scripted()
     episode = Runner(make_sequences([(3, [[1, 1]]), (9, [[1, 1]])]), TWO, Scenario()).play(scheduler, 0)
-    assert len(scheduler.calls) == PATIENCE == 1000
+    assert len(scheduler.calls) == MAX_IDLE_SLOTS == 1000
     assert episode.start.tolist() == episode.machine.tolist() == episode.finish.tolist() == [-1, -1]
     row = score_episode(episode, TWO, Scenario().penalty_weights())
     assert row["unplaced"] == 2
 
 
-def test_patience_begins_anew_with_every_placement(make_sequences: Make) -> None:
+def test_every_placement_restarts_the_count_of_idle_slots(make_sequences: Make) -> None:
     scheduler = Scripted(*[[]] * 700, [(0, 1)], *[[]] * 700, [(0, 0)])
     episode = Runner(make_sequences([(0, [[1, 1]])] * 3), TWO, Scenario()).play(scheduler, 0)
     assert episode.start.tolist() == [700, 1401, -1]

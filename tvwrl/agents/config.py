@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tvwrl.schedulers import GROUPS, KNOWLEDGE, NAMES
+from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
 
@@ -123,7 +123,7 @@ class TrainConfig:
         self._need("seed", self.seed >= 0, ">= 0")
         most = "0 for policy deeprm, which chooses no machines" if self.policy == "deeprm" else ">= 0"
         self._need("imitate", self.imitate == 0 or (self.imitate > 0 and self.policy != "deeprm"), most)
-        self._need("teacher", self.teacher in ("", *NAMES), f"one of {', '.join(NAMES)}")
+        self._need("teacher", self.teacher in ("", *SCHEDULERS), f"one of {', '.join(SCHEDULERS)}")
         foresees = bool(self.teacher) and KNOWLEDGE[self.teacher].group == GROUPS[2]
         shown = "one without forecasts, or add --observe-forecast"
         self._need("teacher", self.scenario.looks_ahead or not foresees or not self.imitate, shown)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import numpy as np
 import torch
 
@@ -12,42 +10,41 @@ from tvwrl.agents.networks import Encoded, Observation, Policy
 from tvwrl.envs.base import action_masks
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import Scheduler, make_scheduler
+from tvwrl.schedulers.base import HeadOfQueue
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.cluster import Cluster
-from tvwrl.types import Placement, Workload
+from tvwrl.types import Workload
 
 STEPS, MINIBATCH = 200, 256
 
 
-class Watched:
-    """A scheduler that is watched while it places the head of the queue: what a policy would see, and what it does."""
+class RecordedTeacher(HeadOfQueue):
+    """Places as `teacher` does and records, for each decision, what a policy would observe and the machine chosen."""
 
     looks_at_grid = True
 
     def __init__(self, teacher: Scheduler, forecasts: bool) -> None:
-        self.name, self.needs_forecasts, self._teacher = teacher.name, forecasts or teacher.needs_forecasts, teacher
+        self.name, self.knowledge, self._teacher = teacher.name, teacher.knowledge, teacher
+        self.needs_forecasts = forecasts or teacher.needs_forecasts
         self.seen: list[Observation] = []
         self.masks: list[np.ndarray] = []
         self.actions: list[int] = []
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
-        """Begin an episode."""
+        """Prepare the teacher for a new episode."""
         self._teacher.reset(cluster, rng)
 
-    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
-        """One by one, until one has to wait; where a policy may not hold that is not its decision."""
-        for workload in pending:
-            seen = {name: part.copy() for name, part in cluster.observation().items()}
-            mask = action_masks(cluster.simulation)[cluster.b]
-            placements = list(self._teacher.schedule(cluster, [workload]))
-            action = placements[0].machine if placements else len(cluster.machines)
-            if action < len(mask) and mask[action]:
-                self.seen.append(seen)
-                self.masks.append(mask)
-                self.actions.append(action)
-            if not placements:
-                return
-            yield placements[0]
+    def choose(self, cluster: Cluster, workload: Workload) -> int | None:
+        """See `HeadOfQueue.choose`. Waiting is recorded only where a policy may hold."""
+        seen = {name: part.copy() for name, part in cluster.observation().items()}
+        mask = action_masks(cluster.simulation)[cluster.b]
+        placements = list(self._teacher.schedule(cluster, [workload]))
+        action = placements[0].machine if placements else len(cluster.machines)
+        if action < len(mask) and mask[action]:
+            self.seen.append(seen)
+            self.masks.append(mask)
+            self.actions.append(action)
+        return action if placements else None
 
 
 def imitate(policy: Policy, problem: Problem, config: TrainConfig) -> float:
@@ -57,13 +54,13 @@ def imitate(policy: Policy, problem: Problem, config: TrainConfig) -> float:
     given what it sees. Machines that look the same are the same choice.
     """
     sequences = problem.sequences("train", config.imitate, config.seed, config.train_loads)
-    watched = Watched(make_scheduler(config.imitates), config.scenario.observe_forecast)
+    recorded = RecordedTeacher(make_scheduler(config.imitates), config.scenario.observe_forecast)
     runner = Runner(sequences, problem.machines, config.scenario, config.seed)
     for i in range(len(sequences)):
-        runner.play(watched, i)
-    stacked = {name: np.concatenate([seen[name] for seen in watched.seen]) for name in watched.seen[0]}
-    encoded = policy.encode(stacked) | {"mask": torch.from_numpy(np.array(watched.masks))}
-    good = _equally_good(encoded, torch.tensor(watched.actions))
+        runner.play(recorded, i)
+    stacked = {name: np.concatenate([seen[name] for seen in recorded.seen]) for name in recorded.seen[0]}
+    encoded = policy.encode(stacked) | {"mask": torch.from_numpy(np.array(recorded.masks))}
+    good = _equally_good(encoded, torch.tensor(recorded.actions))
     optimiser = torch.optim.Adam(policy.parameters(), lr=config.imitation_rate)
     rng = torch.Generator().manual_seed(config.seed)
     for _ in range(STEPS):

@@ -20,7 +20,7 @@ from tvwrl.agents.features import (
     sizes,
     weigh_costs,
 )
-from tvwrl.schedulers.expected_cost import PATIENCE, expected_costs
+from tvwrl.schedulers.expected_cost import ACCEPTED_OVERSHOOT, expected_costs
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import Float, InputError
 
@@ -169,7 +169,7 @@ class SharedPolicy(GridPolicy):
             parts.append(forecast_features(seen["forecast"], own, capacity))
             if self.weights is not None:
                 costs = expected_costs(seen["forecast"], own, capacity, self.peak_units, self.weights)
-                limit = PATIENCE * self.weights[3, 0]
+                limit = ACCEPTED_OVERSHOOT * self.weights[3, 0]
                 weighed, found["prior"] = weigh_costs(costs, size, left, limit, self.hold is not None)
                 parts.append(weighed)
         return found | {"machines": np.concatenate(parts, axis=2, dtype=np.float32)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.episodes import Decisive, logits_of
 from tvwrl.agents.networks import check_device, shapes_of
 from tvwrl.envs.base import action_masks
-from tvwrl.schedulers import GROUPS, Knowledge
+from tvwrl.schedulers.base import HeadOfQueue
+from tvwrl.schedulers.knowledge import GROUPS, Knowledge
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Int, Placement, Workload
@@ -23,7 +24,7 @@ from tvwrl.types import InputError, Int, Placement, Workload
 SHOWN = ("observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action")
 
 
-class PolicyScheduler:
+class PolicyScheduler(HeadOfQueue):
     """Places with the policy of a checkpoint. It sees what the environment shows, and nothing else."""
 
     looks_at_grid = True
@@ -46,19 +47,18 @@ class PolicyScheduler:
             if expected != found[field]:
                 raise InputError(f"checkpoint '{self.name}' was trained with {field} {expected}, not {found[field]}")
 
-    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
-        """Place from the head until the policy holds."""
-        for workload in pending:
-            action = int(self._decisive.choose(self._logits(cluster))[0])
-            if action >= len(cluster.machines):
-                return
-            yield Placement(workload, action)
+    def choose(self, cluster: Cluster, workload: Workload) -> int | None:
+        """See `HeadOfQueue.choose`; None if the policy holds."""
+        action = int(self._decisive.choose(self._logits(cluster))[0])
+        return action if action < len(cluster.machines) else None
 
-    def preferred(self, cluster: Cluster, count: int) -> Int:
-        """(n <= count,) machines for the head of the queue, likeliest first; none that is switched off."""
+    def alternatives(self, cluster: Cluster, waiting: Sequence[Workload], choice: Placement, count: int) -> Int:
+        """See `Scheduler.alternatives`: the machines with room now in order of probability."""
         logits = self._logits(cluster)[0, : len(cluster.machines)].cpu().numpy()
-        order: Int = np.argsort(-logits, kind="stable")
-        return order[cluster.capacity[order].any(axis=1)][:count]
+        takes = cluster.room_now(choice.workload) & cluster.capacity.any(axis=1)
+        takes[choice.machine] = False
+        others = [m for m in np.argsort(-logits, kind="stable") if takes[m]]
+        return np.array([choice.machine, *others[: count - 1]], dtype=np.int64)
 
     def _logits(self, cluster: Cluster) -> Tensor:
         """(1, actions), -inf for what may not be chosen."""

@@ -29,7 +29,7 @@ from tvwrl.envs.problem import Problem
 from tvwrl.experiments.evaluation import evaluate
 from tvwrl.experiments.tables import read_rows as read_evaluation
 from tvwrl.runs import locked, provenance, write_json
-from tvwrl.schedulers import NAMES, Knowledge, make_scheduler
+from tvwrl.schedulers import SCHEDULERS, Knowledge, make_scheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace, trace_hash
 from tvwrl.traces.catalogue import trace_identity
@@ -188,7 +188,7 @@ def check_cells(bench: Bench, cells: Sequence[Cell]) -> None:
         played = {"trace": {"hash": asked["hash"]}, "seed": TEST_SEED, "sequences": bench.base.comparison_sequences}
         played["scenario"] = asdict(bench.scenario(cell))
         if cell.scheduler == HEURISTICS:  # of the registry as it is now
-            played["schedulers"] = sorted(NAMES)
+            played["schedulers"] = sorted(SCHEDULERS)
         if cell.scheduler not in TRAINED:
             remedy += f", or remove {bench.run_folder(cell)} to have it played again"
         check_request(bench.run_folder(cell) / CELL, asked, remedy)
@@ -277,7 +277,7 @@ def _evaluate(bench: Bench, cell: Cell, trace: Trace) -> None:
         makes, names, knowledge = [lambda: policy], [policy.name], {policy.name: policy.knowledge}
     else:
         every = cell.scheduler == HEURISTICS
-        names, classes = (sorted(NAMES), _classes(bench, cell, trace)) if every else ([cell.scheduler], "none")
+        names, classes = (sorted(SCHEDULERS), _classes(bench, cell, trace)) if every else ([cell.scheduler], "none")
         problem, makes = Problem.build(trace, scenario, classes), [partial(make_scheduler, name) for name in names]
     out, count = folder / cell.evaluation, bench.base.comparison_sequences
     evaluate(problem, makes, [scenario.load], count, TEST_SEED, out, {"schedulers": names}, knowledge, plots=False)

@@ -30,13 +30,13 @@ from tvwrl.interference.arrivals import (
     with_usage,
 )
 from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE, read_arrivals, read_usage
-from tvwrl.interference.candidates import CANDIDATES
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.classifier import TaskClassifier
 from tvwrl.interference.laws import LAWS
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.observations import Observations
 from tvwrl.interference.predictor import LevelPredictor
+from tvwrl.interference.scheduler import CANDIDATES
 from tvwrl.interference.services import Behaviour, draw_behaviour, observe
 from tvwrl.interference.weights import row_weights, service_weights
 from tvwrl.interference.world import LEAST_SERVICES, Policy, Seen, draw_site, look, simulate

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from tvwrl.interference.observations import CATEGORIES
-from tvwrl.schedulers.peers import load_aware, risk_balancing, spread, stack, target_load_packing
+from tvwrl.schedulers.load_aware import load_aware, risk_balancing, spread, stack, target_load_packing
 
 SPREAD, STACK, RANDOM, LOAD_AWARE, TARGET_LOAD_PACKING, RISK_BALANCING = range(6)
 
@@ -156,7 +156,7 @@ def predict_levels(trees, service, composition, out):  # type: ignore[no-untyped
 
 @njit(cache=True, inline="always")
 def _preference(kind, cpu, memory, cores, capacity, more_cpu, more_memory, moments):  # type: ignore[no-untyped-def]
-    """How well a scheduler likes a machine; `moments` (2, 2) as of `peers.remember`."""
+    """How well a scheduler likes a machine; `moments` (2, 2) as of `load_aware.remember`."""
     share, memory_share = (cpu + more_cpu) / cores, (memory + more_memory) / capacity
     if kind == RANDOM:
         return 0.0
@@ -234,7 +234,7 @@ def place_instances(  # type: ignore[no-untyped-def]
     nothing known of their services, are taken only where no candidate is known. A category outside 0..59 leaves the
     scheduler alone, and is not booked in the composition. Without any tree the score is the share of the CPU in use.
 
-    `weight` (rows of machines.service,); `history` (M, 2, 2) as of `peers.remember`, read by RISK_BALANCING only;
+    `weight` (rows of machines.service,); `history` (M, 2, 2) as of `load_aware.remember`, read by RISK_BALANCING only;
     `cpu` cores and `memory` that one instance uses; `placed` (instances,) int64 gets the machines, -1 = no room;
     `rng`: numpy Generator, read by RANDOM only.
     """

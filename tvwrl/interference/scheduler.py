@@ -7,20 +7,21 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tvwrl.interference.candidates import CANDIDATES, candidates
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.compositions import Compositions
 from tvwrl.interference.machines import Machines, alike
 from tvwrl.interference.observations import CATEGORIES
 from tvwrl.interference.score import InterferenceScore
 from tvwrl.interference.workloads import CORES, categories, shares
-from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler
+from tvwrl.schedulers import Scheduler
 from tvwrl.simulation import kernels as k
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError, Placement, Workload
 
+CANDIDATES = 10  # of which PISM takes the one with the lowest score (6.1.3)
 
-class WithInterference:
+
+class WithInterference(Scheduler):
     """The scheduler `inner`, whose choice gives way to that one of its best machines with the lowest score.
 
     The simulator has no services: every machine is taken to run one instance of each service that the score knows. Its
@@ -39,8 +40,7 @@ class WithInterference:
             raise InputError(f"candidates is {count}: must be at least 1")
         self.name = f"{inner.name}+pism"
         self.looks_at_grid, self.needs_forecasts = inner.looks_at_grid, inner.needs_forecasts
-        known: Knowledge = getattr(inner, "knowledge", None) or KNOWLEDGE[inner.name]
-        self.knowledge = known._replace(note=f"{known.note}; scores of interference")
+        self.knowledge = inner.knowledge._replace(note=f"{inner.knowledge.note}; scores of interference")
         self._inner, self._score, self._asked, self._cores = inner, score, count, cores
         self._thresholds: Thresholds = score.thresholds
 
@@ -69,7 +69,7 @@ class WithInterference:
         """What the scheduler places, each where the score is lowest among its candidates."""
         waiting = list(pending)
         for choice in self._inner.schedule(cluster, pending):
-            offered = candidates(self._inner, cluster, waiting, choice, self._count)
+            offered = self._inner.alternatives(cluster, waiting, choice, self._count)
             seconds = float(cluster.slot * cluster.simulation.scenario.step_seconds)
             category = int(self._category[choice.workload.index, 0])
             machine = self._score.choose(self._seen(cluster, seconds), seconds, category, offered)

@@ -21,7 +21,7 @@ from tvwrl.interference.reports import Reports
 from tvwrl.interference.rescheduling import move_instances
 from tvwrl.interference.score import STALE_AFTER
 from tvwrl.interference.world_kernels import Tasks, add_running, calendar_of, count_running, play, running_now
-from tvwrl.schedulers.peers import REPORT_WEIGHT, no_history, remember
+from tvwrl.schedulers.load_aware import REPORT_WEIGHT, no_history, remember
 from tvwrl.types import Float, InputError, Int
 
 UTILISATION = 0.45  # of the CPU, mean, by services and batch (Figure 13(b): 40 to 50 %)

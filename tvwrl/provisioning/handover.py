@@ -10,6 +10,7 @@ from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.sources.traces import members_of, units_of
 from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.knowledge import FUTURE
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
@@ -19,14 +20,13 @@ UNITS = 8.0  # of each resource on the fleet's first machine, as in the paper of
 LARGEST = 250_000_000  # numbers of demand that are held at most
 
 
-class Planned:
+class Planned(Scheduler):
     """Workloads go where a plan has them, the others where another scheduler wants them, once those are placed.
 
     `machine_of`: workload id -> machine. Without `then` a workload that the plan does not know waits for ever.
     """
 
-    looks_at_grid = False
-    needs_forecasts = False
+    knowledge = FUTURE
 
     def __init__(self, name: str, machine_of: Mapping[str, int], then: Scheduler | None = None) -> None:
         self.name, self._machine_of, self._then = name, machine_of, then

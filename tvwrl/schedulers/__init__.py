@@ -1,6 +1,7 @@
 """Online schedulers behind one interface, and the registry of their names."""
 
 from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.registry import GROUPS, KNOWLEDGE, NAMES, Knowledge, make_scheduler
+from tvwrl.schedulers.knowledge import GROUPS, Knowledge
+from tvwrl.schedulers.registry import KNOWLEDGE, SCHEDULERS, make_scheduler
 
-__all__ = ["GROUPS", "KNOWLEDGE", "NAMES", "Knowledge", "Scheduler", "make_scheduler"]
+__all__ = ["GROUPS", "KNOWLEDGE", "SCHEDULERS", "Knowledge", "Scheduler", "make_scheduler"]

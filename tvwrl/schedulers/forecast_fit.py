@@ -1,4 +1,4 @@
-"""Forecast-Fit: the tightest machine whose load, as far as forecasts tell, stays within its capacity."""
+"""Forecast-Fit: the tightest machine whose load is forecast to stay within its capacity."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from tvwrl.ec.forecast import Forecast
 from tvwrl.schedulers.base import Greedy
+from tvwrl.schedulers.knowledge import FORECASTS
 from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.types import Float, Workload
 
@@ -13,15 +14,16 @@ CAUTION = 1.0  # standard deviations; the best of 0.5 to 3 on validation sequenc
 
 
 class ForecastFit(Greedy):
-    """First in, first out; the head of the queue goes to the machine that would be expected to be fullest, of those
-    with room now and, in every segment of the forecast, for the expected largest demand of all its workloads plus
-    `caution` standard deviations. A machine on which nothing runs passes if there is room now. Otherwise it waits.
+    """The head of the queue goes to the machine with the highest expected load.
+
+    A machine passes if it has room now and, in every segment of the forecast, for the expected largest demand of all
+    its workloads plus `caution` standard deviations. An idle machine passes if it has room now.
     """
 
     needs_forecasts = True
 
     def __init__(self, name: str = "forecast-fit", caution: float = CAUTION) -> None:
-        super().__init__(name, self._room_expected, _fullest_expected)
+        super().__init__(name, FORECASTS, self._room_expected, _fullest_expected)
         self.caution = caution
 
     def _room_expected(self, cluster: Cluster, workload: Workload) -> Mask:

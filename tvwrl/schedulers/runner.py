@@ -14,7 +14,7 @@ from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import Episode, InputError, Machines, SequenceSet, Workload
 
-PATIENCE = 1000  # slots without a placement, while workloads wait, after which a scheduler is stopped
+MAX_IDLE_SLOTS = 1000  # slots without a placement while workloads wait; then the episode is stopped
 
 
 class Runner:
@@ -27,33 +27,38 @@ class Runner:
         self._simulations: dict[tuple[bool, bool], Simulation] = {}
 
     def play(self, scheduler: Scheduler, sequence: int) -> Episode:
-        """The episode of `scheduler` on sequence `sequence`; what it left after 1,000 idle slots is unplaced."""
+        """The episode of `scheduler` on one sequence; what waits after `MAX_IDLE_SLOTS` stays unplaced.
+
+        Raises InputError for a placement of a workload that is not waiting or on a machine that does not exist.
+        """
         simulation = self._simulation(scheduler.looks_at_grid, scheduler.needs_forecasts)
-        workloads = self._of(sequence)
+        workloads = self._workloads_of(sequence)
         simulation.reset(sequence)
         cluster = Cluster(simulation)
         scheduler.reset(cluster, np.random.default_rng([self.seed, sequence]))
         state, limit = simulation.state, self._scenario.placements_per_slot
-        asked, seconds = 0, 0.0
-        while not simulation.is_over() and state.counters[0, k.IDLE] < PATIENCE:
+        calls, seconds = 0, 0.0
+        while not simulation.is_over() and state.counters[0, k.IDLE] < MAX_IDLE_SLOTS:
             visible = simulation.waiting()[: self._scenario.queue].tolist()
             before = state.counters[0, k.PLACED]
-            asked += 1
-            begun = time.perf_counter()
+            calls += 1
+            started = time.perf_counter()
             for placement in scheduler.schedule(cluster, [workloads[i] for i in visible]):
-                seconds += time.perf_counter() - begun
+                seconds += time.perf_counter() - started
                 position = self._position(simulation, placement.workload, placement.machine, scheduler.name)
                 simulation.place(position, placement.machine)
                 if limit is not None and state.counters[0, k.PLACED] >= limit:
                     break
-                begun = time.perf_counter()
+                started = time.perf_counter()
             else:
-                seconds += time.perf_counter() - begun
+                seconds += time.perf_counter() - started
             placed = state.counters[0, k.PLACED]
             more = limit is None or placed < limit
-            if placed == before or not more or not state.counters[0, k.WAITING]:  # else the queue has moved up
+            if (
+                placed == before or not more or not state.counters[0, k.WAITING]
+            ):  # otherwise the scheduler is asked again
                 simulation.next_slot()
-        mean_ms = 1000.0 * seconds / max(asked, 1)
+        mean_ms = 1000.0 * seconds / max(calls, 1)
         return replace(simulation.record(), scheduler=scheduler.name, decision_ms=mean_ms)
 
     def _simulation(self, grid: bool, forecasts: bool) -> Simulation:
@@ -63,7 +68,7 @@ class Runner:
             )
         return self._simulations[grid, forecasts]
 
-    def _of(self, sequence: int) -> list[Workload]:
+    def _workloads_of(self, sequence: int) -> list[Workload]:
         if sequence not in self._workloads:
             count = self.sequences.arrival.shape[1]
             self._workloads[sequence] = [self.sequences.workload(sequence, i) for i in range(count)]

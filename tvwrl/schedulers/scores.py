@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numba import vectorize
 
-from tvwrl.schedulers import peers
+from tvwrl.schedulers import load_aware as formulas
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Float, Workload
 
-# The peers' formulas for a machine, for all machines at once
-_STACK = vectorize(cache=True)(peers.stack.py_func)
-_LOAD_AWARE = vectorize(cache=True)(peers.load_aware.py_func)
-_TARGET_LOAD_PACKING = vectorize(cache=True)(peers.target_load_packing.py_func)
-_RISK_BALANCING = vectorize(cache=True)(peers.risk_balancing.py_func)
+# The compiled formulas, over all machines at once
+_STACK = vectorize(cache=True)(formulas.stack.py_func)
+_LOAD_AWARE = vectorize(cache=True)(formulas.load_aware.py_func)
+_TARGET_LOAD_PACKING = vectorize(cache=True)(formulas.target_load_packing.py_func)
+_RISK_BALANCING = vectorize(cache=True)(formulas.risk_balancing.py_func)
 
 
 def _dominant(cluster: Cluster, demand: Float) -> int:
-    """The resource that the demand (D,) takes the largest share of; ties go to the first."""
+    """The resource of which the demand (D,) takes the largest share, the first of equals."""
     return int((demand / cluster.capacity.max(axis=0)).argmax())
 
 
@@ -28,7 +28,7 @@ def tightest_now(cluster: Cluster, workload: Workload) -> Float:
 
 
 def tightest_peaks(cluster: Cluster, workload: Workload) -> Float:
-    """Best-Fit on peaks: least units of the dominant resource that peaks leave unreserved."""
+    """Best-Fit on peaks: least unreserved units of the dominant resource."""
     d = _dominant(cluster, workload.peak)
     tight: Float = cluster.reserved_peaks[:, d] - cluster.capacity[:, d]
     return tight
@@ -62,13 +62,13 @@ def fullest(cluster: Cluster, workload: Workload) -> Float:
 
 
 def fullest_to_a_limit(cluster: Cluster, workload: Workload) -> Float:
-    """Stack as in paper 003 (6.1.3): CPU use with the workload as close to 80 % as possible, from below if it can."""
+    """Stack as in paper 003 (6.1.3): highest CPU share with the workload, up to 80 %."""
     score: Float = _STACK(share_after(cluster, workload)[:, 0])
     return score
 
 
 def load_aware(cluster: Cluster, workload: Workload) -> Float:
-    """Koordinator's LoadAware; a machine that would pass its limits comes after all others, where there it waits."""
+    """Koordinator's LoadAware; machines that would exceed its limits come last, where Koordinator would wait."""
     after = share_after(cluster, workload)
     score: Float = _LOAD_AWARE(after[:, 0], after[:, -1])
     return score
@@ -81,8 +81,8 @@ def target_load_packing(cluster: Cluster, workload: Workload) -> Float:
 
 
 def risk_balancing(share: Float, history: Float) -> Float:
-    """(M,) Trimaran's LoadVariationRiskBalancing: `share` (M, 2) that the workload adds, `history` as of
-    `peers.remember`."""
+    """(M,) Trimaran's LoadVariationRiskBalancing: `share` (M, 2) that the workload adds, `history`: see
+    `load_aware.remember`."""
     mean, deviation = history[..., 0] + share, np.sqrt(history[..., 1])
     score: Float = _RISK_BALANCING(mean[:, 0], deviation[:, 0], mean[:, 1], deviation[:, 1])
     return score

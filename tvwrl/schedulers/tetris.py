@@ -7,30 +7,27 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tvwrl.packing.kernels import room_now
+from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.knowledge import PEAKS_AND_LENGTHS
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Float, Placement, Workload
 
 
-class Tetris:
-    """Over all visible (workload, machine) pairs with room for the peak: the highest alignment, plus
-    `epsilon` x the preference for the workload with the least remaining work.
+class Tetris(Scheduler):
+    """Of all visible (workload, machine) pairs with room for the peak, places the one with the highest alignment minus
+    `epsilon` x the workload's remaining work.
 
     Alignment is the inner product of peak and unreserved capacity, both as shares of the machine's capacity. Remaining
-    work is peak x duration, as a share of the most among those visible, so both terms are of the order of 1.
+    work is peak x duration, as a share of the most among those visible, so that both terms are of the order of 1.
     """
 
-    name = "tetris"
-    looks_at_grid = False
-    needs_forecasts = False
+    name, knowledge = "tetris", PEAKS_AND_LENGTHS
 
     def __init__(self, epsilon: float = 0.1) -> None:
         self.epsilon = epsilon
 
-    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
-        """Nothing to forget."""
-
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
-        """Place the best pair until no visible workload has room."""
+        """See `Scheduler.schedule`."""
         waiting = list(pending)
         while waiting:
             scores = self._pair_scores(cluster, waiting)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -18,6 +20,10 @@ class Cluster:
 
     def __init__(self, simulation: Simulation, b: int = 0) -> None:
         self.simulation, self.b = simulation, b
+
+    def without(self, machines: Sequence[int]) -> Cluster:
+        """The same cluster in which `machines` look switched off and empty."""
+        return _Reduced(self, machines)
 
     @property
     def machines(self) -> Machines:
@@ -133,3 +139,25 @@ class Cluster:
         """What a policy sees, with a batch axis of 1; see `PlacementEnv`. Needs a simulation that draws grids."""
         b = slice(self.b, self.b + 1)
         return {name: seen[b] for name, seen in self.simulation.observation().items()}
+
+
+class _Reduced(Cluster):
+    """A cluster some of whose machines look switched off and empty."""
+
+    def __init__(self, cluster: Cluster, without: Sequence[int]) -> None:
+        super().__init__(cluster.simulation, cluster.b)
+        self._kept = np.ones((len(cluster.machines), 1))
+        self._kept[list(without)] = 0.0
+
+    @property
+    def capacity(self) -> Float:
+        """(M, D) units, 0 for machines left out."""
+        return super().capacity * self._kept
+
+    @property
+    def load(self) -> Float:
+        """(M, D) units, 0 for machines left out."""
+        return super().load * self._kept
+
+    def _reserved(self, amount: Float) -> Float:
+        return super()._reserved(amount) * self._kept

@@ -11,7 +11,7 @@ from tvwrl.interference import kernels
 from tvwrl.interference.kernels import Trees, place_instances, score_machines, score_one
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.predictor import LevelPredictor
-from tvwrl.schedulers.peers import no_history, remember
+from tvwrl.schedulers.load_aware import no_history, remember
 
 PREFERENCES = range(6)
 

@@ -5,16 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tvwrl.interference.candidates import candidates
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.scheduler import WithInterference
 from tvwrl.interference.score import InterferenceScore
-from tvwrl.schedulers import KNOWLEDGE, NAMES, make_scheduler
+from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, make_scheduler
 from tvwrl.schedulers.runner import Runner
-from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.simulation.simulation import Simulation
-from tvwrl.types import InputError, Machines, Placement
+from tvwrl.types import InputError, Machines
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +23,7 @@ def score(slowed):
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SCHEDULERS)
 def test_places_everything_and_repeats_itself(problem, train, score, name):
     machines = Machines.homogeneous(3, 8, ("cpu", "mem"))
     for limit in (1, None):
@@ -73,41 +70,6 @@ def test_refuses_scores_without_thresholds_and_no_candidates(score):
         WithInterference(make_scheduler("spread"), score, count=0)
 
 
-def test_a_policy_is_asked_once_for_what_it_prefers_and_keeps_to_machines_with_room(problem, train, score):
-    """It likes machine 2 best, then 0, 3, 1; its choice is kept among the candidates even where it has no room."""
-
-    class Likes:
-        name, looks_at_grid, needs_forecasts = "likes", False, False
-        knowledge = KNOWLEDGE["spread"]
-        order = np.array([2, 0, 3, 1])
-
-        def reset(self, cluster, rng):
-            self.asked = 0
-
-        def schedule(self, cluster, pending):
-            for workload in pending:
-                yield Placement(workload, 2)
-
-        def preferred(self, cluster, count):
-            self.asked += 1
-            return self.order[:count]
-
-    policy = Likes()
-    episode = Runner(train, problem.machines, problem.scenario, seed=0).play(
-        WithInterference(policy, score, cores=8), 0
-    )
-    assert policy.asked == len(episode.machine)
-    assert len(set(episode.machine.tolist())) > 1
-    simulation = Simulation(train, problem.machines, problem.scenario, max_slots=0)
-    simulation.reset(0)
-    cluster, workload = Cluster(simulation), train.workload(0, 0)
-    choice = Placement(workload, 2)
-    assert candidates(policy, cluster, [workload], choice, 3).tolist() == [2, 0, 3]
-    simulation.state.load[0, [0, 2]] = 8.0
-    assert candidates(policy, cluster, [workload], choice, 3).tolist() == [2, 3, 1]
-    assert candidates(make_scheduler("spread"), cluster, [workload], Placement(workload, 1), 9).tolist() == [1, 3]
-
-
 @pytest.mark.parametrize("name", ["spread", "stack", "stack-80", "random", "risk-balancing"])
 def test_of_the_candidates_the_one_with_the_lowest_score_is_taken(problem, train, trace_score, name):
     """Over whole episodes the machines chosen score lower, after the workload has come, than the scheduler's own."""
@@ -129,11 +91,11 @@ def test_of_the_candidates_the_one_with_the_lowest_score_is_taken(problem, train
             self._inner = inner
 
     class Heard:
-        def __init__(self, places_by):
-            self.places_by, self.choice = places_by, -1
+        def __init__(self, inner):
+            self.inner, self.alternatives, self.choice = inner, inner.alternatives, -1
 
         def schedule(self, cluster, pending):
-            for placement in self.places_by.schedule(cluster, pending):
+            for placement in self.inner.schedule(cluster, pending):
                 self.choice = placement.machine
                 yield placement
 

@@ -11,9 +11,9 @@ from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.deeprm.environment import Seen, observation
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.networks import check_device
-from tvwrl.schedulers import GROUPS, Knowledge, make_scheduler
+from tvwrl.schedulers import GROUPS, Knowledge, Scheduler, make_scheduler
 from tvwrl.simulation.cluster import Cluster
-from tvwrl.types import InputError, Placement, Workload
+from tvwrl.types import InputError, Int, Placement, Workload
 
 KNOWLEDGE = Knowledge(GROUPS[1], "peaks of running and waiting workloads, and how long each will run (learnt)")
 HOW_TO_TRAIN = (
@@ -21,22 +21,20 @@ HOW_TO_TRAIN = (
 )
 
 
-class DeepRM:
+class DeepRM(Scheduler):
     """{DeepRM + Best-Fit} of the paper, "Baselines". Actions are drawn from the policy, as its published code does.
 
     Where the drawn workload fits no single machine, although it may fit the cluster as a whole, the slot ends: this is
     how fragmentation makes DeepRM wait. Void ends the slot as well.
     """
 
-    looks_at_grid = False
-    needs_forecasts = False
     knowledge = KNOWLEDGE
 
     def __init__(self, name: str, checkpoint: Checkpoint, device: str = "cpu") -> None:
         check_device(device)
         self.name, self._shapes, self._device = name, checkpoint.shapes, device
         self._policy = checkpoint.make_policy().to(device).eval()
-        self.places_by = make_scheduler("best-fit-peak")
+        self._placer = make_scheduler("best-fit-peak")
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Take the episode's random stream. Raises InputError for a queue or resources of another number."""
@@ -54,10 +52,14 @@ class DeepRM:
         anything = np.ones((1, self._shapes["actions"]), np.bool_)
         logits = logits_of(self._policy, self._see(cluster, pending), anything, self._device)[0][0].double()
         place = int(self._rng.choice(len(logits), p=logits.softmax(0).cpu().numpy()))
-        placements = list(self.places_by.schedule(cluster, pending[place : place + 1]))
+        placements = list(self._placer.schedule(cluster, pending[place : place + 1]))
         if not placements:
             self._ended = cluster.slot
         yield from placements
+
+    def alternatives(self, cluster: Cluster, waiting: Sequence[Workload], choice: Placement, count: int) -> Int:
+        """See `Scheduler.alternatives`; best fit ranks the machines."""
+        return self._placer.alternatives(cluster, waiting, choice, count)
 
     def _see(self, cluster: Cluster, pending: Sequence[Workload]) -> Seen:
         """The observation of `DeepRMVectorEnv`, of a cluster that has machines."""

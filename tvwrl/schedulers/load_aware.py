@@ -1,4 +1,4 @@
-"""What load-aware schedulers in use today, and paper 003's own baselines, prefer: one number of a machine, compiled.
+"""Compiled scores of one machine by its load: of load-aware schedulers in use today and of paper 003's baselines.
 
 Shares are of the machine's capacity, with the arriving instance added to what is in use. Higher is better. Published
 formulas: Koordinator, plugin LoadAwareScheduling (`leastUsedScore`, usage thresholds 65 % CPU and 95 % memory, equal
@@ -14,10 +14,10 @@ from numba import njit
 from tvwrl.types import Float
 
 STACK_SHARE = 0.8  # of the CPU: "very few servers have more than 80% CPU utilization" (paper 003, 6.1.3)
-CPU_LIMIT, MEMORY_LIMIT = 0.65, 0.95  # LoadAware leaves machines alone that would pass these
+CPU_LIMIT, MEMORY_LIMIT = 0.65, 0.95  # LoadAware avoids machines that would exceed these
 TARGET_SHARE = 0.4
 MARGIN, SENSITIVITY = 1.0, 1.0
-REPORT_WEIGHT = 2.0 / 16.0  # of the newest report in recent moments: 15 reports, a minute or a slot apart
+REPORT_WEIGHT = 2.0 / 16.0  # of the newest report in the moving moments, which span about 15 reports
 
 
 @njit(cache=True, inline="always")
@@ -28,21 +28,21 @@ def spread(cpu):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, inline="always")
 def stack(cpu):  # type: ignore[no-untyped-def]
-    """As close to the threshold as possible, from below; those that would pass it come after, least above it first."""
+    """Highest CPU utilisation up to the threshold; machines above it come last, the least loaded first."""
     return cpu if cpu <= STACK_SHARE else STACK_SHARE - cpu
 
 
 @njit(cache=True, inline="always")
 def load_aware(cpu, memory):  # type: ignore[no-untyped-def]
-    """Mean free share. Koordinator: a machine above a limit takes nothing. Here: it comes after all others, as batch
-    instances do not wait."""
+    """Mean free share. Koordinator: a machine above a limit takes nothing. Here: it comes after all others, because
+    batch instances do not wait."""
     free = 0.5 * (max(0.0, 1.0 - cpu) + max(0.0, 1.0 - memory))
     return free - 1.0 if cpu > CPU_LIMIT or memory > MEMORY_LIMIT else free
 
 
 @njit(cache=True, inline="always")
 def target_load_packing(cpu):  # type: ignore[no-untyped-def]
-    """Rises from the target to 1 as an emptier machine comes up to it, then falls from the target to 0 when full."""
+    """Rises from TARGET_SHARE (empty) to 1 (at the target); above it, falls from TARGET_SHARE to 0 (full)."""
     if cpu <= TARGET_SHARE:
         return (1.0 - TARGET_SHARE) * cpu / TARGET_SHARE + TARGET_SHARE
     return TARGET_SHARE * max(0.0, 1.0 - cpu) / (1.0 - TARGET_SHARE)
@@ -59,16 +59,16 @@ def risk_balancing(cpu, cpu_deviation, memory, memory_deviation):  # type: ignor
 
 @njit(cache=True, inline="always")
 def _safety(mean, deviation):  # type: ignore[no-untyped-def]
-    spread_out = min(1.0, max(0.0, MARGIN * max(deviation, 0.0) ** (1.0 / SENSITIVITY)))
-    return 1.0 - 0.5 * (min(1.0, max(0.0, mean)) + spread_out)
+    deviation_share = min(1.0, max(0.0, MARGIN * max(deviation, 0.0) ** (1.0 / SENSITIVITY)))
+    return 1.0 - 0.5 * (min(1.0, max(0.0, mean)) + deviation_share)
 
 
 def remember(share: Float, history: Float, weight: float) -> None:
-    """Moves the moments of utilisation that LoadVariationRiskBalancing needs on by one report, in place.
+    """Add one report to the moments of utilisation that LoadVariationRiskBalancing needs, in place.
 
-    `share` (M, 2): of CPU and of memory in use. `history` (M, 2, 2): mean and variance of each; exponentially weighted,
-    `weight` in (0, 1] of the newest (load-watcher keeps windows of 5, 10 or 15 minutes; weight 2 / (n + 1) spans n
-    reports).
+    `share`: (M, 2) share of CPU and of memory in use
+    `history`: (M, 2, 2) exponentially weighted mean and variance of each
+    `weight`: of the new report, in (0, 1]; 2 / (n + 1) spans n reports (load-watcher: windows of 5, 10 or 15 minutes)
     """
     step = share - history[..., 0]
     history[..., 0] += weight * step

@@ -1,0 +1,22 @@
+"""What a scheduler may know when it decides. Schedulers compete within their group."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+GROUPS = ("current load and history", "declared request or lifetime peak", "class forecasts", "the whole future")
+
+
+class Knowledge(NamedTuple):
+    """What a scheduler may know."""
+
+    group: str  # one of GROUPS, which are in order of rising knowledge
+    note: str  # the details, for tables
+
+
+CURRENT_LOAD = Knowledge(GROUPS[0], "current load, and demand in a workload's first slot")
+PEAKS = Knowledge(GROUPS[1], "peaks of running and waiting workloads")
+REQUESTS = Knowledge(GROUPS[1], "requests of running and waiting workloads; their peaks where there are none")
+PEAKS_AND_LENGTHS = Knowledge(GROUPS[1], f"{PEAKS.note}, and how long each will run")
+FORECASTS = Knowledge(GROUPS[2], "forecasts of demand from classes, requests and what was used so far")
+FUTURE = Knowledge(GROUPS[3], "the whole future (a reference)")
