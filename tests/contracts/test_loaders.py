@@ -111,18 +111,18 @@ class Sample:
     mem: tuple[float, float] | None = None  # where it is not what was written
     series: bool = False  # a row is a whole series, not a record
     text: bool = True
-    own_maximum: bool = False  # fractions of the largest that is there
+    second: str = ""  # name of another file of usage, beside the one that is written
 
 
 SAMPLES = {
-    "google2011": Sample(google2011, ("0-0", "1-0")),
-    "google2019": Sample(google2019, ("0-0", "1-0")),
-    "alibaba2018": Sample(alibaba2018),
+    "google2011": Sample(google2011, ("0-0", "1-0"), second="part-00001-of-00500.csv.gz"),
+    "google2019": Sample(google2019, ("0-0", "1-0"), second="instance_usage-000000000001.json.gz"),
+    "alibaba2018": Sample(alibaba2018, second="container_usage-2.csv"),
     "tianchi": Sample(tianchi, slots=98, series=True),
-    "bitbrains": Sample(bitbrains, ("2013-8-0", "2013-8-1")),
-    "azure2019": Sample(azure2019, mem=(32 / 70, 32 / 70)),
-    "csv": Sample(csv),
-    "parquet": Sample(parquet, text=False),
+    "bitbrains": Sample(bitbrains, ("2013-8-0", "2013-8-1"), second="7.csv"),
+    "azure2019": Sample(azure2019, mem=(32 / 70, 32 / 70), second="vm_cpu_readings-file-2-of-195.csv"),
+    "csv": Sample(csv, second="other.csv"),
+    "parquet": Sample(parquet, text=False, second="other.parquet"),
 }
 RECORDS = [name for name, sample in SAMPLES.items() if not sample.series]
 GZ = ["google2011", "google2019", "alibaba2018", "azure2019", "csv"]
@@ -242,7 +242,7 @@ def test_duplicates_are_dropped_and_order_does_not_matter(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", RECORDS)
-@pytest.mark.parametrize("cpu", [-0.5, float("nan")])
+@pytest.mark.parametrize("cpu", [-0.5, float("nan"), 1e300])
 def test_a_bad_value_is_counted_and_named(name: str, cpu: float, tmp_path: Path) -> None:
     sample, rows = SAMPLES[name], records(sample_slots := SAMPLES[name].slots)
     rows[40] = (*rows[40][:2], cpu, rows[40][3])  # slot 20 of workload 0
@@ -255,6 +255,20 @@ def test_a_bad_value_is_counted_and_named(name: str, cpu: float, tmp_path: Path)
     with pytest.raises(InputError, match=r"1 of \d+ rows of .* are bad \(0\.\d+%\), more than --max-bad-fraction 0"):
         run(name, tmp_path / "source", tmp_path / "strict", max_bad_fraction=0)
     assert not (tmp_path / "strict").exists()
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_an_empty_file_among_good_ones_is_counted_and_warned_of(name: str, tmp_path: Path) -> None:
+    sample = SAMPLES[name]
+    path = sample.write(tmp_path / "source", records(sample.slots)).with_name(sample.second)
+    path.write_bytes(gzip.compress(b"") if path.suffix == ".gz" else b"")
+    if not sample.text:
+        pl.read_parquet(path.with_name("mine.parquet")).clear().write_parquet(path)
+    with pytest.warns(UserWarning, match=f"{path.name}: empty: it holds no rows; the other files are used"):
+        trace, report = run(name, tmp_path / "source", tmp_path / "out")
+    check(trace, sample)
+    assert list(report["rows"]["dropped"].values()) == [1]
+    assert "| dropped: files without rows of " in (tmp_path / "out" / "report.md").read_text()
 
 
 @pytest.mark.parametrize("name", [name for name in RECORDS if SAMPLES[name].text])
@@ -273,7 +287,7 @@ def test_a_row_cut_off_is_counted_and_named(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_damaged_foreign_and_absent_files_are_refused(name: str, tmp_path: Path) -> None:
     sample = SAMPLES[name]
-    path = sample.write(tmp_path / "source", records(sample.slots))
+    path = sample.write(tmp_path / "source", [r for r in records(sample.slots) if not r[0]])
     whole = path.read_bytes()
     contents = [b"", b"PAR1", whole[: len(whole) // 2]] if name in GZ or not sample.text else [b""]
     foreign = b"these are not\nthe rows\nthat are needed\n" * 20

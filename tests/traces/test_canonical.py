@@ -146,6 +146,7 @@ BAD_CELLS = [
     ("cpu", float("nan"), "nan", "finite number >= 0"),
     ("cpu", None, "null", "finite number >= 0"),
     ("mem", float("inf"), "inf", "finite number >= 0"),
+    ("mem", 1e300, "1e+300", "finite number >= 0 and <= 1e+06"),
     ("slot", -1, "negative", "whole number from 0"),
     ("slot", 4.5, "4.5", "whole number from 0"),
     ("slot", None, "null", "whole number from 0"),
@@ -308,8 +309,8 @@ def traces(draw):
     ids = draw(st.lists(text.filter(lambda t: t.strip() and not t.isspace()), min_size=1, max_size=4, unique=True))
     slots = [sorted(draw(st.sets(st.integers(0, 2**53), min_size=1, max_size=4))) for _ in ids]
     n, r, d = len(ids), sum(map(len, slots)), draw(st.integers(1, 3))
-    number = st.floats(0, 1e300)
-    unknown = st.one_of(number, st.just(np.nan))
+    number = st.floats(0, 1e6)
+    unknown = st.one_of(st.floats(0, 1e300), st.just(np.nan))
 
     def array(values, count):
         return np.array(draw(st.lists(values, min_size=count, max_size=count)))
@@ -326,7 +327,7 @@ def traces(draw):
         arrival=array(st.integers(0, 2**53), n).astype(np.int64),
         priority=array(unknown, n),
         scheduling_class=array(unknown, n),
-        request=array(unknown, n * d).reshape(n, d),
+        request=array(st.one_of(number, st.just(np.nan)), n * d).reshape(n, d),
         reference_machine=draw(st.sampled_from([None, "4 cores", {"cpu": [1, 2.5]}])),
         source=draw(st.sampled_from(["real", "synthetic"])),
     )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 USAGE, WORKLOADS, HEADER = "usage.parquet", "workloads.parquet", "trace.json"
 RESERVED = ("workload_id", "slot", "load", "sequence")  # other columns where resources are columns too
+LARGEST_USAGE = 1e6  # reference machines; what is above it must be in another unit, and sums of it could overflow
 LARGEST_SLOT = 2**53  # above it a slot that passed through a float (pandas, CSV) is no longer exact
 
 
@@ -226,7 +227,7 @@ def _trace(usage: _Table, workloads: _Table | None, header: dict[str, Any]) -> T
     ids = _texts(usage, "workload_id")
     names = ids.unique(maintain_order=True)
     owner = ids.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)
-    slot = _numbers(usage, "slot", whole=True).astype(np.int64)
+    slot = _numbers(usage, "slot", highest=LARGEST_SLOT, whole=True).astype(np.int64)
     order = np.argsort(owner, kind="stable")
     late = (owner[order][1:] == owner[order][:-1]) & (slot[order][1:] <= slot[order][:-1])
     if late.any():
@@ -258,7 +259,15 @@ def _texts(table: _Table, column: str, *, optional: bool = False) -> pl.Series:
     return texts
 
 
-def _numbers(table: _Table, column: str, lowest: float = 0.0, *, whole: bool = False, optional: bool = False) -> Float:
+def _numbers(
+    table: _Table,
+    column: str,
+    lowest: float = 0.0,
+    highest: float = LARGEST_USAGE,
+    *,
+    whole: bool = False,
+    optional: bool = False,
+) -> Float:
     """(rows,) numbers of a column, every one checked; `optional`: null and NaN are unknown and come back as NaN."""
     import polars as pl
 
@@ -268,16 +277,17 @@ def _numbers(table: _Table, column: str, lowest: float = 0.0, *, whole: bool = F
         number = pl.repeat(None, len(given), eager=True)
     number = number.cast(pl.Float64, strict=False)
     values: Float = number.fill_null(np.nan).to_numpy()
-    good = np.isfinite(values) & (values >= lowest)
+    good = np.isfinite(values) & (values >= lowest) & (values <= highest)
     if whole:
-        good &= (np.floor(values) == values) & (values <= LARGEST_SLOT)
+        good &= np.floor(values) == values
     if optional:
         good |= (given.is_null() | number.is_nan().fill_null(False)).to_numpy()
     if not good.all():
         row = int(np.argmin(good))
         value = values[row]
         fault = "missing" if given[row] is None else "not a number" if np.isnan(value) else "not allowed"
-        limit = f"whole number from 0 to {LARGEST_SLOT}" if whole else f"finite number >= {lowest:g}"
+        limit = f"whole number from 0 to {highest}" if whole else f"finite number >= {lowest:g}"
+        limit += f" and <= {highest:g}" if not whole and highest < np.inf else ""
         table.refuse(row, column, f" is {'negative' if value < lowest else fault}; needed: a {limit}")
     return values
 
@@ -302,14 +312,14 @@ def _metadata(table: _Table, names: list[str], first_slot: Int, resources: Seque
     table = _Table(table.file, table.frame.with_columns(missing))
     rows = [row_of.get(name, -1) for name in names]  # -1 finds the unknown that is put behind the last row
 
-    def known(column: str, lowest: float = -np.inf, whole: bool = False) -> Float:
-        return np.append(_numbers(table, column, lowest, whole=whole, optional=True), np.nan)[rows]
+    def known(column: str, lowest: float = -np.inf, highest: float = np.inf, whole: bool = False) -> Float:
+        return np.append(_numbers(table, column, lowest, highest, whole=whole, optional=True), np.nan)[rows]
 
-    arrival = known("arrival", 0.0, whole=True)
+    arrival = known("arrival", 0.0, LARGEST_SLOT, whole=True)
     return {
         "application": np.array([*_texts(table, "application", optional=True), ""], dtype=object)[rows],
         "arrival": np.where(np.isnan(arrival), first_slot, arrival).astype(np.int64),
         "priority": known("priority"),
         "scheduling_class": known("class"),
-        "request": np.column_stack([known(name, 0.0) for name in requests]),
+        "request": np.column_stack([known(name, 0.0, LARGEST_USAGE) for name in requests]),
     }

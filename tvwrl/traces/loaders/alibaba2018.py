@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tvwrl.traces.loaders.batch import alibaba_tasks
 from tvwrl.traces.preparation.files import parts_of, tables_of
-from tvwrl.traces.preparation.layout import Column, Table
+from tvwrl.traces.preparation.layout import Column, Table, usage_column
 from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found, together
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
@@ -25,8 +25,8 @@ CONTAINER_USAGE = Table(
     columns=(
         Column("container", str, optional=True),
         Column("time", int, lowest=0),
-        Column("cpu", optional=True, lowest=0),
-        Column("mem", optional=True, lowest=0),
+        usage_column("cpu", 100, optional=True),
+        usage_column("mem", 100, optional=True),
     ),
 )
 CONTAINER_META = Table(
@@ -35,14 +35,14 @@ CONTAINER_META = Table(
         Column("container", str),
         Column("time", int, lowest=0),
         Column("application", str, optional=True),
-        Column("cpu_request", optional=True, lowest=0),
-        Column("mem_size", optional=True, lowest=0),
+        usage_column("cpu_request", 100 * CORES, optional=True),
+        usage_column("mem_size", 100, optional=True),
     ),
     loose=True,
 )
 MACHINE_META = Table(
     fields=("machine", "time", "failure_domain_1", "failure_domain_2", "cpu", "mem", "status"),
-    columns=(Column("machine", str), Column("cpu", optional=True, lowest=0)),
+    columns=(Column("machine", str), usage_column("cpu", CORES, optional=True)),
     loose=True,
 )
 

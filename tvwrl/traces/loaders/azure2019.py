@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tvwrl.traces.preparation.files import parts_of, tables_of
-from tvwrl.traces.preparation.layout import Column, Table
+from tvwrl.traces.preparation.layout import Column, Table, usage_column
 from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
@@ -21,7 +21,7 @@ CATEGORIES = {"Delay-insensitive": 0.0, "Interactive": 1.0}
 
 READINGS = Table(
     fields=("timestamp", "vmid", "mincpu", "maxcpu", "avgcpu"),
-    columns=(Column("timestamp", int, lowest=0), Column("vmid", str), Column("avgcpu", lowest=0)),
+    columns=(Column("timestamp", int, lowest=0), Column("vmid", str), usage_column("avgcpu", 100)),
 )
 VMTABLE = Table(
     fields=(

@@ -11,9 +11,9 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
-from tvwrl.traces.preparation.layout import Column, Table
+from tvwrl.traces.preparation.layout import YEAR_10000, Column, Table, usage_column
 from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found
-from tvwrl.traces.preparation.parquet import checked, read_parquet
+from tvwrl.traces.preparation.parquet import read_parquet
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FILES = 50  # VMs read at a time
 MILLISECONDS = 100_000_000_000  # a time above this is in milliseconds, below in seconds
 SLOT = 300_000_000  # of the Parquet, microseconds
+MHZ, KB = 1e3, 1e6  # of the smallest machine thought of, to tell absurd usage and capacities
 PUBLISHED = {  # titles of the columns, in lower case: the blanks and brackets differ between months
     "time": "timestamp",
     "cores": "cpu cores",
@@ -31,11 +32,20 @@ PUBLISHED = {  # titles of the columns, in lower case: the blanks and brackets d
     "memcap": "memory capacity provisioned",
     "mem": "memory usage [kb]",
 }
+USAGE = Table(
+    fields=("month", "vm", "slot", "cpu", "mem"),
+    columns=(
+        *(Column("month", str), Column("vm", int), Column("slot", int)),
+        *(usage_column("cpu", 10_000), usage_column("mem", 10_000)),
+    ),
+)
+TIME = Column("time", lowest=0, rules=(("is beyond all dates", lambda value: value > YEAR_10000 * 1000),))
+CAPACITY = (usage_column("cap", MHZ, optional=True), usage_column("memcap", KB, optional=True))
 META = Table(
     fields=("month", "vm", "cores", "cap", "memcap"),
     columns=(
         *(Column("month", str), Column("vm", int), Column("cores", optional=True, lowest=0)),
-        *(Column("cap", optional=True, lowest=0), Column("memcap", optional=True, lowest=0)),
+        *CAPACITY,
     ),
     header=True,
 )
@@ -174,18 +184,19 @@ def _read_vm(part: Part, place: str, number: int) -> Rows:
     """The usage of one VM, whose file is at `place`, or its largest capacities."""
     import polars as pl
 
-    titles = [title.lower() for title in header_of(place, ";")]
+    titles = [title.lower() for title in header_of(place, ";")] or list(PUBLISHED.values())  # none: an empty file
     fields = [next((n for n, start in PUBLISHED.items() if t.startswith(start)), f"{t} (not read)") for t in titles]
     for field, title in PUBLISHED.items():
         if fields.count(field) != 1 and field != "cores":
             raise InputError(f"{place}: no column '{title}'; the columns are: {', '.join(titles)}")
-    columns = [Column(n, lowest=0) for n in ("time", "cpu", "mem")]
-    if not part.usage:
-        columns = [Column(n, optional=True) for n in ("cores", "cap", "memcap") if n in fields]
+    cores = [Column("cores", optional=True, lowest=0)] if "cores" in fields else []
+    columns = [*cores, *CAPACITY]
+    if part.usage:  # with the capacities, so that bad ones are counted
+        columns += [TIME, usage_column("cpu", MHZ), usage_column("mem", KB)]
     rows = read_table(Part(part.table, "", place, 0), Table(tuple(fields), tuple(columns), ";", header=True))
     keys = [pl.lit(part.detail[0]).alias("month"), pl.lit(number, pl.Int64)]
     if not part.usage:
-        largest = [pl.col(n).max() for n in rows.frame.columns]
+        largest = [pl.col(column.name).max() for column in columns]
         rows.frame = rows.frame.select(keys[0], keys[1].alias("number"), *largest)
         return rows
     unit = pl.when(pl.col("time") > MILLISECONDS).then(1_000).otherwise(1_000_000)
@@ -214,13 +225,9 @@ def _read_usage(part: Part) -> Rows:
     """Hundredths of a percent of the VM's own capacity: columns month, vm, slot, cpu, mem."""
     import polars as pl
 
-    frame = read_parquet(part, ("month", "vm", "slot", "cpu", "mem"))
-    moment = pl.col("slot").cast(pl.Int64) * SLOT
-    frame = frame.select(
-        pl.col("month").cast(pl.String),
-        pl.col("vm").cast(pl.Int64),
-        moment.alias("begin"),
-        (moment + SLOT).alias("end"),
-        *((pl.col(name).cast(pl.Float64) / 10_000).alias(name) for name in ("cpu", "mem")),
+    rows = read_parquet(part, USAGE)
+    begin = pl.col("slot") * SLOT
+    rows.frame = rows.frame.select(
+        "month", "vm", pl.col("cpu") / 10_000, pl.col("mem") / 10_000, begin=begin, end=begin + SLOT
     )
-    return checked(part, frame)
+    return rows

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tvwrl.traces.loaders.google_events import judged, kinds_of_machines, sum_members
 from tvwrl.traces.preparation.files import files_of, parts_of, tables_of
-from tvwrl.traces.preparation.layout import Column, Table
+from tvwrl.traces.preparation.layout import Column, Table, usage_column
 from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found, together
-from tvwrl.traces.preparation.parquet import checked, read_parquet
+from tvwrl.traces.preparation.parquet import read_parquet
 from tvwrl.traces.preparation.reading import read_table
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ TASK_USAGE = Table(
         Column("end", int, lowest=0),
         Column("job", int),
         Column("task", int),
-        Column("cpu", lowest=0),
-        Column("mem", lowest=0),
+        usage_column("cpu"),
+        usage_column("mem"),
     ),
     begin_end=("begin", "end"),
 )
@@ -45,8 +45,8 @@ TASK_EVENTS = Table(
         Column("event", int, lowest=0),
         Column("class", optional=True),
         Column("priority", optional=True),
-        Column("request_cpu", optional=True, lowest=0),
-        Column("request_mem", optional=True, lowest=0),
+        usage_column("request_cpu", optional=True),
+        usage_column("request_mem", optional=True),
     ),
     loose=True,
 )
@@ -66,10 +66,17 @@ MACHINE_EVENTS = Table(
         Column("time", int, lowest=0),
         Column("machine", int),
         Column("event", int, lowest=0),
-        Column("cpu", optional=True, lowest=0),
-        Column("mem", optional=True, lowest=0),
+        usage_column("cpu", optional=True),
+        usage_column("mem", optional=True),
     ),
     loose=True,
+)
+JOB_USAGE = Table(
+    fields=("job", "day", "slot", "cpu_pct", "mem_pct"),
+    columns=(
+        *(Column("job", int), Column("day", int), Column("slot", int, lowest=0)),
+        *(usage_column("cpu_pct", 100), usage_column("mem_pct", 100)),
+    ),
 )
 JOB_META = Table(
     fields=("job", "class", "priority", "cls", "tasks", "request_cpu", "request_mem"),
@@ -78,8 +85,8 @@ JOB_META = Table(
         Column("class", optional=True),
         Column("priority", optional=True),
         Column("tasks", optional=True, lowest=0),
-        Column("request_cpu", optional=True, lowest=0),
-        Column("request_mem", optional=True, lowest=0),
+        usage_column("request_cpu", optional=True),
+        usage_column("request_mem", optional=True),
     ),
     header=True,
     loose=True,
@@ -205,16 +212,13 @@ def _read_job_usage(part: Part) -> Rows:
     """Usage summed per job already, in percent of the largest machine: columns job, day, slot, cpu_pct, mem_pct."""
     import polars as pl
 
-    frame = read_parquet(part, ("job", "day", "slot", "cpu_pct", "mem_pct"))
-    begin = ((pl.col("day").cast(pl.Int64) - 1) * 288 + pl.col("slot").cast(pl.Int64)) * 300_000_000
-    frame = frame.select(
-        pl.col("job").cast(pl.Int64),
-        pl.lit(0, pl.Int64).alias("task"),
-        begin.alias("begin"),
-        (begin + 300_000_000).alias("end"),
-        *((pl.col(f"{name}_pct").cast(pl.Float64) / 100).alias(name) for name in ("cpu", "mem")),
+    rows = read_parquet(part, JOB_USAGE)
+    begin = ((pl.col("day") - 1) * 288 + pl.col("slot")) * 300_000_000
+    usage = [(pl.col(f"{name}_pct") / 100).alias(name) for name in ("cpu", "mem")]
+    rows.frame = rows.frame.select(
+        "job", pl.lit(0, pl.Int64).alias("task"), *usage, begin=begin, end=begin + 300_000_000
     )
-    return checked(part, frame)
+    return rows
 
 
 def _meta(meta: pl.DataFrame) -> pl.DataFrame:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tvwrl.traces.loaders.google_events import judged, kinds_of_machines, sum_members
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
-from tvwrl.traces.preparation.json_lines import flat_columns, read_json_lines
-from tvwrl.traces.preparation.layout import Column, Table, dtype_of
+from tvwrl.traces.preparation.json_lines import read_json_lines
+from tvwrl.traces.preparation.layout import Column, Table, dtype_of, usage_column
 from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found, together
-from tvwrl.traces.preparation.parquet import checked, read_parquet
+from tvwrl.traces.preparation.parquet import parquet_columns, read_parquet
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
@@ -24,14 +24,14 @@ ALLOC_SET, ADD = 1, 1  # collection type, type of machine event
 ENDED = {4: "that were evicted", 5: "that failed", 7: "that were killed", 8: "that were lost"}  # event types
 
 COLLECTION, INSTANCE = Column("collection_id", int), Column("instance_index", int)
-REQUEST = tuple(Column(f"resource_request.{name}", optional=True, lowest=0) for name in ("cpus", "memory"))
+REQUEST = tuple(usage_column(f"resource_request.{name}", optional=True) for name in ("cpus", "memory"))
 USAGE = (
     Column("start_time", int, lowest=0),
     Column("end_time", int, lowest=0),
     *(COLLECTION, INSTANCE),
     Column("collection_type", int, optional=True),
-    Column("average_usage.cpus", lowest=0),
-    Column("average_usage.memory", lowest=0),
+    usage_column("average_usage.cpus"),
+    usage_column("average_usage.memory"),
 )
 COLLECTION_EVENTS = (
     Column("time", int, lowest=0),
@@ -47,8 +47,8 @@ LIMITS = tuple(replace(column, optional=True) if column.name == "type" else colu
 MACHINE_EVENTS = (
     Column("time", int, lowest=0),
     Column("type", int, lowest=0),
-    Column("capacity.cpus", optional=True, lowest=0),
-    Column("capacity.memory", optional=True, lowest=0),
+    usage_column("capacity.cpus", optional=True),
+    usage_column("capacity.memory", optional=True),
 )
 TABLES = {"collection_events": COLLECTION_EVENTS, "instance_events": INSTANCE_EVENTS, "limits": LIMITS}
 # Names in tables that were flattened, beside those with "_" for the dot of a nested field.
@@ -212,12 +212,12 @@ def _read(part: Part, columns: Sequence[Column]) -> Rows:
     table = Table(tuple(column.name for column in columns), tuple(columns), begin_end=periods)
     if ".json" in Path(part.source).name:
         return read_json_lines(part, table)
-    names = _names(part.source)
+    names = _names(part.source) or [column.name for column in columns]  # none: an empty file
     found = _found(part, columns, names)
     has_end = "end_time" in found
     there = replace(table, columns=tuple(c for c in columns if c.name in found), begin_end=periods if has_end else None)
     if ".parquet" in Path(part.source).name:
-        rows = _read_flat(part, there, found)
+        rows = read_parquet(part, there, found)
     else:
         published = {name: column for column, name in found.items()}
         fields = tuple(published.get(name, name) for name in names)
@@ -231,22 +231,9 @@ def _read(part: Part, columns: Sequence[Column]) -> Rows:
 
 def _names(source: str) -> list[str]:
     """The fields of a file that names them in one place, nested ones as outer.inner. Raises InputError if damaged."""
-    import polars as pl
-
     if ".json" in Path(source).name:
         return []
-    if ".parquet" not in Path(source).name:
-        names = header_of(source)
-        if len(set(names)) < len(names):
-            raise InputError(f"{source}: line 1: two columns have the same name: {', '.join(names)}")
-        return names
-    try:
-        schema = pl.scan_parquet(source, glob=False).collect_schema()
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        reason = str(error).partition("\n")[0]
-        raise InputError(f"{source}: not a parquet file, or truncated: {reason}") from None
-    inner = {name: [f".{field.name}" for field in getattr(dtype, "fields", [])] for name, dtype in schema.items()}
-    return [name + field for name, fields in inner.items() for field in fields or [""]]
+    return list(parquet_columns(source)) if ".parquet" in Path(source).name else header_of(source)
 
 
 def _found(part: Part, columns: Sequence[Column], names: Collection[str]) -> dict[str, str]:
@@ -260,10 +247,3 @@ def _found(part: Part, columns: Sequence[Column], names: Collection[str]) -> dic
         elif not column.optional and column.name != "end_time":
             raise InputError(f"{part.source}: no column '{column.name}'; the columns are: {', '.join(names)}")
     return found
-
-
-def _read_flat(part: Part, table: Table, found: dict[str, str]) -> Rows:
-    """The columns of a Parquet file, taken out of their structures."""
-    frame = read_parquet(part, list(dict.fromkeys(name.partition(".")[0] for name in found.values())))
-    frame = frame.select(flat_columns(table.columns, found))
-    return checked(part, frame, table)

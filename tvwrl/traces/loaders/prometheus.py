@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 from urllib.parse import urlencode
 
+from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.loaders.prometheus_api import Server, address
+from tvwrl.traces.preparation.layout import YEAR_10000
 from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, Rows
 from tvwrl.traces.preparation.series import MICRO
 from tvwrl.types import InputError
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 DAY, GIB, LOOKBACK = 86400, 2**30, 300  # seconds, bytes, seconds that a server holds an old sample to be current
-YEAR_10000 = 253_402_300_800  # seconds since 1970; no date is as late
 POINT_BYTES = 50  # of one moment of one pod, cpu and memory, in an answer
 
 CPU, MEMORY = "container_cpu_usage_seconds_total", "container_memory_working_set_bytes"
@@ -223,7 +225,7 @@ class Prometheus:
             rows.dropped[f"chunks without {CPU} and {MEMORY}"] += 1
         rows.drop(f"rows without a rate of {CPU} over --step", pl.col("cpu").is_not_null())
         rows.drop(f"rows without {MEMORY}", pl.col("mem").is_not_null())
-        _drop_bad(rows, server.url)
+        _drop_bad(rows, server.url, {name: LARGEST_USAGE * self._unit(name) for name in self.resources})
         workload = pl.concat_str(pod, separator="/")
         if self.per == "owner":
             rows.frame = rows.frame.join(self._owners(server, begin, end), on=pod, how="left", maintain_order="left")
@@ -280,13 +282,17 @@ class Prometheus:
         return Rows(found, len(found))
 
 
-def _drop_bad(rows: Rows, url: str) -> None:
-    """Leave out usage that is not finite or negative, count and name it."""
+def _drop_bad(rows: Rows, url: str, highest: Mapping[str, float]) -> None:
+    """Leave out usage that is not finite, negative or above the `highest` of its resource, count and name it."""
     import polars as pl
 
-    for name in ("cpu", "mem"):
+    for name, limit in highest.items():
         value = pl.col(name)
-        for rule, wrong in ((f"{name} is not finite", ~value.is_finite()), (f"{name} is negative", value < 0)):
+        for rule, wrong in (
+            (f"{name} is not finite", ~value.is_finite()),
+            (f"{name} is negative", value < 0),
+            (f"{name} is above {limit:g}", value > limit),
+        ):
             bad = rows.frame.filter(wrong)
             if not len(bad):
                 continue

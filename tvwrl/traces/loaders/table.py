@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
-from tvwrl.traces.preparation.layout import Column, Rule, Table, dtype_of
+from tvwrl.traces.preparation.layout import YEAR_10000, Column, Rule, Table, usage_column
 from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found
-from tvwrl.traces.preparation.parquet import checked, read_parquet
+from tvwrl.traces.preparation.parquet import parquet_columns, read_parquet
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
     import polars as pl
 
-YEAR_10000 = 253_402_300_800  # seconds since 1970; no date is as late
+ISO_8601 = (
+    r"^(?<date>\d{4}-\d\d-\d\d)"
+    r"(?:[Tt ](?<minute>\d\d:\d\d)(?<second>:\d\d(?:\.\d{1,9})?)?(?<offset>[Zz]|[+-]\d\d(?::?\d\d)?)?)?$"
+)
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -31,7 +35,8 @@ class _OwnTable:
     time_column: str = "time"
     """Column with the moment of the record: it counts in the slot that this lies in."""
     time_unit: Literal["s", "ms", "us", "ns", "slot", "iso"] = "s"
-    """Unit of the time: since any origin; numbers of --interval (slot); or text such as 2026-01-31T12:00:00Z."""
+    """Unit of the time: since any origin; numbers of --interval (slot); or ISO 8601 such as 2026-01-31T12:00:00Z, in
+    UTC unless it ends with an offset."""
     application_column: str | None = None
     """Column with the application of which the workload is a replica."""
     request_columns: dict[str, str] = field(default_factory=dict)
@@ -109,11 +114,14 @@ class _OwnTable:
         """What is read, and checked row by row."""
         kind, unread = (str if self.time_unit == "iso" else float), f"is not a number: --time-unit {self.time_unit}?"
         time = Column(self.time_column, kind, rules=self._time_rules(), unread=unread)
-        usage = (Column(column, lowest=0) for column in self.columns.values())
+        usage = (self._amount(name, column) for name, column in self.columns.items())
         application = [Column(self.application_column, str, True)] if self.application_column else []
-        requests = (Column(column, optional=True, lowest=0) for column in self.request_columns.values())
+        requests = (self._amount(name, column, optional=True) for name, column in self.request_columns.items())
         asked = (Column(self.workload_column, str), time, *usage, *application, *requests)
         return tuple({column.name: column for column in reversed(asked)}.values())[::-1]
+
+    def _amount(self, name: str, column: str, optional: bool = False) -> Column:
+        return usage_column(column, 1 / self.scale.get(name, 1.0), optional, f": is --scale {name} right?")
 
     def _time_rules(self) -> tuple[Rule, ...]:
         if self.time_unit == "iso":
@@ -136,9 +144,6 @@ class _OwnTable:
             requests = [scaled(n, c).alias(f"request_{n}") for n, c in self.request_columns.items()]
             return Rows(rows.frame.select(workload, *facts, *requests), 0)
         moment = self._moment(pl.col(self.time_column))
-        if odd := rows.frame.filter(moment.is_null())[self.time_column].to_list():  # of another block than the first
-            like = f"as {rows.frame[self.time_column][0]!r} is"
-            raise InputError(f"{part.source}: {self.time_column} {odd[0]!r} is not written {like}: one way is needed")
         usage = [scaled(name, column) for name, column in self.columns.items()]
         rows.frame = rows.frame.select(workload, moment.alias("begin"), moment.alias("end"), *usage)
         return rows
@@ -155,10 +160,14 @@ class _OwnTable:
 
 
 def _iso(time: pl.Expr) -> pl.Expr:
-    """Microseconds of text, null if it is no time."""
+    """Microseconds since 1970 of ISO 8601 text, null if it is something else, such as 01/05/2026 00:05."""
     import polars as pl
 
-    return time.str.to_datetime(time_unit="us", time_zone="UTC", strict=False).cast(pl.Int64)
+    parts = time.str.extract_groups(ISO_8601).struct
+    clock = pl.concat_str(parts.field("minute").fill_null("00:00"), parts.field("second").fill_null(":00"))
+    offset = pl.when(parts.field("offset").str.to_uppercase() != "Z").then(parts.field("offset")).fill_null("+00")
+    full = pl.concat_str(parts.field("date"), pl.lit("T"), clock, offset)
+    return full.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%#z", time_unit="us", strict=False).cast(pl.Int64)
 
 
 @dataclass(frozen=True)
@@ -179,12 +188,11 @@ class Csv(_OwnTable):
 
     def read(self, part: Part) -> Rows:
         """One file."""
-        names, asked = header_of(part.source, self.separator), self._columns()
+        asked = self._columns()
+        names = header_of(part.source, self.separator) or [column.name for column in asked]  # none: an empty file
         for column in asked:
             if column.name not in names:
                 raise InputError(f"{part.source}: no column '{column.name}'; the columns are: {', '.join(names)}")
-        if len(set(names)) < len(names):
-            raise InputError(f"{part.source}: line 1: two columns have the same name: {', '.join(names)}")
         table = Table(tuple(names), asked, self.separator, header=True, quoted=True)
         return self._rows(part, read_table(replace(part, table="usage"), table))
 
@@ -203,14 +211,13 @@ class Parquet(_OwnTable):
         return self._parts(files)
 
     def read(self, part: Part) -> Rows:
-        """One file."""
+        """One file. A column of dates needs no unit."""
         import polars as pl
 
-        names = [column.name for column in self._columns()]
-        frame, reader = read_parquet(replace(part, table="usage"), names), self
-        if frame.schema[self.time_column].is_temporal():
-            moment = pl.col(self.time_column).cast(pl.Datetime("us")).cast(pl.Int64)
-            frame, reader = frame.with_columns(moment), replace(self, time_unit="us")
-        asked = reader._columns()
-        typed = frame.select(pl.col(column.name).cast(dtype_of(column), strict=False) for column in asked)
-        return reader._rows(part, checked(part, typed, Table(tuple(names), asked), frame))
+        _, dtype = parquet_columns(part.source).get(self.time_column, (None, None))
+        reader, columns = self, self._columns()
+        if dtype in (pl.Date, pl.Datetime):
+            reader = replace(self, time_unit="us")
+            columns = tuple(replace(c, kind=datetime) if c.name == self.time_column else c for c in reader._columns())
+        table = Table(tuple(column.name for column in columns), columns)
+        return reader._rows(part, read_parquet(replace(part, table="usage"), table))

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.preparation.files import files_of
-from tvwrl.traces.preparation.layout import Column, Table, drop_bad
+from tvwrl.traces.preparation.layout import Column, Table, drop_bad, usage_column
 from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
@@ -37,7 +38,7 @@ APP_RESOURCES = Table(
 )
 MACHINES = Table(
     fields=("machine", "cpu", "mem", *LIMITS),
-    columns=(Column("machine", str), *(Column(name, lowest=0) for name in ("cpu", "mem", *LIMITS))),
+    columns=(Column("machine", str), *(usage_column(name, 1000) for name in ("cpu", "mem", *LIMITS))),
 )
 AFFINITY = Table(
     fields=("app_a", "app_b", "k"), columns=(Column("app_a", str), Column("app_b", str), Column("k", int, lowest=0))
@@ -203,12 +204,13 @@ def _series(rows: Rows, source: str, cores: float, memory: float) -> pl.DataFram
     points = pl.element().str.strip_chars().cast(pl.Float64, strict=False)
     frame = rows.frame.with_columns(pl.col(n).str.split("|").list.eval(points) for n in ("cpu", "mem"))
     bad = pl.repeat(False, len(frame), eager=True)
-    for name in ("cpu", "mem"):
+    for name, unit in (("cpu", cores), ("mem", memory)):
         value = pl.element()
         for rule, where in (
             (f"{name} has not {POINTS} points", pl.col(name).list.len() != POINTS),
             (f"{name} is not a number", pl.col(name).list.eval(value.is_null() | ~value.is_finite()).list.any()),
             (f"{name} is negative", pl.col(name).list.eval(value < 0).list.any()),
+            (f"{name} is above {LARGEST_USAGE * unit:g}", pl.col(name).list.max() > LARGEST_USAGE * unit),
         ):
             broken = frame.select(where).to_series().fill_null(True) & ~bad
             _note(rows, source, rule, frame["application"].filter(broken).to_list())

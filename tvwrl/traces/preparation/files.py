@@ -171,12 +171,23 @@ def decoded(source: str, before: int, block: bytes) -> str:
 
 
 def header_of(source: str, separator: str = ",") -> list[str]:
-    """The names in the first line of a file. Raises InputError if it is empty or damaged."""
+    """The names in the first line of a file, none if it is empty.
+
+    Raises InputError for a damaged file, and where names are missing or repeated.
+    """
     try:
         with open_bytes(source) as binary:
             first = decoded(source, 0, binary.readline()).removeprefix("\ufeff")
+            blank = not first.strip()
+            if blank and not any(line.strip() for line in binary):
+                return []
     except DAMAGE as error:
         raise InputError(f"{source}: cannot be read, truncated or damaged: {error}") from None
-    if not first.strip():
-        raise InputError(f"{source}: empty")
-    return [name.strip() for name in next(csv.reader([first], delimiter=separator))]
+    if blank:
+        raise InputError(f"{source}: line 1 is blank: it has to hold the names of the columns")
+    if "\0" in first or "\r" in first.rstrip("\r\n"):
+        raise InputError(f"{source}: line 1 holds null bytes or carriage returns: not a text file with line feeds")
+    names = [name.strip() for name in next(csv.reader([first], delimiter=separator))]
+    if len(set(names)) < len(names):
+        raise InputError(f"{source}: line 1: two columns have the same name: {', '.join(names)}")
+    return names

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvwrl.traces.preparation.files import text_of
-from tvwrl.traces.preparation.layout import Column, Table, dtype_of, faults, note
+from tvwrl.traces.preparation.layout import Column, Table, dtype_of, faults, note, without_blanks
 from tvwrl.traces.preparation.loader import Part, Rows
 from tvwrl.traces.preparation.reading import check_batch, read_by_blocks
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def flat_columns(columns: Sequence[Column], names: dict[str, str]) -> list[pl.Expr]:
-    """Columns of nested tables by the names they have there; what cannot be read as a number is empty."""
+def flat_columns(columns: Sequence[Column]) -> list[pl.Expr]:
+    """The columns out of their structures; what cannot be read as a number is empty."""
     import polars as pl
 
     flat = []
     for column in columns:
-        outer, _, inner = names.get(column.name, column.name).partition(".")
+        outer, _, inner = column.name.partition(".")
         value = pl.col(outer).struct.field(inner) if inner else pl.col(outer)
         flat.append(value.cast(dtype_of(column), strict=False).alias(column.name))
     return flat
@@ -59,7 +59,8 @@ def _clean(source: str | bytes, table: Table) -> pl.DataFrame | None:
     schema = {name: pl.Struct(kind) if isinstance(kind, dict) else kind for name, kind in schema.items()}
     try:
         scan = pl.scan_ndjson(source, schema=schema)
-        frame = scan.select(flat_columns(table.columns, {})).collect(engine="streaming")
+        texts = without_blanks([column.name for column in table.columns if column.kind is str])
+        frame = scan.select(flat_columns(table.columns)).with_columns(texts).collect(engine="streaming")
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None
     bad = frame.select(pl.any_horizontal(where.any() for _, where in faults(table))).item()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.preparation.loader import EXAMPLES, Part, Rows
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
     import polars as pl
 
-LONGEST = 3  # days that a record may last: an absurd end must not become a million slots
+YEAR_10000 = 253_402_300_800  # seconds since 1970; no date is as late
+LONGEST_RECORD = 3  # days; a record with an absurd end must not become a million slots
 WRONG_FILE = 0.5  # share of bad rows above which a file is taken for something else
-
 
 Rule = tuple[str, "Callable[[pl.Expr], pl.Expr]"]  # "is odd", and what is true of a value that breaks the rule
 
@@ -24,11 +26,11 @@ class Column:
     """A field that is read: `optional` ones may be empty, `lowest` is the smallest value of a number."""
 
     name: str
-    kind: type = float  # float, int or str
+    kind: type = float  # float, int, str, or datetime: a Parquet column of dates, read as microseconds since 1970
     optional: bool = False
     lowest: float | None = None
     rules: tuple[Rule, ...] = ()  # further ones
-    unread: str = "is not a number"  # what is said of a value that is none of the kind
+    unread: str = "is not a number"  # the fault of a value that cannot be read as `kind`
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,23 @@ def dtype_of(column: Column) -> Any:
     """The type of polars for a column."""
     import polars as pl
 
-    return {float: pl.Float64, int: pl.Int64, str: pl.String}[column.kind]
+    return {float: pl.Float64, int: pl.Int64, str: pl.String, datetime: pl.Int64}[column.kind]
+
+
+def usage_column(name: str, unit: float = 1.0, optional: bool = False, hint: str = "") -> Column:
+    """A column of usage or reservations, of which `unit` make one reference machine; `hint` ends what is above it."""
+    highest = LARGEST_USAGE * unit
+    return Column(name, float, optional, 0, ((f"is above {highest:g}{hint}", lambda value: value > highest),))
+
+
+def without_blanks(names: Sequence[str]) -> list[pl.Expr]:
+    """Columns of text without the blanks around it; what is empty then is null.
+
+    Every reader of text uses this, so that an id is the same workload whichever way its row was read.
+    """
+    import polars as pl
+
+    return [pl.col(name).str.strip_chars().replace("", None) for name in names]
 
 
 def faults(table: Table) -> Iterator[tuple[str, pl.Expr]]:
@@ -69,8 +87,8 @@ def faults(table: Table) -> Iterator[tuple[str, pl.Expr]]:
     if table.begin_end is not None:
         begin, end = table.begin_end
         yield f"{end} is before {begin}", (pl.col(end) < pl.col(begin)).fill_null(False)
-        late = pl.col(end) - pl.col(begin) > LONGEST * 86_400_000_000
-        yield f"{end} is more than {LONGEST} days after {begin}", late.fill_null(False)
+        late = pl.col(end) - pl.col(begin) > LONGEST_RECORD * 86_400_000_000
+        yield f"{end} is more than {LONGEST_RECORD} days after {begin}", late.fill_null(False)
 
 
 def good_rows(
@@ -121,9 +139,9 @@ def note(rows: Rows, source: str, rule: str, line: int, what: str) -> None:
 
 
 def check_file(part: Part, rows: Rows) -> None:
-    """Raises InputError for a part without rows, and for one that must be something else."""
+    """Note a file without rows. Raises InputError for one that is mostly bad: it must be something else."""
     if not rows.read:
-        raise InputError(f"{part.source}: empty: it holds no rows of {part.table}")
+        rows.empty.append(part.source)
     if sum(rows.bad.values()) > WRONG_FILE * rows.read:
         first = rows.examples[0].removeprefix(f"{part.source}: ")
         raise InputError(f"{part.source}: not a {part.table} file: more than half of its rows are bad; first: {first}")

@@ -49,12 +49,14 @@ class Rows:
     bad: Counter[str] = field(default_factory=Counter)  # rows that break a rule of the format, by rule
     dropped: Counter[str] = field(default_factory=Counter)  # rows that are as they should be, but not wanted, by rule
     examples: list[str] = field(default_factory=list)  # "file: line 7: ...", a few of the bad rows
+    empty: list[str] = field(default_factory=list)  # files without a row
 
     def count(self, other: Rows) -> None:
         """Add what was found in another part."""
         self.read += other.read
         self.bad.update(other.bad)
         self.dropped.update(other.dropped)
+        self.empty += other.empty
         self.examples = [*self.examples, *other.examples][:EXAMPLES]
 
     def drop(self, rule: str, wanted: pl.Expr) -> None:

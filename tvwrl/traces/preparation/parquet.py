@@ -1,48 +1,93 @@
-"""Reads tables of numbers that are typed already."""
+"""Reads Parquet files, whose columns have types already: refuses types that do not fit, names bad rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
-from tvwrl.traces.preparation.layout import Column, Table, drop_bad
+from tvwrl.traces.preparation.layout import Column, Table, drop_bad, dtype_of, without_blanks
 from tvwrl.traces.preparation.loader import Part, Rows
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
     import polars as pl
 
+NEEDED = {float: "numbers", int: "whole numbers", str: "text or whole numbers", datetime: "dates with times"}
 
-def read_parquet(part: Part, columns: Sequence[str]) -> pl.DataFrame:
-    """The columns of a Parquet file or of some of its rows.
 
-    Raises InputError if the file is damaged, empty or lacks one of the columns.
+def parquet_columns(source: str) -> dict[str, tuple[pl.Expr, Any]]:
+    """Expression and type of every column of a Parquet file by name, of nested fields by outer.inner.
+
+    Raises InputError if the file is damaged.
     """
     import polars as pl
 
     try:
-        scan = pl.scan_parquet(part.source, glob=False)
-        there = scan.collect_schema().names()
-        for name in columns:
-            if name not in there:
-                raise InputError(f"{part.source}: no column '{name}'; the columns are: {', '.join(there)}")
-        if part.span is not None:
-            scan = scan.slice(part.span[0], part.span[1] - part.span[0])
-        frame = scan.select(columns).collect()
+        schema = pl.scan_parquet(source, glob=False).collect_schema()
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        reason = str(error).partition("\n")[0]
-        raise InputError(f"{part.source}: not a parquet file, or truncated: {reason}") from None
-    if not len(frame):
-        raise InputError(f"{part.source}: empty: it holds no rows of {part.table}")
-    return frame
+        raise _damaged(source, error) from None
+    nested = {
+        f"{name}.{field.name}": (pl.col(name).struct.field(field.name), field.dtype)
+        for name, dtype in schema.items()
+        for field in getattr(dtype, "fields", ())
+    }
+    return nested | {name: (pl.col(name), dtype) for name, dtype in schema.items()}
 
 
-def checked(part: Part, frame: pl.DataFrame, table: Table | None = None, given: pl.DataFrame | None = None) -> Rows:
-    """The rows of a part with the bad ones counted, named by their row (from 1) and left out.
+def read_parquet(part: Part, table: Table, names: Mapping[str, str] | None = None) -> Rows:
+    """The table's columns of a part; bad rows are counted, named by their number (from 1) and left out.
 
-    Without a table they are usage with the columns begin, end, cpu and mem; `given` has the columns as they came.
+    `names` says what columns are called in the file, where that differs.
+    Raises InputError if the file is damaged, lacks a column, has one of another type, or is mostly bad.
     """
-    if table is None:
-        columns = (Column("begin", int), Column("end", int), *(Column(name, lowest=0) for name in ("cpu", "mem")))
-        table = Table(tuple(frame.columns), columns, begin_end=("begin", "end"))
-    return drop_bad(Rows(frame, len(frame)), part.source, table, part.span[0] if part.span else 0, given)
+    import polars as pl
+
+    there, given = parquet_columns(part.source), []
+    for column in table.columns:
+        name = (names or {}).get(column.name, column.name)
+        if name not in there:
+            raise InputError(f"{part.source}: no column '{name}'; the columns are: {', '.join(there)}")
+        value, dtype = there[name]
+        if not _fits(column, dtype):
+            needed = f"{NEEDED[column.kind]} are needed"
+            raise InputError(f"{part.source}: column '{name}' is of type {dtype}; {needed}")
+        given.append(value.alias(column.name))
+    first = part.span[0] if part.span else 0
+    try:
+        scan = pl.scan_parquet(part.source, glob=False).slice(first, part.span[1] - first if part.span else None)
+        frame = scan.select(given).collect()
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise _damaged(part.source, error) from None
+    typed = frame.select(_as_kind(column, frame.schema[column.name]) for column in table.columns)
+    typed = typed.with_columns(without_blanks([column.name for column in table.columns if column.kind is str]))
+    rows = Rows(typed, len(frame), empty=[] if len(frame) else [part.source])
+    return drop_bad(rows, part.source, table, first, frame)
+
+
+def _fits(column: Column, dtype: Any) -> bool:
+    """Whether values of a Parquet type can be what a column holds; numbers may also be written as text."""
+    import polars as pl
+
+    if column.kind is datetime:
+        return dtype in (pl.Date, pl.Datetime)
+    if column.kind is str:
+        return bool(dtype.is_integer()) or dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
+    return bool(dtype.is_numeric()) or dtype in (pl.String, pl.Null)
+
+
+def _as_kind(column: Column, dtype: Any) -> pl.Expr:
+    """The column as `dtype_of`; null where a value cannot be read as that, such as 1.5 as a whole number."""
+    import polars as pl
+
+    value = pl.col(column.name)
+    if column.kind is datetime:
+        return value.cast(pl.Datetime("us")).cast(pl.Int64)
+    if column.kind is int and dtype.is_float():
+        value = pl.when((value == value.round()) & (value.abs() <= 2**53)).then(value)
+    return value.cast(dtype_of(column), strict=False)
+
+
+def _damaged(source: str, error: BaseException) -> InputError:
+    reason = str(error).partition("\n")[0]
+    return InputError(f"{source}: not a parquet file, or truncated: {reason}")

@@ -68,6 +68,8 @@ def prepare(
         _sum_up(beside, max_bad_fraction)
         read = run("reading", [p.size for p in parts], [(read_part, (loader, p, pieces, shares)) for p in parts])
         found = _sum_up([*beside, *read], max_bad_fraction)
+        for file in found["empty"]:
+            warnings.warn(f"{file}: empty: it holds no rows; the other files are used", stacklevel=2)
         if not found["spans"]:
             raise InputError(f"{source}: empty: no usable row of usage; dropped: {_listed(found['rows']['dropped'])}")
         origin = first_slot(found["spans"], rules.slot_seconds)
@@ -95,12 +97,18 @@ def _shares(parts: Sequence[Part]) -> int:
 def _sum_up(read: list[dict[str, Any]], max_bad_fraction: float) -> dict[str, Any]:
     """What the parts have found, added up. Raises InputError if too much of it is bad."""
     rows: dict[str, Counter[str]] = {"read": Counter(), "bad": Counter(), "dropped": Counter()}
+    empty: list[str] = []
     for piece in read:
         rows["read"][piece["table"]] += piece["rows"]
         rows["bad"].update({f"{piece['table']}: {rule}": count for rule, count in piece["bad"].items()})
         rows["dropped"].update(piece["dropped"])
     for table, total in rows["read"].items():  # each by itself: a large one must not hide the faults of another
         pieces = [piece for piece in read if piece["table"] == table]
+        if without := [file for piece in pieces for file in piece["empty"]]:
+            if not total:
+                raise InputError(f"{without[0]}: empty: it holds no rows of {table}")
+            rows["dropped"][f"files without rows of {table}"] = len(without)
+            empty += without
         found = sum((Counter(piece["bad"]) for piece in pieces), Counter())
         examples = [example for piece in pieces for example in piece["examples"]][:EXAMPLES]
         if found.total() > max_bad_fraction * total:
@@ -109,7 +117,12 @@ def _sum_up(read: list[dict[str, Any]], max_bad_fraction: float) -> dict[str, An
                 f"--max-bad-fraction {max_bad_fraction:g}: {_listed(found)}; first: {'; '.join(examples)}"
             )
     examples = [example for piece in read for example in piece["examples"]][:EXAMPLES]
-    return {"rows": rows, "examples": examples, "spans": [piece["span"] for piece in read if piece["span"]]}
+    return {
+        "rows": rows,
+        "examples": examples,
+        "empty": empty,
+        "spans": [piece["span"] for piece in read if piece["span"]],
+    }
 
 
 def _listed(counts: Counter[str]) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tvwrl.traces.preparation.files import blocks_of, decoded, text_of
-from tvwrl.traces.preparation.layout import Table, check_file, dtype_of, faults, good_rows, note
+from tvwrl.traces.preparation.layout import Table, check_file, dtype_of, faults, good_rows, note, without_blanks
 from tvwrl.traces.preparation.loader import Part, Rows
 from tvwrl.types import InputError
 
@@ -83,10 +84,11 @@ def _clean_text(text: str | bytes, table: Table, header: bool) -> pl.DataFrame |
     schema = {name: wanted.get(name, pl.String) for name in table.fields} | {BEYOND: pl.String}
     quote = '"' if table.quoted else None
     options: dict[str, Any] = {"separator": table.separator, "has_header": False, "quote_char": quote, "schema": schema}
-    options |= {"missing_columns": "insert", "skip_rows": int(header), "truncate_ragged_lines": True, "glob": False}
+    options |= {"missing_columns": "insert", "skip_rows": int(header), "glob": False}
+    texts = without_blanks([name for name, dtype in wanted.items() if dtype == pl.String])
     last = () if table.loose else (table.fields[-1],)  # whether a row ends early shows by its last field
     try:
-        lazy = pl.scan_csv(text, **options).select(*wanted, *{*last, BEYOND} - set(wanted))
+        lazy = pl.scan_csv(text, **options).select(*wanted, *{*last, BEYOND} - set(wanted)).with_columns(texts)
         frame = lazy.collect(engine="streaming")
         checks = [~bad.any() for _, bad in faults(table)]
         checks.append(pl.col(BEYOND).is_null().all())
@@ -100,16 +102,19 @@ def _clean_text(text: str | bytes, table: Table, header: bool) -> pl.DataFrame |
 
 
 def _is_whole(text: str | bytes, table: Table, header: bool) -> bool:
-    """Whether every line has all its separators; asked where the last field is empty somewhere, which may be right."""
+    """Whether every line has all its separators, and at most one after its last field.
+
+    Asked where the last field is empty somewhere: the line may end early, or the field may be empty by right.
+    """
     import polars as pl
 
     if table.quoted:
         return False
     options: dict[str, Any] = {"separator": "\x1f", "quote_char": None, "has_header": False, "glob": False}
     lines = pl.scan_csv(text, skip_rows=int(header), schema={"line": pl.String}, **options)
-    separators = pl.col("line").str.count_matches(table.separator, literal=True)
-    whole = lines.select((separators == len(table.fields) - 1).all()).collect(engine="streaming")
-    return bool(whole.item())
+    beyond = pl.col("line").str.count_matches(table.separator, literal=True) - (len(table.fields) - 1)
+    whole = (beyond == 0) | ((beyond == 1) & pl.col("line").str.ends_with(table.separator))
+    return bool(lines.select(whole.all()).collect(engine="streaming").item())
 
 
 def _check_rows(rows: Rows, source: str, table: Table, before: int, block: bytes) -> pl.DataFrame:
@@ -117,6 +122,8 @@ def _check_rows(rows: Rows, source: str, table: Table, before: int, block: bytes
     lines, batch, count = [], [], len(table.fields)
     for line, row in _split(source, table, before, block):
         rows.read += 1
+        if len(row) == count + 1 and not row[-1]:  # a separator after the last field
+            row = row[:-1]
         if len(row) == count or (table.loose and len(row) < count):
             lines.append(line)
             batch.append(row + [""] * (count - len(row)))
@@ -126,16 +133,22 @@ def _check_rows(rows: Rows, source: str, table: Table, before: int, block: bytes
 
 
 def _split(source: str, table: Table, before: int, block: bytes) -> Iterator[tuple[int, list[str]]]:
-    """Line number and fields of the rows of a block. Raises InputError for a damaged one."""
-    quoting: Any = csv.QUOTE_MINIMAL if table.quoted else csv.QUOTE_NONE
-    text = decoded(source, before, block)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=table.separator, quoting=quoting)
+    """Line number and fields of the rows of a block. Raises InputError where it is damaged or a quote stays open."""
+    text, skipped = decoded(source, before, block), int(table.header and not before)
+    if not table.quoted:
+        for line, fields in enumerate(text.split("\n")[skipped:], before + skipped + 1):
+            if fields.rstrip("\r"):
+                yield line, fields.split(table.separator)
+        return
+    reader, open_quote = csv.reader(io.StringIO(text, newline=""), delimiter=table.separator), text.count('"') % 2
+    begin = 1  # line of the block in which a row begins
     try:
-        if table.header and not before:
-            next(reader, None)
-        for row in reader:
+        for row in itertools.islice(reader, skipped, None):
             if row:
                 yield before + reader.line_num, row
+            if reader.line_num > begin and open_quote and reader.line_num >= text.count("\n"):
+                raise InputError(f"{source}: line {before + begin}: a quote is opened here and never closed")
+            begin = reader.line_num + 1
     except csv.Error as error:
         line = before + reader.line_num
         raise InputError(f"{source}: cannot be read past line {line}, truncated or damaged: {error}") from None
@@ -146,7 +159,7 @@ def check_batch(rows: Rows, source: str, table: Table, lines: list[int], batch: 
     import polars as pl
 
     place = {name: i for i, name in enumerate(table.fields)}
-    text = pl.DataFrame({c.name: [row[place[c.name]].strip() or None for row in batch] for c in table.columns})
-    text = text.cast(pl.String)
+    text = pl.DataFrame({c.name: [row[place[c.name]] for row in batch] for c in table.columns})
+    text = text.cast(pl.String).with_columns(without_blanks(text.columns))
     frame = text.select(pl.col(c.name).cast(dtype_of(c), strict=False) for c in table.columns)
     return good_rows(rows, source, table, frame, text, lambda i: f"line {lines[i]}")

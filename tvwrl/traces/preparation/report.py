@@ -84,13 +84,13 @@ def _moment(microseconds: int) -> str:
 
 
 def _counts(rows: dict[str, dict[str, int]]) -> list[str]:
-    """Tables of what was read and dropped, one for each unit: rows, slots, workloads."""
+    """Tables of what was read and dropped, one for each unit: rows, files, slots, workloads."""
     found = {"rows": [f"| read: {table} | {count:,} |" for table, count in sorted(rows["read"].items()) if count]}
     found["rows"].append(f"| bad | {sum(rows['bad'].values()):,} |")
     found["rows"] += [f"| bad: {rule} | {count:,} |" for rule, count in sorted(rows["bad"].items())]
     for rule, count in sorted(rows["dropped"].items()):
         unit = rule.partition(" ")[0]
-        unit = unit if unit in ("slots", "workloads") else "rows"
+        unit = unit if unit in ("files", "slots", "workloads") else "rows"
         found.setdefault(unit, []).append(f"| dropped: {rule} | {count:,} |")
     return [line for unit, lines in found.items() for line in (f"| {unit} | |", "|---|---:|", *lines, "")]
 

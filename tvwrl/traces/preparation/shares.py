@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 
 from tvwrl.runs import whole_file, write_json
+from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.preparation.kernels import number_distinct
 from tvwrl.traces.preparation.loader import Loader, Part, Rows
 from tvwrl.traces.preparation.series import (
@@ -55,7 +56,7 @@ def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str
 def counts_of(table: str, rows: Rows) -> dict[str, Any]:
     """What was found in some rows of a table."""
     found = {"table": table, "rows": rows.read, "bad": rows.bad, "dropped": rows.dropped}
-    return found | {"examples": rows.examples, "span": []}
+    return found | {"examples": rows.examples, "empty": rows.empty, "span": []}
 
 
 def _write_usage(loader: Loader, frame: pl.DataFrame, stem: Path, shares: int) -> dict[str, Any]:
@@ -133,6 +134,9 @@ def make_share(
         if f"scale_{name}" in facts.columns:
             slots.usage[:, d] *= facts[f"scale_{name}"].cast(pl.Float64).to_numpy()[slots.owner]
     ids = table.select(pl.concat_str([pl.col(k).cast(pl.String) for k in keys], separator="-")).to_series()
+    for row, d in np.argwhere(slots.usage > LARGEST_USAGE)[:1].tolist():
+        name, uses = ids[int(slots.owner[row])], f"{slots.usage[row, d]:.3g} reference machines of {resources[d]}"
+        raise InputError(f"workload {name!r} uses {uses}, more than {LARGEST_USAGE:g}: is it scaled right?")
     with full_disk_explained(folder):
         with whole_file(folder / f"usage-{share:04d}.arrow") as partial:
             columns = {name: slots.usage[:, d] for d, name in enumerate(resources)}
