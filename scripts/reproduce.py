@@ -29,8 +29,6 @@ from tvwrl.bench import (
 )
 from tvwrl.bench.cells import TRAINED, Bench, Cell, check_cells
 from tvwrl.bench.experiments import EXPERIMENTS, LOADS
-from tvwrl.bench.provisioning import ProvisioningSettings, made_by, reproduce, write_page
-from tvwrl.bench.provisioning_published import FIGURES
 from tvwrl.bench.published import TABLE1
 from tvwrl.bench.reproduction import SCALES, as_in_the_paper, complete_cells, overview, table1, told, write_report
 from tvwrl.bench.results import results_cells, write_results
@@ -282,28 +280,6 @@ class Results(Scale):
 
 
 @dataclass(frozen=True)
-class Provisioning(ProvisioningSettings):
-    """Plan what is missing, and print the figures beside the published results; resumable."""
-
-    names = ()  # of figures: a class attribute, set for each command
-
-    def run(self) -> None:
-        """Plan, report."""
-        label = "provisioning-" + (self.names[0] if len(self.names) == 1 else "all")
-        out = self.out or default_folder(label)
-        try:
-            tables = reproduce(self.names, self, out, tqdm.write)
-        except (KeyboardInterrupt, SystemExit):
-            print(f"stopped; go on with:\n  {_to_go_on(out)}")
-            raise
-        print("\n".join(tables.values()))
-        if self.page is not None:
-            write_page(self.page, out, tables, made_by(self, label))
-            print(f"written to {self.page}")
-        print(f"written to {out}")
-
-
-@dataclass(frozen=True)
 class Figure:
     """A figure or table of a paper about placement."""
 
@@ -354,12 +330,6 @@ def main() -> int | None:
     commands["results"] = Results
     everything = "All of these in one folder; trainings that several need are made once. Smoke leaves table1 out."
     commands["all"] = _command_for("all", tuple(EXPERIMENTS), everything)
-    figures = {
-        name: ((name,), f"Provisioning paper, {one.title[0].lower()}{one.title[1:]}.") for name, one in FIGURES.items()
-    }
-    figures["all"] = tuple(FIGURES), "All figures of the provisioning paper in one folder, instances planned once."
-    for name, (names, summary) in figures.items():
-        commands[f"provisioning-{name}"] = _command_for(name, names, summary, Provisioning)
     for paper, called, titles, settings in OTHER_PAPERS:
         base = make_dataclass("Figure", [], bases=(settings, Figure), frozen=True, namespace={"paper": paper})
         for name, title in titles.items():

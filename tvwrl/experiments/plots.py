@@ -79,7 +79,7 @@ def plot_bars(
     over: str = "arrival sequences",
     logarithmic: Collection[str] = (),
 ) -> None:
-    """One file with one panel per title, in columns of two, under one legend.
+    """One PNG with one panel per title, in columns of two, under one legend.
 
     `published`: title -> name of a bar -> the published value, or one per group, drawn as diamonds; `over`: what the
     means are over; `logarithmic`: titles of panels with such an axis.
@@ -106,7 +106,7 @@ def plot_bars(
         title_fontsize=9,
     )
     legend.get_title().set_color("#444444")
-    figure.savefig(file, dpi=DPI)
+    figure.savefig(file, dpi=DPI, format="png")
 
 
 def _bars(

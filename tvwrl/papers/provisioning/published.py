@@ -1,4 +1,4 @@
-"""What the provisioning paper reports, as data: its studies and figures, and what its text says of them.
+"""What the provisioning paper reports: its studies and figures, and the numbers and rankings in its text.
 
 Paper: "Affinity-Aware Resource Provisioning for Long-Running Applications in Shared Clusters" (Mommessin, Yang,
 Shakhlevich et al.). Its Figures 3 to 7 are plots without numbers; the text gives some of them.
@@ -12,27 +12,27 @@ from dataclasses import dataclass, field
 from tvwrl.provisioning.measures import SIZES
 
 GRAPHS = ("arbitrary", "normal", "threshold")
-INSTANCES = 10  # of each graph and parameter, Table 5
+INSTANCES = 10  # of each graph and value, Table 5
 MACHINE = (64.0, 128.0)  # cores, GiB (5.1)
 SPREAD, STEPS = "SpreadWFD-Avg-BinSearch", "SpreadWFD-Avg-Decr2"
 
 
 @dataclass(frozen=True)
 class Study:
-    """One cell of Table 5: instances of a graph kind with one thing varied."""
+    """Instances of Table 5 in which one thing is varied."""
 
     title: str
     series: bool  # demand at 98 times, or its maxima
     varied: str  # "density" (%) of the original applications, or "applications" at a density of 0.5 %
     values: tuple[int, ...]
 
-    def shown(self, value: int) -> str:
-        """A value of what is varied, in words."""
+    def describe(self, value: int) -> str:
+        """A value of what is varied, with its unit."""
         return f"{value} %" if self.varied == "density" else f"{value:,} applications"
 
 
 DENSITY, FEW = 0.5, (10_000, 50_000, 100_000)  # %, of the studies that vary the applications
-STUDIES = {  # by the name they have in the summary of the published rows
+STUDIES = {  # by their names in the published summary
     "density2D": Study("fixed demand, 9,338 applications", False, "density", (1, 5, 10)),
     "large2D": Study("fixed demand, density 0.5 %", False, "applications", FEW),
     "densityTS": Study("demand at 98 times, 9,338 applications", True, "density", (1, 5, 10)),
@@ -54,16 +54,16 @@ SERIES = tuple(name for name in SHOWN if name not in NODES)
 
 @dataclass(frozen=True)
 class Claim:
-    """A ranking that the text states: every one of `lower` is nearer to the bound than every one of `higher`, or where
-    `higher` is empty, all of `lower` lie within `within` percentage points."""
+    """A ranking in the text: each of `lower` is nearer to the bound than each of `higher`; or, where `higher` is empty,
+    all of `lower` lie within `within` percentage points."""
 
-    said: str
+    text: str
     lower: tuple[str, ...]
     higher: tuple[str, ...] = ()
     within: float = 0.0
 
     def holds(self, deviation: Mapping[str, float]) -> bool | None:
-        """Of deviations from the bound, %; None where too few of the algorithms are there."""
+        """Whether deviations from the bound, %, agree; None if too few of the algorithms have one."""
         low, high = ([deviation[name] for name in names if name in deviation] for names in (self.lower, self.higher))
         if not self.higher:
             return max(low) - min(low) <= self.within if len(low) > 1 else None
@@ -78,7 +78,7 @@ class Figure:
     study: str
     algorithms: tuple[str, ...]
     known: tuple[str, ...]  # instances on which the released code was measured
-    small: tuple[str, ...]  # likewise, of the smoke preset
+    small: tuple[str, ...]  # the same for the smoke preset
     deviation: dict[str, str] = field(default_factory=dict)  # algorithm -> deviation from the bound, %, in the text
     seconds: dict[str, str] = field(default_factory=dict)  # algorithm -> seconds, in the text
     claims: tuple[Claim, ...] = ()

@@ -1,8 +1,9 @@
-"""Reads the folder with what the authors of the provisioning paper published, and what their code does when run again.
+"""Reads the folder of reference results: what the authors published, and what their released code does when run again.
 
-`published_summary.csv`: means of their rows, per study, graph and value of what is varied. `reference.json`: machines
-and processor seconds of the released code on single instances, as released (`as_published_code`: divides integers) and
-with floating point (`as_in_paper`). `<instance>.csv.gz`: those instances, in the published format.
+- `published_summary.csv`: means of the authors' rows by study, graph and value of what is varied
+- `reference.json`: machines and processor seconds of the released code on single instances, as released
+  (`as_published_code`, which divides integers) and with floating point (`as_in_paper`)
+- `<instance>.csv.gz`: those instances, in the published format
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import csv
 import json
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tvwrl.bench.provisioning_published import STUDIES
+from tvwrl.papers.provisioning.published import STUDIES
 from tvwrl.types import InputError
 
 SUMMARY, MEASURED = "published_summary.csv", "reference.json"
-OF_CODE = {  # names of the released code -> names of the paper
+PAPER_NAMES = {  # name in the released code -> name in the paper
     "FFD-Degree": "Medea-TP",
     "NodeCount": "Medea-NC",
     "NCD-Fitness": "LRASched-Fitness",
@@ -26,36 +28,37 @@ OF_CODE = {  # names of the released code -> names of the paper
 }
 
 
-class Outcome(NamedTuple):
-    """Of one algorithm: how far above the bound of Eq. 4 (%), seconds, and machines on a single instance."""
+class Measurement(NamedTuple):
+    """One algorithm's results: % above the bound of Eq. 4, seconds, and machines on a single instance."""
 
     deviation: float
     seconds: float
     machines: int = 0
-    fell_back: bool = False  # spreading failed at First-Fit's count and gave First-Fit's plan
+    fell_back: bool = False  # spreading failed with First-Fit's number of machines and returned its plan
 
 
-Outcomes = dict[str, Outcome]  # algorithm -> outcome
+Measurements = dict[str, Measurement]  # by algorithm
 Group = tuple[str, str, int]  # study, graph, value of what is varied
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What the folder holds; empty where there is none."""
+    """Contents of the folder; empty without one."""
 
     folder: Path | None = None
-    results: dict[Group, Outcomes] = field(default_factory=dict)  # published means
-    released: dict[str, Outcomes] = field(default_factory=dict)  # instance -> the released code, run again
-    floating: dict[str, Outcomes] = field(default_factory=dict)  # instance -> the same with floating point
+    results: dict[Group, Measurements] = field(default_factory=dict)  # published means
+    released: dict[str, Measurements] = field(default_factory=dict)  # instance -> the released code when run again
+    floating: dict[str, Measurements] = field(default_factory=dict)  # instance -> the same with floating point
 
     def instance(self, name: str) -> Path | None:
-        """The file of an instance, if there is one."""
+        """The file of an instance, or None."""
         path = self.folder / f"{name}.csv.gz" if self.folder else None
         return path if path and path.exists() else None
 
 
+@lru_cache(maxsize=1)
 def read_reference(folder: Path | None) -> Reference:
-    """Raises InputError if the folder lacks one of the two tables, or one is not as described."""
+    """Read both tables. Raises InputError if one is missing or not as described."""
     if folder is None:
         return Reference()
     for name in (SUMMARY, MEASURED):
@@ -68,35 +71,35 @@ def read_reference(folder: Path | None) -> Reference:
         raise InputError(f"{folder / SUMMARY}: not as described, or damaged: {error!r}") from None
     try:
         measured = json.loads((folder / MEASURED).read_text())["instances"]
-        released = {name: _outcomes(modes["as_published_code"]) for name, modes in measured.items()}
+        released = {name: _measurements(modes["as_published_code"]) for name, modes in measured.items()}
         # Instances with series were computed in floating point from the start.
-        floating = {name: _outcomes(modes["as_in_paper"]) or released[name] for name, modes in measured.items()}
+        floating = {name: _measurements(modes["as_in_paper"]) or released[name] for name, modes in measured.items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{folder / MEASURED}: not as described, or damaged: {error!r}") from None
     return Reference(folder, results, released, floating)
 
 
 def paper_name(code: str) -> str:
-    """What the paper calls an algorithm of the released code: `RefineWFD-Avg-2` is `SpreadWFD-Avg-Decr2`."""
-    name = OF_CODE.get(code, re.sub(r"-AvgExpo$", "-AvgExp", code))
+    """The paper's name of an algorithm of the released code: `SpreadWFD-Avg-Decr2` for `RefineWFD-Avg-2`."""
+    name = PAPER_NAMES.get(code, re.sub(r"-AvgExpo$", "-AvgExp", code))
     if found := re.fullmatch(r"RefineWFD-(\w+)-(\d+)", name):
         return f"SpreadWFD-{found[1]}-Decr{found[2]}"
     return f"{name}-BinSearch" if name.startswith("SpreadWFD") else name
 
 
-def _summary(rows: list[dict[str, str]]) -> dict[Group, Outcomes]:
-    found: dict[Group, Outcomes] = {}
+def _summary(rows: list[dict[str, str]]) -> dict[Group, Measurements]:
+    found: dict[Group, Measurements] = {}
     for row in rows:
         if row["set"] not in STUDIES:
             raise ValueError(f"set {row['set']}")
         group = row["set"], row["graph"], int(row["param"])
-        outcome = Outcome(float(row["mean_dev_pct"]), float(row["mean_time_s"]))
+        outcome = Measurement(float(row["mean_dev_pct"]), float(row["mean_time_s"]))
         found.setdefault(group, {})[paper_name(row["algo"])] = outcome
     return found
 
 
-def _outcomes(algorithms: dict[str, dict[str, Any]]) -> Outcomes:
+def _measurements(algorithms: dict[str, dict[str, Any]]) -> Measurements:
     return {
-        name: Outcome(float(one["dev_pct"]), float(one["cpu_s"]), int(one["nodes"]), bool(one["ub_fallback"]))
+        name: Measurement(float(one["dev_pct"]), float(one["cpu_s"]), int(one["nodes"]), bool(one["ub_fallback"]))
         for name, one in algorithms.items()
     }

@@ -1,0 +1,119 @@
+"""Figures 3 to 7 of the provisioning paper: the instances and algorithms that each needs, and its tables and plots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tvwrl.command_line import Names, Numbers
+from tvwrl.experiments.engine import Cell, read_rows
+from tvwrl.experiments.reproduce import Report, RunOptions, commands
+from tvwrl.papers.provisioning.cells import KNOWN, PlanCell, base_instance
+from tvwrl.papers.provisioning.plots import plots_of
+from tvwrl.papers.provisioning.published import FEW, FIGURES, GRAPHS, INSTANCES, STUDIES, Figure
+from tvwrl.papers.provisioning.reference import Reference, read_reference
+from tvwrl.papers.provisioning.tables import tables_of
+from tvwrl.types import InputError
+
+SHRINK = 50  # divides the number of applications in the smoke preset
+
+
+@dataclass(frozen=True)
+class ProvisioningStudy(RunOptions):
+    """The algorithms of the paper on drawn instances, and on those that its released code was measured on."""
+
+    preset: Literal["smoke", "full"] = "smoke"
+    """smoke: one arbitrary graph each, 50 times fewer applications: seconds. full: the paper's sizes, 3 graphs and 10
+    instances each: hours."""
+    graphs: Names | None = None
+    """Kinds of affinity graphs: arbitrary, normal, threshold; default: the preset's."""
+    instances: int | None = None
+    """Instances of each graph and value; default: the preset's."""
+    densities: Numbers = (1, 5, 10)
+    """Affinity densities of Figures 3, 4 and 6, %."""
+    applications: Numbers = FEW
+    """Numbers of applications of Figures 5 and 7."""
+    base: str = "tianchi"
+    """Instance or trace that applications, replicas and limits are drawn from, unless --reference has one."""
+    reference: Path | None = None
+    """Folder with published_summary.csv, reference.json and the instances that the released code was measured on."""
+    seed: int = 0
+    """Seed of the first instance of each kind; the others follow."""
+
+    partial = True
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Graphs to draw."""
+        return self.graphs if self.graphs is not None else GRAPHS[:1] if self.preset == "smoke" else GRAPHS
+
+    @property
+    def count(self) -> int:
+        """Instances per graph and value."""
+        return self.instances if self.instances is not None else 1 if self.preset == "smoke" else INSTANCES
+
+    def cells(self, figure: str) -> list[Cell]:
+        """Every algorithm on known instances, then on drawn ones. Raises InputError for bad options or sources."""
+        self._check()
+        wanted, reference = FIGURES[figure], read_reference(self.reference)
+        study = STUDIES[wanted.study]
+        base = str(reference.instance("TClab_TS" if study.series else "TClab_2D") or self.base)
+        if not (self.report_only or self.dry_run):
+            base_instance(base, study.series)
+        shrink = SHRINK if self.preset == "smoke" else 1
+        return self._known(wanted, reference) + [
+            PlanCell(wanted.study, graph, value, number, algorithm, base, shrink, self.seed)
+            for number in range(self.count)
+            for graph in self.kinds
+            for value in sorted(self.densities if study.varied == "density" else self.applications)
+            for algorithm in wanted.algorithms
+        ]
+
+    def report(self, figure: str, out: Path, cells: Sequence[PlanCell]) -> Report:
+        """Tables beside what was published and measured, and a plot."""
+        rows, reference = read_rows(out, cells), read_reference(self.reference)
+        text = tables_of(figure, rows, reference)
+        if self.preset == "smoke":
+            title, _, rest = text.partition("\n")
+            note = f"Smoke: drawn instances are {SHRINK} times smaller than the published ones, so do not compare them."
+            text = f"{title}\n\n{note}\n{rest}"
+        return Report(text, rows, plots_of(figure, rows, reference))
+
+    def _known(self, figure: Figure, reference: Reference) -> list[Cell]:
+        """Cells of the instances that the reference folder has, by the figure's algorithms and all measured there."""
+        files = {
+            name: file
+            for name in (figure.small if self.preset == "smoke" else figure.known)
+            if (file := reference.instance(name))
+        }
+        return [
+            PlanCell(KNOWN, name, 0, 0, algorithm, str(file))
+            for name, file in files.items()
+            for algorithm in dict.fromkeys((*figure.algorithms, *reference.released.get(name, {})))
+        ]
+
+    def _check(self) -> None:
+        """Raise InputError for values out of range."""
+        for name, values, allowed in (
+            ("graphs", self.kinds, GRAPHS),
+            ("densities", self.densities, STUDIES["density2D"].values),
+            ("applications", self.applications, FEW),
+        ):
+            if not values or len(set(values)) != len(values) or not set(values) <= set(allowed):
+                shown, given = ", ".join(map(str, allowed)), ", ".join(map(str, values))
+                raise InputError(f"{name} is {given}: must be different ones of {shown}")
+        if self.count < 1:
+            raise InputError(f"instances is {self.count}: must be at least 1")
+        if self.seed < 0:
+            raise InputError(f"seed is {self.seed}: must be >= 0")
+
+
+COMMANDS = commands(
+    "provisioning",
+    "Provisioning paper",
+    {name: figure.title[0].lower() + figure.title[1:] for name, figure in FIGURES.items()},
+    ProvisioningStudy,
+    "All figures of the provisioning paper in one folder; every instance is planned once.",
+)
