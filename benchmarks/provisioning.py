@@ -19,7 +19,8 @@ import numpy as np
 from numba import njit
 
 from tvwrl.markdown import markdown_table
-from tvwrl.packing.affinity import forget_limits, has_room, limit_machines, open_next, put, settle
+from tvwrl.packing.affinity import forget_limits, limit_machines, open_next, put, settle
+from tvwrl.packing.fit import has_room
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.registry import plan
 from tvwrl.provisioning.workspace import Workspace
@@ -35,7 +36,9 @@ def plain_first_fit(a: Any, p: Any) -> None:
         looked = limit_machines(a, p, i, p.left[i])
         m = 0
         while p.left[i] > 0:
-            while m < p.open[0] and not (held[m] < min(cap[m], a.own[i]) and has_room(demand, i, residual, m)):
+            while m < p.open[0] and not (
+                held[m] < min(cap[m], a.own[i]) and has_room(demand, i, residual, m, p.capacity)
+            ):
                 m += 1
             if m == p.open[0] and not open_next(a, p, i):
                 break

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 OVERSHOOT_PER = ("workload", "machine")
-TOLERANCE = 1e-9  # units; sums of float demand differ by rounding, which is neither overshoot nor free room
+TOLERANCE = 1e-9  # share of the capacity; rounding of sums is neither overshoot nor free room
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,8 @@ def _paper_metrics(replay: _Replay, machines: Machines) -> dict[str, float]:
     utilisation = _ratio(replay.used, slots * replay.active_capacity.max(axis=0, initial=0.0))
     overshoot = _ratio(replay.short, slots * machines.capacity.sum(axis=0))
     share = np.ones_like(replay.unused)
-    np.divide(replay.most_unused, replay.unused, out=share, where=replay.unused > TOLERANCE)
+    some = replay.unused > TOLERANCE * machines.capacity.sum(axis=0)
+    np.divide(replay.most_unused, replay.unused, out=share, where=some)
     fragmentation = 1.0 - share.mean(axis=0) if slots else np.zeros(len(resources))
     return {
         **{f"utilisation_{r}": float(v) for r, v in zip(resources, utilisation, strict=True)},
@@ -166,7 +167,7 @@ def _replay(episode: Episode, machines: Machines, weights: PenaltyWeights, overs
         load[~running] = 0.0
         filled = np.minimum(load, capacity)
         room = np.where(running[:, None], capacity - filled, 0.0)
-        over = load > capacity + TOLERANCE
+        over = load > capacity + TOLERANCE * capacity
         used += filled.sum(axis=0)
         short += (load - filled).sum(axis=0)
         under += np.where(exponent > 0, room[running] ** exponent, 0.0).sum(axis=0)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from numba import njit
 
 from tvwrl.ec.forecast import SEGMENTS
+from tvwrl.packing.fit import SINGLE_TOLERANCE
 from tvwrl.schedulers.expected_cost import LEAST_SPREAD, OVERSHOOT, UNUSED
 from tvwrl.types import Float
 
@@ -17,7 +18,6 @@ SMALL, GREAT = 1000.0, 4.0  # penalties up to which costs are seen in proportion
 COSTS = 3  # features of `weigh_costs`
 DOUBT = 2000.0  # penalty by which a machine has to be worse than the best for a logit that is lower by 1
 SURELY = 8.0  # the highest logit that costs alone give, and minus the lowest
-TOLERANCE = 1e-6  # of rounding, share of the grid's columns
 
 
 def feature_count(resources: int, history: int, classes: int) -> int:
@@ -92,7 +92,7 @@ def _weigh(costs, sizes, left, limit, seen, logits):  # type: ignore[no-untyped-
             on, able[m] = False, True
             for d in range(resources):
                 on = on or sizes[b, m, d] > 0
-                able[m] = able[m] and left[b, m, d] > -TOLERANCE
+                able[m] = able[m] and left[b, m, d] >= -SINGLE_TOLERANCE * sizes[b, m, d]
             able[m] = able[m] and on
             room = room or able[m]
         best, least = 0, np.inf

@@ -28,6 +28,7 @@ from tvwrl.lrasched.testbed import (
     profile,
 )
 from tvwrl.markdown import markdown_table
+from tvwrl.packing.fit import TOLERANCE
 from tvwrl.provisioning.admission import admit
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
 from tvwrl.provisioning.plan import Plan
@@ -111,7 +112,7 @@ def _placed_by_programme(bed: Testbed, batch: int, seconds: float) -> Plan:
     free, made = bed.fleet.capacity.copy(), []
     for begin in range(0, ARRIVING, batch):
         own = np.arange(begin, min(begin + batch, ARRIVING))
-        part, machines = bed.instance.only(own), np.flatnonzero((free > 1e-9).all(axis=1))
+        part, machines = bed.instance.only(own), np.flatnonzero((free > TOLERANCE * bed.fleet.capacity).all(axis=1))
         if not len(machines):
             break
         fleet = Fleet(free[machines], fixed=True)

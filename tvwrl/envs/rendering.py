@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.packing.fit import exceeds, fits
 from tvwrl.types import Float, Int
 
 Bytes = npt.NDArray[np.uint8]
@@ -141,7 +142,7 @@ def _draw_grids(canvas: Canvas, picture: ClusterPicture, plan: _Plan) -> None:
             _write(canvas, top, left, f"{'machine ' * (plan.tile[1] >= 90)}{machine}", 13, room=plan.tile[1] - 4)
         if y - top > NAME:
             load, capacity = picture.load[machine, d], picture.capacity[machine, d]
-            colour = OVERSHOOT if load > capacity + 1e-9 else FAINT
+            colour = OVERSHOOT if exceeds(load, capacity) else FAINT
             _write(canvas, y - CAPTION, x, f"{load:.3g}/{capacity:.3g} {picture.resources[d]}", 11, colour, panel)
 
 
@@ -162,7 +163,7 @@ def _draw_blocks(canvas: Canvas, picture: ClusterPicture, plan: _Plan) -> None:
 def _shade(share: Float) -> Canvas:
     """Colours of load / capacity: from the free colour at 0 to dark blue at 1, and red above 1."""
     blend = FREE + (np.array(FULL) - FREE) * np.clip(share, 0, 1)[..., None]
-    return np.where(share > 1 + 1e-9, _pack(OVERSHOOT), _pack(blend))
+    return np.where(fits(share[..., None], 1.0, 1.0), _pack(blend), _pack(OVERSHOOT))
 
 
 def _tile(canvas: Canvas, y: int, x: int, label: int, classes: int, height: int, width: int) -> None:

@@ -97,9 +97,11 @@ def _reasons(problem: Problem, vertices: Vertices, network: FlowNetwork) -> dict
 
 
 def _why(vertices: Vertices, fleet: Fleet, settings: FlowSettings, v: int) -> str:
+    from tvwrl.packing.fit import fits
+
     instance = vertices.instance
     own = int(instance.affinity.own[v])
-    large = int((instance.peak[v] <= fleet.capacity + 1e-9).all(axis=1).sum())
+    large = int(fits(instance.peak[v], fleet.capacity, fleet.capacity).sum())
     if instance.replicas[v] > own * large:
         return (
             f"anti-affinity with itself: {instance.replicas[v]} replicas, {own} at most on a machine, and {large} "
@@ -109,7 +111,7 @@ def _why(vertices: Vertices, fleet: Fleet, settings: FlowSettings, v: int) -> st
     counted[list(vertices.refused)] = 0.0
     asked, there = np.einsum("v,vhd->hd", counted, instance.demand).max(axis=0), fleet.capacity.sum(axis=0)
     if (asked > there).any():
-        d = int(np.argmax(asked / np.maximum(there, 1e-9)))
+        d = int(np.argmax(asked / there))
         return f"the machines are full: {asked[d]:g} {instance.resources[d]} are asked for, they have {there[d]:g}"
     if settings.repack == "none":
         return "no machine with room allows it, and nothing may move"

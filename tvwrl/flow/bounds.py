@@ -70,7 +70,7 @@ def by_volume(vertices: Vertices, capacity: Float) -> int:
     sizes, which = np.unique(vertices.instance.demand.reshape(len(vertices.instance), -1), axis=0, return_inverse=True)
     copies = np.bincount(which.ravel(), weights=vertices.instance.replicas, minlength=len(sizes))
     times = vertices.instance.demand.shape[1]
-    room = np.tile(kinds + ROUNDING, times)  # (T, K)
+    room = np.tile(kinds * (1 + ROUNDING), times)  # (T, K)
     v, t = np.nonzero((sizes[:, None] <= room[None]).all(axis=2))
     x, dimensions, count = np.arange(len(v)), room.shape[1], len(kinds)
     rows: list[Int] = [t * dimensions + k for k in range(dimensions)]

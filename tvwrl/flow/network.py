@@ -93,7 +93,7 @@ class FlowNetwork:
         with np.errstate(divide="ignore"):
             most = (work.kinds.max(axis=0) / work.demand[work.demand.any(axis=1)].min(axis=0, initial=np.inf)).min()
         width = int(min(len(instance), MOST_KINDS, max(most, 1))) + 1
-        self._n: Any = empty_network(work.kinds.copy(), len(instance), width, min(TREES, work.demand.shape[1]))
+        self._n: Any = empty_network(work.kinds, len(instance), width, min(TREES, work.demand.shape[1]))
         capacity = self._by_resource(work.kinds)
         self._typical = self._ratios(capacity) if capacity.shape[1] > 1 else np.empty(0)
         self._task_ratio = characteristics(self._by_resource(work.demand), self._typical)

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from tvwrl.packing.affinity import UNLIMITED, has_room
-from tvwrl.packing.kernels import exceeds
+from tvwrl.packing.affinity import UNLIMITED
+from tvwrl.packing.fit import has_room, lacks
 from tvwrl.packing.repair import put_on, take, tidy
 
 NO_MACHINE = -1
 ANY, USED = np.bool_(False), np.bool_(True)  # eligible machines; no literals, for which numba compiles twice
-ABSENT = -1.0  # residual in a tree of a machine that is not in it
+ABSENT = -np.inf  # residual in a tree of a machine that is not in it
 MAX_DISPLACED = 4096  # replicas that may be without a machine at a time
 INITIAL_WEIGHT = 1.0  # weight of a vertex that never had to eject another
 
@@ -32,6 +32,8 @@ INITIAL_WEIGHT = 1.0  # weight of a vertex that never had to eject another
 class Network(NamedTuple):
     """Machines, their groups and the replicas on them, changed in place. Typed loosely, since numba sees the dtypes."""
 
+    capacity: Any  # (M, K) float64
+    largest: Any  # (P,) float64: capacity of the largest machine
     residual: Any  # (M, K) float64
     up: Any  # (M,) bool: machines that have not failed
     kinds: Any  # (M,) int32 entries of the machine: different vertices on it
@@ -92,8 +94,11 @@ def build_trees(net):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def next_with_room(tree, wanted, row, at, end):  # type: ignore[no-untyped-def]
-    """First position in at .. end - 1 whose residual in `tree` holds `wanted[row]`; `end` if there is none."""
+def next_with_room(tree, largest, wanted, row, at, end):  # type: ignore[no-untyped-def]
+    """First position in at .. end - 1 whose residual in `tree` may hold `wanted[row]`; `end` if there is none.
+
+    `largest` (P,): capacity of the largest machine.
+    """
     if at >= end:
         return end
     size = len(tree) // 2
@@ -103,7 +108,7 @@ def next_with_room(tree, wanted, row, at, end):  # type: ignore[no-untyped-def]
     while True:
         full = False
         for p in range(tree.shape[1]):
-            full |= exceeds(wanted[row, p], tree[node, p])
+            full |= lacks(wanted[row, p], tree[node, p], largest[p])
         if not full:
             if node >= size:
                 return min(node - size, end)
@@ -147,14 +152,15 @@ def _holds(i, application, kinds, m):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _first_position(apps, net, i, tree, at, end):  # type: ignore[no-untyped-def]
     """First position in at .. end - 1 of `tree` whose machine can take a replica of i; `end` if none can."""
-    demand, residual, order, own, width = apps.demand, net.residual, net.order, apps.own[i], net.application.shape[1]
+    demand, residual, capacity, order = apps.demand, net.residual, net.capacity, net.order
+    own, width = apps.own[i], net.application.shape[1]
     application, count, kinds, allows, bears = net.application, net.count, net.kinds, net.allows, net.bears
     while True:
-        at = next_with_room(tree, demand, i, at, end)
+        at = next_with_room(tree, net.largest, demand, i, at, end)
         if at >= end:
             return end
         m = np.int64(order[at])
-        fits = has_room(demand, i, residual, m) and (kinds[m] < width or _holds(i, application, kinds, m))
+        fits = has_room(demand, i, residual, m, capacity) and (kinds[m] < width or _holds(i, application, kinds, m))
         if fits and limits_allow(i, own, application, count, kinds, m, allows, bears):
             return at
         at += 1
@@ -221,12 +227,14 @@ def roll_back(apps, net, to):  # type: ignore[no-untyped-def]
         net.log[0] = row
 
 
-def empty_network(residual: Any, vertices: int, width: int, trees: int) -> Network:
-    """A network of empty machines in one group, for `residual` (M, K), V = `vertices`, W = `width` and P = `trees`."""
-    machines, dimensions = residual.shape
+def empty_network(capacity: Any, vertices: int, width: int, trees: int) -> Network:
+    """A network of empty machines in one group, for `capacity` (M, K), V = `vertices`, W = `width` and P = `trees`."""
+    machines, dimensions = capacity.shape
     leaves = 1 << max(machines - 1, 1).bit_length()
     return Network(
-        residual=residual,
+        capacity=capacity,
+        largest=capacity[:, :trees].max(axis=0),
+        residual=capacity.copy(),
         up=np.ones(machines, np.bool_),
         kinds=np.zeros(machines, np.int32),
         application=np.zeros((machines, width), np.int32),

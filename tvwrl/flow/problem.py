@@ -169,13 +169,13 @@ def _merged_limits(instance: Instance, vertex: Int, count: Int, vertices: int) -
 
 def _too_large(merged: Instance, fleet: Fleet, bundles: int) -> dict[int, str]:
     """Vertices that fit no machine, even empty, and why."""
-    from tvwrl.packing.kernels import TOLERANCE
+    from tvwrl.packing.fit import fits
 
     kinds = np.unique(fleet.capacity, axis=0)
-    fits = np.any(np.all(merged.peak[:, None] <= kinds[None] + TOLERANCE, axis=2), axis=1)
+    large_enough = fits(merged.peak[:, None], kinds, kinds).any(axis=1)
     largest = ", ".join(f"{value:g}" for value in kinds.max(axis=0))
     return {
         v: f"{'the affinity group' if v < bundles else 'it'} needs {', '.join(f'{x:g}' for x in merged.peak[v])} "
         f"({', '.join(merged.resources)}): larger than every machine ({largest} at most)"
-        for v in np.flatnonzero(~fits).tolist()
+        for v in np.flatnonzero(~large_enough).tolist()
     }

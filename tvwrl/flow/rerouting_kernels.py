@@ -22,7 +22,7 @@ from tvwrl.flow.network_kernels import (
     roll_back,
     update_trees,
 )
-from tvwrl.packing.kernels import exceeds
+from tvwrl.packing.fit import lacks
 from tvwrl.packing.repair import forbidden, in_the_way, meet, part
 
 MAX_EJECTED = np.int64(64)  # replicas that one replica may eject from a machine
@@ -64,6 +64,7 @@ def _replace_one(apps, net, i, g, t):  # type: ignore[no-untyped-def]
     """Place i on a machine of group g instead of a replica of kind t. Returns the vertex of that replica, or -1."""
     demand, residual, application, count, kinds = apps.demand, net.residual, net.application, net.count, net.kinds
     allows, bears, own, dimensions = net.allows, net.bears, apps.own[i], apps.demand.shape[1]
+    capacity = net.capacity
     for at in range(net.begin[g], net.begin[g + 1]):
         m = np.int64(net.order[at])
         for w in range(kinds[m]):
@@ -72,7 +73,7 @@ def _replace_one(apps, net, i, g, t):  # type: ignore[no-untyped-def]
                 continue
             full = False
             for d in range(dimensions):
-                full |= exceeds(demand[i, d], residual[m, d] + demand[k, d])
+                full |= lacks(demand[i, d], residual[m, d] + demand[k, d], capacity[m, d])
             if full:
                 continue
             count[m, w] -= 1
@@ -124,8 +125,8 @@ def _push_cheapest(apps, net, i, most):  # type: ignore[no-untyped-def]
                 begin, end = net.begin[g], net.begin[g + 1]
                 t = via[g]
                 if (
-                    next_with_room(net.used, net.smallest, t, begin, end) < end
-                    or next_with_room(net.fresh, net.smallest, t, begin, end) < end
+                    next_with_room(net.used, net.largest, net.smallest, t, begin, end) < end
+                    or next_with_room(net.fresh, net.largest, net.smallest, t, begin, end) < end
                 ):
                     last, least = g, distance[g]
         if last < 0:
@@ -173,8 +174,9 @@ def _cheapest_ejection(apps, net, i, examined):  # type: ignore[no-untyped-def]
         for d in range(dimensions):
             room[d] = residual[m, d] - demand[i, d]
         cost, found = in_the_way(
-            i, application[m], count[m], kinds[m], demand, weight, best, MAX_EJECTED, cost, found, ejected, trial, room
-        )
+            i, application[m], count[m], kinds[m], demand, weight, best, MAX_EJECTED, cost, found, ejected, trial, room,
+            net.capacity[m],
+        )  # fmt: skip
         if cost < best:
             best, where, entries = cost, m, found
             for e in range(found):

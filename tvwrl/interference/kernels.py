@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from tvwrl.interference.observations import CATEGORIES
+from tvwrl.packing.fit import exceeds
 from tvwrl.schedulers.load_aware import load_aware, risk_balancing, spread, stack, target_load_packing
 
 SPREAD, STACK, RANDOM, LOAD_AWARE, TARGET_LOAD_PACKING, RISK_BALANCING = range(6)
@@ -172,6 +173,13 @@ def _preference(kind, cpu, memory, cores, capacity, more_cpu, more_memory, momen
     return spread(share)
 
 
+@njit(cache=True, inline="always")
+def takes(m, cpu, memory, in_use, cores, used, capacity):  # type: ignore[no-untyped-def]
+    """Whether machine m has room for `cpu` cores beside those `in_use` (M,) of `cores` (M,), and for `memory` beside
+    what is `used` (M,) of `capacity` (M,)."""
+    return not (exceeds(in_use[m] + cpu, cores[m]) or exceeds(used[m] + memory, capacity[m]))
+
+
 @njit(cache=True)
 def _best(liking, chosen):  # type: ignore[no-untyped-def]
     """The machines liked best, best first, into `chosen` (candidates,); ties by number. Returns how many there are.
@@ -250,7 +258,7 @@ def place_instances(  # type: ignore[no-untyped-def]
     liking, after, chosen = np.empty(total), np.full(total, -1.0), np.empty(most, np.int64)  # -1: not scored yet
     for m in range(total):
         liking[m] = -np.inf
-        if in_use[m] + cpu <= cores[m] and used[m] + memory <= capacity[m]:
+        if takes(m, cpu, memory, in_use, cores, used, capacity):
             liking[m] = _preference(kind, in_use[m], used[m], cores[m], capacity[m], cpu, memory, history[m])
     for i in range(len(placed)):
         count = _drawn(liking, chosen, rng) if kind == RANDOM and most < total else _best(liking, chosen)
@@ -286,7 +294,7 @@ def place_instances(  # type: ignore[no-untyped-def]
             composition[best, category] += 1
         after[best] = -1.0
         liking[best] = -np.inf
-        if in_use[best] + cpu <= cores[best] and used[best] + memory <= capacity[best]:
+        if takes(best, cpu, memory, in_use, cores, used, capacity):
             liking[best] = _preference(
                 kind, in_use[best], used[best], cores[best], capacity[best], cpu, memory, history[best]
             )

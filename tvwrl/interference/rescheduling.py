@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from tvwrl.interference.kernels import score_one
+from tvwrl.interference.kernels import score_one, takes
 
 SHARE = 0.2  # of the machines are high, as many low, by predicted score
 
@@ -79,7 +79,7 @@ def _target(machines, trees, weight, among, kind, cpu, memory):  # type: ignore[
     """The machine with room that has the least score with the instance, and that score; -1: none has room."""
     target, after = -1, np.inf
     for m in among:
-        if machines.cpu[m] + cpu <= machines.cores[m] and machines.used_memory[m] + memory <= machines.memory[m]:
+        if takes(m, cpu, memory, machines.cpu, machines.cores, machines.used_memory, machines.memory):
             machines.composition[m, kind] += 1
             one = score_one(machines, trees, weight, m)
             machines.composition[m, kind] -= 1

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from tvwrl.interference.kernels import place_instances
+from tvwrl.interference.kernels import place_instances, takes
 
 DEFAULT = -1  # kind of scheduler: draws machines, some more often than others; the others are those of `kernels`
 TRIES = 8  # machines that it draws before an instance finds no room
@@ -40,7 +40,7 @@ def _draw_machines(machines, lots, seen, cpu, memory, rng, placed):  # type: ign
         placed[i] = -1
         for _ in range(TRIES):
             m = min(np.searchsorted(lots, rng.random(), side="right"), len(lots) - 1)
-            if machines.cpu[m] + cpu <= machines.cores[m] and machines.used_memory[m] + memory <= machines.memory[m]:
+            if takes(m, cpu, memory, machines.cpu, machines.cores, machines.used_memory, machines.memory):
                 machines.cpu[m] += cpu
                 machines.batch_cpu[m] += cpu
                 machines.used_memory[m] += memory

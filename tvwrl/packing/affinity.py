@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from tvwrl.packing.kernels import TOLERANCE, exceeds
+from tvwrl.packing.fit import has_room
 
 UNLIMITED = np.iinfo(np.int32).max
-BLOCK = np.uint64(32)  # dimensions that are compared at once
 NOT_YET = 0  # replicas of the application at hand on a machine
 
 
@@ -37,7 +36,7 @@ class Applications(NamedTuple):
 class Packing(NamedTuple):
     """Machines and what is on them, changed in place. Machines 0 .. open[0] - 1 are open."""
 
-    kinds: Any  # (F, K) float64: capacity of machine m is row min(m, F - 1)
+    capacity: Any  # (F, K) float64: of machine m row min(m, F - 1)
     residual: Any  # (M, K) float64, of open machines; M machines at most
     open: Any  # (1,) int64
     left: Any  # (A,) int32: replicas still to place
@@ -48,38 +47,6 @@ class Packing(NamedTuple):
     count: Any  # (R,) int32 replicas of i there
     cap: Any  # (M,) int32, scratch: what affinity allows of the application at hand, UNLIMITED in between
     held: Any  # (M,) int32, scratch: replicas of the application at hand, 0 in between
-
-
-@njit(cache=True)
-def has_room(demand, i, residual, m):  # type: ignore[no-untyped-def]
-    """Whether one replica of i fits what is left of machine m, in every dimension.
-
-    By blocks without branches, the busiest first. Unsigned indices need no look at the end that negative ones count
-    from: only so do the blocks compile to vector instructions.
-    """
-    row, machine, begin, dimensions = np.uint64(i), np.uint64(m), np.uint64(0), np.uint64(demand.shape[1])
-    while begin < dimensions:
-        end, full = min(begin + BLOCK, dimensions), False
-        for k in range(begin, end):
-            full |= exceeds(demand[row, k], residual[machine, k])
-        if full:
-            return False
-        begin = end
-    return True
-
-
-@njit(cache=True)
-def most_that_fit(demand, i, residual, m, most):  # type: ignore[no-untyped-def]
-    """How many of `most` replicas of i fit machine m: floor of residual by demand (Eq. 1 prints a ceiling)."""
-    if most < 1 or not has_room(demand, i, residual, m):
-        return 0
-    if most == 1:
-        return 1
-    ratio = float(most)
-    for k in range(demand.shape[1]):
-        if demand[i, k] > 0.0:
-            ratio = min(ratio, (residual[m, k] + TOLERANCE) / demand[i, k])
-    return max(int(ratio), 1)
 
 
 @njit(cache=True)
@@ -151,10 +118,12 @@ def settle(p, i):  # type: ignore[no-untyped-def]
 def open_next(a, p, i):  # type: ignore[no-untyped-def]
     """Open the next machine, whether i fits it or not. False if there is none, or i fits none from there on."""
     m = p.open[0]
-    kind = min(m, len(p.kinds) - 1)
-    if m == len(p.residual) or (kind == len(p.kinds) - 1 and not has_room(a.demand, i, p.kinds, kind)):
+    kind = min(m, len(p.capacity) - 1)
+    if m == len(p.residual) or (
+        kind == len(p.capacity) - 1 and not has_room(a.demand, i, p.capacity, kind, p.capacity)
+    ):
         return False
-    p.residual[m] = p.kinds[kind]
+    p.residual[m] = p.capacity[kind]
     p.open[0] += 1
     return True
 

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from tvwrl.types import Float, InputError, Int, Machines, SequenceSet
 
-ROUNDING = 2e-9  # units of room added to every machine: more than the packing core's tolerance, so bounds stay valid
+ROUNDING = 2e-9  # share by which machines are taken to be larger: more than `fit.TOLERANCE`, so bounds stay valid
 SLACK = 1e-6  # by which a bound found in floating point may exceed the whole number that it stands for
 MOST_GROUPS, MOST_STEPS = 20_000, 500_000  # per integer programme; with more it is not tried
 
@@ -74,7 +74,7 @@ def lower_bounds(
     units = np.zeros((len(length), int(finish.max()), len(machines.resources)))
     for i, life in enumerate(length):
         units[i, start[i] : finish[i]] = sequences.demand[sequence, i, :life]
-    share = units / (machines.capacity.max(axis=0) + ROUNDING)
+    share = units / (machines.capacity.max(axis=0) * (1 + ROUNDING))
     if (share > 1).any():
         i, slot, d = np.argwhere(share > 1)[0]
         raise InputError(
@@ -94,7 +94,7 @@ def lower_bounds(
 
 def _with_waiting(share: Float, start: Int, finish: Int) -> int:
     """Used-machine slots of any schedule: each holds some of the workload-slots, and the longest runs somewhere."""
-    from tvwrl.packing.kernels import fewest_bins
+    from tvwrl.packing.bound_kernels import fewest_bins
 
     runs = (start[:, None] <= np.arange(share.shape[1])) & (np.arange(share.shape[1]) < finish[:, None])
     volume = max(fewest_bins(np.sort(share[runs][:, d])) for d in range(share.shape[2]))
@@ -105,7 +105,7 @@ class _Running:
     """The sets of workloads that run together, in order of time, with the fewest machines for each so far."""
 
     def __init__(self, units: Float, share: Float, start: Int, finish: Int, machines: Machines) -> None:
-        from tvwrl.packing import kernels as k
+        from tvwrl.packing import bound_kernels as k
 
         self._share, self._start, self._finish = share, start, finish
         edges = np.unique(np.concatenate([start, finish]))
@@ -128,7 +128,7 @@ class _Running:
 
     def solve(self, seconds: float) -> bool:
         """Raise `low` by an integer programme per set that is still open. Returns whether there was any."""
-        from tvwrl.packing.kernels import maximal_groups
+        from tvwrl.packing.bound_kernels import maximal_groups
 
         tried = False
         for e, members in enumerate(self.sets):
@@ -167,7 +167,7 @@ def _machines_for(load: Float, capacity: Float) -> int:
     """
     most, capacity = 0, capacity[capacity.any(axis=1)]
     for d in range(capacity.shape[1]):
-        ordered = np.sort(capacity[:, d] + ROUNDING)[::-1]
+        ordered = np.sort(capacity[:, d] * (1 + ROUNDING))[::-1]
         reach, peak = np.cumsum(ordered), load[:, d].max()
         if peak <= reach[-1]:
             needed = int(np.searchsorted(reach, peak)) + (peak > 0)

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from tvwrl.packing.affinity import UNLIMITED, has_room, most_that_fit, open_next, put
+from tvwrl.packing.affinity import UNLIMITED, open_next, put
+from tvwrl.packing.fit import has_room, most_that_fit
 
 
 class Score(NamedTuple):
@@ -134,7 +135,7 @@ def _fill_one(a, p, sizes, score, total, m, alive, n, at, value, f, cap, touched
                 alive[c], value[c] = alive[c + 1], value[c + 1]
             n -= 1
             continue
-        placed = most_that_fit(a.demand, i, p.residual, m, min(p.left[i], cap[i], a.own[i]))
+        placed = most_that_fit(a.demand, i, p.residual, m, p.capacity, min(p.left[i], cap[i], a.own[i]))
         put(a, p, i, m, placed)
         total[:] -= placed * a.demand[i]
         p.count[p.first[i] + p.used[i] - 1], p.held[m] = placed, 0
@@ -148,10 +149,10 @@ def _fill_one(a, p, sizes, score, total, m, alive, n, at, value, f, cap, touched
 @njit(cache=True)
 def _rescore(a, p, sizes, score, m, alive, n, value, f):  # type: ignore[no-untyped-def]
     """Scores of the sizes that fit machine m; the others leave `alive`. Returns how many are left."""
-    demand, residual, own, kept = sizes.demand, p.residual, score.own, np.int64(0)
+    demand, residual, capacity, own, kept = sizes.demand, p.residual, p.capacity, score.own, np.int64(0)
     for c in range(n):
         g = alive[c]
-        if has_room(demand, g, residual, m):
+        if has_room(demand, g, residual, m, capacity):
             alive[kept] = g
             value[kept] = _dot(f, demand, g) - own[g]
             kept += 1

@@ -9,13 +9,12 @@ from numba import njit
 
 from tvwrl.packing.affinity import (
     forget_limits,
-    has_room,
     limit_machines,
-    most_that_fit,
     open_next,
     put,
     settle,
 )
+from tvwrl.packing.fit import has_room, most_that_fit
 
 
 class Row(NamedTuple):
@@ -42,15 +41,15 @@ def _fill(a, p, row, i):  # type: ignore[no-untyped-def]
 
     Machines too full for any application leave the row for good: most machines, as planning goes on.
     """
-    demand, residual, cap, machine, own = a.demand, p.residual, p.cap, row.machine, a.own[i]
+    demand, residual, capacity, cap, machine, own = a.demand, p.residual, p.capacity, p.cap, row.machine, a.own[i]
     n, kept = 0, 0
     count = row.count[0]
     while n < count and p.left[i] > 0:
         m = np.int64(machine[n])
         n += 1
-        if cap[m] > 0 and has_room(demand, i, residual, m):
-            put(a, p, i, m, most_that_fit(demand, i, residual, m, min(p.left[i], cap[m], own)))
-            if not has_room(row.least, 0, residual, m):
+        if cap[m] > 0 and has_room(demand, i, residual, m, capacity):
+            put(a, p, i, m, most_that_fit(demand, i, residual, m, capacity, min(p.left[i], cap[m], own)))
+            if not has_room(row.least, 0, residual, m, capacity):
                 continue
         machine[kept] = m
         kept += 1
@@ -61,10 +60,10 @@ def _fill(a, p, row, i):  # type: ignore[no-untyped-def]
         row.count[0] = kept
     while p.left[i] > 0 and open_next(a, p, i):
         m = p.open[0] - 1
-        most = most_that_fit(demand, i, residual, m, min(p.left[i], own))
+        most = most_that_fit(demand, i, residual, m, capacity, min(p.left[i], own))
         if most > 0:
             put(a, p, i, m, most)
-        if has_room(row.least, 0, residual, m):
+        if has_room(row.least, 0, residual, m, capacity):
             machine[row.count[0]] = m
             row.count[0] += 1
 
@@ -82,13 +81,13 @@ def first_fit(a, p, row, order):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _lose(a, p, gone, i, k, limit, of_i):  # type: ignore[no-untyped-def]
     """How many machines of i are newly lost to its neighbour k, too full or by `limit`: of i on k, or k on i."""
-    machine, count, demand, residual, lost = p.machine, p.count, a.demand, p.residual, 0
+    machine, count, demand, residual, capacity, lost = p.machine, p.count, a.demand, p.residual, p.capacity, 0
     word, bit = k >> 3, np.uint8(1 << (k & 7))
     for r in range(p.first[i], p.first[i] + p.used[i]):
         m = machine[r]
         if gone[m, word] & bit:
             continue
-        if (limit < 1 if of_i else count[r] > limit) or not has_room(demand, k, residual, m):
+        if (limit < 1 if of_i else count[r] > limit) or not has_room(demand, k, residual, m, capacity):
             gone[m, word] |= bit
             lost += 1
     return lost

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from tvwrl.packing.affinity import UNLIMITED, has_room
+from tvwrl.packing.affinity import UNLIMITED
 from tvwrl.packing.filling import limit_neighbours, pull
+from tvwrl.packing.fit import has_room
 
 DRIFT = 1e-2  # relative change of the proportions of total residuals after which all machines are scored anew
 
@@ -79,12 +80,12 @@ def _rescore(a, p, q, sizes, score, m):  # type: ignore[no-untyped-def]
         entry = q.below[entry]
     pull(score, p.residual, m, q.frozen, q.pull)
     head, scores, f, start, member, left = q.head, q.scores, q.pull, sizes.start, sizes.member, p.left
-    demand, residual, own = sizes.demand, p.residual, score.own
+    demand, residual, capacity, own = sizes.demand, p.residual, p.capacity, score.own
     for g in range(len(head)):
         while head[g] < start[g + 1] and left[member[head[g]]] == 0:
             head[g] += 1
         value = -np.inf
-        if head[g] < start[g + 1] and has_room(demand, g, residual, m):
+        if head[g] < start[g + 1] and has_room(demand, g, residual, m, capacity):
             value = -own[g]
             for k in range(len(f)):
                 value += f[k] * demand[g, k]
@@ -154,7 +155,7 @@ def match(a, p, q, sizes, score, steps):  # type: ignore[no-untyped-def]
     All machines are open. For scores over the total residual that total is taken anew once proportions have changed by
     DRIFT (paper: at every step).
     """
-    empty_from = len(p.kinds) - 1  # machines from here on are alike until they are used
+    empty_from = len(p.capacity) - 1  # machines from here on are alike until they are used
     if q.size[0] == 0:
         for m in range(min(empty_from + 1, p.open[0])):
             _rescore(a, p, q, sizes, score, m)

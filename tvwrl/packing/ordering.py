@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from tvwrl.packing.affinity import has_room
+from tvwrl.packing.fit import TOLERANCE, has_room
 
 BLOCK = 32  # keys that are compared at once
 REFRESH = 1e-4  # relative change of a weight after which machines are measured anew; see `refresh`
@@ -77,17 +77,25 @@ def measured(largest, weight, values, row):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def _key(o, residual, m):  # type: ignore[no-untyped-def]
+def _key(o, p, m):  # type: ignore[no-untyped-def]
     """The key of machine m."""
-    if not has_room(o.least, 0, residual, m):
+    if not has_room(o.least, 0, p.residual, m, p.capacity):
         return FULL
-    return o.sign * measured(o.measure.largest, o.weight, residual, m)
+    return o.sign * measured(o.measure.largest, o.weight, p.residual, m)
 
 
 @njit(cache=True)
 def enough(o, demand, i):  # type: ignore[no-untyped-def]
-    """A machine with a measure below this has too little of some resource for one replica of i, less rounding."""
-    return measured(o.measure.largest, o.weight, demand, i) * (1.0 - 1e-6) - 1e-6
+    """A machine with a measure below this has too little of some resource for one replica of i.
+
+    A machine with room has at least the demand's measure, less the tolerance of `fit` on a machine, twice for rounding.
+    """
+    needed, machine = 0.0, 0.0
+    for k in range(len(o.weight)):
+        share = demand[i, k] * o.weight[k]
+        needed = max(needed, share) if o.measure.largest else needed + share
+        machine += o.capacity[k] * o.weight[k]
+    return needed - 2.0 * TOLERANCE * machine
 
 
 @njit(cache=True)
@@ -249,11 +257,11 @@ def _leave(o, p, at):  # type: ignore[no-untyped-def]
 
     Those left move together, and the first list gets room at its end for all that are taken out.
     """
-    order, key, middle, residual, n = o.order, o.key, o.middle[0], p.residual, 0
+    order, key, middle, n = o.order, o.key, o.middle[0], 0
     machine, height = np.empty(len(at), np.int32), np.empty(len(at))
     first, last = middle, middle - 1  # positions between which something goes, in the first list and in the second
     for c in at:
-        height[n] = _key(o, residual, order[c])
+        height[n] = _key(o, p, order[c])
         if height[n] != key[c]:
             machine[n], order[c] = order[c], -1
             first, last = min(first, c), max(last, c)
@@ -297,7 +305,7 @@ def fall(o, p, at):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def remeasure(o, p, at):  # type: ignore[no-untyped-def]
     """The machine at position `at` has changed: compute its key anew."""
-    o.key[at] = _key(o, p.residual, o.order[at])
+    o.key[at] = _key(o, p, o.order[at])
 
 
 @njit(cache=True)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from tvwrl.packing.affinity import UNLIMITED, has_room
-from tvwrl.packing.kernels import exceeds
+from tvwrl.packing.affinity import UNLIMITED
+from tvwrl.packing.fit import has_room, lacks
 
 MOST_THROWN = np.int64(8)  # replicas that one may throw out
 LEAST = 1.0  # weight of a replica that always found a place
@@ -23,6 +23,7 @@ FREE = 1e-300  # cost of a place that is free: no other is better, and less than
 class Shelves(NamedTuple):
     """What is on each machine, machine by machine, and what is homeless; changed in place."""
 
+    capacity: Any  # (F, K) float64: of machine m row min(m, F - 1)
     residual: Any  # (M, K) float64
     open: Any  # (1,) int64: machines 0 .. open - 1 are open
     kinds: Any  # (M,) int32 applications on the machine
@@ -89,11 +90,11 @@ def forbidden(i, most_of_it, application, count, kinds, allows, bears, weight, m
 
 @njit(cache=True)
 def in_the_way(  # type: ignore[no-untyped-def]
-    i, application, count, kinds, demand, weight, most, most_thrown, cost, entries, thrown, trial, room
+    i, application, count, kinds, demand, weight, most, most_thrown, cost, entries, thrown, trial, room, capacity
 ):
     """What else has to go for i to have room, cheapest for the room it frees first: cost and entries, in `trial`.
 
-    `room` (K,): what is left of the machine, less i, before anything goes; changed.
+    `capacity` (K,) of the machine; `room` (K,): what is left of it, less i, before anything goes; changed.
     """
     dimensions = demand.shape[1]
     for e in range(entries):
@@ -101,11 +102,11 @@ def in_the_way(  # type: ignore[no-untyped-def]
         for k in range(dimensions):
             room[k] += trial[1, e] * demand[who, k]
     while True:
-        tight = 0
+        tight = -1
         for k in range(dimensions):
-            if room[k] < room[tight]:
+            if lacks(0.0, room[k], capacity[k]) and (tight < 0 or room[k] < room[tight]):
                 tight = k
-        if not exceeds(0.0, room[tight]):
+        if tight < 0:
             return cost, entries
         if thrown == most_thrown:
             return np.inf, 0
@@ -206,7 +207,7 @@ def _house(a, s, i, looks, rng):  # type: ignore[no-untyped-def]
         m = m + 1 if m + 1 < machines else 0
         if kinds[m] == width:
             continue
-        fits = has_room(demand, i, residual, m)
+        fits = has_room(demand, i, residual, m, s.capacity)
         if where >= 0 and entries == 0 and not fits:
             continue
         cost, found, thrown = forbidden(
@@ -237,6 +238,7 @@ def _house(a, s, i, looks, rng):  # type: ignore[no-untyped-def]
                 thrown,
                 trial,
                 room,
+                s.capacity[min(m, len(s.capacity) - 1)],
             )
             if cost < best:
                 best, where, entries = cost, m, found
@@ -263,7 +265,7 @@ def _stroll(a, s, times, rng):  # type: ignore[no-untyped-def]
         meet(a, s, i)
         for _ in range(8):
             to = int(rng.random() * machines)
-            if to == m or s.kinds[to] == width or not has_room(a.demand, i, s.residual, to):
+            if to == m or s.kinds[to] == width or not has_room(a.demand, i, s.residual, to, s.capacity):
                 continue
             cost, entries, _thrown = forbidden(
                 i,
@@ -353,6 +355,7 @@ def shelves_of(a: Any, p: Any, kinds: Any, most: int, spare: int) -> Shelves:
     _count_kinds(p, held)
     most, width = max(most, machines), int(held.max(initial=0)) + spare
     shelves = Shelves(
+        capacity=kinds,
         residual=kinds[np.minimum(np.arange(most), len(kinds) - 1)],
         open=np.array([machines]),
         kinds=np.zeros(most, np.int32),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from tvwrl.packing.affinity import forget_limits, has_room, limit_machines, put, settle
+from tvwrl.packing.affinity import forget_limits, limit_machines, put, settle
+from tvwrl.packing.fit import has_room
 from tvwrl.packing.ordering import enough, fall, refresh
 
 
@@ -13,7 +14,8 @@ from tvwrl.packing.ordering import enough, fall, refresh
 def _sweep(a, p, o, i, taken):  # type: ignore[no-untyped-def]
     """One replica of i to each machine that takes one, in order. Positions go to `taken`; returns how many."""
     too_low = enough(o, a.demand, i)
-    order, key, demand, residual, cap, left = o.order, o.key, a.demand, p.residual, p.cap, p.left[i]
+    order, key, cap, left = o.order, o.key, p.cap, p.left[i]
+    demand, residual, capacity = a.demand, p.residual, p.capacity
     first, middle, count, n = 0, o.middle[0], o.count[0], 0
     second = middle
     while n < left and (first < middle or second < count):
@@ -26,7 +28,7 @@ def _sweep(a, p, o, i, taken):  # type: ignore[no-untyped-def]
         if key[at] < too_low:
             break
         m = order[at]
-        if cap[m] > 0 and has_room(demand, i, residual, m):
+        if cap[m] > 0 and has_room(demand, i, residual, m, capacity):
             taken[n] = at
             n += 1
     for c in range(n):
@@ -40,11 +42,12 @@ def _sweep_again(a, p, o, i, again):  # type: ignore[no-untyped-def]
 
     Those that did come to the front; returns how many.
     """
-    order, demand, residual, held, cap, own = o.order, a.demand, p.residual, p.held, p.cap, a.own[i]
+    order, held, cap, own = o.order, p.held, p.cap, a.own[i]
+    demand, residual, capacity = a.demand, p.residual, p.capacity
     n = 0
     for at in again:
         m = order[at]
-        if p.left[i] > 0 and held[m] < cap[m] and held[m] < own and has_room(demand, i, residual, m):
+        if p.left[i] > 0 and held[m] < cap[m] and held[m] < own and has_room(demand, i, residual, m, capacity):
             put(a, p, i, np.int64(m), 1)
             again[n] = at
             n += 1

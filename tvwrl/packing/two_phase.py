@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from tvwrl.packing.affinity import NOT_YET, forget_limits, limit_machines, put, settle
-from tvwrl.packing.kernels import exceeds
+from tvwrl.packing.fit import lacks
 
 NOWHERE = -np.inf  # score of a machine that cannot take another replica
 
@@ -38,19 +38,19 @@ class Scratch(NamedTuple):
 
 
 @njit(cache=True)
-def _score(demand, i, residual, begin, end, cap, weight, least, fragment, score):  # type: ignore[no-untyped-def]
+def _score(demand, i, residual, capacity, begin, end, cap, weight, least, fragment, score):  # type: ignore[no-untyped-def]
     """Write the scores of machines begin .. end - 1 for one more replica of i, NOWHERE where it has no room."""
     row, count = np.uint64(i), np.uint64(len(weight))
     for m in range(np.uint64(begin), np.uint64(end)):
-        full, fitness = cap[m] < 1, 0.0
+        full, fitness, kind = cap[m] < 1, 0.0, min(m, np.uint64(len(capacity) - 1))
         for k in range(count):
-            full |= exceeds(demand[row, k], residual[m, k])
+            full |= lacks(demand[row, k], residual[m, k], capacity[kind, k])
             fitness += weight[k] * residual[m, k]
         if fragment > 0.0 and not full:
             was, stays = True, True
             for k in range(count):
-                was &= not exceeds(least[k], residual[m, k])
-                stays &= not exceeds(least[k] + demand[row, k], residual[m, k])
+                was &= not lacks(least[k], residual[m, k], capacity[kind, k])
+                stays &= not lacks(least[k] + demand[row, k], residual[m, k], capacity[kind, k])
             if was and not stays:
                 fitness -= fragment * abs(fitness)  # of negative ones, too: see `improve`
         score[m] = NOWHERE if full else fitness
@@ -75,7 +75,7 @@ def _place_one(a, p, i, fitness, scratch):  # type: ignore[no-untyped-def]
     for k in range(len(weight)):
         weight[k] = demand[i, k] / fitness.demand[k] / fitness.free[k] if fitness.free[k] > 0.0 else 0.0
     looked = limit_machines(a, p, i, p.left[i])
-    _score(demand, i, residual, 0, opened, cap, weight, fitness.least, fitness.fragment, score)
+    _score(demand, i, residual, p.capacity, 0, opened, cap, weight, fitness.least, fitness.fragment, score)
     while p.left[i] > 0 and opened > 0:
         m = np.int64(np.argmax(score[:opened]))
         if score[m] == NOWHERE:
@@ -83,7 +83,7 @@ def _place_one(a, p, i, fitness, scratch):  # type: ignore[no-untyped-def]
         if held[m] == NOT_YET:
             scratch.before[p.used[i]] = residual[m]
         put(a, p, i, m, 1)
-        _score(demand, i, residual, m, m + 1, cap, weight, fitness.least, fitness.fragment, score)
+        _score(demand, i, residual, p.capacity, m, m + 1, cap, weight, fitness.least, fitness.fragment, score)
         if held[m] >= min(cap[m], own):
             score[m] = NOWHERE
     forget_limits(a, p, i, looked)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.provisioning.bounds.counting import ROUNDING
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.referee import fragments, judge
@@ -101,7 +102,7 @@ def volume_bound(instance: Instance, fleet: Fleet, seconds: float, weights: Weig
         np.full(len(instance), -1.0),
         integrality=np.ones(len(instance)),
         bounds=(0, 1),
-        constraints=LinearConstraint(needed, -np.inf, room * (1 + 1e-12)),
+        constraints=LinearConstraint(needed, -np.inf, room * (1 + ROUNDING)),
         options={"time_limit": max(seconds, 0.1)},
     )
     proved = -found.mip_dual_bound if found.mip_dual_bound is not None else np.inf
@@ -155,11 +156,11 @@ class _Programme:
 
     def _most(self) -> Int:
         """(A, N) replicas of each application on each machine at most: (13), and what fits it alone."""
+        from tvwrl.packing.fit import replicas_that_fit
+
         most = np.minimum(self._instance.replicas, self._instance.affinity.own)[:, None]
         peak, capacity = self._instance.peak, self._fleet.capacity
-        with np.errstate(divide="ignore"):
-            fits = np.floor((capacity[None] + 1e-9) / peak[:, None]).min(axis=2)  # (A, N)
-        least: Int = np.minimum(most, fits).astype(np.int64)
+        least: Int = np.minimum(most, replicas_that_fit(peak[:, None], capacity, capacity)).astype(np.int64)
         return least
 
     def _whole(self) -> Any:

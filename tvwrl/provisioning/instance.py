@@ -203,9 +203,9 @@ class Fleet:
 
 def check_fits(instance: Instance, fleet: Fleet, source: str = "") -> None:
     """Raise InputError, naming the first (and its `source`), if an application is larger than every machine."""
-    from tvwrl.packing.kernels import TOLERANCE
+    from tvwrl.packing.fit import fits
 
-    room = np.any(np.all(instance.peak[:, None] <= fleet.capacity[None] + TOLERANCE, axis=2), axis=1)
+    room = fits(instance.peak[:, None], fleet.capacity, fleet.capacity).any(axis=1)
     if not room.all():
         wrong = int(np.argmin(room))
         peak = ", ".join(f"{value:g}" for value in instance.peak[wrong])

@@ -15,7 +15,7 @@ from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
 from tvwrl.types import Int
 
-TOLERANCE = 1e-6  # cores or GiB by which sums of fractional demands may differ
+TOLERANCE = 2e-9  # share of the capacity; twice what planners allow, for sums in another order
 EXAMPLES = 5  # faults of each kind that are told
 
 
@@ -95,7 +95,7 @@ def fragments(instance: Instance, fleet: Fleet, plan: Plan) -> int:
     for h, d in np.ndindex(instance.demand.shape[1:]):
         load = np.zeros(len(whole))
         np.add.at(load, plan.machine, plan.replicas * instance.demand[plan.application, h, d])
-        whole &= load + instance.demand[:, h, d].min() <= fleet.capacity[:, d] + TOLERANCE
+        whole &= load + instance.demand[:, h, d].min() <= fleet.capacity[:, d] * (1 + TOLERANCE)
     return int(len(whole) - whole.sum())
 
 
@@ -115,7 +115,7 @@ def _judge_capacity(instance: Instance, fleet: Fleet, plan: Plan, faults: _Fault
         for d, resource in enumerate(instance.resources):
             demand = plan.replicas * instance.demand[plan.application, h, d]
             load = np.bincount(plan.machine, weights=demand, minlength=plan.machines)
-            for machine in np.flatnonzero(load > capacity[:, d] + TOLERANCE).tolist():
+            for machine in np.flatnonzero(load > capacity[:, d] * (1 + TOLERANCE)).tolist():
                 faults.add(
                     "capacity",
                     f"machine {machine}, time {h}: {resource} {load[machine]:g} of {capacity[machine, d]:g}",

@@ -100,7 +100,7 @@ class Workspace:
         if opened:
             residual[:] = self.kinds[np.minimum(np.arange(machines), len(self.kinds) - 1)]
         return Packing(
-            kinds=self.kinds,
+            capacity=self.kinds,
             residual=residual,
             open=np.array([machines if opened else 0]),
             left=self.replicas.copy(),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tvwrl.packing.kernels import room_now
+from tvwrl.packing.book import room_now
 from tvwrl.schedulers.base import Scheduler, best
 from tvwrl.schedulers.knowledge import PEAKS, REQUESTS
 from tvwrl.simulation.cluster import Cluster

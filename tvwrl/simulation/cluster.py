@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.packing.kernels import residual_ahead, room_ahead, room_now
+from tvwrl.packing.book import residual_ahead, room_ahead, room_now
 from tvwrl.simulation import kernels as k
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import Float, Machines, Workload

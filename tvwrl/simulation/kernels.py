@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from tvwrl.packing.kernels import book, exceeds
+from tvwrl.packing.book import book
+from tvwrl.packing.fit import exceeds
 from tvwrl.penalties import contention, overshoot, under_utilisation, wait
 
 # Columns of `counters`

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from numba import njit
 
-from tvwrl.packing.kernels import exceeds
+from tvwrl.packing.fit import exceeds
 from tvwrl.simulation import kernels as k
 
 SLOWDOWN, UNUSED = range(2)  # columns of `terms`

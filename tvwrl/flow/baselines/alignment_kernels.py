@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from tvwrl.packing.affinity import has_room
-from tvwrl.packing.kernels import exceeds
+from tvwrl.packing.fit import has_room, lacks
 
 UNLIMITED = np.iinfo(np.int32).max
 NOBODY = -1  # end of a chain; no machine; no copy
@@ -28,7 +27,7 @@ def most_aligned(demand, capacity, residual, best, score):  # type: ignore[no-un
     for m in range(len(capacity)):
         aligned = 0.0
         for k in range(len(demand)):
-            if exceeds(demand[k], residual[m, k]):
+            if lacks(demand[k], residual[m, k], capacity[m, k]):
                 aligned = -1.0
                 break
             aligned += demand[k] / capacity[m, k] * (residual[m, k] / capacity[m, k])
@@ -113,7 +112,7 @@ def place_aligned(  # type: ignore[no-untyped-def]
             m = best[turn]
             if turn and there != NOBODY:
                 m = best[turn - 1]
-                if turn == 1 and has_room(demand, i, residual, there):
+                if turn == 1 and has_room(demand, i, residual, there, capacity):
                     m = there
             if m == NOBODY:
                 break

@@ -12,13 +12,14 @@ import numpy as np
 from tvwrl.flow.assignment import Assignment
 from tvwrl.flow.baselines.aligned import NO_ROOM
 from tvwrl.flow.problem import NOWHERE, Problem
-from tvwrl.packing.kernels import TOLERANCE
+from tvwrl.packing.fit import fits, replicas_that_fit
 from tvwrl.types import Float, InputError, Int
 
 STEP = 1.25  # demands in one network differ by less than this factor
 SCALE = 1000  # costs are integers: shares in 1/1000
 DEPTH = 16  # replicas that OCTOPUS adds to a machine in one solution, by arcs of increasing cost
-LEAST = 1e-6  # smaller demands count as this much
+SAME = 1e-9  # steps by which equal demands may differ, as logarithms are rounded
+LEAST = 1e-9  # share of the largest machine; smaller demands count as this much
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,11 @@ class Firmament:
         begun = time.process_time()
         at = problem.instance.resources.index(self.resource)
         state = _State(problem, at)
-        need = np.maximum(problem.instance.peak[:, at], LEAST)[problem.application]
+        need = np.maximum(problem.instance.peak[:, at], LEAST * problem.fleet.capacity[:, at].max())[
+            problem.application
+        ]
         order = np.argsort(-need, kind="stable")
-        kind = np.floor(np.log(need[order]) / math.log(STEP) + TOLERANCE)
+        kind = np.floor(np.log(need[order]) / math.log(STEP) + SAME)
         counts = {"networks": 0, "sent_back": 0}
         for todo in np.split(order, np.flatnonzero(np.diff(kind)) + 1):
             before = -1
@@ -129,7 +132,8 @@ class _State:
     def slots(self, need: float, most: int) -> Int:
         """(M,) replicas with demand `need` of the resource that fit each machine, at most `most`."""
         free = self._residual[:, :, self.at].min(axis=1)
-        slots: Int = np.minimum(np.floor((free + TOLERANCE) / need), most).astype(np.int64)
+        room = replicas_that_fit(np.array([need]), free[:, None], self.capacity[:, self.at, None])
+        slots: Int = np.minimum(room, most).astype(np.int64)
         return slots
 
     def used(self) -> Float:
@@ -143,7 +147,7 @@ class _State:
         back = [todo[len(target) :]]
         for r, m in zip(todo.tolist(), target.tolist(), strict=False):
             demand = self._problem.instance.demand[self._problem.application[r]]
-            if (demand > self._residual[m] + TOLERANCE).any():
+            if not fits(demand, self._residual[m], self.capacity[m]).all():
                 closed[m] = True
                 back.append(np.array([r]))
             else:

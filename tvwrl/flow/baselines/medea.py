@@ -11,7 +11,7 @@ import numpy as np
 
 from tvwrl.flow.assignment import Assignment
 from tvwrl.flow.problem import Problem, Vertices
-from tvwrl.packing.kernels import TOLERANCE
+from tvwrl.packing.fit import fits, replicas_that_fit
 from tvwrl.provisioning.solver import run_milp
 from tvwrl.types import Float, InputError, Int
 
@@ -88,7 +88,7 @@ class Medea:
         wanted = self.candidates + int(1.5 * state.replicas[batch].max())
         room = np.zeros(len(state.residual), dtype=bool)
         for demand in np.unique(state.demand[batch], axis=0):
-            room |= (demand <= state.residual + TOLERANCE).all(axis=1)
+            room |= fits(demand, state.residual, state.capacity)
         used = np.array([bool(held) for held in state.held])
         some, others = rng.permutation(np.flatnonzero(room & used)), rng.permutation(np.flatnonzero(room & ~used))
         half = max(wanted // 2, wanted - len(others))
@@ -102,7 +102,8 @@ class _State:
     def __init__(self, problem: Problem, vertices: Vertices) -> None:
         instance, times = vertices.instance, vertices.instance.demand.shape[1]
         self.demand: Float = instance.demand.reshape(len(instance), -1)
-        self.residual: Float = np.tile(problem.fleet.capacity, times)
+        self.capacity: Float = np.tile(problem.fleet.capacity, times)  # (M, K)
+        self.residual = self.capacity.copy()
         self.replicas: Int = instance.replicas
         self.affinity = instance.affinity
         self.left = self.replicas.copy()
@@ -138,6 +139,7 @@ class _Programme:
         self._medea, self._batch, self._machines = medea, batch, machines
         self._v, self._c = len(batch), len(machines)
         self._demand, self._residual = state.demand[batch], state.residual[machines]
+        self._capacity = state.capacity[machines]
         self._asked, self._least = state.replicas[batch], state.least
         self._cap, self._within = self._limits(state)
 
@@ -162,10 +164,8 @@ class _Programme:
 
         v, c, m = self._v, self._c, self._medea
         pairs = sorted({i for i, _, _ in self._within})
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.floor((self._residual[None] + TOLERANCE) / self._demand[:, None])
-        room = np.where(self._demand[:, None] > 0, room, np.inf).min(axis=2)
-        most = np.clip(np.minimum(room, self._asked[:, None]), 0, None)
+        room = replicas_that_fit(self._demand[:, None], self._residual, self._capacity)
+        most = np.minimum(room, self._asked[:, None])
         asked = self._asked.sum()
         whole, here = np.full(c, -m.c / c), np.zeros(len(pairs) * c)
         cost = np.concatenate([np.full(v * c, -m.a / asked), np.full(v * c, m.b / asked), whole, here])

@@ -7,7 +7,7 @@ import numpy as np
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.types import Float, Int
 
-ROUNDING = 1e-6  # cores or GiB of room added to every machine, so that rounding never makes a bound too large
+ROUNDING = 2e-9  # share by which machines are taken to be larger: more than `fit.TOLERANCE`, so bounds stay valid
 SLACK = 1e-6  # by which a bound found in floating point may exceed the whole number that it stands for
 FUNCTIONS = 12  # dual feasible functions u^(k) per resource and time
 
@@ -19,7 +19,7 @@ def up(bound: float) -> int:
 
 def largest(fleet: Fleet) -> Float:
     """(D,) a machine with the most that any has of each resource."""
-    capacity: Float = fleet.capacity.max(axis=0) + ROUNDING
+    capacity: Float = fleet.capacity.max(axis=0) * (1 + ROUNDING)
     return capacity
 
 
@@ -41,13 +41,13 @@ def needed_alone(instance: Instance, fleet: Fleet) -> Int:
 def by_volume(instance: Instance, fleet: Fleet) -> int:
     """Eq. 4 at every time; machines that differ are counted in the order in which they are opened."""
     peak = instance.total.max(axis=0)
-    reach = np.cumsum(fleet.capacity + ROUNDING, axis=0)
+    reach = np.cumsum(fleet.capacity * (1 + ROUNDING), axis=0)
     needed = 1
     for d, volume in enumerate(peak):
         if volume <= reach[-1, d]:
             needed = max(needed, int(np.searchsorted(reach[:, d], volume)) + 1)
         else:
-            more = (volume - reach[-1, d]) / (fleet.capacity[-1, d] + ROUNDING)
+            more = (volume - reach[-1, d]) / (fleet.capacity[-1, d] * (1 + ROUNDING))
             needed = max(needed, len(reach) + up(more))
     return needed
 
@@ -59,7 +59,7 @@ def by_self_limits(instance: Instance, fleet: Fleet) -> int:
 
 def by_sizes(instance: Instance, fleet: Fleet, least: int = 1) -> int:
     """Dual feasible functions; resources and times that cannot give more than `least` are passed over."""
-    from tvwrl.packing.kernels import fewest_bins
+    from tvwrl.packing.bound_kernels import fewest_bins
 
     capacity, count = largest(fleet), instance.replicas
     best = float(least)

@@ -1,82 +1,15 @@
-"""Compiled packing core: booking demand on machines over time, and the one rule for "fits".
+"""Compiled searches behind the lower bounds of `packing.bounds`.
 
-Booked load is a ring over time: `load[..., t % H, :]` holds slot t for the H slots from now on. The slot that has
-passed is cleared, so nothing ever needs to be taken off again when a workload finishes.
+`share` (N, T, D) is demand by slot as a share of a machine, 0 where the workload does not run; it runs in slots
+start .. finish - 1. A group fits a machine if no sum of shares exceeds 1: the machine is taken a little larger than it
+is, so that rounding never refuses what fits. Plain loops only: they compile in a fraction of the time that array
+expressions take.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
-
-TOLERANCE = 1e-9  # units; absorbs rounding of sums of fractional demands
-
-
-@njit(cache=True, inline="always")
-def exceeds(load: float, capacity: float) -> bool:
-    """The one rule: a load fits unless it exceeds the capacity."""
-    return load > capacity + TOLERANCE
-
-
-@njit(cache=True)
-def book(load, slot, demand, length):  # type: ignore[no-untyped-def]
-    """Add `demand` (L, D) of slots `slot .. slot + length - 1` to one machine's ring `load` (H, D)."""
-    horizon, resources = load.shape
-    row = slot % horizon
-    for age in range(length):
-        for d in range(resources):
-            load[row, d] += demand[age, d]
-        row += 1
-        if row == horizon:
-            row = 0
-
-
-@njit(cache=True)
-def room_now(load, demand, capacity):  # type: ignore[no-untyped-def]
-    """(M,) bool: machines whose `load` (M, D) leaves room for `demand` (D,) under `capacity` (M, D)."""
-    machines, resources = capacity.shape
-    room = np.ones(machines, np.bool_)
-    for m in range(machines):
-        for d in range(resources):
-            if exceeds(load[m, d] + demand[d], capacity[m, d]):
-                room[m] = False
-                break
-    return room
-
-
-@njit(cache=True)
-def room_ahead(load, slot, demand, capacity):  # type: ignore[no-untyped-def]
-    """(M,) bool: machines whose booked `load` (M, H, D) has room for `demand` (L, D) in every slot from `slot` on."""
-    machines, horizon, resources = load.shape
-    room = np.ones(machines, np.bool_)
-    for m in range(machines):
-        for age in range(len(demand)):
-            row = (slot + age) % horizon
-            for d in range(resources):
-                if exceeds(load[m, row, d] + demand[age, d], capacity[m, d]):
-                    room[m] = False
-            if not room[m]:
-                break
-    return room
-
-
-@njit(cache=True)
-def residual_ahead(load, slot, length, capacity):  # type: ignore[no-untyped-def]
-    """(M,) unused share of capacity, summed over resources and the next `length` slots of the ring (M, H, D)."""
-    machines, horizon, resources = load.shape
-    residual = np.zeros(machines)
-    for m in range(machines):
-        for age in range(length):
-            row = (slot + age) % horizon
-            for d in range(resources):
-                if capacity[m, d] > 0:  # else it is switched off
-                    residual[m] += max(capacity[m, d] - load[m, row, d], 0.0) / capacity[m, d]
-    return residual
-
-
-# ---- what lower bounds (`bounds.py`) ask. `share` (N, T, D) is demand by slot as a share of a machine, 0 where the
-# workload does not run; it runs in slots start .. finish - 1. A group fits a machine if no sum of shares exceeds 1.
-# Plain loops only: they compile in a fraction of the time that array expressions take.
 
 
 @njit(cache=True)
