@@ -17,7 +17,7 @@ from timing import least_seconds
 
 from tvwrl.interference.batch_tasks import BatchTasks, read_usage
 from tvwrl.interference.classifier import TaskClassifier
-from tvwrl.interference.dag import Tags, waits_for, weisfeiler_lehman
+from tvwrl.interference.task_graphs import Tags, dependencies, weisfeiler_lehman
 from tvwrl.markdown import markdown_table
 
 
@@ -35,14 +35,14 @@ def kernels(known: BatchTasks, arriving: BatchTasks, ours: TaskClassifier) -> li
     from sklearn.pipeline import make_pipeline
     from sklearn.svm import SVC, LinearSVC
 
-    from tvwrl.interference.classifier import declared
-    from tvwrl.interference.history import History
+    from tvwrl.interference.classifier import declared_features
+    from tvwrl.interference.task_history import History
 
     def truth(tasks: BatchTasks) -> Any:
         return ours.thresholds_.classes(tasks.cpu, tasks.memory, tasks.makespan)
 
-    inputs = ours._joined(History.of(known, truth(known))[1], declared(known))
-    later = ours._joined(ours.history_.inputs(arriving), declared(arriving))
+    inputs = ours._joined(History.of(known, truth(known))[1], declared_features(known))
+    later = ours._joined(ours.history_.inputs(arriving), declared_features(arriving))
     rows = []
     for name, make in {  # the exact one takes minutes
         "linear": lambda: LinearSVC(C=0.3, dual=False, tol=1e-2),
@@ -76,7 +76,7 @@ def main() -> None:
     for job, task in zip(tasks.job, tasks.task, strict=True):
         names.setdefault(job, []).append(task)
     tags = Tags()
-    anew = least_seconds(lambda: [weisfeiler_lehman(waits_for(job, own)) for job, own in names.items()], 1)
+    anew = least_seconds(lambda: [weisfeiler_lehman(dependencies(job, own)) for job, own in names.items()], 1)
     looked_up = least_seconds(lambda: [tags.of(job, own) for job, own in names.items()], max(2, a.repeats // 4))
     batch = whole_jobs(tasks, a.batch)
     known = tasks.only(~np.isin(tasks.job, list(set(batch.job))))

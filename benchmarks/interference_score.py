@@ -12,18 +12,24 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvwrl.interference import kernels
-from tvwrl.interference.kernels import place_instances, score_machines
+from tvwrl.interference import placement_kernels as kernels
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.machines import Machines
 from tvwrl.interference.observations import CATEGORIES, Observations
+from tvwrl.interference.placement_kernels import place_instances
 from tvwrl.interference.predictor import LevelPredictor
 from tvwrl.interference.score import InterferenceScore
+from tvwrl.interference.score_kernels import score_machines
 from tvwrl.markdown import markdown_table
 from tvwrl.schedulers.load_aware import no_history
 
 PER_MACHINE = 20
-KINDS = {"random": kernels.RANDOM, "spread": kernels.SPREAD, "stack": kernels.STACK, "LoadAware": kernels.LOAD_AWARE}
+KINDS = {
+    "random": kernels.RANDOM,
+    "spread": kernels.SPREAD,
+    "stack": kernels.STACK,
+    "LoadAware": kernels.LOAD_AWARE,
+}
 
 
 def learnt(services: int, rng: np.random.Generator) -> LevelPredictor:
@@ -50,7 +56,7 @@ def cluster(count: int, services: int, rng: np.random.Generator) -> Machines:
         batch_cpu=np.zeros(count),
         used_memory=np.zeros(count),
         composition=rng.poisson(1.0, (count, CATEGORIES)).astype(np.int32),
-        heard=np.zeros(count),
+        last_report=np.zeros(count),
         first=np.arange(count + 1) * PER_MACHINE,
         service=rng.integers(0, services, rows).astype(np.int32),
         quota=np.ones(rows),

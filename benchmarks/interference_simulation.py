@@ -9,15 +9,17 @@ import time
 
 import numpy as np
 
-from tvwrl.interference import kernels
-from tvwrl.interference.arrivals import RECORDED_AT, replayed, synthetic_hour
-from tvwrl.interference.laws import LAWS
+from tvwrl.interference import placement_kernels as kernels
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.predictor import LevelPredictor
-from tvwrl.interference.services import draw_behaviour, observe
+from tvwrl.interference.testbed.arrivals import RECORDED_AT, replay_hour, synthetic_hour
+from tvwrl.interference.testbed.clock_kernels import DEFAULT
+from tvwrl.interference.testbed.deployment import draw_deployment
+from tvwrl.interference.testbed.laws import LAWS
+from tvwrl.interference.testbed.responses import draw_response_model, observe
+from tvwrl.interference.testbed.simulation import PlacementRule, simulate
+from tvwrl.interference.testbed.snapshots import take_snapshots
 from tvwrl.interference.weights import row_weights, service_weights
-from tvwrl.interference.world import Policy, draw_site, look, simulate
-from tvwrl.interference.world_kernels import DEFAULT
 from tvwrl.markdown import markdown_table
 
 MACHINES, SERVICES, MINUTES = 600, 150, 10
@@ -26,27 +28,29 @@ MACHINES, SERVICES, MINUTES = 600, 150, 10
 def main() -> None:
     """Measure, print a table."""
     rng = np.random.default_rng(0)
-    arrivals = replayed(synthetic_hour(rng), MACHINES, MINUTES, rng)
-    site = draw_site(MACHINES, SERVICES, arrivals, 60 * MINUTES, rng)
-    seen = look(simulate(site, arrivals, Policy(DEFAULT), rng, RECORDED_AT), 60.0 * np.arange(1, MINUTES))
-    behaviour = draw_behaviour(LAWS["memory"], site, seen, rng)
-    observations = observe(site, seen, behaviour.response_ms(site, seen, rng))
+    arrivals = replay_hour(synthetic_hour(rng), MACHINES, MINUTES, rng)
+    deployment = draw_deployment(MACHINES, SERVICES, arrivals, 60 * MINUTES, rng)
+    seen = take_snapshots(
+        simulate(deployment, arrivals, PlacementRule(DEFAULT), rng, RECORDED_AT), 60.0 * np.arange(1, MINUTES)
+    )
+    response_model = draw_response_model(LAWS["memory"], deployment, seen, rng)
+    observations = observe(deployment, seen, response_model.response_ms(deployment, seen, rng))
     trees = LevelPredictor().fit(observations, Levels.of(observations, skip_rare=True)).trees_
-    weight = row_weights(site.service, service_weights("corr", observations))
+    weight = row_weights(deployment.service, service_weights("corr", observations))
     spread, risk = kernels.SPREAD, kernels.RISK_BALANCING
     policies = {
-        "default": Policy(DEFAULT),
-        "spread": Policy(spread),
-        "spread + pism": Policy(spread, 10, trees, weight),
-        "LoadVariationRiskBalancing + pism": Policy(risk, 10, trees, weight),
-        "pism, every machine a candidate": Policy(kernels.RANDOM, MACHINES, trees, weight),
-        "pism, and 5 moves a machine and minute": Policy(kernels.RANDOM, MACHINES, trees, weight, 5),
+        "default": PlacementRule(DEFAULT),
+        "spread": PlacementRule(spread),
+        "spread + pism": PlacementRule(spread, 10, trees, weight),
+        "LoadVariationRiskBalancing + pism": PlacementRule(risk, 10, trees, weight),
+        "pism, every machine a candidate": PlacementRule(kernels.RANDOM, MACHINES, trees, weight),
+        "pism, and 5 moves a machine and minute": PlacementRule(kernels.RANDOM, MACHINES, trees, weight, 5),
     }
     lines = []
     for name, policy in policies.items():
-        simulate(site, arrivals.only(np.arange(50)), policy, rng, RECORDED_AT)  # compiles
+        simulate(deployment, arrivals.only(np.arange(50)), policy, rng, RECORDED_AT)  # compiles
         begun = time.process_time()
-        simulate(site, arrivals, policy, rng, RECORDED_AT)
+        simulate(deployment, arrivals, policy, rng, RECORDED_AT)
         spent = time.process_time() - begun
         lines.append([name, f"{60 * MINUTES / spent:,.0f}", f"{arrivals.instances.sum() / spent:,.0f}"])
     print(markdown_table(["scheduler", "times real time", "instances a second"], lines))

@@ -10,7 +10,7 @@ from tvwrl.bench.pism_classifier import COLUMNS, PREDICTORS, ClassifierSettings
 from tvwrl.bench.pism_laws import LawSettings, anchors
 from tvwrl.bench.pism_traces import NAMES, TraceSettings
 from tvwrl.experiments.statistics import FEW_SEEDS, interval_or_range
-from tvwrl.interference.arrivals import synthetic_hour
+from tvwrl.interference.testbed.arrivals import synthetic_hour
 from tvwrl.types import InputError
 
 SHAPES = (("M1", "R2_1"), ("M1", "M2", "J3_1_2"), ("M1", "R2_1", "R3_2", "J4_2"))

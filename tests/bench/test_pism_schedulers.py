@@ -5,7 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from tvwrl.bench.pism_schedulers import SchedulerSettings, compare, learn
+from tvwrl.bench.pism_schedulers import SchedulerSettings, compare
+from tvwrl.interference.training import train_on_trace
 from tvwrl.schedulers import make_scheduler
 from tvwrl.types import InputError
 
@@ -37,9 +38,9 @@ def test_the_worst_is_less_bad_where_a_scheduler_piles_up(rows):
 
 def test_bad_settings_are_refused(problem, tmp_path):
     with pytest.raises(InputError, match="unknown law 'gravity'; valid: memory"):
-        learn(problem, "gravity", "corr", 16, 0)
+        train_on_trace(problem, "gravity", "corr", 16, 0)
     with pytest.raises(InputError, match="episodes is 3: must be at least 16"):
-        learn(problem, "memory", "corr", 3, 0)
+        train_on_trace(problem, "memory", "corr", 3, 0)
     with pytest.raises(InputError, match="sequences is 1"):
         SchedulerSettings(sequences=1).reproduce("schedulers", tmp_path)
     with pytest.raises(InputError, match="the list of laws or of schedulers is empty"):

@@ -111,10 +111,10 @@ def test_services_that_are_alike_are_slowed_alike(tmp_path):
     for one in (cell, replace(cell, alike=False)):
         world = pism_worlds.make_world(one)
         judge, _ = pism_worlds.judge_of(one, world)
-        still = replace(judge.behaviour, noise=np.zeros_like(judge.behaviour.noise))
-        times = still.response_ms(world.site, world.default, np.random.default_rng(0))
-        slowed = times / judge.behaviour.base[world.site.service]
-        first, last = world.site.first[:2]
+        still = replace(judge.response_model, noise=np.zeros_like(judge.response_model.noise))
+        times = still.response_ms(world.deployment, world.default, np.random.default_rng(0))
+        slowed = times / judge.response_model.base[world.deployment.service]
+        first, last = world.deployment.first[:2]
         spreads.append(np.ptp(slowed[:, first:last], axis=1).max())
     assert spreads[0] < 1e-9
     assert spreads[1] > 0.1

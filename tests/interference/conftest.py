@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tvwrl.interference.batch_tasks import BatchTasks
-from tvwrl.interference.dag import Tags
+from tvwrl.interference.task_graphs import Tags
 
 SHAPES = (("M1", "R2_1"), ("M1", "M2", "J3_1_2"), ("M1", "R2_1", "R3_2", "R4_2"))
 

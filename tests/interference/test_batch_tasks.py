@@ -49,7 +49,7 @@ def test_arrivals_by_hand(tmp_path):
         ("0,a,M1,0,50,0.2,1", "-1,a,M1,0,50,0.2,1", "row 2: arrive_s is -1"),
         ("0,a,M1,0,50,0.2,1", "0,,M1,0,50,0.2,1", "row 2: job is empty"),
         ("M1", "M1_1", "job a, task 'M1_1': waits for itself"),
-        ("M1", "R2_1", "job a: task 'R2_1' is there twice"),
+        ("M1", "R2_1", "job a: task 'R2_1' appears twice"),
         ("5,a,R2_1,7,100,0.5,3\n0,a,M1,0,50,0.2,1\n", "", "no rows"),
     ],
 )

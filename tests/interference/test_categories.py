@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvwrl.interference.categories import CLASSES, NAMES, Thresholds, category_of, classes_of, natural_breaks
+from tvwrl.interference.categories import CATEGORY_NAMES, CLASSES, Thresholds, category_of, classes_of, natural_breaks
 from tvwrl.interference.observations import CATEGORIES
 from tvwrl.types import InputError
 
@@ -18,13 +18,13 @@ def test_categories_by_hand():
     assert HAND.classes(cpu, memory, makespan).tolist() == [[0, 0, 0], [1, 0, 3], [2, 4, 3], [1, 2, 1]]
     category = HAND.category(cpu, memory, makespan)
     assert category.tolist() == [0, 23, 59, 29]
-    assert [NAMES[i] for i in category] == ["[0, 0, 0]", "[1, 0, 3]", "[2, 4, 3]", "[1, 2, 1]"]
+    assert [CATEGORY_NAMES[i] for i in category] == ["[0, 0, 0]", "[1, 0, 3]", "[2, 4, 3]", "[1, 2, 1]"]
 
 
 def test_every_category_has_one_name_and_comes_back():
     every = np.arange(CATEGORIES)
     assert category_of(classes_of(every)).tolist() == every.tolist()
-    assert len(set(NAMES)) == CATEGORIES
+    assert len(set(CATEGORY_NAMES)) == CATEGORIES
     assert classes_of(every).max(axis=0).tolist() == [count - 1 for count in CLASSES.values()]
 
 

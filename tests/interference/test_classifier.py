@@ -50,7 +50,7 @@ def test_usage_of_arriving_tasks_is_not_looked_at(fitted, draw_tasks):
     assert (fitted.predict(blind) == fitted.predict(later)).all()
 
 
-def test_tasks_of_new_likenesses_are_told_once_they_were_seen(tasks, draw_tasks):
+def test_new_kinds_of_tasks_are_classified_once_they_were_seen(tasks, draw_tasks):
     """Graphs and names that the classifier was not fitted to, before and after it takes in jobs that had them."""
 
     def renamed(tasks):
@@ -60,7 +60,11 @@ def test_tasks_of_new_likenesses_are_told_once_they_were_seen(tasks, draw_tasks)
     classifier, later = TaskClassifier(HAND).fit(tasks), renamed(draw_tasks(60, 5))
     before = (classifier.predict_classes(later) == truth(later)).all(axis=1).mean()
     weights = classifier.weights_.copy()
-    after = (classifier.learn(renamed(draw_tasks(150, 4))).predict_classes(later) == truth(later)).all(axis=1).mean()
+    after = (
+        (classifier.extend_history(renamed(draw_tasks(150, 4))).predict_classes(later) == truth(later))
+        .all(axis=1)
+        .mean()
+    )
     assert before < 0.5
     assert after > 0.95
     assert (classifier.weights_ == weights).all()
@@ -102,8 +106,8 @@ def test_damaged_files_are_refused(fitted, tmp_path):
         ({"weights": content["weights"][1:]}, "weights must hold finite numbers of shape"),
         ({"bias": content["bias"] * np.nan}, "bias must hold finite"),
         ({"counts2": content["counts2"][:-1]}, "counts2 must"),
-        ({"about": np.array("{}")}, "is no file of a task classifier"),
-        ({"shift": np.array([{}], object)}, "is no file of a task classifier"),  # would be unpickled
+        ({"about": np.array("{}")}, "is not a task classifier"),
+        ({"shift": np.array([{}], object)}, "is not a task classifier"),  # would be unpickled
     ):
         np.savez(path, **(content | wrong))
         with pytest.raises(InputError, match=said):
@@ -113,7 +117,7 @@ def test_damaged_files_are_refused(fitted, tmp_path):
         TaskClassifier.load(path)
 
 
-def test_one_that_has_learnt_nothing_says_so_and_none_is_asked_of_none(fitted, tasks, tmp_path):
+def test_an_unfitted_classifier_refuses_to_predict_and_no_tasks_give_no_classes(fitted, tasks, tmp_path):
     nothing = TaskClassifier()
     for call, argument in ((nothing.predict, tasks), (nothing.learn, tasks), (nothing.save, tmp_path / "c.npz")):
         with pytest.raises(NotFittedError, match="call fit"):

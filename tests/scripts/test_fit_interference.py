@@ -132,7 +132,7 @@ def test_more_instances_than_a_machine_can_run_are_refused(call, file):
     for count in ("100001", "99999999999999999999999"):
         done = call("fit_interference.py", "--explain", file, "--running", f"13={count}")
         assert done.returncode == 2
-        assert "more than 100,000 instances" in done.stderr
+        assert "no machine runs more than 100,000 instances" in done.stderr
     assert "do not go with --explain" in call("fit_interference.py", "--explain", file, "--out", "x.npz").stderr
 
 
@@ -153,8 +153,8 @@ def test_bad_files_are_refused_before_anything_is_played(call, refused, trace, f
     score.thresholds = None
     score.save(blind)
     for path, said in (
-        (cut, "no interference score"),
-        (other, "no interference score"),
+        (cut, "not an interference score"),
+        (other, "not an interference score"),
         (tmp_path / "none.npz", "no such file"),
         (blind, "no thresholds"),
     ):
@@ -164,4 +164,4 @@ def test_bad_files_are_refused_before_anything_is_played(call, refused, trace, f
     refused("evaluate.py", "--trace", trace, "--schedulers", "spread+pism", said=["spread+pism=FILE"])
     done = call("fit_interference.py", "--explain", cut)
     assert done.returncode == 2
-    assert f"{cut}: no interference score" in done.stderr
+    assert f"{cut}: not an interference score" in done.stderr

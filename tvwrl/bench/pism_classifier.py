@@ -19,7 +19,7 @@ from tvwrl.experiments.statistics import interval_name
 from tvwrl.experiments.statistics import mean_with_range as told
 from tvwrl.interference.batch_tasks import USAGE_FILE, BatchTasks, read_usage
 from tvwrl.interference.categories import CLASSES, Thresholds
-from tvwrl.interference.classifier import TaskClassifier, declared
+from tvwrl.interference.classifier import TaskClassifier, declared_features
 from tvwrl.markdown import markdown_table
 from tvwrl.types import InputError, Int
 
@@ -134,7 +134,7 @@ class PaperInputs:
 
 def _columns(tasks: BatchTasks) -> Any:
     """(N, 6) tag, submission by the clock, instances, plan."""
-    return np.concatenate([tasks.tag[:, None], declared(tasks)[:, :5].astype(object)], axis=1)
+    return np.concatenate([tasks.tag[:, None], declared_features(tasks)[:, :5].astype(object)], axis=1)
 
 
 class LearningOn:
@@ -162,13 +162,13 @@ class LearningOn:
         for now in np.unique(hour):
             ended = running & (last[job] + ENDED <= now * HOUR)
             if ended.any():
-                self.classifier.learn(tasks.only(ended))
+                self.classifier.extend_history(tasks.only(ended))
                 running &= ~ended
             told[hour == now] = self.classifier.predict_classes(tasks.only(hour == now))
         return told
 
 
-OURS = "SVMs on histories of likenesses (ours)"
+OURS = "SVMs on histories of similarity_keys (ours)"
 ON = "the same, learning on by the hour"
 PREDICTORS: dict[str, Callable[[Thresholds, int], Classifier]] = {
     "most frequent classes": lambda thresholds, seed: Lookup(thresholds, names=False),

@@ -27,7 +27,7 @@ def setting(rows: Rows, data: bool) -> str:
     """What stands above every table."""
     one = rows[0]
     seeds = len({row["seed"] for row in rows})
-    source = "made-up tasks" if not data else "tasks replayed from a recorded hour"
+    source = "made-up tasks" if not data else "tasks replay_hour from a recorded hour"
     thinned = f"each instance of every copy of which is kept with a chance of {one['kept']:.2f} %"
     parts = [
         f"{int(one['machines'])} machines, {int(one['services'])} services, learnt from {int(one['learns'])} minutes"

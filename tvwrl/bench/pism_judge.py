@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tvwrl.interference.arrivals import Arrivals
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.predictor import LevelPredictor
-from tvwrl.interference.services import Behaviour
-from tvwrl.interference.world import Seen, Site
+from tvwrl.interference.testbed.arrivals import Arrivals
+from tvwrl.interference.testbed.deployment import Deployment
+from tvwrl.interference.testbed.responses import ResponseModel
+from tvwrl.interference.testbed.snapshots import Snapshots
 from tvwrl.types import Float
 
 K = 10
@@ -22,36 +23,36 @@ HEAVY = 0.093  # of the services (Table 3)
 class World(NamedTuple):
     """What is the same for every scheduler of a seed."""
 
-    site: Site
+    deployment: Deployment
     hour: Arrivals
-    default: Seen  # the first period, under the default scheduler
+    default: Snapshots  # the first period, under the default scheduler
 
 
 class Judge(NamedTuple):
     """What turns the cluster as it was into figures."""
 
     world: World
-    behaviour: Behaviour
+    response_model: ResponseModel
     levels: Levels
     weight: Float  # (R,) of service instances
 
 
 def figures(
-    judge: Judge, predictor: LevelPredictor, seen: Seen, rng: np.random.Generator
+    judge: Judge, predictor: LevelPredictor, seen: Snapshots, rng: np.random.Generator
 ) -> tuple[dict[str, float], Float]:
     """A row's figures; and mean and 90th percentile (2, S) of each service's response times. `rng`: of their noise."""
-    site = judge.world.site
-    times = judge.behaviour.response_ms(site, seen, rng)
-    rows = np.tile(site.service, len(times))
+    deployment = judge.world.deployment
+    times = judge.response_model.response_ms(deployment, seen, rng)
+    rows = np.tile(deployment.service, len(times))
     level = judge.levels.level(rows, times.ravel()).reshape(times.shape).astype(float)
-    machine = np.tile(site.machine, len(times))
+    machine = np.tile(deployment.machine, len(times))
     when = np.repeat(np.arange(len(times)), times.shape[1])
     predicted = predictor.levels_of(rows, seen.composition[when, machine]).reshape(times.shape)
     known = (level > 0) & ~np.isnan(predicted)
     weight = np.where(known, judge.weight, 0.0)
     score, told = (
-        np.add.reduceat(np.where(known, part, 0.0) * weight, site.first[:-1], axis=1)
-        / np.maximum(np.add.reduceat(weight, site.first[:-1], axis=1), 1e-9)
+        np.add.reduceat(np.where(known, part, 0.0) * weight, deployment.first[:-1], axis=1)
+        / np.maximum(np.add.reduceat(weight, deployment.first[:-1], axis=1), 1e-9)
         for part in (level, predicted)
     )
     cpu = seen.pressures.cpu
@@ -66,28 +67,28 @@ def figures(
         shares = np.histogram(np.clip(part, 1.0, K), bins=np.linspace(1.0, K, 11))[0] / part.size
         found |= {f"{name}_{bucket}": 100.0 * float(share) for bucket, share in enumerate(shares)}
     for name in SERVICES:
-        own = times[:, site.service == site.services.index(name)]
+        own = times[:, deployment.service == deployment.services.index(name)]
         found |= {f"{name}_mean": float(own.mean())}
         found |= {f"{name}_p{q}": float(np.percentile(own, q)) for q in QUANTILES}
-    undisturbed = judge.behaviour.base[site.service]
+    undisturbed = judge.response_model.base[deployment.service]
     found["slowdown"] = float((times / undisturbed).mean())
     found["slowdown_p99"] = float(np.percentile(times / undisturbed, 99))
-    return found, np.stack([_by_service(site, part) for part in (times, *_tails(site, times))])
+    return found, np.stack([_by_service(deployment, part) for part in (times, *_tails(deployment, times))])
 
 
-def _by_service(site: Site, times: Float) -> Float:
+def _by_service(deployment: Deployment, times: Float) -> Float:
     """(S,) mean over times and instances; NaN for a service without instances."""
-    count = np.bincount(site.service, minlength=len(site.services)) * len(times)
-    total = np.bincount(site.service, times.sum(axis=0), len(site.services))
+    count = np.bincount(deployment.service, minlength=len(deployment.services)) * len(times)
+    total = np.bincount(deployment.service, times.sum(axis=0), len(deployment.services))
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def _tails(site: Site, times: Float) -> list[Float]:
+def _tails(deployment: Deployment, times: Float) -> list[Float]:
     """[(1, R)] each service's 90th percentile, repeated for its instances."""
-    tail = np.zeros(len(site.services))
-    for s in np.unique(site.service):
-        tail[s] = np.percentile(times[:, site.service == s], 90)
-    return [tail[site.service][None]]
+    tail = np.zeros(len(deployment.services))
+    for s in np.unique(deployment.service):
+        tail[s] = np.percentile(times[:, deployment.service == s], 90)
+    return [tail[deployment.service][None]]
 
 
 def throughput(before: Float, now: Float) -> dict[str, float]:

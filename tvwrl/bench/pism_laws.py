@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 
 from tvwrl.bench.figures import write_figure
-from tvwrl.bench.pism_worlds import WARM_UP, read_hour
+from tvwrl.bench.pism_worlds import WARM_UP
 from tvwrl.command_line import Numbers
 from tvwrl.experiments.statistics import interval_name
 from tvwrl.experiments.statistics import mean_with_range as told
-from tvwrl.interference import laws
-from tvwrl.interference.arrivals import RECORDED_AT, Arrivals, replayed
 from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE
 from tvwrl.interference.law_fitting import fit_curve, fit_erms, held_out, nginx_points, taobench_points
-from tvwrl.interference.services import draw_behaviour
-from tvwrl.interference.world import Policy, draw_site, look, simulate
-from tvwrl.interference.world_kernels import DEFAULT
+from tvwrl.interference.testbed import laws
+from tvwrl.interference.testbed.arrivals import RECORDED_AT, Arrivals, read_hour, replay_hour
+from tvwrl.interference.testbed.clock_kernels import DEFAULT
+from tvwrl.interference.testbed.deployment import draw_deployment
+from tvwrl.interference.testbed.responses import draw_response_model
+from tvwrl.interference.testbed.simulation import PlacementRule, simulate
+from tvwrl.interference.testbed.snapshots import take_snapshots
 from tvwrl.markdown import markdown_table
 from tvwrl.types import InputError
 
@@ -61,9 +63,9 @@ class LawSettings:
         curves, points = _curves(self.data)
         slowed, erms = _erms(self.data / FILES[2])
         real = all((self.data / file).exists() for file in (USAGE_FILE, ARRIVALS_FILE))
-        hour = read_hour(str(self.data) if real else "", False, np.random.default_rng(0))
+        hour = read_hour(self.data if real else None, False, np.random.default_rng(0))
         rows = [row for seed in self.seeds for row in anchors(hour, seed)]
-        tasks = "tasks replayed from a recorded hour" if real else "made-up tasks"
+        tasks = "tasks replay_hour from a recorded hour" if real else "made-up tasks"
         text = (
             f"# Laws of the simulation, fitted to measurements (real)\n\nSlowdown - 1 per worker (TaoBench) or pod "
             "(nginx). Three figures are fitted to the three or four points of a curve, all there are: a residual of 0 "
@@ -82,17 +84,20 @@ class LawSettings:
 def anchors(hour: Arrivals, seed: int) -> Rows:
     """Of each law P10, P90 and coefficient of variation of checkout and coupon in a period that nothing was set by."""
     rng = np.random.default_rng(seed)
-    first, second = (replayed(hour, MACHINES, MINUTES, rng) for _ in range(2))
-    site = draw_site(MACHINES, SERVICES, first, 60 * MINUTES, rng)
+    first, second = (replay_hour(hour, MACHINES, MINUTES, rng) for _ in range(2))
+    deployment = draw_deployment(MACHINES, SERVICES, first, 60 * MINUTES, rng)
     every = np.arange(60.0 * WARM_UP, 60.0 * MINUTES, 60.0)
-    before, after = (look(simulate(site, one, Policy(DEFAULT), rng, RECORDED_AT), every) for one in (first, second))
+    before, after = (
+        take_snapshots(simulate(deployment, one, PlacementRule(DEFAULT), rng, RECORDED_AT), every)
+        for one in (first, second)
+    )
     rows: Rows = []
     for name, law in laws.LAWS.items():
         chance = np.random.default_rng([seed, 1])
-        behaviour = draw_behaviour(law, site, before, chance)
-        times = behaviour.response_ms(site, after, chance)
+        response_model = draw_response_model(law, deployment, before, chance)
+        times = response_model.response_ms(deployment, after, chance)
         for service in laws.ANCHORS:
-            own = times[:, site.service == site.services.index(service)]
+            own = times[:, deployment.service == deployment.services.index(service)]
             low, high = np.quantile(own, laws.QUANTILES)
             spread = float(own.std() / own.mean())
             rows.append({"law": name, "seed": seed, "service": service, "p10": low, "p90": high, "cv": spread})

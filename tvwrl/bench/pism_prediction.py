@@ -12,19 +12,18 @@ import numpy as np
 from tqdm import tqdm
 
 from tvwrl.bench.figures import write_figure
-from tvwrl.bench.pism_days import two_days
 from tvwrl.command_line import Names, Numbers
 from tvwrl.experiments.plots import plot_lines
 from tvwrl.experiments.statistics import interval_name, paired_bootstrap
 from tvwrl.experiments.statistics import mean_with_range as told
 from tvwrl.interference.accuracy import accuracy
-from tvwrl.interference.laws import LAWS
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.observations import Observations
 from tvwrl.interference.predictor import LevelPredictor, MiddleLevel, Predictor, UtilisationPredictor, UtilisationTree
 from tvwrl.interference.score import mean_levels
+from tvwrl.interference.testbed.laws import LAWS
+from tvwrl.interference.testbed.two_days import TwoDays, observe_days
 from tvwrl.interference.weights import WEIGHTINGS, service_weights
-from tvwrl.interference.world import LEAST_SERVICES
 from tvwrl.markdown import markdown_table
 from tvwrl.types import Float, InputError
 
@@ -86,12 +85,12 @@ class PredictionSettings:
             raise InputError(f"unknown law '{unknown[0]}'; valid: {', '.join(LAWS)}")
         if not self.laws:
             raise InputError("the list of laws is empty")
-        least = {"machines": 1, "services": LEAST_SERVICES, "hours": 1, "report_seconds": 1}
-        for name, limit in least.items():
-            if getattr(self, name) < limit:
-                raise InputError(f"{name} is {getattr(self, name)}: must be at least {limit}")
-        if self.report_seconds > 3600 * self.hours:
-            raise InputError(f"report_seconds is {self.report_seconds}: must be at most a day's {3600 * self.hours}")
+        self.days(0)
+
+    def days(self, seed: int) -> TwoDays:
+        """The simulation of a seed."""
+        size = (self.machines, self.services, self.hours)
+        return TwoDays(seed, self.data, *size, self.truth, self.report_seconds)
 
     def reproduce(self, name: str, out: Path) -> str:
         """Markdown of one of `NAMES`, which is written to a folder of that name in `out` too."""
@@ -111,7 +110,8 @@ def judge(settings: PredictionSettings) -> Rows:
     """Rows of every trial: `of` a service, all services, a machine, or checkout's pairs of levels."""
     rows: Rows = []
     for seed in tqdm(settings.seeds, desc="simulating and predicting", disable=None, leave=False):
-        for law, train, test in two_days(settings, seed):
+        for law in settings.laws:
+            train, test = observe_days(settings.days(seed), law, list(LAWS).index(law))
             about = {"law": law, "seed": seed}
             rows += [about | row for row in _judge(train, test)]
     return rows

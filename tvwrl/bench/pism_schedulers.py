@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -17,15 +17,13 @@ from tvwrl.command_line import Names
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.interference.categories import Thresholds
-from tvwrl.interference.episodes import look_at, site_of
-from tvwrl.interference.laws import LAWS
-from tvwrl.interference.machines import Machines, alike
+from tvwrl.interference.machines import Machines, uniform_machines
 from tvwrl.interference.scheduler import WithInterference
 from tvwrl.interference.score import InterferenceScore
-from tvwrl.interference.services import Behaviour, draw_behaviour, observe
-from tvwrl.interference.weights import WEIGHTINGS
-from tvwrl.interference.workloads import thresholds_of
-from tvwrl.interference.world import Seen, Site
+from tvwrl.interference.testbed.episodes import episode_snapshots
+from tvwrl.interference.testbed.laws import LAWS
+from tvwrl.interference.testbed.snapshots import Snapshots
+from tvwrl.interference.training import EPISODES, TrainedScore, check_training, describe_trace, train_on_trace
 from tvwrl.markdown import markdown_table
 from tvwrl.schedulers import Scheduler, make_scheduler
 from tvwrl.schedulers.runner import Runner
@@ -34,11 +32,7 @@ from tvwrl.traces import open_and_tell, open_trace
 from tvwrl.types import Episode, Float, InputError, Int
 
 NAMES = {"schedulers": "no figure, but schedulers of the time-varying simulator with and without PISM"}
-TEACHERS = ("random", "spread", "stack", "best-fit")  # whose placements scores are learnt from, in turn
 ALONE, UTILISATION, PISM = "alone", "utilisation", "pism"  # ways: the last two add to the scheduler alone
-EPISODES = 24  # that scores are learnt from
-LEAST_EPISODES = 4 * len(TEACHERS)  # in the last quarter, which sets the scale, there is one of each
-EVERY = 2  # slots between the records that scores are learnt from
 FIGURES = {  # of a row, how many digits, and the unit
     "slowdown": ("mean slowdown", 3, 1),
     "slowdown_p99": ("P99 slowdown", 2, 1),
@@ -60,60 +54,6 @@ class LeastCpu(InterferenceScore):
     def of_score(cls, score: InterferenceScore) -> LeastCpu:
         """One that tells categories by the same thresholds."""
         return cls(**{one.name: getattr(score, one.name) for one in fields(score) if one.init})
-
-
-def told_trace(problem: Problem) -> str:
-    """Name of its trace, and whether it was recorded."""
-    trace = problem.sampler.trace
-    return trace.name if trace.source == "real" else f"{trace.name} ({trace.source})"
-
-
-def check_learning(law: str, weighting: str, episodes: int) -> None:
-    """Raise InputError for an unknown law or weighting, or too few episodes."""
-    for field, value, valid in (("law", law, LAWS), ("weighting", weighting, WEIGHTINGS)):
-        if value not in valid:
-            raise InputError(f"unknown {field} '{value}'; valid: {', '.join(valid)}")
-    if episodes < LEAST_EPISODES:
-        raise InputError(f"episodes is {episodes}: must be at least {LEAST_EPISODES}, four of each teacher")
-
-
-class Learnt(NamedTuple):
-    """A score, and what only a referee may know: the law's services beside it."""
-
-    score: InterferenceScore
-    site: Site
-    behaviour: Behaviour
-    seed: int  # of the workloads' traits
-
-
-def learn(problem: Problem, law: str, weighting: str, episodes: int, seed: int) -> Learnt:
-    """A score for a trace, of `episodes` training sequences that `TEACHERS` placed in turn.
-
-    Thresholds of categories are those sequences' own (`thresholds_of`). Response times are simulated under the law; the
-    score sees observations alone. Errors: as of `check_learning`.
-    """
-    check_learning(law, weighting, episodes)
-    sequences = problem.sequences("train", episodes, seed)
-    step = problem.scenario.step_seconds
-    thresholds = thresholds_of(sequences, problem.machines.capacity.max(axis=0), step)
-    runner = Runner(sequences, problem.machines, problem.scenario, seed)
-    placed = [
-        runner.play(make_scheduler(TEACHERS[i % len(TEACHERS)]), i)
-        for i in tqdm(range(episodes), desc="placing to learn from", disable=None, leave=False)
-    ]
-    rng = np.random.default_rng([seed, 1])
-    seen = look_at(placed, problem.machines, step, thresholds, seed)
-    site = site_of(len(problem.machines), rng)
-    behaviour = draw_behaviour(LAWS[law], site, seen, rng)
-    observations = observe(site, seen, behaviour.response_ms(site, seen, rng), slice(None, None, EVERY))
-    score = InterferenceScore.fit(
-        observations, weighting=weighting, random_state=seed, skip_rare=True, thresholds=thresholds
-    )
-    score.about = (
-        f"{episodes} training sequences of trace {told_trace(problem)} on {len(problem.machines)} machines at "
-        f"load {problem.scenario.load:g}, law {law}, weighting {weighting}, seed {seed}"
-    )
-    return Learnt(score, site, behaviour, seed)
 
 
 @dataclass(frozen=True)
@@ -149,7 +89,7 @@ class SchedulerSettings:
         if not self.laws or not (self.schedulers or self.checkpoint):
             raise InputError("the list of laws or of schedulers is empty")
         for law in self.laws:
-            check_learning(law, self.weighting, self.episodes)
+            check_training(law, self.weighting, self.episodes)
         problem, inner = self._problem()
         rows = compare(problem, inner, self)
         text = _text(rows, self, problem, [scheduler.name for scheduler in inner])
@@ -178,10 +118,10 @@ def compare(problem: Problem, schedulers: Sequence[Scheduler], settings: Schedul
     alone = {one.name: [runner.play(one, i) for i in range(len(drawn))] for one in schedulers}
     rows = []
     pairs = [(law, one) for law in settings.laws for one in schedulers]
-    learnt: dict[str, Learnt] = {}
+    learnt: dict[str, TrainedScore] = {}
     for law, one in tqdm(pairs, desc="placing with PISM", disable=None, leave=False):
         if law not in learnt:
-            learnt[law] = learn(problem, law, settings.weighting, settings.episodes, settings.seed)
+            learnt[law] = train_on_trace(problem, law, settings.weighting, settings.episodes, settings.seed)
         score = learnt[law].score
         ways = {UTILISATION: WithInterference(one, LeastCpu.of_score(score)), PISM: WithInterference(one, score)}
         for i, before in enumerate(alone[one.name]):
@@ -192,13 +132,15 @@ def compare(problem: Problem, schedulers: Sequence[Scheduler], settings: Schedul
     return rows
 
 
-def _judged(episode: Episode, problem: Problem, learnt: Learnt) -> dict[str, float]:
+def _judged(episode: Episode, problem: Problem, learnt: TrainedScore) -> dict[str, float]:
     """The referee's figures of an episode: response times by the law, over undisturbed ones, and the usual ones."""
     assert isinstance(learnt.score.thresholds, Thresholds)
     step = problem.scenario.step_seconds
-    seen = look_at([episode], problem.machines, step, learnt.score.thresholds, learnt.seed)
+    seen = episode_snapshots([episode], problem.machines, step, learnt.score.thresholds, learnt.seed)
     rng = np.random.default_rng([learnt.seed, 2, episode.sequence])
-    slowed = learnt.behaviour.response_ms(learnt.site, seen, rng) / learnt.behaviour.base[learnt.site.service]
+    slowed = (
+        learnt.responses.response_ms(learnt.deployment, seen, rng) / learnt.responses.base[learnt.deployment.service]
+    )
     usual = problem.score(episode)
     return {
         "slowdown": float(slowed.mean()),
@@ -208,10 +150,10 @@ def _judged(episode: Episode, problem: Problem, learnt: Learnt) -> dict[str, flo
     }
 
 
-def predicted_levels(score: InterferenceScore, seen: Seen) -> Float:
+def predicted_levels(score: InterferenceScore, seen: Snapshots) -> Float:
     """(T, M) mean level that a score predicts for machines which run one instance of each of its services."""
     times, count, categories = seen.composition.shape
-    machines = alike(seen.composition.reshape(times * count, categories), len(score.services))
+    machines = uniform_machines(seen.composition.reshape(times * count, categories), len(score.services))
     return score.mean_level(machines).reshape(times, count)
 
 
@@ -230,7 +172,7 @@ def _text(rows: list[dict[str, Any]], settings: SchedulerSettings, problem: Prob
     head = ("law: scheduler (simulated)", "elsewhere, %", *(title for title, *_ in FIGURES.values()))
     return (
         "# Schedulers with and without PISM (simulated)\n\n"
-        f"Trace {told_trace(problem)}, load {settings.load:g}, {settings.sequences} test sequences: each "
+        f"Trace {describe_trace(problem)}, load {settings.load:g}, {settings.sequences} test sequences: each "
         "scheduler alone, and what is added by the least CPU in use among its best machines (utilisation), or by PISM "
         "among the same [95 % interval, paired by sequence]. Response times are simulated under a law that "
         f"no score sees; slowdown: over the undisturbed response time. Scores are learnt of {settings.episodes} "

@@ -10,8 +10,8 @@ from tvwrl.bench.figures import write_figure
 from tvwrl.bench.pism_figures import fig12, fig13, fig15, setting, table3
 from tvwrl.bench.pism_worlds import Cell, check_cells, complete
 from tvwrl.command_line import Names, Numbers
-from tvwrl.interference.laws import LAWS
 from tvwrl.interference.score import STALE_AFTER
+from tvwrl.interference.testbed.laws import LAWS
 from tvwrl.interference.weights import WEIGHTINGS
 from tvwrl.types import InputError
 
@@ -48,7 +48,7 @@ class SimulationSettings:
     """A simulated cluster under several laws of response times, none of which the scorer sees."""
 
     data: Path | None = None
-    """Folder with spar_sample_tasks.csv.gz and ali18_usage_tasks.csv.gz, whose tasks are replayed; default: made-up
+    """Folder with spar_sample_tasks.csv.gz and ali18_usage_tasks.csv.gz, whose tasks are replay_hour; default: made-up
     tasks."""
     preset: Literal["smoke", "medium", "paper"] = "medium"
     """smoke: a trial in a minute; medium: 40 machines, 10 seeds, minutes a seed; paper: 600 machines, 150 services,

@@ -6,7 +6,6 @@ A cell is one law and one seed. Its rows, one per scheduler, hold all that the f
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -18,29 +17,27 @@ from tqdm import tqdm
 
 from tvwrl.bench.pism_judge import Judge, K, World, figures, throughput
 from tvwrl.bench.requests import check_request
-from tvwrl.interference import kernels
-from tvwrl.interference.arrivals import (
-    RECORDED_AT,
-    Arrivals,
-    as_arrivals,
-    draw_alike,
-    kept_share,
-    replayed,
-    synthetic_hour,
-    with_usage,
-)
-from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE, read_arrivals, read_usage
-from tvwrl.interference.categories import Thresholds
-from tvwrl.interference.classifier import TaskClassifier
-from tvwrl.interference.laws import LAWS
+from tvwrl.interference import placement_kernels
+from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.observations import Observations
 from tvwrl.interference.predictor import LevelPredictor
 from tvwrl.interference.scheduler import CANDIDATES
-from tvwrl.interference.services import Behaviour, draw_behaviour, observe
+from tvwrl.interference.score_kernels import UTILISATION_ALONE
+from tvwrl.interference.testbed.arrivals import (
+    RECORDED_AT,
+    Arrivals,
+    kept_share,
+    read_hour,
+    replay_hour,
+)
+from tvwrl.interference.testbed.clock_kernels import DEFAULT
+from tvwrl.interference.testbed.deployment import LEAST_SERVICES, draw_deployment
+from tvwrl.interference.testbed.laws import LAWS
+from tvwrl.interference.testbed.responses import ResponseModel, draw_response_model, observe
+from tvwrl.interference.testbed.simulation import PlacementRule, simulate
+from tvwrl.interference.testbed.snapshots import Snapshots, take_snapshots
 from tvwrl.interference.weights import row_weights, service_weights
-from tvwrl.interference.world import LEAST_SERVICES, Policy, Seen, draw_site, look, simulate
-from tvwrl.interference.world_kernels import DEFAULT
 from tvwrl.parallel import Call, run_calls
 from tvwrl.runs import provenance, read_csv, write_csv, write_json
 from tvwrl.types import Float, InputError
@@ -50,12 +47,12 @@ EVERY = 4  # minutes between the records that trees learn from
 MOVES = 5  # instances that may leave a bad machine in a minute, where PISM works alone
 KINDS = {
     "default": DEFAULT,
-    "random": kernels.RANDOM,
-    "spread": kernels.SPREAD,
-    "stack": kernels.STACK,
-    "LoadAware": kernels.LOAD_AWARE,
-    "TargetLoadPacking": kernels.TARGET_LOAD_PACKING,
-    "LoadVariationRiskBalancing": kernels.RISK_BALANCING,
+    "random": placement_kernels.RANDOM,
+    "spread": placement_kernels.SPREAD,
+    "stack": placement_kernels.STACK,
+    "LoadAware": placement_kernels.LOAD_AWARE,
+    "TargetLoadPacking": placement_kernels.TARGET_LOAD_PACKING,
+    "LoadVariationRiskBalancing": placement_kernels.RISK_BALANCING,
 }
 ALONE = "pism"  # every machine a candidate, equal scores decided by chance, and running instances moved
 NO_MOVES = "pism, no moves"
@@ -131,52 +128,30 @@ def _typed(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value if name in words else float(value) for name, value in row.items()}
 
 
-def read_hour(data: str, truth: bool, rng: np.random.Generator) -> Arrivals:
-    """An hour of batch tasks with usage drawn for them; made up without `data`.
-
-    Raises InputError if a file is missing or damaged. The classifier learns from half of the jobs; usage is drawn from
-    the other half, and a task that arrives is taken for what the classifier takes the task for whose usage it has: by
-    its own name and plan, which do not tell the usage drawn, it would be taken for anything.
-    """
-    if not data:
-        return synthetic_hour(rng)
-    bad: Counter[str] = Counter()
-    usage, tasks = read_usage(Path(data) / USAGE_FILE, bad), read_arrivals(Path(data) / ARRIVALS_FILE, bad)
-    if bad:
-        tqdm.write(f"{bad.total()} names of tasks tell no graph: {dict(bad)}; they wait for none", sys.stderr)
-    thresholds = Thresholds.from_usage(usage.cpu, usage.memory, usage.makespan)
-    names, job = np.unique(usage.job.astype(str), return_inverse=True)
-    known = (rng.random(len(names)) < 0.5)[job]
-    others = usage.only(np.flatnonzero(~known))
-    source = draw_alike(tasks, others, rng)
-    seen = None if truth else TaskClassifier(thresholds).fit(usage.only(np.flatnonzero(known))).predict(others)[source]
-    return as_arrivals(with_usage(tasks, others, source), tasks.makespan, thresholds, rng, seen)
-
-
 def make_world(cell: Cell) -> World:
-    """Site and first period of a cell's seed, the same under all laws."""
+    """Deployment and first period of a cell's seed, the same under all laws."""
     return _drawn_world(replace(cell, law="", factor=1.0, alike=False, weighting=""))
 
 
 @lru_cache(maxsize=1)
 def _drawn_world(cell: Cell) -> World:
     rng = np.random.default_rng(cell.seed)
-    hour = read_hour(cell.data, cell.truth, rng)
-    arrivals = replayed(hour, cell.machines, cell.learns, rng)
-    site = draw_site(cell.machines, cell.services, arrivals, 60 * cell.learns, rng)
-    record = simulate(site, arrivals, Policy(DEFAULT), rng, RECORDED_AT)
-    return World(site, hour, look(record, _minutes(cell.learns)))
+    hour = read_hour(Path(cell.data) if cell.data else None, cell.truth, rng)
+    arrivals = replay_hour(hour, cell.machines, cell.learns, rng)
+    deployment = draw_deployment(cell.machines, cell.services, arrivals, 60 * cell.learns, rng)
+    record = simulate(deployment, arrivals, PlacementRule(DEFAULT), rng, RECORDED_AT)
+    return World(deployment, hour, take_snapshots(record, _minutes(cell.learns)))
 
 
 def judge_of(cell: Cell, world: World) -> tuple[Judge, Observations]:
     """Services under the cell's law, and what was observed of them in the first period."""
     rng = np.random.default_rng([cell.seed, 1])
-    law = LAWS[cell.law].shifted(cell.factor)
-    behaviour = draw_behaviour(law, world.site, world.default, rng)
-    behaviour = behaviour.alike() if cell.alike else behaviour
-    seen = _observed(world, behaviour, world.default, rng)
-    weight = row_weights(world.site.service, service_weights(cell.weighting, seen))
-    return Judge(world, behaviour, Levels.of(seen, K, skip_rare=True), weight), seen
+    law = LAWS[cell.law].scaled(cell.factor)
+    response_model = draw_response_model(law, world.deployment, world.default, rng)
+    response_model = response_model.equally_sensitive() if cell.alike else response_model
+    seen = _observed(world, response_model, world.default, rng)
+    weight = row_weights(world.deployment.service, service_weights(cell.weighting, seen))
+    return Judge(world, response_model, Levels.of(seen, K, skip_rare=True), weight), seen
 
 
 def play_cell(cell: Cell, file: Path) -> dict[str, Any]:
@@ -195,7 +170,7 @@ def play_cell(cell: Cell, file: Path) -> dict[str, Any]:
     predictors[SHUFFLED] = LevelPredictor(random_state=cell.seed).fit(shuffled, judge.levels)
     if cell.rounds:
         predictors[AGAIN] = _learn_again(cell, judge, seen, predictors[ONCE])
-    arrivals = replayed(world.hour, cell.machines, cell.minutes, np.random.default_rng([cell.seed, 2]))
+    arrivals = replay_hour(world.hour, cell.machines, cell.minutes, np.random.default_rng([cell.seed, 2]))
     rows: list[dict[str, Any]] = []
     before = None
     for learnt in ("", UTILISATION, *predictors):
@@ -208,7 +183,7 @@ def play_cell(cell: Cell, file: Path) -> dict[str, Any]:
                 about = {"scheduler": name, "learnt": learnt, "trees": trees, "moves": moves}
                 kept = {
                     "kept": 100.0 * kept_share(world.hour, cell.machines),
-                    "right": world.hour.told_right(),
+                    "right": world.hour.percent_classified(),
                     "commit": provenance()["commit"],
                 }
                 rows.append(asdict(cell) | about | kept | told | throughput(before, times))
@@ -223,16 +198,16 @@ def _schedulers(learnt: str) -> list[str]:
     return [*(() if learnt == UTILISATION else (ALONE, NO_MOVES)), *(name for name in KINDS if name != "default")]
 
 
-def _policy(cell: Cell, name: str, judge: Judge, learnt: str, predictor: LevelPredictor | None) -> Policy:
+def _policy(cell: Cell, name: str, judge: Judge, learnt: str, predictor: LevelPredictor | None) -> PlacementRule:
     """A scheduler, with the score by utilisation, or with PISM's if there is a predictor."""
     if learnt == UTILISATION:
-        return Policy(KINDS[name], CANDIDATES, kernels.UTILISATION_ALONE)
+        return PlacementRule(KINDS[name], CANDIDATES, UTILISATION_ALONE)
     if predictor is None:
-        return Policy(KINDS[name])
-    kind, candidates, moves = KINDS.get(name, kernels.RANDOM), CANDIDATES, 0
+        return PlacementRule(KINDS[name])
+    kind, candidates, moves = KINDS.get(name, placement_kernels.RANDOM), CANDIDATES, 0
     if name in (ALONE, NO_MOVES):
         candidates, moves = cell.machines, MOVES if name == ALONE else 0
-    return Policy(kind, candidates, predictor.trees_, judge.weight, moves, cell.stale_after)
+    return PlacementRule(kind, candidates, predictor.trees_, judge.weight, moves, cell.stale_after)
 
 
 def _minutes(lasts: int) -> Float:
@@ -240,14 +215,18 @@ def _minutes(lasts: int) -> Float:
     return np.arange(60.0 * WARM_UP, 60.0 * lasts, 60.0)
 
 
-def _play(cell: Cell, judge: Judge, arrivals: Arrivals, policy: Policy, rng: np.random.Generator) -> tuple[Seen, float]:
+def _play(
+    cell: Cell, judge: Judge, arrivals: Arrivals, policy: PlacementRule, rng: np.random.Generator
+) -> tuple[Snapshots, float]:
     """The cluster at each minute after the warm-up, and moves per machine and minute."""
-    record = simulate(judge.world.site, arrivals, policy, rng, RECORDED_AT, silent=cell.silent)
-    return look(record, _minutes(cell.minutes)), len(record.moves) / (cell.machines * cell.minutes)
+    record = simulate(judge.world.deployment, arrivals, policy, rng, RECORDED_AT, silent=cell.silent)
+    return take_snapshots(record, _minutes(cell.minutes)), len(record.moves) / (cell.machines * cell.minutes)
 
 
-def _observed(world: World, behaviour: Behaviour, seen: Seen, rng: np.random.Generator) -> Observations:
-    return observe(world.site, seen, behaviour.response_ms(world.site, seen, rng), slice(None, None, EVERY))
+def _observed(world: World, response_model: ResponseModel, seen: Snapshots, rng: np.random.Generator) -> Observations:
+    return observe(
+        world.deployment, seen, response_model.response_ms(world.deployment, seen, rng), slice(None, None, EVERY)
+    )
 
 
 def _learn_again(cell: Cell, judge: Judge, seen: Observations, predictor: LevelPredictor) -> LevelPredictor:
@@ -259,10 +238,10 @@ def _learn_again(cell: Cell, judge: Judge, seen: Observations, predictor: LevelP
     for number in range(cell.rounds):
         for teacher in TEACHERS:
             rng = np.random.default_rng([cell.seed, 4, number, TEACHERS.index(teacher)])
-            arrivals = replayed(judge.world.hour, cell.machines, cell.minutes, rng)
+            arrivals = replay_hour(judge.world.hour, cell.machines, cell.minutes, rng)
             policy = _policy(cell, teacher, judge, AGAIN, predictor)
             found, _ = _play(cell, judge, arrivals, policy, rng)
-            seen = seen.and_then(_observed(judge.world, judge.behaviour, found, rng))
+            seen = seen.and_then(_observed(judge.world, judge.response_model, found, rng))
         predictor = replace(predictor).fit(seen, judge.levels)
     return predictor
 

@@ -1,6 +1,8 @@
 """PISM (paper 003): how much batch work on a machine slows the services beside it, and where to put it instead.
 
-Proactive performance interference scoring and mitigation: batch tasks are classified by what they
-use, machines described by how many instances of which category they run, and services' response times predicted from
-that.
+Proactive performance interference scoring and mitigation: a batch task is classified by what it will use
+(`classifier`), a machine is described by how many instances of which category it runs (`compositions`), decision trees
+predict from that how much its services slow down (`predictor`, `score`), and a scheduler takes, of the machines it
+prefers, the one with the lowest score (`scheduler`). `testbed` simulates what no public trace records: the response
+times of services beside batch work.
 """

@@ -1,4 +1,4 @@
-"""Batch tasks of published traces: what is declared of each when it arrives, and what its instances used."""
+"""Batch tasks of published traces: what each declares on arrival, and what its instances used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvwrl.interference.dag import Tags
+from tvwrl.interference.task_graphs import Tags
 from tvwrl.provisioning.sources.tables import read_table
 from tvwrl.types import Float, InputError, Int, Strings
 
@@ -39,15 +39,15 @@ LEAST = {
 
 @dataclass(frozen=True, eq=False)
 class BatchTasks:
-    """N tasks in order of submission. The first seven fields are known when a task arrives, the others afterwards."""
+    """N tasks in order of submission. Fields up to `role` are known when a task arrives, the others afterwards."""
 
     job: Strings  # (N,) tasks of one job have the same name
-    task: Strings  # (N,) unique within a job, unless bad names were let in; tells the graph (`tvwrl.interference.dag`)
+    task: Strings  # (N,) name, unique within a job unless bad names are counted; gives the graph (`task_graphs`)
     seconds: Float  # (N,) >= 0, submission, from the trace's beginning
     instances: Int  # (N,) >= 1
     plan_cpu: Float  # (N,) > 0, cores of an instance
     plan_memory: Float  # (N,) > 0, of an instance, in the trace's unit (Alibaba: percent of a machine, as it seems)
-    tag: Strings  # (N,) of its job's graph
+    tag: Strings  # (N,) of its job's graph (`task_graphs`)
     role: Strings  # (N,) its place in the graph
     cpu: Float  # (N,) cores that an instance used, NaN = unknown
     memory: Float  # (N,) that an instance used, in the unit of plan_memory, NaN = unknown
@@ -62,15 +62,15 @@ class BatchTasks:
 
 
 def read_usage(path: Path, bad: Counter[str] | None = None) -> BatchTasks:
-    """Tasks whose usage was measured (`USAGE_FILE`); makespan: mean over the task's instances.
+    """Tasks of measured usage (`USAGE_FILE`); makespan: mean over the task's instances.
 
-    `bad`: count bad names there instead of refusing them (`Tags`). Raises InputError with file, row and field.
+    `bad`: counts bad names instead of refusing them (`Tags`). Raises InputError with file, row and field.
     """
     return _read(path, USAGE, bad)
 
 
 def read_arrivals(path: Path, bad: Counter[str] | None = None) -> BatchTasks:
-    """Tasks of an hour as they arrived (`ARRIVALS_FILE`), usage unknown; makespan: of the whole task.
+    """Tasks of an hour in order of arrival (`ARRIVALS_FILE`), usage unknown; makespan: of the whole task.
 
     `bad` and errors: as of `read_usage`.
     """
@@ -124,7 +124,7 @@ def numbers(path: Path, column: pl.Series, least: float) -> Float:
 
 
 def _graphs(path: Path, job: Strings, task: Strings, bad: Counter[str] | None) -> tuple[Strings, Strings]:
-    """(N,) tag and role of each task. `bad` counts a second `J1` as of the same number, a second `task_x` not."""
+    """(N,) tag and role of each task. `bad` counts a repeated `J1` as a duplicate number, a repeated `task_x` not."""
     tags = Tags(lenient=bad is not None)
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(job):
@@ -134,7 +134,7 @@ def _graphs(path: Path, job: Strings, task: Strings, bad: Counter[str] | None) -
         names = task[own].tolist()
         if bad is None and len(set(names)) < len(names):
             twice = next(one for one, number in Counter(names).items() if number > 1)
-            raise InputError(f"{path}: job {name}: task {twice!r} is there twice")
+            raise InputError(f"{path}: job {name}: task {twice!r} appears twice")
         try:
             graph = tags.of(name, names)
         except InputError as error:

@@ -1,4 +1,4 @@
-"""Which of 60 categories a batch task is of: 3 classes of CPU x 5 of memory x 4 of makespan (Section 5.2)."""
+"""Categories of batch tasks: 3 classes of CPU x 5 of memory x 4 of makespan (Section 5.2)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from tvwrl.interference.observations import CATEGORIES
 from tvwrl.types import Float, InputError, Int
 
-CLASSES = {"cpu": 3, "memory": 5, "makespan": 4}  # of each dimension, from the least usage on
+CLASSES = {"cpu": 3, "memory": 5, "makespan": 4}  # number of classes of each dimension
 PAPER_CPU = (0.5, 1.5)  # alpha, cores; the paper gives no figures for beta and gamma
-BINS = 200  # of the histogram that thresholds are found in
+BINS = 200  # of the histograms that give thresholds
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Where a class ends and the next begins: class c holds usage from threshold c - 1 on and below threshold c."""
+    """Borders between classes: class c holds usage from threshold c - 1 (inclusive) to threshold c (exclusive)."""
 
     cpu: tuple[float, ...]  # (2,) alpha, cores of an instance, > 0, rising
     memory: tuple[float, ...]  # (4,) beta, in the unit of instances' memory, > 0, rising
@@ -37,9 +37,9 @@ class Thresholds:
     def from_usage(
         cls, cpu: Float, memory: Float, makespan: Float, alpha: Sequence[float] | None = PAPER_CPU
     ) -> Thresholds:
-        """Those that the histograms of N tasks suggest (`natural_breaks`); `alpha` None: for CPU too.
+        """Natural breaks of N tasks' usage, each (N,) >= 0; for CPU `alpha`, unless it is None.
 
-        All (N,) >= 0. Raises InputError for usage that is not a number >= 0, or has fewer values than classes.
+        Raises InputError for usage that is not a number >= 0, or has fewer different values than classes.
         """
         usage = {"cpu": cpu, "memory": memory, "makespan": makespan}
         check_usage(cpu, "cpu")
@@ -48,20 +48,17 @@ class Thresholds:
 
     @classmethod
     def even(cls, cpu: Float, memory: Float, makespan: Float) -> Thresholds:
-        """Those between which about as many of the values (N,), (N,) and (K,) > 0 lie (`even_breaks`).
-
-        Errors: as of `from_usage`.
-        """
+        """Quantile-like breaks of values (N,), (N,) and (K,), each > 0 (`even_breaks`). Errors: as of `from_usage`."""
         usage = {"cpu": cpu, "memory": memory, "makespan": makespan}
         return cls(**{name: even_breaks(usage[name], classes, name) for name, classes in CLASSES.items()})
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Thresholds:
-        """Those that `dataclasses.asdict` described, from JSON."""
+        """Thresholds from the JSON form of `dataclasses.asdict`."""
         return cls(**{name: tuple(map(float, content[name])) for name in CLASSES})
 
-    def told(self) -> str:
-        """In words, with units."""
+    def describe(self) -> str:
+        """The thresholds with their units, for people."""
         units = {"cpu": "cores", "memory": "of memory", "makespan": "s"}
         return ", ".join(f"{' '.join(f'{t:.3g}' for t in getattr(self, name))} {units[name]}" for name in CLASSES)
 
@@ -93,11 +90,13 @@ def classes_of(category: Int) -> Int:
     return np.stack(np.unravel_index(category, tuple(CLASSES.values())), axis=-1).astype(np.int64)
 
 
-NAMES = tuple(str(row) for row in classes_of(np.arange(CATEGORIES)).tolist())  # as the paper writes them, "[2, 4, 3]"
+CATEGORY_NAMES = tuple(
+    str(row) for row in classes_of(np.arange(CATEGORIES)).tolist()
+)  # as the paper writes them, "[2, 4, 3]"
 
 
 def check_usage(values: Float, field: str) -> None:
-    """Raise InputError with the first row of `values` (N,) that is no number >= 0."""
+    """Raise InputError with the first row of `values` (N,) that is not a number >= 0."""
     wrong = ~(np.isfinite(values) & (values >= 0))
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -105,12 +104,12 @@ def check_usage(values: Float, field: str) -> None:
 
 
 def natural_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]:
-    """(classes - 1,) rising thresholds > 0 between which the logarithms of `values` (N,) vary least.
+    """(classes - 1,) rising thresholds > 0 that minimise the variance of log `values` (N,) within classes.
 
-    A histogram of `BINS` bins of equal width of the logarithm is cut at those edges that make the sum of squares
-    within classes least (Fisher 1958; on a histogram: Otsu 1979), found exactly by dynamic programming; of an empty
-    stretch the middle edge is taken. Paper: "a histogram method", no rule. Zeros count as the least positive value.
-    Raises InputError for a value that is not a number >= 0, or fewer filled bins than classes.
+    A histogram of the logarithms with `BINS` equal bins is cut where the sum of squares within classes is least
+    (Fisher 1958; on a histogram: Otsu 1979), exactly, by dynamic programming; a cut in a stretch of empty bins lies in
+    its middle. Paper: "a histogram method", no rule. Zeros count as the smallest positive value. Raises InputError for
+    a value that is not a number >= 0, or fewer filled bins than classes.
     """
     check_usage(values, field)
     positive = values[values > 0]
@@ -122,7 +121,7 @@ def natural_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]
     if len(filled) < classes:
         raise InputError(f"{field}: {len(filled)} different values are too few for {classes} classes")
     scatter = _scatter(counts[filled].astype(np.float64), ((edges[:-1] + edges[1:]) / 2)[filled])
-    best, cuts = scatter[0], []  # best[j]: of the bins up to j, in as many classes as were added
+    best, cuts = scatter[0], []  # best[j]: least sum of squares of bins 0..j in the classes so far
     for _ in range(classes - 1):
         total = best[:-1, None] + scatter[1:]  # [i, j]: the last class holds bins i + 1 .. j
         cuts.append(np.argmin(total, axis=0))
@@ -136,13 +135,12 @@ def natural_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]
 
 
 def even_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]:
-    """(classes - 1,) rising thresholds > 0 with about as many of `values` (N,) in each class.
+    """(classes - 1,) rising thresholds > 0 that split the positive `values` (N,) into classes of about equal size.
 
-    From the lowest class on, each takes its share of what the ones before it left, and all values equal to its last,
-    for in whole units many are equal; but it leaves a value to each class above it. Where there are fewer different
-    values than classes the uppermost stay empty, each from twice the threshold below it on.
-
-    Raises InputError for a value that is not a number >= 0, or none > 0.
+    From the lowest class on, each takes its share of the remaining values and all that equal its largest, for whole
+    units repeat; but it leaves at least one distinct value to each class above. With fewer distinct values than classes
+    the uppermost classes stay empty, each threshold being twice the one below. Raises InputError for a value that is
+    not a number >= 0, or if none is > 0.
     """
     check_usage(values, field)
     left = np.sort(values[values > 0])
@@ -161,7 +159,7 @@ def even_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]:
 
 
 def _scatter(weight: Float, place: Float) -> Float:
-    """(n, n) sum of squares round the mean of places i..j weighted, infinite for i > j."""
+    """(n, n) weighted sum of squares of places i..j about their mean; infinite for i > j."""
     sums = [np.concatenate([[0.0], np.cumsum(weight * place**power)]) for power in range(3)]
     mass, first, second = (part[None, 1:] - part[:-1, None] for part in sums)
     with np.errstate(divide="ignore", invalid="ignore"):

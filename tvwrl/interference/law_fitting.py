@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvwrl.interference.laws import LEAST_SENSITIVE, Curve
+from tvwrl.interference.testbed.laws import LEAST_SENSITIVE, Curve
 from tvwrl.provisioning.sources.tables import read_table
 from tvwrl.types import Float, InputError
 

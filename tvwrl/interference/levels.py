@@ -12,16 +12,17 @@ from tvwrl.types import Float, InputError, Int
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """The percentiles 100 / k, 200 / k, ... of each service's response times; at the first, level 1 ends."""
+    """Levels split each service's response times at their percentiles 100 / k, 200 / k, ..."""
 
     k: int  # >= 2
-    bounds: Float  # (services, k - 1) ms, rising; NaN throughout: too few response times were seen of the service
+    bounds: Float  # (services, k - 1) ms, rising; all NaN: the service has too few response times
 
     @classmethod
     def of(cls, observations: Observations, k: int = 10, skip_rare: bool = False) -> Levels:
-        """Raises InputError if k < 2 and, unless `skip_rare`, for a service with fewer than k response times.
+        """Levels from observed response times.
 
-        A service that is skipped has no levels: `level` gives 0, and scores leave it out.
+        Raises InputError if k < 2 and for a service with fewer than k response times. With `skip_rare` such a service
+        has no levels instead: `level` gives 0, and scores leave it out.
         """
         if k < 2:
             raise InputError(f"k is {k}: must be at least 2 levels")
@@ -37,9 +38,9 @@ class Levels:
         return cls(k, bounds)
 
     def level(self, service: Int, response_ms: Float) -> Int:
-        """(n,) level 1..k of response times (n,) ms of services (n,); 0 where it is not known: no levels, or NaN.
+        """(n,) level 1..k of response times (n,) ms of services (n,); 0 if the service has no levels or ms is NaN.
 
-        Where response times are tied with several bounds, the middle one of the levels that they span.
+        A response time equal to several bounds has the middle of the levels that they span.
         """
         service, response_ms = np.asarray(service), np.asarray(response_ms, dtype=np.float64)
         levels = np.zeros(len(service), dtype=np.int64)

@@ -11,7 +11,7 @@ from tvwrl.types import Float, InputError, Int
 
 
 class Machines(NamedTuple):
-    """M machines, changed in place as batch instances start and end. Typed loosely, since numba sees the dtypes.
+    """M machines, updated in place as batch instances start and end. Typed loosely, for numba checks the dtypes.
 
     Services stay where they are; those of machine m are rows `first[m] .. first[m + 1] - 1` of `service` and `quota`.
     """
@@ -22,7 +22,7 @@ class Machines(NamedTuple):
     batch_cpu: Any  # (M,) float64 cores in use by batch
     used_memory: Any  # (M,) float64
     composition: Any  # (M, 60) int32 batch instances by category
-    heard: Any  # (M,) float64: second of the last report of the machine; a scorer must not trust older ones
+    last_report: Any  # (M,) float64 second of the machine's last report
     first: Any  # (M + 1,) int64
     service: Any  # (services on machines,) int32
     quota: Any  # (services on machines,) float64 cores requested
@@ -33,7 +33,7 @@ class Machines(NamedTuple):
 
 
 def check_machines(machines: Machines, which: Int) -> None:
-    """Raise InputError for machines `which` (n,) that there are not, or arrays that would lead a kernel astray."""
+    """Raise InputError for machines `which` (n,) out of range, or arrays that would lead a kernel out of bounds."""
     count, rows = len(machines.cores), len(machines.service)
     if len(which) and not (which.min() >= 0 and which.max() < count):
         raise InputError(f"machines {which.min()} to {which.max()} are asked for: must be within 0 and {count - 1}")
@@ -45,8 +45,8 @@ def check_machines(machines: Machines, which: Int) -> None:
         raise InputError(f"first must hold {count + 1} rising rows of the {rows} services on machines, from 0 on")
 
 
-def alike(composition: Int, services: int) -> Machines:
-    """M machines of which only the composition (M, 60) is known, each with one instance of each of `services`."""
+def uniform_machines(composition: Int, services: int) -> Machines:
+    """M machines with the composition (M, 60), nothing else in use, and one instance of each of `services` services."""
     count = len(composition)
     return Machines(
         cores=np.ones(count),
@@ -55,7 +55,7 @@ def alike(composition: Int, services: int) -> Machines:
         batch_cpu=np.zeros(count),
         used_memory=np.zeros(count),
         composition=np.ascontiguousarray(composition, np.int32),
-        heard=np.zeros(count),
+        last_report=np.zeros(count),
         first=np.arange(count + 1) * services,
         service=np.tile(np.arange(services, dtype=np.int32), count),
         quota=np.ones(count * services),

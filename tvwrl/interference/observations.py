@@ -1,4 +1,4 @@
-"""What monitoring saw: response times of services, and what batch work ran beside them. All that a scorer may know."""
+"""What monitoring records: response times of services and the batch work beside them; all that a score may know."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Observations:
     batch_cpu: Float  # (N,) cores that batch instances used on the machine
     services: tuple[str, ...]  # names
     quota: Float  # (services,) cores that an instance of the service requested, > 0
-    real: bool  # measured on machines; else simulated, and tables must say so
+    real: bool  # measured; False: simulated, and tables must say so
 
     def __post_init__(self) -> None:
         count = len(self.seconds)
@@ -44,7 +44,7 @@ class Observations:
         self._check("response_ms", np.isfinite(self.response_ms) & (self.response_ms > 0), " > 0")
 
     def _check(self, name: str, right: npt.NDArray[np.bool_], limit: str) -> None:
-        """Raise InputError with the first row of a field that is not all `right` (N,) or (N, CATEGORIES)."""
+        """Raise InputError with the first row where `right` (N,) or (N, CATEGORIES) is False."""
         if not right.all():
             row, *category = np.argwhere(~right)[0].tolist()
             value = getattr(self, name)[row, *category]
@@ -52,7 +52,7 @@ class Observations:
             raise InputError(f"observations, {where}: {name} is {value}: must be a number{limit}")
 
     def by_service(self) -> list[Int]:
-        """Of each service the rows (n,) of its records, in order; none for one that was not observed."""
+        """Rows (n,) of the records of each service, in order; empty for one that was not observed."""
         order = np.argsort(self.service, kind="stable")
         edges = np.searchsorted(self.service[order], np.arange(len(self.services) + 1))
         return [order[edges[s] : edges[s + 1]] for s in range(len(self.services))]

@@ -1,4 +1,4 @@
-"""Level of a service from the batch work beside it: decision trees of the composition, and of CPU use alone."""
+"""Predicts the level of a service from the composition of the batch work beside it: decision trees."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.interference.kernels import Trees, predict_levels
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.observations import CATEGORIES, Observations
+from tvwrl.interference.score_kernels import Trees, predict_levels
 from tvwrl.types import Float, InputError, Int
 
 if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-NEVER = np.iinfo(np.int32).max  # instances that no machine has: a leaf's threshold
+LEAF_THRESHOLD = np.iinfo(np.int32).max  # no machine has as many instances
 DEPTH, LEAF = 6, 20
-PRESSURE_STEPS = 1000  # whole numbers, so that trees compare whole numbers
-NOTHING = 1e-9  # levels per instance that rounding alone may make
+PRESSURE_STEPS = 1000  # integers, because trees compare integers
+NEGLIGIBLE = 1e-9  # levels per instance: rounding
 
 
 class Predictor(Protocol):
@@ -31,7 +31,7 @@ class Predictor(Protocol):
         ...
 
     def predict(self, observations: Observations) -> Float:
-        """(N,) levels in [1, k], NaN for services that nothing was learnt of. Reads no response times."""
+        """(N,) levels in [1, k], NaN for services that were not learnt. Reads no response times."""
         ...
 
 
@@ -39,11 +39,11 @@ class Predictor(Protocol):
 class LevelPredictor:
     """A decision tree per service from the composition to the level (Section 5.5).
 
-    Paper: a decision tree of the 60 counts, whose kind and size it does not tell. Here: regression on the level, as it
-    comes within 2 levels more often than a classification of levels, `depth` questions deep at most, with at least
-    `leaf` records in a leaf; and unless `counts_alone` a tree may ask for the pressure of the composition too, a
-    weighted sum of the counts that is learnt from all services together, as questions about one count at a time tell
-    little of a sum (docs/interference.md has the figures). Fitted: `trees_`.
+    Paper: a decision tree of the 60 counts, of unknown kind and size. Here: regression on the level, which is within 2
+    levels more often than classification (`classify`), at most `depth` deep with at least `leaf` records in a leaf.
+    Unless `counts_alone`, a node may also test the pressure of the composition: a weighted sum of the counts, learnt
+    from all services together, because tests of single counts approximate a sum poorly (docs/interference.md has the
+    figures). Fitted: `trees_`.
     """
 
     depth: int = DEPTH
@@ -57,7 +57,7 @@ class LevelPredictor:
         pressure = np.zeros(CATEGORIES, np.int32) if self.counts_alone else learn_pressure(observations, levels)
         fitted = {
             s: self._tree(_features(rows.composition, pressure), level)
-            for s, rows, level in _with_levels(observations, levels)
+            for s, rows, level in services_with_levels(observations, levels)
         }
         if not fitted:
             raise InputError("no service has response times enough for its levels: nothing to learn from")
@@ -77,7 +77,7 @@ class LevelPredictor:
         return levels
 
     def _tree(self, features: Int, level: Int) -> tuple[Any, Float]:
-        """The fitted tree and the level that each of its nodes stands for."""
+        """A fitted tree and the level of each of its nodes."""
         from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
         kind = DecisionTreeClassifier if self.classify else DecisionTreeRegressor
@@ -88,10 +88,10 @@ class LevelPredictor:
 
 
 def learn_pressure(observations: Observations, levels: Levels) -> npt.NDArray[np.int32]:
-    """(60,) how much an instance of each category presses on services, 0..`PRESSURE_STEPS` of the strongest one.
+    """(60,) pressure of an instance of each category, 0..`PRESSURE_STEPS` for the strongest.
 
-    Least squares of the level on the counts, over the records of all services, none below 0 (Lawson and Hanson 1974):
-    an instance more never helps. All 0 where levels do not depend on any count.
+    Non-negative least squares of the level on the counts over the records of all services (Lawson and Hanson 1974): one
+    more instance never helps. All 0 if levels depend on no count.
     """
     from scipy.optimize import nnls
 
@@ -101,19 +101,19 @@ def learn_pressure(observations: Observations, levels: Levels) -> npt.NDArray[np
     small: Float = np.asarray(np.linalg.qr(rows, mode="r"))  # the same squares in 62 rows instead of one per record
     weights = nnls(small[:, :-1], small[:, -1])[0][:CATEGORIES]
     most = weights.max()
-    steps: npt.NDArray[np.int32] = np.rint(weights * (PRESSURE_STEPS / most if most > NOTHING else 0.0)).astype(
+    steps: npt.NDArray[np.int32] = np.rint(weights * (PRESSURE_STEPS / most if most > NEGLIGIBLE else 0.0)).astype(
         np.int32
     )
     return steps
 
 
 def _features(composition: Int, pressure: npt.NDArray[np.int32]) -> Int:
-    """(n, 61) what trees may ask for: the counts, and the pressure of all."""
+    """(n, 61) features of trees: the counts and their total pressure."""
     return np.column_stack([composition, composition @ pressure.astype(np.int64)])
 
 
 def _joined(fitted: dict[int, tuple[Any, Float]], services: int) -> Trees:
-    """The trees in the form that kernels walk: nodes level by level, so that the two children of one are neighbours."""
+    """The fitted trees for kernels: nodes in breadth-first order, so that siblings are neighbours."""
     root, depth = np.full(services, -1, np.int32), np.zeros(services, np.int32)
     feature: list[int] = []
     threshold: list[int] = []
@@ -127,7 +127,7 @@ def _joined(fitted: dict[int, tuple[Any, Float]], services: int) -> Trees:
             leaf = tree.children_left[node] < 0
             left.append(first + (place if leaf else len(order)))
             feature.append(0 if leaf else tree.feature[node])
-            threshold.append(NEVER if leaf else int(np.floor(tree.threshold[node])))
+            threshold.append(LEAF_THRESHOLD if leaf else int(np.floor(tree.threshold[node])))
             level.append(values[node])
             order += [] if leaf else [tree.children_left[node], tree.children_right[node]]
     return Trees(
@@ -145,7 +145,7 @@ class UtilisationPredictor:
         """Least squares by service."""
         self._levels = levels
         self.line_ = np.full((len(observations.services), 2), np.nan)
-        for s, rows, _ in _with_levels(observations, levels):
+        for s, rows, _ in services_with_levels(observations, levels):
             design = np.stack([np.ones(len(rows.seconds)), rows.batch_cpu], axis=1)
             self.line_[s] = np.linalg.lstsq(design, rows.response_ms, rcond=None)[0]
         return self
@@ -171,7 +171,7 @@ class UtilisationTree:
         from sklearn.tree import DecisionTreeRegressor
 
         self.trees_: dict[int, DecisionTreeRegressor | DecisionTreeClassifier] = {}
-        for s, rows, level in _with_levels(observations, levels):
+        for s, rows, level in services_with_levels(observations, levels):
             tree = DecisionTreeRegressor(
                 max_depth=self.depth, min_samples_leaf=self.leaf, random_state=self.random_state
             )
@@ -203,8 +203,8 @@ class MiddleLevel:
         return np.where(known, float((self._levels.k + 1) // 2), np.nan)
 
 
-def _with_levels(observations: Observations, levels: Levels) -> Iterator[tuple[int, Observations, Int]]:
-    """Each service that has levels, its records, and their levels."""
+def services_with_levels(observations: Observations, levels: Levels) -> Iterator[tuple[int, Observations, Int]]:
+    """Each service with levels, its records, and their levels."""
     level = levels.level(observations.service, observations.response_ms)
     for s, rows in enumerate(observations.by_service()):
         if len(rows) and level[rows[0]] > 0:

@@ -1,4 +1,4 @@
-"""Any scheduler of the simulator with PISM: of its best machines, the one where services would suffer least (6.1.3)."""
+"""Any scheduler with PISM: of the machines that it prefers, take the one with the lowest score (6.1.3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.compositions import Compositions
-from tvwrl.interference.machines import Machines, alike
+from tvwrl.interference.machines import Machines, uniform_machines
 from tvwrl.interference.observations import CATEGORIES
 from tvwrl.interference.score import InterferenceScore
 from tvwrl.interference.workloads import CORES, categories, shares
@@ -22,20 +22,22 @@ CANDIDATES = 10  # of which PISM takes the one with the lowest score (6.1.3)
 
 
 class WithInterference(Scheduler):
-    """The scheduler `inner`, whose choice gives way to that one of its best machines with the lowest score.
+    """The scheduler `inner`, whose choice is replaced by the machine with the lowest score among those it prefers.
 
-    The simulator has no services: every machine is taken to run one instance of each service that the score knows. Its
-    workloads are the batch work, of the category that their use so far tells (`workloads.categories`): CPU in cores of
-    the largest machine, which has `cores` of them, memory in percent of it.
+    The simulator has no services: every machine is assumed to run one instance of each service that the score knows.
+    Workloads are the batch work, categorised by their use so far (`workloads.categories`): CPU in cores of the largest
+    machine, which has `cores` of them, memory in percent of it.
     """
 
     def __init__(
         self, inner: Scheduler, score: InterferenceScore, count: int | None = None, cores: float = CORES
     ) -> None:
-        """`count` candidates, by default `CANDIDATES`, but no more than half of the machines: the others are what the
-        scheduler still decides. Raises InputError for a score without thresholds of categories, or count < 1."""
+        """`count` candidates; default: `CANDIDATES`, but at most half of the machines, so that `inner` still matters.
+
+        Raises InputError for a score without thresholds of categories, or count < 1.
+        """
         if score.thresholds is None:
-            raise InputError("this interference score has no thresholds: workloads cannot be told into categories")
+            raise InputError("this interference score has no thresholds to categorise workloads by")
         if count is not None and count < 1:
             raise InputError(f"candidates is {count}: must be at least 1")
         self.name = f"{inner.name}+pism"
@@ -45,7 +47,7 @@ class WithInterference(Scheduler):
         self._thresholds: Thresholds = score.thresholds
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
-        """Forget the last episode."""
+        """Start an episode."""
         self._inner.reset(cluster, rng)
         self._score.restart()
         simulation = cluster.simulation
@@ -55,18 +57,18 @@ class WithInterference(Scheduler):
         self._category = categories(demand, self._largest, step, self._thresholds, self._cores)
         if len(self._category) > 1 and (self._category[:, 0] == self._category[0, 0]).all():
             warnings.warn(
-                f"{self.name}: all workloads begin in one category of the score's thresholds, so it can hardly tell "
-                "machines apart: fit a score on this trace",
+                f"{self.name}: all workloads start in one category of the score's thresholds, so it hardly "
+                "distinguishes machines: fit a score on this trace",
                 stacklevel=2,
             )
         count = len(cluster.machines)
         self._count = self._asked or min(CANDIDATES, max(2, count // 2))
-        self._counted = np.full((2, len(self._category)), -1)  # machine and category that a workload is counted as
-        self._machines = alike(np.zeros((count, CATEGORIES), np.int32), len(self._score.services))
+        self._counted = np.full((2, len(self._category)), -1)  # machine and category under which a workload is counted
+        self._machines = uniform_machines(np.zeros((count, CATEGORIES), np.int32), len(self._score.services))
         self._compositions = Compositions(count, self._machines.composition)
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
-        """What the scheduler places, each where the score is lowest among its candidates."""
+        """The inner scheduler's placements, each on the candidate with the lowest score."""
         waiting = list(pending)
         for choice in self._inner.schedule(cluster, pending):
             offered = self._inner.alternatives(cluster, waiting, choice, self._count)
@@ -77,7 +79,7 @@ class WithInterference(Scheduler):
             yield Placement(choice.workload, machine)
 
     def _count_instances(self, cluster: Cluster) -> None:
-        """Bring the compositions up to date: what ended, began, or has come to another category since the last time."""
+        """Update the compositions: workloads that ended, started, or changed category since the last call."""
         state, b = cluster.simulation.state, cluster.b
         running = state.workloads[b, : state.counters[b, k.RUNNING], k.RUNS]
         lasted = cluster.slot - state.workloads[b, running, k.START]
@@ -89,10 +91,15 @@ class WithInterference(Scheduler):
         self._counted = counted
 
     def _seen(self, cluster: Cluster, seconds: float) -> Machines:
-        """The machines as a score sees them, now."""
+        """The machines as the score sees them now."""
         self._count_instances(cluster)
         cpu, memory = shares(cluster.load, self._largest, self._cores)
         cores, size = shares(cluster.capacity, self._largest, self._cores)
         return self._machines._replace(
-            cores=cores, memory=size, cpu=cpu, batch_cpu=cpu, used_memory=memory, heard=np.full(len(size), seconds)
+            cores=cores,
+            memory=size,
+            cpu=cpu,
+            batch_cpu=cpu,
+            used_memory=memory,
+            last_report=np.full(len(size), seconds),
         )

@@ -1,4 +1,4 @@
-"""The interference score of machines: 0 to 100, calibrated, explained, and never stale (Sections 5.4, 5.5)."""
+"""The interference score of machines: 0 to 100, calibrated, explainable, and unaffected by stale reports (5.4, 5.5)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.interference.categories import Thresholds
-from tvwrl.interference.kernels import Trees, score_machines
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.machines import Machines, check_machines
 from tvwrl.interference.observations import CATEGORIES, Observations
-from tvwrl.interference.predictor import NEVER, LevelPredictor
+from tvwrl.interference.predictor import LEAF_THRESHOLD, LevelPredictor
+from tvwrl.interference.score_kernels import Trees, score_machines
 from tvwrl.interference.weights import row_weights, service_weights
 from tvwrl.runs import whole_file
 from tvwrl.types import Float, InputError, Int
 
 STALE_AFTER = 600.0  # seconds; ten reports of a minute missed
-EQUAL = 1e-6  # levels by which equal scores may differ, as sums are rounded
-HELD_OUT = 0.25  # of the recording, its end: what scores are calibrated on
+EQUAL = 1e-6  # levels by which equal scores may differ through rounding
+HELD_OUT = 0.25  # last share of the recording, on which scores are calibrated
 VERSION = 2  # of files
 PARTS = ("weights", "knots", "percent")
 TREE_TYPES = dict.fromkeys(("root", "depth", "threshold", "left", "pressure"), "int32") | {
@@ -33,26 +33,31 @@ TREE_TYPES = dict.fromkeys(("root", "depth", "threshold", "left", "pressure"), "
 }
 
 
-class Push(NamedTuple):
-    """What instances of one category do to a machine's score."""
+class Contribution(NamedTuple):
+    """Contribution of one category's instances to a machine's score."""
 
     category: int
     instances: int
-    points: float  # of 100, by which the score is higher with them than without
+    points: float  # of 100: score with them minus score without
 
 
 @dataclass(eq=False)
 class InterferenceScore:
     """Score of a machine: weighted mean of the levels predicted for its services, on a scale of 0 to 100.
 
-    Scale: the share of observed machines (percent) that suffer less, so 0 is as quiet as any that was seen, 50 the
-    median, 100 as bad as any; isotonic between the predicted mean and the observed one's rank, on records that no tree
-    has seen. A machine without services scores 0: nothing can be disturbed.
+    Scale: the percentage of observed machines that suffer less: 0 is the quietest machine seen, 50 the median, 100 the
+    worst. The map from predicted mean level to that percentage is an isotonic regression on records that no tree has
+    seen. A machine without services scores 0.
 
-    Nothing is known of a machine whose last report is older than `stale_after` seconds (or from the future), whose
-    usage is not a number, or none of whose services is known: it scores the mean of the known machines, and `choose`
-    takes it only where no candidate is known. A clock that goes back is told once; what was reported in seconds that
-    are then still to come is not believed.
+    A machine is unknown if its last report is older than `stale_after` seconds or from the future, if its usage is not
+    a number, or if none of its services was learnt. It then scores the mean of the known machines, and `choose` takes
+    it only if no candidate is known. If the clock goes back, a warning is given once.
+
+    Example::
+
+        score = InterferenceScore.load(Path("score.npz"))
+        score.of(machines, now)                            # (M,) 0..100
+        score.choose(machines, now, category, candidates)  # machine with the lowest score
     """
 
     trees: Trees
@@ -61,11 +66,11 @@ class InterferenceScore:
     k: int
     knots: Float  # (knots,) mean levels predicted, rising
     percent: Float  # (knots,) 0..100, not falling
-    thresholds: Thresholds | None = None  # that the categories were made by, for those who have to tell them
+    thresholds: Thresholds | None = None  # of the categories that it was learnt from
     stale_after: float = STALE_AFTER
-    about: str = ""  # what it was learnt from, in words
+    about: str = ""  # description of what it was learnt from
     _latest: float = field(default=-np.inf, init=False)
-    _told: set[str] = field(default_factory=set, init=False)
+    _warned: set[str] = field(default_factory=set, init=False)
     _rows: tuple[Any, Float] | None = field(default=None, init=False)
 
     @classmethod
@@ -78,15 +83,15 @@ class InterferenceScore:
         skip_rare: bool = False,
         thresholds: Thresholds | None = None,
     ) -> InterferenceScore:
-        """Trees of the first three quarters of the recording, the scale of the last one.
+        """Learn trees from the first three quarters of the recording and the scale from the last one.
 
-        Raises InputError as `Levels.of`, for an unknown weighting, or if one moment is all that was recorded.
+        Raises InputError as `Levels.of`, for an unknown weighting, or if all records have the same time.
         """
         begins = np.quantile(observations.seconds, 1 - HELD_OUT) if len(observations.seconds) else 0.0
         early = observations.seconds < begins
         if not early.any():
             raise InputError(
-                "observations: they are all of one moment; trees learn from the earlier, scales from later"
+                "observations: all have the same time; trees learn from the earlier records, the scale from later ones"
             )
         learnt, later = (observations.only(np.flatnonzero(part)) for part in (early, ~early))
         levels = Levels.of(learnt, k, skip_rare)
@@ -106,10 +111,9 @@ class InterferenceScore:
 
     def mean_level(self, machines: Machines, category: int = -1, which: Int | None = None) -> Float:
         """(n,) weighted mean of the levels 1..k predicted for machines `which` (n,), default all M, with one more
-        instance of `category` (-1: as they are); NaN where nothing is known of their services, 0 without services.
+        instance of `category` (-1: none); NaN if none of their services was learnt, 0 without services.
 
-        Raises InputError for a category that is neither -1 nor 0 to 59, a machine that there is not, and arrays of
-        machines that do not fit together.
+        Raises InputError for a category other than -1 and 0 to 59, a machine out of range, or inconsistent arrays.
         """
         if not -1 <= category < CATEGORIES:
             raise InputError(f"category is {category}: must be -1 or 0 to {CATEGORIES - 1}")
@@ -120,15 +124,15 @@ class InterferenceScore:
         return found
 
     def on_scale(self, mean_level: Float) -> Float:
-        """0..100 of mean levels; NaN stays, and 0, of a machine without services, is 0."""
+        """Mean levels as scores 0..100; NaN stays NaN, and 0 (no services) stays 0."""
         found: Float = np.where(mean_level == 0, 0.0, np.interp(mean_level, self.knots, self.percent))
         return found
 
     def of(self, machines: Machines, now: float, category: int = -1) -> Float:
-        """(M,) scores 0..100 at second `now`, with one more instance of `category` (-1: as machines are).
+        """(M,) scores 0..100 at second `now`, with one more instance of `category` (-1: none).
 
-        Machines of which nothing is known have the mean of the others; NaN if nothing is known of any. An unknown
-        category is told once and counts as -1.
+        Unknown machines have the mean of the others; NaN if all are unknown. An unknown category counts as -1 and
+        causes one warning.
         """
         category = category if category == -1 or self.knows(category) else -1
         found = self.on_scale(self.mean_level(machines, category))
@@ -137,10 +141,10 @@ class InterferenceScore:
         return found
 
     def choose(self, machines: Machines, now: float, category: int, candidates: Int) -> int:
-        """The machine of `candidates` (n,) with the lowest score after an instance of `category` has come.
+        """The machine of `candidates` (n,) with the lowest score after an instance of `category` has arrived.
 
-        Candidates are in a scheduler's order of preference, which decides between equal scores. Those of which nothing
-        is known come after all others; if that is so of all, or the category is unknown, it is the first.
+        Candidates are in a scheduler's order of preference, which breaks ties. Unknown machines come last; if all are
+        unknown, or the category is, the first candidate is taken.
         """
         if not self.knows(category):
             return int(candidates[0])
@@ -149,35 +153,35 @@ class InterferenceScore:
         return int(candidates[np.argmax(mean <= mean.min() + EQUAL)])
 
     def restart(self) -> None:
-        """The clock begins anew, as in another episode."""
+        """Restart the clock, as for another episode."""
         self._latest = -np.inf
 
     def knows(self, category: int) -> bool:
-        """Whether there is such a category; the first that there is not is told."""
+        """Whether the category exists; the first that does not causes a warning."""
         if 0 <= category < CATEGORIES:
             return True
-        self._tell("category", f"category {category} is not one of 0 to {CATEGORIES - 1}: schedulers place it alone")
+        self._warn_once("category", f"category {category} is not one of 0 to {CATEGORIES - 1}: its score is unknown")
         return False
 
-    def explain(self, machines: Machines, machine: int) -> list[Push]:
-        """The categories that run on a machine, by how much its score falls if they are taken away, most first.
+    def explain(self, machines: Machines, machine: int) -> list[Contribution]:
+        """The categories on a machine by how much its score falls without them, greatest first.
 
-        As the composition stands, however old it is.
-        Trees are not additive: two categories that only together do harm are each told all of it.
+        The composition counts, however old it is. Trees are not additive: if two categories are harmful only together,
+        each contributes the whole harm.
         """
         counts, which = machines.composition[machine], np.array([machine])
         score = self.on_scale(self.mean_level(machines, which=which))[0]
-        pushes = []
+        found = []
         for category in np.flatnonzero(counts).tolist():
             instances = int(counts[category])
             counts[category] = 0
             without = self.on_scale(self.mean_level(machines, which=which))[0]
             counts[category] = instances
-            pushes.append(Push(category, instances, float(score - without)))
-        return sorted(pushes, key=lambda push: -push.points)
+            found.append(Contribution(category, instances, float(score - without)))
+        return sorted(found, key=lambda one: -one.points)
 
     def save(self, path: Path) -> None:
-        """One .npz of plain arrays: reading it runs no code."""
+        """Write one .npz of plain arrays, which is read without running code."""
         facts = {
             "version": VERSION,
             "k": self.k,
@@ -192,7 +196,7 @@ class InterferenceScore:
 
     @classmethod
     def load(cls, path: Path) -> InterferenceScore:
-        """What `save` wrote. Raises InputError for anything else."""
+        """The score that `save` wrote. Raises InputError for any other file."""
         try:
             with np.load(path, allow_pickle=False) as file:
                 facts = json.loads(str(file["facts"]))
@@ -209,33 +213,35 @@ class InterferenceScore:
         except InputError:
             raise
         except Exception as error:  # numpy, zipfile, zlib and json each have their own
-            raise InputError(f"{path}: no interference score, or a damaged one: {error}") from None
+            raise InputError(f"{path}: not an interference score, or damaged: {error}") from None
         for fault in _faults(found):
             raise InputError(f"{path}: {fault}")
         return found
 
     def _fresh(self, machines: Machines, now: float) -> npt.NDArray[np.bool_]:
-        """(M,) heard of lately, with usage that is a number."""
+        """(M,) whether the last report is recent and the usage a number."""
         if now < self._latest:
-            self._tell(
-                "clock", f"the clock went back from second {self._latest:g} to {now:g}: later reports are not believed"
+            self._warn_once(
+                "clock", f"the clock went back from second {self._latest:g} to {now:g}: later reports do not count"
             )
         self._latest = now
         usage = machines.cpu + machines.batch_cpu + machines.used_memory
         if (bad := ~np.isfinite(usage)).any():
-            self._tell("usage", f"usage of machine {int(bad.argmax())} is not a number: nothing is known of it")
-        fresh: npt.NDArray[np.bool_] = ~bad & (machines.heard >= now - self.stale_after) & (machines.heard <= now)
+            self._warn_once("usage", f"usage of machine {int(bad.argmax())} is not a number: it counts as unknown")
+        fresh: npt.NDArray[np.bool_] = (
+            ~bad & (machines.last_report >= now - self.stale_after) & (machines.last_report <= now)
+        )
         return fresh
 
-    def _tell(self, what: str, message: str) -> None:
-        """Warn once of each kind of trouble."""
-        if what not in self._told:
-            self._told.add(what)
+    def _warn_once(self, what: str, message: str) -> None:
+        """Warn once of each kind of problem."""
+        if what not in self._warned:
+            self._warned.add(what)
             warnings.warn(message, stacklevel=3)
 
 
 def mean_levels(observations: Observations, predicted: Float, levels: Levels, weights: Float) -> tuple[Float, Float]:
-    """(P,) predicted and observed weighted mean level of every machine at every time, of its services that have both.
+    """(P,) predicted and (P,) observed weighted mean level of every machine at every time, over services with both.
 
     `predicted` (N,) levels, NaN = unknown; `weights` (services,).
     """
@@ -251,7 +257,7 @@ def mean_levels(observations: Observations, predicted: Float, levels: Levels, we
 
 
 def _scale(predicted: Float, observed: Float) -> tuple[Float, Float]:
-    """Knots: mean level predicted -> percent of observed ones that are lower (half of those that are equal)."""
+    """Knots of predicted mean level -> percentage of observed mean levels that are lower, ties counting half."""
     from scipy.stats import rankdata
     from sklearn.isotonic import IsotonicRegression
 
@@ -261,27 +267,27 @@ def _scale(predicted: Float, observed: Float) -> tuple[Float, Float]:
 
 
 def _faults(score: InterferenceScore) -> Iterator[str]:
-    """What is wrong with a score that was read: what would lead a kernel out of its arrays, numbers that are none."""
+    """Faults of a score read from a file: non-finite numbers, and indices that would lead a kernel out of bounds."""
     for name, found in (score.trees._asdict() | {name: getattr(score, name) for name in PARTS}).items():
         kind = TREE_TYPES.get(name, "float64")
         if found.ndim != 1 or found.dtype != kind:
             yield f"{name} is {found.ndim}-dimensional {found.dtype}: must be 1, {kind}"
         if kind == "float64" and not np.isfinite(found).all():
-            yield f"{name} holds something that is no number"
+            yield f"{name} holds a value that is not a finite number"
     trees, nodes, services = score.trees, len(score.trees.left), len(score.services)
     if not len(trees.feature) == len(trees.threshold) == len(trees.level) == nodes:
-        yield "its trees have not as many questions as answers"
-    right = trees.left + (trees.threshold < NEVER)  # of a node that is no leaf
+        yield "its trees have arrays of different lengths"
+    right = trees.left + (trees.threshold < LEAF_THRESHOLD)  # of a node that is no leaf
     if (trees.root >= nodes).any() or (trees.left < 0).any() or (right >= nodes).any():
-        yield "its trees point outside themselves"
+        yield "its trees have children outside their arrays"
     if (trees.feature > CATEGORIES).any() or (trees.depth < 0).any() or len(trees.pressure) != CATEGORIES:
-        yield "its trees ask for categories that there are not"
+        yield "its trees test categories that do not exist"
     if not len(trees.root) == len(trees.depth) == len(score.weights) == services:
-        yield f"it has {services} services, and not as many trees or weights"
+        yield f"it has {services} services, but not as many trees or weights"
     if not (isinstance(score.k, int) and score.k >= 2 and ((trees.level >= 1) & (trees.level <= score.k)).all()):
-        yield f"its trees tell levels that are not within 1 and {score.k}"
+        yield f"its trees have levels outside 1 to {score.k}"
     if not (score.weights > 0).all() or not score.stale_after >= 0:
-        yield "a weight is not > 0, or its limit of age not >= 0"
+        yield "a weight is not > 0, or stale_after is not >= 0"
     rising = (np.diff(score.knots) > 0).all() and (np.diff(score.percent) >= 0).all()
     if not (len(score.knots) == len(score.percent) > 0 and rising):
         yield f"its scale does not rise: {len(score.knots)} knots, {len(score.percent)} percentages"

@@ -9,11 +9,11 @@ import numpy as np
 from tvwrl.interference.observations import Observations
 from tvwrl.types import Float, InputError, Int
 
-LEAST = 0.01  # of the mean weight: a machine whose services all count nothing would have no score
+LEAST = 0.01  # of the mean weight: with weight 0 throughout a machine would have no score
 
 
 def fair(observations: Observations) -> Float:
-    """All alike."""
+    """Equal weights."""
     return np.ones(len(observations.services))
 
 
@@ -23,7 +23,7 @@ def cpu_quota(observations: Observations) -> Float:
 
 
 def corr(observations: Observations) -> Float:
-    """Correlation of response time and CPU use of batch work; none below 0, where the two have nothing in common."""
+    """Correlation of response time and CPU use of batch work; negative values count as 0 (`service_weights`)."""
     return _measured(observations, lambda ms, cpu: float(np.corrcoef(ms, cpu)[0, 1]))
 
 
@@ -48,14 +48,14 @@ def service_weights(name: str, observations: Observations) -> Float:
 
 
 def row_weights(service: Int, of_service: Float) -> Float:
-    """(rows,) weights of services on machines; 0 for services that nothing is known of."""
+    """(rows,) weights of services (rows,) on machines; 0 for unknown services."""
     known = (service >= 0) & (service < len(of_service))
     weights: Float = np.where(known, of_service[np.where(known, service, 0)], 0.0)
     return weights
 
 
 def _measured(observations: Observations, measure: Callable[[Float, Float], float]) -> Float:
-    """(services,) of response times and batch CPU; 0 for services with fewer than two records."""
+    """(services,) `measure` of each service's response times and batch CPU; 0 for fewer than two records."""
     found = np.zeros(len(observations.services))
     with np.errstate(invalid="ignore", divide="ignore"):
         for s, rows in enumerate(observations.by_service()):

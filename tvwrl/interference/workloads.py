@@ -1,4 +1,4 @@
-"""Workloads of the simulator as batch work: which category each is taken for, slot by slot, as monitoring sees it."""
+"""Workloads of the simulator as batch work: the category of each, slot by slot, from its use so far."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ CORES = 104.0  # of the largest machine: two of the paper's processors, with 26 
 
 
 def shares(demand: Float, largest: Float, cores: float = CORES) -> tuple[Float, Float]:
-    """CPU in cores and memory in percent of the largest machine, (...) each, of demand (..., D) units.
+    """CPU in cores and memory in percent of the largest machine, each (...), of demand (..., D) units.
 
-    `largest` (D,) units: its capacity. The first resource is the CPU, the last memory.
+    `largest` (D,) units: capacity of that machine. The first resource is CPU, the last is memory.
     """
     share = demand / largest
     return share[..., 0] * cores, 100.0 * share[..., -1]
 
 
 def categories(demand: Float, largest: Float, step_seconds: float, thresholds: Thresholds, cores: float = CORES) -> Int:
-    """(N, L) category of N workloads of demand (N, L, D) units, when each has run l + 1 slots.
+    """(N, L) category of N workloads of demand (N, L, D) units after each has run l + 1 slots.
 
-    By mean use and time so far, which is all that can be known then: entry l reads nothing of a later slot, and entry 0
-    is what a scheduler may take a waiting workload for. Paper: by what the whole life will use, which the classifier
-    predicts; here no graph of tasks tells it.
+    By mean use and run time so far: entry l depends on no later slot, and entry 0 is what a scheduler may assume of a
+    waiting workload. Paper: by the use of the whole life, predicted by the classifier; workloads have no task graph to
+    predict it from.
     """
     length = demand.shape[1]
     cpu, memory = shares(_mean_so_far(demand), largest, cores)
@@ -33,7 +33,7 @@ def categories(demand: Float, largest: Float, step_seconds: float, thresholds: T
 
 
 def thresholds_of(sequences: SequenceSet, largest: Float, step_seconds: float, cores: float = CORES) -> Thresholds:
-    """Thresholds with about as many workloads of `sequences` in each class, slot by slot; of makespan, whole lives."""
+    """Thresholds that split `sequences` evenly: use slot by slot, makespan by whole lives."""
     runs = np.arange(sequences.demand.shape[2]) < sequences.length[..., None]
     so_far = np.stack([_mean_so_far(demand) for demand in sequences.demand])[runs]
     return Thresholds.even(*shares(so_far, largest, cores), step_seconds * sequences.length.ravel().astype(np.float64))

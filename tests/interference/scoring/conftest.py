@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvwrl.bench.pism_schedulers import learn
 from tvwrl.interference.machines import Machines
 from tvwrl.interference.observations import CATEGORIES, Observations
+from tvwrl.interference.training import train_on_trace
 
 
 def _observations(service: Any, ms: Any, cpu: Any = None) -> Observations:
@@ -43,7 +43,7 @@ def _slowed(moments: int = 400, seed: int = 0) -> Observations:
 
 
 def _machines(count: int, services: Any = (0, 1)) -> Machines:
-    """Empty machines of 10 cores and 100 of memory, each with the same services, heard of at second 0."""
+    """Empty machines of 10 cores and 100 of memory, each with the same services, last_report of at second 0."""
     rows = np.tile(np.asarray(services, np.int32), count)
     return Machines(
         cores=np.full(count, 10.0),
@@ -52,7 +52,7 @@ def _machines(count: int, services: Any = (0, 1)) -> Machines:
         batch_cpu=np.zeros(count),
         used_memory=np.zeros(count),
         composition=np.zeros((count, CATEGORIES), np.int32),
-        heard=np.zeros(count),
+        last_report=np.zeros(count),
         first=np.arange(count + 1) * len(services),
         service=rows,
         quota=np.ones(len(rows)),
@@ -86,4 +86,4 @@ def make_machines() -> Any:
 @pytest.fixture(scope="session")
 def trace_score(problem) -> Any:
     """A score that was learnt of the training sequences of `problem`."""
-    return learn(problem, "memory", "corr", 16, 0).score
+    return train_on_trace(problem, "memory", "corr", 16, 0).score

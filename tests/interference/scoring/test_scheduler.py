@@ -125,7 +125,7 @@ def test_it_knows_no_future(problem, train, trace_score):
 
 def test_thresholds_of_another_trace_are_told(problem, train, score):
     other = replace(score, thresholds=Thresholds((1e4, 2e4), (1e4, 2e4, 3e4, 4e4), (1e6, 2e6, 3e6)))
-    with pytest.warns(UserWarning, match="all workloads begin in one category"):
+    with pytest.warns(UserWarning, match="all workloads start in one category"):
         Runner(train, problem.machines, problem.scenario).play(WithInterference(make_scheduler("spread"), other), 0)
 
 

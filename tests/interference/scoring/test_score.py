@@ -37,7 +37,7 @@ def test_mean_levels_by_hand(make_observations):
 def test_scale_is_the_share_of_quieter_machines(score, slowed_later):
     """On records that it has not seen, machines scored about 20 or 80 are worse than about 20 or 80 %."""
     learnt = Levels.of(slowed_later, 10)
-    from tvwrl.interference.kernels import predict_levels
+    from tvwrl.interference.score_kernels import predict_levels
 
     guess = np.empty(len(slowed_later.service))
     predict_levels(score.trees, slowed_later.service, slowed_later.composition, guess)
@@ -67,8 +67,8 @@ def test_more_of_what_slows_scores_higher_and_explains_why(score, make_machines)
 def test_nothing_known_is_the_mean_and_never_chosen_first(score, make_machines):
     machines = make_machines(4)
     machines.composition[:3, 7] = [0, 3, 5]
-    machines.heard[:] = [1000.0, 1000.0, 1000.0, 300.0]
-    fresh = score.of(machines._replace(heard=np.full(4, 1000.0)), 1000.0)
+    machines.last_report[:] = [1000.0, 1000.0, 1000.0, 300.0]
+    fresh = score.of(machines._replace(last_report=np.full(4, 1000.0)), 1000.0)
     scores = score.of(machines, 1000.0)
     assert scores[:3].tolist() == fresh[:3].tolist()
     assert scores[3] == pytest.approx(fresh[:3].mean())
@@ -77,7 +77,7 @@ def test_nothing_known_is_the_mean_and_never_chosen_first(score, make_machines):
     assert np.isnan(score.of(machines, 5000.0)).all()
     assert score.choose(machines, 5000.0, 3, np.array([2, 0])) == 2
     nobody = make_machines(2, services=())
-    nobody.heard[:] = 5000.0
+    nobody.last_report[:] = 5000.0
     assert score.of(nobody, 5000.0).tolist() == [0.0, 0.0]
 
 
@@ -90,7 +90,7 @@ def test_trouble_is_told_once_and_stops_nobody(score, make_machines):
     machines.cpu[1] = np.nan
     with pytest.warns(UserWarning, match="usage of machine 1 is not a number"):
         assert score.choose(machines, 0.0, 7, candidates) == 2
-    machines.heard[:] = 100.0
+    machines.last_report[:] = 100.0
     assert score.choose(machines, 100.0, 7, candidates) == 2
     with pytest.warns(UserWarning, match="the clock went back from second 100 to 40"):
         assert score.choose(machines, 40.0, 7, candidates) == 0  # reports of second 100 are still to come
@@ -98,7 +98,7 @@ def test_trouble_is_told_once_and_stops_nobody(score, make_machines):
         warnings.simplefilter("error")
         assert score.choose(machines, 30.0, -7, candidates) == 0
         assert np.isnan(score.of(machines, 20.0)).all()
-        machines.heard[:] = 20.0
+        machines.last_report[:] = 20.0
         assert not np.isnan(score.of(machines, 20.0)).any()
         assert score.choose(machines, 1e12, 7, candidates) == 0  # a clock gone wrong knows nothing, but does no harm
         assert score.choose(machines, 21.0, 7, candidates) == 2
@@ -119,7 +119,7 @@ def test_files_that_are_no_scores_are_refused(score, tmp_path):
     with pytest.raises(InputError, match="no such file"):
         InterferenceScore.load(path)
     path.write_bytes(pickle.dumps({"facts": 1}))
-    with pytest.raises(InputError, match="no interference score"):
+    with pytest.raises(InputError, match="not an interference score"):
         InterferenceScore.load(path)
     for field, value in (("left", 10**6), ("feature", 61), ("depth", -1)):
         bad = getattr(score.trees, field).copy()
@@ -208,5 +208,5 @@ def test_bad_observations_are_refused_by_row_and_field(make_observations, field,
 def test_one_moment_is_not_enough(make_observations):
     seen = make_observations([0] * 20, np.arange(1.0, 21.0))
     seen.seconds[:] = 0.0
-    with pytest.raises(InputError, match="all of one moment"):
+    with pytest.raises(InputError, match="all have the same time"):
         InterferenceScore.fit(seen)

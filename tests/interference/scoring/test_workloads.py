@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tvwrl.interference.categories import Thresholds, category_of, even_breaks
-from tvwrl.interference.episodes import look_at
+from tvwrl.interference.testbed.episodes import episode_snapshots
 from tvwrl.interference.workloads import categories, shares, thresholds_of
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.runner import Runner
@@ -78,7 +78,7 @@ def test_what_monitoring_sees_by_hand():
         demand=(np.array([[2.0, 4.0], [6.0, 4.0]]), np.array([[8.0, 8.0]] * 3)),
     )
     machines = Machines(np.array([[8.0, 8.0], [8.0, 8.0], [0.0, 0.0]]), ("cpu", "mem"))
-    seen = look_at([episode, episode], machines, 60, LIMITS, seed=0)
+    seen = episode_snapshots([episode, episode], machines, 60, LIMITS, seed=0)
     assert seen.seconds.tolist() == [0.0, 60.0, 120.0, 180.0]
     assert seen.batch_cpu[:2].tolist() == [[26.0, 0.0, 0.0], [78.0, 104.0, 0.0]]
     assert np.array_equal(seen.composition[:2], seen.composition[2:])
@@ -88,7 +88,9 @@ def test_what_monitoring_sees_by_hand():
     assert pressures.cpu[1].tolist() == [0.75, 1.0, 0.0]
     assert pressures.bandwidth[1, 0] == pytest.approx(3 * pressures.bandwidth[0, 0])
     assert pressures.cache[1, 0] == pytest.approx(pressures.cache[0, 0])
-    assert np.array_equal(look_at([episode], machines, 60, LIMITS, seed=0).pressures.cache, pressures.cache[:2])
+    assert np.array_equal(
+        episode_snapshots([episode], machines, 60, LIMITS, seed=0).pressures.cache, pressures.cache[:2]
+    )
     assert shares(np.array([4.0, 2.0]), LARGEST) == (52.0, 25.0)
 
 
@@ -107,10 +109,12 @@ def test_what_the_scheduler_counts_is_what_the_record_says(problem, train, name,
 
     runner = Runner(train, problem.machines, problem.scenario, seed=0)
     episode = runner.play(Watched(make_scheduler(name), trace_score), 1)
-    seen = look_at([episode], problem.machines, problem.scenario.step_seconds, trace_score.thresholds, 0)
+    seen = episode_snapshots([episode], problem.machines, problem.scenario.step_seconds, trace_score.thresholds, 0)
     assert len(told) > 10
     for slot, composition in told.items():
         if slot < len(seen.seconds):
             fresh = replace(episode, start=np.where(episode.start == slot, -1, episode.start))
-            before = look_at([fresh], problem.machines, problem.scenario.step_seconds, trace_score.thresholds, 0)
+            before = episode_snapshots(
+                [fresh], problem.machines, problem.scenario.step_seconds, trace_score.thresholds, 0
+            )
             assert np.array_equal(composition, before.composition[slot])

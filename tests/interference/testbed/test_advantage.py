@@ -3,15 +3,18 @@
 import numpy as np
 import pytest
 
-from tvwrl.interference import kernels
-from tvwrl.interference.arrivals import Arrivals, replayed
-from tvwrl.interference.laws import LAWS, intensities
+from tvwrl.interference import placement_kernels as kernels
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.predictor import LevelPredictor
-from tvwrl.interference.services import draw_behaviour, observe
+from tvwrl.interference.score_kernels import UTILISATION_ALONE
+from tvwrl.interference.testbed.arrivals import Arrivals, replay_hour
+from tvwrl.interference.testbed.clock_kernels import DEFAULT
+from tvwrl.interference.testbed.deployment import draw_deployment
+from tvwrl.interference.testbed.laws import LAWS, intensities
+from tvwrl.interference.testbed.responses import draw_response_model, observe
+from tvwrl.interference.testbed.simulation import PlacementRule, simulate
+from tvwrl.interference.testbed.snapshots import take_snapshots
 from tvwrl.interference.weights import row_weights, service_weights
-from tvwrl.interference.world import Policy, draw_site, look, simulate
-from tvwrl.interference.world_kernels import DEFAULT
 
 MACHINES, SERVICES, MINUTES, PER_MINUTE, CANDIDATES = 16, 30, 60, 8.0, 10
 SEEDS = range(3)
@@ -30,7 +33,7 @@ def hour_of(rng):
         memory=memory,
         makespan=rng.integers(60, 240, 2000),
         category=category,
-        seen=category,
+        assumed=category,
         intensity=intensities(memory, rng),
     )
 
@@ -39,20 +42,20 @@ def slowdowns(seed, law):
     """Mean slowdown of services, by what decides between the ten machines drawn: PISM, CPU in use, chance."""
     rng = np.random.default_rng(seed)
     hour = hour_of(rng)
-    first, second = (replayed(hour, MACHINES, MINUTES, rng, PER_MINUTE) for _ in range(2))
-    site = draw_site(MACHINES, SERVICES, first, 60 * MINUTES, rng)
+    first, second = (replay_hour(hour, MACHINES, MINUTES, rng, PER_MINUTE) for _ in range(2))
+    deployment = draw_deployment(MACHINES, SERVICES, first, 60 * MINUTES, rng)
     every = np.arange(600.0, 60.0 * MINUTES, 60.0)
-    seen = look(simulate(site, first, Policy(DEFAULT), rng, 8.0), every)
-    behaviour = draw_behaviour(LAWS[law], site, seen, rng)
-    known = observe(site, seen, behaviour.response_ms(site, seen, rng), slice(None, None, 2))
+    seen = take_snapshots(simulate(deployment, first, PlacementRule(DEFAULT), rng, 8.0), every)
+    response_model = draw_response_model(LAWS[law], deployment, seen, rng)
+    known = observe(deployment, seen, response_model.response_ms(deployment, seen, rng), slice(None, None, 2))
     trees = LevelPredictor().fit(known, Levels.of(known, 10, skip_rare=True)).trees_
-    weight = row_weights(site.service, service_weights("corr", known))
-    ways = {"pism": (CANDIDATES, trees, weight), "utilisation": (CANDIDATES, kernels.UTILISATION_ALONE), "chance": (1,)}
+    weight = row_weights(deployment.service, service_weights("corr", known))
+    ways = {"pism": (CANDIDATES, trees, weight), "utilisation": (CANDIDATES, UTILISATION_ALONE), "chance": (1,)}
     found = {}
     for name, way in ways.items():
-        policy = Policy(kernels.RANDOM, *way)
-        after = look(simulate(site, second, policy, np.random.default_rng(seed + 100), 8.0), every)
-        slow = behaviour.slowdown(after)[:, site.machine] * behaviour.sensitivity[site.service]
+        policy = PlacementRule(kernels.RANDOM, *way)
+        after = take_snapshots(simulate(deployment, second, policy, np.random.default_rng(seed + 100), 8.0), every)
+        slow = response_model.slowdown(after)[:, deployment.machine] * response_model.sensitivity[deployment.service]
         found[name] = float(1.0 + slow.mean())
     return found
 

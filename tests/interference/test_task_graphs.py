@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.interference.dag import Tags, TaskName, parse, waits_for, weisfeiler_lehman
+from tvwrl.interference.task_graphs import Tags, TaskName, dependencies, parse, weisfeiler_lehman
 from tvwrl.types import InputError
 
 FIG1 = ["M1", "M2", "M3", "J4_1_2", "R5_4", "R6_3_5"]  # three maps, a join, two reduces
@@ -36,12 +36,12 @@ def test_malformed_names_are_refused(name):
     with pytest.raises(InputError, match="must be like J5_2_4"):
         parse(name)
     with pytest.raises(InputError, match="job j_1, task"):
-        waits_for("j_1", ["M1", name])
+        dependencies("j_1", ["M1", name])
 
 
 def test_dependencies_by_hand():
-    assert waits_for("j", FIG1) == [(), (), (), (0, 1), (3,), (2, 4)]
-    assert waits_for("j", ["R2_1", "task_x", "M1"]) == [(2,), (), ()]
+    assert dependencies("j", FIG1) == [(), (), (), (0, 1), (3,), (2, 4)]
+    assert dependencies("j", ["R2_1", "task_x", "M1"]) == [(2,), (), ()]
 
 
 @pytest.mark.parametrize(
@@ -56,10 +56,10 @@ def test_dependencies_by_hand():
 )
 def test_bad_jobs_are_refused_or_counted(names, said, kind, tasks, lenient):
     with pytest.raises(InputError, match="job j_7, task") as error:
-        waits_for("j_7", names)
+        dependencies("j_7", names)
     assert said in str(error.value)
     bad = Counter()
-    assert waits_for("j_7", names, bad) == lenient
+    assert dependencies("j_7", names, bad) == lenient
     assert bad == {kind: tasks}
     tags = Tags(lenient=True)
     first, second = tags.of("j_7", names), tags.of("j_8", names)

@@ -1,13 +1,13 @@
-"""Jobs as graphs: names of tasks that tell dependencies, and tags that are equal where the graphs are (5.3.1).
+"""Graphs of jobs from the names of their tasks, and tags that are equal for isomorphic graphs (5.3.1).
 
-Names are those of Alibaba's cluster-trace-v2018: `J5_2_4` is task 5 of its job and waits for tasks 2 and 4, `M1` waits
-for none; `task_Nzg3` and a name of letters alone (`MergeTask`) are independent of all.
+Names follow Alibaba's cluster-trace-v2018: `J5_2_4` is task 5 of its job and depends on tasks 2 and 4, `M1` depends on
+none; `task_Nzg3` and a name of letters alone (`MergeTask`) have no dependencies either way.
 
-The graph kernel is that of Weisfeiler and Lehman (Shervashidze et al. 2011): every task begins with the same label,
-and round by round takes a new one that stands for its own, those of the tasks it waits for and those that wait for
-it, until no round tells more tasks apart. The tag of a job is a hash of its tasks' last labels; a task's last label is
-its role. Isomorphic graphs always get the same tag. What no such kernel can tell apart are graphs in which each task
-looks like its counterpart at any distance, such as one ring of 8 and two of 4 (docs/interference.md counts them).
+Tags come from the Weisfeiler-Lehman kernel (Shervashidze et al. 2011): all tasks start with the same label; in each
+round a task's new label hashes its own label, those of its predecessors and those of its successors, until a round
+distinguishes no more tasks. A job's tag hashes the final labels of its tasks; a task's final label is its role.
+Isomorphic graphs always have equal tags. Some other graphs do too, in which every task looks like its counterpart at
+any distance, such as one ring of 8 and two of 4 (docs/interference.md counts them).
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ BYTES = 8  # of a tag: two of a million different graphs collide once in 40 mill
 
 
 class TaskName(NamedTuple):
-    """What a name tells."""
+    """Number and dependencies in a task's name."""
 
     number: int  # of the task in its job, -1: none
-    after: tuple[int, ...]  # different numbers of the tasks that it waits for, rising
+    after: tuple[int, ...]  # distinct numbers of the tasks it depends on, rising
 
 
 @lru_cache(maxsize=1 << 16)
 def parse(name: str) -> TaskName:
-    """Number and dependencies of a task's name. Raises InputError if it is none."""
+    """Number and dependencies in a task's name. Raises InputError for a malformed name."""
     if found := GRAMMAR.fullmatch(name):
         return TaskName(int(found[1]), tuple(sorted({int(number) for number in found[2].split("_")[1:]})))
     if INDEPENDENT.fullmatch(name):
@@ -44,12 +44,11 @@ def parse(name: str) -> TaskName:
     raise InputError(f"task {name!r}: must be like J5_2_4 (task 5, after 2 and 4), M1, task_x or MergeTask")
 
 
-def waits_for(job: str, names: Sequence[str], bad: Counter[str] | None = None) -> list[tuple[int, ...]]:
-    """Positions in `names` of the tasks that each task of the job waits for.
+def dependencies(job: str, names: Sequence[str], bad: Counter[str] | None = None) -> list[tuple[int, ...]]:
+    """Positions in `names` of the tasks that each task of the job depends on.
 
-    Raises InputError naming job and task for a malformed name, a number that two tasks have, and a task that waits for
-    itself, for one that is not there, or in a circle. With `bad` such a task waits for none instead, and is counted
-    there by what was wrong with it.
+    Raises InputError with job and task for a malformed name, a duplicate number, and a task that depends on itself, on
+    a missing one, or on a cycle. With `bad` such a task has no dependencies instead, and is counted there by its fault.
     """
     tasks = [_parsed(job, name, bad) for name in names]
     position: dict[int, int] = {}
@@ -93,7 +92,7 @@ def _predecessors(
 
 
 def _circle(after: Sequence[Sequence[int]]) -> list[int]:
-    """Tasks that wait for one another in a circle, each once; none if there is no circle."""
+    """Tasks of one dependency cycle, each once; none if there is no cycle."""
     if all(waited < i for i, row in enumerate(after) for waited in row):
         return []
     try:
@@ -110,14 +109,14 @@ def _complain(bad: Counter[str] | None, kind: str, message: str, tasks: int = 1)
 
 
 class Graph(NamedTuple):
-    """What is known of a job's graph."""
+    """A job's tag and the roles of its tasks."""
 
     tag: str  # hexadecimal; equal for isomorphic graphs
-    roles: tuple[str, ...]  # of its tasks; equal for those that stand alike in isomorphic graphs
+    roles: tuple[str, ...]  # of its tasks; equal for corresponding tasks of isomorphic graphs
 
 
 def weisfeiler_lehman(after: Sequence[Sequence[int]]) -> Graph:
-    """Tag and roles of a graph of n tasks, `after[i]`: positions of those that task i waits for."""
+    """Tag and roles of a graph of n tasks; `after[i]`: positions of the tasks that task i depends on."""
     before: list[list[int]] = [[] for _ in after]
     for i, row in enumerate(after):
         for j in row:
@@ -138,10 +137,10 @@ def _hash(words: tuple[str, ...]) -> str:
 
 
 class Tags:
-    """Graphs of jobs, each computed once: found again by what its tasks' names tell, in any order.
+    """Cache of jobs' graphs, by the parsed names of their tasks in any order.
 
-    Jobs numbered in another way are other entries, with the same tag. `lenient`: bad names do not raise, they are
-    counted in `bad`.
+    Isomorphic jobs with other numbers are separate entries with the same tag. `lenient`: bad names do not raise, they
+    are counted in `bad`.
     """
 
     def __init__(self, lenient: bool = False) -> None:
@@ -150,11 +149,11 @@ class Tags:
         self._known: dict[tuple[TaskName, ...], Graph] = {}
 
     def __len__(self) -> int:
-        """Entries; different graphs may be fewer."""
+        """Number of entries; there may be fewer distinct graphs."""
         return len(self._known)
 
     def of(self, job: str, names: Sequence[str]) -> Graph:
-        """Tag of the job with tasks of these names, and their roles in that order. Errors: as of `waits_for`."""
+        """Tag of a job with tasks of these names, and their roles in that order. Errors: as of `dependencies`."""
         try:
             parsed = [parse(name) for name in names]
         except InputError:
@@ -164,7 +163,7 @@ class Tags:
         if (graph := self._known.get(key)) is None:
             wrong = self.bad.total()
             graph = self._computed(job, [names[i] for i in order])
-            if wrong == self.bad.total():  # bad ones are counted each time
+            if wrong == self.bad.total():  # bad names must be counted each time
                 self._known[key] = graph
         roles = [""] * len(names)
         for i, role in zip(order, graph.roles, strict=True):
@@ -172,4 +171,4 @@ class Tags:
         return Graph(graph.tag, tuple(roles))
 
     def _computed(self, job: str, names: Sequence[str]) -> Graph:
-        return weisfeiler_lehman(waits_for(job, names, self.bad if self.lenient else None))
+        return weisfeiler_lehman(dependencies(job, names, self.bad if self.lenient else None))

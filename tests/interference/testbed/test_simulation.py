@@ -1,6 +1,5 @@
 """The simulated cluster: by hand, the record against the clock's own arrays, moves, and what monitoring tells."""
 
-import ast
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,27 +8,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.interference import kernels
-from tvwrl.interference.arrivals import Arrivals, replayed, synthetic_hour
-from tvwrl.interference.kernels import Trees
-from tvwrl.interference.laws import LAWS
-from tvwrl.interference.services import draw_behaviour, observe
-from tvwrl.interference.world import LEAST_SERVICES, Policy, Record, Site, draw_site, look, simulate
-from tvwrl.interference.world_kernels import DEFAULT
+from tvwrl.interference import placement_kernels as kernels
+from tvwrl.interference.score_kernels import Trees
+from tvwrl.interference.testbed.arrivals import Arrivals, replay_hour, synthetic_hour
+from tvwrl.interference.testbed.clock_kernels import DEFAULT
+from tvwrl.interference.testbed.deployment import LEAST_SERVICES, Deployment, draw_deployment
+from tvwrl.interference.testbed.laws import LAWS
+from tvwrl.interference.testbed.responses import draw_response_model, observe
+from tvwrl.interference.testbed.simulation import PlacementRule, Record, simulate
+from tvwrl.interference.testbed.snapshots import take_snapshots
 from tvwrl.types import InputError
 
 LIGHT, HEAVY = 0, (2 * 5 + 4) * 4 + 3  # categories
 
 
-def site(machines=2, services=1, cores=10.0, memory=100.0):
+def deployment(machines=2, services=1, cores=10.0, memory=100.0):
     rows = machines * services
-    return Site(
+    return Deployment(
         services=tuple(f"s{i}" for i in range(services)),
         quota=np.ones(services),
         first=np.arange(machines + 1) * services,
         service=np.tile(np.arange(services), machines),
         use=np.zeros(rows),
-        lots=np.arange(1, machines + 1) / machines,
+        cumulative_share=np.arange(1, machines + 1) / machines,
         cores=cores,
         memory=memory,
     )
@@ -39,7 +40,9 @@ def arrivals(*rows):
     """Rows: second, instances, cpu, memory, makespan, category."""
     second, instances, cpu, memory, makespan, category = (np.array(column) for column in zip(*rows, strict=True))
     floats = {"cpu": cpu.astype(float), "memory": memory.astype(float), "intensity": 10.0 ** np.arange(len(cpu))}
-    return Arrivals(second=second, instances=instances, makespan=makespan, category=category, seen=category, **floats)
+    return Arrivals(
+        second=second, instances=instances, makespan=makespan, category=category, assumed=category, **floats
+    )
 
 
 def counting_tree(category, steps):
@@ -56,10 +59,10 @@ def counting_tree(category, steps):
 
 def test_spread_by_hand():
     tasks = arrivals((0, 2, 2.0, 1.0, 30, LIGHT), (10, 1, 1.0, 1.0, 60, HEAVY), (30, 1, 3.0, 2.0, 10, LIGHT))
-    record = simulate(site(), tasks, Policy(kernels.SPREAD), np.random.default_rng(0), 0.0)
+    record = simulate(deployment(), tasks, PlacementRule(kernels.SPREAD), np.random.default_rng(0), 0.0)
     assert record.machine.tolist() == [0, 1, 0, 1]  # at 30 the first two have left, so machine 1 is empty
-    assert record.lost == 0
-    seen = look(record, np.array([0.0, 10.0, 29.0, 30.0, 40.0, 70.0]))
+    assert record.rejected == 0
+    seen = take_snapshots(record, np.array([0.0, 10.0, 29.0, 30.0, 40.0, 70.0]))
     assert seen.batch_cpu.tolist() == [[2, 2], [3, 2], [3, 2], [1, 3], [1, 0], [0, 0]]
     assert seen.composition[1, 0, [LIGHT, HEAVY]].tolist() == [1, 1]
     assert seen.composition.sum(axis=2).tolist() == [[1, 1], [2, 1], [2, 1], [1, 1], [1, 0], [0, 0]]
@@ -73,55 +76,37 @@ def test_spread_by_hand():
 @pytest.mark.parametrize("unknown", [-1, 60])
 def test_a_task_of_unknown_category_is_placed_and_counted_in_no_composition(kind, unknown):
     tasks = arrivals((0, 2, 2.0, 1.0, 30, LIGHT), (10, 1, 1.0, 1.0, 60, HEAVY))
-    tasks = replace(tasks, seen=np.array([unknown, HEAVY]))  # what a classifier made of them
-    record = simulate(site(), tasks, Policy(kind), np.random.default_rng(0), 0.0)
-    assert record.lost == 0
-    seen = look(record, np.array([0.0, 10.0, 40.0]))
+    tasks = replace(tasks, assumed=np.array([unknown, HEAVY]))  # what a classifier made of them
+    record = simulate(deployment(), tasks, PlacementRule(kind), np.random.default_rng(0), 0.0)
+    assert record.rejected == 0
+    seen = take_snapshots(record, np.array([0.0, 10.0, 40.0]))
     assert seen.batch_cpu.sum(axis=1).tolist() == [4, 5, 1]
     assert seen.composition.sum(axis=(1, 2)).tolist() == [0, 1, 1]
     assert seen.composition[:, :, HEAVY].sum(axis=1).tolist() == [0, 1, 1]
 
 
-def test_what_scores_imports_nothing_of_the_laws():
-    folder = Path(kernels.__file__).parent
-    for name in (
-        "levels",
-        "predictor",
-        "weights",
-        "score",
-        "kernels",
-        "machines",
-        "observations",
-        "compositions",
-        "categories",
-        "candidates",
-        "scheduler",
-        "workloads",
-    ):
-        tree = ast.parse((folder / f"{name}.py").read_text())
-        imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        imported += [f"{node.module}.{one.name}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
-                     for one in node.names]  # fmt: skip
-        imported += [one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names]
-        for secret in ("laws", "law_fitting", "services", "world", "rescheduling", "episodes"):
-            assert f"tvwrl.interference.{secret}" not in imported
+def test_scores_import_nothing_of_the_testbed():
+    """Only what trains scores may simulate; what predicts and places must not see the laws."""
+    for path in Path(kernels.__file__).parent.glob("*.py"):
+        if path.stem not in ("training", "fitting", "law_fitting"):
+            assert "interference.testbed" not in path.read_text(), path.name
 
 
 def test_without_room_an_instance_is_lost_and_seen_nowhere():
     tasks = arrivals((0, 3, 6.0, 1.0, 30, LIGHT))
     for kind in (kernels.SPREAD, kernels.RANDOM, DEFAULT):
-        record = simulate(site(), tasks, Policy(kind), np.random.default_rng(0), 0.0)
-        assert record.lost >= 1
-        assert look(record, np.array([0.0])).batch_cpu.sum() == pytest.approx(6.0 * (3 - record.lost))
+        record = simulate(deployment(), tasks, PlacementRule(kind), np.random.default_rng(0), 0.0)
+        assert record.rejected >= 1
+        assert take_snapshots(record, np.array([0.0])).batch_cpu.sum() == pytest.approx(6.0 * (3 - record.rejected))
 
 
 @settings(max_examples=8, deadline=None)
 @given(st.integers(0, 1000), st.sampled_from([DEFAULT, 0, 1, 2, 3, 4, 5]), st.integers(0, 3))
 def test_the_record_agrees_with_the_clock_at_every_minute(seed, kind, moves):
     rng = np.random.default_rng(seed)
-    tasks = replayed(synthetic_hour(rng, 400), 3, 8, rng, per_minute=20.0)
-    cluster = draw_site(3, LEAST_SERVICES, tasks, 480, rng)
-    tree = counting_tree(int(np.bincount(tasks.seen).argmax()), 30)
+    tasks = replay_hour(synthetic_hour(rng, 400), 3, 8, rng, per_minute=20.0)
+    cluster = draw_deployment(3, LEAST_SERVICES, tasks, 480, rng)
+    tree = counting_tree(int(np.bincount(tasks.assumed).argmax()), 30)
     trees = tree._replace(
         root=np.zeros(LEAST_SERVICES, np.int32), depth=np.full(LEAST_SERVICES, 30, np.int32)
     )  # the same for all
@@ -130,9 +115,9 @@ def test_the_record_agrees_with_the_clock_at_every_minute(seed, kind, moves):
     def watch(second, machines):
         clock.append((second, *(getattr(machines, name).copy() for name in ("batch_cpu", "composition"))))
 
-    policy = Policy(kind, 3 if moves else 1, trees, None, moves)
+    policy = PlacementRule(kind, 3 if moves else 1, trees, None, moves)
     record = simulate(cluster, tasks, policy, np.random.default_rng(1), 0.0, watch)
-    seen = look(record, np.array([second - 0.5 for second, *_ in clock]))  # the clock has played up to then
+    seen = take_snapshots(record, np.array([second - 0.5 for second, *_ in clock]))  # the clock has played up to then
     for row, (_, batch, composition) in enumerate(clock):
         assert np.array_equal(seen.composition[row], composition)
         assert seen.batch_cpu[row] == pytest.approx(batch, abs=1e-6)
@@ -143,18 +128,22 @@ def test_the_record_agrees_with_the_clock_at_every_minute(seed, kind, moves):
 
 def test_an_instance_moves_where_the_two_scores_together_fall():
     tasks = arrivals((0, 4, 1.0, 1.0, 300, HEAVY), (60, 1, 1.0, 1.0, 1, LIGHT))
-    ten = site(machines=10)
+    ten = deployment(machines=10)
     # stack puts all four on one machine; a level is 1 + the number of heavy ones, counted up to 1: three can stay
     concave = simulate(
-        ten, tasks, Policy(kernels.STACK, 1, counting_tree(HEAVY, 1), None, 5), np.random.default_rng(0), 0.0
+        ten,
+        tasks,
+        PlacementRule(kernels.STACK, 1, counting_tree(HEAVY, 1), None, 5),
+        np.random.default_rng(0),
+        0.0,
     )
     assert len(concave.moves) == 0
     # counted from the third on, two that leave help and do no harm elsewhere
     tree = counting_tree(HEAVY, 4)
     convex = tree._replace(level=np.where(tree.level <= 3, 1.0, tree.level))
-    moved = simulate(ten, tasks, Policy(kernels.STACK, 1, convex, None, 5), np.random.default_rng(0), 0.0)
+    moved = simulate(ten, tasks, PlacementRule(kernels.STACK, 1, convex, None, 5), np.random.default_rng(0), 0.0)
     assert moved.moves[:, 0].tolist() == [60, 60]
-    heavy = look(moved, np.array([59.0, 61.0])).composition[:, :, HEAVY]
+    heavy = take_snapshots(moved, np.array([59.0, 61.0])).composition[:, :, HEAVY]
     assert heavy.max(axis=1).tolist() == [4, 2]
     assert heavy.sum(axis=1).tolist() == [4, 4]
 
@@ -162,11 +151,11 @@ def test_an_instance_moves_where_the_two_scores_together_fall():
 @pytest.mark.parametrize("stale_after", [0.0, 120.0, 1e9])
 def test_a_machine_is_left_alone_once_its_last_report_is_stale(stale_after):
     tasks = arrivals(*((60 * minute, 1, 0.01, 0.01, 3000, HEAVY) for minute in range(100)))
-    policy = Policy(kernels.RANDOM, 6, counting_tree(LIGHT, 1), None, 0, stale_after)
+    policy = PlacementRule(kernels.RANDOM, 6, counting_tree(LIGHT, 1), None, 0, stale_after)
     age = []
     record = simulate(
-        site(machines=6), tasks, policy, np.random.default_rng(0), 0.0,
-        watch=lambda second, machines: age.append(second - 60 - machines.heard), silent=0.4,
+        deployment(machines=6), tasks, policy, np.random.default_rng(0), 0.0,
+        watch=lambda second, machines: age.append(second - 60 - machines.last_report), silent=0.4,
     )  # fmt: skip
     ages = np.array(age)
     stale = ages > stale_after
@@ -185,8 +174,9 @@ def test_nothing_moves_from_or_to_a_silent_machine():
     convex = tree._replace(level=tree.level**2)  # it pays to be even
     silent = {}
     record = simulate(
-        site(machines=10), tasks, Policy(kernels.STACK, 1, convex, None, 5, 1e9), np.random.default_rng(0), 0.0,
-        watch=lambda second, machines: silent.update({second - 60: machines.heard < second - 60}), silent=0.4,
+        deployment(machines=10), tasks, PlacementRule(kernels.STACK, 1, convex, None, 5, 1e9), np.random.default_rng(0),
+        0.0,
+        watch=lambda second, machines: silent.update({second - 60: machines.last_report < second - 60}), silent=0.4,
     )  # fmt: skip
     where = record.machine.copy()
     assert len(record.moves) > 100
@@ -198,16 +188,16 @@ def test_nothing_moves_from_or_to_a_silent_machine():
 
 def test_a_silent_machine_never_shows_less_than_nothing_and_reports_the_truth():
     rng = np.random.default_rng(0)
-    tasks = replayed(synthetic_hour(rng, 400), 4, 40, rng, per_minute=20.0)
-    cluster = draw_site(4, LEAST_SERVICES, tasks, 2400, rng)
+    tasks = replay_hour(synthetic_hour(rng, 400), 4, 40, rng, per_minute=20.0)
+    cluster = draw_deployment(4, LEAST_SERVICES, tasks, 2400, rng)
     shown, reports = [], []
 
     def watch(second, machines):
         shown.append(machines.composition.copy())
-        reports.append((second, machines.heard == second - 60))
+        reports.append((second, machines.last_report == second - 60))
 
-    record = simulate(cluster, tasks, Policy(kernels.SPREAD), np.random.default_rng(1), 0.0, watch, 0.3)
-    true = look(record, np.array([second - 0.5 for second, _ in reports])).composition
+    record = simulate(cluster, tasks, PlacementRule(kernels.SPREAD), np.random.default_rng(1), 0.0, watch, 0.3)
+    true = take_snapshots(record, np.array([second - 0.5 for second, _ in reports])).composition
     assert min(composition.min() for composition in shown) == 0
     for (_, told), composition, real in zip(reports, shown, true, strict=True):
         assert np.array_equal(composition[told], real[told])
@@ -217,7 +207,7 @@ def test_a_silent_machine_never_shows_less_than_nothing_and_reports_the_truth():
 def test_stays_of_an_instance_that_moves_twice():
     tasks = arrivals((0, 2, 1.0, 1.0, 100, LIGHT))
     moves = np.array([[20, 1, 1], [50, 1, 2]])
-    record = Record(site(machines=3), tasks, np.array([0, 0]), moves, 0.0)
+    record = Record(deployment(machines=3), tasks, np.array([0, 0]), moves, 0.0)
     task, machine, start, end = record.stays()
     assert task.tolist() == [0, 0, 0, 0]
     assert list(zip(machine, start, end, strict=True)) == [(0, 0, 100), (0, 0, 20), (1, 20, 50), (2, 50, 100)]
@@ -225,23 +215,23 @@ def test_stays_of_an_instance_that_moves_twice():
 
 def test_a_site_is_as_large_as_its_batch_work_needs():
     rng = np.random.default_rng(0)
-    tasks = replayed(synthetic_hour(rng), 20, 60, rng)
-    found = draw_site(20, 60, tasks, 3600, rng)
+    tasks = replay_hour(synthetic_hour(rng), 20, 60, rng)
+    found = draw_deployment(20, 60, tasks, 3600, rng)
     assert np.diff(found.first).tolist() == [20] * 20
     assert all(len(set(found.service[20 * m : 20 * m + 20])) == 20 for m in range(20))
     used = tasks.cores() / 3600 / (20 * found.cores) + found.use.sum() / (20 * found.cores)
     assert used == pytest.approx(0.45)
     with pytest.raises(InputError, match="20 machines, 5 services"):
-        draw_site(20, 5, tasks, 3600, rng)
+        draw_deployment(20, 5, tasks, 3600, rng)
 
 
 def test_the_scorer_sees_response_times_and_compositions_alone():
     rng = np.random.default_rng(0)
-    tasks = replayed(synthetic_hour(rng), 4, 6, rng)
-    cluster = draw_site(4, LEAST_SERVICES, tasks, 360, rng)
-    seen = look(simulate(cluster, tasks, Policy(DEFAULT), rng, 8.0), np.array([200.0, 260.0, 320.0]))
-    behaviour = draw_behaviour(LAWS["memory"], cluster, seen, np.random.default_rng(1))
-    times = behaviour.response_ms(cluster, seen, np.random.default_rng(2))
+    tasks = replay_hour(synthetic_hour(rng), 4, 6, rng)
+    cluster = draw_deployment(4, LEAST_SERVICES, tasks, 360, rng)
+    seen = take_snapshots(simulate(cluster, tasks, PlacementRule(DEFAULT), rng, 8.0), np.array([200.0, 260.0, 320.0]))
+    response_model = draw_response_model(LAWS["memory"], cluster, seen, np.random.default_rng(1))
+    times = response_model.response_ms(cluster, seen, np.random.default_rng(2))
     found = observe(cluster, seen, times, slice(None, None, 2))
     assert len(found.seconds) == 2 * 80
     assert set(found.seconds) == {200.0, 320.0}
@@ -249,8 +239,10 @@ def test_the_scorer_sees_response_times_and_compositions_alone():
     assert (found.machine[row], found.response_ms[row]) == (cluster.machine[47], times[2, 47])
     assert np.array_equal(found.composition[row], seen.composition[2, cluster.machine[47]])
     assert not found.real
-    quiet = behaviour.noise * 0.0
-    still = type(behaviour)(behaviour.law, behaviour.mean, behaviour.base, behaviour.sensitivity, quiet)
-    expected = behaviour.base * (1 + behaviour.sensitivity * behaviour.slowdown(seen)[1, 2])
+    quiet = response_model.noise * 0.0
+    still = type(response_model)(
+        response_model.law, response_model.mean, response_model.base, response_model.sensitivity, quiet
+    )
+    expected = response_model.base * (1 + response_model.sensitivity * response_model.slowdown(seen)[1, 2])
     own = cluster.machine == 2
     assert still.response_ms(cluster, seen, rng)[1, own] == pytest.approx(expected[cluster.service[own]])

@@ -1,10 +1,10 @@
-"""Reports of machines: all heard, a share silent, and what a silent machine shows."""
+"""Reports of machines: all last_report, a share silent, and what a silent machine shows."""
 
 import numpy as np
 import pytest
 
 from tvwrl.interference.machines import Machines
-from tvwrl.interference.reports import Reports
+from tvwrl.interference.testbed.reports import Reports
 from tvwrl.types import InputError
 
 
@@ -19,8 +19,8 @@ def test_all_report_every_minute():
     found = machines(3)
     reports = Reports(found, 0.0, np.random.default_rng(0))
     found.composition[1, 7] = 2
-    reports.come(found, 60.0, lambda: found.composition)
-    assert found.heard.tolist() == [60.0, 60.0, 60.0]
+    reports.deliver(found, 60.0, lambda: found.composition)
+    assert found.last_report.tolist() == [60.0, 60.0, 60.0]
     assert found.composition[:, 7].tolist() == [0, 2, 0]
 
 
@@ -35,13 +35,13 @@ def test_a_silent_machine_shows_its_last_report_and_then_the_truth():
         true += more
         really = np.zeros((200, 60), np.int32)
         really[:, 7] = true
-        reports.come(found, 60.0 * minute, lambda really=really: really)
-        told = found.heard == 60.0 * minute
+        reports.deliver(found, 60.0 * minute, lambda really=really: really)
+        told = found.last_report == 60.0 * minute
         last[told] = true[told]
         assert np.array_equal(found.composition[:, 7], last)
         shares.append(1 - told.mean())
     assert np.mean(shares) == pytest.approx(0.3, abs=0.05)
-    assert 0 < (found.heard[found.heard < 60.0 * 199]).size < 200
+    assert 0 < (found.last_report[found.last_report < 60.0 * 199]).size < 200
 
 
 @pytest.mark.parametrize("silent", [-0.1, 1.0])

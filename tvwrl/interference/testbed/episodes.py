@@ -1,8 +1,8 @@
-"""What monitoring would see of services beside the workloads of episodes. Simulated: no episode has services.
+"""Snapshots of machines during an episode of the simulator, as if services ran beside its workloads.
 
-Every machine runs one instance of each of `PER_MACHINE` services, which use no CPU themselves; a law (`laws`) makes
-their response times. A workload presses on bandwidth by its cores times its memory, on the cache by its memory, both
-times a trait of its own that no category tells: assumed.
+Assumed, for episodes have no services: every machine runs one instance of each of `PER_MACHINE` services, which use no
+CPU themselves. The pressure of a workload on bandwidth is its cores times its memory, on the cache its memory, both
+times a trait of the workload that its category does not reveal.
 """
 
 from __future__ import annotations
@@ -14,42 +14,43 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.interference.categories import Thresholds
-from tvwrl.interference.laws import Pressures
 from tvwrl.interference.observations import CATEGORIES
+from tvwrl.interference.testbed.deployment import NAMED, PER_MACHINE, Deployment
+from tvwrl.interference.testbed.laws import Pressures
+from tvwrl.interference.testbed.snapshots import Snapshots
 from tvwrl.interference.workloads import CORES, categories, shares
-from tvwrl.interference.world import NAMED, PER_MACHINE, Seen, Site
 from tvwrl.types import Episode, Float, Machines
 
 TRAIT = 0.5  # assumed: standard deviation of the logarithm
 
 
-def site_of(machines: int, rng: np.random.Generator) -> Site:
-    """`machines` of the largest size, each with one instance of every service."""
+def uniform_deployment(machines: int, rng: np.random.Generator) -> Deployment:
+    """Equal machines of the largest size, each with one instance of every service."""
     names = (*NAMED, *(f"service{number}" for number in range(len(NAMED), PER_MACHINE)))
-    return Site(
+    return Deployment(
         services=names,
         quota=np.array([NAMED.get(name, 2.0 ** rng.integers(0, 6)) for name in names]),
         first=np.arange(machines + 1) * PER_MACHINE,
         service=np.tile(np.arange(PER_MACHINE), machines),
         use=np.zeros(machines * PER_MACHINE),
-        lots=np.linspace(0, 1, machines + 1)[1:],
+        cumulative_share=np.linspace(0, 1, machines + 1)[1:],
         cores=CORES,
         memory=100.0,
     )
 
 
-def look_at(
+def episode_snapshots(
     episodes: Sequence[Episode], machines: Machines, step_seconds: int, thresholds: Thresholds, seed: int
-) -> Seen:
+) -> Snapshots:
     """The machines in every slot up to each episode's last arrival, one episode after the other.
 
-    `seed`: of the workloads' traits. Compositions are what a scheduler would count, pressures what the law sees.
+    `seed`: of the workloads' traits. Schedulers know the compositions, only the law knows the pressures.
     """
-    parts = [_look_at(episode, machines, step_seconds, thresholds, seed) for episode in episodes]
+    parts = [_one_episode(episode, machines, step_seconds, thresholds, seed) for episode in episodes]
     composition = np.concatenate([counts for counts, _ in parts])
     bandwidth, cache, cpu = (np.concatenate([sums[number] for _, sums in parts]) for number in range(3))
     cores = np.maximum(shares(machines.capacity, machines.capacity.max(axis=0))[0], 1e-9)  # 0: switched off
-    return Seen(
+    return Snapshots(
         seconds=step_seconds * np.arange(float(len(cpu))),
         composition=composition,
         batch_cpu=cpu,
@@ -57,7 +58,7 @@ def look_at(
     )
 
 
-def _look_at(
+def _one_episode(
     episode: Episode, machines: Machines, step_seconds: int, thresholds: Thresholds, seed: int
 ) -> tuple[npt.NDArray[np.int32], Float]:
     """Compositions (T, M, 60) and sums over workloads (3, T, M): pressure on bandwidth and cache, cores in use."""
@@ -78,5 +79,5 @@ def _look_at(
 
 
 def _trait(name: str, seed: int) -> float:
-    """> 0, the same whenever a workload of that name of the trace comes."""
+    """> 0, the same for every workload that stems from the same workload of the trace."""
     return float(np.exp(TRAIT * np.random.default_rng([seed, zlib.crc32(name.encode())]).normal()))

@@ -5,18 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.interference.arrivals import (
+from tvwrl.interference.batch_tasks import BatchTasks
+from tvwrl.interference.categories import Thresholds
+from tvwrl.interference.testbed.arrivals import (
     HOUR,
     STREAMS,
     as_arrivals,
-    draw_alike,
     kept_share,
-    replayed,
+    match_tasks,
+    replay_hour,
     synthetic_hour,
     with_usage,
 )
-from tvwrl.interference.batch_tasks import BatchTasks
-from tvwrl.interference.categories import Thresholds
 from tvwrl.types import InputError
 
 THRESHOLDS = Thresholds((0.5, 1.5), (0.1, 0.2, 0.3, 0.4), (10.0, 60.0, 300.0))
@@ -45,7 +45,7 @@ def test_waves_by_hand():
     # 120 s more than an instance runs: a second and a third wave
     assert found.second.tolist() == [7, 67, 127]
     assert found.instances.tolist() == [2, 2, 1]
-    assert set(found.category) == set(found.seen) == {(1 * 5 + 2) * 4 + 2}
+    assert set(found.category) == set(found.assumed) == {(1 * 5 + 2) * 4 + 2}
 
 
 @settings(max_examples=25, deadline=None)
@@ -63,17 +63,17 @@ def test_waves_keep_every_instance_within_the_hour(instances, lasts, seconds):
 def test_usage_comes_from_the_same_place_of_the_same_graph():
     known = tasks([1] * 6, tag=["a", "a", "b", "b", "c", "c"], role=["x", "y"] * 3, cpu=np.arange(1.0, 7.0))
     two = tasks([3, 3], tag=["b", "c"], role=["y", "x"], cpu=0.0)
-    drawn = with_usage(two, known, draw_alike(two, known, np.random.default_rng(0)))
+    drawn = with_usage(two, known, match_tasks(two, known, np.random.default_rng(0)))
     assert drawn.cpu.tolist() == [4.0, 5.0]
     many = tasks([3] * 200, tag=["z"] * 200, cpu=0.0)
-    lost = with_usage(many, known, draw_alike(many, known, np.random.default_rng(0)))
+    lost = with_usage(many, known, match_tasks(many, known, np.random.default_rng(0)))
     assert set(lost.cpu) == {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}  # all are as near
 
 
 @pytest.mark.parametrize("machines", [1, 50])
 def test_an_hour_has_sixty_new_instances_per_machine_and_minute(machines):
     hour = synthetic_hour(np.random.default_rng(0))
-    found = replayed(hour, machines, 60, np.random.default_rng(1))
+    found = replay_hour(hour, machines, 60, np.random.default_rng(1))
     assert found.instances.sum() == pytest.approx(3600 * machines, rel=0.1)
     assert found.second.max() < HOUR
     assert (np.diff(found.second) >= 0).all()
@@ -83,15 +83,17 @@ def test_an_hour_has_sixty_new_instances_per_machine_and_minute(machines):
 
 def test_the_same_seed_gives_the_same_arrivals_and_more_come_at_night():
     hour = synthetic_hour(np.random.default_rng(0))
-    first, second = (replayed(hour, 5, 90, np.random.default_rng(1)) for _ in range(2))
+    first, second = (replay_hour(hour, 5, 90, np.random.default_rng(1)) for _ in range(2))
     assert np.array_equal(first.instances, second.instances)
-    night, day = (replayed(hour, 50, 60, np.random.default_rng(1), begins=begins) for begins in (1.0, 13.0))
+    night, day = (
+        replay_hour(hour, 50, 60, np.random.default_rng(1), start_hour=start_hour) for start_hour in (1.0, 13.0)
+    )
     assert night.instances.sum() / day.instances.sum() == pytest.approx(1.25 / 0.75, rel=0.05)
 
 
 def test_numbers_out_of_range_are_refused():
     with pytest.raises(InputError, match="0 machines"):
-        replayed(synthetic_hour(np.random.default_rng(0)), 0, 60, np.random.default_rng(1))
+        replay_hour(synthetic_hour(np.random.default_rng(0)), 0, 60, np.random.default_rng(1))
 
 
 def test_how_much_of_a_recorded_hour_is_kept():
@@ -100,5 +102,5 @@ def test_how_much_of_a_recorded_hour_is_kept():
     # as many machines as begin 60 a minute in twelve copies of the hour keep every instance
     machines = int(count) * STREAMS // 3600
     assert kept_share(hour, machines) == pytest.approx(1.0, rel=1 / machines)
-    found = replayed(hour, 5, 60, np.random.default_rng(1)).instances.sum()
+    found = replay_hour(hour, 5, 60, np.random.default_rng(1)).instances.sum()
     assert found == pytest.approx(kept_share(hour, 5) * STREAMS * count, rel=0.05)

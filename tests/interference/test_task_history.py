@@ -1,4 +1,4 @@
-"""Histories of likenesses: shares by hand, a job that does not see itself, tasks never seen."""
+"""Histories of similarity_keys: shares by hand, a job that does not see itself, tasks never seen."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tvwrl.interference.categories import Thresholds
-from tvwrl.interference.history import LEVELS, SHARES, History, likenesses
+from tvwrl.interference.task_history import GROUPINGS, SHARES, History, similarity_keys
 
 
 def by_hand(tasks):
@@ -24,7 +24,7 @@ def test_shares_by_hand(tasks):
     classes = np.array([[0, 1, 2], [0, 1, 2], [2, 1, 2]])
     history, own = History.of(three, classes)
     found = history.inputs(three)
-    assert found.shape == own.shape == (3, len(LEVELS) * SHARES)
+    assert found.shape == own.shape == (3, len(GROUPINGS) * SHARES)
     assert found[0, :3] == pytest.approx([2 / 3, 0, 1 / 3])
     assert found[0, -SHARES:][:3] == pytest.approx([2 / 3, 0, 1 / 3])
     assert own[2, :3] == pytest.approx([(2 + 2 / 3) / 3, 0, 1 / 9])
@@ -39,7 +39,7 @@ def test_unknown_tasks_have_the_shares_of_all(tasks):
     history, _ = History.of(tasks, classes)
     few = tasks.only(np.arange(2))
     other = replace(few, tag=few.tag + "x", role=few.role + "x", task=np.array(["M7", "M8"], object))
-    assert history.inputs(other) == pytest.approx(np.tile(history.overall, (2, len(LEVELS))))
+    assert history.inputs(other) == pytest.approx(np.tile(history.overall, (2, len(GROUPINGS))))
 
 
 def test_shares_add_up_and_do_not_depend_on_order(tasks):
@@ -47,17 +47,17 @@ def test_shares_add_up_and_do_not_depend_on_order(tasks):
     classes[:, 0] = np.arange(len(tasks)) % 3
     history, _ = History.of(tasks, classes)
     found = history.inputs(tasks)
-    assert found.reshape(len(tasks), len(LEVELS), SHARES).sum(axis=2) == pytest.approx(3.0)
+    assert found.reshape(len(tasks), len(GROUPINGS), SHARES).sum(axis=2) == pytest.approx(3.0)
     order = np.random.default_rng(0).permutation(len(tasks))
     assert history.inputs(tasks.only(order)) == pytest.approx(found[order])
 
 
 def test_likenesses_tell_jobs_apart_by_size_and_plan(tasks):
     one = tasks.only(tasks.job == tasks.job[0])
-    larger = likenesses(replace(one, instances=one.instances * 4))
-    assert [a == b for a, b in zip(likenesses(one), larger, strict=True)] == [True, True, True, False, True, False]
-    planned = likenesses(replace(one, plan_cpu=one.plan_cpu * 2))
-    assert [a == b for a, b in zip(likenesses(one), planned, strict=True)] == [True, True, True, True, False, True]
+    larger = similarity_keys(replace(one, instances=one.instances * 4))
+    assert [a == b for a, b in zip(similarity_keys(one), larger, strict=True)] == [True, True, True, False, True, False]
+    planned = similarity_keys(replace(one, plan_cpu=one.plan_cpu * 2))
+    assert [a == b for a, b in zip(similarity_keys(one), planned, strict=True)] == [True, True, True, True, False, True]
 
 
 def test_tasks_added_one_job_after_another_count_as_if_there_from_the_start(tasks):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.interference import laws
 from tvwrl.interference.law_fitting import fit_curve, fit_erms, fit_nginx, fit_taobench, held_out
-from tvwrl.interference.laws import LAWS, Curve, Law, Means, Pressures, anchored
+from tvwrl.interference.testbed import laws
+from tvwrl.interference.testbed.laws import LAWS, Curve, Law, Means, Pressures, anchored
 from tvwrl.types import InputError
 
 BATCH = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")) / "batch"
@@ -27,7 +27,7 @@ def test_a_law_by_hand():
     mean = Means(1.0, 2.0, 1.0, 0.3)
     # cpu is 2 and 4 units: 0.2 and 0.2 + 2 x 0.5; cache 1 and 3 units: 1 and 1
     assert law.slowdown(seen, mean) == pytest.approx(np.array([[1.2, 2.2]]))
-    assert law.shifted(0.5).slowdown(seen, mean) == pytest.approx(np.array([[0.1 + 0.5, 0.2 + 1.0]]))
+    assert law.scaled(0.5).slowdown(seen, mean) == pytest.approx(np.array([[0.1 + 0.5, 0.2 + 1.0]]))
 
 
 def test_the_control_sees_total_cpu_alone_and_the_others_do_not():

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.interference import kernels
-from tvwrl.interference.kernels import Trees, place_instances, score_machines, score_one
+from tvwrl.interference import placement_kernels as kernels
 from tvwrl.interference.levels import Levels
+from tvwrl.interference.placement_kernels import place_instances
 from tvwrl.interference.predictor import LevelPredictor
+from tvwrl.interference.score_kernels import UTILISATION_ALONE, Trees, score_machines, score_one
 from tvwrl.schedulers.load_aware import no_history, remember
 
 PREFERENCES = range(6)
@@ -72,7 +73,7 @@ def test_unknown_machines_come_last_and_unknown_categories_leave_the_scheduler_a
     machines = make_machines(3)
     machines.cpu[:] = [0.0, 3.0, 6.0]
     machines.composition[1:, 7] = 5  # the known ones are bad
-    machines.heard[:] = [10.0, 99.0, 99.0]
+    machines.last_report[:] = [10.0, 99.0, 99.0]
     assert place(machines, stump(7), kernels.SPREAD, 7, 1, 3, since=50.0) == [1]
     assert place(machines, stump(7), kernels.SPREAD, 7, 1, 3, since=100.0) == [0]
     before = machines.composition.copy()
@@ -159,7 +160,7 @@ def test_without_trees_the_least_used_candidate_is_taken(make_machines):
     machines = make_machines(4)
     machines.cpu[:] = [7.0, 5.0, 2.0, 6.0]
     # stack likes 0 and 3 best (up to 80 %), of which 3 has less in use; then the two are alike, and the first is taken
-    assert place(machines, kernels.UTILISATION_ALONE, kernels.STACK, 7, 2, 2) == [3, 0]
+    assert place(machines, UTILISATION_ALONE, kernels.STACK, 7, 2, 2) == [3, 0]
 
 
 def test_equal_scores_of_all_machines_are_decided_by_chance(make_machines):

@@ -1,8 +1,8 @@
-"""How batch work beside a service slows it: three laws that make response times in the simulation. No scorer sees them.
+"""How batch work slows the services beside it: three laws of simulated response times, hidden from every score.
 
 Response time of service s on machine m = base_s (1 + sensitivity_s g(m)) times log-normal noise; g is one of `LAWS`, a
-sum of piecewise-linear functions of pressures. Curves are fitted to measurements (`law_fitting`, `reproduce.py
-pism-laws`); what no public measurement says is assumed and named so here.
+sum of piecewise-linear functions of pressures. The curves are fitted to measurements (`reproduce.py pism-laws`);
+assumptions that no public measurement supports are marked as such.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import numpy as np
 
 from tvwrl.types import Float
 
-# Assumed: how hard a core in use presses on bandwidth, and an instance on the cache, rises with its memory to this
-# power: about sixteenfold from the middle of the lowest class of memory to that of the highest
+# Assumed: the pressure of a core in use on bandwidth, and of an instance on the cache, grows with the instance's memory
+# to this power: about sixteenfold from the middle of the lowest class of memory to that of the highest
 ELASTICITY = 0.7
-TRAIT = 0.7  # assumed: standard deviation of the logarithm of what a task's category does not tell of its pressure
+TRAIT = 0.7  # assumed: standard deviation of the logarithm of a task's pressure beyond what its category explains
 NOISE = 0.05  # assumed: standard deviation of the logarithm; repeated nginx runs have 0.01, production more
 
 
 def intensities(memory: Float, rng: np.random.Generator) -> Float:
-    """(N,) how hard instances that use `memory` (N,) press, by no unit: means count (`Means`).
+    """(N,) > 0 pressure on memory of instances that use `memory` (N,), in units of its mean (`Means`).
 
-    Each task has a trait of its own, log-normal, drawn whatever its category: two of one category differ by a factor of
-    e, typically. So no sum of counts by category is the law, and the scorer cannot find it.
+    Each task has a log-normal trait independent of its category: two tasks of one category typically differ by a factor
+    of e. So no sum of counts by category equals the law, and no score can recover it exactly.
     """
     pressing: Float = memory**ELASTICITY * np.exp(TRAIT * rng.normal(size=len(memory)))
     return pressing
@@ -34,7 +34,7 @@ def intensities(memory: Float, rng: np.random.Generator) -> Float:
 class Curve(NamedTuple):
     """Slowdown - 1 by pressure, linear up to `knee` and steeper or flatter from there."""
 
-    knee: float  # > 0, where the measurement's own unit of pressure says
+    knee: float  # > 0, in the measurement's own unit of pressure
     below: float  # >= 0 per unit
     above: float  # >= 0 per unit
 
@@ -53,7 +53,7 @@ ERMS_SENSITIVITY = (0.82, 1.65)  # of how much microservices are slowed: median,
 
 
 class Pressures(NamedTuple):
-    """What presses on services, at T times on M machines, each (T, M)."""
+    """Pressures on services at T times on M machines, each (T, M)."""
 
     bandwidth: Float  # memory bandwidth that batch instances ask for, >= 0
     cache: Float  # last-level cache that they touch, >= 0
@@ -66,7 +66,7 @@ class Pressures(NamedTuple):
 
 
 class Means(NamedTuple):
-    """One figure per pressure, all > 0: the unit in which laws see it."""
+    """Mean of each pressure, > 0: the unit in which laws measure it."""
 
     bandwidth: float
     cache: float
@@ -76,10 +76,10 @@ class Means(NamedTuple):
 
 @dataclass(frozen=True)
 class Law:
-    """A sum of curves, each of one pressure: at its mean `at_mean` in the measurement's unit.
+    """A sum of curves of one pressure each; a mean pressure is `at_mean` in the measurement's unit.
 
-    Where on its curve a cluster works is what no measurement says. Assumed: the mean is at the knee of the first
-    curve, so that machines above and below average differ in kind; `shifted` moves it.
+    Assumed, for no measurement says where on its curve a cluster operates: the mean lies at the knee of the first
+    curve, so that machines above and below average differ in kind. `scaled` moves it.
     """
 
     name: str
@@ -94,8 +94,8 @@ class Law:
             total += curve.at(self.at_mean * getattr(pressures, field) / getattr(mean, field))
         return total
 
-    def shifted(self, factor: float) -> Law:
-        """The same where the cluster presses `factor` times as hard."""
+    def scaled(self, factor: float) -> Law:
+        """The same law with `factor` times the pressure."""
         return Law(self.name, self.title, self.curves, self.at_mean * factor)
 
 
@@ -107,15 +107,15 @@ LAWS = {
     "control": Law("control", "total CPU alone (control)", (("cpu", NGINX_CPU),), NGINX_CPU.knee),
 }
 
-# Published, under the default scheduler (Sections 4, 5.4): checkout P10, P90; coupon's range of means, its CV < 0.2
+# Published, under the default scheduler, ms (Sections 4, 5.4): checkout P10, P90; coupon's range of means, its CV < 0.2
 ANCHORS = {"checkout": (146.0, 318.0), "coupon": (7.0, 9.0)}
-QUANTILES = (0.1, 0.9)  # of response times that the anchors are
-LEAST_SENSITIVE = 0.05  # a microservice that is slowed by less than this share counts as slowed by it
-MOST_SENSITIVE = 8.0  # times as slowed as the measured service; the most sensitive microservice of Erms is 7.7
+QUANTILES = (0.1, 0.9)  # of response times, which the anchors give
+LEAST_SENSITIVE = 0.05  # lower bound of a microservice's slowdown - 1
+MOST_SENSITIVE = 8.0  # over the measured service; the most sensitive microservice of Erms has 7.7
 
 
 class Anchored(NamedTuple):
-    """A service whose response times have given quantiles."""
+    """A service whose response times have the given quantiles."""
 
     base: float  # ms undisturbed, > 0
     sensitivity: float  # in (0, `MOST_SENSITIVE`]
@@ -123,18 +123,17 @@ class Anchored(NamedTuple):
 
 
 def anchored(slowdown: Float, low: float, high: float) -> Anchored:
-    """A service of which 10 and 90 % of the response times are below `low` and `high` ms.
+    """A service whose response times have the 10 and 90 % quantiles `low` and `high`, ms.
 
-    `slowdown` (n,): g under the default scheduler. Interference explains as much of the spread as a sensitivity up to
-    `MOST_SENSITIVE` can, noise (at least `NOISE`) what is left: the published spread has other causes too, which the
-    paper names (network, other services).
+    `slowdown` (n,): g under the default scheduler. A sensitivity up to `MOST_SENSITIVE` explains as much of the spread
+    as it can, noise (at least `NOISE`) the rest: the paper names other causes (network, other services) too.
     """
     from scipy.optimize import brentq
 
-    chance = np.random.default_rng(0).normal(size=slowdown.size)  # the same for every trial, so that it has a root
+    noises = np.random.default_rng(0).normal(size=slowdown.size)  # the same in every trial, so that a root exists
 
     def spread(sensitivity: float, noise: float) -> tuple[float, float]:
-        times = (1.0 + sensitivity * slowdown) * np.exp(noise * chance)
+        times = (1.0 + sensitivity * slowdown) * np.exp(noise * noises)
         first, last = np.quantile(times, QUANTILES)
         return float(first), float(last / first)
 

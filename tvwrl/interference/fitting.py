@@ -1,0 +1,121 @@
+"""The command that fits an interference score to a trace or to batch tasks, or explains one: options and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from tvwrl.command_line import Names
+from tvwrl.envs.problem import Problem
+from tvwrl.interference.explanation import explain_score
+from tvwrl.interference.score import InterferenceScore
+from tvwrl.interference.testbed.two_days import TwoDays
+from tvwrl.interference.training import EPISODES, check_training, train_on_batch_tasks, train_on_trace
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces import open_and_tell
+from tvwrl.types import InputError
+
+OPTIONS = {"trace": ("slot_seconds", "load", "episodes"), "data": ("services", "hours")}  # of one source only
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Learn an interference score and write it to a file, or explain one.
+
+    From a trace (--trace): workloads are the batch work, their use sets the thresholds of categories; for
+    `evaluate.py --schedulers spread,spread+pism=FILE` on that trace. From batch tasks (--data): two simulated days.
+    Response times are simulated under --law; the score learns from what monitoring would see, never from the law.
+    """
+
+    out: Path | None = None
+    """File to write, .npz."""
+    trace: str | None = None
+    """google, alibaba, a prepared trace's name, a trace folder or a CSV."""
+    data: Path | None = None
+    """Folder with spar_sample_tasks.csv.gz and ali18_usage_tasks.csv.gz; the second sets the thresholds of categories.
+    """
+    explain: Path | None = None
+    """A score's file: show which categories raise the score of a machine and by how much, and end."""
+    running: Names = ()
+    """With --explain: what the machine runs, as CATEGORY=INSTANCES,..., categories being 0 to 59; default: 1, 3 or
+    5 instances of one category, for each that makes a difference."""
+    law: str = "memory"
+    """How batch work slows services: memory, queue, control."""
+    weighting: str = "corr"
+    """How much each service counts: fair, cpu-quota, corr, cv."""
+    slot_seconds: int | None = None
+    """Interval of a CSV trace, seconds (--trace)."""
+    load: float | None = None
+    """Offered load (--trace); default: 0.5."""
+    episodes: int | None = None
+    """Training sequences to learn from (--trace); default: 24."""
+    machines: int | None = None
+    """Simulated machines; default: 10 with --trace, else 20."""
+    services: int | None = None
+    """Simulated services (--data); default: 150."""
+    hours: int | None = None
+    """Length of a day (--data); default: 12."""
+    seed: int = 0
+    """Of everything drawn, and of trees."""
+
+    def check(self) -> None:
+        """Raise InputError for options that are wrong by themselves or together."""
+        sources = [name for name in ("trace", "data", "explain") if getattr(self, name) is not None]
+        if self.running and self.explain is None:
+            raise InputError("--running goes with --explain: it is what a machine runs")
+        if len(sources) != 1:
+            raise InputError(f"{' and '.join(sources) or 'none'} given: must be one of --trace, --data and --explain")
+        if self.explain is not None and (self.out is not None or self.machines is not None):
+            raise InputError("--out and --machines do not go with --explain, which only reads a file")
+        if self.out is not None and self.out.is_dir():
+            raise InputError(f"{self.out}: is a folder: must be the file to write, .npz")
+        if self.out is None and sources != ["explain"]:
+            raise InputError("--out is missing: the file to write")
+        for source, names in OPTIONS.items():
+            for name in names:
+                if getattr(self, name) is not None and source not in sources:
+                    raise InputError(f"--{name.replace('_', '-')} goes with --{source}")
+        check_training(self.law, self.weighting, _or_default(self.episodes, EPISODES))
+        if self.seed < 0:
+            raise InputError(f"seed is {self.seed}: must be >= 0")
+
+    def train(self, report: Callable[[str], None]) -> InterferenceScore:
+        """The score of the trace or batch tasks; `report` receives a description of the trace."""
+        if self.data is not None:
+            machines, services = _or_default(self.machines, 20), _or_default(self.services, 150)
+            days = TwoDays(self.seed, self.data, machines, services, _or_default(self.hours, 12))
+            return train_on_batch_tasks(self.data, days, self.law, self.weighting)
+        assert self.trace is not None
+        trace = open_and_tell(self.trace, self.slot_seconds, report)
+        machines, load = _or_default(self.machines, Scenario.machines), _or_default(self.load, Scenario.load)
+        problem = Problem.build(trace, Scenario(machines=machines, load=load), "none")
+        episodes = _or_default(self.episodes, EPISODES)
+        return train_on_trace(problem, self.law, self.weighting, episodes, self.seed).score
+
+
+def _or_default(value: Value | None, default: Value) -> Value:
+    return default if value is None else value
+
+
+def fit_or_explain(options: FitOptions, report: Callable[[str], None]) -> None:
+    """Write a score to `options.out`, or explain `options.explain`; `report` receives lines for the user.
+
+    Raises InputError for bad options, and for files that are missing or damaged.
+    """
+    options.check()
+    if options.explain is not None:
+        report(explain_score(InterferenceScore.load(options.explain), options.running))
+        return
+    assert options.out is not None
+    score = options.train(report)
+    score.save(options.out)
+    known = int((score.trees.root >= 0).sum())
+    span = np.interp([5, 95], score.percent, score.knots)
+    report(f"{known} of {len(score.services)} services learnt; mean level {span[0]:.1f} scores 5, {span[1]:.1f} 95")
+    report(f"written to {options.out}")

@@ -1,0 +1,163 @@
+"""Compiled placement of batch instances: a scheduler's preference, then the lowest score among its candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from tvwrl.interference.score_kernels import score_machine, score_scratch
+from tvwrl.packing.fit import exceeds
+from tvwrl.schedulers.load_aware import load_aware, risk_balancing, spread, stack, target_load_packing
+
+SPREAD, STACK, RANDOM, LOAD_AWARE, TARGET_LOAD_PACKING, RISK_BALANCING = range(6)  # kinds of schedulers
+
+
+@njit(cache=True, inline="always")
+def has_room(machines, m, cpu, memory):  # type: ignore[no-untyped-def]
+    """Whether machine m has room for one more instance of `cpu` cores and `memory`; never if its usage is NaN."""
+    cores, size = machines.cpu[m] + cpu, machines.used_memory[m] + memory
+    return not (exceeds(cores, machines.cores[m]) or exceeds(size, machines.memory[m]) or np.isnan(cores + size))
+
+
+@njit(cache=True, inline="always")
+def book(machines, m, category, sign, cpu, memory):  # type: ignore[no-untyped-def]
+    """Adds (sign 1) or removes (sign -1) one instance on machine m; categories outside 0..59 are not counted."""
+    machines.cpu[m] += sign * cpu
+    machines.batch_cpu[m] += sign * cpu
+    machines.used_memory[m] += sign * memory
+    if 0 <= category < machines.composition.shape[1]:
+        machines.composition[m, category] += sign
+
+
+@njit(cache=True, inline="always")
+def _preference(kind, machines, m, more_cpu, more_memory, moments):  # type: ignore[no-untyped-def]
+    """How much a scheduler of `kind` prefers machine m for an instance; `moments` (2, 2) as of `load_aware.remember`."""
+    cores, capacity = machines.cores[m], machines.memory[m]
+    share, memory_share = (machines.cpu[m] + more_cpu) / cores, (machines.used_memory[m] + more_memory) / capacity
+    if kind == RANDOM:
+        return 0.0
+    if kind == STACK:
+        return stack(share)
+    if kind == LOAD_AWARE:
+        return load_aware(share, memory_share)
+    if kind == TARGET_LOAD_PACKING:
+        return target_load_packing(share)
+    if kind == RISK_BALANCING:
+        mean, deviation = moments[0, 0] + more_cpu / cores, np.sqrt(moments[0, 1])
+        return risk_balancing(mean, deviation, moments[1, 0] + more_memory / capacity, np.sqrt(moments[1, 1]))
+    return spread(share)
+
+
+@njit(cache=True)
+def _best(preference, chosen):  # type: ignore[no-untyped-def]
+    """Writes the most preferred machines into `chosen` (candidates,), best first, ties by number; returns how many.
+
+    If every machine is a candidate they stay unsorted.
+    """
+    count, most = 0, len(chosen)
+    if most == len(preference):
+        for m in range(most):
+            chosen[count] = m
+            count += preference[m] > -np.inf
+        return count
+    for m in range(len(preference)):
+        if preference[m] == -np.inf or (count == most and preference[m] <= preference[chosen[most - 1]]):
+            continue
+        place = count if count < most else most - 1
+        while place > 0 and preference[chosen[place - 1]] < preference[m]:
+            chosen[place] = chosen[place - 1]
+            place -= 1
+        chosen[place] = m
+        count = min(count + 1, most)
+    return count
+
+
+@njit(cache=True)
+def _drawn(preference, chosen, rng):  # type: ignore[no-untyped-def]
+    """Draws different machines with room uniformly into `chosen` (candidates,); returns how many."""
+    total, most, count = len(preference), len(chosen), 0
+    for _ in range(8 * most):
+        m = int(rng.random() * total)
+        if preference[m] > -np.inf and not (chosen[:count] == m).any():
+            chosen[count] = m
+            count += 1
+            if count == most:
+                return count
+    count = 0  # few have room: reservoir sampling over all of them
+    seen = 0
+    for m in range(total):
+        if preference[m] > -np.inf:
+            seen += 1
+            place = count if count < most else int(rng.random() * seen)
+            count = min(count + 1, most)
+            if place < most:
+                chosen[place] = m
+    for i in range(count - 1, 0, -1):  # in a random order
+        j = int(rng.random() * (i + 1))
+        chosen[i], chosen[j] = chosen[j], chosen[i]
+    return count
+
+
+@njit(cache=True)
+def place_instances(  # type: ignore[no-untyped-def]
+    machines,  # `Machines`, updated in place
+    trees,  # `Trees`; without nodes the score is the share of CPU in use
+    weight,  # (rows of machines.service,) >= 0
+    history,  # (M, 2, 2) as of `load_aware.remember`; only RISK_BALANCING reads it
+    kind,  # of scheduler: one of the codes above
+    category,  # of the task; outside 0..59 the scheduler decides alone and the composition stays as it is
+    cpu,  # cores that an instance uses
+    memory,  # that an instance uses, in the unit of machines.memory
+    candidates,  # 1: the scheduler decides alone; M: PISM decides alone
+    since,  # second; machines that last reported before it are unknown
+    rng,  # numpy Generator; only RANDOM reads it
+    placed,  # (instances,) int64, receives the machines; -1 = no room
+):  # fmt: skip
+    """Places the instances of one task one after the other; returns how many found room.
+
+    Of the `candidates` machines with room that the scheduler prefers, each instance goes to the one with the lowest
+    score after its arrival; ties go to the preferred machine, with RANDOM to any. Unknown machines, and those whose
+    services were not learnt, are taken only if no candidate is known.
+    """
+    total = len(machines.cores)
+    most = min(candidates, total) if 0 <= category < machines.composition.shape[1] else 1
+    first, service, composition = machines.first, machines.service, machines.composition
+    root, depth, feature, threshold, left, level, pressure = trees
+    nodes, weights, values = score_scratch(first)
+    preference, chosen = np.full(total, -np.inf), np.empty(most, np.int64)
+    after = np.full(total, -1.0)  # score after the next instance, -1 = not computed yet
+    for m in range(total):
+        if has_room(machines, m, cpu, memory):
+            preference[m] = _preference(kind, machines, m, cpu, memory, history[m])
+    for i in range(len(placed)):
+        count = _drawn(preference, chosen, rng) if kind == RANDOM and most < total else _best(preference, chosen)
+        if count == 0:
+            placed[i:] = -1
+            return i
+        best, lowest, equal = chosen[0], np.inf, 0
+        for j in range(count if most > 1 else 0):
+            m = chosen[j]
+            if after[m] == -1.0:
+                after[m] = np.inf
+                if len(level) == 0:
+                    after[m] = (machines.cpu[m] + cpu) / machines.cores[m]
+                elif machines.last_report[m] >= since:
+                    composition[m, category] += 1
+                    score = score_machine(
+                        m, first, service, weight, composition,
+                        root, depth, feature, threshold, left, level, pressure, nodes, weights, values,
+                    )  # fmt: skip
+                    composition[m, category] -= 1
+                    after[m] = np.inf if np.isnan(score) else score
+            if after[m] < lowest:
+                best, lowest, equal = m, after[m], 1
+            elif after[m] == lowest:
+                equal += 1
+                if preference[m] > preference[best] or (kind == RANDOM and rng.random() * equal < 1.0):
+                    best = m
+        placed[i] = best
+        book(machines, best, category, 1, cpu, memory)
+        after[best], preference[best] = -1.0, -np.inf
+        if has_room(machines, best, cpu, memory):
+            preference[best] = _preference(kind, machines, best, cpu, memory, history[best])
+    return len(placed)

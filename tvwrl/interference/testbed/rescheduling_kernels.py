@@ -1,0 +1,113 @@
+"""Compiled rescheduling: running batch instances leave machines of high interference for those of low (6.1.2)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from tvwrl.interference.placement_kernels import book, has_room
+from tvwrl.interference.score_kernels import score_one
+
+SHARE = 0.2  # of the machines have high scores, as many low ones
+
+
+@njit(cache=True)
+def move_instances(  # type: ignore[no-untyped-def]
+    machines,  # `Machines`, updated in place
+    trees,  # `Trees`
+    weight,  # (rows of machines.service,) >= 0
+    tasks,  # `clock_kernels.Tasks`
+    owner,  # (instances,) task of each instance
+    now,  # second; machines that did not report at it take no part
+    span,  # (first, last + 1) instances that may run now
+    most,  # instances that may leave one machine
+    placed,  # (instances,) machine of each, updated in place
+    moves,  # (n, 3) receives rows (instance, from, to)
+):  # fmt: skip
+    """Moves instances from the machines with the highest scores to those with the lowest; returns how many.
+
+    From the worst machine on, the category whose departure lowers the score most gives up the instance that has
+    longest to run. It goes to the low-scored machine with room whose score with it is least, provided that the sum of
+    both scores falls. Paper: says neither how many move nor which.
+    """
+    score = np.empty(len(machines.cores))
+    for m in range(len(score)):
+        score[m] = score_one(machines, trees, weight, m) if machines.last_report[m] >= now else np.nan
+    known = np.flatnonzero(~np.isnan(score))
+    order = known[np.argsort(score[known])]
+    some = int(SHARE * len(order))
+    head, following = _running(machines.composition.shape, tasks, owner, now, span, placed)
+    done = 0
+    for place in range(len(order) - 1, len(order) - 1 - some, -1):
+        source = order[place]
+        for _ in range(min(most, len(moves) - done)):
+            lowest, category = _best_departure(machines, trees, weight, source, score[source], head[source])
+            if category < 0:
+                break
+            i = head[source, category]
+            cpu, memory = tasks.cpu[owner[i]], tasks.memory[owner[i]]
+            target, after = _best_target(machines, trees, weight, order[:some], category, cpu, memory)
+            if target < 0 or lowest + after >= score[source] + score[target]:
+                break
+            book(machines, source, category, -1, cpu, memory)
+            book(machines, target, category, 1, cpu, memory)
+            score[source], score[target] = lowest, after
+            head[source, category] = following[i - span[0]]
+            placed[i] = target
+            moves[done, 0], moves[done, 1], moves[done, 2] = i, source, target
+            done += 1
+    return done
+
+
+@njit(cache=True)
+def _score_with(machines, trees, weight, m, category, change):  # type: ignore[no-untyped-def]
+    """Score of machine m with `change` instances of the category more."""
+    machines.composition[m, category] += change
+    score = score_one(machines, trees, weight, m)
+    machines.composition[m, category] -= change
+    return score
+
+
+@njit(cache=True)
+def _best_departure(machines, trees, weight, source, score, head):  # type: ignore[no-untyped-def]
+    """Lowest score of a machine without one of its instances, and that instance's category; -1: none lowers it."""
+    lowest, category = score, -1
+    for c in range(len(head)):
+        if head[c] >= 0:
+            without = _score_with(machines, trees, weight, source, c, -1)
+            if without < lowest:
+                lowest, category = without, c
+    return lowest, category
+
+
+@njit(cache=True)
+def _best_target(machines, trees, weight, among, category, cpu, memory):  # type: ignore[no-untyped-def]
+    """The machine with room whose score with the instance is least, and that score; -1: none has room."""
+    target, after = -1, np.inf
+    for m in among:
+        if has_room(machines, m, cpu, memory):
+            score = _score_with(machines, trees, weight, m, category, 1)
+            if score < after:
+                target, after = m, score
+    return target, after
+
+
+@njit(cache=True)
+def _running(shape, tasks, owner, now, span, placed):  # type: ignore[no-untyped-def]
+    """Linked lists of running instances by machine and category, longest to run first.
+
+    Returns heads (M, 60) and followers of instances from `span[0]` on; -1: none.
+    """
+    begin, stop = span
+    head = np.full(shape, -1, np.int64)
+    following = np.full(stop - begin, -1, np.int64)
+    left = np.empty(stop - begin, np.int64)
+    for j in range(stop - begin):
+        left[j] = tasks.second[owner[begin + j]] + tasks.makespan[owner[begin + j]] - now
+    for j in np.argsort(left):
+        i = begin + j
+        m, c = placed[i], tasks.category[owner[i]]
+        if left[j] > 0 and m >= 0 and 0 <= c < shape[1]:
+            following[j] = head[m, c]
+            head[m, c] = i
+    return head, following

@@ -1,0 +1,90 @@
+"""Response times of services in the simulated cluster, and the observations that a score may learn from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tvwrl.interference.observations import Observations
+from tvwrl.interference.testbed.deployment import Deployment
+from tvwrl.interference.testbed.laws import (
+    ANCHORS,
+    ERMS_SENSITIVITY,
+    LEAST_SENSITIVE,
+    MOST_SENSITIVE,
+    NOISE,
+    Law,
+    Means,
+    anchored,
+)
+from tvwrl.interference.testbed.snapshots import Snapshots
+from tvwrl.types import Float, Int
+
+BASES = (2.0, 200.0)  # ms undisturbed, assumed: drawn between these, uniformly in the logarithm
+
+
+@dataclass(frozen=True, eq=False)
+class ResponseModel:
+    """Response time of each of S services = base (1 + sensitivity g) times log-normal noise; the law gives g."""
+
+    law: Law
+    mean: Means  # of pressures: the units in which the law measures them
+    base: Float  # (S,) ms, > 0
+    sensitivity: Float  # (S,) > 0
+    noise: Float  # (S,) standard deviation of the logarithm
+
+    def slowdown(self, seen: Snapshots) -> Float:
+        """(T, M) g: slowdown - 1 of a service of sensitivity 1."""
+        return self.law.slowdown(seen.pressures, self.mean)
+
+    def equally_sensitive(self) -> ResponseModel:
+        """The same model with all services as sensitive as the measured one."""
+        return replace(self, sensitivity=np.ones_like(self.sensitivity), noise=np.full_like(self.noise, NOISE))
+
+    def response_ms(self, deployment: Deployment, seen: Snapshots, rng: np.random.Generator) -> Float:
+        """(T, R) mean response time of every service instance at the times of `seen`."""
+        slow = self.slowdown(seen)[:, deployment.machine]
+        noise = np.exp(self.noise[deployment.service] * rng.normal(size=slow.shape))
+        times: Float = self.base[deployment.service] * (1.0 + self.sensitivity[deployment.service] * slow) * noise
+        return times
+
+
+def draw_response_model(law: Law, deployment: Deployment, seen: Snapshots, rng: np.random.Generator) -> ResponseModel:
+    """Random services whose sensitivities differ as those of Erms' microservices.
+
+    checkout and coupon meet their published anchors (`laws.ANCHORS`) in `seen`, the cluster under the default
+    scheduler; browse_product is as sensitive as the measured service.
+    """
+    count, mean = len(deployment.services), seen.pressures.means()
+    base = np.exp(rng.uniform(np.log(BASES[0]), np.log(BASES[1]), count))
+    median, scatter = ERMS_SENSITIVITY
+    sensitivity = np.clip(median * np.exp(scatter * rng.normal(size=count)), LEAST_SENSITIVE, MOST_SENSITIVE)
+    noise = np.full(count, NOISE)
+    slow = law.slowdown(seen.pressures, mean).ravel()
+    for name, (low, high) in ANCHORS.items():
+        s = deployment.services.index(name)
+        base[s], sensitivity[s], noise[s] = anchored(slow, low, high)
+    sensitivity[deployment.services.index("browse_product")] = 1.0
+    return ResponseModel(law, mean, base, sensitivity, noise)
+
+
+def observe(
+    deployment: Deployment, seen: Snapshots, response_ms: Float, times: Int | slice = slice(None)
+) -> Observations:
+    """One record per service instance and time of `seen` at `times`: all that a score may know."""
+    ms = response_ms[times]
+    count = len(ms)
+    machine = np.tile(deployment.machine, count)
+    when = np.repeat(np.arange(count), len(deployment.service))
+    return Observations(
+        seconds=seen.seconds[times][when],
+        machine=machine,
+        service=np.tile(deployment.service, count),
+        response_ms=ms.ravel(),
+        composition=seen.composition[times][when, machine],
+        batch_cpu=seen.batch_cpu[times][when, machine],
+        services=deployment.services,
+        quota=deployment.quota,
+        real=False,
+    )

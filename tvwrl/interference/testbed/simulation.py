@@ -1,0 +1,128 @@
+"""Simulates a cluster: batch instances arrive, are placed beside services, move, and end.
+
+The simulation records where each instance ran and nothing else; every figure is computed from that record
+(`testbed.snapshots`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from tvwrl.interference.machines import Machines
+from tvwrl.interference.score import STALE_AFTER
+from tvwrl.interference.score_kernels import Trees
+from tvwrl.interference.testbed.arrivals import Arrivals
+from tvwrl.interference.testbed.clock_kernels import Tasks, count_running_now, empty_calendar, play
+from tvwrl.interference.testbed.deployment import Deployment
+from tvwrl.interference.testbed.reports import Reports
+from tvwrl.interference.testbed.rescheduling_kernels import move_instances
+from tvwrl.schedulers.load_aware import REPORT_WEIGHT, no_history, remember
+from tvwrl.types import Float, Int
+
+
+class PlacementRule(NamedTuple):
+    """How instances are placed: by a scheduler, or by PISM among the machines that the scheduler prefers."""
+
+    kind: int  # of scheduler: a code of `placement_kernels`, or `clock_kernels.DEFAULT`
+    candidates: int = 1  # that PISM chooses from; 1: the scheduler decides alone
+    trees: Trees | None = None  # of services; None: none learnt; `UTILISATION_ALONE`: the score is CPU utilisation
+    weight: Float | None = None  # (R,) of service instances in a machine's score, default 1
+    moves: int = 0  # running instances that may leave a machine of high interference per minute
+    stale_after: float = STALE_AFTER  # seconds after which a machine's last report no longer counts
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Where every instance ran; its task, start and end follow from the arrivals."""
+
+    deployment: Deployment
+    arrivals: Arrivals
+    machine: Int  # (instances,) first machine, in order of arrival; -1 = no machine had room
+    moves: Int  # (n, 3) second, instance and destination of each move, in order of time
+    start_hour: float  # hour of the day at second 0
+
+    @property
+    def task(self) -> Int:
+        """(instances,) row of `arrivals`."""
+        return np.repeat(np.arange(len(self.arrivals)), self.arrivals.instances)
+
+    @property
+    def rejected(self) -> int:
+        """Number of instances that found no room."""
+        return int((self.machine < 0).sum())
+
+    def stays(self) -> tuple[Int, Int, Int, Int]:
+        """Task, machine, begin and end (stays,) of every stay of an instance on one machine; it leaves before `end`."""
+        placed = np.flatnonzero(self.machine >= 0)
+        instance = np.concatenate([placed, self.moves[:, 1]])
+        start = np.concatenate([self.arrivals.second[self.task[placed]], self.moves[:, 0]])
+        machine = np.concatenate([self.machine[placed], self.moves[:, 2]])
+        task = self.task[instance]
+        end = (self.arrivals.second + self.arrivals.makespan)[task]
+        order = np.lexsort((np.arange(len(instance)), instance))  # of one instance: by time
+        instance, start, machine, task, end = (part[order] for part in (instance, start, machine, task, end))
+        left = np.flatnonzero(instance[1:] == instance[:-1])
+        end[left] = start[left + 1]
+        return task, machine, start, end
+
+
+def simulate(
+    deployment: Deployment,
+    arrivals: Arrivals,
+    rule: PlacementRule,
+    rng: np.random.Generator,
+    start_hour: float,
+    watch: Callable[[int, Machines], None] | None = None,
+    silent: float = 0.0,
+) -> Record:
+    """Place `arrivals` on the deployment's machines by `rule`, minute by minute.
+
+    Machines report every minute, except a changing share `silent` of them. `watch` is called with the second and the
+    machines at the end of each minute. Raises InputError for a share outside [0, 1).
+    """
+    machines, history = deployment.machines(), no_history(deployment.count)
+    reports = Reports(machines, silent, rng)
+    trees = rule.trees or no_trees(len(deployment.services))
+    weight = np.ones(len(deployment.service)) if rule.weight is None else rule.weight
+    first = np.concatenate([[0], np.cumsum(arrivals.instances)])
+    tasks = Tasks(arrivals.second, arrivals.cpu, arrivals.memory, arrivals.makespan, arrivals.assumed, first)
+    calendar = empty_calendar(arrivals.instances, int(arrivals.makespan.max(initial=1)))
+    placed = np.full(first[-1], -1, np.int64)
+    minutes = int(arrivals.second.max(initial=-1)) // 60 + 1
+    edges = np.searchsorted(arrivals.second, 60 * np.arange(minutes + 1))
+    service_cpu = deployment.service_cpu(np.arange(0.0, 60.0 * minutes, 60.0), start_hour)
+    added_cpu = np.diff(service_cpu, axis=0, prepend=0.0)
+    began, moved = placed.copy(), [np.zeros((0, 3), np.int64)]
+    for minute in range(minutes):
+        now, (task, last) = 60 * minute, edges[minute : minute + 2]
+        may_run = first[np.searchsorted(arrivals.second, now - len(calendar.head))], first[task]
+        machines.cpu[:] += added_cpu[minute]
+        count = partial(count_running_now, tasks, calendar.task, may_run, placed, now)
+        reports.deliver(machines, now, lambda: count(np.zeros_like(machines.composition)))  # noqa: B023
+        remember(machines.shares(), history, REPORT_WEIGHT)
+        if rule.moves:
+            moves = np.full((rule.moves * deployment.count, 4), now, np.int64)  # second, instance, from, to
+            done = move_instances(
+                machines, trees, weight, tasks, calendar.task, now, may_run, rule.moves, placed, moves[:, 1:]
+            )
+            moved.append(moves[:done][:, [0, 1, 3]])
+        play(
+            machines, trees, weight, history, tasks, calendar, deployment.cumulative_share,
+            rule.kind, rule.candidates, now - rule.stale_after, rng, (now, now + 60, task, last), placed,
+        )  # fmt: skip
+        began[first[task] : first[last]] = placed[first[task] : first[last]]
+        if watch is not None:
+            watch(now + 60, machines)
+    return Record(deployment, arrivals, began, np.concatenate(moved), start_hour)
+
+
+def no_trees(services: int) -> Trees:
+    """Trees where no service was learnt."""
+    one = np.zeros(1, np.int32)
+    unknown, depth = np.full(services, -1, np.int32), np.zeros(services, np.int32)
+    return Trees(unknown, depth, np.zeros(1, np.uint8), one, one, np.zeros(1))
