@@ -119,7 +119,11 @@ def test_damaged_files_are_refused(fitted, tmp_path):
 
 def test_an_unfitted_classifier_refuses_to_predict_and_no_tasks_give_no_classes(fitted, tasks, tmp_path):
     nothing = TaskClassifier()
-    for call, argument in ((nothing.predict, tasks), (nothing.learn, tasks), (nothing.save, tmp_path / "c.npz")):
+    for call, argument in (
+        (nothing.predict, tasks),
+        (nothing.extend_history, tasks),
+        (nothing.save, tmp_path / "c.npz"),
+    ):
         with pytest.raises(NotFittedError, match="call fit"):
             call(argument)
     assert fitted.predict(tasks.only(np.zeros(0, np.int64))).shape == (0,)

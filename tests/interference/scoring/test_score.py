@@ -132,12 +132,14 @@ def test_files_that_are_no_scores_are_refused(score, tmp_path):
     )
     refused(replace(score, weights=score.weights[:1]), path, "not as many trees or weights")
     refused(replace(score, percent=score.percent[:-1]), path, "its scale does not rise")
-    refused(replace(score, knots=np.full_like(score.knots, np.nan)), path, "knots holds something that is no number")
+    refused(
+        replace(score, knots=np.full_like(score.knots, np.nan)), path, "knots holds a value that is not a finite number"
+    )
     refused(replace(score, knots=score.knots[::-1].copy()), path, "its scale does not rise")
     refused(replace(score, weights=-score.weights), path, "a weight is not > 0")
     refused(replace(score, knots=np.float64(1.0)), path, "knots is 0-dimensional")
     refused(replace(score, weights=np.array(["a", "b"])), path, "weights is 1-dimensional <U1")
-    refused(replace(score, trees=score.trees._replace(level=score.trees.level * 9)), path, "not within 1 and 10")
+    refused(replace(score, trees=score.trees._replace(level=score.trees.level * 9)), path, "levels outside 1 to 10")
 
 
 def refused(score, path, said):
