@@ -31,7 +31,7 @@ def book(machines, m, category, sign, cpu, memory):  # type: ignore[no-untyped-d
 
 @njit(cache=True, inline="always")
 def _preference(kind, machines, m, more_cpu, more_memory, moments):  # type: ignore[no-untyped-def]
-    """How much a scheduler of `kind` prefers machine m for an instance; `moments` (2, 2) as of `load_aware.remember`."""
+    """How much a scheduler of `kind` prefers machine m for one more; `moments` (2, 2) as of `load_aware.remember`."""
     cores, capacity = machines.cores[m], machines.memory[m]
     share, memory_share = (machines.cpu[m] + more_cpu) / cores, (machines.used_memory[m] + more_memory) / capacity
     if kind == RANDOM:
