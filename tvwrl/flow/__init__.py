@@ -1,1 +1,1 @@
-"""Aladdin+H (paper 002): tasks flow through groups of like machines to machines, none split, no constraint broken."""
+"""Placement by flow on machines of many kinds (Aladdin+H, paper 002), its baselines, bounds and referee."""

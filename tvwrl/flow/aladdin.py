@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from tqdm import tqdm
 
 from tvwrl.flow.assignment import Assignment
 from tvwrl.flow.network import FlowNetwork, FlowSettings
-from tvwrl.flow.problem import NOWHERE, Bundles, Problem, Vertices
+from tvwrl.flow.problem import NOWHERE, Problem, Vertices
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
 from tvwrl.types import Int
 
@@ -120,14 +121,16 @@ def _why(vertices: Vertices, fleet: Fleet, settings: FlowSettings, v: int) -> st
 
 def warm_up(problem: Problem, settings: FlowSettings) -> None:
     """Compile all kernels, or load them from the cache, so that measured seconds are those of placing."""
-    times, resources = problem.instance.demand.shape[1:]
-    arcs = np.array([0, 1]), np.array([1, 2]), np.array([0, 0])
+    _compile(problem.instance.demand.shape[1], problem.instance.resources, settings)
+
+
+@lru_cache(maxsize=64)
+def _compile(times: int, resources: tuple[str, ...], settings: FlowSettings) -> None:
+    """Place three applications that exclude each other on three machines."""
     size = np.array([0.6, 0.5, 0.4])
-    demand = np.tile(size[:, None, None], (1, times, resources))
-    names = np.array(list("abc"), dtype=object)
-    tiny = Instance("tiny", names, np.array([2, 2, 2]), demand, problem.instance.resources, Affinity.of(3, *arcs))
-    fleet = Fleet(np.repeat([[1.0] * resources], 3, axis=0), fixed=True)
-    vertices = Vertices.of(Problem(tiny, fleet, Bundles.of([])))
-    network = FlowNetwork(vertices.instance, fleet, replace(settings, regroup_every=1))
+    demand = np.tile(size[:, None, None], (1, times, len(resources)))
+    limits = Affinity.of(3, np.array([0, 1]), np.array([1, 2]), np.array([0, 0]))
+    tiny = Instance("tiny", np.array(list("abc"), dtype=object), np.array([2, 2, 2]), demand, resources, limits)
+    network = FlowNetwork(tiny, Fleet(np.ones((3, len(resources))), fixed=True), replace(settings, regroup_every=1))
     network.place(np.arange(3))
     network.improve()

@@ -19,12 +19,14 @@ GROUP, NAME, COUNT = "group", "application", "count"
 
 
 def read_folder(folder: Path) -> Problem:
-    """The problem of `applications.csv`, `machines.csv`, and perhaps `affinity.csv` and `anti-affinity.csv`.
+    """Read `applications.csv`, `machines.csv`, and `affinity.csv` and `anti-affinity.csv` if they exist.
 
-    The first two: `provisioning.sources.lists`. Affinity: rows of `group`, `application` and, if more than one replica
-    of it is in a group, `count`. Anti-affinity: rows of `app_a`, `app_b` and `limit` (how many replicas of app_b may be
-    beside one of app_a, 0 for none) or the contest's `k`; these and the column `limit` of applications both hold.
-    Raises InputError with file, row and field for what is wrong.
+    - applications and machines: see `provisioning.sources.lists`
+    - affinity: columns `group`, `application` and, optionally, `count`, its replicas in each copy of the group (1)
+    - anti-affinity: columns `app_a`, `app_b` and `limit`, the most replicas of app_b beside one of app_a (0: none), or
+      `k` as the contest has it. These limits hold in addition to the column `limit` of the applications.
+
+    Raises InputError with file, row and field for bad tables.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder")
@@ -38,17 +40,17 @@ def read_folder(folder: Path) -> Problem:
         limit = "k" if "k" in table.columns and "limit" not in table.columns else "limit"
         check_columns(str(anti), table.columns, ("app_a", "app_b", limit), "not known here")
         given = affinity_of(instance.application, table, str(anti))
-        instance = replace(instance, affinity=both(instance.affinity, given))
-    groups = read_groups(folder / AFFINITY, instance) if (folder / AFFINITY).exists() else Bundles.of([])
-    rows = above_zero(np.array(kinds), instance).tolist()
+        instance = replace(instance, affinity=_lower_limits(instance.affinity, given))
+    groups = _read_groups(folder / AFFINITY, instance) if (folder / AFFINITY).exists() else Bundles.of([])
+    rows = _above_zero(np.array(kinds), instance).tolist()
     return Problem(replace(instance, name=folder.name), Fleet.of_kinds(rows, count, fixed=True), groups)
 
 
-def above_zero(kinds: Float, instance: Instance) -> Float:
-    """(kinds, D) capacities with less than any replica requests in place of 0: schedulers divide by capacity.
+def _above_zero(kinds: Float, instance: Instance) -> Float:
+    """(kinds, D) capacities with a small number instead of 0, because schedulers divide by capacity.
 
-    Half of the smallest request, so that nothing fits, and ratios of resources stay moderate; not more than other
-    machines have.
+    It is half of the smallest request, so that no replica fits and ratios of resources stay moderate, but not more than
+    the smallest capacity above 0.
     """
     rows = kinds.copy()
     for d, requests in enumerate(instance.peak.T):
@@ -58,8 +60,8 @@ def above_zero(kinds: Float, instance: Instance) -> Float:
     return rows
 
 
-def both(one: Affinity, other: Affinity) -> Affinity:
-    """Limits of two tables; of two for the same pair the lower."""
+def _lower_limits(one: Affinity, other: Affinity) -> Affinity:
+    """The limits of two tables; the lower one where both limit the same pair."""
     applications = len(one.start) - 1
     i: Int32 = np.concatenate([np.repeat(np.arange(applications), np.diff(a.start)) for a in (one, other)])
     j, limit = np.concatenate([one.to, other.to]), np.concatenate([one.limit, other.limit])
@@ -70,8 +72,8 @@ def both(one: Affinity, other: Affinity) -> Affinity:
     return Affinity.of(applications, i[first], j[first], limit[first])
 
 
-def read_groups(path: Path, instance: Instance) -> Bundles:
-    """Bundles of a table of groups. Raises InputError with file, row, group and field."""
+def _read_groups(path: Path, instance: Instance) -> Bundles:
+    """The bundles in a table of affinity groups."""
     table = read_text_table(path)
     for name in (GROUP, NAME):
         if name not in table.columns:

@@ -1,4 +1,4 @@
-"""Drawn placement problems like paper 002's: its machine and task types, and constraints as it tells of them."""
+"""Generates placement problems like those of paper 002, from its machine and task types and its constraints."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tvwrl.flow.problem import Bundles, Problem
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
 from tvwrl.types import Float, InputError, Int
 
-TAIL, LARGEST = 1.2, 0.005  # of application sizes: exponent of the Pareto law, largest as a share of all replicas
-PARTNERS = 2.0  # other applications that one with anti-affinity excludes, in the mean
-EXCLUDERS = 8  # applications that exclude `production.EXCLUDED` replicas (a 50th of all, if there are fewer)
-SPREAD = 4  # of an application of so many times fewer replicas than machines that hold it, no two share one
-ROOMY = 0.1  # share of the machines that an affinity group has to fit
-LOAD = 0.75  # demand of the scarcer resource by what all machines have of it, unless told otherwise
-SIZES = (2, 4)  # fewest and most replicas in one copy of an affinity group
+TAIL, LARGEST = 1.2, 0.005  # application sizes: exponent of the Pareto law, largest share of all replicas
+PARTNERS = 2.0  # mean number of applications that one with anti-affinity excludes
+EXCLUDERS = 8  # applications that exclude `production.EXCLUDED` replicas, or a 50th of all if that is less
+SPREAD = 4  # an application limits itself to 1 per machine if that many times more machines can hold it
+ROOMY = 0.1  # least share of the machines that can hold a copy of an affinity group
+LOAD = 0.75  # default demand of the scarcer resource as a share of its total capacity
+GROUP_SIZES = (2, 4)  # fewest and most replicas in one copy of an affinity group
 
 
 def generate(
@@ -26,12 +26,12 @@ def generate(
     seed: int = 0,
     load: float | None = LOAD,
 ) -> Problem:
-    """A problem whose constraints do not contradict one another and whose groups fit machines.
+    """A problem with consistent constraints and affinity groups that fit machines.
 
-    Table 3 is scaled to `machines` >= 23. Replicas are dealt to Table 4's types by its shares, then each type's are cut
-    into applications with sizes of a Pareto law. Table 4's 116,414 tasks need 158 % of the cores of Table 3's machines
-    and 134 % of their memory, so as printed they do not fit: the shares are tilted by exp(-t size), the nearest ones
-    (in relative entropy) whose demand is `load` (0 to 1) of the scarcer resource; None leaves them as printed.
+    Table 3 is scaled to `machines` >= 23. Replicas are divided among the types of Table 4 by its shares, and those of a
+    type into applications whose sizes follow a Pareto law. As printed, the tasks need 158 % of the cores and 134 % of
+    the memory. So the shares are tilted by exp(-t size) until the demand is `load` (0 to 1) of the scarcer resource:
+    these are the closest shares in relative entropy. With `load` None, the shares stay as printed.
     Raises InputError for numbers out of range.
     """
     if machines < len(production.MACHINE_TYPES):
@@ -62,13 +62,13 @@ def usual_replicas(machines: int) -> int:
 
 
 def types_of(table: tuple[tuple[int, int, int], ...]) -> tuple[Float, Float]:
-    """(types, 2) cores and GiB, and (types,) counts."""
+    """(types, 2) cores and GiB, and (types,) counts of a table of types."""
     rows = np.array(table, dtype=np.float64)
     return rows[:, :2] / (1.0, production.MIB_PER_GIB), rows[:, 2]
 
 
 def machines_of(machines: int) -> Float:
-    """(machines, 2) cores and GiB of Table 3 scaled, one of each type at least, in the table's order."""
+    """(machines, 2) cores and GiB: Table 3 scaled, at least one machine of each type, in the table's order."""
     sizes, printed = types_of(production.MACHINE_TYPES)
     rest = largest_remainder(printed / printed.sum(), machines - len(sizes))
     rows: Float = np.repeat(sizes, rest + 1, axis=0)
@@ -76,7 +76,7 @@ def machines_of(machines: int) -> Float:
 
 
 def largest_remainder(shares: Float, total: int) -> Int:
-    """Whole numbers that add up to `total` and are nearest to `shares` (n,) of it."""
+    """(n,) whole numbers with sum `total` that are closest to `shares` (n,) of it."""
     exact = shares * total
     whole = np.floor(exact).astype(np.int64)
     missing = total - int(whole.sum())
@@ -85,9 +85,9 @@ def largest_remainder(shares: Float, total: int) -> Int:
 
 
 def tilted(sizes: Float, printed: Float, capacity: Float, replicas: int, load: float) -> Float:
-    """Shares of types proportional to printed * exp(-t size) whose replicas demand `load` of the scarcer resource.
+    """Shares of types proportional to printed * exp(-t size) with which the demand is `load` of the scarcer resource.
 
-    Size: the demand's share of a mean machine, summed over resources. t is above 0 if the printed shares demand more.
+    The size of a type is its demand as a share of a mean machine, summed over resources.
     """
     from scipy.optimize import brentq
 
@@ -107,10 +107,10 @@ def tilted(sizes: Float, printed: Float, capacity: Float, replicas: int, load: f
 
 
 def _applications(per_type: Int, rng: np.random.Generator) -> tuple[Int, Int]:
-    """(A,) type and replicas of each application, in random order.
+    """(A,) types and replicas of the applications, in random order.
 
-    Sizes are the whole part of a Pareto variable of exponent `TAIL` from 1 on, cut at `LARGEST`; what is left of a type
-    is its last application.
+    Sizes are Pareto variables of exponent `TAIL` and minimum 1, rounded down and cut at `LARGEST`; the last application
+    of a type gets the remaining replicas.
     """
     most = max(4, int(LARGEST * per_type.sum()))
     kinds, counts = [], []
@@ -127,7 +127,7 @@ def _applications(per_type: Int, rng: np.random.Generator) -> tuple[Int, Int]:
 
 @dataclass
 class _Constraints:
-    """Draws who has to be together and who must not; the first comes first, so that the second never contradicts it."""
+    """Draws affinity groups first and anti-affinity afterwards, which therefore never contradicts them."""
 
     size: Float  # (A, 2)
     count: Int  # (A,) replicas
@@ -135,18 +135,18 @@ class _Constraints:
     rng: np.random.Generator
 
     def __post_init__(self) -> None:
-        self.copy = np.ones(len(self.count), dtype=np.int64)  # replicas in a copy of the bundle that it is in
+        self.copy = np.ones(len(self.count), dtype=np.int64)  # replicas of each application in a copy of its bundle
         self.bundle = np.full(len(self.count), -1)
         self._kinds, self._machines = np.unique(self.capacity, axis=0, return_counts=True)
 
     def _room(self, demand: Float) -> int:
-        """Machines that hold so much (2,), while empty."""
+        """Number of machines that hold `demand` (2,) when empty."""
         return int(self._machines[np.all(demand <= self._kinds, axis=1)].sum())
 
     def affinity(self) -> Bundles:
-        """Groups of 2 to 4 replicas, until their applications have a share `production.AFFINITY` of all replicas.
+        """Groups of 2 to 4 replicas whose applications have the share `production.AFFINITY` of all replicas.
 
-        An application joins one with as many replicas, or 2 or 3 times fewer, so that copies come out even.
+        Members have as many replicas as the first, or 2 or 3 times as many, so that copies come out even.
         """
         wanted = production.AFFINITY * self.count.sum()
         waiting: dict[int, list[int]] = {}  # replicas -> applications in no group
@@ -166,8 +166,8 @@ class _Constraints:
         return Bundles.of(groups)
 
     def _group(self, i: int, waiting: dict[int, list[int]]) -> dict[int, int]:
-        """Partners of i (1 of it in a copy) up to a random size, where there are some that fit; else nothing."""
-        most = int(self.rng.integers(SIZES[0], SIZES[1] + 1))
+        """A group of i and others that together fit a machine, of a random size at most; empty if there is none."""
+        most = int(self.rng.integers(GROUP_SIZES[0], GROUP_SIZES[1] + 1))
         group, demand, held = {i: 1}, self.size[i].copy(), 1
         for times in (1, 2, 3, 1, 1):
             pool = waiting.get(times * int(self.count[i]), [])
@@ -182,7 +182,7 @@ class _Constraints:
         return group if len(group) > 1 else {}
 
     def anti_affinity(self) -> Affinity:
-        """Limits that touch a share `production.ANTI_AFFINITY` of all replicas, and a few that exclude very many."""
+        """Limits on the share `production.ANTI_AFFINITY` of all replicas; a few applications exclude very many."""
         order = self.rng.permutation(len(self.count))
         reach = np.searchsorted(np.cumsum(self.count[order]), production.ANTI_AFFINITY * self.count.sum()) + 1
         limited = np.sort(order[:reach])
@@ -203,12 +203,12 @@ class _Constraints:
         return bool(self.bundle[i] >= 0 and self.bundle[i] == self.bundle[j])
 
     def _excluders(self, limited: Int) -> list[int]:
-        """The smallest of the limited applications: a few machines are closed to the many that they exclude."""
+        """The smallest limited applications, so that few machines are closed to the many replicas that they exclude."""
         few: list[int] = limited[np.argsort(self.count[limited], kind="stable")][:EXCLUDERS].tolist()
         return few
 
     def _many(self, i: int, limited: Int) -> list[int]:
-        """Limited applications other than i and those it has to be with, that have as many replicas as i excludes."""
+        """Limited applications, without i and those in its bundle, with as many replicas in total as i excludes."""
         wanted = min(production.EXCLUDED, int(self.count.sum()) // 50)
         found, total = [], 0
         for j in self.rng.permutation(limited).tolist():

@@ -1,4 +1,4 @@
-"""Which machines are alike, and what it costs a task to flow to them: the group vertices of Sections 3.2 and 3.3."""
+"""Groups of similar machines, and the costs of flow from tasks to them (group vertices, Sections 3.2 and 3.3)."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ import numpy as np
 from tvwrl.types import Float, Int
 
 BASE = 100.0  # Eq. 8
-WIDEST = 100.0  # a ratio is so many times the fleet's mean at most: resources may be 0
+MAX_RATIO = 100.0  # times the fleet's mean, as resources may be 0
 
 
 def characteristics(amount: Float, typical: Float) -> Float:
-    """(n, D - 1) ratios of resources to the first (RAM to CPU), of `amount` (n, D), in shares of `typical` (D - 1,).
+    """(n, D - 1) ratios of resources to the first (RAM to CPU) in `amount` (n, D), divided by `typical` (D - 1,).
 
-    Paper: one ratio. Here: with more resources each has its own, divided by the fleet's mean.
+    Paper: one ratio, of two resources. Here: D - 1 ratios, each divided by the fleet's mean.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = amount[:, 1:] / amount[:, :1] / typical
-    found: Float = np.clip(np.nan_to_num(ratio, nan=1.0, posinf=WIDEST), 0.0, WIDEST)
+    found: Float = np.clip(np.nan_to_num(ratio, nan=1.0, posinf=MAX_RATIO), 0.0, MAX_RATIO)
     return found
 
 
 def group_machines(ratio: Float, groups: int, seed: int, centres: Float | None = None) -> tuple[Int, Float]:
-    """K-means of machines (Eq. 6): the group of each row of `ratio` (n, D - 1), and the centres (G, D - 1).
+    """Groups (n,) of machines with these ratios (n, D - 1), and their centres (G, D - 1), by K-means (Eq. 6).
 
-    G is `groups`, or fewer if there are not so many different machines. From `centres`, if given, else at random.
+    G is `groups`, or the number of different machines if that is smaller. K-means starts from `centres`, if given, or
+    at random.
     """
     from sklearn.cluster import KMeans
 
@@ -42,7 +43,7 @@ def group_machines(ratio: Float, groups: int, seed: int, centres: Float | None =
 
 
 def flow_costs(ratio: Float, centres: Float) -> Float:
-    """(V, G) costs from tasks to groups: 100^(x - 1) for the x-th nearest centre (Eq. 7, 8); ties go to the first."""
+    """(V, G) costs of flow: 100^(x - 1) to the group with the x-th nearest centre (Eq. 7, 8); ties go to the first."""
     distance = np.linalg.norm(ratio[:, None] - centres[None], axis=2)
     rank = np.argsort(np.argsort(distance, axis=1, kind="stable"), axis=1, kind="stable")
     cost: Float = np.power(BASE, rank)

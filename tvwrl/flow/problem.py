@@ -1,4 +1,4 @@
-"""A placement problem of paper 002: applications, machines of many kinds, who must be together and who must not."""
+"""A placement problem of paper 002: applications with affinity and anti-affinity, and machines of many kinds."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import numpy as np
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
 from tvwrl.types import InputError, Int
 
-NOWHERE = -1  # machine of a replica that is not placed
+NOWHERE = -1  # instead of a machine: the replica is not placed
 
 
 @dataclass(frozen=True, eq=False)
 class Bundles:
-    """B groups of replicas that have to share a machine, all of them or none (Section 3.4, "affinity").
+    """B groups of replicas that must share a machine, all of them or none (affinity, Section 3.4).
 
-    A bundle is copied as often as its members have replicas: with counts (2, 1) of applications of 6 and 3 replicas
-    there are 3 copies. Copy k holds replicas `k * count .. (k + 1) * count - 1` of each member. An application is in
-    one bundle at most.
+    The replicas of the members are divided into copies of the bundle: counts (2, 1) of applications with 6 and 3
+    replicas make 3 copies. Copy k holds replicas `k * count .. (k + 1) * count - 1` of each member. An application is
+    in one bundle at most.
     """
 
-    start: Int  # (B + 1,) members of bundle b are rows `start[b] .. start[b + 1] - 1`
+    start: Int  # (B + 1,) bundle b has the members `start[b] .. start[b + 1] - 1`
     member: Int  # (E,) applications
     count: Int  # (E,) >= 1, replicas of the member in one copy
 
     @classmethod
     def of(cls, groups: Sequence[Mapping[int, int]]) -> Bundles:
-        """From application -> replicas in a copy, one mapping for each bundle."""
+        """From a mapping application -> replicas in a copy for each bundle."""
         sizes = [len(group) for group in groups]
         rows = [row for group in groups for row in group.items()]
         table = np.array(rows, dtype=np.int64).reshape(-1, 2)
@@ -40,15 +40,15 @@ class Bundles:
 
     @cached_property
     def owner(self) -> Int:
-        """(E,) bundle of each member row."""
+        """(E,) bundle of each member."""
         owner: Int = np.repeat(np.arange(len(self)), np.diff(self.start))
         return owner
 
 
 def check_bundles(instance: Instance, bundles: Bundles, place: Callable[[int], str] = lambda _: "affinity") -> None:
-    """Raise InputError for bundles of unknown applications, or whose members cannot be dealt out evenly.
+    """Raise InputError for unknown applications, or members whose replicas do not make the same whole number of copies.
 
-    `place` says in messages where the bundle of an application was found.
+    `place` returns where the bundle of an application was found, for messages.
     """
     members, counts, applications = bundles.member, bundles.count, len(instance)
     if (wrong := (members < 0) | (members >= applications)).any():
@@ -74,14 +74,14 @@ def check_bundles(instance: Instance, bundles: Bundles, place: Callable[[int], s
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is to be placed, and where. Anti-affinity is a limit of 0 (`provisioning.instance.Affinity`).
+    """Applications and the machines to place them on. Anti-affinity is a limit of 0 (`provisioning.instance.Affinity`).
 
-    Replicas are numbered application by application: those of i are `first[i] .. first[i + 1] - 1`.
-    Raises InputError for bundles of unknown applications, or whose members cannot be dealt out evenly.
+    Replicas are numbered by application: those of i are `first[i] .. first[i + 1] - 1`. Raises InputError for a fleet
+    without end or with other resources, and for invalid bundles (see `check_bundles`).
     """
 
     instance: Instance
-    fleet: Fleet  # fixed: there are no machines but these
+    fleet: Fleet  # fixed: no further machines can be opened
     bundles: Bundles
 
     def __post_init__(self) -> None:
@@ -106,19 +106,19 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Vertices:
-    """Applications of a problem with each bundle made one: the task vertices and virtual vertices V_j of Figure 9 (a).
+    """Applications with each bundle merged into one: the task vertices and virtual vertices V_j of Figure 9 (a).
 
-    A limit of k replicas beside something is one of k // n copies for a bundle with n of them.
+    For a bundle with n replicas of an application, a limit of k of these is one of k // n copies.
     """
 
-    instance: Instance  # V vertices, copies as replicas
-    vertex: Int  # (A,) where each application went
-    count: Int  # (A,) its replicas in one copy of that
-    refused: dict[int, str]  # vertices that can be nowhere, and why
+    instance: Instance  # V vertices; their replicas are copies
+    vertex: Int  # (A,) vertex of each application
+    count: Int  # (A,) replicas of each application in a copy of its vertex
+    refused: dict[int, str]  # vertices that no machine can hold -> the reason
 
     @classmethod
     def of(cls, problem: Problem) -> Vertices:
-        """Merge what has to be together; what contradicts itself, or is larger than every machine, is refused."""
+        """Merge bundles; those that contradict themselves or exceed every machine are refused."""
         instance, bundles = problem.instance, problem.bundles
         vertex, count = np.full(len(instance), -1), np.ones(len(instance), dtype=np.int64)
         count[bundles.member] = bundles.count
@@ -139,7 +139,7 @@ class Vertices:
         return cls(merged, vertex, count, refused)
 
     def spread_out(self, problem: Problem, first: Int, machine: Int) -> Int:
-        """(R,) machine of each replica, from that of each copy: those of vertex v begin at `first[v]` of `machine`."""
+        """(R,) machine of each replica, from `machine` of each copy; those of vertex v begin at `first[v]`."""
         application = problem.application
         copy = (np.arange(len(application)) - problem.first[application]) // self.count[application]
         placed: Int = machine[first[self.vertex[application]] + copy]
@@ -147,7 +147,7 @@ class Vertices:
 
 
 def _merged_limits(instance: Instance, vertex: Int, count: Int, vertices: int) -> tuple[Affinity, dict[int, str]]:
-    """Limits between vertices, and the vertices whose members exclude one another."""
+    """Limits between vertices, and the vertices whose members exclude each other."""
     arcs, refused = instance.affinity, {}
     i = np.repeat(np.arange(len(instance)), np.diff(arcs.start))
     j, copies = arcs.to, arcs.limit // count[arcs.to]
@@ -168,7 +168,7 @@ def _merged_limits(instance: Instance, vertex: Int, count: Int, vertices: int) -
 
 
 def _too_large(merged: Instance, fleet: Fleet, bundles: int) -> dict[int, str]:
-    """Vertices that fit no machine, even empty, and why."""
+    """Vertices that do not fit any empty machine -> the reason."""
     from tvwrl.packing.fit import fits
 
     kinds = np.unique(fleet.capacity, axis=0)

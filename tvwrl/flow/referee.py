@@ -1,6 +1,6 @@
-"""The independent referee of paper 002: counts what a placement breaks and uses, from the machine of every replica.
+"""Validates assignments: counts violations and machines in use from the machine of every replica.
 
-It shares no code with what places, and reads of a problem only what was given.
+Independent of the schedulers: it shares no code with them and reads only the problem as given.
 """
 
 from __future__ import annotations
@@ -17,24 +17,29 @@ TOLERANCE = 2e-9  # share of the capacity; twice what planners allow, for sums i
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """What came of a placement. Efficiency of a machine: share of its capacity that is demanded, mean over times."""
+    """Counts of an assignment; the efficiency of a machine is its demand as a share of capacity, a mean over times."""
 
     replicas: int
     placed: int
-    violations: (
-        int  # replicas that break a constraint: more than a limit allows, or not all of a bundle's copy together
-    )
-    above_limits: int  # of these, replicas of j above a_ij beside i, each counted once
-    apart: int  # of these, those of copies that are not whole on one machine
-    over_capacity: int  # (machine, time, resource) above capacity
-    machines: int  # that hold a replica
-    efficiency: Float  # (machines, D) of machines in use, rising by machine number
+    violations: int  # replicas that break a constraint: above_limits + apart
+    above_limits: int  # replicas of j beyond a_ij beside i, each counted once
+    apart: int  # placed replicas of bundle copies that are not whole on one machine
+    over_capacity: int  # combinations of machine, time and resource with demand above capacity
+    machines: int  # machines with at least one replica
+    efficiency: Float  # (machines, D) of machines in use, by increasing number
+
+    @property
+    def feasible(self) -> bool:
+        """Whether no capacity is exceeded and no constraint broken; replicas may be without a machine."""
+        return self.violations == self.over_capacity == 0
 
 
 def validate(problem: Problem, machine: Int) -> Verdict:
-    """Check `machine` (R,), the machine of every replica or NOWHERE, against its problem.
+    """Check `machine` (R,), the machine of every replica or NOWHERE, against the problem.
 
-    Raises InputError if it has another length or names machines that do not exist.
+    Raises InputError for another length and for machines that do not exist.
+
+    >>> verdict = validate(problem, assignment.machine)  # doctest: +SKIP
     """
     replicas, machines = len(problem.application), len(problem.fleet.capacity)
     if machine.shape != (replicas,):
@@ -54,7 +59,7 @@ def validate(problem: Problem, machine: Int) -> Verdict:
 
 
 def _above_limits(problem: Problem, machine: Int, application: Int) -> int:
-    """Replicas of j above a_ij on machines that hold i; one too many for several i counts once."""
+    """Replicas of j beyond a_ij on machines that hold i; a replica beyond several limits counts once."""
     arcs, applications = problem.instance.affinity, len(problem.instance)
     pair, count = np.unique(application * len(problem.fleet.capacity) + machine, return_counts=True)
     who, where = np.divmod(pair, len(problem.fleet.capacity))
@@ -78,7 +83,7 @@ def _above_limits(problem: Problem, machine: Int, application: Int) -> int:
 
 
 def _apart(problem: Problem, machine: Int) -> int:
-    """Replicas of bundles' copies that are not all on one machine, nor all nowhere."""
+    """Placed replicas of bundle copies that are neither all on one machine nor all NOWHERE."""
     bundles, apart = problem.bundles, 0
     for b in range(len(bundles)):
         rows = range(int(bundles.start[b]), int(bundles.start[b + 1]))

@@ -1,4 +1,4 @@
-"""The schedulers of paper 002 by the names of its figures."""
+"""The schedulers of paper 002 by their names in its figures."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ _WEIGHT = r"(0(?:\.\d+)?|1(?:\.0+)?)"
 
 
 def scheduler(name: str, seed: int = 0) -> Scheduler:
-    """The scheduler of a name; numbers and resources in it may be others. Raises InputError if there is none.
+    """The scheduler of a name like those in `ALADDIN` and `BASELINES`, with any numbers and resources in it.
 
-    `Aladdin+H.4` is LRF; `-none`, `-blocked` or `-cheapest` at the end is how it repacks (`FlowSettings.repack`), and
-    `-still` after that leaves machines alone that could be emptied.
+    `Aladdin+H.4` means `(LRF)`. A suffix `-none`, `-blocked` or `-cheapest` sets `FlowSettings.repack`; a further
+    suffix `-still` switches `consolidate` off. Raises InputError for other names.
+
+    >>> assignment = scheduler("Tetris.1")(problem)  # doctest: +SKIP
     """
     if found := re.fullmatch(r"Aladdin\+H\.([1-9]\d*)(?:\((LRF|SRF)\))?(?:-(none|blocked|cheapest))?(-still)?", name):
         if found[3] == "none" and found[4]:

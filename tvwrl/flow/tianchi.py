@@ -1,4 +1,4 @@
-"""The Tianchi contest's set B as a placement problem: its instances, limits and 6,000 machines of two kinds."""
+"""The Tianchi contest's set B as a placement problem: its instances, limits, and 6,000 machines of two kinds."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ RESOURCES = ("cpu", "mem", *LIMITS)  # cores, GiB, GiB, numbers of instances of 
 
 
 def read_tianchi(source: str, times: int = 1) -> Problem:
-    """The zip or folder as published; what is deployed there is to be placed anew.
+    """Read the zip or folder as published; deployed instances are to be placed again.
 
-    `times` 1 to 98: cut the series into that many windows, each with its largest demand. Disk, P, M and PM do not
-    change over time. The contest has no affinity, only limits: there are no bundles.
-    Raises InputError if a table is missing, with file and row if one is bad.
+    `times` (1 to 98): number of windows that the series are cut into, each with its largest demand. Disk, P, M and PM
+    are constant. The contest has limits but no affinity groups, so there are no bundles.
+    Raises InputError for a missing table, and with file and row for a bad one.
     """
     import polars as pl
 
@@ -29,7 +29,7 @@ def read_tianchi(source: str, times: int = 1) -> Problem:
     instance = read_contest(source)
     tables = Tianchi().extras(source).tables
     if "machines" not in tables:
-        raise InputError(f"{source}: no machine_resources*.csv, which says what machines there are")
+        raise InputError(f"{source}: no machine_resources*.csv, which lists the machines")
     series = np.maximum.reduceat(instance.demand, np.arange(times) * POINTS // times, axis=1)
     steady = tables["applications"].select(pl.col(LIMITS).cast(pl.Float64)).to_numpy()
     demand = np.concatenate([series, np.broadcast_to(steady[:, None], (len(series), times, len(LIMITS)))], axis=2)
@@ -38,10 +38,10 @@ def read_tianchi(source: str, times: int = 1) -> Problem:
 
 
 def scaled(problem: Problem, machines: int, seed: int = 0) -> Problem:
-    """So many of its machines, and of its applications the same share, drawn at random; 1 <= machines <= all.
+    """The problem with 1 <= `machines` <= all of its machines, and the same share of its applications.
 
-    Machines are taken evenly from the fleet, so that the kinds keep their shares.
-    Raises InputError for other numbers, and for problems with bundles, which would be torn apart.
+    Machines are taken at even distances, which preserves the shares of the kinds; applications are drawn at random.
+    Raises InputError for other numbers, and for problems with bundles, which drawing applications would tear apart.
     """
     there = len(problem.fleet.capacity)
     if not 1 <= machines <= there:

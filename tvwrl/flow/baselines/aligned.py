@@ -1,4 +1,4 @@
-"""Tetris and Graphene: packing by alignment, blind to constraints, with a few reschedulings where one is broken."""
+"""Tetris and Graphene: packing by alignment that ignores constraints, with a few reschedulings where one is broken."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NO_ROOM = "no machine has room left for a replica of it"
 
 @dataclass(frozen=True)
 class Tetris:
-    """Larger demands first, each replica where it aligns best (Grandl et al. 2014; durations do not matter here).
+    """Places large demands first, each replica where it aligns best (Grandl et al. 2014, without durations).
 
-    Constraints are not looked at (4.2). If the machine turns out to break one, the replica is rescheduled at most
-    `reschedules` times, then it stays where it aligned best.
+    Ignores constraints (Section 4.2). A replica that breaks one is rescheduled at most `reschedules` times, and then
+    stays where it aligned best.
     """
 
     reschedules: int = 1
@@ -30,11 +30,11 @@ class Tetris:
 
     @property
     def name(self) -> str:
-        """As in Figure 10."""
+        """Its name in Figure 10."""
         return f"{type(self).__name__}.{self.reschedules}"
 
     def order(self, problem: Problem) -> Int:
-        """(R,) replicas as they are placed: by falling demand, replicas of an application next to one another."""
+        """(R,) replicas by decreasing demand, those of an application next to each other."""
         order: Int = np.argsort(-size_of(problem)[problem.application], kind="stable")
         return order
 
@@ -57,16 +57,15 @@ class Tetris:
 
 @dataclass(frozen=True)
 class Graphene(Tetris):
-    """The same after a subset of troublesome replicas, which go first (Grandl et al. 2016).
+    """Tetris with a subset of troublesome replicas placed first (Grandl et al. 2016).
 
-    Paper 002 does not say what is troublesome; here: what is larger than `large` of a mean machine in a resource, or
-    has a constraint.
+    Paper: does not say which. Here: replicas with a constraint, or larger than `large` of a mean machine in a resource.
     """
 
     large: float = 0.5
 
     def order(self, problem: Problem) -> Int:
-        """(R,) troublesome replicas first, each part by falling demand."""
+        """(R,) troublesome replicas first, both parts by decreasing demand."""
         instance = problem.instance
         troublesome = (instance.peak / problem.fleet.capacity.mean(axis=0)).max(axis=1) > self.large
         troublesome |= np.diff(instance.affinity.start) + np.diff(instance.affinity.into_start) > 0
@@ -76,13 +75,13 @@ class Graphene(Tetris):
 
 
 def size_of(problem: Problem) -> Float:
-    """(A,) demand of a replica as shares of a mean machine, summed over resources."""
+    """(A,) demand of a replica as a share of a mean machine, summed over resources."""
     size: Float = (problem.instance.peak / problem.fleet.capacity.mean(axis=0)).sum(axis=1)
     return size
 
 
 def copy_of(problem: Problem) -> Int:
-    """(R,) number of the bundle's copy that each replica belongs to, or NOWHERE; copies of all bundles are numbered."""
+    """(R,) number of the bundle copy that each replica belongs to, counted over all bundles, or NOWHERE."""
     bundles, replicas = problem.bundles, problem.instance.replicas
     copy = np.full(len(problem.application), NOWHERE)
     copies = replicas[bundles.member[bundles.start[:-1]]] // bundles.count[bundles.start[:-1]]

@@ -41,7 +41,7 @@ class Firmament:
 
     @property
     def name(self) -> str:
-        """As in Figure 10."""
+        """Its name in Figure 10."""
         return f"{self.policy}-{self.resource}"
 
     def __call__(self, problem: Problem) -> Assignment:

@@ -21,13 +21,13 @@ REFUSED = "not placed by the programme: no room on the machines it was shown, or
 
 @dataclass(frozen=True)
 class Medea:
-    """Applications of a batch to machines: as many placed as possible, few violations, few machines left a fragment.
+    """Places batches of applications: many replicas, few violations, few fragmented machines.
 
     max a placed/asked - b violations/asked + c whole/candidates, where a machine is whole if the smallest demand of
-    every resource is still free, and a violation is a replica above a limit. Copies of affinity groups are kept whole.
-    Medea knows all machines; here a batch sees `candidates`, drawn from those with room for something of it, half of
-    them in use if there are so many, and 1.5 for each replica of its largest application; a solution ends within
-    `gap` of the best or after `limit` seconds. So large instances end, and quality is the batch's, not the cluster's.
+    every resource is still free, and a violation is a replica above a limit. Copies of affinity groups stay whole.
+    Paper: all machines are candidates. Here: `candidates` of them plus 1.5 for each replica of the batch's largest
+    application, drawn from machines with room for any of the batch, half of them in use if possible. A programme ends
+    within `gap` of the optimum or after `limit` seconds, so that large problems end.
     """
 
     a: float = 1.0
@@ -48,11 +48,11 @@ class Medea:
 
     @property
     def name(self) -> str:
-        """As in Figure 10."""
+        """Its name in Figure 10."""
         return f"Medea({self.a:g},{self.b:g},{self.c:g})"
 
     def __call__(self, problem: Problem) -> Assignment:
-        """Place what the programmes place."""
+        """Solve a programme for each batch."""
         begun = time.process_time()
         vertices = Vertices.of(problem)
         state = _State(problem, vertices)
@@ -68,7 +68,7 @@ class Medea:
         return Assignment(self.name, machine, 0, time.process_time() - begun, reasons, {"programmes": solved})
 
     def _batches(self, vertices: Vertices) -> Iterator[Int]:
-        """Vertices in the order given, what can be nowhere left out."""
+        """Vertices in their order, without those that no machine can hold."""
         batch: list[int] = []
         copies = 0
         for v in range(len(vertices.instance)):
@@ -84,7 +84,7 @@ class Medea:
             yield np.array(batch)
 
     def _candidates(self, state: _State, batch: Int, rng: np.random.Generator) -> Int:
-        """Machines with room for something of the batch, half of them in use if there are so many."""
+        """Machines with room for any vertex of the batch, half of them in use if possible."""
         wanted = self.candidates + int(1.5 * state.replicas[batch].max())
         room = np.zeros(len(state.residual), dtype=bool)
         for demand in np.unique(state.demand[batch], axis=0):
@@ -97,7 +97,7 @@ class Medea:
 
 
 class _State:
-    """What is where: copies of vertices on machines."""
+    """Copies of vertices on machines."""
 
     def __init__(self, problem: Problem, vertices: Vertices) -> None:
         instance, times = vertices.instance, vertices.instance.demand.shape[1]
@@ -115,7 +115,7 @@ class _State:
         self.least[~np.isfinite(self.least)] = 0.0
 
     def limits_of(self, v: int) -> tuple[dict[int, int], dict[int, int]]:
-        """Vertex -> limit of v beside it, and vertex -> its limit beside v."""
+        """Limits of v beside other vertices, and of other vertices beside v, by vertex."""
         a = self.affinity
         into, out = slice(a.into_start[v], a.into_start[v + 1]), slice(a.start[v], a.start[v + 1])
         beside = dict(zip(a.into[into].tolist(), a.into_limit[into].tolist(), strict=True))
@@ -144,7 +144,7 @@ class _Programme:
         self._cap, self._within = self._limits(state)
 
     def _limits(self, state: _State) -> tuple[Int, list[tuple[int, int, int]]]:
-        """(V, C) copies that what is there and self limits allow; (i, j, a_ij) among the batch."""
+        """(V, C) copies allowed by self limits and by placed vertices; limits (i, j, a_ij) within the batch."""
         cap = np.full((self._v, self._c), UNLIMITED)
         row_of = {int(v): row for row, v in enumerate(self._batch)}
         within = []
@@ -184,7 +184,7 @@ class _Programme:
         return copies
 
     def _constraints(self, most: Float, pairs: list[int]) -> list[Any]:
-        """All asked at most once, capacities with fragments, limits of what is there and among the batch."""
+        """Replicas at most once, capacities with fragments, limits of placed vertices and within the batch."""
         from scipy.optimize import LinearConstraint
         from scipy.sparse import csr_array, eye_array, hstack, kron
 
@@ -208,9 +208,9 @@ class _Programme:
                 hstack([pick, -pick, csr_array((len(tight), c + len(pairs) * c))]), -np.inf, self._cap.ravel()[tight]
             )
         )
-        return rows + self._among(most, pairs)
+        return rows + self._within_batch(most, pairs)
 
-    def _among(self, most: Float, pairs: list[int]) -> list[Any]:
+    def _within_batch(self, most: Float, pairs: list[int]) -> list[Any]:
         """x_i <= most here_i, and x_j - z_j <= a_ij + most (1 - here_i)."""
         from scipy.optimize import LinearConstraint
         from scipy.sparse import coo_array
