@@ -14,7 +14,7 @@ from tvwrl.agents.episodes import play
 from tvwrl.agents.networks import LOWEST, Policy, make_policy
 from tvwrl.agents.tasks import make_task
 from tvwrl.agents.training import Trainer
-from tvwrl.simulation.kernels import SLOT
+from tvwrl.simulation.state import SLOT
 from tvwrl.types import InputError
 
 SMALL = {"iterations": 3, "train_sequences": 4, "eval_sequences": 2, "hidden": 8, "imitate": 0, "save_every": 1}

@@ -14,7 +14,7 @@ from tvwrl.agents.networks import make_policy
 from tvwrl.agents.tasks import PlacementTask
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
-from tvwrl.simulation.kernels import SEQUENCE
+from tvwrl.simulation.state import SEQUENCE
 from tvwrl.types import InputError
 
 from .test_ppo import TINY as OWN

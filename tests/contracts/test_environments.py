@@ -97,8 +97,8 @@ def test_pictures(name: str, settings: dict[str, dict[str, Any]]) -> None:
 def test_a_second_start_compiles_nothing(tmp_path: Path) -> None:
     code = (
         "import gymnasium as gym, tvwrl; env = gym.make('tvwrl/Placement-v0'); env.reset(seed=0); env.step(0);"
-        "from tvwrl.simulation import kernels as k;"
-        "print(sum(k.drive.stats.cache_misses.values()), sum(k.drive.stats.cache_hits.values()))"
+        "from tvwrl.simulation.clock_kernels import drive;"
+        "print(sum(drive.stats.cache_misses.values()), sum(drive.stats.cache_hits.values()))"
     )
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", code]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tvwrl.ec import DemandForecaster
 from tvwrl.ec.forecast import SEGMENTS, Forecast, _outcomes, columns, steps
 from tvwrl.envs.problem import Problem
-from tvwrl.simulation import kernels as k
 from tvwrl.simulation.simulation import Simulation
+from tvwrl.simulation.state import MACHINE, RUNNING, RUNS, SLOT, START
 from tvwrl.traces.sequences import metadata_of
 from tvwrl.types import InputError
 
@@ -105,9 +105,9 @@ def test_machines_show_the_sum_of_what_runs_on_them(problem, train, actions):
         if simulation.is_over():
             break
         expected = np.zeros((4, columns(2)))
-        slot = state.counters[0, k.SLOT]
-        for w in state.workloads[0, : state.counters[0, k.RUNNING], k.RUNS]:
-            machine, start = state.workloads[0, w, [k.MACHINE, k.START]]
+        slot = state.counters[0, SLOT]
+        for w in state.workloads[0, : state.counters[0, RUNNING], RUNS]:
+            machine, start = state.workloads[0, w, [MACHINE, START]]
             expected[machine] += train.forecast.values[2, w, slot - start + 1] * train.forecast.steps
         assert np.allclose(simulation.observation()["forecast"][0], expected, atol=1e-5)
         simulation.step(np.array([action]))

@@ -18,7 +18,7 @@ from tvwrl.envs import PlacementEnv, PlacementVectorEnv
 from tvwrl.envs.base import streams_of
 from tvwrl.envs.problem import Problem
 from tvwrl.penalties import TERMS
-from tvwrl.simulation import kernels as k
+from tvwrl.simulation.state import STREAM
 from tvwrl.types import InputError, Machines, SequenceSet
 
 GOLDEN = 0x9E3779B97F4A7C15  # what one draw adds to a stream
@@ -132,12 +132,12 @@ def test_reset_by_mask_seeds_only_what_it_resets(make: Build) -> None:
     env, other = make(3), make(3)
     for one in (env, other):
         one.reset(seed=0)
-    streams = env.simulation.state.counters[:, k.STREAM].copy()
+    streams = env.simulation.state.counters[:, STREAM].copy()
     env.reset(seed=50, options={"reset_mask": np.array([False, True, False])})
-    now = env.simulation.state.counters[:, k.STREAM]
+    now = env.simulation.state.counters[:, STREAM]
     assert (now == streams).tolist() == [True, False, True]
     other.reset(seed=50)
-    assert now[1] == other.simulation.state.counters[1, k.STREAM]
+    assert now[1] == other.simulation.state.counters[1, STREAM]
 
 
 def test_seeds_may_be_given_one_by_one(make: Build) -> None:
@@ -145,10 +145,10 @@ def test_seeds_may_be_given_one_by_one(make: Build) -> None:
     env.reset(seed=[11, 12, 13])
     other.reset(seed=11)
     assert np.array_equal(env.simulation.state.counters, other.simulation.state.counters)
-    kept = env.simulation.state.counters[1, k.STREAM]
+    kept = env.simulation.state.counters[1, STREAM]
     env.reset(seed=[None, None, 12], options={"reset_mask": np.array([True, False, True])})
-    assert env.simulation.state.counters[1, k.STREAM] == kept
-    assert env.simulation.state.counters[2, k.STREAM] == other.simulation.state.counters[1, k.STREAM]
+    assert env.simulation.state.counters[1, STREAM] == kept
+    assert env.simulation.state.counters[2, STREAM] == other.simulation.state.counters[1, STREAM]
     with pytest.raises(InputError, match="seed has 2 entries for 3 environments"):
         env.reset(seed=[1, 2])
 
@@ -172,7 +172,7 @@ def test_streams_of_a_batch_never_meet(seed: int) -> None:
 def test_environments_draw_from_streams_of_their_own(make: Build, seed: int | None) -> None:
     env = make(200, max_slots=30, history=1)
     env.reset(seed=seed)
-    assert smallest_distance(env.simulation.state.counters[:, k.STREAM].copy()) > 10**6
+    assert smallest_distance(env.simulation.state.counters[:, STREAM].copy()) > 10**6
     drawn = []
     for _ in range(12):
         _, info = env.reset()
@@ -184,7 +184,7 @@ def test_environments_with_neighbouring_seeds_share_only_their_common_seeds(make
     left, right = make(8), make(8)
     left.reset(seed=0)
     right.reset(seed=8)
-    streams = np.concatenate([env.simulation.state.counters[:, k.STREAM] for env in (left, right)])
+    streams = np.concatenate([env.simulation.state.counters[:, STREAM] for env in (left, right)])
     assert len(set(streams.tolist())) == 16
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvwrl.simulation import kernels as k
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
+from tvwrl.simulation.state import SLOT
 from tvwrl.types import Machines, SequenceSet
 
 Make = Callable[..., SequenceSet]
@@ -42,7 +42,7 @@ def test_pixels_in_order_of_start_with_labels_by_age(make_sequences: Make) -> No
     grid = simulation.seen_grid[0, 0]
     assert grid[0].tolist() == [[4, 4, 1, 1, 0, 0, 0, 0], [5, 5, 2, 2, 2, 0, 0, 0], [3, 0, 0, 0, 0, 0, 0, 0], free]
     assert grid[1].tolist() == [[4, 4, 1, 0, 0, 0, 0, 0], [5, 5, 5, 5, 5, 2, 0, 0], [3, 0, 0, 0, 0, 0, 0, 0], free]
-    assert simulation.state.counters[0, k.SLOT] == 4
+    assert simulation.state.counters[0, SLOT] == 4
 
 
 def test_overshoot_is_not_drawn(make_sequences: Make) -> None:

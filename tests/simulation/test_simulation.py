@@ -17,10 +17,22 @@ from tvwrl.metrics import penalties
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.runner import Runner
-from tvwrl.simulation import kernels as k
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
+from tvwrl.simulation.state import (
+    ACTIVE,
+    CONTENTION,
+    OVER,
+    OVERSHOOT,
+    SLOT,
+    SLOTS,
+    TERMINATED,
+    TRUNCATED,
+    UNDER_UTILISATION,
+    WAIT,
+    State,
+)
 from tvwrl.types import InputError, Machines, SequenceSet
 
 Make = Callable[..., SequenceSet]
@@ -52,12 +64,12 @@ def step(simulation: Simulation, machine: int) -> list[float]:
 
 def slot(simulation: Simulation) -> int:
     """The current slot."""
-    return int(simulation.state.counters[0, k.SLOT])
+    return int(simulation.state.counters[0, SLOT])
 
 
 def overshoot_of(simulation: Simulation, *machines: int) -> list[float]:
     """The overshoot penalty of each decision."""
-    return [step(simulation, m)[k.OVERSHOOT] for m in machines]
+    return [step(simulation, m)[OVERSHOOT] for m in machines]
 
 
 def test_penalties_step_by_step(make_sequences: Make) -> None:
@@ -70,7 +82,7 @@ def test_penalties_step_by_step(make_sequences: Make) -> None:
     # Slot 3: a and b are gone, m0 is unused and free of charge; m1 (7, 6): 343 + 216.
     assert step(simulation, 1) == pytest.approx([1.0, 133 + 432 + 559, 0, 0, 2])
     assert simulation.is_over()
-    assert simulation.state.counters[0, k.OVER] == k.TERMINATED
+    assert simulation.state.counters[0, OVER] == TERMINATED
     record = simulation.record()
     assert (record.start.tolist(), record.finish.tolist(), record.machine.tolist()) == ([0, 1, 2], [3, 3, 4], [0, 0, 1])
 
@@ -99,7 +111,7 @@ def test_step_of_an_ended_episode_changes_nothing(make_sequences: Make) -> None:
 )
 def test_under_utilisation_by_exponent(make_sequences: Make, exponent: Any, expected: float) -> None:
     sequences = make_sequences([(0, [[3, 6], [8, 0], [9, 2]])])
-    assert step(begin(sequences, TWO, K_u=exponent), 1)[k.UNDER_UTILISATION] == pytest.approx(expected)
+    assert step(begin(sequences, TWO, K_u=exponent), 1)[UNDER_UTILISATION] == pytest.approx(expected)
 
 
 # One machine, one placement per slot: a, b, c are placed in slots 0, 1, 3. Load of cpu and mem:
@@ -108,18 +120,18 @@ def test_under_utilisation_by_exponent(make_sequences: Make, exponent: Any, expe
 #   b                (4,1)   (2,1)   (4,1)
 #   c                                (1,8)
 #   sum      (5,1)   (9,2)   (7,2)  (10,10)
-OVER = [(0, [[5, 1]] * 4), (1, [[4, 1], [2, 1], [4, 1]]), (3, [[1, 8]])]
+OVERLOAD = [(0, [[5, 1]] * 4), (1, [[4, 1], [2, 1], [4, 1]]), (3, [[1, 8]])]
 
 
 def test_first_overshoots_per_workload(make_sequences: Make) -> None:
     # Slot 1: cpu of a and b. Slot 3: cpu of c, for the others it is not the first time; mem of a, b and c.
-    assert overshoot_of(begin(make_sequences(OVER), ONE, K_o=10), 0, 0, 0) == [0, 20, 40]
-    assert overshoot_of(begin(make_sequences(OVER), ONE, K_o=(10, 1000)), 0, 0, 0) == [0, 20, 10 + 3000]
+    assert overshoot_of(begin(make_sequences(OVERLOAD), ONE, K_o=10), 0, 0, 0) == [0, 20, 40]
+    assert overshoot_of(begin(make_sequences(OVERLOAD), ONE, K_o=(10, 1000)), 0, 0, 0) == [0, 20, 10 + 3000]
 
 
 def test_first_overshoots_per_machine(make_sequences: Make) -> None:
     # cpu of the machine in slot 1, its mem in slot 3.
-    simulation = begin(make_sequences(OVER), ONE, K_o=(10, 1000), overshoot_per="machine")
+    simulation = begin(make_sequences(OVERLOAD), ONE, K_o=(10, 1000), overshoot_per="machine")
     assert overshoot_of(simulation, 0, 0, 0) == [0, 10, 1000]
     simulation.reset(0)  # the next episode is charged anew
     assert overshoot_of(simulation, 0, 0, 0) == [0, 10, 1000]
@@ -153,8 +165,8 @@ def test_a_full_machine_does_not_overshoot(make_sequences: Make) -> None:
 def test_wait_of_a_burst(make_sequences: Make, limit: int | None, waits: list[int], slots: list[int]) -> None:
     simulation = begin(make_sequences([(0, [[1, 1]])] * 5), TWO, placements_per_slot=limit)
     steps = [step(simulation, i % 2) for i in range(5)]
-    assert [s[k.WAIT] for s in steps] == waits
-    assert [s[k.SLOTS] for s in steps] == slots
+    assert [s[WAIT] for s in steps] == waits
+    assert [s[SLOTS] for s in steps] == slots
     assert simulation.is_over()
 
 
@@ -162,7 +174,7 @@ def test_contention_within_one_slot_of_many_placements(make_sequences: Make) -> 
     # 1*2 + 1*3 + 2*3 = 11 of cpu and 3 of mem, charged once, when the slot ends.
     rows = [(0, [[1, 1]]), (0, [[2, 1]]), (0, [[3, 1]])]
     simulation = begin(make_sequences(rows), TWO, placements_per_slot=None, K_c=(0.1, 10))
-    assert [step(simulation, 1)[k.CONTENTION] for _ in range(3)] == pytest.approx([0, 0, 0.1 * 11 + 10 * 3])
+    assert [step(simulation, 1)[CONTENTION] for _ in range(3)] == pytest.approx([0, 0, 0.1 * 11 + 10 * 3])
 
 
 def test_clock_runs_through_slots_without_a_decision(make_sequences: Make) -> None:
@@ -178,10 +190,10 @@ def test_clock_runs_through_slots_without_a_decision(make_sequences: Make) -> No
 def test_departures_and_arrivals_of_a_slot_come_before_its_decision(make_sequences: Make) -> None:
     # a runs in slots 0 and 1 and is gone in slot 2, when b arrives: the two never meet.
     simulation = begin(make_sequences([(0, [[6, 6]] * 2), (2, [[6, 6]])]), ONE)
-    assert step(simulation, 0)[k.SLOTS] == 2
+    assert step(simulation, 0)[SLOTS] == 2
     cluster = Cluster(simulation)
     assert (cluster.slot, cluster.active.tolist(), cluster.load.tolist()) == (2, [0], [[0, 0]])
-    assert step(simulation, 0)[: k.WAIT] == pytest.approx([0, 16, 0])
+    assert step(simulation, 0)[:WAIT] == pytest.approx([0, 16, 0])
 
 
 def test_hold_lets_one_slot_pass(make_sequences: Make) -> None:
@@ -196,7 +208,7 @@ def test_hold_lets_one_slot_pass(make_sequences: Make) -> None:
 
 def test_hold_after_a_placement_ends_the_slot(make_sequences: Make) -> None:
     simulation = begin(make_sequences([(0, [[7, 7]] * 2), (0, [[1, 1]])]), ONE, hold_action=True, placements_per_slot=2)
-    assert step(simulation, 0)[k.SLOTS] == 0
+    assert step(simulation, 0)[SLOTS] == 0
     assert step(simulation, 1) == [0, 2, 0, 50, 1]
     assert simulation.record().start.tolist() == [0, -1]
 
@@ -207,22 +219,22 @@ def test_truncation_charges_the_slots_before_it(make_sequences: Make) -> None:
     assert step(simulation, 0) == [0, 2, 0, 100, 1]
     assert not simulation.is_over()
     assert step(simulation, 1) == [0, 2, 0, 50, 1]  # slot 1 is the last of two
-    assert simulation.state.counters[0, k.OVER] == k.TRUNCATED
+    assert simulation.state.counters[0, OVER] == TRUNCATED
     never = begin(make_sequences(rows), TWO, max_slots=0)
     steps = [step(never, m) for m in (0, 1, 1)]
-    assert never.state.counters[0, k.OVER] == k.TERMINATED
-    assert sum(s[k.SLOTS] for s in steps) == 11
+    assert never.state.counters[0, OVER] == TERMINATED
+    assert sum(s[SLOTS] for s in steps) == 11
 
 
 def test_an_episode_that_ends_in_its_last_slot_is_not_truncated(make_sequences: Make) -> None:
     simulation = begin(make_sequences([(0, [[7, 7]] * 3)]), ONE, max_slots=3)
-    assert step(simulation, 0)[k.SLOTS] == 3
-    assert simulation.state.counters[0, k.OVER] == k.TERMINATED
+    assert step(simulation, 0)[SLOTS] == 3
+    assert simulation.state.counters[0, OVER] == TERMINATED
 
 
 def test_nothing_of_the_last_episode_is_left_after_reset(make_sequences: Make) -> None:
     simulation = begin(make_sequences(THREE), TWO, max_slots=2)
-    changing = k.State._fields[k.State._fields.index("counters") :]
+    changing = State._fields[State._fields.index("counters") :]
     fresh = {name: getattr(simulation.state, name).copy() for name in changing}
     step(simulation, 0)
     step(simulation, 1)
@@ -309,7 +321,7 @@ def test_penalties_equal_the_referees(make_sequences: Make, case: dict[str, Any]
         rewards += reward
         slots += info["slots"]
     assert case["background"] is not None or not simulation.state.load.any()
-    assert not simulation.state.machines[:, :, k.ACTIVE].any()
+    assert not simulation.state.machines[:, :, ACTIVE].any()
     for b in range(3):
         record = simulation.record(b)
         expected = penalties(record, machines, scenario.penalty_weights(), scenario.overshoot_per)
@@ -345,7 +357,7 @@ def test_batch_and_grid_do_not_change_the_record(problem: Problem, train: Sequen
     batch.reset(2)
     for machine in played.machine[np.argsort(played.start, kind="stable")]:
         # best-fit waits where no machine has room, which an agent without `hold_action` cannot: hold by hand
-        while played.start[batch.waiting(0)[0]] > batch.state.counters[0, k.SLOT]:
+        while played.start[batch.waiting(0)[0]] > batch.state.counters[0, SLOT]:
             batch.next_slot()
         batch.step(np.full(2, machine))
     for b in range(2):

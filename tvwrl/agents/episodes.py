@@ -13,8 +13,8 @@ from torch import Tensor
 
 from tvwrl.agents.divergence import Diverged
 from tvwrl.agents.networks import Encoded, Observation, Policy
-from tvwrl.simulation.kernels import SLOT
 from tvwrl.simulation.simulation import Simulation
+from tvwrl.simulation.state import SLOT
 from tvwrl.types import Float
 
 PATIENCE = 2000  # slots after the last arrival: who holds everything back would play for ever

@@ -12,9 +12,9 @@ from gymnasium import spaces
 from tvwrl.envs.problem import default_problem, default_sequences
 from tvwrl.envs.rendering import ClusterPicture
 from tvwrl.penalties import TERMS
-from tvwrl.simulation import kernels as k
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
+from tvwrl.simulation.state import RUNNING, SLOT, SLOTS
 from tvwrl.types import InputError, Machines, SequenceSet
 
 SEQUENCES = 100  # training sequences of the paper
@@ -81,7 +81,7 @@ def action_masks(simulation: Simulation) -> npt.NDArray[np.bool_]:
     masks = np.ones((simulation.batch, int(action_space(simulation).n)), np.bool_)
     masks[:, : len(simulation.machines)] = simulation.machines.capacity.any(axis=1)
     if simulation.scenario.hold_action:
-        masks[:, -1] = simulation.state.counters[:, k.RUNNING] > 0
+        masks[:, -1] = simulation.state.counters[:, RUNNING] > 0
     return masks
 
 
@@ -115,7 +115,7 @@ def penalty_terms(simulation: Simulation) -> dict[str, npt.NDArray[Any]]:
     """Each penalty (B,) since the last decision, and the slots passed."""
     totals = simulation.state.totals
     terms: dict[str, npt.NDArray[Any]] = {name: totals[:, i].copy() for i, name in enumerate(TERMS)}
-    terms["slots"] = totals[:, k.SLOTS].astype(np.int64)
+    terms["slots"] = totals[:, SLOTS].astype(np.int64)
     return terms
 
 
@@ -123,7 +123,7 @@ def picture(simulation: Simulation, b: int = 0, title: str = "") -> ClusterPictu
     """What a drawing of environment b shows."""
     state, machines = simulation.state, simulation.machines
     counters, queue = state.counters[b], state.seen_queue[b]
-    slot, resources = int(counters[k.SLOT]), machines.capacity.shape[1]
+    slot, resources = int(counters[SLOT]), machines.capacity.shape[1]
     history = simulation.seen_grid.shape[3]
     load = np.zeros((len(machines), resources, history))
     episode = simulation.record(b)

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from tvwrl.envs import base
 from tvwrl.envs.rendering import Viewer, draw_cluster
 from tvwrl.penalties import TERMS
-from tvwrl.simulation import kernels as k
 from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation.state import GOING, OVER, SEQUENCE, STREAM, TERMINATED, TRUNCATED
 from tvwrl.types import InputError, Machines, SequenceSet
 
 Observation = dict[str, npt.NDArray[Any]]
@@ -112,7 +112,7 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
         super().reset(seed=seed)
         if seed is not None or not self._seeded:
             entropy = int(self.np_random.integers(2**63)) if seed is None else seed
-            self.simulation.state.counters[0, k.STREAM] = base.streams_of(entropy, 1)[0]
+            self.simulation.state.counters[0, STREAM] = base.streams_of(entropy, 1)[0]
             self._seeded = True
         sequence = base.check_sequence(self.simulation, (options or {}).get("sequence", -1))
         self.simulation.reset(sequence)
@@ -130,7 +130,7 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
             raise InputError(f"action is {action}: must be 0 to {self._limit - 1}")
         if action in self._off:
             raise InputError(f"action is {action}: that machine is switched off (see action_masks)")
-        if state.counters[0, k.OVER] != k.GOING:
+        if state.counters[0, OVER] != GOING:
             raise InputError("the episode is over: call reset() first")
         self._actions[0] = action
         self.simulation.step(self._actions)
@@ -138,8 +138,8 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
             self._draw()
         info = self._info()
         reward = -(info["contention"] + info["under_utilisation"] + info["overshoot"] + info["wait"])
-        over = state.counters[0, k.OVER]
-        return self._observation(), reward, bool(over == k.TERMINATED), bool(over == k.TRUNCATED), info
+        over = state.counters[0, OVER]
+        return self._observation(), reward, bool(over == TERMINATED), bool(over == TRUNCATED), info
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """(actions,) what may sensibly be chosen, as sb3-contrib asks for it: no machine that is switched off
@@ -154,7 +154,7 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
         *penalties, slots = self.simulation.state.totals[0].tolist()
         info: dict[str, Any] = dict(zip(TERMS, penalties, strict=True))
         info["slots"] = int(slots)
-        info["sequence"] = int(self.simulation.state.counters[0, k.SEQUENCE])
+        info["sequence"] = int(self.simulation.state.counters[0, SEQUENCE])
         return info
 
     def _draw(self) -> None:

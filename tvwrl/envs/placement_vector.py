@@ -13,8 +13,8 @@ from gymnasium.vector.utils import batch_space
 from tvwrl.envs import base
 from tvwrl.envs.rendering import draw_cluster
 from tvwrl.penalties import TERMS
-from tvwrl.simulation import kernels as k
 from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation.state import OVER, SEQUENCE, SLOTS, STREAM, TERMINATED, TRUNCATED, WAIT
 from tvwrl.types import InputError, Machines, SequenceSet
 
 Array = npt.NDArray[Any]
@@ -81,7 +81,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         return self._observation(), self._info(mask)
 
     def _seed(self, seed: int | Sequence[int | None] | None, where: npt.NDArray[np.bool_]) -> None:
-        streams = self.simulation.state.counters[:, k.STREAM]
+        streams = self.simulation.state.counters[:, STREAM]
         if seed is not None and not isinstance(seed, int | np.integer):
             if len(seed) != self.num_envs:
                 raise InputError(f"seed has {len(seed)} entries for {self.num_envs} environments")
@@ -111,9 +111,9 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         if not self._seeded:
             raise InputError("no episode has begun: call reset() first")
         self.simulation.step(actions, self._autoreset)
-        over = self.simulation.state.counters[:, k.OVER]
-        reward = -self.simulation.state.totals[:, : k.SLOTS].sum(axis=1)
-        return self._observation(), reward, over == k.TERMINATED, over == k.TRUNCATED, self._info(self._everywhere)
+        over = self.simulation.state.counters[:, OVER]
+        reward = -self.simulation.state.totals[:, :SLOTS].sum(axis=1)
+        return self._observation(), reward, over == TERMINATED, over == TRUNCATED, self._info(self._everywhere)
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """(B, actions) what may sensibly be chosen; see `PlacementEnv.action_masks`."""
@@ -122,7 +122,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
     def costs(self) -> npt.NDArray[np.float64]:
         """(B, M + 1) the penalties since the last decision that each machine caused, and those of waiting."""
         state = self.simulation.state
-        return np.column_stack([state.costs, state.totals[:, k.WAIT]])
+        return np.column_stack([state.costs, state.totals[:, WAIT]])
 
     def _observation(self) -> dict[str, Array]:
         seen = self.simulation.observation()
@@ -131,7 +131,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
     def _info(self, where: npt.NDArray[np.bool_]) -> dict[str, Any]:
         """Gymnasium's form: (B,) arrays that are 0 where this call did nothing, each with a `_key` mask of its own."""
         info: dict[str, Any] = base.penalty_terms(self.simulation)
-        info["sequence"] = self.simulation.state.counters[:, k.SEQUENCE].copy()
+        info["sequence"] = self.simulation.state.counters[:, SEQUENCE].copy()
         if where is not self._everywhere:
             info = {name: np.where(where, values, 0) for name, values in info.items()}
         return info | {f"_{name}": where.copy() for name in info}

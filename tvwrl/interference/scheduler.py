@@ -14,8 +14,8 @@ from tvwrl.interference.observations import CATEGORIES
 from tvwrl.interference.score import InterferenceScore
 from tvwrl.interference.workloads import CORES, categories, shares
 from tvwrl.schedulers import Scheduler
-from tvwrl.simulation import kernels as k
 from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.state import MACHINE, RUNNING, RUNS, SEQUENCE, START
 from tvwrl.types import InputError, Placement, Workload
 
 CANDIDATES = 10  # of which PISM takes the one with the lowest score (6.1.3)
@@ -51,7 +51,7 @@ class WithInterference(Scheduler):
         self._inner.reset(cluster, rng)
         self._score.restart()
         simulation = cluster.simulation
-        sequence = simulation.state.counters[cluster.b, k.SEQUENCE]
+        sequence = simulation.state.counters[cluster.b, SEQUENCE]
         self._largest = cluster.capacity.max(axis=0)
         demand, step = simulation.sequences.demand[sequence], simulation.scenario.step_seconds
         self._category = categories(demand, self._largest, step, self._thresholds, self._cores)
@@ -81,10 +81,10 @@ class WithInterference(Scheduler):
     def _count_instances(self, cluster: Cluster) -> None:
         """Update the compositions: workloads that ended, started, or changed category since the last call."""
         state, b = cluster.simulation.state, cluster.b
-        running = state.workloads[b, : state.counters[b, k.RUNNING], k.RUNS]
-        lasted = cluster.slot - state.workloads[b, running, k.START]
+        running = state.workloads[b, : state.counters[b, RUNNING], RUNS]
+        lasted = cluster.slot - state.workloads[b, running, START]
         counted = np.full_like(self._counted, -1)
-        counted[:, running] = state.workloads[b, running, k.MACHINE], self._category[running, lasted]
+        counted[:, running] = state.workloads[b, running, MACHINE], self._category[running, lasted]
         changed = (counted != self._counted).any(axis=0)
         self._compositions.end(*self._counted[:, changed & (self._counted[0] >= 0)])
         self._compositions.start(*counted[:, changed & (counted[0] >= 0)])

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from tvwrl.schedulers.base import Scheduler
-from tvwrl.simulation import kernels as k
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
+from tvwrl.simulation.state import IDLE, PLACED, WAITING
 from tvwrl.types import Episode, InputError, Machines, SequenceSet, Workload
 
 MAX_IDLE_SLOTS = 1000  # slots without a placement while workloads wait; then the episode is stopped
@@ -38,25 +38,23 @@ class Runner:
         scheduler.reset(cluster, np.random.default_rng([self.seed, sequence]))
         state, limit = simulation.state, self._scenario.placements_per_slot
         calls, seconds = 0, 0.0
-        while not simulation.is_over() and state.counters[0, k.IDLE] < MAX_IDLE_SLOTS:
+        while not simulation.is_over() and state.counters[0, IDLE] < MAX_IDLE_SLOTS:
             visible = simulation.waiting()[: self._scenario.queue].tolist()
-            before = state.counters[0, k.PLACED]
+            before = state.counters[0, PLACED]
             calls += 1
             started = time.perf_counter()
             for placement in scheduler.schedule(cluster, [workloads[i] for i in visible]):
                 seconds += time.perf_counter() - started
                 position = self._position(simulation, placement.workload, placement.machine, scheduler.name)
                 simulation.place(position, placement.machine)
-                if limit is not None and state.counters[0, k.PLACED] >= limit:
+                if limit is not None and state.counters[0, PLACED] >= limit:
                     break
                 started = time.perf_counter()
             else:
                 seconds += time.perf_counter() - started
-            placed = state.counters[0, k.PLACED]
+            placed = state.counters[0, PLACED]
             more = limit is None or placed < limit
-            if (
-                placed == before or not more or not state.counters[0, k.WAITING]
-            ):  # otherwise the scheduler is asked again
+            if placed == before or not more or not state.counters[0, WAITING]:  # otherwise the scheduler is asked again
                 simulation.next_slot()
         mean_ms = 1000.0 * seconds / max(calls, 1)
         return replace(simulation.record(), scheduler=scheduler.name, decision_ms=mean_ms)

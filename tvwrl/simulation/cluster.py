@@ -1,4 +1,4 @@
-"""What a scheduler sees of one simulated cluster: machines, load now, peaks, and (for references) the future."""
+"""What a scheduler sees of a simulated cluster: machines, current load, peaks, and (for references) the future."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.packing.book import residual_ahead, room_ahead, room_now
-from tvwrl.simulation import kernels as k
 from tvwrl.simulation.simulation import Simulation
+from tvwrl.simulation.state import ACTIVE, LENGTH, MACHINE, RUNNING, RUNS, SEQUENCE, SLOT, START, WAITING
 from tvwrl.types import Float, Machines, Workload
 
 Mask = npt.NDArray[np.bool_]
@@ -37,17 +37,17 @@ class Cluster:
 
     @property
     def divisor(self) -> Float:
-        """(M, D) units: the capacity where something is to be divided by it, 1 where a machine is switched off."""
+        """(M, D) units: the capacity as a divisor, which is 1 for machines that are switched off."""
         return np.where(self.capacity > 0, self.capacity, 1.0)
 
     @property
     def slot(self) -> int:
         """The current slot."""
-        return int(self.simulation.state.counters[self.b, k.SLOT])
+        return int(self.simulation.state.counters[self.b, SLOT])
 
     @property
     def load(self) -> Float:
-        """(M, D) units: demand of what runs in the current slot, unknown background with it: load is measured."""
+        """(M, D) units: measured load in the current slot, including background load."""
         ring = self.simulation.state.load[self.b]
         now: Float = ring[:, self.slot % ring.shape[1]]
         return now
@@ -55,12 +55,12 @@ class Cluster:
     @property
     def active(self) -> npt.NDArray[np.int32]:
         """(M,) workloads running on each machine."""
-        count: npt.NDArray[np.int32] = self.simulation.state.machines[self.b, :, k.ACTIVE]
+        count: npt.NDArray[np.int32] = self.simulation.state.machines[self.b, :, ACTIVE]
         return count
 
     @property
     def reserved_peaks(self) -> Float:
-        """(M, D) units: sum of the lifetime peaks of the workloads on each machine; background is not known."""
+        """(M, D) units: sum of the lifetime peaks of the workloads on each machine, without background load."""
         return self._reserved(self.simulation.peak)
 
     @property
@@ -71,23 +71,23 @@ class Cluster:
     def _reserved(self, amount: Float) -> Float:
         """(M, D): sum of `amount` (S, N, D) of the workloads on each machine."""
         state = self.simulation.state
-        running = state.workloads[self.b, : state.counters[self.b, k.RUNNING], k.RUNS]
+        running = state.workloads[self.b, : state.counters[self.b, RUNNING], RUNS]
         reserved = np.zeros_like(self.capacity)
-        sequence = state.counters[self.b, k.SEQUENCE]
-        np.add.at(reserved, state.workloads[self.b, running, k.MACHINE], amount[sequence, running])
+        sequence = state.counters[self.b, SEQUENCE]
+        np.add.at(reserved, state.workloads[self.b, running, MACHINE], amount[sequence, running])
         return reserved
 
     def request_of(self, workload: Workload) -> Float:
         """(D,) units: what a waiting workload declared; see `Simulation.request`."""
-        row: Float = self.simulation.request[self.simulation.state.counters[self.b, k.SEQUENCE], workload.index]
+        row: Float = self.simulation.request[self.simulation.state.counters[self.b, SEQUENCE], workload.index]
         return row
 
     def reserved_ahead(self, slots: int) -> Float:
-        """(slots, D) units: peaks of what runs, all machines together, in the current slot and those after it."""
+        """(slots, D) units: summed peaks of what now runs in the cluster, in the current slot and those after it."""
         state, simulation = self.simulation.state, self.simulation
-        running = state.workloads[self.b, : state.counters[self.b, k.RUNNING], k.RUNS]
-        sequence = state.counters[self.b, k.SEQUENCE]
-        left = state.workloads[self.b, running, k.START] + state.timing[sequence, running, k.LENGTH] - self.slot
+        running = state.workloads[self.b, : state.counters[self.b, RUNNING], RUNS]
+        sequence = state.counters[self.b, SEQUENCE]
+        left = state.workloads[self.b, running, START] + state.timing[sequence, running, LENGTH] - self.slot
         runs = np.arange(slots)[:, None] < left
         reserved: Float = runs @ simulation.peak[sequence, running]
         return reserved
@@ -95,7 +95,7 @@ class Cluster:
     @property
     def waiting(self) -> int:
         """Workloads that wait, visible or not."""
-        return int(self.simulation.state.counters[self.b, k.WAITING])
+        return int(self.simulation.state.counters[self.b, WAITING])
 
     def room_now(self, workload: Workload) -> Mask:
         """(M,) machines with room for the workload's demand in its first slot."""
@@ -122,16 +122,16 @@ class Cluster:
     def forecast(self) -> Float:
         """(M, K) sum of the forecasts of what runs on each machine; `tvwrl.ec.forecast.Forecast` names the columns.
 
-        Needs a simulation that adds them up.
+        Needs a simulation with `forecasts`.
         """
         summed: Float = self.simulation.state.seen_forecast[self.b]
         return summed
 
     def forecast_of(self, workload: Workload) -> Float:
-        """(K,) forecast of a waiting workload, which its request and its first slot's demand are known of."""
+        """(K,) forecast of a waiting workload, from its request and its demand in the first slot."""
         table = self.simulation.sequences.forecast
-        assert table is not None, "asked for forecasts of sequences without any"
-        sequence = int(self.simulation.state.counters[self.b, k.SEQUENCE])
+        assert table is not None, "these sequences were drawn without forecasts"
+        sequence = int(self.simulation.state.counters[self.b, SEQUENCE])
         own: Float = table.values[sequence, workload.index, 0] * table.steps
         return own
 

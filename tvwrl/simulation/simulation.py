@@ -8,13 +8,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.simulation import kernels as k
+from tvwrl.simulation import clock_kernels as clock
 from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation.state import (
+    CHANGING,
+    COUNTERS,
+    GOING,
+    MACHINE,
+    MACHINE_COLUMNS,
+    OVER,
+    SEQUENCE,
+    START,
+    TERMINATED,
+    WAITING,
+    WAITS,
+    WORKLOAD_COLUMNS,
+    State,
+)
 from tvwrl.types import Episode, Float, ForecastTable, InputError, Int, Machines, SequenceSet
 
 
 def queue_features(sequences: SequenceSet, scenario: Scenario) -> npt.NDArray[np.float32]:
-    """(S, N, F) what the queue shows of a waiting workload beside its label, as far as the scenario lets it be seen.
+    """(S, N, F) what the queue shows of a waiting workload beside its label, as the scenario's `observe_*` fields say.
 
     Request in units (0 where not declared) and mask bits (1 = declared), (2 D,); demand in units in its first slot,
     (D,); forecast, (K,) shares of `peak_units`.
@@ -31,15 +46,19 @@ def queue_features(sequences: SequenceSet, scenario: Scenario) -> npt.NDArray[np
 
 
 def shown_steps(forecast: ForecastTable, everything: bool) -> npt.NDArray[np.float32]:
-    """(K,) what 1 of the table stands for; 0, unless `everything` is to be seen, for all but lifetime peaks."""
+    """(K,) what 1 of the table stands for; unless `everything` is shown, 0 for all columns but lifetime peaks."""
     return forecast.steps if everything else np.where(forecast.declared, forecast.steps, np.float32(0.0))
 
 
 class Simulation:
-    """B clusters played on sequences of one set.
+    """B clusters simulated side by side, on arrival sequences of one set; `state` has all their arrays.
 
-    The arrays of `state` are documented in `kernels.State`; `grid=False` leaves the label grids out, for schedulers
-    that do not look at them; `forecasts` adds up forecasts by machine (default: as the scenario's `observe_forecast`).
+    `grid`: False leaves out the label grids, for schedulers that do not look at them
+    `forecasts`: whether to sum forecasts by machine (default: the scenario's `observe_forecast`)
+    `max_slots`: slots after which an episode is truncated, 0 = never (default: the scenario's)
+
+    Raises InputError for an empty set, `batch` < 1, arrivals that begin after `max_slots`, background load of another
+    cluster, and a scenario that shows forecasts which the sequences lack.
     """
 
     def __init__(
@@ -74,26 +93,26 @@ class Simulation:
         self._everywhere = np.ones(batch, np.bool_)
         forecasts = scenario.observe_forecast if forecasts is None else forecasts
         self.state = self._allocate(scenario.history if grid else 0, forecasts, limit)
-        # What agents see of forecasts that are added up for someone else; None: all of them
+        # (K,) 1 for the forecast columns that agents may see, 0 for those summed for the scheduler only; None: all
         hides = forecasts and scenario.observe_peak and not scenario.observe_forecast
         self._shown = sequences.forecast.declared.astype(np.float32) if hides and sequences.forecast else None
-        self.state.counters[:, k.OVER] = k.TERMINATED  # until `reset` begins an episode
+        self.state.counters[:, OVER] = TERMINATED  # until `reset` begins an episode
 
     def __setstate__(self, content: dict[str, Any]) -> None:
-        """Restore a copy: two arrays of `state` are views of others, which copying and pickling tear apart."""
+        """Restore a copy: copying and pickling separate two arrays of `state` from those whose memory they share."""
         self.__dict__.update(content)
         word = self.state.words.dtype
         self.state = self.state._replace(words=self.state.grid.view(word), seen_words=self.seen_grid.view(word))
 
-    def _allocate(self, history: int, forecasts: bool, max_slots: int) -> k.State:
+    def _allocate(self, history: int, forecasts: bool, max_slots: int) -> State:
         sequences, scenario, batch = self.sequences, self.scenario, self.batch
         count, resources = self.machines.capacity.shape
         workloads, horizon = sequences.demand.shape[1:3]
         columns = int(self.machines.capacity.max())
-        # Whole units fit small integers, which keeps a large batch in the processor's cache
+        # Whole units as small integers keep a large batch in the processor's cache
         whole = sequences.demand.max() <= 255 and not (sequences.demand % 1).any()
-        cells = count * resources
-        absent = np.arange(columns) >= np.floor(self.machines.capacity).reshape(cells, 1)
+        dimensions = count * resources
+        absent = np.arange(columns) >= np.floor(self.machines.capacity).reshape(dimensions, 1)
         blank = np.where(absent, sequences.classes + 1, 0).astype(np.uint8)
         word = next(w for w in (np.uint64, np.uint32, np.uint16, np.uint8) if columns % np.dtype(w).itemsize == 0)
         grid = np.tile(blank, (batch, history, 1, 1))
@@ -108,7 +127,7 @@ class Simulation:
         per_machine, noise = scenario.overshoot_per == "machine", sequences.background
         rules = [scenario.placements_per_slot or 0, max_slots, per_machine, sequences.classes + 2]
         noise = np.zeros((1, 0, count, resources), np.uint8) if noise is None else noise
-        return k.State(
+        return State(
             demand=np.ascontiguousarray(sequences.demand, np.uint8 if whole else np.float64),
             timing=np.stack([sequences.arrival, sequences.length], axis=2).astype(np.int32),
             label=np.ascontiguousarray(sequences.label),
@@ -120,12 +139,12 @@ class Simulation:
             weights=scenario.penalty_weights().per_resource(resources),
             rules=np.array(rules, np.int64),
             blank=blank.view(word),
-            counters=np.zeros((batch, k.COUNTERS), np.int64),
-            workloads=np.zeros((batch, workloads, k.WORKLOAD_COLUMNS), np.int32),
-            machines=np.zeros((batch, count, k.MACHINE_COLUMNS), np.int32),
+            counters=np.zeros((batch, COUNTERS), np.int64),
+            workloads=np.zeros((batch, workloads, WORKLOAD_COLUMNS), np.int32),
+            machines=np.zeros((batch, count, MACHINE_COLUMNS), np.int32),
             load=np.zeros((batch, count, horizon, resources), np.int32 if whole else np.float64),
-            square=np.zeros((batch, cells)),
-            filled=np.zeros((batch, cells), np.int32),
+            square=np.zeros((batch, dimensions)),
+            filled=np.zeros((batch, dimensions), np.int32),
             grid=grid,
             words=grid.view(word),
             totals=np.zeros((batch, 5)),
@@ -137,26 +156,26 @@ class Simulation:
         )
 
     def reset(self, sequences: int | Int, where: npt.NDArray[np.bool_] | None = None) -> None:
-        """Begin an episode on the given sequence(s), -1 = a random one; everywhere, or where the mask is set."""
-        chosen = np.broadcast_to(np.asarray(sequences, np.int64), (self.batch,))
-        k.drive(self.state, k.RESET, np.where(self._everywhere if where is None else where, chosen, k.SKIP), 0)
+        """Begin an episode on the given sequence or sequences (B,), -1 = a random one, where the mask (B,) is set."""
+        chosen = np.where(self._everywhere if where is None else where, sequences, clock.SKIP)
+        clock.drive(self.state, clock.RESET, chosen.astype(np.int64), 0)
 
     def step(self, actions: Int, autoreset: bool = False) -> None:
-        """One decision (B,) for the head of every queue, then the clock; penalties and slots are in `state.totals`."""
-        k.drive(self.state, k.STEP_AUTORESET if autoreset else k.STEP, actions, 0)
+        """Apply one decision (B,) to the head of every queue and run the clock; penalties are in `state.totals`."""
+        clock.drive(self.state, clock.STEP_AUTORESET if autoreset else clock.STEP, actions, 0)
 
     def copy(self, source: Simulation, rows: Int, to: Int) -> None:
-        """Put environments `to` where those of `rows` in `source` are, a simulation of the same sequences."""
-        for name in k.CHANGING:
+        """Copy environments `rows` of `source`, a simulation of the same sequences, to environments `to`."""
+        for name in CHANGING:
             getattr(self.state, name)[to] = getattr(source.state, name)[rows]
 
     def place(self, position: int, machine: int) -> None:
         """Start the waiting workload at `position` of the queue on `machine`, in the current slot (batch of 1)."""
-        k.drive(self.state, k.PLACE, np.array([machine]), position)
+        clock.drive(self.state, clock.PLACE, np.array([machine]), position)
 
     def next_slot(self) -> None:
-        """Let the slot end and run the clock until a workload waits or the episode is over."""
-        k.drive(self.state, k.ADVANCE, np.zeros(self.batch, np.int64), 0)
+        """End the slot and run the clock until a workload waits or the episode is over."""
+        clock.drive(self.state, clock.ADVANCE, np.zeros(self.batch, np.int64), 0)
 
     @cached_property
     def peak(self) -> Float:
@@ -173,11 +192,11 @@ class Simulation:
 
     def waiting(self, b: int = 0) -> Int:
         """Indices of the waiting workloads, oldest first."""
-        queue: Int = self.state.workloads[b, : self.state.counters[b, k.WAITING], k.WAITS]
+        queue: Int = self.state.workloads[b, : self.state.counters[b, WAITING], WAITS]
         return queue
 
     def observation(self) -> dict[str, npt.NDArray[Any]]:
-        """What the agents see (B, ...): views of the simulation's memory, valid until the next command."""
+        """What the agents observe (B, ...): views of the simulation's memory, valid until the next command."""
         state = self.state
         seen = {"grid": self.seen_grid, "queue": state.seen_queue, "backlog": state.seen_backlog}
         if not self.scenario.looks_ahead:
@@ -186,12 +205,12 @@ class Simulation:
 
     def is_over(self, b: int = 0) -> bool:
         """Whether the episode has ended."""
-        return bool(self.state.counters[b, k.OVER] != k.GOING)
+        return bool(self.state.counters[b, OVER] != GOING)
 
     def record(self, b: int = 0) -> Episode:
         """The episode so far: what was placed where and when."""
-        s, sequence = self.sequences, int(self.state.counters[b, k.SEQUENCE])
-        start = self.state.workloads[b, :, k.START].astype(np.int64)
+        s, sequence = self.sequences, int(self.state.counters[b, SEQUENCE])
+        start = self.state.workloads[b, :, START].astype(np.int64)
         length = s.length[sequence]
         return Episode(
             workload_id=s.workload_id[sequence],
@@ -200,7 +219,7 @@ class Simulation:
             arrival=s.arrival[sequence],
             start=start,
             finish=np.where(start >= 0, start + length, -1),
-            machine=self.state.workloads[b, :, k.MACHINE].astype(np.int64),
+            machine=self.state.workloads[b, :, MACHINE].astype(np.int64),
             demand=tuple(s.demand[sequence, i, : length[i]] for i in range(len(length))),
             load=s.load,
             sequence=sequence,

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.agents.deeprm import kernels
-from tvwrl.simulation import kernels as k
+from tvwrl.agents.deeprm import step_kernels
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
+from tvwrl.simulation.state import OVER, SLOTS, TERMINATED, TRUNCATED
 from tvwrl.types import Float, InputError, Machines, SequenceSet
 
 Seen = dict[str, npt.NDArray[np.float32]]
@@ -56,7 +56,7 @@ class DeepRMVectorEnv:
             "queue": [places, resources + 1],
             "actions": places + 1,
         }
-        self._seen = kernels.Seen(
+        self._seen = step_kernels.Seen(
             cluster=np.zeros((num_envs, slots_ahead, resources), np.float32),
             queue=np.zeros((num_envs, places, resources + 1), np.float32),
             backlog=np.zeros((num_envs, 1), np.float32),
@@ -69,7 +69,7 @@ class DeepRMVectorEnv:
         count = len(self.simulation.sequences)
         if chosen.min() < 0 or chosen.max() >= count:
             raise InputError(f"options['sequence'] is {chosen.tolist()}: must be 0 to {count - 1}")
-        kernels.drive(self.simulation.state, self._seen, self._terms, True, chosen)
+        step_kernels.drive(self.simulation.state, self._seen, self._terms, True, chosen)
         return self._observation(), self._info()
 
     def step(
@@ -80,11 +80,11 @@ class DeepRMVectorEnv:
         most = self.shapes["actions"] - 1
         if actions.shape != (self.num_envs,) or actions.min() < 0 or actions.max() > most:
             raise InputError(f"actions must be ({self.num_envs},) integers from 0 to {most}")
-        kernels.drive(self.simulation.state, self._seen, self._terms, False, actions)
-        over = self.simulation.state.counters[:, k.OVER]
+        step_kernels.drive(self.simulation.state, self._seen, self._terms, False, actions)
+        over = self.simulation.state.counters[:, OVER]
         info = self._info()
         reward = -(info["slowdown"] + info["unused"])
-        return self._observation(), reward, over == k.TERMINATED, over == k.TRUNCATED, info
+        return self._observation(), reward, over == TERMINATED, over == TRUNCATED, info
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """(B, Q + 1) everything may be chosen; what cannot start is void."""
@@ -103,14 +103,14 @@ class DeepRMVectorEnv:
 
     def _info(self) -> dict[str, Any]:
         costs = self._terms * self._weights
-        slots = self.simulation.state.totals[:, k.SLOTS].astype(np.int64)
+        slots = self.simulation.state.totals[:, SLOTS].astype(np.int64)
         return {name: costs[:, i] for i, name in enumerate(self.terms)} | {"slots": slots}
 
 
 def observation(
     cluster: npt.NDArray[Any], queue: npt.NDArray[Any], backlog: npt.NDArray[Any], machines: Machines
 ) -> Seen:
-    """What DeepRM sees, from units and slots (`kernels.Seen`) to shares; float32, new arrays.
+    """What DeepRM sees, from units and slots (`step_kernels.Seen`) to shares; float32, new arrays.
 
     `cluster` (B, T, D) reserved share of the cluster per slot ahead; `queue` (B, Q, D + 1) peak as a share of a mean
     machine and duration as a share of T, 0 in an empty place; `backlog` (B, 1) the number waiting beyond Q. That is

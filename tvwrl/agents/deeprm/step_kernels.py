@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from numba import njit
 
 from tvwrl.packing.fit import exceeds
-from tvwrl.simulation import kernels as k
+from tvwrl.simulation import clock_kernels as clock
+from tvwrl.simulation.state import GOING, LENGTH, OVER, RUNNING, RUNS, SEQUENCE, SLOT, WAITING, WAITS
 
 SLOWDOWN, UNUSED = range(2)  # columns of `terms`
 
@@ -23,9 +24,9 @@ class Seen(NamedTuple):
 @njit(cache=True, inline="always", _nrt=False)
 def _fits(s, b, w):  # type: ignore[no-untyped-def]
     """Whether the peak of w has room in the current slot, and so for its whole life: reservations only end."""
-    row = s.counters[b, k.SLOT] % s.load.shape[2]
+    row = s.counters[b, SLOT] % s.load.shape[2]
     for d in range(s.capacity.shape[1]):
-        if exceeds(float(s.load[b, 0, row, d]) + float(s.demand[s.counters[b, k.SEQUENCE], w, 0, d]), s.capacity[0, d]):
+        if exceeds(float(s.load[b, 0, row, d]) + float(s.demand[s.counters[b, SEQUENCE], w, 0, d]), s.capacity[0, d]):
             return False
     return True
 
@@ -33,12 +34,12 @@ def _fits(s, b, w):  # type: ignore[no-untyped-def]
 @njit(cache=True, inline="always", _nrt=False)
 def _charge(s, b, terms):  # type: ignore[no-untyped-def]
     """Add the current slot's terms: 1 / duration of all in the system, and the unused share of the cluster."""
-    sequence = s.counters[b, k.SEQUENCE]
-    for i in range(s.counters[b, k.RUNNING]):
-        terms[b, SLOWDOWN] += 1.0 / s.timing[sequence, s.workloads[b, i, k.RUNS], k.LENGTH]
-    for i in range(s.counters[b, k.WAITING]):
-        terms[b, SLOWDOWN] += 1.0 / s.timing[sequence, s.workloads[b, i, k.WAITS], k.LENGTH]
-    row, resources = s.counters[b, k.SLOT] % s.load.shape[2], s.capacity.shape[1]
+    sequence = s.counters[b, SEQUENCE]
+    for i in range(s.counters[b, RUNNING]):
+        terms[b, SLOWDOWN] += 1.0 / s.timing[sequence, s.workloads[b, i, RUNS], LENGTH]
+    for i in range(s.counters[b, WAITING]):
+        terms[b, SLOWDOWN] += 1.0 / s.timing[sequence, s.workloads[b, i, WAITS], LENGTH]
+    row, resources = s.counters[b, SLOT] % s.load.shape[2], s.capacity.shape[1]
     for d in range(resources):
         terms[b, UNUSED] += (1.0 - float(s.load[b, 0, row, d]) / s.capacity[0, d]) / resources
 
@@ -46,17 +47,17 @@ def _charge(s, b, terms):  # type: ignore[no-untyped-def]
 @njit(cache=True, inline="always", _nrt=False)
 def _observe(s, b, seen):  # type: ignore[no-untyped-def]
     """Write what the agent of environment b sees."""
-    sequence, slot, waiting = s.counters[b, k.SEQUENCE], s.counters[b, k.SLOT], s.counters[b, k.WAITING]
+    sequence, slot, waiting = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.counters[b, WAITING]
     resources, horizon, places = s.capacity.shape[1], s.load.shape[2], seen.queue.shape[1]
     for ahead in range(seen.cluster.shape[1]):
         for d in range(resources):
             reserved = s.load[b, 0, (slot + ahead) % horizon, d] if ahead < horizon else 0
             seen.cluster[b, ahead, d] = reserved
     for q in range(places):
-        w = s.workloads[b, q, k.WAITS] if q < waiting else 0
+        w = s.workloads[b, q, WAITS] if q < waiting else 0
         for d in range(resources):
             seen.queue[b, q, d] = s.demand[sequence, w, 0, d] if q < waiting else 0
-        seen.queue[b, q, resources] = s.timing[sequence, w, k.LENGTH] if q < waiting else 0
+        seen.queue[b, q, resources] = s.timing[sequence, w, LENGTH] if q < waiting else 0
     seen.backlog[b, 0] = max(waiting - places, 0)
 
 
@@ -73,17 +74,17 @@ def drive(s, seen, terms, resets, argument):  # type: ignore[no-untyped-def]
         terms[b] = 0.0
         s.totals[b] = 0.0
         if resets:
-            k.begin(s, b, argument[b])
-            while not k.tick(s, b):
+            clock.begin(s, b, argument[b])
+            while not clock.tick(s, b):
                 pass
             s.totals[b] = 0.0
-        elif s.counters[b, k.OVER] == k.GOING:
+        elif s.counters[b, OVER] == GOING:
             q, goes_on = argument[b], False
-            valid = q < seen.queue.shape[1] and q < s.counters[b, k.WAITING]
-            if valid and _fits(s, b, s.workloads[b, q, k.WAITS]):
-                k.place(s, b, q, 0)
-                goes_on = k.may_place_more(s, b)
+            valid = q < seen.queue.shape[1] and q < s.counters[b, WAITING]
+            if valid and _fits(s, b, s.workloads[b, q, WAITS]):
+                clock.place(s, b, q, 0)
+                goes_on = clock.may_place_more(s, b)
             while not goes_on:
                 _charge(s, b, terms)
-                goes_on = k.tick(s, b)
+                goes_on = clock.tick(s, b)
         _observe(s, b, seen)

@@ -8,87 +8,50 @@ So a decision in slot t sees the usage of slot t, and what it places counts in s
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 from numba import njit
 
 from tvwrl.packing.book import book
 from tvwrl.packing.fit import exceeds
 from tvwrl.penalties import contention, overshoot, under_utilisation, wait
+from tvwrl.simulation.state import (
+    ACTIVE,
+    ARRIVAL,
+    ARRIVED,
+    BACKGROUND_LABEL,
+    CONTENTION,
+    GOING,
+    IDLE,
+    LENGTH,
+    MACHINE,
+    MACHINE_OVERSHOT,
+    MAX_SLOTS,
+    OVER,
+    OVERSHOOT,
+    OVERSHOOT_PER_MACHINE,
+    OVERSHOT,
+    PLACED,
+    PLACEMENTS_PER_SLOT,
+    RUNNING,
+    RUNS,
+    SEQUENCE,
+    SLOT,
+    SLOTS,
+    START,
+    STREAM,
+    TERMINATED,
+    TRUNCATED,
+    UNDER_UTILISATION,
+    UNFINISHED,
+    WAIT,
+    WAITING,
+    WAITS,
+)
 
-# Columns of `counters`
-SEQUENCE, SLOT, ARRIVED, WAITING, RUNNING, PLACED, UNFINISHED, OVER, IDLE, STREAM = range(10)
-COUNTERS = 10
-# Values of counters[OVER]
-GOING, TERMINATED, TRUNCATED = range(3)
-# Columns of `timing`
-ARRIVAL, LENGTH = range(2)
-# Columns of `workloads`: facts of workload i, and row i of the waiting and running lists
-MACHINE, START, OVERSHOT, WAITS, RUNS = range(5)
-WORKLOAD_COLUMNS = 5
-# Columns of `machines`: workloads running, the machine's own overshoot bits
-ACTIVE, MACHINE_OVERSHOT = range(2)
-MACHINE_COLUMNS = 2
-# Columns of `totals`: the four penalties since the last decision, then the slots passed
-CONTENTION, UNDER_UTILISATION, OVERSHOOT, WAIT, SLOTS = range(5)
 # Commands of `drive`, and the sequence that RESET takes for "not this environment"
 STEP, STEP_AUTORESET, PLACE, ADVANCE, RESET = range(5)
 SKIP = -2
 ALL_BITS, EVERY_BYTE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0x0101010101010101)
-# Entries of `rules`
-PLACEMENTS_PER_SLOT, MAX_SLOTS, OVERSHOOT_PER_MACHINE, BACKGROUND_LABEL = range(4)
-
-
-class State(NamedTuple):
-    """All arrays of a batch of B environments, in the order that kernels take them."""
-
-    # The arrival sequences, shared by all environments, read only
-    demand: Any  # (S, N, L, D) f8 units
-    timing: Any  # (S, N, 2) i4 arrival, length in slots
-    label: Any  # (S, N, L + 1) u1 class 1..G after that many slots seen
-    feature: Any  # (S, N, F) f4 what the queue shows beside the label: request, mask, first demand, forecast
-    forecast: Any  # (S, N, L + 1, K) u1 forecast of its demand after that many slots seen; K = 0: none
-    steps: Any  # (K,) f4 what 1 of a forecast stands for
-    background: Any  # (S, P, M, D) u1 units of unknown load, slot t has row t % P; P = 0: there is none
-    # The scenario, read only
-    capacity: Any  # (M, D) f8 units
-    weights: Any  # (4, D) f8 K_c, K_u, K_o, K_w
-    rules: Any  # (4,) i8 placements per slot (0 = any), slots before truncation (0 = never), overshoot reading, G + 2
-    blank: Any  # (M * D, words) an empty row of the grid: 0 = free, G + 1 = beyond the machine's capacity
-    # The environments; a "cell" is a machine's resource, m * D + d
-    counters: Any  # (B, COUNTERS) i8
-    workloads: Any  # (B, N, WORKLOAD_COLUMNS) i4
-    machines: Any  # (B, M, MACHINE_COLUMNS) i4
-    load: Any  # (B, M, H, D) f8 units, ring of booked load
-    square: Any  # (B, M * D) f8 sum of squared demand in the current slot
-    filled: Any  # (B, M * D) i4 pixels drawn in the current slot
-    grid: Any  # (B, h, M * D, C) u1 ring of drawn rows
-    words: Any  # (B, h, M * D, words) the same memory in the widest integers that divide a row, for copying
-    totals: Any  # (B, 5) f8 penalties and slots since the last decision
-    costs: Any  # (B, M) f8 the part of the penalties that each machine caused
-    # What the agent sees
-    seen_words: Any  # (B, M, D, h, words) newest row last
-    seen_queue: Any  # (B, Q, 1 + F) f4 label and features of the first Q waiting workloads, 0 = empty place
-    seen_backlog: Any  # (B, 1) f4 waiting beyond Q
-    seen_forecast: Any  # (B, M, K) f4 sum of the forecasts of what runs on each machine
-
-
-CHANGING = (
-    "counters",
-    "workloads",
-    "machines",
-    "load",
-    "square",
-    "filled",
-    "grid",
-    "totals",
-    "costs",
-    "seen_words",
-    "seen_queue",
-    "seen_backlog",
-    "seen_forecast",
-)  # fields of `State` that say all of where an environment is
 
 
 # Kernels index the arrays of `State` directly and are inlined into the one entry point at the end: a view or a call
@@ -112,20 +75,20 @@ def _row(s, slot):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, inline="always", _nrt=False)
 def _fill(s, b, row, m, d, demand, label):  # type: ignore[no-untyped-def]
-    """Add one demand to the current row: pixels after those that are filled, and its square."""
-    cell = m * s.capacity.shape[1] + d
-    s.square[b, cell] += demand * demand
+    """Add one demand to the current row: the next free pixels, and its square."""
+    dimension = m * s.capacity.shape[1] + d
+    s.square[b, dimension] += demand * demand
     if row >= 0:
-        first = s.filled[b, cell]
+        first = s.filled[b, dimension]
         last = min(first + max(int(demand + 0.5), 1), int(s.capacity[m, d]))
         if s.words.shape[3] == 1 and s.grid.shape[3] == 8:
-            if last > first:  # a row of 8 pixels is one number: no loop, whose length no processor can guess
+            if last > first:  # a row of 8 pixels is one number: avoids a loop that mispredicts its end
                 pixels = (ALL_BITS >> np.uint64(64 - 8 * (last - first))) << np.uint64(8 * first)
-                s.words[b, row, cell, 0] |= np.uint64(label) * EVERY_BYTE & pixels
+                s.words[b, row, dimension, 0] |= np.uint64(label) * EVERY_BYTE & pixels
         else:
             for c in range(first, last):
-                s.grid[b, row, cell, c] = label
-        s.filled[b, cell] = last
+                s.grid[b, row, dimension, c] = label
+        s.filled[b, dimension] = last
 
 
 @njit(cache=True, inline="always", _nrt=False)
@@ -159,7 +122,7 @@ def _book_background(s, b, slot):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, inline="always", _nrt=False)
 def _open_slot(s, b):  # type: ignore[no-untyped-def]
-    """Begin the slot: finished workloads leave, due ones join the queue, the row of what still runs is drawn."""
+    """Begin the slot: finished workloads leave, due ones join the queue, the row of running ones is drawn."""
     sequence, slot = s.counters[b, SEQUENCE], s.counters[b, SLOT]
     arrived, waiting = s.counters[b, ARRIVED], s.counters[b, WAITING]
     while arrived < s.timing.shape[1] and s.timing[sequence, arrived, ARRIVAL] <= slot:
@@ -169,13 +132,13 @@ def _open_slot(s, b):  # type: ignore[no-untyped-def]
     s.counters[b, ARRIVED], s.counters[b, WAITING], s.counters[b, PLACED] = arrived, waiting, 0
 
     row = _row(s, slot)
-    for cell in range(s.square.shape[1]):
-        s.square[b, cell] = 0.0
-        s.filled[b, cell] = 0
+    for dimension in range(s.square.shape[1]):
+        s.square[b, dimension] = 0.0
+        s.filled[b, dimension] = 0
     if row >= 0:
-        for cell in range(s.blank.shape[0]):
+        for dimension in range(s.blank.shape[0]):
             for c in range(s.blank.shape[1]):
-                s.words[b, row, cell, c] = s.blank[cell, c]
+                s.words[b, row, dimension, c] = s.blank[dimension, c]
     if s.background.shape[1] > 0:
         _draw_background(s, b, slot, row)
 
@@ -194,7 +157,7 @@ def _open_slot(s, b):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, inline="always", _nrt=False)
 def _first_overshoots(s, b, m, d):  # type: ignore[no-untyped-def]
-    """How many overshoot for the first time on machine m: its workloads (default reading) or the machine itself."""
+    """How many first overshoots machine m causes: one per workload on it (default), or one for the machine."""
     bit = 1 << d
     first = 0
     if s.rules[OVERSHOOT_PER_MACHINE]:
@@ -212,7 +175,7 @@ def _first_overshoots(s, b, m, d):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, inline="always", _nrt=False)
 def _close_slot(s, b):  # type: ignore[no-untyped-def]
-    """End the slot: add its penalties to `totals`, forget its load, move the clock."""
+    """End the slot: add its penalties to `totals`, clear its load, advance the clock."""
     machines, resources = s.capacity.shape
     row = s.counters[b, SLOT] % s.load.shape[2]
     waiting = s.counters[b, WAITING]
@@ -241,7 +204,7 @@ def _close_slot(s, b):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, inline="always", _nrt=False)
 def tick(s, b):  # type: ignore[no-untyped-def]
-    """End the slot and begin the next one; whether a decision is due then, or the episode is over."""
+    """End the slot and begin the next one. Returns whether a decision is due or the episode is over."""
     _close_slot(s, b)
     _open_slot(s, b)
     if s.counters[b, UNFINISHED] == 0:
@@ -279,9 +242,9 @@ def begin(s, b, sequence):  # type: ignore[no-untyped-def]
         for slot in range(s.load.shape[2]):
             _book_background(s, b, slot)
     for row in range(s.grid.shape[1]):
-        for cell in range(s.blank.shape[0]):
+        for dimension in range(s.blank.shape[0]):
             for c in range(s.blank.shape[1]):
-                s.words[b, row, cell, c] = s.blank[cell, c]
+                s.words[b, row, dimension, c] = s.blank[dimension, c]
 
 
 @njit(cache=True, inline="always", _nrt=False)
@@ -305,7 +268,7 @@ def place(s, b, position, m):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, inline="always", _nrt=False)
 def _observe(s, b):  # type: ignore[no-untyped-def]
-    """Write what the agent of environment b sees: the last h rows of every grid, and the queue."""
+    """Write the observation of environment b: the last h rows of every grid, and the queue."""
     _, machines, resources, history, words = s.seen_words.shape
     for r in range(history):
         row = (s.counters[b, SLOT] + 1 + r) % history  # the oldest row first
@@ -327,7 +290,7 @@ def _observe(s, b):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, inline="always", _nrt=False)
 def _sum_forecasts(s, b):  # type: ignore[no-untyped-def]
-    """Add up per machine what its workloads will probably need."""
+    """Sum the forecasts of the workloads on each machine."""
     _, machines, columns = s.seen_forecast.shape
     for m in range(machines):
         for c in range(columns):
@@ -342,12 +305,17 @@ def _sum_forecasts(s, b):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, _nrt=False)
 def drive(s, command, argument, position):  # type: ignore[no-untyped-def]
-    """Carry out one command in every environment and write what its agent sees then.
+    """Carry out one command in every environment, then write its observation.
 
-    One compiled entry for all commands, because every copy of the clock costs seconds of compilation.
-    `argument` (B,) is by command: STEP and STEP_AUTORESET a machine 0..M-1 for the head of the queue, or M to let the
-    slot pass; PLACE a machine for the workload at `position` of the queue, without moving the clock; ADVANCE ignored;
-    RESET a sequence, -1 for a random one, SKIP to leave the environment alone.
+    One compiled entry serves all commands, because each inlined copy of the clock takes seconds to compile.
+    `s`: `State`
+    `command`: what to do, and so what `argument` (B,) holds:
+        STEP, STEP_AUTORESET: a machine 0..M-1 for the head of the queue, or M to let the slot pass
+        PLACE: a machine for the workload at `position` of the queue; the clock stands still
+        ADVANCE: nothing; the clock runs until a decision is due
+        RESET: a sequence, -1 for a random one, SKIP to leave the environment alone
+    `position`: place in the queue, for PLACE; 0 otherwise
+
     An environment whose episode is over begins the next one (STEP_AUTORESET) or stands still, with totals 0.
     """
     machines = s.capacity.shape[0]
