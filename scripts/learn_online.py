@@ -12,7 +12,7 @@ import tyro
 from tvwrl import command_line
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.online import OnlineConfig, OnlineLearner, Phase
-from tvwrl.bench.online import compare_on_stream
+from tvwrl.experiments.online import compare_on_stream
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
 from tvwrl.schedulers import make_scheduler
 from tvwrl.traces import open_and_tell

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
 from multiprocessing.connection import Connection
@@ -22,7 +22,7 @@ Call = tuple[Callable[..., dict[str, Any]], tuple[Any, ...]]
 
 
 def run_calls(
-    calls: Sequence[Call], workers: int, ray: str | None, processes: bool = False, keep_going: bool = False
+    calls: Iterable[Call], workers: int, ray: str | None, processes: bool = False, keep_going: bool = False
 ) -> Generator[tuple[int, Any], None, None]:
     """Position and result of every call, as they finish: `workers` at a time here, or on the Ray cluster at `ray`.
 
@@ -39,7 +39,7 @@ def run_calls(
             yield position, result
 
 
-def _in_threads(calls: Sequence[Call], workers: int) -> Generator[tuple[int, Any], None, None]:
+def _in_threads(calls: Iterable[Call], workers: int) -> Generator[tuple[int, Any], None, None]:
     with ThreadPoolExecutor(workers) as pool:
         waiting: dict[Future[dict[str, Any]], int] = {}
         todo = iter(enumerate(calls))
@@ -59,7 +59,7 @@ def _ended(waiting: dict[Future[dict[str, Any]], int]) -> Generator[tuple[int, A
         yield waiting.pop(future), future.result()
 
 
-def _in_processes(calls: Sequence[Call], workers: int) -> Generator[tuple[int, Any], None, None]:
+def _in_processes(calls: Iterable[Call], workers: int) -> Generator[tuple[int, Any], None, None]:
     """A single worker is this process itself."""
     todo = iter(enumerate(calls))
     if workers == 1:
@@ -117,7 +117,7 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _on_ray(calls: Sequence[Call], address: str) -> Generator[tuple[int, Any], None, None]:
+def _on_ray(calls: Iterable[Call], address: str) -> Generator[tuple[int, Any], None, None]:
     """On a cluster; the files that calls read and write have to be the same for all its machines."""
     try:
         import ray

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +91,7 @@ def is_finished(out: Path, cell: Cell) -> bool:
         made, digests = manifest["request"], manifest["files"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder / MANIFEST} is damaged ({error}): {again}") from error
-    if found := ", ".join(_differences(made, _plain(cell.request()))):
+    if found := ", ".join(differences(made, _plain(cell.request()))):
         raise AnotherRequest(f"{folder} was made for another request: {found}; give another --out, or {again}")
     for name, digest in digests.items():
         if not (folder / name).is_file():
@@ -120,12 +122,14 @@ def complete(
     workers: int = 1,
     ray: str | None = None,
     report: Callable[[str], None] = tqdm.write,
+    deadline: float = math.inf,
 ) -> dict[str, str]:
     """Run the cells that are missing, `workers` groups at a time in processes, or on the Ray cluster at `ray`.
 
     Returns name -> error of the cells that failed, with the traceback in `error.txt` of their folders; all others are
-    finished. `report` gets a line for each failure. Raises InputError before anything runs if a finished cell was made
-    for another request; KeyboardInterrupt and SystemExit pass through, with every finished cell kept.
+    finished, but for those that were not begun by the `deadline` (in the seconds of `time.time()`). `report` gets a
+    line for each failure. Raises InputError before anything runs if a finished cell was made for another request;
+    KeyboardInterrupt and SystemExit pass through, with every finished cell kept.
     """
     failed: dict[str, str] = {}
     missing = [cell for cell in distinct(cells) if not _usable(out, cell, failed)]
@@ -136,7 +140,7 @@ def complete(
         groups.setdefault(cell.group, []).append(cell)
     ended = 0
     with tqdm(total=len(missing), desc="cells", unit="cell", disable=None) as bar:
-        for own, errors in _outcomes(out, list(groups.values()), workers, ray):
+        for own, errors in _outcomes(out, list(groups.values()), workers, ray, deadline):
             ended += len(own)
             bar.update(len(own))
             failed |= errors
@@ -179,18 +183,23 @@ def _usable(out: Path, cell: Cell, failed: dict[str, str]) -> bool:
 
 
 def _outcomes(
-    out: Path, groups: Sequence[Sequence[Cell]], workers: int, ray: str | None
+    out: Path, groups: Sequence[Sequence[Cell]], workers: int, ray: str | None, deadline: float
 ) -> Iterator[tuple[Sequence[Cell], dict[str, str]]]:
     """Cells and the errors of those that failed: cell by cell in this process, else group by group as they end."""
     if workers == 1 and not ray:
-        yield from (([cell], _complete_group(out, [cell])) for group in groups for cell in group)
+        single = ([cell] for group in groups for cell in group)
+        yield from ((own, _complete_group(out, own)) for own in _until(deadline, single))
         return
-    calls = [(_complete_group, (out, group)) for group in groups]
+    calls = ((_complete_group, (out, group)) for group in _until(deadline, groups))
     for position, errors in run_calls(calls, workers, ray, processes=True, keep_going=True):
         if isinstance(errors, Exception):  # its process died: what it had finished stays
             died, errors = str(errors), {}
             errors |= {cell.name: died for cell in groups[position] if not _usable(out, cell, errors)}
         yield groups[position], errors
+
+
+def _until(deadline: float, groups: Iterable[Sequence[Cell]]) -> Iterator[Sequence[Cell]]:
+    return takewhile(lambda group: time.time() < deadline, groups)
 
 
 def _complete_group(out: Path, cells: Sequence[Cell]) -> dict[str, str]:
@@ -237,11 +246,11 @@ def _plain(request: Mapping[str, Any]) -> dict[str, Any]:
     return content
 
 
-def _differences(made: Mapping[str, Any], asked: Mapping[str, Any], within: str = "") -> Iterator[str]:
+def differences(made: Mapping[str, Any], asked: Mapping[str, Any], within: str = "") -> Iterator[str]:
     """`field is A there, here B`, with dots between the names of nested fields."""
     for name in dict.fromkeys((*made, *asked)):
         found, wanted = made.get(name), asked.get(name)
         if isinstance(found, dict) and isinstance(wanted, dict):
-            yield from _differences(found, wanted, f"{within}{name}.")
+            yield from differences(found, wanted, f"{within}{name}.")
         elif found != wanted and not (found != found and wanted != wanted):  # NaN is not equal to itself
             yield f"{within}{name} is {found} there, {wanted} here"

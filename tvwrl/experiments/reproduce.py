@@ -110,9 +110,9 @@ def _complete(out: Path, cells: Sequence[Cell], options: RunOptions) -> dict[str
 
 
 def command_to_continue(out: Path) -> str:
-    """The command line of this process, with `--out` if it lacks it."""
+    """The command line of this process, with `--out` if it names no folder to continue in."""
     given = ["python", *sys.argv]
-    if not any(word.partition("=")[0] == "--out" for word in given):
+    if not any(word.partition("=")[0] in ("--out", "--resume") for word in given):
         given += ["--out", str(out)]
     return shlex.join(given)
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tvwrl.agents.config import PRESETS, TrainConfig
-from tvwrl.bench.tuning import RETRIED, TROUBLE, Search, complete, ended, load_study
-from tvwrl.plotting import COLOURS, DPI
+from tvwrl.experiments.engine import CELLS
+from tvwrl.experiments.tuning.study import CELL, RETRIED, TROUBLE, Search, complete_trials, ended_trials, load_study
+from tvwrl.plotting import COLOURS, DPI, new_figure
 from tvwrl.runs import whole_file, write_json
 
 # fmt: off
@@ -21,23 +22,23 @@ OF_THE_SEARCH = (  # what the command leaves to the preset
 # fmt: on
 
 
-def write_report(search: Search, folder: Path) -> str | None:
-    """Write trials.csv, and best.json and search.png where a trial is complete; returns the best one, in words."""
+def write_report(search: Search, folder: Path) -> str:
+    """Write trials.csv, and best.json and search.png if a trial is complete; returns the best trial in words."""
     study = load_study(folder)
-    trials = ended(study)
     _write_trials(study.get_trials(deepcopy=False), list(search.space), folder / "trials.csv")
-    whole = complete(trials)
-    if not whole:
-        return None
-    best = max(whole, key=lambda trial: trial.value)
+    trials, complete = ended_trials(study), complete_trials(study)
+    if not complete:
+        return "no trial is complete yet"
+    best = max(complete, key=lambda trial: trial.value)
     command = shlex.join(train_command(search, best.params))
-    facts = {"trial": best.number, "reward": best.value, "iterations": search.base.iterations, "trials": len(trials)}
+    facts = {"trial": best.number, "run": f"{CELLS}/{best.user_attrs[CELL]}", "reward": best.value}
+    facts |= {"iterations": search.base.iterations, "trials": len(trials)}
     write_json(folder / "best.json", facts | {"parameters": best.params, "command": command})
-    draw(trials, importance_of(study), folder / "search.png")
+    _plot(trials, complete, importance_of(study), folder / "search.png")
     named = ", ".join(f"{name} {value:.4g}" for name, value in best.params.items())
     return (
         f"best of {len(trials)} trials: {best.value:.6g} on the validation sequences, trial {best.number} ({named})\n"
-        f"train with it, for as long as the preset does:\n  {command}"
+        f"train with these parameters, for as long as the preset does:\n  {command}"
     )
 
 
@@ -76,40 +77,35 @@ def _write_trials(trials: list[Any], names: list[str], path: Path) -> None:
     """One row per trial, in the order of their numbers."""
     with whole_file(path) as partial, partial.open("w", newline="") as file:
         table = csv.writer(file)
-        table.writerow(["trial", "state", "reward", "iterations", "seconds", *names, RETRIED, TROUBLE])
+        table.writerow(["trial", "state", "reward", "iterations", "seconds", *names, CELL, RETRIED, TROUBLE])
         for trial in trials:
             seconds = f"{trial.duration.total_seconds():.1f}" if trial.duration else ""
             row = [trial.number, trial.state.name.lower(), trial.value, trial.last_step, seconds]
             row += [trial.params.get(name) for name in names]
-            table.writerow(row + [trial.user_attrs.get(name) for name in (RETRIED, TROUBLE)])
+            table.writerow(row + [trial.user_attrs.get(name) for name in (CELL, RETRIED, TROUBLE)])
 
 
 def importance_of(study: Any) -> dict[str, float]:
     """Share of the reward's variance that each parameter explains (fANOVA), falling; {} for fewer than 4 trials."""
     import optuna
 
-    if len({trial.value for trial in complete(ended(study))}) < 4:
+    if len({trial.value for trial in complete_trials(study)}) < 4:
         return {}
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
     shares: dict[str, float] = optuna.importance.get_param_importances(study, evaluator=evaluator)
     return shares
 
 
-def draw(trials: list[Any], importance: Mapping[str, float], file: Path) -> None:
+def _plot(trials: list[Any], complete: list[Any], importance: Mapping[str, float], file: Path) -> None:
     """Rewards by trial, pruned ones hollow where they stopped, and how much each parameter matters."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(10, 3.6)
     left, right = figure.subplots(1, 2)
-    whole = complete(trials)
-    stopped = [t for t in trials if t not in whole and t.intermediate_values]
-    best = [max(t.value for t in whole if t.number <= one.number) / 1000 for one in whole]
-    left.step([t.number for t in whole], best, where="post", color=COLOURS[0], label="best so far")
-    left.plot([t.number for t in whole], [t.value / 1000 for t in whole], "o", color=COLOURS[0], label="complete")
-    last = [t.intermediate_values[t.last_step] / 1000 for t in stopped]
-    left.plot([t.number for t in stopped], last, "o", mfc="none", color=COLOURS[1], label="pruned, where it stopped")
+    pruned = [trial for trial in trials if trial not in complete and trial.intermediate_values]
+    best = [max(t.value for t in complete if t.number <= one.number) / 1000 for one in complete]
+    left.step([t.number for t in complete], best, where="post", color=COLOURS[0], label="best so far")
+    left.plot([t.number for t in complete], [t.value / 1000 for t in complete], "o", color=COLOURS[0], label="complete")
+    last = [t.intermediate_values[t.last_step] / 1000 for t in pruned]
+    left.plot([t.number for t in pruned], last, "o", mfc="none", color=COLOURS[1], label="pruned, where it stopped")
     left.set(xlabel="trial", ylabel="validation reward, thousands")
     left.legend(frameon=False, fontsize=8)
     rising = sorted(importance.items(), key=lambda item: item[1])

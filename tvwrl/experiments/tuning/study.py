@@ -1,0 +1,254 @@
+"""What is searched, and how one trial of the study runs: Optuna chooses its parameters, a short training rates them.
+
+Optuna suggests by the tree-structured Parzen estimator and prunes by the median of the validation rewards of earlier
+trials at the same iteration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.training import Trainer
+from tvwrl.ec import find_classes
+from tvwrl.envs.problem import Problem
+from tvwrl.experiments.engine import Cell, differences
+from tvwrl.experiments.tuning.search_space import SPACE, WITHOUT_EFFECT, Choice, Range
+from tvwrl.runs import check_new_folder, provenance, write_json
+from tvwrl.traces import open_trace
+from tvwrl.traces.catalogue import trace_identity
+from tvwrl.types import InputError
+
+STUDY, FACTS = "study.db", "run.json"
+UNGUIDED = 5  # trials drawn at random, and never pruned, before there is something to learn from
+CELL, RETRIED, TROUBLE = "cell", "retry_of", "trouble"  # attributes of a trial
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is searched for: everything that must not change while a study goes on."""
+
+    trace: str
+    slot_seconds: int | None
+    ec: str
+    base: TrainConfig  # of every trial; the search changes the fields of `SPACE`
+
+    @property
+    def space(self) -> dict[str, Range | Choice]:
+        """The part of `SPACE` that has an effect on this algorithm."""
+        return {name: one for name, one in SPACE.items() if name not in WITHOUT_EFFECT.get(self.base.algo, ())}
+
+    def config(self, parameters: Mapping[str, float]) -> TrainConfig:
+        """The configuration of a trial with these parameters of the space."""
+        base, chosen = self.base, dict[str, Any](parameters)
+        for name in ("learning_rate", "entropy_bonus"):
+            start, end = getattr(base, name), getattr(base, f"final_{name}")
+            if name in chosen and start > 0:
+                chosen[f"final_{name}"] = chosen[name] * end / start
+        return replace(base, **chosen)
+
+    @classmethod
+    def load(cls, folder: Path) -> Search:
+        """The search of a study's folder. Raises InputError if it holds none, or its run.json is damaged."""
+        facts = _facts(folder)
+        try:
+            content = facts["search"]
+            return cls(**{**content, "base": TrainConfig.from_dict(content["base"])})
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{folder / FACTS} is damaged or not of a search: {error}") from error
+
+
+@dataclass(frozen=True)
+class TrialCell(Cell):
+    """One trial: a training run in its folder. It is finished when the training ended or was pruned."""
+
+    search: Search
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"trial-{self.number}"
+
+    def request(self) -> dict[str, Any]:
+        """The search; the trace counts by its content, wherever it lies."""
+        return _request(self.search, _problem(self.search)[1]["hash"])
+
+    def run(self, folder: Path) -> None:
+        """Train with the parameters that the study suggests, and report the reward to it.
+
+        If the trial is interrupted, its parameters go back to the study's queue.
+        """
+        optuna = _optuna()
+        states = optuna.trial.TrialState
+        study = load_study(folder.parents[1], self.search.base.seed)
+        for dead in study.get_trials(states=(states.RUNNING,)):
+            if dead.user_attrs.get(CELL) == self.name:  # its process died: nobody else holds this cell
+                _retry(study, dead)
+        shutil.rmtree(folder)  # what an interrupted attempt left
+        folder.mkdir()
+        trial = study.ask()
+        trial.set_user_attr(CELL, self.name)
+        try:
+            parameters = {name: one.suggest(trial, name) for name, one in self.search.space.items()}
+            study.tell(trial, _train(self.search, folder, trial, parameters))
+        except optuna.TrialPruned:
+            study.tell(trial, state=states.PRUNED)
+        except Exception:
+            study.tell(trial, state=states.FAIL)
+            raise
+        except BaseException:
+            _retry(study, trial)
+            raise
+        _announce(study, trial.number)
+
+
+def open_study(search: Search, folder: Path) -> None:
+    """Create the study of a search in a folder, or check that the one it holds is of the same search.
+
+    Raises InputError, naming what differs or is damaged.
+    """
+    optuna, (_, identity) = _optuna(), _problem(search)  # refuses what cannot be trained before there is a folder
+    asked = _request(search, identity["hash"])
+    if (folder / FACTS).exists():
+        try:
+            begun = _request(Search.load(folder), _facts(folder)["trace"]["hash"])
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{folder / FACTS} is damaged or not of a search: {error}") from error
+        if found := ", ".join(differences(begun, asked)):
+            raise InputError(f"{folder} holds the study of another search: {found}; give another --out")
+        if not (folder / STUDY).exists():
+            raise InputError(f"{folder / STUDY} is missing: give another --out to begin anew")
+        load_study(folder)
+        return
+    check_new_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    study = optuna.create_study(storage=_storage(folder), study_name="search", direction="maximize")
+    first = {name: getattr(search.base, name) for name, one in search.space.items()}
+    study.enqueue_trial({name: value for name, value in first.items() if search.space[name].holds(value)})
+    described = {**vars(search), "base": search.base.to_dict()}
+    write_json(folder / FACTS, provenance() | {"trace": identity, "search": described})
+
+
+def load_study(folder: Path, seed: int | None = None) -> Any:
+    """The Optuna study of a folder; `seed` decides what it suggests. Raises InputError if its file is damaged."""
+    path, optuna = folder / STUDY, _optuna()
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+            health = database.execute("PRAGMA quick_check").fetchone()[0]
+            done = database.execute("SELECT count(*) FROM trials").fetchone()[0]
+    except sqlite3.Error as error:
+        raise InputError(f"{path} cannot be read: it is damaged or not a study ({error})") from error
+    if health != "ok":
+        raise InputError(f"{path} is damaged: {health}")
+    # A study that goes on must not draw its first numbers again.
+    sampler = optuna.samplers.TPESampler(n_startup_trials=UNGUIDED, seed=None if seed is None else 1000 * seed + done)
+    try:
+        pruner = optuna.pruners.MedianPruner(n_startup_trials=UNGUIDED)
+        return optuna.load_study(study_name="search", storage=_storage(folder), sampler=sampler, pruner=pruner)
+    except (KeyError, RuntimeError) as error:
+        raise InputError(f"{path} holds no study of this program: {error}") from error
+
+
+def ended_trials(study: Any) -> list[Any]:
+    """Trials that are complete or pruned. Interrupted ones are not: they are retried under another number."""
+    states = _optuna().trial.TrialState
+    trials: list[Any] = study.get_trials(deepcopy=False, states=(states.COMPLETE, states.PRUNED))
+    return trials
+
+
+def complete_trials(study: Any) -> list[Any]:
+    """Trials that were trained to their end."""
+    return [trial for trial in ended_trials(study) if trial.state == _optuna().trial.TrialState.COMPLETE]
+
+
+def _train(search: Search, folder: Path, trial: Any, parameters: Mapping[str, float]) -> float:
+    """Best validation reward of a training with these parameters; raises TrialPruned if it is not worth finishing."""
+    optuna, (problem, identity) = _optuna(), _problem(search)
+    config = search.config(parameters)
+    trainer = Trainer(problem, config, folder, identity, lambda text: None)
+    write_json(folder / FACTS, provenance() | {"trace": identity, "ec": search.ec, "config": config.to_dict()})
+
+    def prune(iteration: int, reward: float) -> None:
+        trial.report(reward, iteration)
+        if iteration < config.iterations and trial.should_prune():
+            trainer.save()
+            raise optuna.TrialPruned
+
+    trainer.judged = prune
+    try:
+        how = trainer.run()
+    except InputError as error:  # the training diverged, as a large learning rate can make it do
+        trial.set_user_attr(TROUBLE, str(error))
+        raise optuna.TrialPruned from error
+    if how == "SIGTERM":
+        raise SystemExit(143)
+    if how != "finished":
+        raise KeyboardInterrupt
+    if not np.isfinite(trainer.best_reward):
+        trial.set_user_attr(TROUBLE, "its policy never finished the validation sequences")
+        raise optuna.TrialPruned
+    return trainer.best_reward
+
+
+def _retry(study: Any, trial: Any) -> None:
+    """Mark a trial as failed, and queue its parameters for the next one."""
+    study.tell(trial.number, state=_optuna().trial.TrialState.FAIL)
+    study.enqueue_trial(dict(trial.params), user_attrs={RETRIED: trial.number})
+
+
+def _announce(study: Any, number: int) -> None:
+    """Print a trial's state and reward; the reward of a pruned trial is the last that was measured."""
+    ended = study.trials[number]
+    rewards = [trial.value for trial in complete_trials(study)]
+    state = "best so far" if rewards and ended.value == max(rewards) else ended.state.name.lower()
+    tqdm.write(f"trial {number}: {state}" + ("" if ended.value is None else f", {ended.value:.6g}"))
+
+
+def _request(search: Search, trace_hash: str) -> dict[str, Any]:
+    """What decides the result of a trial, as JSON holds it."""
+    content = {"trace_hash": trace_hash, "ec": search.ec, "config": search.base.to_dict()}
+    plain: dict[str, Any] = json.loads(json.dumps(content))
+    return plain
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    path = folder / FACTS
+    if not path.is_file():
+        raise InputError(f"{folder} holds no study: it has no {FACTS}")
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {error}") from error
+    return content
+
+
+@lru_cache(maxsize=1)
+def _problem(search: Search) -> tuple[Problem, dict[str, Any]]:
+    """The problem that all trials train on, and the identity of its trace; made once per process."""
+    trace = open_trace(search.trace, search.slot_seconds)
+    problem = Problem.build(trace, search.base.scenario, find_classes(search.ec, trace, search.base.scenario))
+    return problem, trace_identity(trace, search.trace, search.slot_seconds)
+
+
+def _storage(folder: Path) -> str:
+    return f"sqlite:///{folder / STUDY}"
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ModuleNotFoundError:
+        raise InputError("tuning needs Optuna: pip install 'tvwrl[tune]'") from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
