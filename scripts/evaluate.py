@@ -17,7 +17,7 @@ from tvwrl.experiments.tables import terminal_table
 from tvwrl.runs import default_folder
 from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, Scheduler, make_scheduler
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import open_and_tell
+from tvwrl.traces import open_and_describe
 from tvwrl.types import InputError
 
 HELP = (
@@ -137,7 +137,7 @@ def check(arguments: Arguments) -> list[str]:
 
 def without_policy(arguments: Arguments) -> Problem:
     """The environment that the options describe."""
-    trace = open_and_tell(arguments.trace or "google", arguments.slot_seconds, print)
+    trace = open_and_describe(arguments.trace or "google", arguments.slot_seconds, print)
     scenario = replace(Scenario(**asdict(arguments.environment)), load=arguments.load[0])
     if arguments.machines is not None:
         scenario = replace(scenario, machines=arguments.machines)
@@ -161,9 +161,9 @@ def with_policy(arguments: Arguments, run: Path, entries: list[str]) -> tuple[Pr
             "together; only policy shared, a network per machine, plays on a number that it was not trained on"
         )
     if arguments.trace is None:
-        trace = open_and_tell(saved.trace["argument"], saved.trace["slot_seconds"], print)
+        trace = open_and_describe(saved.trace["argument"], saved.trace["slot_seconds"], print)
     else:
-        trace = open_and_tell(arguments.trace, arguments.slot_seconds, print)
+        trace = open_and_describe(arguments.trace, arguments.slot_seconds, print)
     if not saved.knows(trace):
         print("note: this is not the trace that the policy was trained on; units are set anew for it, classes not")
     problem = saved.problem(trace, arguments.load[0])

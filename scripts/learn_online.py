@@ -15,7 +15,7 @@ from tvwrl.agents.online import OnlineConfig, OnlineLearner, Phase
 from tvwrl.experiments.online import compare_on_stream
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
 from tvwrl.schedulers import make_scheduler
-from tvwrl.traces import open_and_tell
+from tvwrl.traces import open_and_describe
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.types import InputError, Trace
 
@@ -91,7 +91,7 @@ def start(arguments: Arguments) -> tuple[OnlineLearner, list[str]]:
     if arguments.shift_to is not None or arguments.shift_load is not None:
         then = first if arguments.shift_to is None else (arguments.shift_to, arguments.slot_seconds)
         wanted.append((*then, saved.config.scenario.load if arguments.shift_load is None else arguments.shift_load))
-    opened = [(open_and_tell(name, seconds, print), name, seconds, load) for name, seconds, load in wanted]
+    opened = [(open_and_describe(name, seconds, print), name, seconds, load) for name, seconds, load in wanted]
     folder = arguments.out or default_folder(f"online-{opened[-1][0].name}")
     check_new_folder(folder)
     phases = [{"trace": trace_identity(t, name, seconds), "load": load} for t, name, seconds, load in opened]
@@ -133,7 +133,7 @@ def resume(folder: Path) -> tuple[OnlineLearner, list[str]]:
     traces = []
     for phase in phases:
         identity = phase["trace"]
-        trace = open_and_tell(identity["argument"], identity["slot_seconds"], print)
+        trace = open_and_describe(identity["argument"], identity["slot_seconds"], print)
         if trace_identity(trace, identity["argument"], identity["slot_seconds"])["hash"] != identity["hash"]:
             raise InputError(
                 f"trace '{identity['argument']}' is not the one that the run began with (its content has changed)"

@@ -21,7 +21,7 @@ from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
 from tvwrl.experiments.tables import read_rows, terminal_table
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
 from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, make_scheduler
-from tvwrl.traces import open_and_tell
+from tvwrl.traces import open_and_describe
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.types import InputError, Trace
 
@@ -83,7 +83,7 @@ def parse() -> Arguments:
 
 def start(arguments: Arguments) -> tuple[Trainer, Trace]:
     """A new run in its folder."""
-    trace = open_and_tell(arguments.trace, arguments.slot_seconds, print)
+    trace = open_and_describe(arguments.trace, arguments.slot_seconds, print)
     folder = arguments.out or default_folder(trace.name)
     check_new_folder(folder)
     if folder.name in SCHEDULERS:
@@ -109,7 +109,7 @@ def resume(folder: Path) -> tuple[Trainer, Trace]:
     saved = Checkpoint.load(find_checkpoint(folder, ("last.pt",)))
     if (folder / "checkpoints" / "start.pt").exists():
         raise InputError(f"{folder} is a run of scripts/learn_online.py: resume it with that")
-    trace = open_and_tell(saved.trace["argument"], saved.trace["slot_seconds"], print)
+    trace = open_and_describe(saved.trace["argument"], saved.trace["slot_seconds"], print)
     if not saved.knows(trace):
         raise InputError(
             f"trace '{saved.trace['argument']}' is not the one that the run began with (its content has changed)"

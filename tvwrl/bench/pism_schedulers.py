@@ -28,7 +28,7 @@ from tvwrl.markdown import markdown_table
 from tvwrl.schedulers import Scheduler, make_scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import open_and_tell, open_trace
+from tvwrl.traces import open_and_describe, open_trace
 from tvwrl.types import Episode, Float, InputError, Int
 
 NAMES = {"schedulers": "no figure, but schedulers of the time-varying simulator with and without PISM"}
@@ -99,7 +99,7 @@ class SchedulerSettings:
     def _problem(self) -> tuple[Problem, list[Scheduler]]:
         schedulers = [make_scheduler(name) for name in self.schedulers]
         if self.checkpoint is None:
-            trace = open_and_tell(self.trace, self.slot_seconds, partial(tqdm.write, file=sys.stderr))
+            trace = open_and_describe(self.trace, self.slot_seconds, partial(tqdm.write, file=sys.stderr))
             return Problem.build(trace, Scenario(load=self.load)), schedulers
         from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
         from tvwrl.agents.policy_scheduler import load_policy

@@ -27,7 +27,7 @@ class Candidate:
 
     classes: EquivalenceClasses
     seconds: float  # of representing and clustering, all k and initialisations
-    gain: GainReport | None = None  # None: not judged
+    gain: GainReport | None = None  # None: not measured
 
     @property
     def name(self) -> str:
@@ -62,24 +62,26 @@ def compare(
     settings: ForecastSettings | None,
     wanted: str | None = None,
 ) -> Comparison:
-    """Cluster by every representation, judge the classes by the forecaster (None: do not), choose (`wanted`: that one).
+    """Cluster by every representation, measure what the forecaster gains by the classes, and choose one.
+
+    Without `settings` nothing is forecast; `wanted` names the representation to choose whatever its gain.
 
     Raises InputError where workloads cannot be clustered as asked.
     """
     candidates = [_clustered(population, make()) for make in makes]
-    why_not, judge = "the forecaster was left out", None
+    why_not, gain_of = "the forecaster was left out", None
     if settings is not None:
         try:
-            judge = _judge(population, settings)
+            gain_of = _gain_function(population, settings)
         except InputError as error:  # too little to forecast is no reason to have no classes
             why_not = str(error)
-    if judge:
+    if gain_of:
         for candidate in candidates:
-            candidate.gain = judge(candidate.name, candidate.classes.labels_)
+            candidate.gain = gain_of(candidate.name, candidate.classes.labels_)
     comparison = _choose(candidates, wanted, why_not)
-    if judge and settings:
+    if gain_of and settings:
         dealt = np.random.default_rng(settings.seed).permutation(comparison.chosen.classes.labels_)
-        comparison.chance = judge("labels dealt out at random", dealt)
+        comparison.chance = gain_of("labels dealt out at random", dealt)
     return comparison
 
 
@@ -91,11 +93,8 @@ def _clustered(population: Population, classes: EquivalenceClasses) -> Candidate
     return Candidate(classes, time.perf_counter() - begun)
 
 
-def _judge(population: Population, settings: ForecastSettings) -> Callable[[str, Int], GainReport]:
-    """A function from labels to what they gain, with a name for its progress bar.
-
-    The model of all workloads is trained here, once.
-    """
+def _gain_function(population: Population, settings: ForecastSettings) -> Callable[[str, Int], GainReport]:
+    """A function from the name of a progress bar and labels to their gain; trains the model of all workloads once."""
     from tvwrl.ec.forecaster import agnostic_forecast, prediction_gain
 
     def bar_of(name: str) -> Callable[[int, int], None]:
@@ -124,9 +123,9 @@ def _choose(candidates: list[Candidate], wanted: str | None, why_not: str) -> Co
         return Comparison(candidates, first, "no other was compared")
     gains = {name: c.gain.effective_gain for name, c in by_name.items() if c.gain is not None}
     if not gains:
-        return Comparison(candidates, first, f"{default}; nothing was judged: {why_not}")
+        return Comparison(candidates, first, f"{default}; no gain was measured: {why_not}")
     if not all(c.gain.beats_plain_rules for c in candidates if c.gain is not None):
-        why = f"{default}; the forecaster does not beat plain rules here, so gains say nothing"
+        why = f"{default}; the forecaster does not beat plain rules here, so gains mean nothing"
         return Comparison(candidates, first, why)
     best = max((by_name[name] for name in PREFERRED if name in gains), key=lambda c: gains[c.name])
     if gains[best.name] == 0:

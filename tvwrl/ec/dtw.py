@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from tvwrl.ec.checks import checked_series
-from tvwrl.ec.kernels import BLOCK, nearest_rows, warp_rows
+from tvwrl.ec.distance_kernels import BLOCK, nearest_rows, warp_rows
 from tvwrl.types import Float, InputError, Int
 
 

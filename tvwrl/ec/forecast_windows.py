@@ -67,7 +67,7 @@ class Windows:
         starts = self.length[chosen] - self.window - self.horizon + 1
         return chosen, self.first[chosen] + rng.integers(starts) + self.window - 1
 
-    def judged(self, workload: int, most: int) -> Int:
+    def evaluation_rows(self, workload: int, most: int) -> Int:
         """(P,) rows of the last slots of the windows by which a workload is judged, at most `most`."""
         slots = np.arange(self.window - 1, self.length[workload] - self.horizon)
         if len(slots) > most:

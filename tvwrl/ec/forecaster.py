@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from tvwrl.ec.forecast_windows import MIN_FORECASTS, Windows, correlations
-from tvwrl.ec.lstnet import ForecastSettings, judge_forecaster, train_forecaster
+from tvwrl.ec.lstnet import ForecastSettings, evaluate_forecaster, train_forecaster
 from tvwrl.types import Float, InputError, Int
 
 Progress = Callable[[int, int], None]  # models trained so far, models in all
@@ -119,7 +119,7 @@ def agnostic_forecast(
     for number in range(fold.max() + 1):
         model = train_forecaster(windows, np.flatnonzero((fold >= 0) & (fold != number)), settings, number)
         held_out = np.flatnonzero(fold == number)
-        correlation[held_out] = judge_forecaster(model, windows, held_out, settings)
+        correlation[held_out] = evaluate_forecaster(model, windows, held_out, settings)
         if progress:
             progress(number + 1, int(fold.max()) + 1)
     for i in windows.usable:
@@ -189,7 +189,7 @@ def _class_correlations(agnostic: AgnosticForecast, members: npt.NDArray[np.bool
         training = np.flatnonzero(members & (agnostic.fold >= 0) & (agnostic.fold != number))
         if len(held_out) and len(training) >= MIN_TRAINING:
             model = train_forecaster(agnostic.windows, training, agnostic.settings, number)
-            correlation[held_out] = judge_forecaster(model, agnostic.windows, held_out, agnostic.settings)
+            correlation[held_out] = evaluate_forecaster(model, agnostic.windows, held_out, agnostic.settings)
     return correlation
 
 
@@ -229,7 +229,7 @@ def _folds(series: Sequence[Float], usable: Int, settings: ForecastSettings) -> 
 
 def _plain_rules(windows: Windows, workload: int, settings: ForecastSettings) -> tuple[Float, Float]:
     """(D,) and (D,) correlations of last-value and daily-seasonal forecasts; of the latter NaN below a day."""
-    last = windows.judged(workload, settings.max_forecasts)
+    last = windows.evaluation_rows(workload, settings.max_forecasts)
     target = last + windows.horizon
     days = -(-windows.horizon // windows.slots_per_day)  # the last such slot that has been seen
     before = target - days * windows.slots_per_day

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tvwrl.ec.kernels import swap_medoids
+from tvwrl.ec.medoid_kernels import swap_medoids
 from tvwrl.types import Float, InputError, Int
 
 

@@ -135,9 +135,9 @@ def train_forecaster(windows: Windows, workloads: Int, settings: ForecastSetting
     return model.eval()
 
 
-def judge_forecaster(model: LSTNet, windows: Windows, workloads: Int, settings: ForecastSettings) -> Float:
+def evaluate_forecaster(model: LSTNet, windows: Windows, workloads: Int, settings: ForecastSettings) -> Float:
     """(workloads, D) correlations of a model on workloads that it was not trained on."""
-    rows = [windows.judged(int(i), settings.max_forecasts) for i in workloads]
+    rows = [windows.evaluation_rows(int(i), settings.max_forecasts) for i in workloads]
     with _seeded(settings.threads, settings.seed), torch.no_grad():
         last = np.concatenate(rows)
         parts = [model(windows.at(last[start : start + 4096])) for start in range(0, len(last), 4096)]

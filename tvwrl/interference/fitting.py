@@ -16,7 +16,7 @@ from tvwrl.interference.score import InterferenceScore
 from tvwrl.interference.testbed.two_days import TwoDays
 from tvwrl.interference.training import EPISODES, check_training, train_on_batch_tasks, train_on_trace
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import open_and_tell
+from tvwrl.traces import open_and_describe
 from tvwrl.types import InputError
 
 OPTIONS = {"trace": ("slot_seconds", "load", "episodes"), "data": ("services", "hours")}  # of one source only
@@ -92,7 +92,7 @@ class FitOptions:
             days = TwoDays(self.seed, self.data, machines, services, _or_default(self.hours, 12))
             return train_on_batch_tasks(self.data, days, self.law, self.weighting)
         assert self.trace is not None
-        trace = open_and_tell(self.trace, self.slot_seconds, report)
+        trace = open_and_describe(self.trace, self.slot_seconds, report)
         machines, load = _or_default(self.machines, Scenario.machines), _or_default(self.load, Scenario.load)
         problem = Problem.build(trace, Scenario(machines=machines, load=load), "none")
         episodes = _or_default(self.episodes, EPISODES)

@@ -95,10 +95,10 @@ def describe_source(trace: Trace, name_or_path: str | None = None) -> str:
     )
 
 
-def open_and_tell(name_or_path: str, slot_seconds: int | None, tell: Callable[[str], object]) -> Trace:
-    """The trace, as `open_trace`, after `tell` has had the line that says whether it is real."""
+def open_and_describe(name_or_path: str, slot_seconds: int | None, report: Callable[[str], object]) -> Trace:
+    """Open a trace as `open_trace` does, and pass `report` one line on where it comes from."""
     trace = open_trace(name_or_path, slot_seconds)
-    tell(f"trace: {describe_source(trace, name_or_path)}")
+    report(f"trace: {describe_source(trace, name_or_path)}")
     return trace
 
 

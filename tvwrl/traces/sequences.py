@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces.chance import draw_arrivals, draw_background, perturb_demand
+from tvwrl.traces.arrivals_and_noise import draw_arrivals, draw_background, perturb_demand
 from tvwrl.types import Float, ForecastTable, InputError, Int, SequenceSet, Strings, Trace
 
 Split = Literal["train", "validation", "test"]

@@ -10,7 +10,7 @@ from tvwrl.experiments.engine import complete
 from tvwrl.experiments.reproduce import command_to_continue
 from tvwrl.experiments.tuning.report import write_report
 from tvwrl.experiments.tuning.study import Search, TrialCell, open_study
-from tvwrl.traces import open_and_tell
+from tvwrl.traces import open_and_describe
 from tvwrl.types import InputError
 
 
@@ -26,7 +26,7 @@ def tune(search: Search, folder: Path, trials: int, seconds: float | None = None
             raise InputError(f"{name} is {value}: must be at least 1")
     if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
         raise InputError(f"seconds is {seconds}: must be a number > 0")
-    open_and_tell(search.trace, search.slot_seconds, print)
+    open_and_describe(search.trace, search.slot_seconds, print)
     open_study(search, folder)
     again = command_to_continue(folder)
     print(f"study: {folder}; if stopped, continue with:\n  {again}")

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tvwrl.traces.preparation.kernels import number_distinct, sorted_rows
+from tvwrl.traces.preparation.grouping_kernels import number_distinct, sorted_rows
 from tvwrl.types import Float, InputError, Int
 
 Records = NDArray[np.void]

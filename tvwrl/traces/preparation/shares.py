@@ -21,7 +21,7 @@ import polars as pl
 
 from tvwrl.runs import whole_file, write_json
 from tvwrl.traces.canonical import LARGEST_USAGE
-from tvwrl.traces.preparation.kernels import number_distinct
+from tvwrl.traces.preparation.grouping_kernels import number_distinct
 from tvwrl.traces.preparation.loader import Loader, Part, Rows
 from tvwrl.traces.preparation.series import (
     MICRO,

@@ -1,4 +1,4 @@
-"""What chance adds to the windows of a sequence: when they arrive, changes to their shape, unknown load beside them."""
+"""Random draws of a sequence: arrival times, noise on demand, and background load on the machines."""
 
 from __future__ import annotations
 

@@ -1,0 +1,132 @@
+"""Fits equivalence classes of a trace as asked for: compares representations, chooses, writes classes and a report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from tvwrl.ec.classes import CLASSES_FILE, INITIALISATIONS, EquivalenceClasses
+from tvwrl.ec.classifier_report import report_classifier
+from tvwrl.ec.comparison import compare
+from tvwrl.ec.k_search import LARGEST_K, SMALLEST_K
+from tvwrl.ec.lstnet import ForecastSettings
+from tvwrl.ec.population import Population, population_of
+from tvwrl.ec.report import ClassesReport
+from tvwrl.ec.representations import REPRESENTATIONS, Backends
+from tvwrl.runs import check_new_folder, default_folder, whole_folder
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces import describe_source, open_trace, trace_hash
+from tvwrl.traces.sequences import SequenceSampler, gapless_runs
+from tvwrl.types import InputError, Trace
+
+LARGEST_LABEL = 253  # labels are bytes, of which some mean something else
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Find equivalence classes of a trace's training workloads, and report why these were chosen.
+
+    Clusters by every representation with k by silhouette, evaluates the classes by how much a forecaster gains that is
+    trained on each, trains the run-time classifier. Writes classes.json (train.py --ec takes it), report.md,
+    report.json and plots/ to --out, and prints the report.
+    """
+
+    trace: str = "google"
+    """google, alibaba, the name of a prepared trace, a canonical trace folder, or a CSV."""
+    slot_seconds: int | None = None
+    """Interval of a CSV trace, seconds."""
+    out: Path | None = None
+    """Output folder; default: runs/ec-<trace>-<timestamp>."""
+    compare: tuple[Literal["aggregate", "temporal", "dtw"], ...] = REPRESENTATIONS  # type: ignore[assignment]
+    """Representations to compare."""
+    representation: Literal["aggregate", "temporal", "dtw"] | None = None
+    """Choose this one whatever the comparison shows; default: the one of highest prediction gain."""
+    k: int | None = None
+    """Number of classes, at most the workloads and 253; default: the one of highest mean silhouette."""
+    k_min: int = SMALLEST_K
+    """Smallest number of classes tried."""
+    k_max: int = LARGEST_K
+    """Largest number of classes tried."""
+    initialisations: int = INITIALISATIONS
+    """Starts of K-Means and K-Medoids for each k."""
+    radius: int | None = None
+    """Sakoe-Chiba band of dynamic time warping, slots; default: no band."""
+    judge: bool = True
+    """Train the forecaster (minutes); without it k is by silhouette, and temporal goes before dtw and aggregate."""
+    workloads: Literal["train", "all"] = "train"
+    """Whose classes: of the training series, or of all (for looking at a trace; classes then know the test series)."""
+    step_seconds: int = Scenario.step_seconds
+    """Length of one slot of the environment, seconds."""
+    sample: Literal["mean", "max"] = "mean"
+    """How the trace's samples inside a slot become one."""
+    split: Literal["workloads", "time"] = "workloads"
+    """How training and test series are separated: see train.py."""
+    seed: int = 0
+    """Seed of everything random, the forecaster's too."""
+    backends: Backends = field(default_factory=Backends)
+    forecast: ForecastSettings = field(default_factory=ForecastSettings)
+
+    def check(self) -> None:
+        """Raise InputError for options that contradict one another, before anything long begins."""
+        for name, least in (("k_min", 2), ("initialisations", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} is {getattr(self, name)}: must be at least {least}")
+        if self.k_max < self.k_min:
+            raise InputError(f"k_max is {self.k_max}: must be at least k_min, {self.k_min}")
+        if self.k is not None and not 1 <= self.k <= LARGEST_LABEL:
+            raise InputError(f"k is {self.k}: must be 1 to {LARGEST_LABEL}")
+        if not self.compare:
+            raise InputError("the list of representations to compare is empty")
+
+
+def fit_and_report(options: FitOptions, report: Callable[[str], object]) -> Path:
+    """Write the classes that the options ask for; passes the report's text to `report` and returns the folder.
+
+    Raises InputError for options or a trace that cannot be used.
+    """
+    options.check()
+    trace = open_trace(options.trace, options.slot_seconds)
+    described = describe_source(trace, options.trace)
+    report(f"trace: {described}")
+    out = options.out or default_folder(f"ec-{trace.name}")
+    check_new_folder(out)
+    population = _population(options, trace)
+    asked = options.k, options.initialisations, options.radius, range(options.k_min, options.k_max + 1)
+    names = options.compare if options.representation is None else (*options.compare, options.representation)
+    makes = [partial(EquivalenceClasses, name, *asked, options.seed, options.backends) for name in dict.fromkeys(names)]
+    settings = replace(options.forecast, seed=options.seed) if options.judge else None
+    begun = time.perf_counter()
+    comparison = compare(population, makes, settings, options.representation)
+    seconds = {f"clustering by {c.name}": c.seconds for c in comparison.candidates}
+    seconds["forecaster"] = time.perf_counter() - begun - sum(seconds.values())
+    begun = time.perf_counter()
+    classes = comparison.chosen.classes
+    made_of = {"trace": trace.name, "hash": trace_hash(trace), "of": options.workloads}
+    made_of |= {"split": options.split, "sample": options.sample}
+    classes.train_classifier(population, made_of)
+    classifier = report_classifier(population, classes.labels_, options.seed)
+    seconds["run-time classifier"] = time.perf_counter() - begun
+    found = ClassesReport(described, population, comparison, classifier, seconds, {"made_of": made_of})
+    with whole_folder(out) as folder:
+        found.write(folder)
+    report(found.text())
+    use: list[Any] = ["--trace", options.trace, "--ec", out / CLASSES_FILE]
+    for name in ("slot_seconds", "step_seconds", "sample", "split"):
+        if (value := getattr(options, name)) != getattr(FitOptions, name):
+            use += [f"--{name.replace('_', '-')}", value]
+    report(f"written to {out}; use it with: python scripts/train.py {' '.join(map(str, use))}")
+    return out
+
+
+def _population(options: FitOptions, trace: Trace) -> Population:
+    """The workloads to divide into classes, in slots and units of the environment."""
+    slots = {"step_seconds": options.step_seconds, "sample": options.sample, "split": options.split}
+    sampler = SequenceSampler(trace, Scenario(placements_per_slot=None, **slots))  # type: ignore[arg-type]
+    population = population_of(sampler, gapless_runs(trace, range(len(trace))) if options.workloads == "all" else None)
+    if options.k is not None and options.k > len(population):
+        raise InputError(f"k is {options.k}, but there are {len(population)} workloads to divide into classes")
+    return population

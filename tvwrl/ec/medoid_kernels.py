@@ -1,0 +1,57 @@
+"""Compiled loops of K-Medoids: FasterPAM's swaps of medoids."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def _assign(distances, medoids, first, second, owner, removal):  # type: ignore[no-untyped-def]
+    """Distance to the nearest and second nearest medoid, which is nearest, and what removing each medoid would cost."""
+    removal[:] = 0.0
+    for o in range(len(distances)):
+        first[o], second[o] = np.inf, np.inf
+        for c in range(len(medoids)):
+            apart = distances[medoids[c], o]
+            if apart < first[o]:
+                first[o], second[o], owner[o] = apart, first[o], c
+            elif apart < second[o]:
+                second[o] = apart
+        removal[owner[o]] += second[o] - first[o]
+
+
+@njit(cache=True, nogil=True)
+def swap_medoids(distances, medoids, max_iter):  # type: ignore[no-untyped-def]
+    """FasterPAM: improve `medoids` (k,), k > 1, in place until no swap lowers the loss; passes taken, and whether done.
+
+    `distances` (n, n) are symmetric. Every sample in turn is tried in place of all medoids at once, in O(n), and the
+    best swap is taken at once (Schubert and Rousseeuw 2021, https://doi.org/10.1016/j.is.2021.101804).
+    """
+    n = len(distances)
+    first, second = np.empty(n), np.empty(n)
+    owner, removal = np.zeros(n, np.int64), np.empty(len(medoids))
+    _assign(distances, medoids, first, second, owner, removal)
+    last = -1
+    for passes in range(1, max_iter + 1):
+        swapped = False
+        for candidate in range(n):
+            if candidate == last:  # all others were tried since the last swap
+                return passes, True
+            if (medoids == candidate).any():
+                continue
+            change, shared = removal.copy(), 0.0
+            for o in range(n):
+                apart = distances[candidate, o]
+                if apart < first[o]:
+                    shared += apart - first[o]
+                    change[owner[o]] += first[o] - second[o]
+                elif apart < second[o]:
+                    change[owner[o]] += apart - second[o]
+            leaving = change.argmin()
+            if change[leaving] + shared < -1e-12 * first.sum():  # less is rounding, and could go round for ever
+                medoids[leaving], last, swapped = candidate, candidate, True
+                _assign(distances, medoids, first, second, owner, removal)
+        if not swapped:
+            return passes, True
+    return max_iter, False

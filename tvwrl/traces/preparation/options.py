@@ -1,0 +1,120 @@
+"""What a user may ask of a preparation, and the one call that does it: download if need be, prepare, report."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tvwrl.runs import check_new_folder
+from tvwrl.traces.catalogue import data_folder
+from tvwrl.traces.preparation.prepare import prepare
+from tvwrl.traces.preparation.report import report_text
+from tvwrl.traces.preparation.series import SeriesRules
+from tvwrl.traces.preparation.working import working_path
+from tvwrl.types import InputError
+
+OWN_TABLES = ("csv", "parquet")
+
+
+@dataclass(frozen=True)
+class PrepareOptions:
+    """The options of every loader."""
+
+    source: str
+    """Folder or file of the published data, or the address of a mirror or of the publisher to fetch all of it from
+    (prometheus: of the server)."""
+    name: str | None = None
+    """Name of the trace; default: that of its loader, and of csv and parquet the name of the source."""
+    out: Path | None = None
+    """Folder to write; default: <name> in TVWRL_DATA (~/.cache/tvwrl), where --trace <name> finds it."""
+    slot_seconds: int | None = None
+    """Length of a slot, seconds; default: the interval of the published records."""
+    gaps: Literal["drop", "hold", "interpolate"] = "hold"
+    """Slots without a record, up to --longest-gap in a row: filled with the last value or linearly; with drop, none is
+    filled, every empty slot divides a series, and --longest-gap means nothing."""
+    longest_gap: int = 3
+    """Slots; a longer gap divides a series into stretches, which each need --min-records."""
+    min_records: int | None = None
+    """Records that a stretch needs to be kept; default 288, tianchi 98."""
+    paper_filter: bool = False
+    """Ask for as many records as the paper does: google 6000, alibaba 2000."""
+    max_bad_fraction: float = 0.01
+    """Stop if more than this share of the rows is bad."""
+    plots: bool = True
+    """Draw the page of plots."""
+    workers: int | None = None
+    """Files read at a time; default: the number of cores."""
+    ray: str | None = None
+    """Address of a Ray cluster to work on ("local" starts one); its machines must share the file system."""
+
+
+def prepare_and_report(options: PrepareOptions, loader: Any, report: Callable[[str], object]) -> Path:
+    """Prepare the trace that the options ask for; passes its report to `report` and returns the folder written.
+
+    A source with an address is downloaded first. Raises InputError for options or input that cannot be used.
+    """
+    records = loader.min_records if options.min_records is None else options.min_records
+    if options.paper_filter:
+        if loader.paper_records is None:
+            raise InputError(f"--paper-filter: the paper does not use {loader.name}; give --min-records")
+        if options.min_records is not None:
+            raise InputError("--paper-filter sets --min-records: give one of the two")
+        records = loader.paper_records
+    seconds = loader.slot_seconds if options.slot_seconds is None else options.slot_seconds
+    rules = SeriesRules(seconds, options.gaps, options.longest_gap, records)
+    name = _name(options, loader)
+    out = options.out or data_folder() / name
+    source = options.source
+    check_new_folder(out)  # before a download of days
+    if "://" in source and loader.name != "prometheus":
+        source = _fetched(loader.name, source)
+    limits = options.max_bad_fraction, options.workers, options.ray, options.plots
+    with _interruption_explained(working_path(out)):
+        found = prepare(loader, source, out, rules, *limits, name=name)
+    report(report_text(found))
+    trace = shlex.quote(str(options.out or name))
+    report(f"written to {out}; train on it with: python scripts/train.py --trace {trace}")
+    return out
+
+
+@contextlib.contextmanager
+def _interruption_explained(folder: Path) -> Iterator[None]:
+    """After an interruption, explain on stderr how to resume with what is in the folder."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if folder.exists():
+            sys.stderr.write(f"the same command goes on where it stopped; what is finished is in {folder}\n")
+        raise
+
+
+def _name(options: PrepareOptions, loader: Any) -> str:
+    """Name of the trace in its records, and of its folder by default."""
+    if options.name is not None:
+        if not options.name.strip() or "/" in options.name or options.name.startswith("."):
+            raise InputError(f"--name {options.name!r}: must be a name without / and not begin with a dot")
+        return options.name
+    if loader.name not in OWN_TABLES:
+        return str(loader.name)
+    name = Path(options.source).resolve().name
+    for ending in (".gz", ".csv", ".parquet"):
+        name = name.removesuffix(ending)
+    return name.lstrip(".") or str(loader.name)
+
+
+def _fetched(name: str, url: str) -> str:
+    """The folder to which all parts at an address were downloaded."""
+    from tvwrl.traces.fetch import fetch, source_folder, split_cell
+
+    if name in OWN_TABLES:
+        raise InputError(f"--source {url}: {name} reads files only: download it first, and give its path")
+    base, cell = split_cell(name, url)
+    folder = data_folder() / "raw" / name
+    with _interruption_explained(folder):
+        fetch(name, folder, parts="all", base_url=base, cell=cell)
+    return str(source_folder(name, folder, cell))
