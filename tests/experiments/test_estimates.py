@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from tvwrl.experiments.statistics import crossed_estimate as crossed
-from tvwrl.experiments.statistics import estimates_by_column
+from tvwrl.experiments.statistics import estimates_by_column, interquartile_mean
 from tvwrl.types import InputError
 
 
@@ -69,3 +69,9 @@ def test_rows_by_group_and_column() -> None:
     assert found["g"]["y"].mean == 9.0
     with pytest.raises(InputError, match="2 seeds and 2 sequences, 3 rows"):
         estimates_by_column(rows.head(3), "reward")
+
+
+def test_interquartile_mean_over_seeds_and_sequences() -> None:
+    assert crossed(np.array([[0.0, 1.0], [3.0, 100.0]]), interquartile_mean).mean == 2.0
+    assert np.isnan(crossed(np.array([[3.0]]), interquartile_mean).interval).all()
+    assert crossed(np.full((2, 3), 4.0), interquartile_mean).interval == pytest.approx((4.0, 4.0))

@@ -19,10 +19,11 @@ from tvwrl.types import InputError
 class Report:
     """What a figure shows."""
 
-    text: str  # Markdown that begins with a heading
+    text: str  # Markdown that begins with a heading; it may show plots where it likes, as ![title](name.png)
     rows: Rows  # of rows.csv
     plots: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)  # name -> writes the PNG
     facts: Mapping[str, Any] = field(default_factory=dict)  # for run.json, beside provenance and options
+    tables: Mapping[str, Rows] = field(default_factory=dict)  # further CSV files by name
 
 
 class Study(Protocol):
@@ -84,6 +85,8 @@ def reproduce(study: Study, figures: Sequence[str], label: str, options: RunOpti
     failed = {} if options.report_only else _complete(out, every, options)
     texts = {}
     for figure, own in cells.items():
+        if not own:  # the options leave it out
+            continue
         finished = [cell for cell in own if cell.name not in failed and is_finished(out, cell)]
         if (not finished and own) or (len(finished) < len(own) and not study.partial):
             continue
@@ -91,7 +94,7 @@ def reproduce(study: Study, figures: Sequence[str], label: str, options: RunOpti
         print(texts[figure])
         print(f"written to {out / figure}")
     if options.page is not None and texts:
-        write_page(options.page, out, texts, label)
+        write_page(options.page, out, texts, label.replace("-", " ").capitalize())
         print(f"written to {options.page}")
     if failed:
         raise InputError("; ".join(f"cell {name}: {error}" for name, error in failed.items()))
@@ -120,7 +123,8 @@ def command_to_continue(out: Path) -> str:
 def _write(folder: Path, report: Report, study: Study) -> str:
     """The files of a figure; returns its text."""
     text = f"{report.text.strip()}\n"
-    write_csv(folder / "rows.csv", report.rows)
+    for name, rows in {"rows": report.rows, **report.tables}.items():
+        write_csv(folder / f"{name}.csv", rows)
     with whole_file(folder / "table.md") as partial:
         partial.write_text(text, encoding="utf-8")
     for name, plot in report.plots.items():
@@ -132,39 +136,49 @@ def _write(folder: Path, report: Report, study: Study) -> str:
 
 
 def write_page(page: Path, out: Path, texts: Mapping[str, str], title: str) -> None:
-    """A page of the figures' tables; their pictures go to a folder of the page's name beside it."""
-    pictures = page.with_suffix("")
+    """A page of the figures' tables; their pictures go to a folder of the page's name beside it.
+
+    A picture that a text does not show itself follows its heading. The introduction, and with it the page's own
+    heading, is kept.
+    """
     parts = [preserved_introduction(page, title)]
     for figure, text in texts.items():
         heading, _, rest = text.strip().partition("\n")
-        parts.append(heading)
+        shown = []
         for drawn in sorted((out / figure).glob("*.png")):
-            name = f"{figure}.png" if drawn.stem == "plot" else f"{figure}-{drawn.name}"
-            with whole_file(pictures / name) as partial:
+            name = drawn.name if len(texts) == 1 else f"{figure}-{drawn.name}"
+            name = f"{figure}.png" if drawn.stem == "plot" else name
+            with whole_file(page.with_suffix("") / name) as partial:
                 partial.write_bytes(drawn.read_bytes())
-            parts.append(f"![{heading.lstrip('# ')}]({pictures.name}/{name})")
-        parts.append(rest.strip())
+            link = f"]({page.stem}/{name})"
+            if f"]({drawn.name})" in rest:
+                rest = rest.replace(f"]({drawn.name})", link)
+            else:
+                shown.append(f"![{heading.lstrip('# ')}{link}")
+        parts += [*([] if heading.startswith("# ") else [heading]), *shown, rest.strip()]
     with whole_file(page) as partial:
         partial.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 def commands(prefix: str, paper: str, figures: Mapping[str, str], study: type, all_of: str = "") -> dict[str, type]:
-    """Command name -> dataclass with the options of the study, `RunOptions` and a method `run`, for `figures`: name ->
-    title. Commands are called `<prefix>-<figure>`; `all_of` is the help of one more, `<prefix>-all`, that makes all."""
+    """Command name -> dataclass with the options of the study, `RunOptions` and a method `run`.
+
+    `figures`: name -> title. Commands are called `<prefix>-<figure>`, or by the figure alone without a prefix; `all_of`
+    is the help of one more, `<prefix>-all`, that makes all figures in one folder.
+    """
     names: dict[str, tuple[tuple[str, ...], str]]
     names = {name: ((name,), f"{paper}, {title}.") for name, title in figures.items()}
     names |= {"all": (tuple(figures), all_of)} if all_of else {}
     return {
-        f"{prefix}-{name}": make_dataclass(
-            name, [], bases=(study, RunOptions), frozen=True, namespace=_namespace(f"{prefix}-{name}", own, summary)
-        )
+        (command := f"{prefix}-{name}".lstrip("-")): _command(command, own, summary, study)
         for name, (own, summary) in names.items()
     }
 
 
-def _namespace(command: str, figures: tuple[str, ...], summary: str) -> dict[str, Any]:
-    return {
+def _command(command: str, figures: tuple[str, ...], summary: str, study: type) -> type:
+    content = {
         "run": lambda self: reproduce(self, figures, command, self),
         "__doc__": summary,
         "__module__": __name__,
     }
+    return make_dataclass(command.replace("-", "_"), [], bases=(study, RunOptions), frozen=True, namespace=content)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-PAPERS: tuple[str, ...] = ("aladdin", "provisioning")  # folders; `figures.COMMANDS` in each
+PAPERS: tuple[str, ...] = ("tvw_rl", "aladdin", "provisioning")  # folders; `figures.COMMANDS` in each
 
 
 def commands() -> dict[str, type]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tvwrl.bench.targets import (
+from tvwrl.experiments.plots import Bar, plot_bars
+from tvwrl.experiments.results.targets import (
     AGENT,
     AGENTS,
     DENSE,
@@ -20,7 +21,6 @@ from tvwrl.bench.targets import (
     slots_gap,
     targets,
 )
-from tvwrl.experiments.plots import Bar, plot_bars
 from tvwrl.experiments.statistics import Estimate, estimates_by_column, interquartile_mean
 from tvwrl.experiments.tables import CEILING, FLOOR, GAPS
 from tvwrl.markdown import markdown_table
@@ -60,10 +60,9 @@ def measure(rows: pl.DataFrame) -> dict[str, dict[str, dict[str, Estimate]]]:
     return found
 
 
-def write_page(
-    rows: pl.DataFrame, trained: pl.DataFrame, groups: Sequence[str], head: str, pictures: Mapping[str, str]
-) -> str:
-    """Markdown from `finished_rows` and `trainings`; `groups`: all that were asked for, `pictures`: trace -> link."""
+def write_page(rows: pl.DataFrame, trained: pl.DataFrame, groups: Sequence[str], introduction: str) -> str:
+    """Markdown from `finished_rows` and `trainings`; `groups`: all that were asked for. A picture of a trace is called
+    `<trace>.png`."""
     measures = measure(rows)
     knowledge = dict(rows.select("column", "knowledge").unique().rows())
     loads = dict(rows.select("group", "load").unique().rows())
@@ -74,7 +73,7 @@ def write_page(
         if agent in of and of.keys() - LEARNT
     }
     sequences = {group: part["sequence"].n_unique() for (group,), part in rows.group_by("group")}
-    parts = [head, "## What was trained", _seeds(trained), _trained(trained)]
+    parts = [introduction, "## What was trained", _seeds(trained), _trained(trained)]
     parts += [_missing(measures, trained, groups), "## Targets", _overview(verdicts), _above_all(verdicts), NOTE]
     shown_traces = set()
     for group in groups:
@@ -82,7 +81,7 @@ def write_page(
             continue
         trace = trained.filter(trained["group"] == group)["trace"][0]
         if trace not in shown_traces:
-            parts += [f"## {trace}", *([f"![{trace}]({pictures[trace]})"] if trace in pictures else [])]
+            parts += [f"## {trace}", f"![{trace}]({trace}.png)"]
             shown_traces.add(trace)
         played = f"{sequences[group]} test sequences{_of_seeds(trained, group)}"
         parts += [f"### Load {loads[group]:g}", played, _table(measures[group], knowledge), _unplaced(measures[group])]
@@ -93,28 +92,23 @@ def write_page(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def plot_results(rows: pl.DataFrame, folder: Path) -> dict[str, str]:
-    """A picture per trace in the folder; trace -> its path from beside the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    pictures = {}
-    for (trace,), own in rows.group_by("trace", maintain_order=True):
-        measures, loads = measure(own), dict(own.select("group", "load").unique().rows())
-        panels: dict[str, dict[str, dict[str, Bar]]] = {}
-        for title, metric, scale in (
-            ("Penalty: reward, sign changed, thousands (lower is better)", "reward", -0.001),
-            ("Machines used (lower is better)", "machines_used", 1.0),
-            ("Overshoot, % of capacity (lower is better)", "overshoot_pct", 1.0),
-            (f"Machine slots above the lower bound, % (load > {DENSE:g}: with waiting)", "", 1.0),
-        ):
-            panels[title] = {
-                f"load {loads[group]:g}": {
-                    n: _bar(of[metric or slots_gap(loads[group])], scale) for n, of in schedulers.items()
-                }
-                for group, schedulers in measures.items()
+def plot_trace(rows: pl.DataFrame, file: Path) -> None:
+    """Bars of every scheduler at every load, from the rows of one trace."""
+    measures, loads = measure(rows), dict(rows.select("group", "load").unique().rows())
+    panels: dict[str, dict[str, dict[str, Bar]]] = {}
+    for title, metric, scale in (
+        ("Penalty: reward, sign changed, thousands (lower is better)", "reward", -0.001),
+        ("Machines used (lower is better)", "machines_used", 1.0),
+        ("Overshoot, % of capacity (lower is better)", "overshoot_pct", 1.0),
+        (f"Machine slots above the lower bound, % (load > {DENSE:g}: with waiting)", "", 1.0),
+    ):
+        panels[title] = {
+            f"load {loads[group]:g}": {
+                n: _bar(of[metric or slots_gap(loads[group])], scale) for n, of in schedulers.items()
             }
-        plot_bars(panels, folder / f"{trace}.png", over="test sequences and training seeds")
-        pictures[str(trace)] = f"{folder.name}/{trace}.png"
-    return pictures
+            for group, schedulers in measures.items()
+        }
+    plot_bars(panels, file, over="test sequences and training seeds")
 
 
 def _bar(found: Estimate, scale: float) -> Bar:

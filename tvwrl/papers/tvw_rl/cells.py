@@ -1,22 +1,23 @@
-"""The paper's experiments as data: which cells each consists of, and what was published about it."""
+"""What each figure and table measures: which scheduler in which scenario, and what was published about it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
-from tvwrl.bench import published as paper
-from tvwrl.bench.cells import Cell
-from tvwrl.bench.published import INFINITE, Claim, Numbers
+from tvwrl.experiments.trained import DEEPRM, TVW_RL, Bench, Column
+from tvwrl.papers.tvw_rl import published as paper
+from tvwrl.papers.tvw_rl.published import INFINITE, Claim, Numbers
 
 LOADS = (0.3, 0.5, 0.8)
 BURST = 8.0  # workloads that arrive together, on average
 WAITING_WEIGHTS = (50.0, 500.0, 5000.0)  # K_w: the paper's, 10 and 100 times it
 GAP_NOTE = (
     "Clairvoyant knows the whole future; the paper has neither it nor bounds. Bounds (docs/optimality.md): of machines "
-    "used at once, for schedules without overshoot and waiting (who overshoots or waits can lie below), and of slots "
-    "in which machines are used, which holds for those that wait too."
+    "used at once, for schedules without overshoot and waiting (others can lie below it), and of slots in which "
+    "machines are used, which holds for schedules that wait too."
 )
 WAITING_CLAIMS = tuple(
     Claim(metric, f"K_w = {over:g}", f"K_w = {under:g}", 1.0, INFINITE, source)
@@ -34,81 +35,81 @@ class Experiment:
     """One figure or table."""
 
     title: str
-    cells: Callable[[Sequence[int]], list[Cell]]  # of the seeds to train with
+    columns: Callable[[Bench, Sequence[int]], list[Column]]  # for the seeds to train with
     numbers: Numbers | None = None  # published
     claims: tuple[Claim, ...] = ()  # published
     note: str = ""
 
 
-def _figure(trace: str, seeds: Sequence[int]) -> list[Cell]:
-    """Figures 4 and 5: trained at each load, beside the baselines, and beside who knows the future."""
-    cells = []
+def _figure(trace: str, bench: Bench, seeds: Sequence[int]) -> list[Column]:
+    """Figures 4 and 5: trained at each load, beside the baselines and a scheduler that knows the future."""
+    columns = []
     for load in LOADS:
-        at = f"load {load:g}", trace, {"load": load}
-        for scheduler in ("tvw-rl", "deeprm"):
-            cells += [Cell(at[0], scheduler, trace, scheduler, at[2], seed=seed) for seed in seeds]
-        heuristics = ("tetris", "best-fit", "clairvoyant")
-        cells += [Cell(at[0], scheduler, trace, scheduler, at[2]) for scheduler in heuristics]
-    return cells
+        for name in ("tvw-rl", "deeprm", "tetris", "best-fit", "clairvoyant"):
+            own = seeds if name in (TVW_RL, DEEPRM) else [0]
+            columns += [bench.column(f"load {load:g}", name, trace, name, {"load": load}, seed=seed) for seed in own]
+    return columns
 
 
-def _noise(seeds: Sequence[int]) -> list[Cell]:
+def _noise(bench: Bench, seeds: Sequence[int]) -> list[Column]:
     """Table 2, left: trained in the noise that it is evaluated in, and trained without any."""
-    cells = []
-    for column, scenario, trained_in in (
+    columns = []
+    for name, scenario, trained_in in (
         *((f"trained [0-{n}]", {"background": n}, {"background": n}) for n in (1, 2, 3)),
         *((f"not trained [0-{n}]", {"background": n}, {}) for n in (1, 2, 3)),
         ("no noise", {}, {}),
         ("trained perturbed", {"perturb": 1}, {"perturb": 1}),
         ("not trained perturbed", {"perturb": 1}, {}),
     ):
-        cells += [Cell("load 0.5", column, "google", "tvw-rl", scenario, trained_in, seed=seed) for seed in seeds]
-    return cells
+        columns += [bench.column("load 0.5", name, "google", TVW_RL, scenario, trained_in, seed=seed) for seed in seeds]
+    return columns
 
 
-def _clustering(seeds: Sequence[int]) -> list[Cell]:
+def _clustering(bench: Bench, seeds: Sequence[int]) -> list[Column]:
     """Table 2, right: without classes and with each kind of them."""
     kinds = {"no classes": "none", "aggregate": "aggregate", "dtw": "dtw", "temporal": "temporal"}
     return [
-        Cell("load 0.5", column, "google", "tvw-rl", classes=kind, seed=seed)
-        for column, kind in kinds.items()
+        bench.column("load 0.5", name, "google", TVW_RL, classes=kind, seed=seed)
+        for name, kind in kinds.items()
         for seed in seeds
     ]
 
 
-def _weight(name: str, values: Sequence[float], seeds: Sequence[int]) -> list[Cell]:
+def _weight(name: str, values: Sequence[float], bench: Bench, seeds: Sequence[int]) -> list[Column]:
     """One weight of the penalties varied, in training and so in the reward of the evaluation."""
     return [
-        Cell("load 0.5", f"{name} = {value:g}", "alibaba", "tvw-rl", {name: value}, seed=seed)
+        bench.column("load 0.5", f"{name} = {value:g}", "alibaba", TVW_RL, {name: value}, seed=seed)
         for value in values
         for seed in seeds
     ]
 
 
-def _waiting(seeds: Sequence[int]) -> list[Cell]:
+def _waiting(bench: Bench, seeds: Sequence[int]) -> list[Column]:
     """K_w with an agent that may wait, where workloads come one by one and where they come in bursts.
 
     Any number may be placed in a slot: with the paper's one, a burst queues whatever the agent does.
     """
     may = {"hold_action": True, "placements_per_slot": None}
-    cells = []
+    columns = []
     for group, arrivals in (("calm", {}), ("burst", {"burst": BURST})):
         for value in WAITING_WEIGHTS:
             scenario = {**may, "K_w": value, **arrivals}
-            cells += [Cell(group, f"K_w = {value:g}", "alibaba", "tvw-rl", scenario, seed=seed) for seed in seeds]
-    return cells
+            columns += [
+                bench.column(group, f"K_w = {value:g}", "alibaba", TVW_RL, scenario, seed=seed) for seed in seeds
+            ]
+    return columns
 
 
 EXPERIMENTS: dict[str, Experiment] = {
     "fig4": Experiment(
         "Figure 4: operational excellence, Google",
-        lambda seeds: _figure("google", seeds),
+        partial(_figure, "google"),
         claims=paper.FIGURE_CLAIMS,
         note=GAP_NOTE,
     ),
     "fig5": Experiment(
         "Figure 5: operational excellence, Alibaba",
-        lambda seeds: _figure("alibaba", seeds),
+        partial(_figure, "alibaba"),
         claims=paper.FIGURE_CLAIMS,
         note=GAP_NOTE,
     ),
@@ -125,20 +126,20 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "table3-ku": Experiment(
         "Table 3: effect of K_u (Alibaba, load 0.5)",
-        lambda seeds: _weight("K_u", (0.0, 1.0, 2.0, 3.0), seeds),
+        partial(_weight, "K_u", (0.0, 1.0, 2.0, 3.0)),
         paper.KU,
         note="Rewards of different columns are sums of different penalties.",
     ),
     "sensitivity-ko": Experiment(
         "Sensitivity to K_o, the penalty of overshoot (load 0.5)",
-        lambda seeds: _weight("K_o", (0.0, 15000.0, 30000.0, 45000.0), seeds),
+        partial(_weight, "K_o", (0.0, 15000.0, 30000.0, 45000.0)),
         paper.KO,
         note="The paper does not name the trace; 2 and 6.2 machines are the ends of its range. "
         "Rewards of different columns are sums of different penalties.",
     ),
     "sensitivity-kc": Experiment(
         "Sensitivity to K_c, the penalty of contention (load 0.5)",
-        lambda seeds: _weight("K_c", (0.0, 0.1, 1.0, 10.0), seeds),
+        partial(_weight, "K_c", (0.0, 0.1, 1.0, 10.0)),
         paper.KC,
         note="The paper does not name the trace and gives the ends of the range alone. "
         "Rewards of different columns are sums of different penalties.",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tvwrl.bench.targets import AGENT, targets
+from tvwrl.experiments.results.targets import AGENT, targets
 from tvwrl.experiments.statistics import crossed_estimate
 from tvwrl.schedulers import GROUPS
 

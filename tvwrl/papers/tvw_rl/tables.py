@@ -1,4 +1,4 @@
-"""Rows of an experiment -> its tables beside the published numbers, whether the paper's order holds, and a plot."""
+"""From rows to tables beside the published numbers, with a verdict on each published order and claim, and a plot."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvwrl.bench.experiments import Experiment
-from tvwrl.bench.published import BESIDE, SIX, Claim, Metric
 from tvwrl.experiments.plots import Bar, plot_bars
 from tvwrl.experiments.statistics import Estimate, estimates_by_column
 from tvwrl.markdown import markdown_table
+from tvwrl.papers.tvw_rl.cells import Experiment
+from tvwrl.papers.tvw_rl.published import BESIDE, SIX, Claim, Metric
 
 if TYPE_CHECKING:
     import polars as pl

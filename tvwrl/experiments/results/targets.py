@@ -10,6 +10,7 @@ import numpy as np
 
 from tvwrl.experiments.statistics import NO_ESTIMATE, Estimate
 from tvwrl.experiments.tables import CEILING, FLOOR
+from tvwrl.experiments.trained import DEEPRM
 from tvwrl.schedulers import GROUPS
 from tvwrl.types import Float
 
@@ -20,7 +21,6 @@ AGENTS: dict[str, dict[str, Any]] = {  # what they are shown differs so from the
     "agent-peak": {"observe_forecast": False, "observe_peak": True},
     "agent-forecast-peak": {"observe_peak": True},
 }
-DEEPRM = "deeprm"  # learnt too, but one of those to be compared with
 LEARNT = (*AGENTS, DEEPRM)
 MACHINES, OVERSHOOT, OF_BEST_FIT, CLOSED = 0.75, 0.3, 0.2, 0.5  # of tetris' machines; %; of its overshoot; of the gap
 DENSE = 0.5  # above this load the offered load alone needs most of the machines

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,17 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tvwrl.agents.config import PRESETS
-from tvwrl.bench.cells import HEURISTICS, Bench, Cell
-from tvwrl.bench.results import finished_rows, results_cells, trainings, write_results
-from tvwrl.bench.results_page import measure
-from tvwrl.bench.targets import AGENT, AGENTS, gap_closed, of_another, targets
-from tvwrl.experiments.statistics import crossed_estimate, interquartile_mean
+from tvwrl.experiments import engine
+from tvwrl.experiments.engine import folder_of
+from tvwrl.experiments.results import study
+from tvwrl.experiments.results.page import measure
+from tvwrl.experiments.results.study import ResultsStudy, finished_rows, trainings
+from tvwrl.experiments.results.targets import AGENT, AGENTS, gap_closed, of_another, targets
+from tvwrl.experiments.statistics import crossed_estimate
+from tvwrl.experiments.trained import Column
 from tvwrl.schedulers import GROUPS
 from tvwrl.types import InputError
 
-BASE = PRESETS["smoke"]
 FORECASTS = GROUPS[2]
 # reward, overshoot %, machines used of each scheduler, on average: the agent closes 30 of 50 of the gap.
 HEURISTIC = {
@@ -54,54 +54,66 @@ def evaluation(names: dict[str, tuple[float, float, float]], load: float, offere
     )
 
 
-def write(bench: Bench, cell: Cell, rows: pl.DataFrame) -> None:
+def write(out: Path, column: Column, rows: pl.DataFrame) -> None:
     """As if it had been played: every bound is 5 machines and 100 machine slots, 80 with waiting."""
-    folder = bench.rows_file(cell).parent
+    folder = folder_of(out, column.cell)
     folder.mkdir(parents=True)
     rows.write_csv(folder / "rows.csv")
     bounds = rows.select("load", "sequence").unique()
     limits = {"peak_machines": 5, "machine_slots": 100, "machine_slots_waiting": 80}
     columns = {f"lower_bound_{name}": pl.lit(value) for name, value in limits.items()}
     bounds.with_columns(**columns).write_csv(folder / "bounds.csv")
+    (folder / "cell.json").write_text("{}")
 
 
-def play(bench: Bench, cell: Cell, agent: tuple[float, float, float] = OURS) -> None:
+def play(out: Path, column: Column, agent: tuple[float, float, float] = OURS) -> None:
     """As if the cell were finished, after two sessions of training."""
-    load = dict(cell.scenario)["load"]
-    write(bench, cell, evaluation(HEURISTIC if cell.scheduler == HEURISTICS else {cell.run: agent}, load))
-    if cell.scheduler == HEURISTICS:
+    cell = column.cell
+    rows = evaluation({cell.run_name: agent} if cell.training else HEURISTIC, cell.scenario.load)
+    write(out, column, rows)
+    if cell.training is None:
         return
-    folder = bench.run_folder(cell)
-    (folder / "progress.csv").write_text(f"iteration\n{bench.config(cell).iterations}\n")
+    folder, iterations = folder_of(out, cell.training), cell.training.config.iterations
+    folder.mkdir(exist_ok=True)
+    (folder / "progress.csv").write_text(f"iteration\n{iterations}\n")
     first, second = (
         f'{{"before": {a}, "after": {b}, "seconds": {s}, "cores": 2, "commit": "0123456789abc"}}'
-        for a, b, s in ((0, 4, 60.0), (4, bench.config(cell).iterations, 30.0))
+        for a, b, s in ((0, 4, 60.0), (4, iterations, 30.0))
     )
     (folder / "sessions.json").write_text(f'{{"sessions": [{first}, {second}]}}')
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    scenario = replace(BASE.scenario, observe_forecast=True)
-    return Bench(tmp_path / "out", replace(BASE, scenario=scenario), {"wild": "wild"}, deeprm_iterations=9)
+@pytest.fixture(autouse=True)
+def _made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No trace is opened: what is there counts as finished."""
+    monkeypatch.setattr(engine, "is_finished", lambda out, cell: (folder_of(out, cell) / "cell.json").exists())
+    monkeypatch.setattr(study, "is_finished", engine.is_finished)
+    monkeypatch.setattr(ResultsStudy, "_sources", lambda self: ["wild: a trace"])
 
 
-def cells_of(loads: list[float], seeds: list[int], agents: list[str], deeprm: bool = False) -> list[Cell]:
-    """The cells of one trace, DeepRM's left out by default."""
-    cells = results_cells(["wild"], loads, seeds, agents)
-    return [cell for cell in cells if deeprm or cell.column != "deeprm"]
+def of(loads: list[float], seeds: list[int], agents: list[str]) -> ResultsStudy:
+    """A study of one trace; every preset's agent observes forecasts."""
+    options = {"iterations": 6, "deeprm_iterations": 9, "loads": tuple(loads), "agents": tuple(agents)}
+    return ResultsStudy("medium", tuple(seeds), traces=("wild",), **options)
 
 
-def page(bench: Bench, cells: list[Cell]) -> str:
-    return write_results(bench, cells, None, "A trial.", {}).read_text()
+def columns_of(own: ResultsStudy, deeprm: bool = False) -> list[Column]:
+    """Its columns, DeepRM's left out by default."""
+    return [column for column in own.columns() if deeprm or column.column != "deeprm"]
 
 
-def test_shares_and_ratios_by_hand(bench: Bench) -> None:
-    cells = cells_of([0.5], [0, 1], [AGENT])
-    assert [cell.run for cell in cells] == ["wild-heuristics", "wild-tvw-rl-seed0", "wild-tvw-rl-seed1"]
-    for cell in cells:
-        play(bench, cell)
-    rows = finished_rows(bench, cells)
+def page(own: ResultsStudy, out: Path) -> str:
+    cells = [cell for cell in own.cells("results") if engine.is_finished(out, cell)]
+    return own.report("results", out, cells).text
+
+
+def test_shares_and_ratios_by_hand(tmp_path: Path) -> None:
+    own = of([0.5], [0, 1], [AGENT])
+    columns = columns_of(own)
+    assert [column.cell.run_name for column in columns] == ["wild-heuristics", "wild-tvw-rl-seed0", "wild-tvw-rl-seed1"]
+    for column in columns:
+        play(tmp_path, column)
+    rows = finished_rows(own._bench(), tmp_path, columns)
     assert set(rows["column"]) == {*HEURISTIC, AGENT}
     assert set(rows.filter(pl.col("column") == AGENT)["knowledge"]) == {FORECASTS}
     measures = measure(rows)["wild, load 0.5"]
@@ -128,11 +140,12 @@ def test_shares_and_ratios_by_hand(bench: Bench) -> None:
         ((-70e3, 0.19, 7.6), [True, True, False, True, True]),  # too many machines
     ],
 )
-def test_targets_that_are_missed(bench: Bench, agent: tuple[float, float, float], met: list[bool]) -> None:
-    cells = cells_of([0.5], [0], [AGENT])
-    for cell in cells:
-        play(bench, cell, agent)
-    rows = finished_rows(bench, cells)
+def test_targets_that_are_missed(tmp_path: Path, agent: tuple[float, float, float], met: list[bool]) -> None:
+    own = of([0.5], [0], [AGENT])
+    columns = columns_of(own)
+    for column in columns:
+        play(tmp_path, column, agent)
+    rows = finished_rows(own._bench(), tmp_path, columns)
     knowledge: dict[str, Any] = dict(rows.select("column", "knowledge").unique().rows())
     measures = measure(rows)["wild, load 0.5"]
     assert [one.met for one in targets(measures, knowledge, 0.5)] == met
@@ -140,44 +153,50 @@ def test_targets_that_are_missed(bench: Bench, agent: tuple[float, float, float]
     assert {one.met for one in targets(left, knowledge, 0.5)} == {False}  # what never ran costs nothing
 
 
-def test_a_page_says_what_was_trained_and_what_is_missing(bench: Bench) -> None:
-    cells = cells_of([0.3, 0.5], [0, 1], [AGENT])
-    with pytest.raises(InputError, match="no finished evaluation"):
-        page(bench, cells)
-    for cell in cells[:2]:
-        play(bench, cell)
-    text = page(bench, cells)
+def test_a_page_says_what_was_trained_and_what_is_missing(tmp_path: Path) -> None:
+    own = of([0.3, 0.5], [0, 1], [AGENT])
+    columns = columns_of(own)
+    for column in columns[:2]:
+        play(tmp_path, column)
+    text = page(own, tmp_path)
     assert "- wild, load 0.3: agent of seed 1 (0 of 6 iterations trained, not evaluated)" in text
     assert "- wild, load 0.5: the heuristics" in text
     assert "### Load 0.5" not in text
     assert "Fewer than 3 training seeds (2)" in text
-    assert "; 1 of 2 learnt schedulers" in text
+    assert "; 1 of 4 learnt schedulers" in text
     assert "1.5, -" in text  # minutes
     assert "012345678" in text
     assert text.index("best-fit") < text.index("tetris") < text.index("forecast-fit") < text.index("| clairvoyant")
-    assert (bench.out / "results" / "results" / "wild.png").is_file()
-    assert len(pl.read_csv(bench.out / "results" / "rows.csv")) == 3 * (len(HEURISTIC) + 1)
+    assert "![wild](wild.png)" in text
+    made = own.report("results", tmp_path, [column.cell for column in columns[:2]])
+    assert len(made.rows) == 3 * (len(HEURISTIC) + 1)
+    made.plots["wild"](tmp_path / "wild.png")
+    assert (tmp_path / "wild.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_time_that_nobody_noted_is_said_to_be_unknown(bench: Bench) -> None:
-    cells = cells_of([0.5], [0, 1, 2], [AGENT])
-    for cell in cells:
-        play(bench, cell)
-    (bench.run_folder(cells[1]) / "sessions.json").unlink()
-    assert trainings(bench, cells)["seconds"].to_list() == [0.0, 90.0, 90.0]
-    text = page(bench, cells)
+def test_unrecorded_training_time_is_shown_as_such(tmp_path: Path) -> None:
+    own = of([0.5], [0, 1, 2], [AGENT])
+    columns = columns_of(own, deeprm=True)
+    for column in columns:
+        play(tmp_path, column)
+    (folder_of(tmp_path, columns[2].cell.training) / "sessions.json").unlink()
+    assert trainings(tmp_path, columns)["seconds"].to_list() == [90.0, 0.0, 90.0, 90.0, 90.0, 90.0]
+    text = page(own, tmp_path)
     assert "not recorded, 1.5, 1.5" in text
     assert "Missing" not in text
     assert "Fewer than" not in text
 
 
-def test_every_agent_is_judged_by_what_it_knows(bench: Bench) -> None:
+def test_every_agent_competes_with_those_that_know_as_much(tmp_path: Path) -> None:
     agents = list(AGENTS)
-    cells = cells_of([0.3, 0.8], [0], agents)
-    assert len({cell.run for cell in cells}) == 1 + len(agents)  # the heuristics; each agent is trained once
-    for cell in cells:
-        play(bench, cell)
-    rows = finished_rows(bench, cells)
+    own = of([0.3, 0.8], [0], agents)
+    columns = columns_of(own)
+    assert len({column.cell.run_name for column in columns}) == 1 + len(
+        agents
+    )  # the heuristics; each agent is trained once
+    for column in columns:
+        play(tmp_path, column)
+    rows = finished_rows(own._bench(), tmp_path, columns)
     knowledge = dict(rows.select("column", "knowledge").unique().rows())
     assert [list(GROUPS).index(knowledge[agent]) for agent in agents] == [2, 0, 1, 2]
     measures = measure(rows)["wild, load 0.3"]
@@ -187,20 +206,21 @@ def test_every_agent_is_judged_by_what_it_knows(bench: Bench) -> None:
     assert both[1].met
     assert all(one.said.startswith("it also knows lifetime peaks") for one in both[:2])
     assert not any("lifetime peaks" in one.said for one in targets(measures, knowledge, 0.3))
-    text = page(bench, cells)
+    text = page(own, tmp_path)
     above = "`agent` is above every scheduler that does not know the future in 2 of 2 (wild, load 0.3; wild, load 0.8)."
     assert above in text
     assert "`agent-forecast-peak` is in the same group, but it also knows lifetime peaks" in text
     assert len(re.findall(r"\| wild +\| +agent-peak \|", text)) == 1
-    assert text.count("`agent-peak`:") == 2
+    assert text.count("\n`agent-peak`:") == 2
 
 
-def test_deeprm_competes_where_peaks_are_known(bench: Bench) -> None:
-    cells = cells_of([0.5], [0], ["agent", "agent-peak"], deeprm=True)
-    assert [cell.run for cell in cells][1] == "wild-deeprm-seed0"
-    for cell in cells:
-        play(bench, cell, (-60e3, 0.0, 8.0) if cell.column == "deeprm" else OURS)
-    rows = finished_rows(bench, cells)
+def test_deeprm_competes_where_peaks_are_known(tmp_path: Path) -> None:
+    own = of([0.5], [0], ["agent", "agent-peak"])
+    columns = columns_of(own, deeprm=True)
+    assert [column.cell.run_name for column in columns][1] == "wild-deeprm-seed0"
+    for column in columns:
+        play(tmp_path, column, (-60e3, 0.0, 8.0) if column.column == "deeprm" else OURS)
+    rows = finished_rows(own._bench(), tmp_path, columns)
     knowledge = dict(rows.select("column", "knowledge").unique().rows())
     assert knowledge["deeprm"] == GROUPS[1]
     measures = measure(rows)["wild, load 0.5"]
@@ -208,22 +228,17 @@ def test_deeprm_competes_where_peaks_are_known(bench: Bench) -> None:
         found = targets(measures, knowledge, 0.5, agent)
         assert not found[position].met
         assert found[position].said.endswith("thousand against deeprm")
-    assert trainings(bench, cells)["of"].to_list() == [9, 6, 6]
-    text = page(bench, cells)
+    assert trainings(tmp_path, columns)["of"].to_list() == [9, 6, 6]
+    text = page(own, tmp_path)
     assert re.search(r"\| *wild *\| *deeprm *\| *0 *\| *9 *\|", text)
     assert "`agent` is above every scheduler that does not know the future in 0 of 1, not in wild, load 0.5." in text
-    assert "`deeprm`:" not in text
+    assert "\n`deeprm`:" not in text
 
 
-def test_cells_of_other_sequences_are_refused(bench: Bench) -> None:
-    heuristics, agent = cells_of([0.5], [0], [AGENT])
-    play(bench, heuristics)
-    write(bench, agent, evaluation({agent.run: OURS}, 0.5, offered=0.01))
+def test_cells_of_other_sequences_are_refused(tmp_path: Path) -> None:
+    own = of([0.5], [0], [AGENT])
+    columns = columns_of(own)
+    play(tmp_path, columns[0])
+    write(tmp_path, columns[1], evaluation({"agent": OURS}, 0.5, offered=0.01))
     with pytest.raises(InputError, match="cells were evaluated on different sequences"):
-        finished_rows(bench, [heuristics, agent])
-
-
-def test_interquartile_mean_over_seeds_and_sequences() -> None:
-    assert crossed_estimate(np.array([[0.0, 1.0], [3.0, 100.0]]), interquartile_mean).mean == 2.0
-    assert np.isnan(crossed_estimate(np.array([[3.0]]), interquartile_mean).interval).all()
-    assert crossed_estimate(np.full((2, 3), 4.0), interquartile_mean).interval == pytest.approx((4.0, 4.0))
+        finished_rows(own._bench(), tmp_path, columns)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 
-from tvwrl.bench.experiments import EXPERIMENTS, WAITING_WEIGHTS, Experiment
-from tvwrl.bench.published import FIGURE_CLAIMS, SIX, Claim
-from tvwrl.bench.reports import EVERY_METRIC, _claim, _orders, plot, summarise, write_tables
+from tvwrl.agents.config import PRESETS
+from tvwrl.experiments.engine import distinct
+from tvwrl.experiments.scale import SCALES, describe_training
 from tvwrl.experiments.statistics import crossed_estimate as crossed
+from tvwrl.experiments.trained import cells_of
+from tvwrl.papers.tvw_rl.cells import EXPERIMENTS, WAITING_WEIGHTS, Experiment
+from tvwrl.papers.tvw_rl.figures import TvwRlStudy
+from tvwrl.papers.tvw_rl.published import CLUSTERING, FIGURE_CLAIMS, KU, NOISE, SIX, Claim
+from tvwrl.papers.tvw_rl.table1 import orders
+from tvwrl.papers.tvw_rl.tables import EVERY_METRIC, _claim, _orders, plot, summarise, write_tables
+from tvwrl.schedulers import GROUPS
 
 COLUMNS = {"a": 2.0, "b": 1.0, "c": 1.0}
 FLAT = {name: crossed(np.array([[value, value]])) for name, value in COLUMNS.items()}
@@ -18,7 +27,9 @@ GROUP = {metric.column: FLAT for metric in SIX}
 
 
 def published(**values: float) -> Experiment:
-    return Experiment("T", lambda seeds: [], {name: {"utilisation_cpu": value} for name, value in values.items()})
+    return Experiment(
+        "T", lambda bench, seeds: [], {name: {"utilisation_cpu": value} for name, value in values.items()}
+    )
 
 
 def test_orders() -> None:
@@ -152,3 +163,64 @@ def test_table_and_plot(tmp_path: Path) -> None:
     assert experiment.note in text
     plot(experiment, groups, tmp_path / "plots" / "all.png")
     assert (tmp_path / "plots" / "all.png").read_bytes().startswith(b"\x89PNG")
+
+
+# ---- what is measured
+
+
+@pytest.mark.parametrize("preset", SCALES)
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_can_be_trained_and_is_published_by_its_columns(name: str, preset: str) -> None:
+    experiment, study = EXPERIMENTS[name], TvwRlStudy(preset)  # type: ignore[arg-type]
+    columns = experiment.columns(study._bench(), [0, 1])
+    for column in columns:
+        if training := column.cell.training:
+            assert training.config.seed == column.seed
+            assert training.config.iterations == study._bench().config(column.column, {}).iterations
+    names = {column.column for column in columns}
+    assert set(experiment.numbers or {}) <= names
+    assert {end for claim in experiment.claims for end in (claim.over, claim.under)} <= names
+
+
+@pytest.mark.parametrize("preset", SCALES)
+def test_agents_know_what_the_papers_does_and_deeprm_keeps_its_own_preset(preset: str) -> None:
+    study = TvwRlStudy(preset)  # type: ignore[arg-type]
+    base, bench = study.base, study._bench()
+    ours, deeprm = (bench.config(name, {"load": 0.3}) for name in ("tvw-rl", "deeprm"))
+    assert ours.scenario == replace(PRESETS["paper"].scenario, load=0.3, max_slots=base.scenario.max_slots)
+    line = describe_training(ours, "x")
+    assert line.startswith(f"- `x`: `{base.algo}`, policy `{base.policy}`, {base.iterations} iterations")
+    assert line.endswith(f"knows *{GROUPS[0]}*: classes, the last 20 slots of load (learnt)")
+    assert deeprm.scenario == replace(PRESETS["deeprm"].scenario, load=0.3)
+    assert deeprm.train_sequences == base.train_sequences
+    for name in ("algo", "imitate", "policy", "trajectories", "minibatches", "gamma", "learning_rate"):
+        assert getattr(deeprm, name) == getattr(PRESETS["deeprm"], name)
+
+
+def test_trainings_are_shared_between_figures_and_scenarios() -> None:
+    bench = TvwRlStudy("smoke")._bench()
+    columns = [column for one in EXPERIMENTS.values() for column in one.columns(bench, [0])]
+    cells = distinct(cells_of(columns))
+    plain = {cell.name for cell in cells if cell.group == "google-tvw-rl-seed0"}
+    noises = {f"evaluation-background{n}" for n in (1, 2, 3)}
+    assert {name.split("/")[1] for name in plain} == {"training", "evaluation", "evaluation-perturb1", *noises}
+    # Figure 5 at load 0.5, and the paper's K_u, K_o and K_c
+    assert len([column for column in columns if column.cell.run_name == "alibaba-tvw-rl-seed0"]) == 4
+    assert len([cell for cell in cells if cell.group == "alibaba-tvw-rl-seed0"]) == 2
+    assert any(cell.group.endswith("hold_action-any_placements_per_slot-K_w500-burst8-seed0") for cell in cells)
+
+
+def test_published_tables_are_complete() -> None:
+    for numbers in (NOISE, CLUSTERING, KU):
+        assert all(len(values) == 6 for values in numbers.values())
+    assert NOISE["not trained [0-3]"]["overshoot_pct"] == 0.132
+    assert KU["K_u = 3"]["machines_used"] == 5.167
+
+
+def test_orders_of_table_1() -> None:
+    given = {"a": 3.0, "b": 2.0, "c": 1.0}
+    assert orders("gain", {"a": 0.3, "b": 0.2, "c": 0.1}, given) == [
+        "- gain: the order is the paper's, highest first a, b, c"
+    ]
+    assert "differs: here, highest first, a, c, b" in orders("gain", {"a": 0.3, "b": 0.2, "c": 0.25}, given)[0]
+    assert orders("gain", {"a": 0.3}, given) == []

@@ -1,0 +1,172 @@
+"""Trainings and evaluations as cells: shared between figures, resumed, and the same in processes and on Ray."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tvwrl.agents.config import PRESETS
+from tvwrl.experiments import trained
+from tvwrl.experiments.engine import complete, folder_of, overview
+from tvwrl.experiments.trained import HEURISTICS, TVW_RL, Bench, Column, cells_of, iterations_done, read_columns
+from tvwrl.metrics import replay_run
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces import open_trace, write_trace
+from tvwrl.types import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL: dict[str, Any] = {"iterations": 2, "train_sequences": 2, "sequences_per_iteration": 1, "trajectories": 2}
+SMALL |= {"eval_every": 1, "eval_sequences": 1, "comparison_sequences": 2, "save_every": 1}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small trace on disk."""
+    folder = tmp_path_factory.mktemp("traces") / "small"
+    write_trace(open_trace("google").select(range(24)), folder)
+    return folder
+
+
+@pytest.fixture
+def bench(small: Path) -> Bench:
+    config = replace(PRESETS["smoke"], **SMALL, scenario=Scenario(machines=4, workloads=8, history=4))
+    return Bench(config, {"google": str(small)})
+
+
+def plain(bench: Bench, **changes: Any) -> Column:
+    """An agent without classes."""
+    return bench.column("calm", "plain", "google", TVW_RL, classes="none", **changes)
+
+
+def tetris(bench: Bench, **changes: Any) -> Column:
+    return bench.column("calm", "tetris", "google", "tetris", changes)
+
+
+def rows_of(out: Path, column: Column) -> pl.DataFrame:
+    return pl.read_csv(folder_of(out, column.cell) / "rows.csv").drop("decision_ms")
+
+
+def run(out: Path, *columns: Column, workers: int = 1, ray: str | None = None) -> dict[str, str]:
+    return complete(out, cells_of(columns), workers, ray, report=lambda line: None)
+
+
+def test_an_evaluation_can_be_recomputed_from_what_it_left(bench: Bench, tmp_path: Path) -> None:
+    noisy = tetris(bench, background=2, perturb=1)
+    assert run(tmp_path, tetris(bench), noisy) == {}
+    folder = folder_of(tmp_path, noisy.cell)
+    assert folder == tmp_path / "cells" / "google-tetris" / "evaluation-background2-perturb1"
+    assert replay_run(folder)["reward"].to_list() == pytest.approx(rows_of(tmp_path, noisy)["reward"].to_list())
+    assert set(read_columns(tmp_path, [noisy, tetris(bench)])["run"]) == {"google-tetris"}
+
+
+def test_a_scenario_that_cannot_be_played_is_named(bench: Bench, tmp_path: Path) -> None:
+    wrong = bench.column("", "", "google", "first-fit-peak", {"load": 50.0})
+    failed = run(tmp_path, wrong, tetris(bench))
+    assert list(failed) == [wrong.cell.name]
+    assert "arrivals per slot" in failed[wrong.cell.name]
+    assert len(rows_of(tmp_path, tetris(bench))) == 2
+
+
+def test_another_trace_scenario_or_registry_is_refused(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trained, "SCHEDULERS", ("tetris", "best-fit"))
+
+    def every(bench: Bench) -> Column:
+        return bench.column("", HEURISTICS, "google", HEURISTICS)
+
+    assert run(tmp_path, every(bench)) == {}
+    monkeypatch.setattr(trained, "SCHEDULERS", ("best-fit", "tetris"))  # the order does not matter
+    assert run(tmp_path, every(bench)) == {}
+    assert run(tmp_path, every(replace(bench, base=replace(bench.base, iterations=9)))) == {}  # nothing is trained
+    other = replace(bench, traces={"google": "alibaba"})
+    fuller = replace(bench, base=replace(bench.base, scenario=replace(bench.base.scenario, load=0.4)))
+    more = replace(bench, base=replace(bench.base, comparison_sequences=3))
+    for changed, difference in ((other, "trace is "), (fuller, "scenario.load is 0.5 there, 0.4 here")):
+        with pytest.raises(InputError, match=difference):
+            run(tmp_path, every(changed))
+    with pytest.raises(InputError, match="sequences is 2 there, 3 here; give another --out"):
+        run(tmp_path, every(more))
+    monkeypatch.setattr(trained, "SCHEDULERS", ("tetris", "best-fit", "stack"))
+    with pytest.raises(InputError, match=r"schedulers is .* remove .* to have it made again"):
+        run(tmp_path, every(bench))
+
+
+def test_an_evaluation_without_its_training_fails_by_name(bench: Bench, tmp_path: Path) -> None:
+    column = plain(bench)
+    failed = complete(tmp_path, [column.cell], report=lambda line: None)
+    assert "training" in failed[column.cell.name]
+
+
+@pytest.mark.slow
+def test_training_continues_and_is_shared_by_its_evaluations(bench: Bench, tmp_path: Path) -> None:
+    columns = [plain(bench), plain(bench, scenario={"background": 2}, trained_in={}), tetris(bench)]
+    cells = cells_of(columns)
+    assert "0 of 2 iterations" in overview(tmp_path, cells)
+    assert run(tmp_path, *columns) == {}
+    assert "4 of 4 cells are finished" in overview(tmp_path, cells)
+    training = columns[0].cell.training
+    assert training
+    assert iterations_done(folder_of(tmp_path, training)) == 2
+    noisy = folder_of(tmp_path, columns[1].cell)
+    before = rows_of(tmp_path, columns[1])
+    noisy.rename(tmp_path / "aside")
+    assert run(tmp_path, *columns) == {}
+    assert rows_of(tmp_path, columns[1]).equals(before)
+    with pytest.raises(InputError, match="iterations is 2 there, 3 here"):
+        run(tmp_path, plain(replace(bench, base=replace(bench.base, iterations=3))))
+
+
+@pytest.mark.slow
+def test_processes_and_ray_give_the_same_rows(bench: Bench, tmp_path: Path) -> None:
+    columns = [plain(bench), plain(bench, seed=1), tetris(bench)]
+    outs = {"here": tmp_path / "here", "processes": tmp_path / "processes"}
+    assert run(outs["here"], *columns) == {}
+    assert run(outs["processes"], *columns, workers=2) == {}
+    try:
+        import ray
+    except ImportError:
+        ray = None
+    if ray:
+        outs["ray"] = tmp_path / "ray"
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+        try:
+            wrong = bench.column("", "", "google", "first-fit-peak", {"load": 50.0})
+            assert list(run(outs["ray"], *columns, wrong, ray="local")) == [wrong.cell.name]
+        finally:
+            ray.shutdown()
+    for column in columns:
+        first, *others = (rows_of(out, column) for out in outs.values())
+        assert all(first.equals(other) for other in others)
+
+
+@pytest.mark.slow
+def test_an_interrupted_command_says_how_to_continue(small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    options = ["--google", str(small), "--preset", "smoke", "--iterations", "5000", "--workers", "2"]
+    command = [sys.executable, str(ROOT / "scripts" / "reproduce.py"), "table2-clustering", *options, "--out", str(out)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+
+    def learning() -> bool:  # beyond the initial policy
+        return any(len(log.read_text().splitlines()) > 2 for log in out.glob("cells/*/training/progress.csv"))
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as run:
+        deadline = time.time() + 600
+        while not learning() and time.time() < deadline:
+            time.sleep(0.2)
+        run.send_signal(signal.SIGINT)
+        printed, _ = run.communicate(timeout=600)
+    assert run.returncode == 130, printed
+    assert f"stopped; continue with:\n  python {' '.join(command[1:])}" in printed
+    listed = subprocess.run([*command, "--dry-run"], capture_output=True, text=True, check=True, env=environment)
+    assert "of 5000 iterations" in listed.stdout
+    assert "0 of 8 cells are finished" in listed.stdout

@@ -1,0 +1,197 @@
+"""The command behind the results page: agents trained with several seeds on every trace, beside all other schedulers.
+
+Agents and DeepRM are trained at all loads in turn and play at each; heuristics are played once per trace and load, on
+the same sequences.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as DEEPRM_KNOWLEDGE
+from tvwrl.agents.policy_scheduler import knowledge_of
+from tvwrl.command_line import Names, Shares
+from tvwrl.experiments.engine import Cell, folder_of, is_finished
+from tvwrl.experiments.reproduce import Report, commands
+from tvwrl.experiments.results.page import plot_trace, write_page
+from tvwrl.experiments.results.targets import AGENTS, LEARNT
+from tvwrl.experiments.scale import Scale, describe_training
+from tvwrl.experiments.trained import (
+    DEEPRM,
+    HEURISTICS,
+    TVW_RL,
+    Bench,
+    Column,
+    cells_of,
+    iterations_done,
+    opened,
+    read_columns,
+    sessions,
+)
+from tvwrl.schedulers import KNOWLEDGE
+from tvwrl.traces import describe_source
+from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LOADS = (0.3, 0.5, 0.8)
+
+
+@dataclass(frozen=True)
+class ResultsStudy(Scale):
+    """Train agents and DeepRM per trace and seed, evaluate them beside every heuristic at every load, and write a page;
+    resumable."""
+
+    traces: Names = ("google2011", "google2019", "tianchi", "bitbrains")
+    """Names or folders of traces."""
+    loads: Shares = LOADS
+    """Offered loads."""
+    agents: Names = tuple(AGENTS)
+    """Agents to train. agent observes requests and class forecasts; agent-history load and history alone; agent-peak
+    requests and lifetime peaks; agent-forecast-peak all of these."""
+    train_loads: Shares = LOADS
+    """Offered loads that agents are trained at, sequence by sequence in turn."""
+
+    partial = True
+
+    def cells(self, figure: str) -> list[Cell]:
+        """Seed by seed, so that a page of one seed is complete early."""
+        return cells_of(sorted(self.columns(), key=lambda column: column.seed))
+
+    def columns(self) -> list[Column]:
+        """By trace and load: the heuristics, then by seed DeepRM and the agents, trained once for all loads."""
+        self._check()
+        bench = self._bench()
+        columns = []
+        for trace in bench.traces:
+            for load in self.loads:
+                group, at = f"{trace}, load {load:g}", {"load": load}
+                columns.append(bench.column(group, HEURISTICS, trace, HEURISTICS, at))
+                for seed in self.training_seeds:
+                    columns.append(bench.column(group, DEEPRM, trace, DEEPRM, at, {}, seed=seed))
+                    for agent in self.agents:
+                        shown = AGENTS[agent]
+                        columns.append(bench.column(group, agent, trace, TVW_RL, shown | at, shown, seed=seed))
+        return columns
+
+    def report(self, figure: str, out: Path, cells: Sequence[Cell]) -> Report:
+        """The page, with what is missing of it, and a picture per trace."""
+        columns, bench = self.columns(), self._bench()
+        done = {cell.name for cell in cells}
+        rows = finished_rows(bench, out, [column for column in columns if column.cell.name in done])
+        trained = trainings(out, columns)
+        groups = list(dict.fromkeys(column.group for column in columns))
+        text = f"# Results\n\n{write_page(rows, trained, groups, self._introduction(bench))}"
+        traces = rows["trace"].unique(maintain_order=True)
+        plots = {trace: partial(plot_trace, rows.filter(rows["trace"] == trace)) for trace in traces}
+        facts = {"config": bench.base.to_dict(), "sources": self._sources()}
+        return Report(text, rows.to_dicts(), plots, facts, {"trainings": trained.to_dicts()})
+
+    def _check(self) -> None:
+        for what, values in (("traces", self._named()), ("loads", set(self.loads))):
+            if not values or len(values) != len(getattr(self, what)):
+                given = ", ".join(map(str, getattr(self, what)))
+                raise InputError(f"{what} is {given}: must be different ones, at least one")
+        if not self.agents or set(self.agents) - AGENTS.keys() or len(set(self.agents)) != len(self.agents):
+            raise InputError(f"agents is {', '.join(self.agents)}: must be different ones of {', '.join(AGENTS)}")
+        for load in (*self.loads, *self.train_loads):
+            replace(self.base.scenario, load=load)
+
+    def _named(self) -> dict[str, str]:
+        """Name in the tables -> what to open."""
+        return {re.sub(r"[^\w.-]+", "-", Path(argument).name): argument for argument in self.traces}
+
+    def _bench(self) -> Bench:
+        return self.bench(replace(self.base, train_loads=self.train_loads), self._named())
+
+    def _sources(self) -> list[str]:
+        return [describe_source(opened(argument)[0], argument) for argument in self.traces]
+
+    def _introduction(self, bench: Bench) -> str:
+        """What the page shows, and the commands that make it."""
+        base, seeds = bench.base, ", ".join(map(str, self.training_seeds))
+        lists = {"traces": self._named(), "loads": self.loads, "agents": self.agents, "seeds": self.training_seeds}
+        lists["train-loads"] = self.train_loads
+        words = ["python", "scripts/reproduce.py", "results", "--preset", self.preset]
+        words += [word for name, values in lists.items() for word in (f"--{name}", ",".join(map(str, values)))]
+        numbers = {"iterations": self.iterations, "deeprm-iterations": self.deeprm_iterations}
+        numbers["sequences"] = self.sequences
+        words += [word for name, value in numbers.items() if value is not None for word in (f"--{name}", str(value))]
+        again = [*words, "--out", "runs/results", "--page", "docs/results.md"]
+        lines = [
+            describe_training(replace(base, scenario=replace(base.scenario, **AGENTS[agent])), agent)
+            for agent in self.agents
+        ]
+        lines.append(describe_training(bench.config(DEEPRM, {}), DEEPRM, DEEPRM_KNOWLEDGE) + "; a baseline")
+        return "\n\n".join(
+            [
+                "Generated from `results/rows.csv` and `results/trainings.csv` of the output folder by",
+                f"```\n{shlex.join(again)}\n{shlex.join([*again, '--report-only'])}   # the page alone\n```",
+                f"Preset `{self.preset}`: training seeds {seeds}, {base.comparison_sequences} test sequences per trace "
+                "and load, of workloads that nothing was trained on.",
+                "Each learnt scheduler is trained on one trace with one seed, at the loads "
+                f"{', '.join(map(str, self.train_loads))} in turn:",
+                "\n".join(lines),
+                "\n".join(f"- {source}" for source in self._sources()),
+            ]
+        )
+
+
+def finished_rows(bench: Bench, out: Path, columns: Sequence[Column]) -> pl.DataFrame:
+    """Rows of finished evaluations; `column`: the scheduler, `knowledge`: what it may know.
+
+    Raises InputError if two of one trace and load were not played on the same sequences.
+    """
+    import polars as pl
+
+    name = pl.when(pl.col("column").is_in(list(LEARNT))).then(pl.col("column")).otherwise(pl.col("scheduler"))
+    knowledge = {name: known.group for name, known in KNOWLEDGE.items()} | {DEEPRM: DEEPRM_KNOWLEDGE.group}
+    knowledge |= {agent: knowledge_of(replace(bench.base.scenario, **seen)).group for agent, seen in AGENTS.items()}
+    rows = read_columns(out, columns).with_columns(column=name)
+    played = rows.group_by("group", "run").agg(
+        pl.struct("sequence", pl.col("offered_load").round(9)).unique().sort().implode()
+    )
+    for (group,), part in played.group_by("group", maintain_order=True):
+        if part["sequence"].n_unique() > 1:
+            raise InputError(f"{group}: cells were evaluated on different sequences: give another --out")
+    return rows.with_columns(knowledge=pl.col("column").replace_strict(knowledge))
+
+
+def trainings(out: Path, columns: Sequence[Column]) -> pl.DataFrame:
+    """A row per learnt scheduler and evaluation: `group, trace, agent, seed`, `iterations` done `of` how many, whether
+    `evaluated`; `seconds` that `timed` of the iterations took, on a machine of how many `cores`, at which `commit`."""
+    import polars as pl
+
+    rows: list[dict[str, Any]] = []
+    for group, column, trace, seed, cell in columns:
+        if cell.training is None:
+            continue
+        folder = folder_of(out, cell.training)
+        stretches = sessions(folder)
+        rows.append(
+            {
+                "group": group,
+                "trace": trace,
+                "agent": column,
+                "seed": seed,
+                "iterations": iterations_done(folder),
+                "of": cell.training.config.iterations,
+                "evaluated": is_finished(out, cell),
+                "seconds": float(sum(one["seconds"] for one in stretches)),
+                "timed": sum(one["after"] - one["before"] for one in stretches),
+                "cores": ", ".join(dict.fromkeys(str(one["cores"]) for one in stretches)),
+                "commit": ", ".join(dict.fromkeys(str(one["commit"])[:9] for one in stretches)),
+            }
+        )
+    return pl.DataFrame(rows)
+
+
+TITLE = "agents and DeepRM per trace and seed beside every heuristic at every load, as a page"
+COMMANDS = commands("", "Results", {"results": TITLE}, ResultsStudy)

@@ -1,0 +1,72 @@
+"""How much is trained for a figure or page: presets, seeds and iterations, as options of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from tvwrl.agents.config import PRESETS, TrainConfig
+from tvwrl.agents.policy_scheduler import knowledge_of
+from tvwrl.command_line import Numbers
+from tvwrl.experiments.trained import DEEPRM, Bench
+from tvwrl.schedulers import Knowledge
+from tvwrl.types import InputError
+
+SCALES = {  # --preset: hyper-parameters, training seeds
+    "smoke": (replace(PRESETS["smoke"], comparison_sequences=4), (0,)),
+    "medium": (PRESETS["fast"], (0, 1, 2)),
+    "paper": (PRESETS["paper"], (0, 1, 2, 3, 4)),
+}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is trained and evaluated."""
+
+    preset: Literal["smoke", "medium", "paper"] = "medium"
+    """smoke: a trial, seconds a training; medium: PPO, minutes a training, 3 seeds; paper: its hyper-parameters, 5
+    seeds, days."""
+    seeds: Numbers | None = None
+    """Training seeds; default: the preset's."""
+    iterations: int | None = None
+    """Updates of a policy; default: the preset's."""
+    deeprm_iterations: int | None = None
+    """Updates of DeepRM's policy; default: those of its own preset; with smoke or --iterations as many as of others."""
+    sequences: int | None = None
+    """Test sequences of an evaluation; default: the preset's (medium, paper: 30)."""
+
+    @property
+    def base(self) -> TrainConfig:
+        """The preset's hyper-parameters with the changes asked for."""
+        changes: dict[str, Any] = {"iterations": self.iterations, "comparison_sequences": self.sequences}
+        return replace(SCALES[self.preset][0], **{name: value for name, value in changes.items() if value is not None})
+
+    @property
+    def training_seeds(self) -> tuple[int, ...]:
+        """The seeds. Raises InputError unless they are different numbers >= 0."""
+        seeds = SCALES[self.preset][1] if self.seeds is None else self.seeds
+        if not seeds or min(seeds) < 0 or len(set(seeds)) != len(seeds):
+            raise InputError(f"seeds is {', '.join(map(str, seeds))}: must be different numbers >= 0")
+        return seeds
+
+    def bench(self, base: TrainConfig, traces: Mapping[str, str]) -> Bench:
+        """What all trainings have in common. Raises InputError for a bad number before anything is trained."""
+        own = self.deeprm_iterations
+        if own is None and self.iterations is None and self.preset != "smoke":
+            own = PRESETS["deeprm"].iterations
+        bench = Bench(base, traces, own)
+        bench.config(DEEPRM, {})
+        return bench
+
+
+def describe_training(config: TrainConfig, name: str, knowledge: Knowledge | None = None) -> str:
+    """A line of Markdown: how a learnt scheduler is trained, and what it knows (default: what its scenario shows)."""
+    known = knowledge or knowledge_of(config.scenario)
+    with_peaks = " with lifetime peaks" if config.scenario.observe_peak else ""
+    start = f", starting from `expected-cost`{with_peaks}" if config.begins_as_expected_cost else ""
+    start += f", after imitating `{config.imitates}`" if config.imitates else ""
+    return (
+        f"- `{name}`: `{config.algo}`, policy `{config.policy}`, {config.iterations} iterations{start}; knows "
+        f"*{known.group}*: {known.note}"
+    )

@@ -1,0 +1,304 @@
+"""Trainings and evaluations as cells: an agent or DeepRM is trained once and evaluated in every scenario asked for.
+
+`cells/<run>/training/` is a run folder as `scripts/train.py` writes it; `cells/<run>/evaluation.../` hold evaluations.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+from tvwrl.agents.config import PRESETS, TrainConfig
+from tvwrl.agents.policy_scheduler import load_policy
+from tvwrl.agents.training import Trainer
+from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
+from tvwrl.envs.problem import Problem
+from tvwrl.experiments.engine import Cell, folder_of
+from tvwrl.experiments.evaluation import evaluate
+from tvwrl.experiments.tables import read_rows as read_evaluation
+from tvwrl.runs import provenance, read_csv, write_json
+from tvwrl.schedulers import SCHEDULERS, Knowledge, make_scheduler
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces import open_trace, trace_hash
+from tvwrl.traces.catalogue import trace_identity
+from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.types import Trace
+
+if TYPE_CHECKING:
+    import polars as pl
+
+TVW_RL, DEEPRM = "tvw-rl", "deeprm"  # what can be trained
+HEURISTICS = "heuristics"  # every scheduler of the registry, in one evaluation
+# fmt: off
+SHARED_SETTINGS = (  # DeepRM takes these from the common preset, all others from its own
+    "iterations", "train_sequences", "train_loads", "eval_every", "eval_sequences", "comparison_sequences",
+    "save_every", "device", "threads",
+)
+SEEN = (  # what an agent observes, may do, and how long its episodes are: DeepRM has its own environment
+    "observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action", "max_slots",
+)
+# fmt: on
+OWN_LABELS = 40  # workloads of a sequence that get a label of their own where there are no classes
+SESSIONS = "sessions.json"
+TEST_SEED = 0  # of the test sequences: all cells of a scenario play the same
+
+Changes = Mapping[str, Any]  # fields of Scenario -> values that differ from the base
+
+
+@dataclass(frozen=True)
+class Training(Cell):
+    """The training of an agent or of DeepRM on a trace."""
+
+    run_name: str
+    trace: str  # what to open
+    config: TrainConfig
+    classes: str  # temporal, aggregate, dtw, or none
+    classes_scenario: Scenario  # whose training series the classes are fitted on
+
+    @property
+    def name(self) -> str:
+        """`<run>/training`."""
+        return f"{self.run_name}/training"
+
+    @property
+    def group(self) -> str:
+        """Its evaluations follow it in the same process."""
+        return self.run_name
+
+    def request(self) -> dict[str, Any]:
+        """The trace by its content."""
+        return asdict(self) | {"trace": opened(self.trace)[1], "config": self.config.to_dict()}
+
+    def run(self, folder: Path) -> None:
+        """Train from the last checkpoint, or from the start, to the end.
+
+        Raises KeyboardInterrupt or SystemExit where a signal stopped it, with everything saved.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a trace cannot give is noted in run.json
+            trainer = self._trainer(folder)
+            begun, before = time.perf_counter(), trainer.iteration
+            if before == trainer.config.iterations:
+                return
+            try:
+                ended = trainer.run()
+            finally:
+                _note_session(folder, before, trainer.iteration, time.perf_counter() - begun)
+        if ended == "SIGTERM":
+            raise SystemExit(143)
+        if ended != "finished":
+            raise KeyboardInterrupt
+
+    def progress(self, folder: Path) -> str:
+        """Iterations that are saved."""
+        return f"{iterations_done(folder)} of {self.config.iterations} iterations"
+
+    def _trainer(self, folder: Path) -> Trainer:
+        trace, last = opened(self.trace)[0], folder / "checkpoints" / "last.pt"
+        if last.exists():
+            saved = Checkpoint.load(last)
+            trainer = Trainer(saved.problem(trace), saved.config, folder, saved.trace, _silent)
+            trainer.restore(saved)
+            return trainer
+        problem = Problem.build(trace, self.config.scenario, fitted(self.trace, self.classes, self.classes_scenario))
+        identity = trace_identity(trace, self.trace)
+        trainer = Trainer(problem, self.config, folder, identity, _silent)
+        facts = {"trace": identity | {"workloads": len(trace)}, "ec": self.classes, "notes": problem.sampler.notes}
+        write_json(folder / "run.json", provenance() | facts | {"config": self.config.to_dict()})
+        trainer.save()
+        return trainer
+
+
+@dataclass(frozen=True)
+class Evaluation(Cell):
+    """Schedulers on the test sequences of a scenario: those of the registry, or one that was trained."""
+
+    run_name: str
+    trace: str  # what to open
+    scenario: Scenario
+    sequences: int
+    suffix: str  # what tells the evaluations of a run apart
+    schedulers: tuple[str, ...] = ()  # of the registry
+    training: Training | None = None  # instead of them
+    classes: str = "none"  # of the registry's schedulers
+    classes_scenario: Scenario = field(default_factory=Scenario)
+    device: str = "cpu"
+
+    @property
+    def name(self) -> str:
+        """`<run>/evaluation...`."""
+        return f"{self.run_name}/evaluation{self.suffix}"
+
+    @property
+    def group(self) -> str:
+        """With its training, which it follows."""
+        return self.run_name
+
+    def request(self) -> dict[str, Any]:
+        """The trace by its content; the training by its own request."""
+        asked = asdict(self) | {"trace": opened(self.trace)[1], "schedulers": sorted(self.schedulers)}
+        return asked | {"training": self.training.request() if self.training else None}
+
+    def run(self, folder: Path) -> None:
+        """Play the test sequences, in the units and with the classes of the training. Raises InputError without it."""
+        shutil.rmtree(folder)
+        trace = opened(self.trace)[0]
+        knowledge: dict[str, Knowledge] = {}
+        makes: list[Callable[[], Any]]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if self.training:
+                saved = Checkpoint.load(find_checkpoint(folder.with_name("training")))
+                policy = load_policy(folder.with_name("training"), saved, self.device)
+                problem = Problem.build(trace, self.scenario, saved.classes, np.array(saved.unit), saved.forecaster)
+                policy.name = self.run_name
+                makes, names, knowledge = [lambda: policy], [policy.name], {policy.name: policy.knowledge}
+            else:
+                problem = Problem.build(trace, self.scenario, fitted(self.trace, self.classes, self.classes_scenario))
+                names = sorted(self.schedulers)
+                makes = [partial(make_scheduler, name) for name in names]
+            facts, loads = {"schedulers": names}, [self.scenario.load]
+            evaluate(problem, makes, loads, self.sequences, TEST_SEED, folder, facts, knowledge, plots=False)
+
+
+class Column(NamedTuple):
+    """Where the rows of an evaluation stand in the tables of a figure."""
+
+    group: str
+    column: str
+    trace: str  # its name in the tables
+    seed: int  # of the training
+    cell: Evaluation
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What trainings and evaluations of a study have in common."""
+
+    base: TrainConfig  # the preset
+    traces: Mapping[str, str]  # name in the tables -> what to open
+    deeprm_iterations: int | None = None  # None: as many as of all others
+
+    def column(
+        self,
+        group: str,
+        column: str,
+        trace: str,
+        scheduler: str,
+        scenario: Changes | None = None,
+        trained_in: Changes | None = None,
+        classes: str = "temporal",
+        seed: int = 0,
+    ) -> Column:
+        """A scheduler in a scenario that differs from the preset's by `scenario`: one that is trained (in `trained_in`,
+        by default the same), of the registry, or all of the registry (`HEURISTICS`)."""
+        scenario = scenario or {}
+        name, source = f"{trace}-{scheduler}", self.traces[trace]
+        common: dict[str, Any] = {
+            "trace": source,
+            "sequences": self.base.comparison_sequences,
+            "device": self.base.device,
+        }
+        common |= {"suffix": "".join(f"-{part}" for part in _named(scenario)), "classes_scenario": self.base.scenario}
+        common["scenario"] = self._scenario(scheduler, scenario)
+        if scheduler in (TVW_RL, DEEPRM):
+            learnt_in = scenario if trained_in is None else trained_in
+            parts = [name, *([classes] if classes != "temporal" else []), *_named(learnt_in), f"seed{seed}"]
+            config = self.config(scheduler, learnt_in, seed)
+            training = Training("-".join(parts), source, config, classes, self.base.scenario)
+            return Column(group, column, trace, seed, Evaluation(training.run_name, training=training, **common))
+        every = scheduler == HEURISTICS
+        names, classes = (SCHEDULERS, classes) if every else ((scheduler,), "none")
+        return Column(group, column, trace, seed, Evaluation(name, schedulers=names, classes=classes, **common))
+
+    def config(self, scheduler: str, changes: Changes, seed: int = 0) -> TrainConfig:
+        """What a scheduler is trained with. Raises InputError, naming the field, where a change is not possible."""
+        scenario = self._scenario(scheduler, changes)
+        if scheduler != DEEPRM:
+            return replace(self.base, seed=seed, scenario=scenario)
+        shared = {name: getattr(self.base, name) for name in SHARED_SETTINGS}
+        if self.deeprm_iterations is not None:
+            shared["iterations"] = self.deeprm_iterations
+        return replace(PRESETS["deeprm"], seed=seed, scenario=scenario, **shared)
+
+    def _scenario(self, scheduler: str, changes: Changes) -> Scenario:
+        if scheduler == DEEPRM:
+            changes = {name: getattr(PRESETS["deeprm"].scenario, name) for name in SEEN} | dict(changes)
+        return replace(self.base.scenario, **changes)
+
+
+def cells_of(columns: Sequence[Column]) -> list[Cell]:
+    """Every evaluation after the training that it needs."""
+    cells: list[Cell] = []
+    for column in columns:
+        cells += [column.cell.training, column.cell] if column.cell.training else [column.cell]
+    return cells
+
+
+def read_columns(out: Path, columns: Sequence[Column]) -> pl.DataFrame:
+    """Rows of finished evaluations: `group, column, trace, run, seed`, then their own, with gaps to the bounds."""
+    import polars as pl
+
+    parts = []
+    for group, column, trace, seed, cell in columns:
+        rows = read_evaluation(folder_of(out, cell))
+        named = {"group": group, "column": column, "trace": trace, "run": cell.run_name, "seed": seed}
+        parts.append(rows.select(*(pl.lit(value).alias(name) for name, value in named.items()), pl.all()))
+    return pl.concat(parts, how="diagonal_relaxed")
+
+
+def iterations_done(training: Path) -> int:
+    """Updates of the policy that a training folder holds."""
+    return max((int(row["iteration"]) for row in read_csv(training / "progress.csv")), default=0)
+
+
+def sessions(training: Path) -> list[dict[str, Any]]:
+    """The stretches of a training: iterations `before` and `after`, `seconds`, `cores`, `commit`."""
+    path = training / SESSIONS
+    return list(json.loads(path.read_text())["sessions"]) if path.is_file() else []
+
+
+def _note_session(training: Path, before: int, after: int, seconds: float) -> None:
+    where = provenance()
+    now = {"before": before, "after": after, "seconds": seconds, "cores": where["cores"], "commit": where["commit"]}
+    write_json(training / SESSIONS, {"sessions": [*sessions(training), now]})
+
+
+def _named(changes: Changes) -> list[str]:
+    """What differs from the paper's configuration, and what is observed or not, for a folder's name."""
+    plain = Scenario()
+    switches = [name if value else f"no_{name}" for name, value in changes.items() if isinstance(value, bool)]
+    limits = [f"any_{name}" for name, value in changes.items() if value is None]
+    numbers = {name: value for name, value in changes.items() if not (value is None or isinstance(value, bool))}
+    return switches + limits + [f"{name}{value:g}" for name, value in numbers.items() if value != getattr(plain, name)]
+
+
+@lru_cache(maxsize=4)
+def opened(trace: str) -> tuple[Trace, str]:
+    """A trace and its hash."""
+    found = open_trace(trace)
+    return found, trace_hash(found)
+
+
+@lru_cache(maxsize=4)
+def fitted(trace: str, representation: str, scenario: Scenario) -> Classes:
+    """Classes with k by silhouette as in Table 1, of the training series; own labels for "none"."""
+    if representation == "none":
+        return OwnLabels(OWN_LABELS)
+    found, identity = opened(trace)
+    population = population_of(SequenceSampler(found, scenario))
+    return EquivalenceClasses(representation).fit(population, {"trace": found.name, "hash": identity})
+
+
+def _silent(text: str) -> None:
+    """The trainer's reports are in its progress.csv."""

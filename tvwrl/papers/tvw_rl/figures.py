@@ -1,0 +1,94 @@
+"""The commands of the TVW-RL paper: figures and tables beside the published numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from tvwrl.agents.config import PRESETS, TrainConfig
+from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as DEEPRM_KNOWLEDGE
+from tvwrl.experiments.engine import Cell
+from tvwrl.experiments.reproduce import Report, commands
+from tvwrl.experiments.scale import Scale, describe_training
+from tvwrl.experiments.trained import DEEPRM, Bench, Column, cells_of, opened, read_columns
+from tvwrl.papers.tvw_rl.cells import EXPERIMENTS
+from tvwrl.papers.tvw_rl.table1 import TABLE1_TITLE, Table1Study
+from tvwrl.papers.tvw_rl.tables import plot, summarise, write_tables
+from tvwrl.traces import describe_source
+from tvwrl.types import InputError
+
+TABLE1 = "table1"
+
+
+@dataclass(frozen=True)
+class TvwRlStudy(Scale):
+    """Train what is missing, evaluate it, and print the table beside the published one; resumable. Agents know what
+    the paper's agent knows, whatever the preset."""
+
+    google: str = "google"
+    """Trace that stands for the published Google one: a name, or a prepared trace's folder."""
+    alibaba: str = "alibaba"
+    """Trace that stands for the published Alibaba one, e.g. tianchi."""
+
+    partial = False
+
+    def cells(self, figure: str) -> list[Cell]:
+        """Trainings and evaluations; Table 1 has cells of its own, and none in preset smoke."""
+        if figure == TABLE1:
+            return [] if self.preset == "smoke" else self._table1().cells(figure)
+        columns = self._columns(figure)
+        for name in dict.fromkeys(column.trace for column in columns):
+            _check_resources(self._bench().traces[name])
+        return cells_of(columns)
+
+    def report(self, figure: str, out: Path, cells: Sequence[Cell]) -> Report:
+        """Tables with a verdict on each published order and claim, and a plot."""
+        if figure == TABLE1:
+            return self._table1().report(figure, out, cells)
+        bench, experiment, columns = self._bench(), EXPERIMENTS[figure], self._columns(figure)
+        names = sorted({column.trace for column in columns})
+        sources = [describe_source(opened(bench.traces[name])[0], bench.traces[name]) for name in names]
+        seeds = ", ".join(map(str, self.training_seeds))
+        scale = f"Preset `{self.preset}`: seeds {seeds}, {bench.base.comparison_sequences} test sequences."
+        trained = {c.column if c.column == DEEPRM else "tvw-rl": c.cell.training for c in columns if c.cell.training}
+        how = [
+            describe_training(training.config, name, DEEPRM_KNOWLEDGE if name == DEEPRM else None)
+            for name, training in trained.items()
+        ]
+        rows = read_columns(out, columns)
+        groups = summarise(rows)
+        head = "\n\n".join([*sources, scale, "\n".join(how)])
+        text = f"# {experiment.title}\n\n{head}\n\n{write_tables(experiment, groups)}"
+        facts = {"config": bench.base.to_dict(), "sources": sources}
+        return Report(text, rows.to_dicts(), {"plot": partial(plot, experiment, groups)}, facts)
+
+    def _table1(self) -> Table1Study:
+        return Table1Study(self.google, self.alibaba)
+
+    def _bench(self) -> Bench:
+        return self.bench(with_the_papers_knowledge(self.base), {"google": self.google, "alibaba": self.alibaba})
+
+    def _columns(self, figure: str) -> list[Column]:
+        return EXPERIMENTS[figure].columns(self._bench(), self.training_seeds)
+
+
+def with_the_papers_knowledge(base: TrainConfig) -> TrainConfig:
+    """Hyper-parameters with an agent that observes and may do what the paper's can; episodes keep their length."""
+    return replace(base, scenario=replace(PRESETS["paper"].scenario, max_slots=base.scenario.max_slots))
+
+
+def _check_resources(name: str) -> None:
+    if missing := {"cpu", "mem"} - set(opened(name)[0].resources):
+        raise InputError(f"trace '{name}' lacks {', '.join(sorted(missing))}: the paper's tables are of cpu and mem")
+
+
+EVERYTHING = "TVW-RL paper, all figures and tables in one folder; trainings that several need are made once. Preset "
+EVERYTHING += "smoke leaves table1 out."
+FIGURES = {name: experiment.title for name, experiment in EXPERIMENTS.items()}
+COMMANDS = (
+    commands("", "TVW-RL paper", {TABLE1: TABLE1_TITLE}, Table1Study)
+    | commands("", "TVW-RL paper", FIGURES, TvwRlStudy)
+    | {"all": commands("", "", FIGURES | {TABLE1: TABLE1_TITLE}, TvwRlStudy, EVERYTHING)["all"]}
+)
