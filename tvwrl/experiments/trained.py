@@ -218,7 +218,7 @@ class Bench:
             training = Training("-".join(parts), source, config, classes, self.base.scenario)
             return Column(group, column, trace, seed, Evaluation(training.run_name, training=training, **common))
         every = scheduler == HEURISTICS
-        names, classes = (SCHEDULERS, classes) if every else ((scheduler,), "none")
+        names, classes = (tuple(SCHEDULERS), classes) if every else ((scheduler,), "none")
         return Column(group, column, trace, seed, Evaluation(name, schedulers=names, classes=classes, **common))
 
     def config(self, scheduler: str, changes: Changes, seed: int = 0) -> TrainConfig:
