@@ -9,9 +9,6 @@ import tyro
 
 from tvwrl import command_line, papers
 from tvwrl.bench import (
-    lrasched_learning,
-    lrasched_simulations,
-    lrasched_testbed,
     pism_classifier,
     pism_laws,
     pism_nginx,
@@ -51,9 +48,6 @@ class Figure:
 
 # names of its commands begin with, title of the paper, figures, settings
 OTHER_PAPERS: tuple[tuple[str, str, dict[str, str], type], ...] = (
-    ("lrasched", "LRASched paper", lrasched_learning.NAMES, lrasched_learning.LearningSettings),
-    ("lrasched", "LRASched paper", lrasched_testbed.NAMES, lrasched_testbed.TestbedSettings),
-    ("lrasched", "LRASched paper", lrasched_simulations.NAMES, lrasched_simulations.PlacementSettings),
     ("pism", "PISM paper", pism_traces.NAMES, pism_traces.TraceSettings),
     ("pism", "PISM paper", pism_classifier.NAMES, pism_classifier.ClassifierSettings),
     ("pism", "PISM paper", pism_simulation.NAMES, pism_simulation.SimulationSettings),

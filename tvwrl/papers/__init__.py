@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-PAPERS: tuple[str, ...] = ("tvw_rl", "aladdin", "provisioning")  # folders; `figures.COMMANDS` in each
+PAPERS: tuple[str, ...] = ("aladdin", "lrasched", "provisioning", "tvw_rl")  # folders; `figures.COMMANDS` in each
 
 
 def commands() -> dict[str, type]:

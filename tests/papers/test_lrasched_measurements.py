@@ -1,4 +1,4 @@
-"""Real measurements as profiles: small files by hand, and the whole ones where they are at hand."""
+"""Real measurements as profiles: small files by hand, and the whole ones where there are any."""
 
 import gzip
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvwrl.lrasched.measured import read_erms, read_nginx
+from tvwrl.papers.lrasched.measurements import read_erms, read_nginx
 from tvwrl.types import InputError
 
 BATCH = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")) / "batch"

@@ -1,0 +1,133 @@
+"""Figures of the LRASched paper, small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tvwrl.experiments.engine import complete, read_rows
+from tvwrl.experiments.reproduce import RunOptions, reproduce
+from tvwrl.papers.lrasched import cells, figures, tables, testbed
+from tvwrl.papers.lrasched.figures import FIGURES, LearningStudy, PlacementStudy, PlanningTimeStudy
+from tvwrl.papers.lrasched.placement import HEURISTICS, MILP
+from tvwrl.provisioning.referee import judge
+from tvwrl.provisioning.sources.drawn import Drawn
+from tvwrl.runs import read_csv
+from tvwrl.types import InputError
+
+LEARNING = LearningStudy(seeds=(3, 4), earlier=12, arriving=6)
+PLACEMENT = PlacementStudy(seeds=(0, 1), largest=(0.5,), scales=1, milp_seconds=1.0)
+STUDIES = (LEARNING, figures.TestbedStudy(seeds=(0,), milp_seconds=0.0), PLACEMENT, PlanningTimeStudy(milp_seconds=0.3))
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "SCALES", ((12, 4),))
+    monkeypatch.setattr(figures, "SMALL", (8, 3))
+    monkeypatch.setattr(figures, "DIMENSIONS", (2, 3))
+    monkeypatch.setattr(figures, "MACHINES", (5, 20))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_is_made_of_its_cells(tmp_path: Path, name: str) -> None:
+    (study,) = (study for study, (_, own) in zip(STUDIES, figures.STUDIES, strict=True) if name in own)
+    reproduce(study, [name], "lrasched", RunOptions(tmp_path))
+    text, rows = (tmp_path / name / "table.md").read_text(), read_csv(tmp_path / name / "rows.csv")
+    assert text.startswith(f"# {FIGURES[name]}\n")
+    assert "simulated" in text
+    assert len(rows) >= len(study.cells(name))
+    assert any((tmp_path / name).glob("*.png")) == (name != "gap")
+
+
+def test_table_2_prints_mean_and_worst_error_of_its_rows() -> None:
+    rows = [
+        {"data": "x", "seed": seed, "predictor": name, "rmse": error, "worst_rmse": 2 * error, "latency_ms": 1.0 + seed}
+        for name, errors in (("FTRL factorization machine", (0.1, 0.3)), ("mean of application", (0.4, 0.5)))
+        for seed, error in enumerate(errors)
+    ]
+    lines = tables.table2("Table 2", rows).text.splitlines()
+    table = [[text.strip() for text in line.split("|")] for line in lines if line.startswith("| ")]
+    found = {line[1]: line[2:-1] for line in table}
+    assert found["FTRL factorization machine"] == ["0.200 [0.100, 0.300]", "0.243", "0.600", "1.0000", "1.15"]
+    assert found["mean of application"] == ["0.450 [0.400, 0.500]", "", "1.000", "1.0000", ""]
+    assert "-0.250 [-0.300, -0.200] to mean of application" in lines[-1]
+
+
+def test_the_programme_places_at_least_as_much_as_the_heuristics(tmp_path: Path) -> None:
+    asked = [cells.batch(Drawn(12, 4, 2, (1, 2), 0.5), 0, name, 2.0 * (name == MILP)) for name in (*HEURISTICS, MILP)]
+    assert complete(tmp_path, asked) == {}
+    rows = {row["scheme"]: row for row in tables.with_best_bound(read_rows(tmp_path, asked))}
+    assert len({row["bound_pct"] for row in rows.values()}) == 1
+    for row in rows.values():
+        assert 0 < row["placed_pct"] <= row["bound_pct"] + 1e-9
+        assert 0 < row["utilisation_pct"] <= 100
+        assert row["machines_used"] >= 4
+        assert row["replicas"] == "1-2"
+    placed = [rows[name]["placed_pct"] for name in (MILP, "LRASched-Search", "LRASched")]
+    assert placed == sorted(placed, reverse=True)
+
+
+def test_a_damaged_cell_or_another_time_limit_is_refused_by_name(tmp_path: Path) -> None:
+    """A cell cut off at 60 bytes once gave a wrong mean without a word."""
+    study, options = replace(PLACEMENT, milp_seconds=0.0, seeds=(0,)), RunOptions(tmp_path)
+    reproduce(study, ["gap"], "lrasched", options)
+    whole = (tmp_path / "gap" / "table.md").read_text()
+    (tmp_path / "gap" / "table.md").unlink()
+    cell = tmp_path / "cells" / "batches" / "8-3-2-1to1-0.5-seed0" / "LRASched"
+    content = (cell / "rows.json").read_bytes()
+    (cell / "rows.json").write_bytes(content[:60])
+    with pytest.raises(InputError, match=r"batches/8-3-2-1to1-0\.5-seed0/LRASched: .*rows\.json is damaged"):
+        reproduce(study, ["gap"], "lrasched", options)
+    assert not (tmp_path / "gap" / "table.md").exists()
+    (cell / "rows.json").write_bytes(content)
+    reproduce(study, ["gap"], "lrasched", options)
+    assert (tmp_path / "gap" / "table.md").read_text() == whole
+    reproduce(replace(study, milp_seconds=1.0), ["gap"], "lrasched", options)
+    with pytest.raises(InputError, match=r"milp_seconds is 1\.0 there, 2\.0 here"):
+        reproduce(replace(study, milp_seconds=2.0), ["gap"], "lrasched", options)
+
+
+def test_growth_is_the_exponent_on_large_clusters() -> None:
+    rows = [{"scheme": "a", "machines": m, "ms": 2.0 * m**0.5} for m in (100, 1_000, 10_000, 100_000)]
+    assert tables.growth(rows, "a") == pytest.approx(0.5)
+    assert np.isnan(tables.growth(rows[:2], "a"))
+
+
+@pytest.mark.parametrize(
+    ("study", "name", "message"),
+    [
+        (replace(LEARNING, seeds=()), "fig2", "seeds is : must be different numbers >= 0"),
+        (replace(LEARNING, seeds=(1, 1)), "table2", "seeds is 1, 1"),
+        (replace(LEARNING, seeds=(-1,)), "table2", "seeds is -1"),
+        (replace(LEARNING, earlier=1), "table2", "earlier is 1: must be at least 2"),
+        (replace(LEARNING, arriving=0), "fig5", "arriving is 0"),
+        (replace(LEARNING, data=Path("none")), "table2", r"erms_inflection\.csv\.gz: no such file"),
+        (figures.TestbedStudy(milp_seconds=-1.0), "fig6", "milp_seconds is -1"),
+        (figures.TestbedStudy(margin=-0.1), "fig6", "margin is -0.1"),
+        (PlanningTimeStudy(seed=-1), "fig11", "seeds is -1"),
+        (replace(PLACEMENT, largest=(0.5, 0.5)), "fig8", r"largest is 0\.5, 0\.5"),
+        (replace(PLACEMENT, largest=(1.5,)), "fig8", r"largest is 1\.5"),
+        (replace(PLACEMENT, replicas=(3, 1)), "fig9", "replicas is 3 1"),
+        (replace(PLACEMENT, scales=4), "fig10", "scales is 4: must be 1 to"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_is_written(
+    tmp_path: Path, study: LearningStudy, name: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        reproduce(study, [name], "lrasched", RunOptions(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["LRASched", "FFD-AntiAffinity", MILP])
+def test_the_testbed_places_what_fits(scheme: str) -> None:
+    bed, plan = testbed.draw_testbed(0, 0.02), testbed.place_on_testbed(0, scheme, 0.02, 2.0)
+    verdict = judge(bed.instance, bed.fleet, plan)
+    assert verdict.good, verdict.examples
+    assert 5 < verdict.whole < testbed.ARRIVING  # the machines are too few for all
+    apart = [row["p99_ms"] == row["apart_ms"] for row in testbed.response_times(0, scheme, 0.02, 2.0)]
+    assert all(apart) or scheme != "FFD-AntiAffinity"

@@ -1,0 +1,190 @@
+"""The figures and tables of the paper: their options, the cells they need, and their commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvwrl.command_line import Numbers, Shares
+from tvwrl.experiments.engine import read_rows
+from tvwrl.experiments.reproduce import Report, commands
+from tvwrl.papers.lrasched import learning, tables, testbed
+from tvwrl.papers.lrasched.cells import Measurement, arrivals, batch, degrees, on_testbed, planning_time, prediction
+from tvwrl.papers.lrasched.placement import HEURISTICS, MILP
+from tvwrl.provisioning.sources.drawn import Drawn
+from tvwrl.types import InputError
+
+SCALES = ((500, 100), (1_000, 300), (2_000, 500))  # applications, machines of Figures 8 to 10
+SMALL = (50, 10)  # of the gap: the programme can solve these
+DIMENSIONS = (3, 4, 5, 6)
+TIMED = ("LRASched", "FFD-AntiAffinity")  # schemes of Figures 6, 7, 11 and 12, beside the programme
+MACHINES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)  # of Figures 11 and 12
+LARGEST_FOR_MILP = 1_000  # machines of Figures 11 and 12
+
+
+LEARNING = {
+    "table2": "Table 2, accuracy and latency of predictions",
+    "fig2": "Figure 2, performance by degree of collocation (simulated)",
+    "fig5": "Figure 5, accuracy as applications arrive (simulated)",
+}
+TESTBED = {
+    "fig6": "Figure 6, utilisation of the testbed over time (simulated)",
+    "fig7": "Figure 7, 99th percentile of response time by service (simulated)",
+}
+PLACEMENT = {
+    "fig8": "Figure 8, applications that are placed (simulated)",
+    "fig9": "Figure 9, utilisation of the cluster (simulated)",
+    "fig10": "Figure 10, machines used when more are added (simulated)",
+    "gap": "Gap of the heuristics to the optimum, on small batches (simulated)",
+}
+PLANNING_TIME = {
+    "fig11": "Figure 11, latency by cluster size, 3 dimensions (simulated)",
+    "fig12": "Figure 12, latency by cluster size, 6 dimensions (simulated)",
+}
+FIGURES = LEARNING | TESTBED | PLACEMENT | PLANNING_TIME
+
+
+class PaperStudy:
+    """What the studies below share: how a figure is made of the rows of its cells."""
+
+    partial = False
+
+    def report(self, figure: str, out: Path, cells: Sequence[Measurement]) -> Report:
+        """The figure, made of finished cells."""
+        return tables.TABLES[figure](FIGURES[figure], read_rows(out, cells))
+
+
+@dataclass(frozen=True)
+class LearningStudy(PaperStudy):
+    """How well performance is predicted, on a simulated testbed and on real measurements."""
+
+    seeds: Numbers = tuple(range(10))
+    """Seeds of drawn applications and of models; means and intervals are over them."""
+    data: Path | None = None
+    """Folder with erms_inflection.csv.gz and ntua_nginx_ibench.csv.gz; default: simulated data only. Of table2."""
+    earlier: int = 100
+    """Simulated applications that were profiled before. Of table2."""
+    arriving: int = 40
+    """Simulated applications that arrive; twice as many in fig5."""
+
+    def cells(self, figure: str) -> list[Measurement]:
+        """The cells of a figure. Raises InputError for options out of range."""
+        check(vars(self))
+        if figure == "fig2":
+            return [degrees(seed) for seed in self.seeds]
+        if figure == "fig5":
+            return [arrivals(name, seed, 2 * self.arriving) for seed in self.seeds for name in learning.PREDICTORS]
+        source: dict[str, dict[str, Any]]
+        source = {data: {"earlier": self.earlier, "arriving": self.arriving} for data in learning.SIMULATED}
+        if self.data is not None:
+            for data, (file, _) in learning.REAL.items():
+                if not (self.data / file).is_file():
+                    raise InputError(f"{self.data / file}: no such file")
+                source[data] = {"folder": self.data}
+        asked = [(data, name, seed) for data in source for seed in self.seeds for name in learning.PREDICTORS]
+        return [prediction(*one, **source[one[0]]) for one in asked]
+
+
+@dataclass(frozen=True)
+class TestbedStudy(PaperStudy):
+    """A simulated testbed: applications arrive, are sized by short profiles, and placed by three schemes."""
+
+    seeds: Numbers = tuple(range(5))
+    """Seeds of applications, arrivals and noise; means and intervals are over them."""
+    margin: float = 0.02
+    """Performance beyond the goal of 0.9 that sizes are chosen for."""
+    milp_seconds: float = 5.0
+    """Time limit of the integer programme, per batch; 0 leaves it out."""
+
+    def cells(self, figure: str) -> list[Measurement]:
+        """The cells of a figure. Raises InputError for options out of range."""
+        check(vars(self))
+        function = {"fig6": testbed.utilisation_over_time, "fig7": testbed.response_times}[figure]
+        asked = [(seed, scheme) for seed in self.seeds for scheme in schemes(TIMED, self.milp_seconds)]
+        return [on_testbed(function, seed, self.margin, *scheme) for seed, scheme in asked]
+
+
+@dataclass(frozen=True)
+class PlacementStudy(PaperStudy):
+    """Batches of applications on unequal machines: LRASched, a local search, first fit and the integer programme."""
+
+    seeds: Numbers = (0, 1, 2)
+    """Seeds of the drawn batches; means and intervals are over them."""
+    largest: Shares = (0.5, 0.2)
+    """Largest size of a replica: as printed, and where the published percentages come out."""
+    replicas: tuple[int, int] = (1, 1)
+    """Fewest and most replicas of an application; the paper does not print them."""
+    scales: int = len(SCALES)
+    """How many of the scales: 500, 1,000 and 2,000 applications."""
+    milp_seconds: float = 20.0
+    """Time limit of the integer programme, per phase; 0 leaves it out."""
+
+    def cells(self, figure: str) -> list[Measurement]:
+        """The cells of a figure. Raises InputError for options out of range."""
+        check(vars(self))
+        return [
+            batch(Drawn(*scale, dimensions, self.replicas, largest), seed, *scheme)
+            for largest in self.largest
+            for scale in ((SMALL,) if figure == "gap" else SCALES[: self.scales])
+            for dimensions in DIMENSIONS
+            for seed in self.seeds
+            for scheme in schemes(HEURISTICS, self.milp_seconds)
+        ]
+
+
+@dataclass(frozen=True)
+class PlanningTimeStudy(PaperStudy):
+    """How long placing takes by size of the cluster: LRASched, first fit and the integer programme."""
+
+    seed: int = 0
+    """Seed of the drawn batches."""
+    milp_seconds: float = 20.0
+    """Time limit of the integer programme; 0 leaves it out."""
+
+    def cells(self, figure: str) -> list[Measurement]:
+        """The cells of a figure. Raises InputError for options out of range."""
+        check(vars(self))
+        dimensions, found = {"fig11": 3, "fig12": 6}[figure], []
+        for machines in MACHINES:
+            # Replicas so small that hardly any application is rejected, which would be quicker
+            drawn = Drawn(100, machines, dimensions, replicas=(1, 10), largest=0.2)
+            seconds = self.milp_seconds if machines <= LARGEST_FOR_MILP else 0.0
+            found += [planning_time(drawn, self.seed, *scheme) for scheme in schemes(TIMED, seconds)]
+        return found
+
+
+def schemes(heuristics: Iterable[str], milp_seconds: float) -> list[tuple[str, float]]:
+    """The heuristics, and the programme with its seconds unless these are 0."""
+    return [*((name, 0.0) for name in heuristics), *[(MILP, milp_seconds)] * (milp_seconds > 0)]
+
+
+def check(options: dict[str, Any]) -> None:
+    """Raise InputError for options out of range; those that a study lacks are not checked."""
+    seeds = options.get("seeds", (options.get("seed", 0),))
+    if not seeds or min(seeds) < 0 or len(set(seeds)) != len(seeds):
+        raise InputError(f"seeds is {', '.join(map(str, seeds))}: must be different numbers >= 0")
+    if not 0 <= (margin := options.get("margin", 0)) <= 1:
+        raise InputError(f"margin is {margin}: must be a number from 0 to 1")
+    if not 0 <= (seconds := options.get("milp_seconds", 0)) < np.inf:
+        raise InputError(f"milp_seconds is {seconds}: must be a number >= 0")
+    for name in ("earlier", "arriving"):
+        if (value := options.get(name, 2)) < 2:
+            raise InputError(f"{name} is {value}: must be at least 2")
+    if not 1 <= (scales := options.get("scales", 1)) <= len(SCALES):
+        raise InputError(f"scales is {scales}: must be 1 to {len(SCALES)}")
+    largest = options.get("largest", (1,))
+    if not largest or len(set(largest)) != len(largest):
+        raise InputError(f"largest is {', '.join(map(str, largest))}: must be different ones, at least one")
+
+
+STUDIES: tuple[tuple[type, dict[str, str]], ...] = (
+    (LearningStudy, LEARNING),
+    (TestbedStudy, TESTBED),
+    (PlacementStudy, PLACEMENT),
+    (PlanningTimeStudy, PLANNING_TIME),
+)
+COMMANDS = {k: v for study, own in STUDIES for k, v in commands("lrasched", "LRASched paper", own, study).items()}
