@@ -11,7 +11,7 @@ from tvwrl.flow.registry import scheduler
 from tvwrl.types import InputError
 
 
-def test_large_machines_count_first_but_there_are_only_so_many(make: Make) -> None:
+def test_volume_fills_large_machines_first(make: Make) -> None:
     """20 cores: one machine of 12 and two of 4 are not enough, so three of 4."""
     problem = make([20], [(1, 1)], [(12, 99)] + [(4, 99)] * 4)
     bound = lower_bound(problem)
@@ -19,7 +19,7 @@ def test_large_machines_count_first_but_there_are_only_so_many(make: Make) -> No
     assert bound.gap_pct(4) == pytest.approx(100 / 3)
 
 
-def test_what_fits_only_some_kinds_needs_those(make: Make) -> None:
+def test_volume_knows_which_kinds_hold_a_replica(make: Make) -> None:
     """By volume one machine of 100 cores does; but 4 of 30 GiB fit none of its 20 GiB."""
     problem = make([4, 10], [(1, 30), (8, 1)], [(100, 20)] + [(8, 32)] * 4)
     assert lower_bound(problem).each["volume"] == 5
@@ -32,7 +32,7 @@ def test_limits_and_exclusion_count(make: Make) -> None:
     assert (apart.each["exclusion"], apart.machines) == (4, 4)
 
 
-def test_what_cannot_be_placed_has_no_bound(make: Make) -> None:
+def test_unplaceable_problems_have_no_bound(make: Make) -> None:
     with pytest.raises(InputError, match="'t0': it needs 9, 9"):
         lower_bound(make([1], [(9, 9)], [(4, 4)]))
     with pytest.raises(InputError, match="together they demand more than the machines have"):

@@ -39,7 +39,7 @@ def test_tables_become_a_problem(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"affinity": "group,application\nx,z\n"}, "affinity.csv: row 1, group 'x': application is 'z', which is no"),
         (
@@ -71,8 +71,8 @@ def test_tables_become_a_problem(tmp_path: Path) -> None:
         ({"applications": "application,replicas,cpu,mem\na,0,1,1\n"}, "applications.csv: row 1: replicas is 0"),
     ],
 )
-def test_bad_rows_are_named(tmp_path: Path, changes: dict[str, str], said: str) -> None:
-    with pytest.raises(InputError, match=re.escape(said)):
+def test_bad_rows_are_named(tmp_path: Path, changes: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
         read_folder(write(tmp_path, **changes))
 
 

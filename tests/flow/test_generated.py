@@ -14,7 +14,7 @@ def problem() -> Problem:
     return generate(600, 5_000, seed=1)
 
 
-def test_the_tables_are_the_papers() -> None:
+def test_types_are_those_of_the_paper() -> None:
     assert len(production.MACHINE_TYPES) == 23
     assert len(set(production.MACHINE_TYPES)) == 23
     assert sum(count for _, _, count in production.MACHINE_TYPES) == 13_764
@@ -75,7 +75,7 @@ def test_the_papers_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"machines": 22}, "machines is 22: must be at least 23"),
         ({"replicas": 10}, "replicas is 10"),
@@ -84,6 +84,6 @@ def test_the_papers_size() -> None:
         ({"machines": 12_000, "replicas": 100}, "100 replicas cannot demand 0.75 of 12,000 machines"),
     ],
 )
-def test_bad_sizes_are_refused(wrong: dict[str, float], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_bad_sizes_are_refused(wrong: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         generate(**wrong)  # type: ignore[arg-type]

@@ -153,7 +153,7 @@ def min_cost_flow(replicas: list[int], rooms: list[tuple[int, int]], cost: np.nd
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"groups": 0}, "groups is 0: must be at least 1"),
         ({"chain_length": 0}, "chain_length is 0"),
@@ -162,8 +162,8 @@ def min_cost_flow(replicas: list[int], rooms: list[tuple[int, int]], cost: np.nd
         ({"repack": "always"}, "repack is 'always'"),
     ],
 )
-def test_bad_settings_are_refused(wrong: dict[str, object], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_bad_settings_are_refused(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         FlowSettings(**wrong)  # type: ignore[arg-type]
 
 
@@ -195,7 +195,7 @@ def test_an_arrival_is_placed_if_and_only_if_a_machine_has_room(make: Make, seed
     assert False in outcomes
 
 
-def test_what_contradicts_itself_is_never_placed(make: Make) -> None:
+def test_contradictory_vertices_are_never_placed(make: Make) -> None:
     problem = make([1, 1, 1], [[1, 1], [1, 1], [2, 2]], [[8, 8]], [(0, 1, 0)], [{0: 1, 1: 1}])
     vertices = Vertices.of(problem)
     network = FlowNetwork(vertices.instance, problem.fleet, FlowSettings(), refused=vertices.refused)

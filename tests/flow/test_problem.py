@@ -22,7 +22,7 @@ def test_replicas_are_numbered_by_application(make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("replicas", "bundles", "said"),
+    ("replicas", "bundles", "message"),
     [
         (
             [2, 3],
@@ -35,14 +35,12 @@ def test_replicas_are_numbered_by_application(make: Make) -> None:
         ([2, 2], [{0: 1, 7: 1}], "application 7: must be 0 to 1"),
     ],
 )
-def test_bundles_that_cannot_be_dealt_out_are_refused(
-    replicas: list[int], bundles: list[dict[int, int]], said: str
-) -> None:
-    with pytest.raises(InputError, match=re.escape(said)):
+def test_invalid_bundles_are_refused(replicas: list[int], bundles: list[dict[int, int]], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
         make_problem(replicas, [(1, 1)] * 2, [(4, 4)], bundles=bundles)
 
 
-def test_machines_have_an_end_and_the_same_resources(make: Make) -> None:
+def test_fleets_must_be_fixed_and_have_the_same_resources(make: Make) -> None:
     problem = make([1], [(1, 1)], [(4, 4)])
     with pytest.raises(InputError, match="the fleet has no end"):
         Problem(problem.instance, Fleet.of((4, 4)), Bundles.of([]))
@@ -63,7 +61,7 @@ def test_a_bundle_becomes_one_vertex_with_the_tightest_limits(make: Make) -> Non
     assert arcs == {(1, 0): 1, (0, 0): 2, (0, 1): 2}  # min(5 // 2, 1 // 1), 4 // 2, min(3, 2)
 
 
-def test_what_contradicts_itself_or_fits_nowhere_is_refused_by_name(make: Make) -> None:
+def test_contradictory_and_oversized_vertices_are_refused(make: Make) -> None:
     limits = [(0, 1, 0)]
     vertices = Vertices.of(make([2, 2, 1], [(1, 1), (1, 1), (10, 1)], [(9, 9)], limits, [{0: 1, 1: 1}]))
     assert set(vertices.refused) == {0, 1}
@@ -74,7 +72,7 @@ def test_what_contradicts_itself_or_fits_nowhere_is_refused_by_name(make: Make) 
     assert "larger than every machine (9, 9 at most)" in vertices.refused[1]
 
 
-def test_copies_are_spread_out_to_replicas(make: Make) -> None:
+def test_copies_are_expanded_to_replicas(make: Make) -> None:
     problem = make([4, 2, 1], [(1, 1)] * 3, [(9, 9)] * 3, bundles=[{0: 2, 1: 1}])
     vertices = Vertices.of(problem)
     machine = vertices.spread_out(problem, np.array([0, 2, 3]), np.array([2, NOWHERE, 1]))

@@ -11,7 +11,7 @@ from tvwrl.flow.referee import validate
 from tvwrl.types import InputError
 
 
-def test_what_is_broken_is_counted_in_replicas(make: Make) -> None:
+def test_violations_are_counted_in_replicas(make: Make) -> None:
     """t0 and t1 exclude each other, of t1 two may share a machine, t2 and t3 belong together."""
     problem = make([1, 4, 2, 2], [(1, 1)] * 4, [(4, 8)] * 3, [(0, 1, 0), (1, 1, 2)], [{2: 1, 3: 1}])
     good = validate(problem, np.array([0, 1, 1, 2, 2, 0, 1, 0, 1]))
@@ -36,11 +36,11 @@ def test_limits_bind_in_their_direction_only(make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "said"),
+    ("machine", "message"),
     [([0, 0], r"shape \(2,\): must be \(3,\)"), ([0, 5, 0], "replica 1 is on machine 5"), ([-2, 0, 0], "replica 0")],
 )
-def test_placements_that_are_none_are_refused(make: Make, machine: list[int], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_invalid_assignments_are_refused(make: Make, machine: list[int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         validate(make([1, 2], [(1, 1)] * 2, [(9, 9)]), np.array(machine))
 
 

@@ -40,7 +40,7 @@ def test_by_hand(tmp_path: Path) -> None:
     assert read_tianchi(str(tmp_path), times=2).instance.demand[0, :, 0].tolist() == [1, 3]
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_tables_are_named(tmp_path: Path) -> None:
     source = contest(tmp_path, "machine_resources")
     with pytest.raises(InputError, match=r"no machine_resources\*\.csv"):
         read_tianchi(source)
@@ -48,7 +48,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         read_tianchi(source, times=99)
 
 
-def test_a_part_of_it(tmp_path: Path) -> None:
+def test_scaling(tmp_path: Path) -> None:
     problem = read_tianchi(contest(tmp_path))
     half = scaled(problem, 1)
     assert (len(half.fleet.capacity), len(half.instance)) == (1, 1)
