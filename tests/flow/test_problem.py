@@ -75,7 +75,7 @@ def test_contradictory_and_oversized_vertices_are_refused(make: Make) -> None:
 def test_copies_are_expanded_to_replicas(make: Make) -> None:
     problem = make([4, 2, 1], [(1, 1)] * 3, [(9, 9)] * 3, bundles=[{0: 2, 1: 1}])
     vertices = Vertices.of(problem)
-    machine = vertices.spread_out(problem, np.array([0, 2, 3]), np.array([2, NOWHERE, 1]))
+    machine = vertices.expand(problem, np.array([0, 2, 3]), np.array([2, NOWHERE, 1]))
     assert machine.tolist() == [2, 2, NOWHERE, NOWHERE, 2, NOWHERE, 1]
 
 
@@ -88,7 +88,7 @@ def test_merged_limits_allow_what_the_originals_do(problem: Problem, data: st.Da
     machines = st.integers(NOWHERE, len(problem.fleet.capacity) - 1)
     of_copy = np.array([data.draw(machines) for _ in merged.application])
     of_copy[np.isin(merged.application, list(vertices.refused))] = NOWHERE
-    verdict = validate(problem, vertices.spread_out(problem, merged.first, of_copy))
+    verdict = validate(problem, vertices.expand(problem, merged.first, of_copy))
     of_vertices = validate(merged, of_copy)
     assert verdict.apart == 0
     assert (verdict.above_limits == 0) == (of_vertices.above_limits == 0)

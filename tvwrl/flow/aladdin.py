@@ -39,7 +39,7 @@ def place_by_flow(problem: Problem, settings: FlowSettings | None = None, seed: 
     network.place(queue)  # replicas that blocked others may have moved
     on_arrival = network.migrations
     network.improve()
-    machine = _spread_out(problem, vertices, network)
+    machine = _machine_of_replicas(problem, vertices, network)
     seconds = time.process_time() - begun
     details = {
         "groups": len(network.centres),
@@ -76,7 +76,7 @@ def _parts(queue: Int, left: Int) -> list[Int]:
     return np.split(queue, np.searchsorted(size, np.arange(CHUNK, int(size[-1]) if len(size) else 0, CHUNK)))
 
 
-def _spread_out(problem: Problem, vertices: Vertices, network: FlowNetwork) -> Int:
+def _machine_of_replicas(problem: Problem, vertices: Vertices, network: FlowNetwork) -> Int:
     """(R,) machine of each replica; of the interchangeable copies of a vertex, placed ones come first."""
     copies = vertices.instance.replicas
     first = np.concatenate([[0], np.cumsum(copies)])
@@ -86,7 +86,7 @@ def _spread_out(problem: Problem, vertices: Vertices, network: FlowNetwork) -> I
     turn = np.arange(len(who)) - np.searchsorted(who, who)
     of_copy = np.full(int(copies.sum()), NOWHERE)
     of_copy[first[who] + turn] = where
-    return vertices.spread_out(problem, first, of_copy)
+    return vertices.expand(problem, first, of_copy)
 
 
 def _reasons(problem: Problem, vertices: Vertices, network: FlowNetwork) -> dict[int, str]:

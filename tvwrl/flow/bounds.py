@@ -19,10 +19,6 @@ class LowerBound:
     machines: int  # no placement of all replicas without violations uses fewer
     each: dict[str, int]  # volume, self_limits, exclusion
 
-    def gap_pct(self, machines: int) -> float:
-        """Percentage by which a number of machines exceeds the bound."""
-        return 100.0 * (machines / self.machines - 1.0)
-
 
 def lower_bound(problem: Problem) -> LowerBound:
     """The number of machines that every placement of all replicas without violations needs at least.

@@ -138,7 +138,7 @@ class Vertices:
         refused |= _too_large(merged, problem.fleet, len(bundles))
         return cls(merged, vertex, count, refused)
 
-    def spread_out(self, problem: Problem, first: Int, machine: Int) -> Int:
+    def expand(self, problem: Problem, first: Int, machine: Int) -> Int:
         """(R,) machine of each replica, from `machine` of each copy; those of vertex v begin at `first[v]`."""
         application = problem.application
         copy = (np.arange(len(application)) - problem.first[application]) // self.count[application]

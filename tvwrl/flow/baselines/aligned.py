@@ -41,15 +41,17 @@ class Tetris:
     def __call__(self, problem: Problem) -> Assignment:
         """Place all replicas for which there is room."""
         from tvwrl.flow.baselines.alignment_kernels import place_aligned
+        from tvwrl.packing.affinity import Applications
 
         begun = time.process_time()
         instance, times = problem.instance, problem.instance.demand.shape[1]
         demand = np.ascontiguousarray(instance.demand.reshape(len(instance), -1))
         capacity = np.ascontiguousarray(np.tile(problem.fleet.capacity, times))
         a = instance.affinity
-        arcs = (a.start, a.to, a.limit, a.into_start, a.into, a.into_limit)
+        limits = (a.own, a.start, a.to, a.limit, a.into_start, a.into, a.into_limit)
+        apps = Applications(demand, instance.replicas, *limits)
         order, copies = self.order(problem), copy_of(problem)
-        machine, moves = place_aligned(order, problem.application, copies, demand, capacity, *arcs, self.reschedules)
+        machine, moves = place_aligned(apps, order, problem.application, copies, capacity, self.reschedules)
         left = np.unique(problem.application[machine == NOWHERE]).tolist()
         seconds = time.process_time() - begun
         return Assignment(self.name, machine, int(moves), seconds, dict.fromkeys(left, NO_ROOM))

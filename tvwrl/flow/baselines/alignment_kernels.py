@@ -1,26 +1,43 @@
-"""Compiled: replicas placed one by one where they align best, looking at constraints only when one is broken.
+"""Compiled placement of Tetris and Graphene: each replica where it aligns best, and elsewhere if that breaks a limit.
 
-What a machine holds is a chain of replicas: `head[m]`, then `following[r]`, -1 at the end. K dimensions are times x
-resources. Applications' limits are looked up in arrays that are filled when the application at hand changes.
+Arguments:
+    apps: packing.affinity.Applications; state: State
+    i: application; r: replica; m: machine
+Sizes: A applications, R replicas, M machines, K dimensions (times x resources).
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
+from tvwrl.packing.affinity import UNLIMITED
 from tvwrl.packing.fit import has_room, lacks
+from tvwrl.packing.repair import meet, part
 
-UNLIMITED = np.iinfo(np.int32).max
 NOBODY = -1  # end of a chain; no machine; no copy
+
+
+class State(NamedTuple):
+    """The replicas on each machine, as a chain that starts at `head[m]` and continues with `following[r]`."""
+
+    application: Any  # (R,) int64 application of each replica
+    residual: Any  # (M, K) float64
+    head: Any  # (M,) int64 last replica placed on the machine, or NOBODY
+    following: Any  # (R,) int64 next replica on the same machine, or NOBODY
+    allows: Any  # (A,) int32, scratch: a_ki for the current application i; UNLIMITED otherwise
+    bears: Any  # (A,) int32, scratch: a_ik, likewise
+    count: Any  # (A,) int32, scratch: zeros
 
 
 @njit(cache=True)
 def most_aligned(demand, capacity, residual, best, score):  # type: ignore[no-untyped-def]
-    """Write the machines where `demand` fits and aligns best to `best` (n,), best first, `NOBODY` beyond the last.
+    """Write the n machines where `demand` (K,) fits and aligns best to `best` (n,), filled up with NOBODY.
 
-    Alignment (Grandl et al. 2014): inner product of demand and what is free, both as shares of the machine's capacity.
-    Of machines that are equal the first. `score` (n,) is scratch.
+    Alignment (Grandl et al. 2014) is the inner product of demand and residual, both as shares of the machine's
+    capacity. Ties go to the first machine. `score` (n,) is scratch.
     """
     best[:], score[:] = NOBODY, -1.0
     last = len(best) - 1
@@ -41,37 +58,20 @@ def most_aligned(demand, capacity, residual, best, score):  # type: ignore[no-un
 
 
 @njit(cache=True)
-def set_limits(i, start, to, limit, into_start, into, into_limit, beside, allows):  # type: ignore[no-untyped-def]
-    """Write the limits of application i to `beside` (A,), of i beside others, and `allows` (A,), of others beside i."""
-    for e in range(into_start[i], into_start[i + 1]):
-        beside[into[e]] = into_limit[e]
-    for e in range(start[i], start[i + 1]):
-        allows[to[e]] = limit[e]
-
-
-@njit(cache=True)
-def forget_limits(i, start, to, into_start, into, beside, allows):  # type: ignore[no-untyped-def]
-    """Undo `set_limits`."""
-    for e in range(into_start[i], into_start[i + 1]):
-        beside[into[e]] = UNLIMITED
-    for e in range(start[i], start[i + 1]):
-        allows[to[e]] = UNLIMITED
-
-
-@njit(cache=True)
-def breaks_limit(i, m, head, following, application, beside, allows, count):  # type: ignore[no-untyped-def]
-    """Whether one more replica of i on machine m is above a limit, either way. `count` (A,) is scratch, all 0."""
-    r = head[m]
+def breaks_limit(state, i, m):  # type: ignore[no-untyped-def]
+    """Whether one more replica of i on machine m exceeds a limit of i or of an application there."""
+    application, following, count = state.application, state.following, state.count
+    r = state.head[m]
     while r != NOBODY:
         count[application[r]] += 1
         r = following[r]
-    more, broken, r = count[i] + 1, False, head[m]
+    more, broken, r = count[i] + 1, False, state.head[m]
     while r != NOBODY:
         other = application[r]
-        if more > beside[other] or (other != i and count[other] > allows[other]):
+        if more > state.allows[other] or (other != i and count[other] > state.bears[other]):
             broken = True
         r = following[r]
-    r = head[m]
+    r = state.head[m]
     while r != NOBODY:
         count[application[r]] = 0
         r = following[r]
@@ -79,53 +79,64 @@ def breaks_limit(i, m, head, following, application, beside, allows, count):  # 
 
 
 @njit(cache=True)
-def place_aligned(  # type: ignore[no-untyped-def]
-    order, application, copy, demand, capacity, start, to, limit, into_start, into, into_limit, tries
-):
-    """Place replicas in `order`, each where it aligns best whatever the constraints; then, if that breaks one, move it.
+def _first_allowed(apps, state, i, best, mate, capacity):  # type: ignore[no-untyped-def]
+    """The first machine that breaks no constraint of i, or NOBODY, and the number of reschedulings up to there.
 
-    At most `tries` times: first to where the others of its copy are (if there are any, and it fits), then to the next
-    best aligned; it stays in the first machine that breaks none, else goes back to the best aligned. `copy` (R,): copy
-    of a bundle, or NOBODY. Returns (R,) machines, NOBODY without room, and how many moves there were.
+    Tries the machine `best[0]`; then `mate`, where the rest of the bundle copy is, if there is one with room; then the
+    other machines of `best` (tries + 1,).
     """
-    replicas, applications, machines = len(application), len(demand), len(capacity)
-    residual = capacity.copy()
-    machine, following = np.full(replicas, NOBODY, np.int64), np.full(replicas, NOBODY, np.int64)
-    head = np.full(machines, NOBODY, np.int64)
-    beside, allows = np.full(applications, UNLIMITED, np.int32), np.full(applications, UNLIMITED, np.int32)
+    moves = 0
+    for turn in range(len(best)):
+        m = best[turn]
+        if turn and mate != NOBODY:
+            m = best[turn - 1]
+            if turn == 1 and has_room(apps.demand, i, state.residual, mate, capacity):
+                m = mate
+        if m == NOBODY:
+            break
+        moves += turn > 0
+        if (mate == NOBODY or m == mate) and not breaks_limit(state, i, m):
+            return m, moves
+    return NOBODY, moves
+
+
+@njit(cache=True)
+def place_aligned(apps, order, application, copy, capacity, tries):  # type: ignore[no-untyped-def]
+    """Place every replica where it aligns best; reschedule one that breaks a constraint at most `tries` times.
+
+    A replica for which no machine in these tries breaks no constraint stays where it aligns best.
+    order: (R,) replicas in the order of placement
+    application: (R,) application of each replica
+    copy: (R,) bundle copy of each replica, or NOBODY
+    capacity: (M, K)
+    Returns (R,) machines, NOBODY for a replica without room, and the number of reschedulings.
+    """
+    replicas, applications = len(application), len(apps.demand)
+    limits = np.full((2, applications), UNLIMITED, np.int32)
+    chains = np.full(len(capacity), NOBODY, np.int64), np.full(replicas, NOBODY, np.int64)
     count = np.zeros(applications, np.int32)
-    mates = np.full(max(1, copy.max() + 1), NOBODY, np.int64)  # machine of a copy's first replica
+    state = State(application, capacity.copy(), chains[0], chains[1], limits[0], limits[1], count)
+    machine = np.full(replicas, NOBODY, np.int64)
+    mates = np.full(max(1, copy.max() + 1), NOBODY, np.int64)  # machine of the first replica of each copy
     best, score, current, moves = np.empty(tries + 1, np.int64), np.empty(tries + 1), NOBODY, 0
     for r in order:
         i = application[r]
         if i != current:
             if current != NOBODY:
-                forget_limits(current, start, to, into_start, into, beside, allows)
-            set_limits(i, start, to, limit, into_start, into, into_limit, beside, allows)
+                part(apps, state, current)
+            meet(apps, state, i)
             current = i
-        most_aligned(demand[i], capacity, residual, best, score)
+        most_aligned(apps.demand[i], capacity, state.residual, best, score)
         if best[0] == NOBODY:
             continue
-        there = mates[copy[r]] if copy[r] != NOBODY else NOBODY
-        chosen = NOBODY
-        for turn in range(tries + 1):
-            m = best[turn]
-            if turn and there != NOBODY:
-                m = best[turn - 1]
-                if turn == 1 and has_room(demand, i, residual, there, capacity):
-                    m = there
-            if m == NOBODY:
-                break
-            moves += turn > 0
-            apart = there != NOBODY and m != there
-            if not apart and not breaks_limit(i, m, head, following, application, beside, allows, count):
-                chosen = m
-                break
-        if chosen == NOBODY:
-            chosen = best[0]
-        if copy[r] != NOBODY and there == NOBODY:
-            mates[copy[r]] = chosen
-        machine[r], following[r], head[chosen] = chosen, head[chosen], r
-        for k in range(demand.shape[1]):
-            residual[chosen, k] -= demand[i, k]
+        mate = mates[copy[r]] if copy[r] != NOBODY else NOBODY
+        m, more = _first_allowed(apps, state, i, best, mate, capacity)
+        moves += more
+        if m == NOBODY:
+            m = best[0]
+        if copy[r] != NOBODY and mate == NOBODY:
+            mates[copy[r]] = m
+        machine[r], state.following[r], state.head[m] = m, state.head[m], r
+        for k in range(apps.demand.shape[1]):
+            state.residual[m, k] -= apps.demand[i, k]
     return machine, moves

@@ -62,7 +62,7 @@ class Medea:
             if len(machines):
                 state.put(batch, machines, _Programme(self, state, batch, machines).solve())
                 solved += 1
-        machine = vertices.spread_out(problem, state.first, state.machine)
+        machine = vertices.expand(problem, state.first, state.machine)
         left = np.flatnonzero(state.left[vertices.vertex] > 0).tolist()
         reasons = {i: vertices.refused.get(int(vertices.vertex[i]), REFUSED) for i in left}
         return Assignment(self.name, machine, 0, time.process_time() - begun, reasons, {"programmes": solved})
