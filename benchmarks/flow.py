@@ -12,9 +12,10 @@ import numpy as np
 
 from tvwrl.flow.aladdin import arrival_order, place_by_flow, warm_up
 from tvwrl.flow.generated import generate
-from tvwrl.flow.network import FlowNetwork, FlowSettings
+from tvwrl.flow.network import FlowNetwork
 from tvwrl.flow.problem import Vertices
 from tvwrl.flow.referee import validate
+from tvwrl.flow.settings import FlowSettings
 from tvwrl.markdown import markdown_table
 from tvwrl.provisioning.suite import forget_peak, peak_mb
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.flow.conftest import Make, constrained_problems, make_problem
 from tvwrl.flow.aladdin import place_by_flow
-from tvwrl.flow.network import FlowSettings
 from tvwrl.flow.problem import NOWHERE, Problem
 from tvwrl.flow.referee import validate
+from tvwrl.flow.settings import FlowSettings
 
 
 @pytest.mark.parametrize("order", ["LRF", "SRF"])

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.flow.conftest import Make, make_problem
-from tvwrl.flow.network import FlowNetwork, FlowSettings
+from tvwrl.flow.network import FlowNetwork
 from tvwrl.flow.problem import Problem, Vertices
+from tvwrl.flow.settings import FlowSettings
 from tvwrl.types import InputError
 
 

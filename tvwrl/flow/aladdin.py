@@ -10,8 +10,9 @@ import numpy as np
 from tqdm import tqdm
 
 from tvwrl.flow.assignment import Assignment
-from tvwrl.flow.network import FlowNetwork, FlowSettings
+from tvwrl.flow.network import FlowNetwork
 from tvwrl.flow.problem import NOWHERE, Problem, Vertices
+from tvwrl.flow.settings import FlowSettings
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
 from tvwrl.types import Int
 

@@ -5,51 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from tvwrl.flow.groups import characteristics, flow_costs, group_machines
+from tvwrl.flow.settings import FlowSettings
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.workspace import Workspace
 from tvwrl.types import Float, InputError, Int
 
 TREES = 4  # dimensions in the trees of residuals
 MOST_KINDS = 512  # different applications on one machine
-MOST_GROUPS = 8  # with more, costs of 100^8 and above are no longer exact
 ONLINE_EXAMINED = 2_000  # machines examined for each ejection while an arrival or a failure waits for it
-
-
-@dataclass(frozen=True)
-class FlowSettings:
-    """Parameters of Aladdin+H. Raises InputError for values out of range."""
-
-    groups: int = 4
-    """Groups of similar machines, K in Section 3.2; the paper uses 2, 4 and 8."""
-    order: Literal["LRF", "SRF"] = "LRF"
-    """Order of arrival: large demands first (LRF) or small ones (SRF), Section 4.3."""
-    repack: Literal["none", "blocked", "cheapest"] = "blocked"
-    """When placed replicas may move: never; to let in a replica without a direct path; or also where that is cheaper,
-    which is the min-cost flow if capacities can be divided."""
-    consolidate: bool = True
-    """At the end, empty machines whose replicas find room on others in use."""
-    regroup_every: int = 10_000
-    """Replicas placed between two regroupings of machines by their residuals (Section 3.3); 0: never."""
-    chain_length: int = 50
-    """Replicas that may eject others in one chain of moves, before the chain is rolled back."""
-    examined: int = 20_000
-    """Machines that are examined for each ejection."""
-
-    def __post_init__(self) -> None:
-        least = {"groups": 1, "regroup_every": 0, "chain_length": 1, "examined": 1}
-        for name, low in least.items():
-            if getattr(self, name) < low:
-                raise InputError(f"{name} is {getattr(self, name)}: must be at least {low}")
-        if self.groups > MOST_GROUPS:
-            raise InputError(f"groups is {self.groups}: must be at most {MOST_GROUPS}")
-        for name, choices in (("order", ("LRF", "SRF")), ("repack", ("none", "blocked", "cheapest"))):
-            if getattr(self, name) not in choices:
-                raise InputError(f"{name} is '{getattr(self, name)}': must be {', '.join(choices)}")
 
 
 @dataclass(frozen=True)
@@ -307,7 +275,7 @@ class FlowNetwork:
 
         The emptiest machines are tried first, until none can be emptied. With `repack` "none" nothing moves.
         """
-        from tvwrl.flow.rerouting_kernels import cancel_cycles, consolidate
+        from tvwrl.flow.improvement_kernels import cancel_cycles, consolidate
 
         repack = self.settings.repack
         while repack == "cheapest" and cancel_cycles(self._applications, self._n, self._moved):

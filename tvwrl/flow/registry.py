@@ -11,7 +11,7 @@ from tvwrl.flow.assignment import Scheduler
 from tvwrl.flow.baselines.aligned import Graphene, Tetris
 from tvwrl.flow.baselines.firmament import Firmament
 from tvwrl.flow.baselines.medea import Medea
-from tvwrl.flow.network import FlowSettings
+from tvwrl.flow.settings import FlowSettings
 from tvwrl.types import InputError
 
 ALADDIN = tuple(f"Aladdin+H.{groups}({order})" for groups in (2, 4, 8) for order in ("LRF", "SRF"))
