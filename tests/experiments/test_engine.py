@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal
@@ -91,9 +92,13 @@ def test_leftovers_of_an_interrupted_attempt_are_made_anew(tmp_path):
     assert read_rows(out, asked)[0]["square"] == 1
 
 
-def test_another_request_is_refused_before_anything_runs(tmp_path):
+@pytest.mark.parametrize("finished", [True, False])
+def test_another_request_is_refused_before_anything_runs(tmp_path, finished):
     out = tmp_path / "out"
     complete(out, cells(tmp_path, 1), report=print)
+    if not finished:  # interrupted: what it left must not be taken up for another request either
+        manifest = out / "cells" / "square-1" / "cell.json"
+        manifest.write_text(json.dumps({"request": json.loads(manifest.read_text())["request"]}))
     with pytest.raises(InputError, match=r"square-1 .*setting is 0\.5 there, 0\.7 here.*--out"):
         complete(out, cells(tmp_path, 2, 1, setting=0.7), report=print)
     assert measured(tmp_path) == [1]
@@ -163,4 +168,4 @@ def test_a_cell_can_refuse_what_it_left(tmp_path):
             raise InputError("a.txt is too short")
 
     assert complete(tmp_path, [Picky()], report=print) == {"picky": "a.txt is too short"}
-    assert not (tmp_path / "cells" / "picky" / "cell.json").exists()
+    assert not is_finished(tmp_path, Picky())

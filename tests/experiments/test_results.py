@@ -17,7 +17,7 @@ from tvwrl.experiments.results.page import measure
 from tvwrl.experiments.results.study import ResultsStudy, finished_rows, trainings
 from tvwrl.experiments.results.targets import AGENT, AGENTS, gap_closed, of_another, targets
 from tvwrl.experiments.statistics import crossed_estimate
-from tvwrl.experiments.trained import Column
+from tvwrl.experiments.trained import PLAYED, Column
 from tvwrl.schedulers import GROUPS
 from tvwrl.types import InputError
 
@@ -56,14 +56,14 @@ def evaluation(names: dict[str, tuple[float, float, float]], load: float, offere
 
 def write(out: Path, column: Column, rows: pl.DataFrame) -> None:
     """As if it had been played: every bound is 5 machines and 100 machine slots, 80 with waiting."""
-    folder = folder_of(out, column.cell)
+    folder = folder_of(out, column.cell) / PLAYED
     folder.mkdir(parents=True)
     rows.write_csv(folder / "rows.csv")
     bounds = rows.select("load", "sequence").unique()
     limits = {"peak_machines": 5, "machine_slots": 100, "machine_slots_waiting": 80}
     columns = {f"lower_bound_{name}": pl.lit(value) for name, value in limits.items()}
     bounds.with_columns(**columns).write_csv(folder / "bounds.csv")
-    (folder / "cell.json").write_text("{}")
+    (folder.parent / "cell.json").write_text("{}")
 
 
 def play(out: Path, column: Column, agent: tuple[float, float, float] = OURS) -> None:
@@ -113,7 +113,7 @@ def test_shares_and_ratios_by_hand(tmp_path: Path) -> None:
     assert [column.cell.run_name for column in columns] == ["wild-heuristics", "wild-tvw-rl-seed0", "wild-tvw-rl-seed1"]
     for column in columns:
         play(tmp_path, column)
-    rows = finished_rows(own._bench(), tmp_path, columns)
+    rows = finished_rows(own._setup(), tmp_path, columns)
     assert set(rows["column"]) == {*HEURISTIC, AGENT}
     assert set(rows.filter(pl.col("column") == AGENT)["knowledge"]) == {FORECASTS}
     measures = measure(rows)["wild, load 0.5"]
@@ -145,7 +145,7 @@ def test_targets_that_are_missed(tmp_path: Path, agent: tuple[float, float, floa
     columns = columns_of(own)
     for column in columns:
         play(tmp_path, column, agent)
-    rows = finished_rows(own._bench(), tmp_path, columns)
+    rows = finished_rows(own._setup(), tmp_path, columns)
     knowledge: dict[str, Any] = dict(rows.select("column", "knowledge").unique().rows())
     measures = measure(rows)["wild, load 0.5"]
     assert [one.met for one in targets(measures, knowledge, 0.5)] == met
@@ -196,7 +196,7 @@ def test_every_agent_competes_with_those_that_know_as_much(tmp_path: Path) -> No
     )  # the heuristics; each agent is trained once
     for column in columns:
         play(tmp_path, column)
-    rows = finished_rows(own._bench(), tmp_path, columns)
+    rows = finished_rows(own._setup(), tmp_path, columns)
     knowledge = dict(rows.select("column", "knowledge").unique().rows())
     assert [list(GROUPS).index(knowledge[agent]) for agent in agents] == [2, 0, 1, 2]
     measures = measure(rows)["wild, load 0.3"]
@@ -220,7 +220,7 @@ def test_deeprm_competes_where_peaks_are_known(tmp_path: Path) -> None:
     assert [column.cell.run_name for column in columns][1] == "wild-deeprm-seed0"
     for column in columns:
         play(tmp_path, column, (-60e3, 0.0, 8.0) if column.column == "deeprm" else OURS)
-    rows = finished_rows(own._bench(), tmp_path, columns)
+    rows = finished_rows(own._setup(), tmp_path, columns)
     knowledge = dict(rows.select("column", "knowledge").unique().rows())
     assert knowledge["deeprm"] == GROUPS[1]
     measures = measure(rows)["wild, load 0.5"]
@@ -241,4 +241,4 @@ def test_cells_of_other_sequences_are_refused(tmp_path: Path) -> None:
     play(tmp_path, columns[0])
     write(tmp_path, columns[1], evaluation({"agent": OURS}, 0.5, offered=0.01))
     with pytest.raises(InputError, match="cells were evaluated on different sequences"):
-        finished_rows(own._bench(), tmp_path, columns)
+        finished_rows(own._setup(), tmp_path, columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from tvwrl.agents.config import PRESETS
 from tvwrl.experiments import trained
 from tvwrl.experiments.engine import complete, folder_of, overview
-from tvwrl.experiments.trained import HEURISTICS, TVW_RL, Bench, Column, cells_of, iterations_done, read_columns
+from tvwrl.experiments.trained import HEURISTICS, PLAYED, TVW_RL, Column, Setup, cells_of, iterations_done, read_columns
 from tvwrl.metrics import replay_run
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace, write_trace
@@ -37,60 +38,62 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def bench(small: Path) -> Bench:
+def setup(small: Path) -> Setup:
     config = replace(PRESETS["smoke"], **SMALL, scenario=Scenario(machines=4, workloads=8, history=4))
-    return Bench(config, {"google": str(small)})
+    return Setup(config, {"google": str(small)})
 
 
-def plain(bench: Bench, **changes: Any) -> Column:
+def plain(setup: Setup, **changes: Any) -> Column:
     """An agent without classes."""
-    return bench.column("calm", "plain", "google", TVW_RL, classes="none", **changes)
+    return setup.column("calm", "plain", "google", TVW_RL, classes="none", **changes)
 
 
-def tetris(bench: Bench, **changes: Any) -> Column:
-    return bench.column("calm", "tetris", "google", "tetris", changes)
+def tetris(setup: Setup, **changes: Any) -> Column:
+    return setup.column("calm", "tetris", "google", "tetris", changes)
 
 
 def rows_of(out: Path, column: Column) -> pl.DataFrame:
-    return pl.read_csv(folder_of(out, column.cell) / "rows.csv").drop("decision_ms")
+    return pl.read_csv(folder_of(out, column.cell) / PLAYED / "rows.csv").drop("decision_ms")
 
 
 def run(out: Path, *columns: Column, workers: int = 1, ray: str | None = None) -> dict[str, str]:
     return complete(out, cells_of(columns), workers, ray, report=lambda line: None)
 
 
-def test_an_evaluation_can_be_recomputed_from_what_it_left(bench: Bench, tmp_path: Path) -> None:
-    noisy = tetris(bench, background=2, perturb=1)
-    assert run(tmp_path, tetris(bench), noisy) == {}
+def test_an_evaluation_can_be_recomputed_from_what_it_left(setup: Setup, tmp_path: Path) -> None:
+    noisy = tetris(setup, background=2, perturb=1)
+    assert run(tmp_path, tetris(setup), noisy) == {}
     folder = folder_of(tmp_path, noisy.cell)
     assert folder == tmp_path / "cells" / "google-tetris" / "evaluation-background2-perturb1"
-    assert replay_run(folder)["reward"].to_list() == pytest.approx(rows_of(tmp_path, noisy)["reward"].to_list())
-    assert set(read_columns(tmp_path, [noisy, tetris(bench)])["run"]) == {"google-tetris"}
+    assert replay_run(folder / PLAYED)["reward"].to_list() == pytest.approx(
+        rows_of(tmp_path, noisy)["reward"].to_list()
+    )
+    assert set(read_columns(tmp_path, [noisy, tetris(setup)])["run"]) == {"google-tetris"}
 
 
-def test_a_scenario_that_cannot_be_played_is_named(bench: Bench, tmp_path: Path) -> None:
-    wrong = bench.column("", "", "google", "first-fit-peak", {"load": 50.0})
-    failed = run(tmp_path, wrong, tetris(bench))
+def test_a_scenario_that_cannot_be_played_is_named(setup: Setup, tmp_path: Path) -> None:
+    wrong = setup.column("", "", "google", "first-fit-peak", {"load": 50.0})
+    failed = run(tmp_path, wrong, tetris(setup))
     assert list(failed) == [wrong.cell.name]
     assert "arrivals per slot" in failed[wrong.cell.name]
-    assert len(rows_of(tmp_path, tetris(bench))) == 2
+    assert len(rows_of(tmp_path, tetris(setup))) == 2
 
 
 def test_another_trace_scenario_or_registry_is_refused(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trained, "SCHEDULERS", ("tetris", "best-fit"))
 
-    def every(bench: Bench) -> Column:
-        return bench.column("", HEURISTICS, "google", HEURISTICS)
+    def every(setup: Setup) -> Column:
+        return setup.column("", HEURISTICS, "google", HEURISTICS)
 
-    assert run(tmp_path, every(bench)) == {}
+    assert run(tmp_path, every(setup)) == {}
     monkeypatch.setattr(trained, "SCHEDULERS", ("best-fit", "tetris"))  # the order does not matter
-    assert run(tmp_path, every(bench)) == {}
-    assert run(tmp_path, every(replace(bench, base=replace(bench.base, iterations=9)))) == {}  # nothing is trained
-    other = replace(bench, traces={"google": "alibaba"})
-    fuller = replace(bench, base=replace(bench.base, scenario=replace(bench.base.scenario, load=0.4)))
-    more = replace(bench, base=replace(bench.base, comparison_sequences=3))
+    assert run(tmp_path, every(setup)) == {}
+    assert run(tmp_path, every(replace(setup, base=replace(setup.base, iterations=9)))) == {}  # nothing is trained
+    other = replace(setup, traces={"google": "alibaba"})
+    fuller = replace(setup, base=replace(setup.base, scenario=replace(setup.base.scenario, load=0.4)))
+    more = replace(setup, base=replace(setup.base, comparison_sequences=3))
     for changed, difference in ((other, "trace is "), (fuller, "scenario.load is 0.5 there, 0.4 here")):
         with pytest.raises(InputError, match=difference):
             run(tmp_path, every(changed))
@@ -98,18 +101,18 @@ def test_another_trace_scenario_or_registry_is_refused(
         run(tmp_path, every(more))
     monkeypatch.setattr(trained, "SCHEDULERS", ("tetris", "best-fit", "stack"))
     with pytest.raises(InputError, match=r"schedulers is .* remove .* to have it made again"):
-        run(tmp_path, every(bench))
+        run(tmp_path, every(setup))
 
 
-def test_an_evaluation_without_its_training_fails_by_name(bench: Bench, tmp_path: Path) -> None:
-    column = plain(bench)
+def test_an_evaluation_without_its_training_fails_by_name(setup: Setup, tmp_path: Path) -> None:
+    column = plain(setup)
     failed = complete(tmp_path, [column.cell], report=lambda line: None)
     assert "training" in failed[column.cell.name]
 
 
 @pytest.mark.slow
-def test_training_continues_and_is_shared_by_its_evaluations(bench: Bench, tmp_path: Path) -> None:
-    columns = [plain(bench), plain(bench, scenario={"background": 2}, trained_in={}), tetris(bench)]
+def test_training_continues_and_is_shared_by_its_evaluations(setup: Setup, tmp_path: Path) -> None:
+    columns = [plain(setup), plain(setup, scenario={"background": 2}, trained_in={}), tetris(setup)]
     cells = cells_of(columns)
     assert "0 of 2 iterations" in overview(tmp_path, cells)
     assert run(tmp_path, *columns) == {}
@@ -123,12 +126,12 @@ def test_training_continues_and_is_shared_by_its_evaluations(bench: Bench, tmp_p
     assert run(tmp_path, *columns) == {}
     assert rows_of(tmp_path, columns[1]).equals(before)
     with pytest.raises(InputError, match="iterations is 2 there, 3 here"):
-        run(tmp_path, plain(replace(bench, base=replace(bench.base, iterations=3))))
+        run(tmp_path, plain(replace(setup, base=replace(setup.base, iterations=3))))
 
 
 @pytest.mark.slow
-def test_processes_and_ray_give_the_same_rows(bench: Bench, tmp_path: Path) -> None:
-    columns = [plain(bench), plain(bench, seed=1), tetris(bench)]
+def test_processes_and_ray_give_the_same_rows(setup: Setup, tmp_path: Path) -> None:
+    columns = [plain(setup), plain(setup, seed=1), tetris(setup)]
     outs = {"here": tmp_path / "here", "processes": tmp_path / "processes"}
     assert run(outs["here"], *columns) == {}
     assert run(outs["processes"], *columns, workers=2) == {}
@@ -140,7 +143,7 @@ def test_processes_and_ray_give_the_same_rows(bench: Bench, tmp_path: Path) -> N
         outs["ray"] = tmp_path / "ray"
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
         try:
-            wrong = bench.column("", "", "google", "first-fit-peak", {"load": 50.0})
+            wrong = setup.column("", "", "google", "first-fit-peak", {"load": 50.0})
             assert list(run(outs["ray"], *columns, wrong, ray="local")) == [wrong.cell.name]
         finally:
             ray.shutdown()
@@ -170,3 +173,13 @@ def test_an_interrupted_command_says_how_to_continue(small: Path, tmp_path: Path
     listed = subprocess.run([*command, "--dry-run"], capture_output=True, text=True, check=True, env=environment)
     assert "of 5000 iterations" in listed.stdout
     assert "0 of 8 cells are finished" in listed.stdout
+
+
+def test_a_training_begun_with_other_settings_is_not_continued(setup: Setup, tmp_path: Path) -> None:
+    training = plain(setup).cell.training
+    assert training
+    folder = folder_of(tmp_path, training)
+    folder.mkdir(parents=True)
+    (folder / "cell.json").write_text(json.dumps({"request": training.request()}, default=str))
+    with pytest.raises(InputError, match=r"config.iterations is 2 there, 3 here"):
+        run(tmp_path, plain(replace(setup, base=replace(setup.base, iterations=3))))

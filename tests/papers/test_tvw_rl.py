@@ -28,7 +28,7 @@ GROUP = {metric.column: FLAT for metric in SIX}
 
 def published(**values: float) -> Experiment:
     return Experiment(
-        "T", lambda bench, seeds: [], {name: {"utilisation_cpu": value} for name, value in values.items()}
+        "T", lambda setup, seeds: [], {name: {"utilisation_cpu": value} for name, value in values.items()}
     )
 
 
@@ -172,11 +172,11 @@ def test_table_and_plot(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_can_be_trained_and_is_published_by_its_columns(name: str, preset: str) -> None:
     experiment, study = EXPERIMENTS[name], TvwRlStudy(preset)  # type: ignore[arg-type]
-    columns = experiment.columns(study._bench(), [0, 1])
+    columns = experiment.columns(study._setup(), [0, 1])
     for column in columns:
         if training := column.cell.training:
             assert training.config.seed == column.seed
-            assert training.config.iterations == study._bench().config(column.column, {}).iterations
+            assert training.config.iterations == study._setup().config(column.column, {}).iterations
     names = {column.column for column in columns}
     assert set(experiment.numbers or {}) <= names
     assert {end for claim in experiment.claims for end in (claim.over, claim.under)} <= names
@@ -185,8 +185,8 @@ def test_every_experiment_can_be_trained_and_is_published_by_its_columns(name: s
 @pytest.mark.parametrize("preset", SCALES)
 def test_agents_know_what_the_papers_does_and_deeprm_keeps_its_own_preset(preset: str) -> None:
     study = TvwRlStudy(preset)  # type: ignore[arg-type]
-    base, bench = study.base, study._bench()
-    ours, deeprm = (bench.config(name, {"load": 0.3}) for name in ("tvw-rl", "deeprm"))
+    base, setup = study.base, study._setup()
+    ours, deeprm = (setup.config(name, {"load": 0.3}) for name in ("tvw-rl", "deeprm"))
     assert ours.scenario == replace(PRESETS["paper"].scenario, load=0.3, max_slots=base.scenario.max_slots)
     line = describe_training(ours, "x")
     assert line.startswith(f"- `x`: `{base.algo}`, policy `{base.policy}`, {base.iterations} iterations")
@@ -198,8 +198,8 @@ def test_agents_know_what_the_papers_does_and_deeprm_keeps_its_own_preset(preset
 
 
 def test_trainings_are_shared_between_figures_and_scenarios() -> None:
-    bench = TvwRlStudy("smoke")._bench()
-    columns = [column for one in EXPERIMENTS.values() for column in one.columns(bench, [0])]
+    setup = TvwRlStudy("smoke")._setup()
+    columns = [column for one in EXPERIMENTS.values() for column in one.columns(setup, [0])]
     cells = distinct(cells_of(columns))
     plain = {cell.name for cell in cells if cell.group == "google-tvw-rl-seed0"}
     noises = {f"evaluation-background{n}" for n in (1, 2, 3)}

@@ -1,7 +1,7 @@
 """The loop that completes the cells of every experiment: finished cells are checked and used again, missing ones run.
 
-An experiment is a list of cells. `OUT/cells/<name>/` holds what a cell left; `cell.json` in it, written last, makes the
-cell finished and says what was asked for. Without it the folder holds an interrupted attempt, which is made anew.
+An experiment is a list of cells. `OUT/cells/<name>/` holds what a cell left. `cell.json` in it says what was asked for;
+at the end it lists the files, which makes the cell finished. Without that list the cell was interrupted and runs again.
 """
 
 from __future__ import annotations
@@ -80,19 +80,21 @@ def folder_of(out: Path, cell: Cell) -> Path:
 
 
 def is_finished(out: Path, cell: Cell) -> bool:
-    """Whether a cell's result is there. Raises InputError, naming it, where it is damaged or was made for another
-    request."""
+    """Whether a cell's result is there. Raises InputError, naming it, where it is damaged, or was made or begun for
+    another request."""
     folder = folder_of(out, cell)
     if not (folder / MANIFEST).is_file():
         return False
     again = f"remove {folder} to have it made again"
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        made, digests = manifest["request"], manifest["files"]
-    except (ValueError, KeyError, TypeError) as error:
+        made, digests = manifest["request"], manifest.get("files")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{folder / MANIFEST} is damaged ({error}): {again}") from error
     if found := ", ".join(differences(made, _plain(cell.request()))):
         raise AnotherRequest(f"{folder} was made for another request: {found}; give another --out, or {again}")
+    if digests is None:
+        return False
     for name, digest in digests.items():
         if not (folder / name).is_file():
             raise InputError(f"{folder / name} is missing: {again}")
@@ -103,7 +105,7 @@ def is_finished(out: Path, cell: Cell) -> bool:
 
 
 class AnotherRequest(InputError):
-    """A finished cell answers a question that differs from the one asked."""
+    """A cell was made or begun for a request that differs from the one asked."""
 
 
 def read_rows(out: Path, cells: Sequence[RowsCell]) -> Rows:
@@ -221,7 +223,8 @@ def _complete_group(out: Path, cells: Sequence[Cell]) -> dict[str, str]:
 
 def _run(cell: Cell, folder: Path) -> None:
     begun = time.monotonic()
-    folder.mkdir(parents=True, exist_ok=True)
+    request = {"request": _plain(cell.request())}
+    write_json(folder / MANIFEST, request)
     cell.run(folder)
     cell.check(folder)
     (folder / ERROR).unlink(missing_ok=True)
@@ -231,8 +234,8 @@ def _run(cell: Cell, folder: Path) -> None:
         if path.is_file() and path.name != MANIFEST
     }
     made = provenance()
-    facts = {"request": _plain(cell.request()), "files": files, "seconds": time.monotonic() - begun}
-    write_json(folder / MANIFEST, facts | {name: made[name] for name in ("commit", "cores", "written")})
+    facts = {name: made[name] for name in ("commit", "cores", "written")} | {"seconds": time.monotonic() - begun}
+    write_json(folder / MANIFEST, request | facts | {"files": files})
 
 
 def _digest(path: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.policy_scheduler import knowledge_of
 from tvwrl.command_line import Numbers
-from tvwrl.experiments.trained import DEEPRM, Bench
+from tvwrl.experiments.trained import DEEPRM, Setup
 from tvwrl.schedulers import Knowledge
 from tvwrl.types import InputError
 
@@ -50,14 +50,14 @@ class Scale:
             raise InputError(f"seeds is {', '.join(map(str, seeds))}: must be different numbers >= 0")
         return seeds
 
-    def bench(self, base: TrainConfig, traces: Mapping[str, str]) -> Bench:
+    def setup(self, base: TrainConfig, traces: Mapping[str, str]) -> Setup:
         """What all trainings have in common. Raises InputError for a bad number before anything is trained."""
         own = self.deeprm_iterations
         if own is None and self.iterations is None and self.preset != "smoke":
             own = PRESETS["deeprm"].iterations
-        bench = Bench(base, traces, own)
-        bench.config(DEEPRM, {})
-        return bench
+        setup = Setup(base, traces, own)
+        setup.config(DEEPRM, {})
+        return setup
 
 
 def describe_training(config: TrainConfig, name: str, knowledge: Knowledge | None = None) -> str:

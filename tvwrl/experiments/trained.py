@@ -49,7 +49,8 @@ SEEN = (  # what an agent observes, may do, and how long its episodes are: DeepR
 )
 # fmt: on
 OWN_LABELS = 40  # workloads of a sequence that get a label of their own where there are no classes
-SESSIONS = "sessions.json"
+SESSIONS = "sessions.json"  # of a training
+PLAYED = "evaluation"  # folder of an evaluation's cell, as scripts/evaluate.py writes it
 TEST_SEED = 0  # of the test sequences: all cells of a scenario play the same
 
 Changes = Mapping[str, Any]  # fields of Scenario -> values that differ from the base
@@ -151,7 +152,7 @@ class Evaluation(Cell):
 
     def run(self, folder: Path) -> None:
         """Play the test sequences, in the units and with the classes of the training. Raises InputError without it."""
-        shutil.rmtree(folder)
+        shutil.rmtree(folder / PLAYED, ignore_errors=True)
         trace = opened(self.trace)[0]
         knowledge: dict[str, Knowledge] = {}
         makes: list[Callable[[], Any]]
@@ -168,7 +169,7 @@ class Evaluation(Cell):
                 names = sorted(self.schedulers)
                 makes = [partial(make_scheduler, name) for name in names]
             facts, loads = {"schedulers": names}, [self.scenario.load]
-            evaluate(problem, makes, loads, self.sequences, TEST_SEED, folder, facts, knowledge, plots=False)
+            evaluate(problem, makes, loads, self.sequences, TEST_SEED, folder / PLAYED, facts, knowledge, plots=False)
 
 
 class Column(NamedTuple):
@@ -182,7 +183,7 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Bench:
+class Setup:
     """What trainings and evaluations of a study have in common."""
 
     base: TrainConfig  # the preset
@@ -251,7 +252,7 @@ def read_columns(out: Path, columns: Sequence[Column]) -> pl.DataFrame:
 
     parts = []
     for group, column, trace, seed, cell in columns:
-        rows = read_evaluation(folder_of(out, cell))
+        rows = read_evaluation(folder_of(out, cell) / PLAYED)
         named = {"group": group, "column": column, "trace": trace, "run": cell.run_name, "seed": seed}
         parts.append(rows.select(*(pl.lit(value).alias(name) for name, value in named.items()), pl.all()))
     return pl.concat(parts, how="diagonal_relaxed")

@@ -26,8 +26,8 @@ from tvwrl.experiments.trained import (
     DEEPRM,
     HEURISTICS,
     TVW_RL,
-    Bench,
     Column,
+    Setup,
     cells_of,
     iterations_done,
     opened,
@@ -68,30 +68,30 @@ class ResultsStudy(Scale):
     def columns(self) -> list[Column]:
         """By trace and load: the heuristics, then by seed DeepRM and the agents, trained once for all loads."""
         self._check()
-        bench = self._bench()
+        setup = self._setup()
         columns = []
-        for trace in bench.traces:
+        for trace in setup.traces:
             for load in self.loads:
                 group, at = f"{trace}, load {load:g}", {"load": load}
-                columns.append(bench.column(group, HEURISTICS, trace, HEURISTICS, at))
+                columns.append(setup.column(group, HEURISTICS, trace, HEURISTICS, at))
                 for seed in self.training_seeds:
-                    columns.append(bench.column(group, DEEPRM, trace, DEEPRM, at, {}, seed=seed))
+                    columns.append(setup.column(group, DEEPRM, trace, DEEPRM, at, {}, seed=seed))
                     for agent in self.agents:
                         shown = AGENTS[agent]
-                        columns.append(bench.column(group, agent, trace, TVW_RL, shown | at, shown, seed=seed))
+                        columns.append(setup.column(group, agent, trace, TVW_RL, shown | at, shown, seed=seed))
         return columns
 
     def report(self, figure: str, out: Path, cells: Sequence[Cell]) -> Report:
         """The page, with what is missing of it, and a picture per trace."""
-        columns, bench = self.columns(), self._bench()
+        columns, setup = self.columns(), self._setup()
         done = {cell.name for cell in cells}
-        rows = finished_rows(bench, out, [column for column in columns if column.cell.name in done])
+        rows = finished_rows(setup, out, [column for column in columns if column.cell.name in done])
         trained = trainings(out, columns)
         groups = list(dict.fromkeys(column.group for column in columns))
-        text = f"# Results\n\n{write_page(rows, trained, groups, self._introduction(bench))}"
+        text = f"# Results\n\n{write_page(rows, trained, groups, self._introduction(setup))}"
         traces = rows["trace"].unique(maintain_order=True)
         plots = {trace: partial(plot_trace, rows.filter(rows["trace"] == trace)) for trace in traces}
-        facts = {"config": bench.base.to_dict(), "sources": self._sources()}
+        facts = {"config": setup.base.to_dict(), "sources": self._sources()}
         return Report(text, rows.to_dicts(), plots, facts, {"trainings": trained.to_dicts()})
 
     def _check(self) -> None:
@@ -108,15 +108,15 @@ class ResultsStudy(Scale):
         """Name in the tables -> what to open."""
         return {re.sub(r"[^\w.-]+", "-", Path(argument).name): argument for argument in self.traces}
 
-    def _bench(self) -> Bench:
-        return self.bench(replace(self.base, train_loads=self.train_loads), self._named())
+    def _setup(self) -> Setup:
+        return self.setup(replace(self.base, train_loads=self.train_loads), self._named())
 
     def _sources(self) -> list[str]:
         return [describe_source(opened(argument)[0], argument) for argument in self.traces]
 
-    def _introduction(self, bench: Bench) -> str:
+    def _introduction(self, setup: Setup) -> str:
         """What the page shows, and the commands that make it."""
-        base, seeds = bench.base, ", ".join(map(str, self.training_seeds))
+        base, seeds = setup.base, ", ".join(map(str, self.training_seeds))
         lists = {"traces": self._named(), "loads": self.loads, "agents": self.agents, "seeds": self.training_seeds}
         lists["train-loads"] = self.train_loads
         words = ["python", "scripts/reproduce.py", "results", "--preset", self.preset]
@@ -129,7 +129,7 @@ class ResultsStudy(Scale):
             describe_training(replace(base, scenario=replace(base.scenario, **AGENTS[agent])), agent)
             for agent in self.agents
         ]
-        lines.append(describe_training(bench.config(DEEPRM, {}), DEEPRM, DEEPRM_KNOWLEDGE) + "; a baseline")
+        lines.append(describe_training(setup.config(DEEPRM, {}), DEEPRM, DEEPRM_KNOWLEDGE) + "; a baseline")
         return "\n\n".join(
             [
                 "Generated from `results/rows.csv` and `results/trainings.csv` of the output folder by",
@@ -144,7 +144,7 @@ class ResultsStudy(Scale):
         )
 
 
-def finished_rows(bench: Bench, out: Path, columns: Sequence[Column]) -> pl.DataFrame:
+def finished_rows(setup: Setup, out: Path, columns: Sequence[Column]) -> pl.DataFrame:
     """Rows of finished evaluations; `column`: the scheduler, `knowledge`: what it may know.
 
     Raises InputError if two of one trace and load were not played on the same sequences.
@@ -153,7 +153,7 @@ def finished_rows(bench: Bench, out: Path, columns: Sequence[Column]) -> pl.Data
 
     name = pl.when(pl.col("column").is_in(list(LEARNT))).then(pl.col("column")).otherwise(pl.col("scheduler"))
     knowledge = {name: known.group for name, known in KNOWLEDGE.items()} | {DEEPRM: DEEPRM_KNOWLEDGE.group}
-    knowledge |= {agent: knowledge_of(replace(bench.base.scenario, **seen)).group for agent, seen in AGENTS.items()}
+    knowledge |= {agent: knowledge_of(replace(setup.base.scenario, **seen)).group for agent, seen in AGENTS.items()}
     rows = read_columns(out, columns).with_columns(column=name)
     played = rows.group_by("group", "run").agg(
         pl.struct("sequence", pl.col("offered_load").round(9)).unique().sort().implode()

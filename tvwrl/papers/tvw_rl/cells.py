@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from tvwrl.experiments.trained import DEEPRM, TVW_RL, Bench, Column
+from tvwrl.experiments.trained import DEEPRM, TVW_RL, Column, Setup
 from tvwrl.papers.tvw_rl import published as paper
 from tvwrl.papers.tvw_rl.published import INFINITE, Claim, Numbers
 
@@ -35,23 +35,23 @@ class Experiment:
     """One figure or table."""
 
     title: str
-    columns: Callable[[Bench, Sequence[int]], list[Column]]  # for the seeds to train with
+    columns: Callable[[Setup, Sequence[int]], list[Column]]  # for the seeds to train with
     numbers: Numbers | None = None  # published
     claims: tuple[Claim, ...] = ()  # published
     note: str = ""
 
 
-def _figure(trace: str, bench: Bench, seeds: Sequence[int]) -> list[Column]:
+def _figure(trace: str, setup: Setup, seeds: Sequence[int]) -> list[Column]:
     """Figures 4 and 5: trained at each load, beside the baselines and a scheduler that knows the future."""
     columns = []
     for load in LOADS:
         for name in ("tvw-rl", "deeprm", "tetris", "best-fit", "clairvoyant"):
             own = seeds if name in (TVW_RL, DEEPRM) else [0]
-            columns += [bench.column(f"load {load:g}", name, trace, name, {"load": load}, seed=seed) for seed in own]
+            columns += [setup.column(f"load {load:g}", name, trace, name, {"load": load}, seed=seed) for seed in own]
     return columns
 
 
-def _noise(bench: Bench, seeds: Sequence[int]) -> list[Column]:
+def _noise(setup: Setup, seeds: Sequence[int]) -> list[Column]:
     """Table 2, left: trained in the noise that it is evaluated in, and trained without any."""
     columns = []
     for name, scenario, trained_in in (
@@ -61,30 +61,30 @@ def _noise(bench: Bench, seeds: Sequence[int]) -> list[Column]:
         ("trained perturbed", {"perturb": 1}, {"perturb": 1}),
         ("not trained perturbed", {"perturb": 1}, {}),
     ):
-        columns += [bench.column("load 0.5", name, "google", TVW_RL, scenario, trained_in, seed=seed) for seed in seeds]
+        columns += [setup.column("load 0.5", name, "google", TVW_RL, scenario, trained_in, seed=seed) for seed in seeds]
     return columns
 
 
-def _clustering(bench: Bench, seeds: Sequence[int]) -> list[Column]:
+def _clustering(setup: Setup, seeds: Sequence[int]) -> list[Column]:
     """Table 2, right: without classes and with each kind of them."""
     kinds = {"no classes": "none", "aggregate": "aggregate", "dtw": "dtw", "temporal": "temporal"}
     return [
-        bench.column("load 0.5", name, "google", TVW_RL, classes=kind, seed=seed)
+        setup.column("load 0.5", name, "google", TVW_RL, classes=kind, seed=seed)
         for name, kind in kinds.items()
         for seed in seeds
     ]
 
 
-def _weight(name: str, values: Sequence[float], bench: Bench, seeds: Sequence[int]) -> list[Column]:
+def _weight(name: str, values: Sequence[float], setup: Setup, seeds: Sequence[int]) -> list[Column]:
     """One weight of the penalties varied, in training and so in the reward of the evaluation."""
     return [
-        bench.column("load 0.5", f"{name} = {value:g}", "alibaba", TVW_RL, {name: value}, seed=seed)
+        setup.column("load 0.5", f"{name} = {value:g}", "alibaba", TVW_RL, {name: value}, seed=seed)
         for value in values
         for seed in seeds
     ]
 
 
-def _waiting(bench: Bench, seeds: Sequence[int]) -> list[Column]:
+def _waiting(setup: Setup, seeds: Sequence[int]) -> list[Column]:
     """K_w with an agent that may wait, where workloads come one by one and where they come in bursts.
 
     Any number may be placed in a slot: with the paper's one, a burst queues whatever the agent does.
@@ -95,7 +95,7 @@ def _waiting(bench: Bench, seeds: Sequence[int]) -> list[Column]:
         for value in WAITING_WEIGHTS:
             scenario = {**may, "K_w": value, **arrivals}
             columns += [
-                bench.column(group, f"K_w = {value:g}", "alibaba", TVW_RL, scenario, seed=seed) for seed in seeds
+                setup.column(group, f"K_w = {value:g}", "alibaba", TVW_RL, scenario, seed=seed) for seed in seeds
             ]
     return columns
 

@@ -12,7 +12,7 @@ from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as DEEPRM_KNOWLEDGE
 from tvwrl.experiments.engine import Cell
 from tvwrl.experiments.reproduce import Report, commands
 from tvwrl.experiments.scale import Scale, describe_training
-from tvwrl.experiments.trained import DEEPRM, Bench, Column, cells_of, opened, read_columns
+from tvwrl.experiments.trained import DEEPRM, Column, Setup, cells_of, opened, read_columns
 from tvwrl.papers.tvw_rl.cells import EXPERIMENTS
 from tvwrl.papers.tvw_rl.table1 import TABLE1_TITLE, Table1Study
 from tvwrl.papers.tvw_rl.tables import plot, summarise, write_tables
@@ -40,18 +40,18 @@ class TvwRlStudy(Scale):
             return [] if self.preset == "smoke" else self._table1().cells(figure)
         columns = self._columns(figure)
         for name in dict.fromkeys(column.trace for column in columns):
-            _check_resources(self._bench().traces[name])
+            _check_resources(self._setup().traces[name])
         return cells_of(columns)
 
     def report(self, figure: str, out: Path, cells: Sequence[Cell]) -> Report:
         """Tables with a verdict on each published order and claim, and a plot."""
         if figure == TABLE1:
             return self._table1().report(figure, out, cells)
-        bench, experiment, columns = self._bench(), EXPERIMENTS[figure], self._columns(figure)
+        setup, experiment, columns = self._setup(), EXPERIMENTS[figure], self._columns(figure)
         names = sorted({column.trace for column in columns})
-        sources = [describe_source(opened(bench.traces[name])[0], bench.traces[name]) for name in names]
+        sources = [describe_source(opened(setup.traces[name])[0], setup.traces[name]) for name in names]
         seeds = ", ".join(map(str, self.training_seeds))
-        scale = f"Preset `{self.preset}`: seeds {seeds}, {bench.base.comparison_sequences} test sequences."
+        scale = f"Preset `{self.preset}`: seeds {seeds}, {setup.base.comparison_sequences} test sequences."
         trained = {c.column if c.column == DEEPRM else "tvw-rl": c.cell.training for c in columns if c.cell.training}
         how = [
             describe_training(training.config, name, DEEPRM_KNOWLEDGE if name == DEEPRM else None)
@@ -61,17 +61,17 @@ class TvwRlStudy(Scale):
         groups = summarise(rows)
         head = "\n\n".join([*sources, scale, "\n".join(how)])
         text = f"# {experiment.title}\n\n{head}\n\n{write_tables(experiment, groups)}"
-        facts = {"config": bench.base.to_dict(), "sources": sources}
+        facts = {"config": setup.base.to_dict(), "sources": sources}
         return Report(text, rows.to_dicts(), {"plot": partial(plot, experiment, groups)}, facts)
 
     def _table1(self) -> Table1Study:
         return Table1Study(self.google, self.alibaba)
 
-    def _bench(self) -> Bench:
-        return self.bench(with_the_papers_knowledge(self.base), {"google": self.google, "alibaba": self.alibaba})
+    def _setup(self) -> Setup:
+        return self.setup(with_the_papers_knowledge(self.base), {"google": self.google, "alibaba": self.alibaba})
 
     def _columns(self, figure: str) -> list[Column]:
-        return EXPERIMENTS[figure].columns(self._bench(), self.training_seeds)
+        return EXPERIMENTS[figure].columns(self._setup(), self.training_seeds)
 
 
 def with_the_papers_knowledge(base: TrainConfig) -> TrainConfig:
