@@ -1,4 +1,4 @@
-"""The forecaster that judges classes: gains worked out by hand, populations where the answer is known, bad input."""
+"""The forecaster that evaluates classes: gains worked out by hand, populations where the answer is known, bad input."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_report_is_consistent_and_writes_json(true_gain):
         assert row.gain == percentage_gain(row.correlation, row.agnostic)
     content = json.loads(json.dumps(true_gain.to_dict(), allow_nan=False))
     assert content["effective_gain"] == true_gain.effective_gain
-    assert content["classes"][0]["judged"] == 12
+    assert content["classes"][0]["evaluated"] == 12
 
 
 def test_one_class_is_the_model_of_all(families):
@@ -209,12 +209,12 @@ def test_a_small_class_has_no_gain_and_is_named():
     assert [row.note for row in report.classes[:-1]] == ["", ""]
 
 
-def test_short_series_are_not_judged_but_count_in_the_size_of_their_class():
+def test_short_series_count_in_the_size_of_their_class_only():
     series, labels = opposite_families(12)
     series[0] = series[0][:10]  # shorter than window + horizon
     series[1] = series[1][:1]
     report = prediction_gain(series, labels, 12, dataclasses.replace(TINY, steps=5))
-    assert [(row.size, row.judged) for row in report.classes] == [(6, 5), (6, 5)]
+    assert [(row.size, row.evaluated) for row in report.classes] == [(6, 5), (6, 5)]
     assert report.window == TINY.window
 
 

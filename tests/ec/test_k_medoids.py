@@ -65,7 +65,7 @@ def test_fewer_distinct_samples_than_clusters() -> None:
         assert model.inertia_ == 0
 
 
-def test_no_end_within_the_passes_is_told() -> None:
+def test_no_end_within_the_passes_is_warned_of() -> None:
     with pytest.warns(ConvergenceWarning, match="max_iter=1"):
         model = KMedoids(9, max_iter=1, random_state=0).fit(points(0, 200))
     assert model.n_iter_ == 1

@@ -120,12 +120,12 @@ def test_the_default_data_folder(monkeypatch, tmp_path, recorded):
 def test_one_sentence_says_where_the_trace_is_from(data, recorded, asked):
     assert describe_source(recorded) == "Real trace 'my', recorded usage: 2 workloads, slots of 300 s."
     assert "recorded usage from my.csv: 2 workloads" in describe_source(recorded, "my.csv")
-    said = describe_source(open_trace("google"), "google")
-    assert said.startswith(
+    sentence = describe_source(open_trace("google"), "google")
+    assert sentence.startswith(
         "Synthetic population 'google', generated with the real population's statistics: 2 workloads"
     )
-    assert "scripts/prepare_trace.py" in said
-    assert str(data) in said
-    assert "\n" not in said
+    assert "scripts/prepare_trace.py" in sentence
+    assert str(data) in sentence
+    assert "\n" not in sentence
     write_trace(replace(recorded, source="synthetic"), data / "made")
     assert describe_source(open_trace("made"), "made").startswith("Synthetic trace 'my', generated usage from")

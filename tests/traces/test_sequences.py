@@ -240,7 +240,7 @@ def test_a_kind_that_is_missing_is_noted(make_trace: MakeTrace, quick: None) -> 
         "the mix of test windows is uneven",
     ]
     assert all(": 0% most cpu, " in note for note in sampler.notes if "mix" in note)
-    assert "test windows come from 2 workloads only: results say little about others" in sampler.notes
+    assert "test windows come from 2 workloads only: results may not generalise to others" in sampler.notes
 
 
 def test_the_order_of_workloads_makes_no_difference(google: Trace, quick: None) -> None:

@@ -1,4 +1,4 @@
-"""Equivalence classes: which workloads behave alike, and the class that a workload is taken for at run time."""
+"""Equivalence classes: which workloads behave alike, and the class predicted for a workload at run time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INITIALISATIONS = 50  # paper
 
 
 class EquivalenceClasses(Parameters):
-    """Workloads clustered by how they are alike, and a classifier that tells a workload's class while it runs.
+    """Workloads clustered by how they are alike, and a classifier that predicts a workload's class while it runs.
 
     Follows scikit-learn: `fit`, `predict`, `labels_`, `random_state`. Labels are 1..k in rising order of the classes'
     mean demand over all resources, so that a label used as a number means something; 0 is kept for "nothing there".
@@ -121,7 +121,7 @@ class EquivalenceClasses(Parameters):
         return labels
 
     def label_table(self, demand: Float, length: Int, metadata: Float, every: int = 1) -> npt.NDArray[np.uint8]:
-        """(S, N, L + 1) label of every workload after 0, 1, ..., L slots have been seen, and no slot more.
+        """(S, N, L + 1) label of every workload after 0, 1, ..., L slots, predicted from those slots alone.
 
         0 where no slot is left to predict for. `demand` (S, N, L, D) units, `length` (S, N) slots, `metadata`
         (S, N, P). Labels of waiting workloads come from the metadata alone; those of running ones are predicted anew
@@ -132,7 +132,7 @@ class EquivalenceClasses(Parameters):
         labels = np.zeros((*length.shape, slots + 1), np.uint8)
         due = np.concatenate([[0], np.arange(1, slots + 1, every)])
         for own, seen, runs, known in zip(labels, demand, length, metadata, strict=True):
-            alive = due <= runs[:, None]  # what a workload would be taken for after its end is never asked
+            alive = due <= runs[:, None]  # labels after the end of a workload are never used
             workload, _ = np.nonzero(alive)
             predicted = np.zeros(alive.shape, np.uint8)
             predicted[alive] = self.classifier_.predict(known[workload], prefix_features(seen)[:, due][alive])
@@ -247,8 +247,8 @@ def classes_from(content: dict[str, Any]) -> Classes:
 
 
 def find_classes(name: str, trace: Trace, scenario: Scenario) -> Classes | str:
-    """What a command line's `--ec` means: the classes of a file or a folder of fit_ec.py, checked against the trace; or
-    the name itself where it says how classes are to be made. Raises InputError for anything else."""
+    """The value of `--ec`: the classes of a file or folder of fit_ec.py, checked against the trace, or the name of a
+    representation (or none) to make classes by. Raises InputError for anything else."""
     if name in (*REPRESENTATIONS, "none"):
         return name
     path = Path(name)

@@ -1,4 +1,4 @@
-"""The run-time classifier: which class a workload seems to be of, from what is declared and what it has used so far."""
+"""The run-time classifier: the class of a workload, predicted from its request and its usage so far."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST = 120  # slots of the longest window that workloads are cut to, about
 
 
 def prefix_features(demand: Float) -> Float:
-    """(N, L + 1, 1 + D * PER_RESOURCE) what can be said after 0, 1, ..., L slots of `demand` (N, L, D), and no more.
+    """(N, L + 1, 1 + D * PER_RESOURCE) features of the first 0, 1, ..., L slots of `demand` (N, L, D).
 
     The logarithm of the slots seen; per resource mean, standard deviation, least, most, mean absolute change, slope,
     autocorrelation one slot apart, last, and the last `RECENT` slots. All are 0 before the first slot.
@@ -115,7 +115,7 @@ class RuntimeClassifier(Parameters):
             max_iter=self.epochs,
             random_state=self.random_state,
         )
-        with warnings.catch_warnings(), threadpool_limits(1):  # small matrices: threads would only wait
+        with warnings.catch_warnings(), threadpool_limits(1):  # small matrices: threads cost more than they save
             warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are counted on purpose
             network.fit(inputs, labels)
         layers = list(zip(network.coefs_, network.intercepts_, strict=True))

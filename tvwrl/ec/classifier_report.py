@@ -1,4 +1,4 @@
-"""How well the run-time classifier does on workloads it has not seen: by slots seen, by class, and what it claims."""
+"""Accuracy of the run-time classifier on unseen workloads: by slots seen, confusion, calibration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ClassifierReport:
 
     seen: list[int]  # slots seen
     accuracy: list[float]  # 0..1 at each; NaN = no window is that long
-    commonest: float  # 0..1, what answering the commonest class would reach
+    commonest: float  # 0..1, accuracy of always predicting the commonest class
     confusion: Int  # (k, k) windows at all lengths seen
     claimed: list[float]  # mean probability given to the answer, by bin of it
     reached: list[float]  # 0..1 how often it was right there
@@ -45,7 +45,7 @@ class ClassifierReport:
 
 
 def report_classifier(population: Population, labels: Int, random_state: int = 0) -> ClassifierReport | None:
-    """Train on 70 % of the workloads of every class and ask about the rest; None if nothing can be held out."""
+    """Train on 70 % of the workloads of every class and predict the rest; None if nothing can be held out."""
     rng = np.random.default_rng(random_state)
     held = np.zeros(len(labels), np.bool_)
     for label in np.unique(labels):
@@ -58,7 +58,7 @@ def report_classifier(population: Population, labels: Int, random_state: int = 0
         peak_units=population.peak_units, quantised=population.quantised, random_state=random_state
     )
     classifier.fit(taught.series, taught.metadata, labels[~held])
-    truth, probability = _ask(classifier, asked, labels[held], rng)
+    truth, probability = _predict(classifier, asked, labels[held], rng)
     answer = classifier.classes_[np.nan_to_num(probability, nan=-1.0).argmax(axis=2)]  # (windows, seen)
     known = np.isfinite(probability[:, :, 0])
     right = answer == truth[:, None]
@@ -80,7 +80,9 @@ def report_classifier(population: Population, labels: Int, random_state: int = 0
     )
 
 
-def _ask(classifier: RuntimeClassifier, asked: Population, labels: Int, rng: np.random.Generator) -> tuple[Int, Float]:
+def _predict(
+    classifier: RuntimeClassifier, asked: Population, labels: Int, rng: np.random.Generator
+) -> tuple[Int, Float]:
     """(W,) true labels and (W, len(SEEN), K) probabilities of random windows; NaN where a window is too short."""
     truth, probability = [], []
     for series, metadata, label in zip(asked.series, asked.metadata, labels, strict=True):

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from tvwrl.ec.forecaster import GainReport
     from tvwrl.ec.lstnet import ForecastSettings
 
-PREFERRED = ("temporal", "dtw", "aggregate")  # where nothing tells them apart: the paper's choice goes first
+PREFERRED = (
+    "temporal",
+    "dtw",
+    "aggregate",
+)  # where gains are equal; the first is the paper's choice
 
 
 @dataclass
@@ -48,7 +52,7 @@ class Candidate:
 
 @dataclass
 class Comparison:
-    """The candidates, which of them was chosen, and why."""
+    """The candidates, the one chosen, and the reason."""
 
     candidates: list[Candidate]
     chosen: Candidate

@@ -45,9 +45,16 @@ def _smallest(work, row, first, count):  # type: ignore[no-untyped-def]
 def _warp(x, start, n, y, other_start, m, radius, limit, work):  # type: ignore[no-untyped-def]
     """Smallest sum of squared differences along a warping path, or inf where it is certain to exceed `limit`.
 
-    The series are n points of `x` (D, points) from `start` on, forwards, and m of `y` from `other_start` on, backwards,
-    each with BLOCK of padding; whole arrays, because a stretch of one would not be known to be contiguous.
-    `work` (2, >= (n + m) / 2 + 2 * BLOCK) is room for the diagonals.
+    Args:
+        x: (D, points) of all series, stored forwards; a slice would not be known to be contiguous.
+        start: first point of the series in `x`, followed by BLOCK points of padding.
+        n: points of the series.
+        y: (D, points) of the other series, stored backwards.
+        other_start: first point of the other series in `y`, followed by BLOCK points of padding.
+        m: points of the other series.
+        radius: of the Sakoe-Chiba band, slots; < 0 = no band.
+        limit: squared distance above which the value does not matter; inf = none.
+        work: (2, >= (n + m) / 2 + 2 * BLOCK) room for the diagonals.
     """
     low, high = _band(n, m, radius)
     base = low - 2  # k stands in work[(k - base) & 1, (k - base) >> 1]
@@ -93,9 +100,19 @@ def _warp(x, start, n, y, other_start, m, radius, limit, work):  # type: ignore[
 def warp_rows(  # type: ignore[no-untyped-def]
     forwards, starts, lengths, backwards, other_starts, other_lengths, radius, rows, symmetric, result
 ):
-    """Fill the `rows` of `result` (n, m) with distances of series (D, points) to the others; half if `symmetric`.
+    """Fill some rows of a matrix with distances of series to other series.
 
-    Series i takes `lengths[i]` points from `starts[i]` on, and BLOCK of padding.
+    Args:
+        forwards: (D, points) of all series, each followed by BLOCK points of padding.
+        starts: (n,) first point of each series.
+        lengths: (n,) points of each series without padding.
+        backwards: (D, points) of the other series, each reversed, padded alike.
+        other_starts: (m,) first point of each other series.
+        other_lengths: (m,) points of each other series.
+        radius: of the band, slots; < 0 = no band.
+        rows: indices of the series to compute.
+        symmetric: the others are the series themselves, so half of the matrix is computed and mirrored.
+        result: (n, m) to fill.
     """
     work = np.empty((2, (lengths.max() + other_lengths.max()) // 2 + 4 * BLOCK))
     for i in rows:
@@ -146,9 +163,13 @@ def _bound(x, first, last, highest, lowest):  # type: ignore[no-untyped-def]
 def _mean_distance(  # type: ignore[no-untyped-def]
     x, start, n, y, other_start, m, radius, scale, bounds, nearest, work
 ):
-    """Mean over resources of the distance by sqrt(n + m) and scale (D,), or inf where it exceeds `nearest`.
+    """Mean over resources of the normalised distance, or inf where it exceeds `nearest`.
 
-    Series as `_warp` takes them; `bounds` (D,) are below each resource's share.
+    Args:
+        x, start, n, y, other_start, m, radius, work: see `_warp`.
+        scale: (D,) divides the distance of each resource, as does sqrt(n + m).
+        bounds: (D,) lower bounds of the normalised distances.
+        nearest: smallest mean distance found so far.
     """
     resources, total, ahead = len(scale), 0.0, bounds.sum()
     norm = np.sqrt(n + m)
@@ -169,10 +190,19 @@ def _mean_distance(  # type: ignore[no-untyped-def]
 def nearest_rows(  # type: ignore[no-untyped-def]
     forwards, starts, lengths, medoids, backwards, medoid_starts, medoid_lengths, scale, radius, rows, index, distance
 ):
-    """Fill `index` and `distance` (n,) at `rows`: the nearest medoid of each series, the first of equals.
+    """Find the nearest medoid of some series, the first of equals.
 
-    `medoids` and `backwards` (D, points) are the same series, forwards and backwards, padded. Envelopes are made anew
-    where the length changes, so `rows` come best in order of length.
+    Args:
+        forwards, starts, lengths: series, see `warp_rows`.
+        medoids: (D, points) of the medoids, stored forwards and padded.
+        backwards: (D, points) of the medoids, each reversed and padded.
+        medoid_starts: (k,) first point of each medoid.
+        medoid_lengths: (k,) points of each medoid.
+        scale: (D,) divides the distance of each resource.
+        radius: of the band, slots; < 0 = no band.
+        rows: indices of the series to look at; in order of length, envelopes are computed once for each length.
+        index: (n,) to fill with the nearest medoid.
+        distance: (n,) to fill with the distance to it.
     """
     resources, count = len(scale), len(medoid_lengths)
     longest, widest = lengths.max(), medoid_lengths.max()

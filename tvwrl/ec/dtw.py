@@ -1,4 +1,4 @@
-"""How far apart are two series: dynamic time warping, per resource or over all, its mean, and the nearest medoid."""
+"""Distances between series by dynamic time warping, their mean over resources, and the nearest medoid."""
 
 from __future__ import annotations
 
@@ -139,14 +139,14 @@ def _pack(series: Sequence[Float]) -> _Packed:
 
 
 def _blocks(rows: Int) -> list[Int]:
-    """Rows in up to 64 blocks: few enough to cost nothing, many enough that no thread waits long for the last."""
+    """Rows in up to 64 blocks: few enough to cost nothing, many enough to keep every thread busy."""
     return np.array_split(rows, min(len(rows), 64))
 
 
 def _run(calls: Sequence[Callable[[], object]], threads: int | None) -> None:
-    """Call all, on several threads: the kernels let go of the interpreter.
+    """Call all, on several threads: the kernels release the GIL.
 
-    Not numba's own threads, which share work out once and for all and hang a process that is forked later.
+    Numba's own threads divide the work statically and hang a process that is forked later.
     """
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
         for _ in pool.map(lambda call: call(), calls):

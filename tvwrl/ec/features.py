@@ -18,7 +18,7 @@ CONSTANT = 1e-12  # relative range below which a feature varies by rounding only
 
 
 def aggregate_features(series: Sequence[Float], resources: Sequence[str]) -> tuple[Float, list[str]]:
-    """What a workload uses in all, whatever its course: the baseline after Zhang et al. 2011.
+    """Total usage of each workload without its course over time: the baseline after Zhang et al. 2011.
 
     Paper, "Equivalence-class (EC) Analysis": total and mean of each resource, duration, and mean, standard deviation
     and normalised (by the mean) standard deviation of the memory-CPU ratio; here the ratio of each later resource

@@ -1,7 +1,7 @@
-"""What a workload will probably need: forecasts from its class, what it declared and what it has used so far.
+"""Forecasts of a workload's demand from its class, its request and its usage so far.
 
-A forecast speaks of the slots ahead in `SEGMENTS`, and adds up: the load to be expected on a machine is the sum over
-its workloads, of means and of variances alike.
+A forecast covers the slots ahead in `SEGMENTS`. Forecasts add up: the expected load of a machine and its variance are
+sums over its workloads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BLOCK = 50_000  # rows predicted at a time
 class Forecast:
     """Columns of a forecast; J segments, D resources, all as shares of `peak_units` (variances: of its square).
 
-    What has finished needs nothing, so `most`, `spread` and `mean` fall with the probability of still running.
+    A finished workload needs nothing, so `most`, `spread` and `mean` fall with the probability of still running.
     """
 
     values: Float  # (..., K)
@@ -77,7 +77,7 @@ def columns(resources: int) -> int:
 
 
 def steps(resources: int) -> npt.NDArray[np.float32]:
-    """(K,) what 1 of a table's whole numbers stands for."""
+    """(K,) value of one unit of a table's whole numbers."""
     parts = np.full(columns(resources), 1 / 200, np.float32)
     forecast = Forecast(np.arange(columns(resources), dtype=np.float64), resources)
     for variance in (forecast.spread, forecast.peak_spread):
@@ -154,7 +154,7 @@ class DemandForecaster(Parameters):
             max_iter=self.epochs,
             random_state=self.random_state,
         )
-        with warnings.catch_warnings(), threadpool_limits(1):  # small matrices: threads would only wait
+        with warnings.catch_warnings(), threadpool_limits(1):  # small matrices: threads cost more than they save
             warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are counted on purpose
             network.fit(inputs, targets.astype(np.float32))
         pairs = zip(network.coefs_, network.intercepts_, strict=True)

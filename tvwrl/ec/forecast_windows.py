@@ -1,4 +1,4 @@
-"""Windows of workloads' series that forecasts are made from, and how well a forecast follows a series."""
+"""Windows of series to forecast from, and the correlation of a forecast with what followed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from tvwrl.ec.checks import checked_series
 from tvwrl.types import Float, InputError, Int
 
-MIN_FORECASTS = 16  # a workload is judged by no fewer: the correlation of a handful of points is noise
+MIN_FORECASTS = 16  # no workload is evaluated by fewer: the correlation of a handful of points is noise
 MIN_WINDOW = 8  # slots; what is shorter shows no dynamics
 PERIODS = 3  # that the window holds at least, or a recurrence over periods has nothing to recur over
 FLAT = 1e-6  # a standard deviation below this, relative to the largest value, is rounding
@@ -68,7 +68,7 @@ class Windows:
         return chosen, self.first[chosen] + rng.integers(starts) + self.window - 1
 
     def evaluation_rows(self, workload: int, most: int) -> Int:
-        """(P,) rows of the last slots of the windows by which a workload is judged, at most `most`."""
+        """(P,) rows of the last slots of the windows that evaluate a workload, at most `most`."""
         slots = np.arange(self.window - 1, self.length[workload] - self.horizon)
         if len(slots) > most:
             slots = slots[np.linspace(0, len(slots) - 1, most).astype(np.int64)]

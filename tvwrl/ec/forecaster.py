@@ -1,4 +1,4 @@
-"""How good equivalence classes are: what a forecaster gains when it is trained per class instead of on all workloads.
+"""Evaluates equivalence classes: the gain of a forecaster that is trained per class instead of on all workloads.
 
 Letters: n workloads, D resources, P forecasts. Imports torch at once: import this module late.
 """
@@ -22,12 +22,12 @@ from tvwrl.types import Float, InputError, Int
 Progress = Callable[[int, int], None]  # models trained so far, models in all
 
 MIN_TRAINING = 2  # workloads of a class in the training part of a fold
-MIN_CORRELATION = 0.05  # least |denominator| of G: the percentage of a correlation near 0 says nothing
+MIN_CORRELATION = 0.05  # least |denominator| of G: the percentage of a correlation near 0 means nothing
 
 
 @dataclass(frozen=True, eq=False)
 class AgnosticForecast:
-    """What needs no labels: folds, and how well one model of all workloads and two plain rules forecast.
+    """The parts that need no labels: folds, and correlations of one model of all workloads and of two plain rules.
 
     Made once by `agnostic_forecast` and handed to `prediction_gain` for each labelling of the same workloads.
     Correlations are (n, D), NaN where there is none: see `correlations`.
@@ -35,7 +35,7 @@ class AgnosticForecast:
 
     settings: ForecastSettings
     windows: Windows
-    fold: Int  # (n,) the fold in which a workload is held out, -1 = too short to be judged
+    fold: Int  # (n,) the fold in which a workload is held out, -1 = too short for an evaluation
     correlation: Float  # (n, D) of the model trained on all workloads of the other folds
     last_value: Float  # (n, D) of the forecast that usage stays what it is
     seasonal: Float  # (n, D) of the forecast that usage is that of the same slot a day before
@@ -48,7 +48,7 @@ class ClassGain:
 
     label: int
     size: int  # workloads, |e|
-    judged: int  # workloads among them that were long enough
+    evaluated: int  # workloads among them that were long enough
     correlation: float  # of the class' own model
     agnostic: float  # of the model of all workloads
     gain: float  # G(e), percent; 0 where it has no model
@@ -107,7 +107,7 @@ def agnostic_forecast(
     settings: ForecastSettings | None = None,
     progress: Progress | None = None,
 ) -> AgnosticForecast:
-    """Train the model of all workloads, once per fold, and judge it and the plain rules on the workloads held out.
+    """Train the model of all workloads, once per fold, and evaluate it and the plain rules on the workloads held out.
 
     `series`: n arrays (length, D) of usage without gaps, units >= 0. Raises InputError if they cannot be used.
     """
@@ -197,12 +197,12 @@ def _class_gain(
     label: int, members: npt.NDArray[np.bool_], correlation: Float, agnostic: AgnosticForecast
 ) -> ClassGain:
     """The row of a class: `members` (n,), `correlation` (n, D) of the class models."""
-    judged, own, of_all = (
+    evaluated, own, of_all = (
         members & (agnostic.fold >= 0),
         _mean(correlation[members]),
         _mean(agnostic.correlation[members]),
     )
-    size, count, note, gain = int(members.sum()), int(judged.sum()), "", 0.0
+    size, count, note, gain = int(members.sum()), int(evaluated.sum()), "", 0.0
     if count < agnostic.settings.min_class:
         note = f"{count} of {size} workloads are long enough; a model needs {agnostic.settings.min_class}"
     elif np.isnan(own):

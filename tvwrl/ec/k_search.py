@@ -73,7 +73,7 @@ def search_k(
 def silhouette(distances: Float, groups: Int) -> float:
     """Mean silhouette (Rousseeuw 1987) of `groups` (n,) under `distances` (n, n); 0 for members of groups of one.
 
-    Equal to scikit-learn's; several times faster, because it is asked for the same distances thousands of times.
+    Equal to scikit-learn's; several times faster, because the same distances are used thousands of times.
     """
     member = np.eye(int(groups.max()) + 1)[groups]  # (n, k)
     size = member.sum(axis=0)

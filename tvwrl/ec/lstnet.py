@@ -1,4 +1,4 @@
-"""LSTNet, the forecaster that judges equivalence classes, and its training.
+"""LSTNet, the forecaster that evaluates equivalence classes, and its training.
 
 Lai et al. 2018, "Modeling Long- and Short-Term Temporal Patterns with Deep Neural Networks".
 Letters: n workloads, D resources, W slots of the input window, B windows in a batch.
@@ -51,7 +51,7 @@ class ForecastSettings:
     min_class: int = 5
     """A class with fewer workloads that are long enough gets no model and has no gain."""
     max_forecasts: int = 300
-    """Forecasts by which a held-out workload is judged at most, spread evenly over its life."""
+    """Forecasts that evaluate a held-out workload at most, spread evenly over its life."""
     seed: int = 0
     """Seed of folds, weights and batches."""
     threads: int = 1

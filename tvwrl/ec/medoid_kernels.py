@@ -8,7 +8,16 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def _assign(distances, medoids, first, second, owner, removal):  # type: ignore[no-untyped-def]
-    """Distance to the nearest and second nearest medoid, which is nearest, and what removing each medoid would cost."""
+    """Assign every sample to its nearest medoid.
+
+    Args:
+        distances: (n, n) between samples.
+        medoids: (k,) samples.
+        first: (n,) to fill with the distance to the nearest medoid.
+        second: (n,) to fill with the distance to the second nearest.
+        owner: (n,) to fill with the nearest medoid, 0..k-1.
+        removal: (k,) to fill with what the loss grows by if the medoid goes.
+    """
     removal[:] = 0.0
     for o in range(len(distances)):
         first[o], second[o] = np.inf, np.inf
@@ -49,7 +58,7 @@ def swap_medoids(distances, medoids, max_iter):  # type: ignore[no-untyped-def]
                 elif apart < second[o]:
                     change[owner[o]] += apart - second[o]
             leaving = change.argmin()
-            if change[leaving] + shared < -1e-12 * first.sum():  # less is rounding, and could go round for ever
+            if change[leaving] + shared < -1e-12 * first.sum():  # a smaller change is rounding: swaps could repeat
                 medoids[leaving], last, swapped = candidate, candidate, True
                 _assign(distances, medoids, first, second, owner, removal)
         if not swapped:

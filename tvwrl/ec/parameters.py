@@ -10,11 +10,11 @@ class Parameters:
     """`get_params` and `set_params` for a class whose `__init__` stores each argument under its own name."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Argument names and values; `deep` makes no difference, no argument is an estimator."""
+        """Argument names and values; `deep` makes no difference, as no argument is an estimator."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **values: Any) -> Self:
-        """Change arguments. Raises ValueError for one that there is not."""
+        """Change arguments. Raises ValueError for an unknown one."""
         for name, value in values.items():
             if name not in self.get_params():
                 raise ValueError(

@@ -1,4 +1,4 @@
-"""The workloads that classes are made of: one series of demand each, and what is known of them beforehand."""
+"""The workloads to divide into classes: a series of demand and the metadata of each."""
 
 from __future__ import annotations
 

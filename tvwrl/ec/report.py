@@ -21,7 +21,7 @@ from tvwrl.runs import provenance, write_json
 
 @dataclass
 class ClassesReport:
-    """Everything that is said about a choice of classes."""
+    """Everything the report of a choice of classes holds."""
 
     trace: str  # a sentence
     population: Population
@@ -106,7 +106,7 @@ class ClassesReport:
         gain = self.comparison.chosen.gain
         if gain is None:
             return []
-        verdict = "Mind: the forecaster does not beat them, so f and EG say nothing."
+        verdict = "Mind: the forecaster does not beat them, so f and EG mean nothing."
         if gain.beats_plain_rules:
             verdict = "The forecaster beats them."
         lines = [
@@ -116,9 +116,9 @@ class ClassesReport:
         ]
         if (chance := self.comparison.chance) is not None:
             more = gain.effective_gain > chance.effective_gain
-            judged = "differences of that size say nothing" if more else "the classes found gain no more than chance"
+            meaning = "differences of that size mean nothing" if more else "the classes found gain no more than chance"
             dealt = f"The labels of {self.comparison.chosen.name} dealt out at random reach EG ="
-            lines += [f"{dealt} {chance.effective_gain:.2f}: {judged}.", ""]
+            lines += [f"{dealt} {chance.effective_gain:.2f}: {meaning}.", ""]
         return lines
 
     def _class_table(self) -> str:

@@ -1,7 +1,7 @@
-"""Three ways to say how alike two workloads are: aggregate features, temporal features, dynamic time warping.
+"""Three measures of how alike workloads are: aggregate features, temporal features, dynamic time warping.
 
-Each makes something to cluster of a population, and knows the group of a new series: the nearest centre or medoid.
-Fitted, they turn into plain numbers and back.
+Each represents a population for clustering, and predicts the group of a new series: the nearest centre or medoid.
+Fitted ones convert to plain numbers and back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ALIKE = 9  # decimals to which features of equal workloads agree, whatever the o
 
 @dataclass(frozen=True)
 class Backends:
-    """Who computes; results are the same, ours are faster. The others are optional dependencies."""
+    """Libraries that compute; results are the same. All but tvwrl, which is fastest, are optional dependencies."""
 
     features: Literal["tvwrl", "tsfresh"] = "tvwrl"
     """Temporal features."""
@@ -39,7 +39,7 @@ class Representation(Protocol):
     rows_: Int  # (n,) workloads of the population that are clustered
 
     def fit(self, population: Population) -> Representation:
-        """Look at the workloads; keeps what the other methods need."""
+        """Represent the workloads; keeps what the other methods need."""
 
     def kinds(self) -> Int:
         """(n,) numbers 0, 1, ... that are equal for workloads between which there is no distance."""
@@ -51,7 +51,7 @@ class Representation(Protocol):
         """(n,) groups 0..k-1 from one initialisation."""
 
     def settle(self, groups: Int) -> None:
-        """Take these groups, whose representatives `predict` compares with."""
+        """Keep representatives of these groups, which `predict` compares with."""
 
     def predict(self, series: Sequence[Float]) -> Int:
         """(n,) groups of other series (length, D) units."""

@@ -1,7 +1,7 @@
 """The statistics behind the temporal features: tsfresh's definitions, many series at a time.
 
-Every function repeats the operations of tsfresh 0.21 and of scipy's `linregress` in their order, so that also the
-rounding of a constant series, on which e.g. the sign of its slope hangs, is the same.
+Every function repeats the operations of tsfresh 0.21 and of scipy's `linregress` in their order, so that even the
+rounding of a constant series, which decides e.g. the sign of its slope, is the same.
 """
 
 from __future__ import annotations

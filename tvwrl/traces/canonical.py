@@ -33,7 +33,7 @@ def read_trace(path: str | os.PathLike[str], slot_seconds: int | None = None) ->
     """Read a folder or one CSV (also .csv.gz); the format is in docs/trace-format.md.
 
     Workloads keep the order of their first row. `slot_seconds` is the length of a slot in seconds: needed for a CSV;
-    for a folder it may only repeat what trace.json says.
+    for a folder it must equal that of trace.json.
     Raises InputError naming file, row (a CSV: line, the header is line 1), column, value and limit.
     """
     path = Path(path)
@@ -46,7 +46,7 @@ def read_trace(path: str | os.PathLike[str], slot_seconds: int | None = None) ->
     if not path.name.lower().endswith((".csv", ".csv.gz")):
         raise InputError(f"{path}: neither a folder nor a .csv or .csv.gz file")
     if slot_seconds is None:
-        raise InputError(f"{path}: a CSV does not say how long a slot is: give --slot-seconds, its interval in seconds")
+        raise InputError(f"{path}: the length of a slot is unknown: give --slot-seconds, the interval of the CSV")
     usage = _read_csv(path)
     resources = tuple(name for name in usage.frame.columns if name not in ("workload_id", "slot"))
     name = path.name[: path.name.lower().rindex(".csv")]
@@ -293,7 +293,7 @@ def _numbers(
 
 
 def _metadata(table: _Table, names: list[str], first_slot: Int, resources: Sequence[str]) -> dict[str, Any]:
-    """What workloads.parquet says of the workloads `names` of the usage; what it does not say is unknown."""
+    """The facts of workloads.parquet for the workloads `names` of the usage; missing ones are unknown."""
     import polars as pl
 
     table.need(["workload_id"])

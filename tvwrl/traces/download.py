@@ -126,7 +126,7 @@ class Client:
         return True
 
     def length(self, url: str) -> int | None:
-        """Bytes of the file, where the server says."""
+        """Bytes of the file, where the server states it."""
 
         def attempt() -> int | None:
             with self.open(url) as response:
@@ -180,11 +180,11 @@ class Client:
             response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=self.patience.timeout)
         except urllib.error.HTTPError as error:
             error.close()
-            said = f"HTTP {error.code} {error.reason}"
+            status = f"HTTP {error.code} {error.reason}"
             if error.code == 429 or error.code >= 500:
-                raise _Dropped(said, _retry_after(error.headers)) from None
+                raise _Dropped(status, _retry_after(error.headers)) from None
             raise Refused(
-                f"{url}: {said}; if the file has moved, give its new address with --base-url", error.code
+                f"{url}: {status}; if the file has moved, give its new address with --base-url", error.code
             ) from None
         except (OSError, http.client.HTTPException) as error:
             raise _Dropped(_reason(error)) from None
@@ -233,7 +233,7 @@ def _retry_after(headers: Message) -> float | None:
 
 
 def _length(response: http.client.HTTPResponse) -> int | None:
-    """Bytes of the whole file, where the server says."""
+    """Bytes of the whole file, where the server states it."""
     if response.status == 206:
         text = (response.headers["Content-Range"] or "").rpartition("/")[2]
     else:
@@ -267,7 +267,7 @@ def _writing(path: Path, total: int | None = None) -> Iterator[None]:
 
 
 def _begin(part: Path, response: http.client.HTTPResponse) -> None:
-    """Forget what was fetched; note what the server says of its file, to tell later whether it is still the same."""
+    """Discard what was fetched; note what identifies the file on the server, to detect later that it changed."""
     _discard(part)
     headers = response.headers
     etag = headers["ETag"] or ""

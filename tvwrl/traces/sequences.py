@@ -115,7 +115,7 @@ class SequenceSampler:
     """Draws arrival sequences from a trace for a scenario.
 
     Half of the workloads are long (more than 30 h), half short, and each resource dominates equally many, as in the
-    paper; where the trace cannot give that the nearest is taken and `notes` says so.
+    paper; where the trace cannot provide that, the nearest is used and `notes` records it.
 
     Attributes: `unit` (D,) input value of one unit, set on the training series unless it is given; by split, `rate`
     arrivals per slot and `arrivals` workloads per sequence (N); `notes` list of sentences about what the trace could
@@ -179,7 +179,7 @@ class SequenceSampler:
                 runs = [Run(r.workload, r.first, r.rows, r.rows // day * day) for r in runs if r.rows >= day]
             usable["test" if name == "test" else "train"] = runs
             if (sources := len({r.workload for r in runs})) < FEW:
-                self._note(f"{name} windows come from {sources} workloads only: results say little about others")
+                self._note(f"{name} windows come from {sources} workloads only: results may not generalise to others")
         usable["validation"] = usable["train"]
         return usable
 

@@ -90,17 +90,17 @@ def waits():
 
 
 @pytest.fixture
-def said():
+def messages():
     return []
 
 
 @pytest.fixture
-def get(site, tmp_path, waits, said):
+def get(site, tmp_path, waits, messages):
     """Fetches one table of bitbrains from the site; options as for `fetch`."""
 
     def get(name="bitbrains", tables=("fastStorage",), **options):
         patience = Patience(attempts=4, timeout=0.3, sleep=waits.append)
-        options = {"base_url": site.url, "report": said.append, "patience": patience} | options
+        options = {"base_url": site.url, "report": messages.append, "patience": patience} | options
         return fetch(name, tmp_path / "raw", tables=tables, **options)
 
     return get

@@ -32,14 +32,14 @@ def files_in(tmp_path):
     return sorted(path.name for path in (tmp_path / "raw").rglob("*") if path.is_file())
 
 
-def test_a_file_appears_whole_and_is_not_fetched_again(get, site, tmp_path, said):
+def test_a_file_appears_whole_and_is_not_fetched_again(get, site, tmp_path, messages):
     assert get() == [tmp_path / "raw" / ZIP]
     assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
     assert files_in(tmp_path) == [ZIP]
     written = (tmp_path / "raw" / ZIP).stat().st_mtime_ns
     get()
     assert (tmp_path / "raw" / ZIP).stat().st_mtime_ns == written
-    assert any("already there" in line for line in said)
+    assert any("already there" in line for line in messages)
 
 
 def test_a_file_of_another_size_is_fetched_anew(get, tmp_path):
@@ -175,10 +175,10 @@ def test_nobody_there(get, tmp_path):
 
 
 @pytest.mark.parametrize("prefix", ["", "*", "./", "bitbrains/"])
-def test_a_published_checksum_is_verified(get, site, said, prefix):
+def test_a_published_checksum_is_verified(get, site, messages, prefix):
     site.files["SHA256SUM"] = checksums(**{prefix + ZIP: hashlib.sha256(BODY).hexdigest()})
     get()
-    assert any("sha256 as published" in line for line in said)
+    assert any("sha256 as published" in line for line in messages)
 
 
 def test_a_finished_file_with_another_checksum_is_fetched_anew(get, site, tmp_path):
@@ -200,7 +200,7 @@ def test_a_wrong_checksum_is_tried_once_more_and_then_named(get, site, tmp_path)
     assert files_in(tmp_path) == []
 
 
-def test_a_body_that_was_wrong_once_is_repaired(get, site, tmp_path, said):
+def test_a_body_that_was_wrong_once_is_repaired(get, site, tmp_path, messages):
     site.files["SHA256SUM"] = checksums(**{ZIP: hashlib.sha256(BODY).hexdigest()})
     site.files[ZIP] = BODY[::-1]
     get(report=lambda line: site.files.update({ZIP: BODY}) if "published is" in line else None)
@@ -216,9 +216,9 @@ def test_a_checksum_in_the_headers_is_verified(get, site, header, good):
         get()
 
 
-def test_digests_of_a_release_are_read_from_its_description(site, said):
+def test_digests_of_a_release_are_read_from_its_description(site, messages):
     site.files["tags/v1"] = b'{"assets": [{"name": "a", "digest": "sha256:12"}, {"name": "b", "digest": null}]}'
-    client = downloading.Client(said.append, Patience())
+    client = downloading.Client(messages.append, Patience())
     assert client.read_sums(f"{site.url}/tags/v1") == {"a": "12"}
 
 

@@ -24,13 +24,13 @@ def files_in(tmp_path):
     return sorted(path.name for path in (tmp_path / "raw").rglob("*") if path.is_file())
 
 
-def test_only_the_first_part_unless_more_are_asked_for(get, site, tmp_path, said):
+def test_only_the_first_part_unless_more_are_asked_for(get, site, tmp_path, messages):
     usage = [f"task_usage/part-{part:05d}-of-00500.csv.gz" for part in range(4)]
     machines = "machine_events/part-00000-of-00001.csv.gz"
     site.files |= dict.fromkeys([machines, *usage], b"rows")
     tables = ["machine_events", "task_usage"]
     assert get("google2011", tables) == [tmp_path / "raw" / path for path in (machines, usage[0])]
-    assert any("only the first part of task_usage; give --parts" in line for line in said)
+    assert any("only the first part of task_usage; give --parts" in line for line in messages)
     wanted = [tmp_path / "raw" / path for path in (machines, usage[0], usage[2], usage[3])]
     assert get("google2011", tables, parts="2-3, 0") == wanted
 
@@ -139,10 +139,10 @@ def test_the_script_ends_with_code_2_and_one_clear_line(site, tmp_path):
     assert files_in(tmp_path) == []
 
 
-def test_a_mirror_without_checksums_is_said_to_have_none(get, site, said):
+def test_a_mirror_without_checksums_is_reported(get, site, messages):
     get()
-    assert f"{site.url}/SHA256SUM: no checksums there (HTTP 404): sizes are checked only" in said
-    assert not any("--base-url" in line for line in said)
+    assert f"{site.url}/SHA256SUM: no checksums there (HTTP 404): sizes are checked only" in messages
+    assert not any("--base-url" in line for line in messages)
 
 
 def test_an_interrupted_script_says_how_to_go_on(site, tmp_path, monkeypatch, capsys):

@@ -148,7 +148,7 @@ GOOD = [usage(1, 0, slot * S, 0.1, 0.2) for slot in range(200)]
 
 
 @pytest.mark.parametrize(
-    ("row", "rule", "said"),
+    ("row", "rule", "message"),
     [
         ("1,2,3", "wrong number of fields", "3 fields, 20 are needed"),
         (usage(1, 0, 0, 0.1, 0.2) + ",9", "wrong number of fields", "21 fields"),
@@ -160,12 +160,12 @@ GOOD = [usage(1, 0, slot * S, 0.1, 0.2) for slot in range(200)]
         (",,1,0,77" + "," * 15, "begin is missing", "line 101"),
     ],
 )
-def test_bad_rows_are_counted_and_named(write: Callable[..., Path], row: str, rule: str, said: str) -> None:
+def test_bad_rows_are_counted_and_named(write: Callable[..., Path], row: str, rule: str, message: str) -> None:
     source = write(task_usage=[[*GOOD[:100], row, *GOOD[100:]]])
     trace, report = run(source)
     assert trace.slot.tolist() == list(range(200))
     assert report["rows"]["bad"] == {f"task_usage: {rule}": 1}
-    assert said in report["examples"][0]
+    assert message in report["examples"][0]
     assert f"{source}/task_usage/part-00000-of-00500.csv.gz: line 101: " in report["examples"][0]
     with pytest.raises(
         InputError, match=r"1 of 201 rows of task_usage are bad .*more than --max-bad-fraction 0\.001.*line 101"

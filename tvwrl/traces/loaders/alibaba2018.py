@@ -77,7 +77,7 @@ class Alibaba2018:
         return f"a machine with {self.cores or CORES:g} cores; mem: of the normalised machine (mem_size 100)"
 
     def at(self, source: str) -> Alibaba2018:
-        """With the machine that machine_meta tells; of own size if nothing is known of the containers."""
+        """With the largest machine of machine_meta as the reference; of own size without container_meta."""
         own = self.own_size or not tables_of(source, "container_meta")
         return replace(self, cores=self.cores or _largest(source), own_size=own)
 
@@ -144,7 +144,7 @@ def _largest(source: str) -> float:
 
 
 def _last(meta: pl.DataFrame) -> pl.DataFrame:
-    """One row per container of its rows: when it was last seen, and what is last known of it."""
+    """One row per container of its rows: when it was last seen, and its last known facts."""
     import polars as pl
 
     facts = ("application", "cpu_request", "mem_size")

@@ -86,7 +86,7 @@ class Azure2019:
         return found
 
     def read(self, part: Part) -> Rows:
-        """Usage as a fraction of the VM's own size; sizes of the VMs as numbers."""
+        """Usage as a fraction of the VM's own size; sizes of VMs as numbers."""
         import polars as pl
 
         if not part.usage:
@@ -115,12 +115,12 @@ class Azure2019:
         )
 
     def extras(self, source: str) -> Extras:
-        """None: the publisher says nothing of the machines."""
+        """None: the publisher does not describe the machines."""
         return Extras()
 
 
 def _sized(part: Part, rows: Rows) -> Rows:
-    """With the buckets as numbers; VMs for which one is none are bad rows."""
+    """With the buckets as numbers; a VM with a bucket that is not a number is a bad row."""
     import polars as pl
 
     for bucket in BUCKETS:

@@ -1,4 +1,4 @@
-"""Tables of batch tasks: the DAG of a job, decoded from names of tasks, and how long their instances took."""
+"""Tables of batch tasks: the DAG of a job, decoded from the names of tasks, and the duration of their instances."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def alibaba_tasks(tasks: Sequence[Path], instances: Sequence[Path]) -> Extras:
 
 
 def decoded(task: pl.Expr) -> list[pl.Expr]:
-    """`kind`, `number` and `predecessors` (list of numbers) that a task's name tells.
+    """`kind`, `number` and `predecessors` (list of numbers) of a task, decoded from its name.
 
     J5_2_4 is task 5 of kind J, after the tasks 2 and 4 of its job; M1 follows none. A name of another form (task_xxx)
     has no kind and number, and stands alone.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FILES = 50  # VMs read at a time
 MILLISECONDS = 100_000_000_000  # a time above this is in milliseconds, below in seconds
 SLOT = 300_000_000  # of the Parquet, microseconds
-MHZ, KB = 1e3, 1e6  # of the smallest machine thought of, to tell absurd usage and capacities
+MHZ, KB = 1e3, 1e6  # roughly a small machine: the unit of the limit on usage and capacities
 PUBLISHED = {  # titles of the columns, in lower case: the blanks and brackets differ between months
     "time": "timestamp",
     "cores": "cpu cores",
@@ -161,10 +161,10 @@ def _bundles(place: str, month: str, files: list[tuple[str, int, int]]) -> Itera
 
 
 def _months(places: Collection[str]) -> dict[str, str]:
-    """A name for the month in each folder: that of the folder, after "rnd-" if its group or archive is called so.
+    """A name for each folder of a month: the folder's own, with "rnd-" before it if its group or archive is Rnd.
 
-    VMs of fastStorage and Rnd have the same numbers, so folders that would still share a name are called after what
-    differs in their paths.
+    VMs of fastStorage and Rnd have the same numbers, so folders that would still share a name are named by the part of
+    their paths that differs.
     """
     months, paths = {}, {}
     for place in places:

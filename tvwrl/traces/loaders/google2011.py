@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from tvwrl.traces.loaders.google_events import judged, kinds_of_machines, sum_members
+from tvwrl.traces.loaders.google_events import kinds_of_machines, sum_members, workload_facts
 from tvwrl.traces.preparation.files import files_of, parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, usage_column
 from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found, together
@@ -122,7 +122,7 @@ class Google2011:
         return () if self.per == "task" else ("task",)
 
     def at(self, source: str) -> Google2011:
-        """Usage that was summed per job already leaves no choice."""
+        """Per job where the usage is already summed per job."""
         return replace(self, per="job") if files_of(source, ["job_usage.parquet"]) else self
 
     def parts(self, source: str) -> list[Part]:
@@ -157,20 +157,22 @@ class Google2011:
         if self.per == "job":
             own = sum_members(own, "job") if own is not None else None
         if own is None:
-            return None if jobs is None or self.per == "task" else self._judged(_last_events(jobs))
+            return None if jobs is None or self.per == "task" else self._facts(_last_events(jobs))
         if jobs is not None:
             jobs = _last_events(jobs)
             own = own.join(jobs.select("job", "logical_name"), on="job", how="left")
-            if self.per == "job":  # the job's own events decide, not those of one of its tasks
+            if self.per == "job":  # the outcome is that of the job's own events, not of one of its tasks
                 own = own.drop("outcome", "partly").join(jobs.select("job", "outcome", "partly"), on="job", how="left")
-        return self._judged(own)
+        return self._facts(own)
 
-    def _judged(self, known: pl.DataFrame) -> pl.DataFrame:
+    def _facts(self, known: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
 
         job = pl.col("job").cast(pl.String)
         named = self.per == "job" and "logical_name" in known.columns
-        return judged(known, self.keys, pl.col("logical_name").fill_null(job) if named else job, ENDED, self.keep_ended)
+        return workload_facts(
+            known, self.keys, pl.col("logical_name").fill_null(job) if named else job, ENDED, self.keep_ended
+        )
 
     def extras(self, source: str) -> Extras:
         """The kinds of machines at the trace's beginning, and how many there are of each."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from tvwrl.traces.loaders.google_events import judged, kinds_of_machines, sum_members
+from tvwrl.traces.loaders.google_events import kinds_of_machines, sum_members, workload_facts
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
 from tvwrl.traces.preparation.json_lines import read_json_lines
 from tvwrl.traces.preparation.layout import Column, Table, dtype_of, usage_column
@@ -146,22 +146,22 @@ class Google2019:
         if self.per == "collection" and own is not None:
             own = sum_members(own, "collection_id")
         if own is None:
-            return self._judged(collections) if collections is not None else None
+            return self._facts(collections) if collections is not None else None
         if collections is not None:
-            # Of a collection its own events decide, not those of one of its instances; of instances without events too.
+            # The outcome of a collection, and of instances without events, is that of the collection's own events.
             decides = self.per == "collection" or "instance_events" not in known
             columns = ["logical_name", "outcome", "partly"] if decides else ["logical_name"]
             own = own.drop(columns, strict=False).join(
                 collections.select("collection_id", *columns), on="collection_id", how="left"
             )
-        return self._judged(own)
+        return self._facts(own)
 
-    def _judged(self, known: pl.DataFrame) -> pl.DataFrame:
+    def _facts(self, known: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
 
         collection = pl.col("collection_id").cast(pl.String)
         application = pl.col("logical_name").fill_null(collection) if "logical_name" in known.columns else collection
-        return judged(known, self.keys, application, ENDED, self.keep_ended)
+        return workload_facts(known, self.keys, application, ENDED, self.keep_ended)
 
     def extras(self, source: str) -> Extras:
         """The kinds of machines at the trace's beginning, and how many there are of each."""
@@ -182,7 +182,7 @@ def _files(source: str, table: str) -> list[Path]:
 
 
 def _events(frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows of events as facts: what they say of the workload, how it ended, whether something is missing."""
+    """Rows of events as facts: facts about the workload, how it ended, whether events are missing."""
     import polars as pl
 
     return frame.select(

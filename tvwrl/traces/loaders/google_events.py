@@ -1,4 +1,4 @@
-"""What the Google traces of 2011 and 2019 have in common: members summed, who is not wanted, kinds of machines."""
+"""What the Google traces of 2011 and 2019 have in common: sums of members, workloads left out, kinds of machines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def sum_members(members: pl.DataFrame, key: str) -> pl.DataFrame:
-    """One row per `key`: its members' requests added up, the rest of the last; its end, if all ended."""
+    """One row per `key`: the sum of its members' requests, other facts of the last member, an outcome if all ended."""
     import polars as pl
 
     requests = [pl.when(pl.col(n).count() > 0).then(pl.col(n).sum()).alias(n) for n in ("request_cpu", "request_mem")]
@@ -20,12 +20,12 @@ def sum_members(members: pl.DataFrame, key: str) -> pl.DataFrame:
     return members.group_by(key, maintain_order=True).agg(*requests, *last, *ended)
 
 
-def judged(
+def workload_facts(
     known: pl.DataFrame, keys: Sequence[str], application: pl.Expr, ended: Mapping[int, str], keep_ended: bool
 ) -> pl.DataFrame:
     """Facts as `Loader.workloads` gives them, from rows with `outcome` (a type of event) and `partly`.
 
-    `ended` says which outcomes are not wanted, and how to call them.
+    `ended` maps the outcomes of workloads to leave out to the reason that the report gives.
     """
     import polars as pl
 

@@ -1,4 +1,4 @@
-"""What a Prometheus server answers over its HTTP API: who may ask, what is asked again, and what an error means."""
+"""Client of the HTTP API of a Prometheus server: authorization, retries, and readable errors."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0  # seconds before another attempt
 TOO_MUCH = re.compile("too many samples|maximum resolution", re.IGNORECASE)
 
 
-class _Passing(Exception):
-    """A failure that another attempt may not meet."""
+class _Retryable(Exception):
+    """A failure after which another attempt may succeed."""
 
 
 class _TooMuch(InputError):
@@ -57,7 +57,7 @@ class Server:
                 with AT_ONCE:
                     body = self._fetch(url)
                 return self._data(url, body)
-            except _Passing as error:
+            except _Retryable as error:
                 reason = str(error)
         raise InputError(f"{url}: {reason}; given up after {self.retries + 1} attempts (--retries, --timeout, --chunk)")
 
@@ -107,18 +107,18 @@ class Server:
         except HTTPError as error:
             raise _refusal(url, error) from None
         except (HTTPException, EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise _Passing(f"the answer is truncated or damaged: {error!r}") from None
+            raise _Retryable(f"the answer is truncated or damaged: {error!r}") from None
         except TimeoutError:
-            raise _Passing(f"no answer within {self.timeout:g} seconds") from None
+            raise _Retryable(f"no answer within {self.timeout:g} seconds") from None
         except OSError as error:
-            raise _Passing(f"cannot be reached: {getattr(error, 'reason', error)}") from None
+            raise _Retryable(f"cannot be reached: {getattr(error, 'reason', error)}") from None
 
     def _data(self, url: str, body: bytes) -> Any:
         try:
             answer = json.loads(body)
         except ValueError as error:
             if body.lstrip()[:1] in (b"", b"{"):
-                raise _Passing(f"the answer is truncated: {len(body)} bytes, {error}") from None
+                raise _Retryable(f"the answer is truncated: {len(body)} bytes, {error}") from None
             raise _foreign(url, "the answer is not JSON") from None
         if not isinstance(answer, dict) or answer.get("status") != "success" or "data" not in answer:
             raise _foreign(url, "the answer has no status 'success' with data")
@@ -140,19 +140,19 @@ def _refusal(url: str, error: HTTPError) -> Exception:
     """What an answer with an error code becomes."""
     try:
         body = json.loads(_body(error))
-        said = body.get("error") if isinstance(body, dict) else None
+        reason = body.get("error") if isinstance(body, dict) else None
     except (OSError, EOFError, zlib.error, HTTPException, ValueError):
-        said = None
-    what = f"HTTP {error.code} {error.reason}" + (f": {said}" if said else "")
-    if said and TOO_MUCH.search(str(said)):
+        reason = None
+    what = f"HTTP {error.code} {error.reason}" + (f": {reason}" if reason else "")
+    if reason and TOO_MUCH.search(str(reason)):
         return _TooMuch(
             f"{url}: {what}; a single step is too much for the server, narrow it down with --selector, or --chunk"
         )
     if error.code >= 500 or error.code in (408, 429):
-        return _Passing(what)
+        return _Retryable(what)
     if error.code in (401, 403):
         return InputError(f"{url}: {what}; put the header it wants into {HEADER}: 'Authorization: Bearer ...'")
-    return InputError(f"{url}: {what}") if said else _foreign(url, what)
+    return InputError(f"{url}: {what}") if reason else _foreign(url, what)
 
 
 def _secret_headers() -> list[tuple[str, str]]:

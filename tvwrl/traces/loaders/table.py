@@ -132,7 +132,7 @@ class _OwnTable:
         return (late, whole) if self.time_unit == "slot" else (late,)
 
     def _rows(self, part: Part, rows: Rows) -> Rows:
-        """Named and scaled as everything else expects it."""
+        """The rows under the names and in the units of `Rows`."""
         import polars as pl
 
         def scaled(name: str, column: str) -> pl.Expr:

@@ -95,7 +95,7 @@ class Tianchi:
         return {"cpu": self.cores or CORES, "mem": self.memory or MEMORY}
 
     def at(self, source: str) -> Tianchi:
-        """With the machine that machine_resources tells."""
+        """With the largest machine of machine_resources as the reference."""
         largest: dict[str, float] = {}
         if "machine_resources" in (parts := self._tables(source)):
             machines = read_table(parts["machine_resources"], MACHINES).frame
@@ -104,7 +104,7 @@ class Tianchi:
         return replace(self, cores=self.cores or cores, memory=self.memory or memory)
 
     def parts(self, source: str) -> list[Part]:
-        """The series, and who they belong to."""
+        """The series, and the workloads they belong to."""
         found = self._tables(source)
         if "app_resources" not in found:
             raise not_found(source, "app_resources*.csv or zip with it", FETCH)
@@ -158,7 +158,7 @@ class Tianchi:
         return Extras(tables, {table: those for table, those in rows.items() if table not in parts})
 
     def _tables(self, source: str) -> dict[str, Part]:
-        """One file per table: of the letter asked for, rather beside app_resources than elsewhere, the first."""
+        """The first file of each table with the letter asked for; those beside app_resources come first."""
         files = sorted(_files(source), key=lambda file: (file[1], file[2].source))
         letters = sorted({letter for _, letter, _ in files} - {""})
         if self.data_set is not None and letters and self.data_set not in letters:
@@ -175,7 +175,7 @@ FETCH = "a browser, from https://tianchi.aliyun.com/competition/entrance/231663 
 
 
 def _files(source: str) -> Iterator[tuple[str, str, Part]]:
-    """Table, letter ("" for none) and file of all that is named like a file of the contest, in zips too."""
+    """Table, letter ("" for none) and part of every file named like one of the contest's, also inside zips."""
     for path in files_of(source, ["*.csv", "*.csv.gz", "*.zip"]):
         members = [(path.name, str(path), path.stat().st_size)]
         if path.suffix == ".zip":

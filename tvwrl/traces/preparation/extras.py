@@ -16,7 +16,7 @@ DONE = "extras.json"
 
 
 def read_extras(loader: Loader, source: str, folder: Path) -> list[dict[str, Any]]:
-    """Put what is stored beside the trace into `folder`, and say what was found in each table that was read for it."""
+    """Write the tables stored beside the trace into `folder`; returns the row counts of each table that was read."""
     files = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files_of(source, ["*"])]
     stamp = json.loads(json.dumps(files))
     done = folder / DONE
@@ -33,7 +33,7 @@ def read_extras(loader: Loader, source: str, folder: Path) -> list[dict[str, Any
 
 
 def copy_extras(folder: Path, out: Path) -> dict[str, int]:
-    """Put them beside the trace; returns the rows of each by its name."""
+    """Copy them beside the trace; returns the number of rows of each by name."""
     import polars as pl
 
     names = json.loads((folder / DONE).read_text())["names"] if (folder / DONE).exists() else []

@@ -19,7 +19,7 @@ from tvwrl.types import InputError
 
 PIECE = 64 << 20  # bytes of text that are read at a time, so that memory does not grow with a file
 PIECE_ROWS = 1_000_000  # rows of Parquet likewise
-ROW = 48  # bytes by which a row of Parquet counts, however well it is packed
+ROW = 48  # bytes that a row of Parquet counts for, whatever its compression
 BLOCK = 2 << 20  # bytes that are looked at together where a piece has bad rows
 DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
 
@@ -27,7 +27,7 @@ DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
 def files_of(source: str | Path, patterns: Sequence[str]) -> list[Path]:
     """Files below `source` (or itself) that match one of the patterns, sorted by name.
 
-    Hidden ones are not seen, nor a file.gz beside the file; a warning says so.
+    Ignores hidden files, and a file.gz beside the unpacked file with a warning.
     """
     root = Path(source)
     if root.is_file():
@@ -78,7 +78,7 @@ def _spans(path: Path) -> list[tuple[int, int]]:
 
 
 def _rows_of(path: Path) -> int:
-    """Rows of a Parquet file; 0 for a damaged one, which is refused when it is read."""
+    """Rows of a Parquet file; 0 for a damaged file, which its reader refuses."""
     import polars as pl
 
     try:

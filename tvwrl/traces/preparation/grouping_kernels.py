@@ -1,4 +1,4 @@
-"""Compiled loops of the preparation."""
+"""Compiled loops that group rows: sort them by group, and number distinct values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layout of a table, and the rules that its rows have to keep."""
+"""The layout of a table, and the rules that its rows must satisfy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ YEAR_10000 = 253_402_300_800  # seconds since 1970; no date is as late
 LONGEST_RECORD = 3  # days; a record with an absurd end must not become a million slots
 WRONG_FILE = 0.5  # share of bad rows above which a file is taken for something else
 
-Rule = tuple[str, "Callable[[pl.Expr], pl.Expr]"]  # "is odd", and what is true of a value that breaks the rule
+Rule = tuple[str, "Callable[[pl.Expr], pl.Expr]"]  # "is odd", and a test for values that break the rule
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def without_blanks(names: Sequence[str]) -> list[pl.Expr]:
 
 
 def faults(table: Table) -> Iterator[tuple[str, pl.Expr]]:
-    """Rules of the table, and for each an expression that is true where a row breaks it."""
+    """Every rule of the table with an expression that is true where a row breaks it."""
     import polars as pl
 
     for column in table.columns:

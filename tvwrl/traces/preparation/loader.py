@@ -1,4 +1,4 @@
-"""What a loader of published traces has to say: its files, what their rows mean, what is known of the workloads."""
+"""The interface of a loader: which files a source holds, what their rows mean, which facts it knows of workloads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXAMPLES = 5  # bad rows that are named in a report or an error
 class Part:
     """What is read in one go: a file or a piece of it, a member of an archive, a stretch of time of a server."""
 
-    table: str  # name of the published table; what is in it is for the loader to know
+    table: str  # name of the published table
     name: str  # of the file that it becomes, unique among the parts of a trace, e.g. "task_usage-00012"
     source: str  # file, "archive::member" or URL
     size: int  # bytes, to share out the work and show progress
@@ -40,14 +40,14 @@ class Rows:
     """A part as it was read.
 
     A frame of usage has the loader's `keys` and `members`, `begin` and `end` (Int64, microseconds; equal for a sample
-    at a moment) and one Float64 column per resource. A frame of facts has whatever the loader wants; one without some
-    of the keys is handed to `Loader.workloads` whole, for every share of the workloads.
+    at a moment) and one Float64 column per resource. A frame of facts has columns of the loader's
+    choice; one that lacks some keys is passed to `Loader.workloads` whole for every share of the workloads.
     """
 
     frame: pl.DataFrame
     read: int  # rows in the part, good, bad and dropped
     bad: Counter[str] = field(default_factory=Counter)  # rows that break a rule of the format, by rule
-    dropped: Counter[str] = field(default_factory=Counter)  # rows that are as they should be, but not wanted, by rule
+    dropped: Counter[str] = field(default_factory=Counter)  # good rows that are left out, by rule
     examples: list[str] = field(default_factory=list)  # "file: line 7: ...", a few of the bad rows
     empty: list[str] = field(default_factory=list)  # files without a row
 
@@ -104,7 +104,7 @@ class Loader(Protocol):
 
     @property
     def sample_seconds(self) -> int:
-        """For how long a sample at a moment stands where slots are shorter; 0: only for the slot that it lies in."""
+        """How long a sample at a moment is valid where slots are shorter; 0: only in the slot that it lies in."""
 
     @property
     def min_records(self) -> int:
@@ -124,10 +124,10 @@ class Loader(Protocol):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Columns that tell apart what is summed into one workload (tasks of a job)."""
+        """Columns that identify the members summed into one workload (tasks of a job)."""
 
     def at(self, source: str) -> Loader:
-        """The loader for this very source; itself, unless the source leaves less choice than the options."""
+        """The loader with what the source settles, such as the reference machine; by default itself."""
 
     def parts(self, source: str) -> list[Part]:
         """The input, in a fixed order. Raises InputError if `source` does not hold this trace."""
@@ -143,7 +143,7 @@ class Loader(Protocol):
         """
 
     def extras(self, source: str) -> Extras:
-        """What else the source holds that is worth storing; read before the parts, as a fault in it ends the run."""
+        """Other tables worth storing; read before the parts, because a fault in them ends the run."""
 
 
 def not_found(source: str | Path, needed: str, fetch: str = "") -> InputError:

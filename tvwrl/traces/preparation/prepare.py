@@ -95,7 +95,7 @@ def _shares(parts: Sequence[Part]) -> int:
 
 
 def _sum_up(read: list[dict[str, Any]], max_bad_fraction: float) -> dict[str, Any]:
-    """What the parts have found, added up. Raises InputError if too much of it is bad."""
+    """The sum of the counts of all parts. Raises InputError if a table is empty or too many of its rows are bad."""
     rows: dict[str, Counter[str]] = {"read": Counter(), "bad": Counter(), "dropped": Counter()}
     empty: list[str] = []
     for piece in read:
@@ -168,7 +168,7 @@ def _warn_of_empty_slots(loader: Loader, report: dict[str, Any]) -> None:
 
 
 def _warn_of_large_usage(loader: Loader, report: dict[str, Any]) -> None:
-    """As of percents or bytes that were taken for fractions of a machine."""
+    """Warn where percents or bytes were probably read as fractions of a machine."""
     columns, scale = getattr(loader, "columns", {}), getattr(loader, "scale", {})
     for name in loader.resources:
         median = report["quantiles"][f"{name}_level"][LEVELS.index(0.5)]

@@ -1,4 +1,4 @@
-"""Reads delimited text fast, and where something is wrong with it, slowly enough to say what and in which line."""
+"""Reads delimited text fast, and where it has faults slowly enough to name each with its line."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def read_by_blocks(
     check: Callable[[Rows, int, bytes], pl.DataFrame],
     quoted: bool = False,
 ) -> Rows:
-    """The rows of a part that has a fault somewhere: each block by `clean`, and where that gives None by `check`.
+    """The rows of a part that has a fault somewhere: each block by `clean`, and where that returns None by `check`.
 
-    Both are handed the number of lines before the block; `check` counts the rows that it reads and notes the bad ones.
-    `empty` is what comes out of a part without a block.
+    Both receive the number of lines before the block; `check` counts the rows that it reads and notes the bad ones.
+    `empty` is the frame of a part without rows.
     """
     import polars as pl
 
@@ -71,7 +71,7 @@ def read_by_blocks(
 def _clean(part: Part, table: Table) -> pl.DataFrame | None:
     try:
         text = text_of(part)
-    except Exception:  # whatever it is, the slow way tells it
+    except Exception:  # the slow path reports the cause
         return None
     return _clean_text(text, table, table.header and (part.span is None or not part.span[0]))
 

@@ -1,4 +1,4 @@
-"""Says what a prepared trace is like: figures as JSON and Markdown, and a page of plots."""
+"""The report of a prepared trace: statistics as JSON and Markdown, and a page of plots."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def report_text(report: dict[str, Any]) -> str:
 
 
 def _moment(microseconds: int) -> str:
-    """A date, or if it were one before 2000 what it is on the trace's own clock."""
+    """A date, or seconds on the trace's own clock for what would be before 2000."""
     if microseconds / 1e6 < YEAR_2000:
         return f"{microseconds / 1e6:,.0f} s"
     return datetime.fromtimestamp(microseconds / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

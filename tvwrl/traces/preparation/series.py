@@ -1,4 +1,4 @@
-"""Makes series of slots out of usage records: duplicates, slots, gaps, members summed up, stretches long enough."""
+"""Makes series of slots out of usage records: drops duplicates, fills gaps, sums members, drops short stretches."""
 
 from __future__ import annotations
 
@@ -110,9 +110,9 @@ def _by_owner(records: Records, names: pl.DataFrame, columns: list[str]) -> tupl
 
 
 def _one_at_a_time(owner: Int, records: Records) -> tuple[Int, Records, Counter[str]]:
-    """Records sorted by owner put in order of time, and of those of an owner that begin at the same moment only one.
+    """Records sorted by owner and time, and one of those of an owner that begin at the same moment.
 
-    That is the one that ends last, of these the one with the most of the first resource, of the second, ...
+    Kept is the one that ends last, of these the one with the most of the first resource, of the second, ...
     """
     counts: Counter[str] = Counter()
     begin = records["begin"]

@@ -1,8 +1,8 @@
 """The two steps of a preparation: parts of the input become shares of workloads, shares become series.
 
 Every part is read, checked and sorted by share (`read_part`); then every share is made into series (`make_share`). Each
-call writes its own files, whole or not at all, and notes last that it is done, so that a run that was stopped goes on
-where it was. A share holds all records of its workloads and fits into memory, however large the input.
+call writes its own files, whole or not at all, and marks itself finished last, so that an interrupted run resumes
+there. A share holds all records of its workloads and fits into memory, however large the input.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tvwrl.types import InputError
 
 
 def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str, Any]:
-    """Read one part, write its rows sorted by share, and say what was found; skips what is done already."""
+    """Read one part, write its rows sorted by share and return their counts; a finished part is not read again."""
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / f"{part.name}.json"
     if (before := _finished(done, part.stamp)) is not None:
@@ -54,7 +54,7 @@ def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str
 
 
 def counts_of(table: str, rows: Rows) -> dict[str, Any]:
-    """What was found in some rows of a table."""
+    """Counts of the rows of a table, good, bad and dropped, with examples of bad ones."""
     found = {"table": table, "rows": rows.read, "bad": rows.bad, "dropped": rows.dropped}
     return found | {"examples": rows.examples, "empty": rows.empty, "span": []}
 
@@ -83,7 +83,7 @@ def _write_usage(loader: Loader, frame: pl.DataFrame, stem: Path, shares: int) -
 
 
 def _write(records: Records, path: Path) -> None:
-    """In the order that they have in memory. Unlike ndarray.tofile this fails where the disk is full."""
+    """Write the records as they lie in memory; unlike ndarray.tofile this raises OSError where the disk is full."""
     with path.open("wb") as file:
         file.write(records.view(np.uint8).data)
 
@@ -122,8 +122,8 @@ def make_share(
     shared = [key for key in keys if known is not None and key in known.columns]
     counts: Counter[str] = Counter()
     if known is not None:
-        judged = owners.select("owner", *keys).join(known, on=shared, how="left")
-        unwanted = judged.select("owner", *keys, _reason(known)).drop_nulls("dropped")
+        described = owners.select("owner", *keys).join(known, on=shared, how="left")
+        unwanted = described.select("owner", *keys, _reason(known)).drop_nulls("dropped")
         counts.update(f"workloads {reason}" for reason in unwanted.unique(keys)["dropped"].to_list())
         if len(unwanted):
             usage = usage[~np.isin(usage["owner"], unwanted["owner"].to_numpy())]
@@ -184,7 +184,7 @@ def _span(slots: Slots) -> int:
 
 
 def _reason(known: pl.DataFrame) -> pl.Expr:
-    """Why a workload is not wanted, or null: what the loader says, or that its usage cannot be scaled."""
+    """Why a workload is left out, or null: the loader's reason, or that its usage cannot be scaled."""
     reason = pl.col("dropped") if "dropped" in known.columns else pl.lit(None, pl.String)
     scales = [pl.col(name).is_null() for name in known.columns if name.startswith("scale_")]
     unknown = pl.any_horizontal(scales) if scales else pl.lit(False)
@@ -202,7 +202,7 @@ def _described(ids: pl.Series, facts: pl.DataFrame, resources: list[str], slots:
 
 
 def _finished(done: Path, stamp: list[Any]) -> dict[str, Any] | None:
-    """What a finished piece has found, if it was made of the same input."""
+    """The counts of a finished piece if it was made of the same input, else None."""
     try:
         found: dict[str, Any] = json.loads(done.read_text())
     except (OSError, ValueError):
@@ -212,7 +212,7 @@ def _finished(done: Path, stamp: list[Any]) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def full_disk_explained(folder: Path) -> Iterator[None]:
-    """Say what to do where the disk is full."""
+    """Turn the error of a full disk into one that explains what to do."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Unpacks what cannot be read in pieces as it is: .tar.gz archives, and text that was packed whole into a large .gz."""
+"""Unpacks what cannot be read in pieces: .tar.gz archives, and large .gz files of text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tvwrl.types import InputError
 ARCHIVES = (".tar.gz", ".tgz")
 ROWS = 4_000_000  # of a .gz that are read in one go; more are unpacked. A part of Google 2011 has 2.4 million
 TEXT = 1 << 30  # bytes of text in a .gz likewise, for tables with long rows
-SAMPLE = 1 << 20  # bytes at the beginning of a .gz by which the rest is judged
+SAMPLE = 1 << 20  # bytes at the beginning of a .gz from which its size is estimated
 CHUNK = 8 << 20  # bytes that are copied at a time
 
 
@@ -73,14 +73,14 @@ def _is_unpacked(archive: Path, files: list[Path]) -> bool:
 
 
 def _is_large(path: Path) -> bool:
-    """Whether a .gz holds so much text that it has to be read in pieces, to judge by its beginning."""
+    """Whether a .gz holds so much text, estimated from its beginning, that it must be read in pieces."""
     size = path.stat().st_size
     try:
         with path.open("rb") as raw, gzip.open(raw) as file:
             text = file.read(SAMPLE)
             packed = raw.tell()
     except (OSError, EOFError, zlib.error):
-        return False  # its reader says what is wrong with it
+        return False  # its reader reports the cause
     return max(len(text) / TEXT, text.count(b"\n") / ROWS) * size > packed
 
 

@@ -1,4 +1,4 @@
-"""The folder of finished pieces beside the output: who may write in it, what of it is used again, when it goes."""
+"""The working folder beside the output: its lock, which finished pieces are used again, and its removal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOCK = "lock"
 
 
 def working_path(out: Path) -> Path:
-    """Where the pieces of the trace `out` wait until it is written."""
+    """The working folder of the trace `out`."""
     return out.parent / f".{out.name}.work"
 
 
@@ -47,7 +47,7 @@ def working_folder(out: Path, settings: dict[str, Any]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def assembled(work: Path, out: Path) -> Iterator[Path]:
-    """A folder in `work` that becomes `out` if the block succeeds; the next run removes what a killed one has left."""
+    """A folder in `work` that becomes `out` if the block succeeds; removes leftovers of a killed run."""
     partial = work / "assembled"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
@@ -63,7 +63,7 @@ def assembled(work: Path, out: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _locked(work: Path, out: Path) -> Iterator[None]:
-    """Hold the folder, made if need be; the system lets go of it however the process ends."""
+    """Create and lock the folder; the system releases the lock however the process ends."""
     while True:
         work.mkdir(parents=True, exist_ok=True)
         try:
@@ -101,7 +101,7 @@ def _empty(work: Path) -> None:
 
 
 def _remove(work: Path) -> None:
-    """The lock goes last: until then no other process writes here."""
+    """Remove the folder, the lock last: until then no other process writes here."""
     _empty(work)
     (work / LOCK).unlink()
     with contextlib.suppress(OSError):  # another process has come

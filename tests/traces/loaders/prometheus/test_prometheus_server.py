@@ -65,7 +65,7 @@ def memory(hour: int) -> int:
 
 
 def open_metrics() -> Iterator[str]:
-    """What cAdvisor and kube-state-metrics would have told of PODS and two nodes, one sample a line."""
+    """What cAdvisor and kube-state-metrics would have exported of PODS and two nodes, one sample a line."""
     for node, size in (("n1", 8), ("n2", 16)):
         for t in range(T0, T0 + 2 * DAY + 1, 2 * MINUTE):
             yield f'kube_node_status_capacity{{node="{node}",resource="cpu",unit="core"}} {size} {t}'
