@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import shutil
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 from tqdm import tqdm
 
 from tvwrl.envs.problem import Problem
+from tvwrl.experiments.engine import CELLS, ROWS, Cell, Rows, RowsCell, complete, folder_of, read_rows
 from tvwrl.experiments.plots import plot_comparison
+from tvwrl.experiments.records import background_table, demand_table, episode_table
 from tvwrl.experiments.tables import comparison_table, with_gaps
 from tvwrl.packing.bounds import lower_bounds
-from tvwrl.runs import provenance, whole_folder, write_json
+from tvwrl.runs import check_new_folder, provenance, whole_folder, write_json
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.traces import trace_hash
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 DEFAULT_SCHEDULERS = (
     "tetris", "best-fit", "best-fit-peak", "forecast-fit", "expected-cost", "spread", "random", "clairvoyant",
 )  # fmt: skip
+EPISODES = "episodes.parquet"
 
 
 def evaluate(
@@ -37,91 +42,195 @@ def evaluate(
     sequences: int,
     seed: int,
     out: Path,
-    facts: dict[str, Any] | None = None,
-    knowledge: dict[str, Knowledge] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    knowledge: Mapping[str, Knowledge] | None = None,
     reference: str | None = None,
     plots: bool = True,
     bound_seconds: float | None = 0.0,
+    origins: Mapping[str, Any] | None = None,
 ) -> pl.DataFrame:
     """Play every scheduler on the same `sequences` test sequences at every load, to the end, and write the folder.
 
-    Files: `rows.csv`, `bounds.csv`, `episodes.parquet`, `demand.parquet`, `background.parquet` where the scenario has
+    Files: `rows.csv`, `bounds.csv`, `episodes.parquet`, `demand.parquet`, `background.parquet` if the scenario has
     any, `run.json`, `table.md`, `plots/` (runs/README.md). They appear together when all is done. Returns the rows,
-    with their gaps to the bounds. `facts` are added to run.json; `knowledge` says, for the tables, what schedulers
-    outside the registry know; `reference`: the one to compare with; without `plots` there are none; `bound_seconds`:
-    for each integer programme of the lower bounds (0: without), None = no bounds.
+    with their gaps to the bounds.
+
+    `facts` are added to run.json; `knowledge` says, for the tables, what schedulers outside the registry know;
+    `reference` is the scheduler to compare with; `bound_seconds` are for each integer programme of the lower bounds
+    (0: none is solved; None: no bounds).
+
+    With `origins` (scheduler -> what its results depend on beside its name, such as a checkpoint) each scheduler's
+    episodes at a load are kept in `out/cells` until everything is finished. After an interruption the same call
+    continues there; if a scheduler fails, the files hold the others, and InputError names it at the end.
     """
     if not schedulers:
         raise InputError("the list of schedulers is empty")
     if len(set(loads)) != len(loads):
-        raise InputError(f"load {list(loads)}: a load is given twice")
+        raise InputError(f"loads is {', '.join(map(str, loads))}: a load is given twice")
+    if origins is None or not (out / CELLS).is_dir():
+        check_new_folder(out)
     if any(make().needs_forecasts for make in schedulers):
         problem = problem.with_forecasts()
-    with whole_folder(out) as folder:
-        problems = {load: problem.at_load(load) for load in loads}  # refuses a bad load before anything is played
-        played = _Played()
-        with tqdm(total=len(loads) * len(schedulers) * sequences, desc="evaluating", unit="ep", disable=None) as bar:
-            for at_load in problems.values():
-                drawn = at_load.sequences("test", sequences, seed)
-                played.bounds += [] if bound_seconds is None else _bounds(drawn, at_load, bound_seconds)
-                _play(at_load, drawn, schedulers, seed, played, bar)
-        table = played.write(folder)
-        write_json(folder / "run.json", _run_facts(problem, problems, sequences, seed, bound_seconds) | (facts or {}))
-        (folder / "table.md").write_text(comparison_table(table, reference, KNOWLEDGE | (knowledge or {})))
-        if plots:
-            plot_comparison(table, folder / "plots")
+    stages = [_Stage(problem.at_load(load), sequences, seed) for load in loads]
+    limits = [] if bound_seconds is None else [_BoundsCell(stage, bound_seconds) for stage in stages]
+    cells = [_EpisodesCell(stage, make, origins or {}) for stage in stages for make in schedulers]
+    with whole_folder(out) if origins is None else contextlib.nullcontext(out) as folder:
+        played, bounds, failed = _play(cells, limits) if origins is None else _complete(out, cells, limits)
+        if played:
+            table = _write(folder, stages, played, bounds)
+            about = _run_facts(problem, stages, sequences, seed, bound_seconds)
+            write_json(folder / "run.json", about | dict(facts or {}))
+            (folder / "table.md").write_text(comparison_table(table, reference, {**KNOWLEDGE, **(knowledge or {})}))
+            if plots:
+                plot_comparison(table, folder / "plots")
+    if failed:
+        raise InputError("; ".join(f"{name}: {error}" for name, error in failed.items()))
+    shutil.rmtree(out / CELLS, ignore_errors=True)
     return table
 
 
-@dataclass
-class _Played:
-    """What was played so far: rows of rows.csv and bounds.csv, and parts of the other tables."""
+@dataclass(frozen=True, eq=False)
+class _Stage:
+    """What the schedulers play at one load."""
 
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    bounds: list[dict[str, Any]] = field(default_factory=list)
-    episodes: list[pl.DataFrame] = field(default_factory=list)
-    demands: list[pl.DataFrame] = field(default_factory=list)
-    backgrounds: list[pl.DataFrame] = field(default_factory=list)
+    problem: Problem
+    sequences: int
+    seed: int
 
-    def write(self, folder: Path) -> pl.DataFrame:
-        """Write the files; returns the rows, with their gaps to the bounds."""
+    @property
+    def load(self) -> float:
+        return self.problem.scenario.load
+
+    @cached_property
+    def drawn(self) -> SequenceSet:
+        """The test sequences."""
+        return self.problem.sequences("test", self.sequences, self.seed)
+
+    @cached_property
+    def runner(self) -> Runner:
+        """Plays schedulers on them."""
+        return Runner(self.drawn, self.problem.machines, self.problem.scenario, self.seed)
+
+    def request(self) -> dict[str, Any]:
+        """What the results of all schedulers depend on."""
+        problem = self.problem
+        return {
+            "trace_hash": trace_hash(problem.trace),
+            "scenario": asdict(problem.scenario),
+            "machines": problem.machines.as_dicts(),
+            "unit": problem.sampler.unit.tolist(),
+            "classes": problem.classes.to_dict(),
+            "sequences": self.sequences,
+            "seed": self.seed,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _EpisodesCell(Cell):
+    """A scheduler on all sequences of a load: rows and episodes."""
+
+    stage: _Stage
+    make: Callable[[], Scheduler]
+    origins: Mapping[str, Any]
+
+    @cached_property
+    def scheduler(self) -> Scheduler:
+        return self.make()
+
+    @property
+    def name(self) -> str:
+        return f"{self.scheduler.name}/load-{self.stage.load}"
+
+    def request(self) -> dict[str, Any]:
+        return self.stage.request() | {
+            "scheduler": self.scheduler.name,
+            "origin": self.origins.get(self.scheduler.name),
+        }
+
+    def run(self, folder: Path) -> None:
+        rows, episodes = self.play()
+        write_json(folder / ROWS, rows)
+        episodes.write_parquet(folder / EPISODES)
+
+    def read(self, folder: Path) -> tuple[Rows, pl.DataFrame]:
+        """What `run` left."""
         import polars as pl
 
-        table = pl.DataFrame(self.rows)
-        table.write_csv(folder / "rows.csv")
-        if self.bounds:
-            limits = pl.DataFrame(self.bounds)
-            limits.write_csv(folder / "bounds.csv")
-            table = with_gaps(table, limits)
-        pl.concat(self.episodes).write_parquet(folder / "episodes.parquet")
-        pl.concat(self.demands).write_parquet(folder / "demand.parquet")
-        if self.backgrounds:
-            pl.concat(self.backgrounds).write_parquet(folder / "background.parquet")
-        return table
+        return json.loads((folder / ROWS).read_text(encoding="utf-8")), pl.read_parquet(folder / EPISODES)
+
+    def play(self, bar: Any = None) -> tuple[Rows, pl.DataFrame]:
+        """Rows of rows.csv and of episodes.parquet."""
+        import polars as pl
+
+        rows, episodes = [], []
+        self.stage.runner.play(
+            self.scheduler, 0
+        )  # compiles and loads what it needs, so that the times are of decisions
+        for i in range(len(self.stage.drawn)):
+            episode = self.stage.runner.play(self.scheduler, i)
+            rows.append(_score(episode, self.stage.problem))
+            episodes.append(episode_table(episode))
+            if bar is not None:
+                bar.set_postfix_str(f"{self.scheduler.name}, load {self.stage.load:g}", refresh=False)
+                bar.update()
+        return rows, pl.concat(episodes)
 
 
-def _play(
-    problem: Problem,
-    drawn: SequenceSet,
-    schedulers: Sequence[Callable[[], Scheduler]],
-    seed: int,
-    played: _Played,
-    bar: Any,
-) -> None:
-    """Play every scheduler on the sequences of one load."""
-    played.demands.append(demand_table(drawn))
-    if drawn.background is not None:
-        played.backgrounds.append(_background_table(drawn, drawn.background))
-    runner = Runner(drawn, problem.machines, problem.scenario, seed)
-    for make in schedulers:
-        scheduler = make()
-        runner.play(scheduler, 0)  # compiles and loads what it needs, so that the times are of decisions
-        for i in range(len(drawn)):
-            bar.set_postfix_str(f"{scheduler.name}, load {problem.scenario.load:g}", refresh=False)
-            episode = runner.play(scheduler, i)
-            played.rows.append(_score(episode, problem))
-            played.episodes.append(episode_table(episode))
-            bar.update()
+@dataclass(frozen=True, eq=False)
+class _BoundsCell(RowsCell):
+    """Lower bounds on what any scheduler needs for the sequences of a load: rows of bounds.csv."""
+
+    stage: _Stage
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        return f"bounds/load-{self.stage.load}"
+
+    def request(self) -> dict[str, Any]:
+        return self.stage.request() | {"seconds": self.seconds}
+
+    def measure(self) -> Rows:
+        return _bounds(self.stage.drawn, self.stage.problem, self.seconds)
+
+
+_Results = tuple[list[tuple[Rows, "pl.DataFrame"]], Rows, dict[str, str]]  # by cell; of bounds.csv; errors by cell
+
+
+def _play(cells: Sequence[_EpisodesCell], limits: Sequence[_BoundsCell]) -> _Results:
+    """Everything, made in memory."""
+    bounds = [row for cell in limits for row in cell.measure()]
+    total = sum(len(cell.stage.drawn) for cell in cells)
+    with tqdm(total=total, desc="evaluating", unit="ep", disable=None) as bar:
+        return [cell.play(bar) for cell in cells], bounds, {}
+
+
+def _complete(out: Path, cells: Sequence[_EpisodesCell], limits: Sequence[_BoundsCell]) -> _Results:
+    """Everything but what failed, made or found in `out/cells`."""
+    failed = complete(out, [*limits, *cells])
+    bounds = read_rows(out, [cell for cell in limits if cell.name not in failed])
+    return [cell.read(folder_of(out, cell)) for cell in cells if cell.name not in failed], bounds, failed
+
+
+def _write(
+    folder: Path, stages: Sequence[_Stage], played: Sequence[tuple[Rows, pl.DataFrame]], bounds: Rows
+) -> pl.DataFrame:
+    """Write the tables; returns the rows, with their gaps to the bounds."""
+    import polars as pl
+
+    table = pl.DataFrame([row for rows, _ in played for row in rows])
+    table.write_csv(folder / "rows.csv")
+    if bounds:
+        limits = pl.DataFrame(bounds)
+        limits.write_csv(folder / "bounds.csv")
+        table = with_gaps(table, limits)
+    pl.concat([episodes for _, episodes in played]).write_parquet(folder / EPISODES)
+    drawn = [stage.drawn for stage in stages]
+    pl.concat([demand_table(one) for one in drawn]).write_parquet(folder / "demand.parquet")
+    noise = [background_table(one, one.background) for one in drawn if one.background is not None]
+    if noise:
+        pl.concat(noise).write_parquet(folder / "background.parquet")
+    return table
 
 
 def _score(episode: Episode, problem: Problem) -> dict[str, Any]:
@@ -146,57 +255,8 @@ def _bounds(drawn: SequenceSet, problem: Problem, seconds: float) -> list[dict[s
     return rows
 
 
-def episode_table(episode: Episode) -> pl.DataFrame:
-    """Rows of episodes.parquet: one per workload."""
-    import polars as pl
-
-    count = len(episode.workload_id)
-    return pl.DataFrame(
-        {
-            "scheduler": [episode.scheduler] * count,
-            "load": [float(episode.load)] * count,
-            "sequence": np.full(count, episode.sequence),
-            "workload_id": episode.workload_id.tolist(),
-            "source_workload": episode.source_workload.tolist(),
-            "source_slot": episode.source_slot,
-            "arrival": episode.arrival,
-            "start": episode.start,
-            "finish": episode.finish,
-            "machine": episode.machine,
-        }
-    )
-
-
-def demand_table(drawn: SequenceSet) -> pl.DataFrame:
-    """Rows of demand.parquet: one per sequence, workload and slot of its life."""
-    import polars as pl
-
-    runs = np.arange(drawn.demand.shape[2]) < drawn.length[..., None]  # (S, N, L)
-    sequence, workload, slot = np.nonzero(runs)
-    columns = {name: drawn.demand[..., d][runs] for d, name in enumerate(drawn.resources)}
-    return pl.DataFrame(
-        {
-            "load": np.full(len(slot), float(drawn.load)),
-            "sequence": sequence,
-            "workload_id": drawn.workload_id[sequence, workload].tolist(),
-            "slot": slot,
-            **columns,
-        }
-    )
-
-
-def _background_table(drawn: SequenceSet, background: npt.NDArray[np.uint8]) -> pl.DataFrame:
-    """One row per sequence, slot of the period and machine."""
-    import polars as pl
-
-    sequence, slot, machine = (index.ravel() for index in np.indices(background.shape[:3]))
-    columns = {name: background[..., d].ravel() for d, name in enumerate(drawn.resources)}
-    load = np.full(len(slot), float(drawn.load))
-    return pl.DataFrame({"load": load, "sequence": sequence, "slot": slot, "machine": machine, **columns})
-
-
 def _run_facts(
-    problem: Problem, problems: dict[float, Problem], sequences: int, seed: int, bound_seconds: float | None
+    problem: Problem, stages: Sequence[_Stage], sequences: int, seed: int, bound_seconds: float | None
 ) -> dict[str, Any]:
     """What run.json says of an evaluation."""
     trace, scenario = problem.trace, problem.scenario
@@ -205,8 +265,8 @@ def _run_facts(
         "seed": seed,
         "sequences": sequences,
         "bound_seconds": bound_seconds,
-        "loads": list(problems),
-        "arrivals_per_slot": {str(load): p.sampler.rate["test"] for load, p in problems.items()},
+        "loads": [stage.load for stage in stages],
+        "arrivals_per_slot": {str(stage.load): stage.problem.sampler.rate["test"] for stage in stages},
         "resources": list(trace.resources),
         "capacities": problem.machines.as_dicts(),
         "unit": dict(zip(trace.resources, problem.sampler.unit.tolist(), strict=True)),
@@ -220,5 +280,5 @@ def _run_facts(
         "background": scenario.background,
         "classes": problem.classes.to_dict(),
         "scenario": asdict(scenario),
-        "notes": sorted({note for p in problems.values() for note in p.sampler.notes}),
+        "notes": sorted({note for stage in stages for note in stage.problem.sampler.notes}),
     }
