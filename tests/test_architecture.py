@@ -118,6 +118,23 @@ def test_referee_shares_no_code_with_the_simulation():
     }
 
 
+PAPERS = sorted(path for path in (PACKAGE / "papers").iterdir() if (path / "__init__.py").exists())
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda path: path.name)
+def test_papers_are_leaves_with_the_same_files(paper):
+    assert {"published.py", "cells.py", "figures.py"} <= {path.name for path in paper.iterdir()}
+    others = {f"tvwrl.papers.{other.name}" for other in PAPERS if other != paper}
+    for path in paper.rglob("*.py"):
+        assert not {".".join(name.split(".")[:3]) for name in imports(path)} & others, path
+
+
+def test_only_the_reproduce_command_imports_papers():
+    outside = [path for path in (*MODULES, *ROOT.glob("scripts/*.py")) if PACKAGE / "papers" not in path.parents]
+    found = [path.name for path in outside if any(name.startswith("tvwrl.papers") for name in imports(path))]
+    assert set(found) <= {"reproduce.py"}
+
+
 def test_the_package_itself_imports_no_room():
     assert not rooms_imported(PACKAGE / "__init__.py")
 
