@@ -167,16 +167,16 @@ def not_whole(instance: Instance, made: Plan) -> list[str]:
 def verify(file: Path, instance: Instance, fleet: Fleet) -> int:
     """Check a plan file; says what is wrong with each plan in it."""
     from tvwrl.provisioning.plan_file import read_plans
-    from tvwrl.provisioning.referee import judge
+    from tvwrl.provisioning.referee import validate
 
-    verdicts = [judge(instance, fleet, made) for made in read_plans(file, instance, whole=not fleet.fixed)]
+    verdicts = [validate(instance, fleet, made) for made in read_plans(file, instance, whole=not fleet.fixed)]
     head = ("algorithm", "machines in use", "missing", "wrong replicas", "above capacity", "above affinity")
     rows = [(v.algorithm, v.machines, v.missing, v.replicas, v.capacity, v.affinity) for v in verdicts]
     print(markdown_table(head, [[str(value) for value in row] for row in rows]))
     for verdict in verdicts:
         for example in verdict.examples:
             print(f"{verdict.algorithm}: {example}")
-    good = all(verdict.good for verdict in verdicts)
+    good = all(verdict.feasible for verdict in verdicts)
     print("no rule is broken" if good else "the plan breaks rules")
     return 0 if good else 1
 

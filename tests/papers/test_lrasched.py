@@ -13,7 +13,7 @@ from tvwrl.experiments.reproduce import RunOptions, reproduce
 from tvwrl.papers.lrasched import cells, figures, tables, testbed
 from tvwrl.papers.lrasched.figures import FIGURES, LearningStudy, PlacementStudy, PlanningTimeStudy
 from tvwrl.papers.lrasched.placement import HEURISTICS, MILP
-from tvwrl.provisioning.referee import judge
+from tvwrl.provisioning.referee import validate
 from tvwrl.provisioning.sources.drawn import Drawn
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError
@@ -126,8 +126,8 @@ def test_bad_options_are_refused_before_anything_is_written(
 @pytest.mark.parametrize("scheme", ["LRASched", "FFD-AntiAffinity", MILP])
 def test_the_testbed_places_what_fits(scheme: str) -> None:
     bed, plan = testbed.draw_testbed(0, 0.02), testbed.place_on_testbed(0, scheme, 0.02, 2.0)
-    verdict = judge(bed.instance, bed.fleet, plan)
-    assert verdict.good, verdict.examples
+    verdict = validate(bed.instance, bed.fleet, plan)
+    assert verdict.feasible, verdict.examples
     assert 5 < verdict.whole < testbed.ARRIVING  # the machines are too few for all
     apart = [row["p99_ms"] == row["apart_ms"] for row in testbed.response_times(0, scheme, 0.02, 2.0)]
     assert all(apart) or scheme != "FFD-AntiAffinity"

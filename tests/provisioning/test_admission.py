@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tvwrl.provisioning.admission import Admission, Weights, admit, volume_bound
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
 from tvwrl.provisioning.plan import Plan
-from tvwrl.provisioning.referee import fragments, judge
+from tvwrl.provisioning.referee import fragments, validate
 from tvwrl.provisioning.registry import plan
 from tvwrl.types import InputError
 
@@ -82,13 +82,14 @@ def test_it_finds_the_most(
     )  # fmt: skip
     fleet = fixed(*data.draw(st.lists(st.tuples(st.integers(1, 8), st.integers(1, 8)), min_size=1, max_size=2)))
     found: Admission = admit(instance, fleet, NOTHING, 20, Weights(1.0, weight))
-    good = [made for made in every_plan(instance, fleet) if judge(instance, fleet, made).good]
+    good = [made for made in every_plan(instance, fleet) if validate(instance, fleet, made).feasible]
     worth = [
-        judge(instance, fleet, p).whole + weight * (len(fleet.capacity) - fragments(instance, fleet, p)) for p in good
+        validate(instance, fleet, p).whole + weight * (len(fleet.capacity) - fragments(instance, fleet, p))
+        for p in good
     ]
     assert found.status == "optimal"
     assert found.value == pytest.approx(max(worth))
-    assert judge(instance, fleet, found.plan).good
+    assert validate(instance, fleet, found.plan).feasible
 
 
 def test_bad_input(make: Make) -> None:

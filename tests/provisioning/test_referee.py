@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tvwrl.provisioning import referee
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
-from tvwrl.provisioning.referee import judge
+from tvwrl.provisioning.referee import validate
 
 Make = Callable[..., Instance]
 FLEET = Fleet.of([8, 8])
@@ -29,18 +29,18 @@ def plan_of(*rows: tuple[int, int, int]) -> Plan:
 def test_good_plan(make: Make) -> None:
     # Two times: 2 a + 2 b load machine 0 with (6, 8) and (8, 4). Two b may be beside a.
     instance = make([3, 2], [[[2, 1], [1, 1]], [[1, 3], [3, 1]]], [(0, 1, 2), (1, 0, 2)])
-    verdict = judge(instance, FLEET, plan_of((0, 0, 2), (1, 0, 2), (0, 1, 1)))
-    assert verdict.good
+    verdict = validate(instance, FLEET, plan_of((0, 0, 2), (1, 0, 2), (0, 1, 1)))
+    assert verdict.feasible
     assert verdict.examples == ()
     assert (verdict.machines, verdict.missing) == (2, 0)
 
 
 def test_capacity_at_one_time_only(make: Make) -> None:
     instance = make([2], [[[1, 1], [4, 5]]])
-    verdict = judge(instance, FLEET, plan_of((0, 0, 2)))
-    assert (verdict.good, verdict.capacity) == (False, 1)
+    verdict = validate(instance, FLEET, plan_of((0, 0, 2)))
+    assert (verdict.feasible, verdict.capacity) == (False, 1)
     assert verdict.examples == ("machine 0, time 1: mem 10 of 8",)
-    assert judge(instance, Fleet(np.array([[8.0, 8.0], [8.0, 10.0]])), plan_of((0, 1, 2))).good
+    assert validate(instance, Fleet(np.array([[8.0, 8.0], [8.0, 10.0]])), plan_of((0, 1, 2))).feasible
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_capacity_at_one_time_only(make: Make) -> None:
 )
 def test_affinity_in_each_direction(make: Make, arcs: list[tuple[int, int, int]], faults: tuple[str, ...]) -> None:
     instance = make([1, 2, 1], np.ones((3, 2)), arcs)
-    verdict = judge(instance, FLEET, plan_of((0, 0, 1), (1, 0, 2), (2, 1, 1)))
+    verdict = validate(instance, FLEET, plan_of((0, 0, 1), (1, 0, 2), (2, 1, 1)))
     assert verdict.examples == faults
     assert verdict.affinity == len(faults)
 
@@ -62,15 +62,15 @@ def test_affinity_in_each_direction(make: Make, arcs: list[tuple[int, int, int]]
 def test_replicas(make: Make) -> None:
     instance = make([2, 1], np.ones((2, 2)))
     few = plan_of((0, 0, 1), (1, 0, 1))
-    assert judge(instance, FLEET, few).examples == ("application 'a': 1 replicas placed, it has 2",)
-    fixed = judge(instance, Fleet(np.array([[8.0, 8.0]]), fixed=True), few)
-    assert fixed.good
+    assert validate(instance, FLEET, few).examples == ("application 'a': 1 replicas placed, it has 2",)
+    fixed = validate(instance, Fleet(np.array([[8.0, 8.0]]), fixed=True), few)
+    assert fixed.feasible
     assert fixed.missing == 1
-    assert not judge(instance, Fleet(np.array([[8.0, 8.0]]), fixed=True), plan_of((0, 1, 2), (1, 0, 1))).good
-    assert not judge(instance, FLEET, plan_of((0, 0, 3), (1, 0, 1))).good
-    assert "again" in judge(instance, FLEET, plan_of((0, 0, 1), (0, 0, 1), (1, 0, 1))).examples[0]
-    assert "no application 2" in judge(instance, FLEET, plan_of((2, 0, 1))).examples[0]
-    assert "0 replicas" in judge(instance, FLEET, plan_of((0, 0, 2), (1, 0, 1), (1, 1, 0))).examples[0]
+    assert not validate(instance, Fleet(np.array([[8.0, 8.0]]), fixed=True), plan_of((0, 1, 2), (1, 0, 1))).feasible
+    assert not validate(instance, FLEET, plan_of((0, 0, 3), (1, 0, 1))).feasible
+    assert "again" in validate(instance, FLEET, plan_of((0, 0, 1), (0, 0, 1), (1, 0, 1))).examples[0]
+    assert "no application 2" in validate(instance, FLEET, plan_of((2, 0, 1))).examples[0]
+    assert "0 replicas" in validate(instance, FLEET, plan_of((0, 0, 2), (1, 0, 1), (1, 1, 0))).examples[0]
 
 
 @given(st.data())
@@ -82,7 +82,7 @@ def test_it_agrees_with_the_definition(
     counts[0] = data.draw(st.tuples(*(st.integers(0, n) for n in instance.replicas.tolist())))
     counts[1] = instance.replicas - counts[0]
     plan = plan_of(*((i, m, int(counts[m, i])) for m, i in zip(*np.nonzero(counts), strict=True)))
-    assert judge(instance, FLEET, plan).good == all(fits(instance, row, FLEET.capacity[0]) for row in counts)
+    assert validate(instance, FLEET, plan).feasible == all(fits(instance, row, FLEET.capacity[0]) for row in counts)
 
 
 def test_it_shares_no_code_with_planners_and_kernels() -> None:

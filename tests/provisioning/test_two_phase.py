@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
-from tvwrl.provisioning.referee import fragments, judge, utilisation
+from tvwrl.provisioning.referee import fragments, utilisation, validate
 from tvwrl.provisioning.registry import plan
 
 Make = Callable[..., Instance]
@@ -39,7 +39,7 @@ def test_applications_are_placed_wholly_or_not_at_all(make: Make) -> None:
     fleet = fixed((8, 8), (4, 8))
     whole = plan(instance, fleet, "LRASched")
     assert rows(instance, whole) == {("b", 0): 1}
-    assert (judge(instance, fleet, whole).whole, judge(instance, fleet, whole).missing) == (1, 2)
+    assert (validate(instance, fleet, whole).whole, validate(instance, fleet, whole).missing) == (1, 2)
     assert rows(instance, plan(instance, fleet, "FF"))["a", 0] == 1
 
 
@@ -113,9 +113,9 @@ def test_no_rule_is_broken_and_no_application_split(
     machines = data.draw(st.lists(st.tuples(st.integers(5, 8), st.integers(5, 8)), min_size=1, max_size=4))
     fleet = fixed(*machines)
     made = plan(instance, fleet, name)
-    verdict = judge(instance, fleet, made)
-    assert verdict.good, verdict.examples
+    verdict = validate(instance, fleet, made)
+    assert verdict.feasible, verdict.examples
     placed = np.bincount(made.application, weights=made.replicas, minlength=len(instance))
     assert all(count in (0, replicas) for count, replicas in zip(placed, instance.replicas, strict=True))
     if name == "LRASched-Search":
-        assert verdict.whole >= judge(instance, fleet, plan(instance, fleet, "LRASched")).whole
+        assert verdict.whole >= validate(instance, fleet, plan(instance, fleet, "LRASched")).whole

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvwrl.flow.problem import Problem, Vertices
-from tvwrl.provisioning.bounds.counting import ROUNDING, by_self_limits, up
+from tvwrl.provisioning.bounds.counting import by_self_limits, up
 from tvwrl.provisioning.bounds.exclusion import by_exclusion
 from tvwrl.types import Float, InputError, Int
 
@@ -62,11 +62,13 @@ def by_volume(vertices: Vertices, capacity: Float) -> int:
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 
+    from tvwrl.packing.fit import enlarged
+
     kinds, machines = np.unique(capacity, axis=0, return_counts=True)
     sizes, which = np.unique(vertices.instance.demand.reshape(len(vertices.instance), -1), axis=0, return_inverse=True)
     copies = np.bincount(which.ravel(), weights=vertices.instance.replicas, minlength=len(sizes))
     times = vertices.instance.demand.shape[1]
-    room = np.tile(kinds * (1 + ROUNDING), times)  # (T, K)
+    room = np.tile(enlarged(kinds), times)  # (T, K)
     v, t = np.nonzero((sizes[:, None] <= room[None]).all(axis=2))
     x, dimensions, count = np.arange(len(v)), room.shape[1], len(kinds)
     rows: list[Int] = [t * dimensions + k for k in range(dimensions)]

@@ -18,7 +18,7 @@ from tvwrl.flow.network_kernels import (
     roll_back,
     update_trees,
 )
-from tvwrl.packing.repair import meet, part
+from tvwrl.packing.contents import clear_limits, set_limits
 
 
 @njit(cache=True)
@@ -33,9 +33,9 @@ def cancel_cycles(apps, net, moved):  # type: ignore[no-untyped-def]
             for g in net.preference[net.kind[i]]:
                 if net.cost[net.kind[i], g] >= here:
                     break
-                meet(apps, net, i)
+                set_limits(apps, net, i)
                 to = find_in_group(apps, net, i, np.int64(g), USED)
-                part(apps, net, i)
+                clear_limits(apps, net, i)
                 if to != NO_MACHINE:
                     remove_replica(apps, net, i, m)
                     add_replica(apps, net, i, to)
@@ -56,9 +56,9 @@ def empty_machine(apps, net, m):  # type: ignore[no-untyped-def]
     moves = 0
     while net.kinds[m] > 0 and net.log[0] + 2 < len(net.journal):
         i = np.int64(net.application[m, 0])
-        meet(apps, net, i)
+        set_limits(apps, net, i)
         to = find_machine(apps, net, i, USED)
-        part(apps, net, i)
+        clear_limits(apps, net, i)
         if to == NO_MACHINE:
             break
         remove_replica(apps, net, i, m)

@@ -19,8 +19,8 @@ import numpy as np
 from numba import njit
 
 from tvwrl.packing.affinity import UNLIMITED
+from tvwrl.packing.contents import add, drop_empty_entries, remove
 from tvwrl.packing.fit import has_room, lacks
-from tvwrl.packing.repair import put_on, take, tidy
 
 NO_MACHINE = -1
 ANY, USED = np.bool_(False), np.bool_(True)  # eligible machines; no literals, for which numba compiles twice
@@ -195,7 +195,7 @@ def _record(net, i, m):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def add_replica(apps, net, i, m):  # type: ignore[no-untyped-def]
     """Place a replica of i on machine m, which must have room for it."""
-    put_on(apps, net, i, m, 1)
+    add(apps, net, i, m, 1)
     net.present[net.group[m], net.kind[i]] += 1
     update_trees(net, m)
     _record(net, i, m + 1)
@@ -206,8 +206,8 @@ def remove_replica(apps, net, i, m):  # type: ignore[no-untyped-def]
     """Remove a replica of i from machine m, which must have one."""
     for w in range(net.kinds[m]):
         if net.application[m, w] == i:
-            take(apps, net, m, w, 1)
-    tidy(net, m)
+            remove(apps, net, m, w, 1)
+    drop_empty_entries(net, m)
     net.present[net.group[m], net.kind[i]] -= 1
     update_trees(net, m)
     _record(net, i, -(m + 1))

@@ -12,7 +12,7 @@ import numpy as np
 from tvwrl.flow.problem import NOWHERE, Problem
 from tvwrl.types import Float, InputError, Int
 
-TOLERANCE = 2e-9  # share of the capacity; twice what planners allow, for sums in another order
+TOLERANCE = 2e-9  # share of the capacity: twice what planners allow, as sums in another order differ
 
 
 @dataclass(frozen=True, eq=False)

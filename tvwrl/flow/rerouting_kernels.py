@@ -20,8 +20,9 @@ from tvwrl.flow.network_kernels import (
     remove_replica,
     roll_back,
 )
+from tvwrl.packing.contents import clear_limits, set_limits
 from tvwrl.packing.fit import lacks
-from tvwrl.packing.repair import forbidden, in_the_way, meet, part
+from tvwrl.packing.repair import affinity_ejections, capacity_ejections
 
 MAX_EJECTED = np.int64(64)  # replicas that one replica may eject from a machine
 MAX_PATHS = 8  # shortest paths that are tried for one replica
@@ -92,7 +93,7 @@ def _push_along(apps, net, i, path, kinds, length):  # type: ignore[no-untyped-d
     """
     begun = net.log[0]
     for step in range(length):
-        meet(apps, net, i)
+        set_limits(apps, net, i)
         if step < length - 1:
             k = _replace_one(apps, net, i, path[step], kinds[step + 1])
         else:
@@ -100,7 +101,7 @@ def _push_along(apps, net, i, path, kinds, length):  # type: ignore[no-untyped-d
             k = 0 if m != NO_MACHINE else -1
             if m != NO_MACHINE:
                 add_replica(apps, net, i, m)
-        part(apps, net, i)
+        clear_limits(apps, net, i)
         if k < 0:
             roll_back(apps, net, begun)
             return step
@@ -164,14 +165,14 @@ def _cheapest_ejection(apps, net, i, examined):  # type: ignore[no-untyped-def]
         m = m + 1 if m + 1 < machines else 0
         if not net.up[m] or kinds[m] == application.shape[1]:
             continue
-        cost, found, ejected = forbidden(
+        cost, found, ejected = affinity_ejections(
             i, own, application[m], count[m], kinds[m], allows, bears, weight, best, MAX_EJECTED, trial
         )
         if cost == np.inf:
             continue
         for d in range(dimensions):
             room[d] = residual[m, d] - demand[i, d]
-        cost, found = in_the_way(
+        cost, found = capacity_ejections(
             i, application[m], count[m], kinds[m], demand, weight, best, MAX_EJECTED, cost, found, ejected, trial, room,
             net.capacity[m],
         )  # fmt: skip
@@ -214,7 +215,7 @@ def _make_room(apps, net, i, chain_length, examined):  # type: ignore[no-untyped
     while waiting > 0:
         waiting -= 1
         k = np.int64(net.displaced[waiting])
-        meet(apps, net, k)
+        set_limits(apps, net, k)
         m = find_machine(apps, net, k, ANY)
         if m == NO_MACHINE and step < chain_length and net.log[0] + 2 * len(net.displaced) < len(net.journal):
             step += 1
@@ -225,7 +226,7 @@ def _make_room(apps, net, i, chain_length, examined):  # type: ignore[no-untyped
         found = m != NO_MACHINE and waiting >= 0
         if found:
             add_replica(apps, net, k, m)
-        part(apps, net, k)
+        clear_limits(apps, net, k)
         if not found:
             roll_back(apps, net, begun)
             return False
@@ -241,9 +242,9 @@ def place_replica(apps, net, i, cheapest, chain_length, examined):  # type: igno
     examined: machines that are examined for each ejection
     """
     net.log[0] = 0
-    meet(apps, net, i)
+    set_limits(apps, net, i)
     m = find_machine(apps, net, i, ANY)
-    part(apps, net, i)
+    clear_limits(apps, net, i)
     if cheapest:
         due = net.cost[net.kind[i], net.group[m]] if m != NO_MACHINE else np.inf
         if due > net.cost[net.kind[i], net.preference[net.kind[i], 0]] and _push_cheapest(apps, net, i, due):

@@ -10,7 +10,7 @@ from numba import njit
 
 from tvwrl.packing.affinity import forget_limits, limit_machines, open_next, put, settle
 from tvwrl.packing.fit import has_room
-from tvwrl.packing.ordering import enough, join, refresh, remeasure, sink, sort_falling, swap_pass
+from tvwrl.packing.orders import enough, join, refresh, remeasure, sink, sort_falling, swap_pass
 
 
 @njit(cache=True)

@@ -26,7 +26,6 @@ import numpy.typing as npt
 
 from tvwrl.types import Float, InputError, Int, Machines, SequenceSet
 
-ROUNDING = 2e-9  # share by which machines are taken to be larger: more than `fit.TOLERANCE`, so bounds stay valid
 SLACK = 1e-6  # by which a bound found in floating point may exceed the whole number that it stands for
 MOST_GROUPS, MOST_STEPS = 20_000, 500_000  # per integer programme; with more it is not tried
 
@@ -66,6 +65,8 @@ def lower_bounds(
     may exceed the number of machines: then no schedule without waiting avoids overshoot. Raises InputError if `seconds`
     is negative, or a workload exceeds the largest machine by itself.
     """
+    from tvwrl.packing.fit import enlarged
+
     if not seconds >= 0:
         raise InputError(f"seconds of an integer programme is {seconds}: must be >= 0")
     length = sequences.length[sequence]
@@ -74,7 +75,7 @@ def lower_bounds(
     units = np.zeros((len(length), int(finish.max()), len(machines.resources)))
     for i, life in enumerate(length):
         units[i, start[i] : finish[i]] = sequences.demand[sequence, i, :life]
-    share = units / (machines.capacity.max(axis=0) * (1 + ROUNDING))
+    share = units / enlarged(machines.capacity.max(axis=0))
     if (share > 1).any():
         i, slot, d = np.argwhere(share > 1)[0]
         raise InputError(
@@ -165,9 +166,11 @@ def _machines_for(load: Float, capacity: Float) -> int:
 
     Beyond those that are switched on they go on with the largest.
     """
+    from tvwrl.packing.fit import enlarged
+
     most, capacity = 0, capacity[capacity.any(axis=1)]
     for d in range(capacity.shape[1]):
-        ordered = np.sort(capacity[:, d] * (1 + ROUNDING))[::-1]
+        ordered = np.sort(enlarged(capacity[:, d]))[::-1]
         reach, peak = np.cumsum(ordered), load[:, d].max()
         if peak <= reach[-1]:
             needed = int(np.searchsorted(reach, peak)) + (peak > 0)

@@ -81,6 +81,11 @@ def fits(demand: Float, residual: Float | float, capacity: Float | float) -> npt
     return room
 
 
+def enlarged(capacity: Float) -> Float:
+    """Capacities that lower bounds reckon with: larger by twice the tolerance, so that they allow whatever fits."""
+    return capacity * (1.0 + 2.0 * TOLERANCE)
+
+
 def replicas_that_fit(demand: Float, residual: Float, capacity: Float) -> Float:
     """(...) how many copies of `demand` fit `residual`: whole numbers >= 0, infinite where nothing is needed.
 

@@ -7,7 +7,7 @@ from numba import njit
 
 from tvwrl.packing.affinity import forget_limits, limit_machines, put, settle
 from tvwrl.packing.fit import has_room
-from tvwrl.packing.ordering import enough, fall, refresh
+from tvwrl.packing.orders import enough, fall, refresh
 
 
 @njit(cache=True)

@@ -13,6 +13,7 @@ from numba import njit
 
 from tvwrl.packing.affinity import NOT_YET, forget_limits, limit_machines, put, settle
 from tvwrl.packing.fit import lacks
+from tvwrl.packing.fitness import fitness_weights
 
 NOWHERE = -np.inf  # score of a machine that cannot take another replica
 
@@ -72,8 +73,7 @@ def _place_one(a, p, i, fitness, scratch):  # type: ignore[no-untyped-def]
     """Place all replicas of i on open machines, or none. Returns whether it could."""
     demand, residual, cap, held, own = a.demand, p.residual, p.cap, p.held, a.own[i]
     score, weight, opened = scratch.score, scratch.weight, p.open[0]
-    for k in range(len(weight)):
-        weight[k] = demand[i, k] / fitness.demand[k] / fitness.free[k] if fitness.free[k] > 0.0 else 0.0
+    fitness_weights(demand[i], fitness.demand, fitness.free, weight)
     looked = limit_machines(a, p, i, p.left[i])
     _score(demand, i, residual, p.capacity, 0, opened, cap, weight, fitness.least, fitness.fragment, score)
     while p.left[i] > 0 and opened > 0:

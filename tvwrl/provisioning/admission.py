@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.provisioning.bounds.counting import ROUNDING
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
-from tvwrl.provisioning.referee import fragments, judge
+from tvwrl.provisioning.referee import fragments, validate
 from tvwrl.provisioning.solver import run_milp
 from tvwrl.types import Float, InputError, Int
 
@@ -63,7 +62,7 @@ def admit(instance: Instance, fleet: Fleet, start: Plan, seconds: float, weights
     if not seconds > 0:
         raise InputError(f"seconds is {seconds}: must be > 0")
     check_limits(instance)
-    if not (verdict := judge(instance, fleet, start)).good:
+    if not (verdict := validate(instance, fleet, start)).feasible:
         raise InputError(f"the plan to start with is wrong: {verdict.examples[0]}")
     begun, deadline = time.process_time(), time.monotonic() + seconds
     best = _without_parts(instance, replace(start, algorithm=NAME))
@@ -77,7 +76,7 @@ def admit(instance: Instance, fleet: Fleet, start: Plan, seconds: float, weights
         programme = _Programme(instance, fleet, weights)
         found, proved = programme.solve(left)
         bound = min(bound, proved)
-        if found is not None and judge(instance, fleet, found).good:
+        if found is not None and validate(instance, fleet, found).feasible:
             worth = _value(instance, fleet, found, weights)
             best, value = (found, worth) if worth > value else (best, value)
         status = "optimal" if bound <= value + 1e-6 else "time limit"
@@ -95,14 +94,16 @@ def volume_bound(instance: Instance, fleet: Fleet, seconds: float, weights: Weig
     """What (11) is worth at most if all machines were one (a knapsack with a dimension per time and resource)."""
     from scipy.optimize import LinearConstraint
 
+    from tvwrl.packing.fit import enlarged
+
     weights = weights or Weights()
-    needed = (instance.replicas[:, None, None] * instance.demand).reshape(len(instance), -1).T
-    room = np.tile(fleet.capacity.sum(axis=0), instance.demand.shape[1])
+    total = fleet.capacity.sum(axis=0)
+    needed = (instance.replicas[:, None, None] * instance.demand / total).reshape(len(instance), -1).T
     found = run_milp(
         np.full(len(instance), -1.0),
         integrality=np.ones(len(instance)),
         bounds=(0, 1),
-        constraints=LinearConstraint(needed, -np.inf, room * (1 + ROUNDING)),
+        constraints=LinearConstraint(needed, -np.inf, enlarged(np.ones(len(needed)))),
         options={"time_limit": max(seconds, 0.1)},
     )
     proved = -found.mip_dual_bound if found.mip_dual_bound is not None else np.inf
@@ -111,7 +112,7 @@ def volume_bound(instance: Instance, fleet: Fleet, seconds: float, weights: Weig
 
 
 def _value(instance: Instance, fleet: Fleet, plan: Plan, weights: Weights) -> float:
-    whole = judge(instance, fleet, plan).whole
+    whole = validate(instance, fleet, plan).whole
     unbroken = len(fleet.capacity) - fragments(instance, fleet, plan) if weights.machine else 0
     return weights.application * whole + weights.machine * unbroken
 
@@ -173,16 +174,20 @@ class _Programme:
         return LinearConstraint(hstack([sums, has, csr_array((self._a, self._fragments))], format="csr"), 0, 0)
 
     def _loads(self) -> list[Any]:
-        """(14) and (16): no capacity is exceeded, and r_min is left of everything where a machine is no fragment."""
+        """(14) and (16): no machine is overloaded, and one that is no fragment keeps r_min free.
+
+        As shares of the largest capacity, because the solver's tolerance is absolute.
+        """
         from scipy.optimize import LinearConstraint
         from scipy.sparse import csr_array, eye_array, hstack, kron
 
-        demand, rows = self._instance.demand, []
+        largest, rows = self._fleet.capacity.max(axis=0), []
+        demand, capacity = self._instance.demand / largest, self._fleet.capacity / largest
         for h, d in np.ndindex(demand.shape[1:]):
             load = kron(demand[None, :, h, d], eye_array(self._n))
             least = eye_array(self._n) * demand[:, h, d].min() if self._fragments else csr_array((self._n, 0))
             matrix = hstack([load, csr_array((self._n, self._a)), least], format="csr")
-            rows.append(LinearConstraint(matrix, -np.inf, self._fleet.capacity[:, d]))
+            rows.append(LinearConstraint(matrix, -np.inf, capacity[:, d]))
         return rows
 
     def _plan(self, x: Float) -> Plan:

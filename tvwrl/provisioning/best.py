@@ -18,32 +18,27 @@ from tvwrl.types import InputError
 
 NAME = "best"
 PORTFOLIO = ("FF", "SpreadWFD-Avg-BinSearch", "SpreadWFD-AvgExp-BinSearch", "WFD-AvgExp")  # cheap ones that won often
-PORTFOLIO_SHARE = 0.5  # of the time: what is not begun by then is left out
+PORTFOLIO_SHARE = 0.5  # of the time; rules that have not started by then are left out
 START = "FFD-Avg"  # of the search
-ABOVE = 0.015  # of the bound, by which the search begins above it
-PATIENCE = (
-    0.5,
-    0.65,
-    0.8,
-    0.9,
-)  # shares of the time after which the search, without a plan so far, opens further machines
-LOOKS = 12, 50  # machines that are looked at for a replica, at least and at most: MANY / replicas without a place
-MANY = 20_000
-STROLLS, FEW = 3, 100  # random moves after a replica that threw others out, where at most FEW have no place
-STEPS = 500  # of the search between two looks at the clock
-SPARE = 32  # applications that a machine may hold beyond what any holds at the start
+ABOVE = 0.015  # share of the bound by which the search starts above it
+OPEN_MORE_AT = (0.5, 0.65, 0.8, 0.9)  # shares of the time at which a search without a plan opens more machines
+EXAMINED = 12, 50  # machines examined for a replica, at least and at most: PER_STEP / unplaced replicas
+PER_STEP = 20_000
+MOVES, FEW = 3, 100  # random moves after a replica that ejected others, while at most FEW are unplaced
+STEPS = 500  # of the search between two checks of the clock
+SPARE = 32  # applications that a machine may hold beyond the most that any holds at the start
 
 Progress = Callable[[float, int], None]  # share of the time gone, 0 to 1, and machines of the best plan
 
 
 @dataclass
 class BestPlan:
-    """What was found, and how."""
+    """The plan found, and how."""
 
     plan: Plan
-    bound: int  # machines that are needed, as far as is known; where they are reached the search ends
-    portfolio: dict[str, int] = field(default_factory=dict)  # machines of each rule that was run
-    steps: int = 0  # of the search: replicas that it placed
+    bound: int  # lower bound on the machines; a plan that reaches it ends the search
+    portfolio: dict[str, int] = field(default_factory=dict)  # machines of each rule that ran
+    steps: int = 0  # replicas that the search placed
 
 
 def plan_best(
@@ -79,24 +74,24 @@ class _Clock:
         self.began, self.start, self.seconds = time.process_time(), time.monotonic(), seconds
         self._progress, self._save = progress, save
 
-    def gone(self) -> float:
-        """Share of the time that is over."""
+    def elapsed(self) -> float:
+        """Elapsed share of the time."""
         return (time.monotonic() - self.start) / self.seconds
 
-    def tell(self, machines: int) -> None:
+    def report(self, machines: int) -> None:
         if self._progress is not None:
-            self._progress(min(self.gone(), 1.0), machines)
+            self._progress(min(self.elapsed(), 1.0), machines)
 
-    def keep(self, plan: Plan) -> Plan:
-        """Hand on a plan that is better than all before."""
+    def record(self, plan: Plan) -> Plan:
+        """Save and return a plan that is better than all before."""
         if self._save is not None:
             self._save(plan)
-        self.tell(plan.machines)
+        self.report(plan.machines)
         return plan
 
 
 def _portfolio(work: Workspace, clock: _Clock) -> tuple[Plan, dict[str, int]]:
-    """The best plan of the rules that there is time for, and the machines of each."""
+    """The best plan of the rules that there is time for, and the machines that each rule uses."""
     best: Any = None
     found: dict[str, int] = {}
     for name in PORTFOLIO:
@@ -112,57 +107,57 @@ def _portfolio(work: Workspace, clock: _Clock) -> tuple[Plan, dict[str, int]]:
         found[name] = machines
         if best is None or (packing.left.sum(), machines) < (best.left.sum(), int(best.open[0])):
             best = packing
-            plan = clock.keep(work.plan(NAME, packing, 0.0))
-        clock.tell(plan.machines)
+            plan = clock.record(work.plan(NAME, packing, 0.0))
+        clock.report(plan.machines)
     return plan, found
 
 
 class _Ejection:
-    """Guided ejection search (see `packing.repair`), from a packing that leaves replicas over.
+    """Guided ejection search (see `packing.repair`) from a packing that leaves replicas unplaced.
 
-    Rules that fill machines one after the other leave better starts than those that fill all alike, although they take
-    more machines when they have to place everything.
+    Rules that fill one machine after the other give better starts than rules that spread, although they need more
+    machines to place everything.
     """
 
     def __init__(self, work: Workspace, machines: int, most: int, seed: int) -> None:
-        """Begin on `machines`; up to `most` can be opened."""
-        from tvwrl.packing.repair import shelves_of
+        """Start with `machines`; up to `most` can be opened."""
+        from tvwrl.packing.contents import contents_of
 
         self._work, self._rng = work, np.random.default_rng(seed)
         fleet = Fleet(work.fleet.rows(machines), fixed=True)
         packing = planner(START).pack(Workspace(work.instance, fleet), Watch())
-        self.shelves = shelves_of(work.applications, packing, work.kinds, most, SPARE)
+        self.contents = contents_of(work.applications, packing, work.kinds, most, SPARE)
         self._alike = bool((work.kinds == work.kinds[0]).all())
 
     @property
     def left(self) -> int:
-        """Replicas without a place."""
-        return int(self.shelves.homeless[0])
+        """Unplaced replicas."""
+        return int(self.contents.unplaced[0])
 
     def search(self, aim: int) -> int:
-        """A stretch of the search for a state with at most `aim` left; returns its steps."""
+        """Search a while for a state with at most `aim` unplaced replicas; returns the steps taken."""
         from tvwrl.packing.repair import search
 
-        looks = int(np.clip(MANY / max(self.left, 1), *LOOKS))
-        strolls = STROLLS if self.left <= FEW else 0
-        in_turn = not self._work.fleet.fixed  # on a fixed fleet somebody may have to stay out
-        return int(search(self._work.applications, self.shelves, STEPS, looks, strolls, aim, in_turn, self._rng))
+        examined = int(np.clip(PER_STEP / max(self.left, 1), *EXAMINED))
+        moves = MOVES if self.left <= FEW else 0
+        in_turn = not self._work.fleet.fixed  # on a fixed fleet some may have to stay out
+        return int(search(self._work.applications, self.contents, STEPS, examined, moves, aim, in_turn, self._rng))
 
     def close_machine(self) -> None:
-        """One fewer, whose replicas lose their place."""
+        """Close one machine; its replicas become unplaced."""
         from tvwrl.packing.repair import close_machine
 
-        close_machine(self._work.applications, self.shelves, self._alike)
+        close_machine(self._work.applications, self.contents, self._alike)
 
     def open_machines(self) -> int:
-        """Enough more for those who have no place; returns how many are open then."""
-        each = max(1, (self._work.replicas.sum() - self.left) // int(self.shelves.open[0]))
-        self.shelves.open[0] = min(len(self.shelves.kinds), self.shelves.open[0] + -(-self.left // each))
-        return int(self.shelves.open[0])
+        """Open about as many more as the unplaced replicas need; returns how many are open then."""
+        each = max(1, (self._work.replicas.sum() - self.left) // int(self.contents.open[0]))
+        self.contents.open[0] = min(len(self.contents.kinds), self.contents.open[0] + -(-self.left // each))
+        return int(self.contents.open[0])
 
     def plan(self) -> Plan:
-        """The plan that the shelves are."""
-        s, machines = self.shelves, int(self.shelves.open[0])
+        """The current plan."""
+        s, machines = self.contents, int(self.contents.open[0])
         there = np.arange(s.application.shape[1]) < s.kinds[:machines, None]
         machine = np.nonzero(there)[0]
         application, replicas = (part[:machines][there].astype(np.int64) for part in (s.application, s.count))
@@ -170,34 +165,34 @@ class _Ejection:
 
 
 def _fill_fixed(work: Workspace, best: BestPlan, clock: _Clock, seed: int) -> None:
-    """Place more of the replicas on a fleet that does not hold all."""
+    """Place more replicas on a fixed fleet that does not hold all."""
     left = int(work.replicas.sum() - best.plan.replicas.sum())
     machines = len(work.kinds)
     search = _Ejection(work, machines, machines, seed)
-    while left and clock.gone() < 1.0:
+    while left and clock.elapsed() < 1.0:
         best.steps += search.search(left - 1)
         if search.left < left:
             left = search.left
-            best.plan = clock.keep(search.plan())
-        clock.tell(best.plan.machines)
+            best.plan = clock.record(search.plan())
+        clock.report(best.plan.machines)
 
 
 def _empty_machines(work: Workspace, best: BestPlan, clock: _Clock, seed: int) -> None:
-    """Find plans on ever fewer machines, from a little above the bound on; if that is too few, with more."""
+    """Find plans on ever fewer machines, starting a little above the bound; if those are too few, with more."""
     first = min(best.plan.machines - 1, int(np.ceil(best.bound * (1 + ABOVE))))
     if first < best.bound:
         return
     search = _Ejection(work, first, best.plan.machines - 1, seed)
-    patience = iter(PATIENCE)
-    until = next(patience)
-    while clock.gone() < 1.0:
+    open_more_at = iter(OPEN_MORE_AT)
+    until = next(open_more_at)
+    while clock.elapsed() < 1.0:
         best.steps += search.search(0)
         if search.left == 0:
-            best.plan, until = clock.keep(search.plan()), 1.0
+            best.plan, until = clock.record(search.plan()), 1.0
             if best.plan.machines <= best.bound:
                 return
             search.close_machine()
-        elif clock.gone() > until:
+        elif clock.elapsed() > until:
             search.open_machines()
-            until = next(patience, 1.0)
-        clock.tell(best.plan.machines)
+            until = next(open_more_at, 1.0)
+        clock.report(best.plan.machines)

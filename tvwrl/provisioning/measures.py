@@ -15,7 +15,7 @@ from tvwrl.types import Float, Int
 class Size:
     """A measure of applications (Table 1) and of machines (Table 2): the largest dimension, or a weighted sum.
 
-    `tvwrl.packing.ordering.Measure` says what the numbers are.
+    `tvwrl.packing.orders.Measure` says what the numbers are.
     """
 
     largest: bool = False
@@ -26,13 +26,13 @@ class Size:
 
     def measure(self) -> Any:
         """The same for kernels."""
-        from tvwrl.packing.ordering import Measure
+        from tvwrl.packing.orders import Measure
 
         return Measure(self.largest, self.epsilon, self.power, self.scale)
 
     def of(self, work: Workspace) -> Float:
         """(A,) sizes of the applications, >= 0."""
-        from tvwrl.packing.ordering import weights
+        from tvwrl.packing.orders import weights
 
         weight = weights(self.measure(), work.total, int(work.replicas.sum()), work.capacity)
         shares = work.demand * weight

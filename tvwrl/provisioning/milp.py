@@ -20,7 +20,7 @@ from tvwrl.provisioning.bounds import lower_bound
 from tvwrl.provisioning.bounds.counting import most_per_machine
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
-from tvwrl.provisioning.referee import judge
+from tvwrl.provisioning.referee import validate
 from tvwrl.provisioning.solver import run_milp
 from tvwrl.types import Float, InputError, Int
 
@@ -29,7 +29,7 @@ Bool = npt.NDArray[np.bool_]
 MOST_APPLICATIONS = 2_000
 MOST_ENTRIES = 20_000_000  # of the matrix, some 4 GB in the solver
 MOST_AT_ONCE = MOST_ENTRIES  # up to which it begins with all limits
-LIGHT = 1e-3  # cores or GiB, a demand that could hide in the solver's tolerance
+LIGHT = 1e-5  # share of a machine; a smaller demand could hide in the tolerance of the solver
 NAME = "MILP"
 
 
@@ -53,7 +53,7 @@ def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float) -> Solv
         raise InputError("the integer programme counts machines: a fixed fleet has nothing to count")
     if not seconds > 0:
         raise InputError(f"seconds is {seconds}: must be > 0")
-    if not (verdict := judge(instance, fleet, start)).good:
+    if not (verdict := validate(instance, fleet, start)).feasible:
         raise InputError(f"the plan to start with is wrong: {verdict.examples[0]}")
     begun, deadline = time.process_time(), time.monotonic() + seconds
     best = replace(start, algorithm=NAME)
@@ -66,7 +66,7 @@ def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float) -> Solv
             break
         found, proved = programme.solve(deadline - time.monotonic(), bound)
         bound = max(bound, min(proved, best.machines))
-        if found is not None and judge(instance, fleet, found).good:
+        if found is not None and validate(instance, fleet, found).feasible:
             best = found
         if bound == best.machines:
             status = "optimal"
@@ -171,15 +171,18 @@ class _Programme:
         return self._rows([(rows, columns, 1)], self._instance.replicas, self._instance.replicas, len(columns))
 
     def _loads(self) -> list[Any]:
-        """(2c): no capacity is exceeded, and none is there on machines that are not open."""
+        """(2c): no machine is overloaded, and closed machines hold nothing.
+
+        As shares of the largest capacity, because the solver's tolerance is absolute.
+        """
         n, columns = self._machines, self._x(np.arange(len(self._instance)))
-        machine = np.broadcast_to(np.arange(n), columns.shape)
+        machine, largest = np.broadcast_to(np.arange(n), columns.shape), self._capacity.max(axis=0)
         y = self._y + np.arange(n)
         return [
             self._rows(
                 [
-                    (machine, columns, self._instance.demand[:, h, d][:, None]),
-                    (np.arange(n), y, -self._capacity[:, d]),
+                    (machine, columns, self._instance.demand[:, h, d][:, None] / largest[d]),
+                    (np.arange(n), y, -self._capacity[:, d] / largest[d]),
                 ],
                 -np.inf,
                 0,
@@ -190,7 +193,7 @@ class _Programme:
 
     def _opened(self) -> list[Any]:
         """What (2c) misses: applications that need next to nothing are on open machines only, too."""
-        light = np.flatnonzero((self._instance.peak < LIGHT).all(axis=1))
+        light = np.flatnonzero((self._instance.peak < LIGHT * self._capacity.max(axis=0)).all(axis=1))
         if not len(light):
             return []
         x = self._x(light)

@@ -15,7 +15,7 @@ from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
 from tvwrl.types import Int
 
-TOLERANCE = 2e-9  # share of the capacity; twice what planners allow, for sums in another order
+TOLERANCE = 2e-9  # share of the capacity: twice what planners allow, as sums in another order differ
 EXAMPLES = 5  # faults of each kind that are told
 
 
@@ -33,7 +33,7 @@ class Verdict:
     examples: tuple[str, ...]
 
     @property
-    def good(self) -> bool:
+    def feasible(self) -> bool:
         """Whether nothing is wrong; missing replicas are wrong unless the fleet is fixed, where `missing` tells."""
         return not (self.replicas or self.capacity or self.affinity)
 
@@ -49,18 +49,18 @@ class _Faults:
             self.examples.append(example)
 
 
-def judge(instance: Instance, fleet: Fleet, plan: Plan) -> Verdict:
+def validate(instance: Instance, fleet: Fleet, plan: Plan) -> Verdict:
     """Check a plan against its instance and fleet."""
     faults = _Faults()
-    missing, whole = _judge_replicas(instance, fleet, plan, faults)
+    missing, whole = _check_replicas(instance, fleet, plan, faults)
     if not faults.counts["replicas"]:
-        _judge_capacity(instance, fleet, plan, faults)
-        _judge_affinity(instance, plan, faults)
+        _check_capacity(instance, fleet, plan, faults)
+        _check_affinity(instance, plan, faults)
     machines = len(np.unique(plan.machine))
     return Verdict(plan.algorithm, machines, missing, whole, examples=tuple(faults.examples), **faults.counts)
 
 
-def _judge_replicas(instance: Instance, fleet: Fleet, plan: Plan, faults: _Faults) -> tuple[int, int]:
+def _check_replicas(instance: Instance, fleet: Fleet, plan: Plan, faults: _Faults) -> tuple[int, int]:
     """Rows that can be, each application with what it has; returns replicas that are nowhere, whole applications."""
     rows = zip(plan.application.tolist(), plan.machine.tolist(), plan.replicas.tolist(), strict=True)
     placed, seen = [0] * len(instance), set()
@@ -108,7 +108,7 @@ def utilisation(instance: Instance, fleet: Fleet, plan: Plan) -> float:
     return float(reserved.mean() / fleet.capacity.sum())
 
 
-def _judge_capacity(instance: Instance, fleet: Fleet, plan: Plan, faults: _Faults) -> None:
+def _check_capacity(instance: Instance, fleet: Fleet, plan: Plan, faults: _Faults) -> None:
     """Load of every machine, one time and resource after the other."""
     capacity = fleet.rows(plan.machines)
     for h in range(instance.demand.shape[1]):
@@ -122,7 +122,7 @@ def _judge_capacity(instance: Instance, fleet: Fleet, plan: Plan, faults: _Fault
                 )
 
 
-def _judge_affinity(instance: Instance, plan: Plan, faults: _Faults) -> None:
+def _check_affinity(instance: Instance, plan: Plan, faults: _Faults) -> None:
     """For each application its limits, looked up for all that is on the machines that hold it."""
     arcs, by_machine = instance.affinity, np.argsort(plan.machine, kind="stable")
     begin = np.searchsorted(plan.machine[by_machine], np.arange(plan.machines + 1))

@@ -15,7 +15,7 @@ from tvwrl.provisioning.admission import Admission
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.plan_file import write_plans
-from tvwrl.provisioning.referee import Verdict, fragments, judge
+from tvwrl.provisioning.referee import Verdict, fragments, validate
 from tvwrl.runs import whole_file
 
 COLUMNS = ("instance", "algorithm", "machines", "lower_bound", "deviation_pct", "seconds", "peak_mb")
@@ -105,8 +105,8 @@ class Results:
 def judged(instance: Instance, fleet: Fleet, plan: Plan, peak_mb: float) -> Result:
     """The plan without gaps, if the referee lets it pass; RuntimeError if it breaks a rule."""
     plan = without_gaps(plan, fleet)
-    verdict = judge(instance, fleet, plan)
-    if not verdict.good:
+    verdict = validate(instance, fleet, plan)
+    if not verdict.feasible:
         raise RuntimeError(f"a plan of {plan.algorithm} breaks a rule: {verdict.examples[0]}")
     return Result(plan, verdict, peak_mb)
 

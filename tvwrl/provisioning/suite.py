@@ -21,7 +21,7 @@ from tvwrl.provisioning.bounds import lower_bound
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance, check_fits
 from tvwrl.provisioning.milp import MOST_APPLICATIONS, solve
 from tvwrl.provisioning.plan import Plan
-from tvwrl.provisioning.referee import judge
+from tvwrl.provisioning.referee import validate
 from tvwrl.provisioning.registry import plan, planner
 from tvwrl.provisioning.results import Results, plot_trade_off
 from tvwrl.runs import check_new_folder, provenance, write_json
@@ -164,7 +164,7 @@ def _add_milp(results: Results, seconds: float, weights: Weights) -> None:
     forget_peak()
     if results.fleet.fixed:
         made = [result.plan for result in results.made.values()]
-        start = max(made, key=lambda one: judge(results.instance, results.fleet, one).whole) if made else None
+        start = max(made, key=lambda one: validate(results.instance, results.fleet, one).whole) if made else None
         start = start or plan(results.instance, results.fleet, "LRASched-Search")
         results.admitted = admit(results.instance, results.fleet, start, seconds, weights)
         results.milp = results.admitted.status

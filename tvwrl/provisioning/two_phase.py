@@ -18,7 +18,7 @@ from tvwrl.types import Float, Int
 
 STEPS = 20  # of the search per application
 CHANGING = ("residual", "left", "used", "machine", "count")  # of a packing, by the search
-PATIENCE = 20  # applications in a row that find no place before a step is over
+MAX_FAILURES = 20  # applications in a row without room that end a step
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class TwoPhase:
         try:
             for part in watch.parts(STEPS * len(batch)):
                 steps = part.stop - part.start
-                more |= improve(*packed, spare, batch, sizes, fitness, scratch, steps, PATIENCE, rng)
+                more |= improve(*packed, spare, batch, sizes, fitness, scratch, steps, MAX_FAILURES, rng)
         except TimeoutError:
             pass
         if not more:  # smaller applications in place of larger ones are no gain
@@ -122,8 +122,7 @@ class TwoPhase:
 
 
 def _measure(work: Workspace, batch: Int) -> tuple[Float, Float]:
-    """(K,) demand of the applications of a batch together, 1 where there is none, and their measures (n,), Eq. 20."""
-    needed = work.demand[batch] * work.replicas[batch, None]
-    total = needed.sum(axis=0)
-    total[total == 0] = 1.0
-    return total, (needed / total).sum(axis=1)
+    """`packing.fitness.measure` of the applications of a batch."""
+    from tvwrl.packing.fitness import measure
+
+    return measure(work.demand[batch] * work.replicas[batch, None])

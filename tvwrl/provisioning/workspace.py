@@ -114,8 +114,8 @@ class Workspace:
         )
 
     def ordering(self, packing: Any, measure: Any, emptiest_first: bool, full_last: bool = True) -> Any:
-        """A `packing.ordering.Ordering` of the open machines of a packing."""
-        from tvwrl.packing.ordering import Ordering, refresh, weights
+        """A `packing.orders.Ordering` of the open machines of a packing."""
+        from tvwrl.packing.orders import Ordering, refresh, weights
 
         machines, opened = len(packing.residual), int(packing.open[0])
         total = packing.residual[:opened].sum(axis=0)

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tvwrl.packing.book import room_now
+from tvwrl.packing.fitness import fitness, measure
 from tvwrl.schedulers.base import Scheduler, best
 from tvwrl.schedulers.knowledge import PEAKS, REQUESTS
 from tvwrl.simulation.cluster import Cluster
-from tvwrl.types import Float, Placement, Workload
+from tvwrl.types import Placement, Workload
 
 
 class LRASched(Scheduler):
@@ -26,18 +27,10 @@ class LRASched(Scheduler):
         if not pending:
             return
         demand = np.array([cluster.request_of(w) if self._by_request else w.peak for w in pending])
-        share = demand / np.maximum(demand.sum(axis=0), np.finfo(np.float64).tiny)
-        for i in np.argsort(-share.sum(axis=1), kind="stable").tolist():
+        total, size = measure(demand)
+        for i in np.argsort(-size, kind="stable").tolist():
             reserved = cluster.reserved_requests if self._by_request else cluster.reserved_peaks
             room = room_now(reserved, demand[i], cluster.capacity)
-            machine = best(room, fitness(cluster, reserved, share[i]))
+            machine = best(room, fitness(demand[i], total, cluster.capacity - reserved))
             if machine is not None:
                 yield Placement(pending[i], machine)
-
-
-def fitness(cluster: Cluster, reserved: Float, share: Float) -> Float:
-    """(M,) Eq. 21 for a workload that needs the `share` (D,) of the batch's total demand; `reserved` (M, D) units."""
-    free = cluster.capacity - reserved
-    total = np.maximum(free.sum(axis=0), np.finfo(np.float64).tiny)  # if nothing is free, nothing fits
-    preference: Float = (share * free / total).sum(axis=1)
-    return preference

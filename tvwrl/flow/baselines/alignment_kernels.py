@@ -14,8 +14,8 @@ import numpy as np
 from numba import njit
 
 from tvwrl.packing.affinity import UNLIMITED
+from tvwrl.packing.contents import clear_limits, set_limits
 from tvwrl.packing.fit import has_room, lacks
-from tvwrl.packing.repair import meet, part
 
 NOBODY = -1  # end of a chain; no machine; no copy
 
@@ -123,8 +123,8 @@ def place_aligned(apps, order, application, copy, capacity, tries):  # type: ign
         i = application[r]
         if i != current:
             if current != NOBODY:
-                part(apps, state, current)
-            meet(apps, state, i)
+                clear_limits(apps, state, current)
+            set_limits(apps, state, i)
             current = i
         most_aligned(apps.demand[i], capacity, state.residual, best, score)
         if best[0] == NOBODY:

@@ -15,7 +15,7 @@ from tvwrl.provisioning.instance import Fleet, Instance, check_fits
 from tvwrl.provisioning.milp import solve
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.planners import Watch
-from tvwrl.provisioning.referee import judge, utilisation
+from tvwrl.provisioning.referee import utilisation, validate
 from tvwrl.provisioning.sources.drawn import Drawn
 from tvwrl.provisioning.suite import warm_up
 from tvwrl.provisioning.two_phase import TwoPhase
@@ -97,8 +97,8 @@ def measure_placement(drawn: Drawn, seed: int, scheme: str, milp_seconds: float)
     by_programme = scheme == MILP
     found = place_by_programme(drawn, seed, milp_seconds) if by_programme else place_by_heuristic(drawn, seed, scheme)
     batch = draw_batch(drawn, seed)
-    verdict = judge(batch.instance, batch.existing, found.plan)
-    if not verdict.good:
+    verdict = validate(batch.instance, batch.existing, found.plan)
+    if not verdict.feasible:
         raise RuntimeError(f"a plan of {scheme} breaks a rule: {verdict.examples[0]}")
     return [
         {

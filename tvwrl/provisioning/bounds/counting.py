@@ -7,7 +7,6 @@ import numpy as np
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.types import Float, Int
 
-ROUNDING = 2e-9  # share by which machines are taken to be larger: more than `fit.TOLERANCE`, so bounds stay valid
 SLACK = 1e-6  # by which a bound found in floating point may exceed the whole number that it stands for
 FUNCTIONS = 12  # dual feasible functions u^(k) per resource and time
 
@@ -18,9 +17,10 @@ def up(bound: float) -> int:
 
 
 def largest(fleet: Fleet) -> Float:
-    """(D,) a machine with the most that any has of each resource."""
-    capacity: Float = fleet.capacity.max(axis=0) * (1 + ROUNDING)
-    return capacity
+    """(D,) a machine with the largest capacity of each resource, a little enlarged."""
+    from tvwrl.packing.fit import enlarged
+
+    return enlarged(fleet.capacity.max(axis=0))
 
 
 def most_per_machine(instance: Instance, fleet: Fleet) -> Int:
@@ -40,14 +40,17 @@ def needed_alone(instance: Instance, fleet: Fleet) -> Int:
 
 def by_volume(instance: Instance, fleet: Fleet) -> int:
     """Eq. 4 at every time; machines that differ are counted in the order in which they are opened."""
+    from tvwrl.packing.fit import enlarged
+
     peak = instance.total.max(axis=0)
-    reach = np.cumsum(fleet.capacity * (1 + ROUNDING), axis=0)
+    capacity = enlarged(fleet.capacity)
+    reach = np.cumsum(capacity, axis=0)
     needed = 1
     for d, volume in enumerate(peak):
         if volume <= reach[-1, d]:
             needed = max(needed, int(np.searchsorted(reach[:, d], volume)) + 1)
         else:
-            more = (volume - reach[-1, d]) / (fleet.capacity[-1, d] * (1 + ROUNDING))
+            more = (volume - reach[-1, d]) / capacity[-1, d]
             needed = max(needed, len(reach) + up(more))
     return needed
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.packing.ordering import FULL, fall, refresh
+from tvwrl.packing.orders import FULL, fall, refresh
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.provisioning.measures import SIZES
 from tvwrl.provisioning.workspace import Workspace

@@ -1,0 +1,47 @@
+"""What tests of planners' kernels share: what a packing holds, and whether the independent referee accepts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvwrl.provisioning.instance import Fleet
+from tvwrl.provisioning.referee import validate
+from tvwrl.provisioning.workspace import Workspace
+
+Held = list[dict[int, int]]
+
+
+def _held(packing: Any) -> Held:
+    """Application -> replicas, by open machine."""
+    machines: Held = [{} for _ in range(int(packing.open[0]))]
+    for i, (first, used) in enumerate(zip(packing.first, packing.used, strict=False)):
+        for r in range(first, first + used):
+            machines[packing.machine[r]][i] = int(packing.count[r])
+    return machines
+
+
+def _check(work: Workspace, packing: Any) -> None:
+    """Every replica is placed or left, no rule is broken, and residuals are what placements leave."""
+    plan, machines = work.plan("hand", packing, 0.0), int(packing.open[0])
+    verdict = validate(work.instance, Fleet(work.fleet.rows(machines), fixed=True), plan)
+    assert verdict.feasible, verdict.examples
+    assert verdict.missing == packing.left.sum()
+    residual = packing.capacity[np.minimum(np.arange(machines), len(packing.capacity) - 1)]
+    np.subtract.at(residual, plan.machine, plan.replicas[:, None] * work.demand[plan.application])
+    np.testing.assert_allclose(packing.residual[:machines], residual, atol=1e-9)
+
+
+@pytest.fixture(scope="session")
+def held() -> Callable[[Any], Held]:
+    """The function that lists what a packing holds; see `_held`."""
+    return _held
+
+
+@pytest.fixture(scope="session")
+def check() -> Callable[[Workspace, Any], None]:
+    """The function that checks a packing; see `_check`."""
+    return _check

@@ -1,0 +1,42 @@
+"""Best and worst fit by hand: the fullest or emptiest machine with room, by constant and by changing weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tvwrl.provisioning.instance import Fleet
+from tvwrl.provisioning.measures import SIZES, ByInput
+from tvwrl.provisioning.planners import BestFit, Watch
+from tvwrl.provisioning.workspace import Workspace
+
+
+@pytest.mark.parametrize("size", ["Avg", "AvgExp"])  # kept in order by passes, and by sorting
+@pytest.mark.parametrize(("emptiest", "expected"), [(False, [{0: 1}, {1: 1, 2: 1}]), (True, [{0: 1, 2: 1}, {1: 1}])])
+def test_the_third_goes_to_the_fullest_or_the_emptiest(make, held, check, size, emptiest, expected):
+    # 5 of 8 leaves 3, 6 of 8 leaves 2: both have room for 1.
+    work = Workspace(make([1, 1, 1], [[5, 5], [6, 6], [1, 1]]), Fleet.of([8, 8]))
+    packing = BestFit(ByInput(), SIZES[size], emptiest).pack(work, Watch())
+    assert held(packing) == expected
+    check(work, packing)
+
+
+def test_a_new_machine_opens_only_where_no_open_one_has_room(make, held):
+    work = Workspace(make([2, 2, 1], [[5, 1], [3, 1], [4, 4]], [(0, 2, 0)]), Fleet.of([8, 8]))
+    packing = BestFit(ByInput(), SIZES["Avg"], emptiest_first=True).pack(work, Watch())
+    assert held(packing) == [{0: 1, 1: 1}, {0: 1, 1: 1}, {2: 1}]
+
+
+@pytest.mark.parametrize("emptiest", [False, True])
+@pytest.mark.parametrize("size", list(SIZES))
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_no_rule_is_broken(instances, check, fewest_machines, size, emptiest, data):
+    fleet = Fleet(np.array([[5.0, 5.0], [7.0, 5.0], [5.0, 5.0]]))
+    work = Workspace(data.draw(instances(most=4)), fleet)
+    packing = BestFit(ByInput(), SIZES[size], emptiest).pack(work, Watch())
+    check(work, packing)
+    assert not packing.left.any()
+    assert packing.open[0] >= fewest_machines(work.instance, Fleet.of([7, 5]))

@@ -1,0 +1,67 @@
+"""Matching by hand: the best pair of application and machine takes one replica, again and again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tvwrl.provisioning.instance import Fleet
+from tvwrl.provisioning.measures import SCORES
+from tvwrl.provisioning.planners import Matching, Watch
+from tvwrl.provisioning.workspace import Workspace
+
+
+def test_the_best_pair_goes_first(make, held, check):
+    # Dot products, over 64: a (4, 2) is worth 48 on the empty machine, b (2, 4) as much and comes later, c (1, 1) 16.
+    # After a the first machine has 4, 6: b is worth 32 there, 48 on the second; then c 10 on the first, 10 on the
+    # second: the first.
+    work = Workspace(make([1, 1, 1], [[4, 2], [2, 4], [1, 1]]), Fleet.of([8, 8]))
+    packing = Matching(SCORES["DotProduct"]).attempt(work, 2, False, Watch())
+    assert held(packing) == [{0: 1, 2: 1}, {1: 1}]
+    check(work, packing)
+
+
+def test_an_attempt_fails_unless_parts_will_do(make, held):
+    work = Workspace(make([3], [[5, 5]]), Fleet.of([8, 8]))
+    assert Matching(SCORES["DotProduct"]).attempt(work, 2, False, Watch()) is None
+    packing = Matching(SCORES["DotProduct"]).attempt(work, 2, True, Watch())
+    assert held(packing) == [{0: 1}, {0: 1}]
+    assert packing.left.tolist() == [1]
+
+
+def best_pairs(work, machines, score):
+    """Replicas by (machine, application) if every pair is scored anew for every replica."""
+    demand, residual = work.demand, np.repeat(work.kinds[:1], machines, axis=0)
+    left, made = work.replicas.copy(), {}
+    while True:
+        pairs = [
+            (-(demand[i] * residual[m] * score.weight).sum(), m, i)
+            for m in range(machines)
+            for i in np.flatnonzero(left)
+            if (demand[i] <= residual[m]).all()
+        ]
+        if not pairs:
+            return made
+        _, m, i = min(pairs)
+        made[m, i] = made.get((m, i), 0) + 1
+        residual[m] -= demand[i]
+        left[i] -= 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=4))
+def test_it_is_what_scoring_every_pair_anew_gives(make, held, rows):
+    work = Workspace(make([row[0] for row in rows], [row[1:] for row in rows]), Fleet.of([8, 8]))
+    packing = Matching(SCORES["DotProduct"]).attempt(work, 3, True, Watch())
+    found = {(m, i): count for m, machine in enumerate(held(packing)) for i, count in machine.items()}
+    assert found == best_pairs(work, 3, SCORES["DotProduct"].score(work))
+
+
+@pytest.mark.parametrize("score", list(SCORES))
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_no_rule_is_broken(instances, check, score, data):
+    work = Workspace(data.draw(instances()), Fleet.of([5, 5]))
+    check(work, Matching(SCORES[score]).attempt(work, data.draw(st.integers(1, 5)), True, Watch()))

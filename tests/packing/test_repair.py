@@ -1,0 +1,93 @@
+"""Ejection search by hand: what has to go, whom it places, and that it never breaks a rule on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tvwrl.packing.contents import contents_of, set_limits
+from tvwrl.packing.repair import affinity_ejections, capacity_ejections, close_machine, search
+from tvwrl.provisioning.instance import Fleet
+from tvwrl.provisioning.measures import ByInput
+from tvwrl.provisioning.plan import Plan
+from tvwrl.provisioning.planners import FirstFit, Watch
+from tvwrl.provisioning.referee import validate
+from tvwrl.provisioning.workspace import Workspace
+
+
+def packed(instance, fleet, spare=8):
+    """A workspace, and what first fit makes of it."""
+    work = Workspace(instance, fleet)
+    packing = FirstFit(ByInput()).pack(work, Watch())
+    return work, contents_of(work.applications, packing, work.kinds, len(work.kinds), spare)
+
+
+def plan_of(s):
+    """What the machines hold, as a plan."""
+    rows = [(s.application[m, w], m, s.count[m, w]) for m in range(s.open[0]) for w in range(s.kinds[m])]
+    application, machine, count = np.array(rows, np.int64).reshape(-1, 3).T
+    return Plan("hand", application, machine, count, int(s.open[0]))
+
+
+def test_what_affinity_ejects_by_hand(make):
+    # Two of a and one of b are there. c allows one of a, and b no c: one a and the b have to go.
+    work, s = packed(make([2, 1, 1], [[1, 1]] * 3, [(2, 0, 1), (1, 2, 0)]), Fleet.of_kinds([[8, 8]], [2], fixed=True))
+    s.weight[:] = [1, 5, 1]
+    set_limits(work.applications, s, 2)
+
+    def eject(most, max_ejected=8, own=9):
+        machine = s.application[0], s.count[0], s.kinds[0]
+        return affinity_ejections(2, own, *machine, s.allows, s.bears, s.weight, most, max_ejected, s.trial)
+
+    assert eject(np.inf) == (6.0, 2, 2)
+    assert s.trial[:, :2].tolist() == [[0, 1], [1, 1]]
+    assert eject(6.0)[0] == np.inf  # no cheaper than what is known
+    assert eject(np.inf, max_ejected=1)[0] == np.inf
+
+
+@pytest.mark.parametrize("unit", [1e-7, 1.0, 1e9])
+def test_what_capacity_ejects_by_hand(unit):
+    # 3 too much of the second resource: b frees 3 for weight 2; three of a would free 1 each for weight 1 each.
+    demand = np.array([[1.0, 1.0], [1.0, 3.0], [1.0, 4.0]]) * unit
+    application, count, weight = np.array([0, 1], np.int32), np.array([3, 1], np.int32), np.array([1.0, 2.0, 1.0])
+    trial, room, capacity = np.zeros((2, 2), np.int32), np.array([0.0, -3.0]) * unit, np.array([8.0, 8.0]) * unit
+    arguments = (2, application, count, 2, demand, weight)
+    assert capacity_ejections(*arguments, np.inf, 8, 0.0, 0, 0, trial, room.copy(), capacity) == (2.0, 1)
+    assert trial[:, 0].tolist() == [1, 1]
+    rounding = np.array([0.0, -1e-10]) * unit
+    assert capacity_ejections(*arguments, np.inf, 8, 0.0, 0, 0, trial, rounding, capacity) == (0.0, 0)
+    assert capacity_ejections(*arguments, 2.0, 8, 0.0, 0, 0, trial, room.copy(), capacity)[0] == np.inf
+
+
+def test_the_search_places_what_a_planner_left(make):
+    # Three machines of 10 hold 6 + 4, 5 + 3 + 2 and 4 + 3 + 3, and no planner finds it.
+    instance = make([1, 1, 2, 3, 1], [[6.0], [5.0], [4.0], [3.0], [2.0]])
+    work, s = packed(instance, Fleet.of_kinds([[10.0]], [3], fixed=True))
+    assert s.unplaced[0] > 0
+    search(work.applications, s, 5000, 3, 3, 0, True, np.random.default_rng(0))
+    assert s.unplaced[0] == 0
+    verdict = validate(instance, work.fleet, plan_of(s))
+    assert (verdict.feasible, verdict.missing) == (True, 0)
+
+
+def test_the_lightest_machine_closes(make):
+    work, s = packed(make([2, 1], [[4, 4], [5, 5]]), Fleet.of_kinds([[8, 8]], [2], fixed=True))
+    close_machine(work.applications, s, True)
+    assert s.open[0] == 1
+    assert s.pool[: s.unplaced[0]].tolist() == [1]
+    assert plan_of(s).application.tolist() == [0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 99), in_turn=st.booleans())
+def test_no_rule_is_broken_and_no_replica_lost(instances, data, seed, in_turn):
+    machines = data.draw(st.lists(st.tuples(st.integers(3, 8), st.integers(3, 8)), min_size=1, max_size=4))
+    instance, fleet = data.draw(instances(applications=4)), Fleet(np.array(machines, np.float64), fixed=True)
+    work, s = packed(instance, fleet)
+    search(work.applications, s, 50, 4, 2, 0, in_turn, np.random.default_rng(seed))
+    plan = plan_of(s)
+    verdict = validate(instance, fleet, plan)
+    assert verdict.feasible, verdict.examples
+    assert plan.replicas.sum() + s.unplaced[0] == instance.replicas.sum()
