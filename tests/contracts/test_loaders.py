@@ -296,11 +296,19 @@ def test_damaged_foreign_and_absent_files_are_refused(name: str, tmp_path: Path)
         with pytest.raises(InputError) as caught:
             run(name, tmp_path / "source", tmp_path / "out")
         assert path.name in str(caught.value), content
-    for folder in ("empty", "nowhere"):
-        if folder == "empty":
-            (tmp_path / folder).mkdir()
-        with pytest.raises(InputError, match=folder):
-            run(name, tmp_path / folder, tmp_path / "out")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("hello")
+    (tmp_path / "cut.zip").write_bytes(b"PK but no archive")
+    how = "" if name in ("csv", "parquet") else "; download it with: "
+    for source, message in (
+        ("nowhere", "nowhere: no such file or folder"),
+        ("empty", f"empty: the folder is empty: no .* here{how}"),
+        ("other", f"other: no .* here{how}"),
+        ("cut.zip", "cut.zip: "),
+    ):
+        with pytest.raises(InputError, match=message):
+            run(name, tmp_path / source, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -1,8 +1,10 @@
-"""Servers of our own, for what is read over HTTP."""
+"""A server for what is read over HTTP, and the folder of real traces."""
 
 import contextlib
+import os
 import threading
 from http.server import ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -30,3 +32,12 @@ def _serve(handler, site):
 def serve():
     """Context manager: serve(handler class, site) answers requests from `site`, and writes its address to site.url."""
     return _serve
+
+
+@pytest.fixture(scope="session")
+def real_data():
+    """The folder of real traces; skips the test where there is none."""
+    folder = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no folder of real traces at {folder}")
+    return folder

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from importlib.resources import files
 from pathlib import Path
 
@@ -19,8 +18,6 @@ from tvwrl.traces.statistics import compare_populations, lag_correlation, popula
 from tvwrl.traces.synthetic import POPULATIONS, synthetic_trace
 from tvwrl.types import InputError, Trace
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-REAL_DATA = Path(os.environ.get("TVWRL_REAL_DATA", REPOSITORY.parent / "shared" / "data"))
 TIANCHI_DAYS = 98 * 900 / 86400  # the 98 points of the sample that alibaba is fitted to
 
 
@@ -147,22 +144,16 @@ def test_shipped_figures_hold_no_series(population: str) -> None:
 
 @pytest.mark.real_data
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL_DATA.is_dir(), reason=f"no folder of real traces at {REAL_DATA}")
 @pytest.mark.parametrize(
     ("population", "folder", "days", "joint"),
     [("google", "google2011", None, 0.12), ("alibaba", "tianchi", TIANCHI_DAYS, 0.12)],
 )
 def test_close_to_the_real_population(
-    population: str, folder: str, days: float | None, joint: float, tmp_path: Path
+    population: str, folder: str, days: float | None, joint: float, real_data: Path, tmp_path: Path
 ) -> None:
     loader = LOADERS[folder]()
-    prepare(
-        loader,
-        str(REAL_DATA / folder),
-        tmp_path / "real",
-        SeriesRules(loader.slot_seconds, min_records=loader.min_records),
-        plots=False,
-    )
+    rules = SeriesRules(loader.slot_seconds, min_records=loader.min_records)
+    prepare(loader, str(real_data / folder), tmp_path / "real", rules, plots=False)
     real = read_trace(tmp_path / "real")
     # A seed that the fit never generated.
     distances = compare_populations(synthetic_trace(population, workloads=2000, seed=101, days=days), real)

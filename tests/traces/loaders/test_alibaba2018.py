@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
-import tarfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.types import InputError
 
-REAL_DATA = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
 RULES = SeriesRules(slot_seconds=300, min_records=1)
 USAGE = """c_1,m_1,630,70,60,,,,,,
 c_1,m_1,600,50,40,1.5,0.03,0,0.1,0.1,4
@@ -116,51 +113,6 @@ def test_folders_of_parts_give_the_same(tmp_path: Path) -> None:
         assert whole.equals(parts)
 
 
-def test_archives_as_published_give_the_same(tmp_path: Path) -> None:
-    tables = {"container_usage": USAGE, "container_meta": META}
-    run(write(tmp_path / "in", **tables))
-    (tmp_path / "out").rename(tmp_path / "plain")
-    (tmp_path / "packed").mkdir()
-    for name, content in tables.items():
-        (tmp_path / f"{name}.csv").write_text(content)
-        with tarfile.open(tmp_path / "packed" / f"{name}.tar.gz", "w:gz") as archive:
-            archive.add(tmp_path / f"{name}.csv", f"{name}.csv")
-    run(tmp_path / "packed")
-    for name in ("usage", "workloads"):
-        plain, packed = (pl.read_parquet(tmp_path / f / f"{name}.parquet") for f in ("plain", "out"))
-        assert plain.equals(packed)
-    assert "96 cores" in str(read_trace(tmp_path / "out").reference_machine)
-
-
-def test_plain_text_is_read_too(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "container_usage.csv").write_text(USAGE)
-    assert run(tmp_path / "in")["workloads"]["kept"] == 2
-
-
-def test_bad_rows_are_named(tmp_path: Path) -> None:
-    bad = USAGE + "c_2,m_2,950,-1,50,,,,,,\nc_2,m_2,yesterday,1,50,,,,,,\n"
-    source = write(tmp_path / "in", container_usage=bad)
-    with pytest.raises(
-        InputError, match=r"2 of 8 rows of [a-z0-9_]+ are bad.*line 8: time is not.*line 7: cpu is negative: '-1'"
-    ):
-        run(source)
-    report = run(source, max_bad_fraction=0.5)
-    assert report["rows"]["bad"] == {
-        "container_usage: cpu is negative": 1,
-        "container_usage: time is not a number": 1,
-    }
-
-
-def test_other_folders_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
-        run(tmp_path / "nowhere")
-    with pytest.raises(InputError, match=r"no container_usage.*fetch_trace.py alibaba2018"):
-        run(write(tmp_path / "in", machine_meta=MACHINES))
-    with pytest.raises(InputError, match="not a container_usage file"):
-        run(write(tmp_path / "in", container_usage=META))
-
-
 @pytest.mark.parametrize(
     ("task", "kind", "number", "predecessors"),
     [
@@ -234,9 +186,8 @@ def shape(nodes: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 @pytest.mark.real_data
-@pytest.mark.skipif(not REAL_DATA.is_dir(), reason=f"no folder of real traces at {REAL_DATA}")
-def test_shapes_of_real_dags() -> None:
-    tasks = pl.read_csv(REAL_DATA / "batch" / "ali18_usage_tasks.csv.gz").with_columns(decoded(pl.col("task")))
+def test_shapes_of_real_dags(real_data: Path) -> None:
+    tasks = pl.read_csv(real_data / "batch" / "ali18_usage_tasks.csv.gz").with_columns(decoded(pl.col("task")))
     assert (len(tasks), tasks["job"].n_unique(), tasks["number"].null_count()) == (22409, 3690, 0)
     jobs = tasks.group_by("job").agg(pl.struct("kind", "number", "predecessors").alias("nodes"))["nodes"]
     shapes = Counter(shape(nodes) for nodes in jobs.to_list())
@@ -244,9 +195,8 @@ def test_shapes_of_real_dags() -> None:
 
 
 @pytest.mark.real_data
-@pytest.mark.skipif(not REAL_DATA.is_dir(), reason=f"no folder of real traces at {REAL_DATA}")
-def test_the_real_sample(tmp_path: Path) -> None:
-    source = REAL_DATA / "alibaba2018"
+def test_the_real_sample(real_data: Path, tmp_path: Path) -> None:
+    source = real_data / "alibaba2018"
     rules = SeriesRules(slot_seconds=3600, gaps="drop", min_records=1)
     report = prepare(Alibaba2018(), str(source), tmp_path / "out", rules, plots=False)
     assert report["rows"]["read"] == {"container_usage": 10000, "machine_meta": 17592}

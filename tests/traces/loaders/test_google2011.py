@@ -15,9 +15,7 @@ from tvwrl.traces import read_trace
 from tvwrl.traces.loaders.google2011 import Google2011
 from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
-from tvwrl.types import InputError
 
-REAL_DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 S = 300_000_000  # microseconds in a slot
 FEW = SeriesRules(300, longest_gap=1, min_records=2)
 
@@ -144,77 +142,12 @@ def test_events_in_several_parts_are_put_together(write: Callable[..., Path]) ->
     assert report["rows"]["dropped"] == {"workloads that were killed": 1}
 
 
-GOOD = [usage(1, 0, slot * S, 0.1, 0.2) for slot in range(200)]
-
-
-@pytest.mark.parametrize(
-    ("row", "rule", "message"),
-    [
-        ("1,2,3", "wrong number of fields", "3 fields, 20 are needed"),
-        (usage(1, 0, 0, 0.1, 0.2) + ",9", "wrong number of fields", "21 fields"),
-        (usage(1, 0, 0, 0.1, 0.2).rpartition(",")[0], "wrong number of fields", "19 fields"),
-        (usage(1, 0, 0, -0.5, 0.2), "cpu is negative", "'-0.5'"),
-        (usage(1, 0, 900, 0.5, 0.2, end=600), "end is before begin", "line 101"),
-        (usage(1, 0, 0, float("nan"), 0.2), "cpu is not finite", "'nan'"),
-        (usage(1, 0, 0, 0.5, 0.2).replace("0.5", "much", 1), "cpu is not a number", "'much'"),
-        (",,1,0,77" + "," * 15, "begin is missing", "line 101"),
-    ],
-)
-def test_bad_rows_are_counted_and_named(write: Callable[..., Path], row: str, rule: str, message: str) -> None:
-    source = write(task_usage=[[*GOOD[:100], row, *GOOD[100:]]])
-    trace, report = run(source)
-    assert trace.slot.tolist() == list(range(200))
-    assert report["rows"]["bad"] == {f"task_usage: {rule}": 1}
-    assert message in report["examples"][0]
-    assert f"{source}/task_usage/part-00000-of-00500.csv.gz: line 101: " in report["examples"][0]
-    with pytest.raises(
-        InputError, match=r"1 of 201 rows of task_usage are bad .*more than --max-bad-fraction 0\.001.*line 101"
-    ):
-        run(source, "strict", max_bad_fraction=0.001)
-    assert sorted(p.name for p in source.parent.iterdir() if "strict" in p.name) == [".strict.work"]
-
-
-def test_order_of_rows_and_files_makes_no_difference(write: Callable[..., Path]) -> None:
-    rows = [usage(job, 0, slot * S, 0.01 * slot, 0.2) for slot in range(20) for job in (1, 2)]
-    straight, _ = run(write(task_usage=[rows[:20], rows[20:]]))
-    mixed, _ = run(write(task_usage=[rows[:19:-1], rows[19::-1]]), "mixed")
-    assert series(straight) == series(mixed)
-
-
-def test_damaged_and_foreign_files_are_refused(write: Callable[..., Path], tmp_path: Path) -> None:
-    source = write(task_usage=[GOOD, GOOD])
-    path = source / "task_usage" / "part-00001-of-00500.csv.gz"
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=r"part-00001.*truncated or damaged"):
-        run(source)
-    path.write_bytes(gzip.compress(("\n".join(event(0, 1, 0, 0) for _ in range(9)) + "\n").encode()))
-    with pytest.raises(InputError, match=r"part-00001.*not a task_usage file: .*line 1: 13 fields, 20 are needed"):
-        run(source)
-    with pytest.raises(InputError, match=r"no task_usage/part-\*\.csv\.gz here; download it with: .*fetch_trace"):
-        run(_without_usage(tmp_path))
-    with pytest.raises(InputError, match="no such file or folder"):
-        run(tmp_path / "nowhere")
-    assert not (tmp_path / "out").exists()
-    path.write_bytes(whole)  # what was finished before is used
-    trace, _ = run(source)
-    assert len(trace) == 1
-
-
-def _without_usage(tmp_path: Path) -> Path:
-    folder = tmp_path / "other"
-    folder.mkdir()
-    (folder / "notes.txt").write_text("hello")
-    return folder
-
-
 @pytest.mark.real_data
-@pytest.mark.skipif(not REAL_DATA.is_dir(), reason=f"no folder of real traces at {REAL_DATA}")
-def test_the_real_sample(tmp_path: Path) -> None:
+def test_the_real_sample(real_data: Path, tmp_path: Path) -> None:
     rules = SeriesRules(300)
-    prepare(Google2011(), str(REAL_DATA / "google2011"), tmp_path / "out", rules)
+    prepare(Google2011(), str(real_data / "google2011"), tmp_path / "out", rules)
     trace = read_trace(tmp_path / "out")
-    raw = pl.read_parquet(REAL_DATA / "google2011" / "job_usage.parquet")
+    raw = pl.read_parquet(real_data / "google2011" / "job_usage.parquet")
     assert len(trace) == raw["job"].n_unique() == 172
     assert len(trace.slot) == len(raw)
     mean = raw.group_by("job").agg(pl.col("cpu_pct", "mem_pct").cast(pl.Float64).mean() / 100)
@@ -228,10 +161,9 @@ def test_the_real_sample(tmp_path: Path) -> None:
 
 
 @pytest.mark.real_data
-@pytest.mark.skipif(not REAL_DATA.is_dir(), reason=f"no folder of real traces at {REAL_DATA}")
-def test_the_real_task_events(write: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_real_task_events(real_data: Path, write: Callable[..., Path], tmp_path: Path) -> None:
     """Usage made up for tasks of the real events: outcome and request are those of the file."""
-    path = next((REAL_DATA / "google2011").glob("task_events*"))
+    path = next((real_data / "google2011").glob("task_events*"))
     names = ["time", "missing", "job", "task", "machine", "event", "user", "class", "priority", "cpu", "mem", "x", "y"]
     raw = pl.read_csv(path, has_header=False, new_columns=names, infer_schema_length=None)
     tasks = raw.select("job", "task").unique(maintain_order=True)[::5000]

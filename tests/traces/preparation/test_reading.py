@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvwrl.traces.preparation.json_lines import read_json_lines
-from tvwrl.traces.preparation.layout import Column, Table
+from tvwrl.traces.preparation.layout import Column, Table, usage_column
 from tvwrl.traces.preparation.loader import Part
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
-COLUMNS = (Column("id", str), Column("time", int, lowest=0), Column("cpu", lowest=0), Column("note", str, True))
+COLUMNS = (Column("id", str), Column("time", int, lowest=0), usage_column("cpu"), Column("note", str, True))
 PLAIN = Table(("id", "time", "cpu", "note"), COLUMNS)
 QUOTED = Table(("id", "time", "cpu", "note"), COLUMNS, header=True, quoted=True)
+MOMENTS = (Column("begin", int, lowest=0), Column("end", int, lowest=0))
 NAMES = st.text(st.sampled_from("ab \t'\"#,;\\é\u00a0\u2003\x1c\x000N"), max_size=4)
 ODD = st.sampled_from([" 2", "3 ", "+4", "007", "-1", "1e3", "1.5", "0x1", "1_0", "", "nan", "inf", "x", "\u0663"])
 NUMBERS = st.one_of(st.sampled_from(["0", "1", "2"]), st.sampled_from(["0", "1", "2"]), ODD)
@@ -74,3 +76,32 @@ def test_a_quote_that_is_never_closed_is_refused(tmp_path: Path) -> None:
     lines[40] = '"a,1,2,b'
     with pytest.raises(InputError, match="x: line 42: a quote is opened here and never closed"):
         read("quoted", lines, tmp_path / "x")
+
+
+PERIODS = replace(
+    PLAIN, fields=("id", "begin", "end", "cpu"), columns=(COLUMNS[0], *MOMENTS, COLUMNS[2]), begin_end=("begin", "end")
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "rule", "example"),
+    [
+        ("a,0,1", "wrong number of fields", "3 fields, 4 are needed"),
+        ("a,0,1,2,9", "wrong number of fields", "5 fields, 4 are needed"),
+        ("a,0,1,-0.5", "cpu is negative", "cpu is negative: '-0.5'"),
+        ("a,0,1,nan", "cpu is not finite", "cpu is not finite: 'nan'"),
+        ("a,0,1,1e7", "cpu is above 1e+06", "cpu is above 1e+06: '1e7'"),
+        ("a,0,1,much", "cpu is not a number", "cpu is not a number: 'much'"),
+        ("a,0,1,", "cpu is missing", "cpu is missing"),
+        (" ,0,1,2", "id is missing", "id is missing"),
+        ("a,noon,1,2", "begin is not a number", "begin is not a number: 'noon'"),
+        ("a,9,8,2", "end is before begin", "end is before begin: '8'"),
+        (f"a,0,{2**62},2", "end is more than 3 days after begin", f"end is more than 3 days after begin: '{2**62}'"),
+    ],
+)
+def test_a_bad_row_is_counted_and_named(row: str, rule: str, example: str, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text("a,0,1,2\n" * 100 + row + "\n" + "a,0,1,2\n" * 99)
+    rows = read_table(Part("x", "x", str(path), 0), PERIODS)
+    assert (rows.read, len(rows.frame), rows.bad) == (200, 199, {rule: 1})
+    assert rows.examples == [f"{path}: line 101: {example}"]
