@@ -33,7 +33,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_made_of_its_cells(tmp_path: Path, name: str) -> None:
-    (study,) = (study for study, (_, own) in zip(STUDIES, figures.STUDIES, strict=True) if name in own)
+    (study,) = (study for study, (_, own) in zip(STUDIES, figures.STUDIES.items(), strict=True) if name in own)
     reproduce(study, [name], "lrasched", RunOptions(tmp_path))
     text, rows = (tmp_path / name / "table.md").read_text(), read_csv(tmp_path / name / "rows.csv")
     assert text.startswith(f"# {FIGURES[name]}\n")

@@ -69,6 +69,12 @@ class RunOptions:
             raise InputError("--report-only needs --out: the folder whose cells the tables are made from")
 
 
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Raise InputError unless the seeds are different numbers >= 0, at least one."""
+    if not seeds or min(seeds) < 0 or len(set(seeds)) != len(seeds):
+        raise InputError(f"seeds is {', '.join(map(str, seeds))}: must be different numbers >= 0")
+
+
 def reproduce(study: Study, figures: Sequence[str], label: str, options: RunOptions) -> None:
     """Complete the cells of the figures, then write and print each figure whose cells are finished.
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.policy_scheduler import knowledge_of
 from tvwrl.command_line import Numbers
+from tvwrl.experiments.reproduce import check_seeds
 from tvwrl.experiments.trained import DEEPRM, Setup
 from tvwrl.schedulers import Knowledge
-from tvwrl.types import InputError
 
 SCALES = {  # --preset: hyper-parameters, training seeds
     "smoke": (replace(PRESETS["smoke"], comparison_sequences=4), (0,)),
@@ -46,8 +46,7 @@ class Scale:
     def training_seeds(self) -> tuple[int, ...]:
         """The seeds. Raises InputError unless they are different numbers >= 0."""
         seeds = SCALES[self.preset][1] if self.seeds is None else self.seeds
-        if not seeds or min(seeds) < 0 or len(set(seeds)) != len(seeds):
-            raise InputError(f"seeds is {', '.join(map(str, seeds))}: must be different numbers >= 0")
+        check_seeds(seeds)
         return seeds
 
     def setup(self, base: TrainConfig, traces: Mapping[str, str]) -> Setup:

@@ -9,8 +9,9 @@ import numpy as np
 
 from tvwrl.lrasched.recommendation import Choice, Recommendation
 from tvwrl.markdown import markdown_table
+from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
 
-BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#7F7F7F"  # Okabe and Ito (2008)
+BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[-1]
 
 
 def explain(found: Recommendation, source: str) -> str:
@@ -61,18 +62,14 @@ def _table(choice: Choice) -> str:
 
 def plot_recommendation(found: Recommendation, file: Path, title: str) -> None:
     """Write a PNG of both curves: predictions, measurements, the goal and the choice."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 4.4), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(12, 4.4)
     left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": [2, 1]}, sharey=True)
     _curve(left, found, found.size, "size, the smallest first")
     _curve(right, found, found.degree, "degree of collocation, the largest first")
     left.set_ylabel("performance" if found.goal.higher_is_better else "performance (lower is better)")
     figure.suptitle(title, fontsize=11)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
-    figure.savefig(file, dpi=150, format="png")
+    figure.savefig(file, dpi=DPI, format="png")
 
 
 def _curve(axis: Any, found: Recommendation, choice: Choice, label: str) -> None:
@@ -86,5 +83,4 @@ def _curve(axis: Any, found: Recommendation, choice: Choice, label: str) -> None
     axis.set_xticks(x, [c.name for c in choice.configurations], rotation=60, ha="right", fontsize=8)
     axis.set_ylim(0, 1.05)
     axis.set_title(label + ("" if choice.reached else ": goal not reached"), fontsize=10)
-    axis.grid(axis="y", color="#DDDDDD", linewidth=0.8)
-    axis.spines[["top", "right"]].set_visible(False)
+    tidy(axis, "y")

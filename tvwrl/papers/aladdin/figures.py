@@ -14,7 +14,7 @@ import numpy as np
 
 from tvwrl.command_line import Names, Numbers, Shares
 from tvwrl.experiments.engine import Cell, Rows, read_rows
-from tvwrl.experiments.reproduce import Report, commands
+from tvwrl.experiments.reproduce import Report, check_seeds, commands
 from tvwrl.flow.comparison import check_schedulers
 from tvwrl.flow.registry import ALADDIN, BASELINES
 from tvwrl.markdown import markdown_table
@@ -124,8 +124,7 @@ class AladdinStudy:
         return Report("\n\n".join([title, *parts]), rows, plots)
 
     def _check(self) -> None:
-        if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) != len(self.seeds):
-            raise InputError(f"seeds is {', '.join(map(str, self.seeds))}: must be different numbers >= 0")
+        check_seeds(self.seeds)
         check_schedulers(self.schedulers)
         for load in (self.load, *self.loads):
             if not 0 < load <= 1:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tvwrl.command_line import Numbers, Shares
 from tvwrl.experiments.engine import read_rows
-from tvwrl.experiments.reproduce import Report, commands
+from tvwrl.experiments.reproduce import Report, check_seeds, commands
 from tvwrl.papers.lrasched import learning, tables, testbed
 from tvwrl.papers.lrasched.cells import Measurement, arrivals, batch, degrees, on_testbed, planning_time, prediction
 from tvwrl.papers.lrasched.placement import HEURISTICS, MILP
@@ -21,7 +21,7 @@ from tvwrl.types import InputError
 SCALES = ((500, 100), (1_000, 300), (2_000, 500))  # applications, machines of Figures 8 to 10
 SMALL = (50, 10)  # of the gap: the programme can solve these
 DIMENSIONS = (3, 4, 5, 6)
-TIMED = ("LRASched", "FFD-AntiAffinity")  # schemes of Figures 6, 7, 11 and 12, beside the programme
+WITHOUT_SEARCH = ("LRASched", "FFD-AntiAffinity")  # heuristics of Figures 6, 7, 11 and 12
 MACHINES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)  # of Figures 11 and 12
 LARGEST_FOR_MILP = 1_000  # machines of Figures 11 and 12
 
@@ -104,7 +104,7 @@ class TestbedStudy(PaperStudy):
         """The cells of a figure. Raises InputError for options out of range."""
         check(vars(self))
         function = {"fig6": testbed.utilisation_over_time, "fig7": testbed.response_times}[figure]
-        asked = [(seed, scheme) for seed in self.seeds for scheme in schemes(TIMED, self.milp_seconds)]
+        asked = [(seed, scheme) for seed in self.seeds for scheme in schemes(WITHOUT_SEARCH, self.milp_seconds)]
         return [on_testbed(function, seed, self.margin, *scheme) for seed, scheme in asked]
 
 
@@ -153,7 +153,7 @@ class PlanningTimeStudy(PaperStudy):
             # Replicas so small that hardly any application is rejected, which would be quicker
             drawn = Drawn(100, machines, dimensions, replicas=(1, 10), largest=0.2)
             seconds = self.milp_seconds if machines <= LARGEST_FOR_MILP else 0.0
-            found += [planning_time(drawn, self.seed, *scheme) for scheme in schemes(TIMED, seconds)]
+            found += [planning_time(drawn, self.seed, *scheme) for scheme in schemes(WITHOUT_SEARCH, seconds)]
         return found
 
 
@@ -164,9 +164,7 @@ def schemes(heuristics: Iterable[str], milp_seconds: float) -> list[tuple[str, f
 
 def check(options: dict[str, Any]) -> None:
     """Raise InputError for options out of range; those that a study lacks are not checked."""
-    seeds = options.get("seeds", (options.get("seed", 0),))
-    if not seeds or min(seeds) < 0 or len(set(seeds)) != len(seeds):
-        raise InputError(f"seeds is {', '.join(map(str, seeds))}: must be different numbers >= 0")
+    check_seeds(options.get("seeds", (options.get("seed", 0),)))
     if not 0 <= (margin := options.get("margin", 0)) <= 1:
         raise InputError(f"margin is {margin}: must be a number from 0 to 1")
     if not 0 <= (seconds := options.get("milp_seconds", 0)) < np.inf:
@@ -181,10 +179,8 @@ def check(options: dict[str, Any]) -> None:
         raise InputError(f"largest is {', '.join(map(str, largest))}: must be different ones, at least one")
 
 
-STUDIES: tuple[tuple[type, dict[str, str]], ...] = (
-    (LearningStudy, LEARNING),
-    (TestbedStudy, TESTBED),
-    (PlacementStudy, PLACEMENT),
-    (PlanningTimeStudy, PLANNING_TIME),
-)
-COMMANDS = {k: v for study, own in STUDIES for k, v in commands("lrasched", "LRASched paper", own, study).items()}
+STUDIES: dict[type, dict[str, str]] = {LearningStudy: LEARNING, TestbedStudy: TESTBED}
+STUDIES |= {PlacementStudy: PLACEMENT, PlanningTimeStudy: PLANNING_TIME}
+COMMANDS: dict[str, type] = {}
+for _study, _figures in STUDIES.items():
+    COMMANDS |= commands("lrasched", "LRASched paper", _figures, _study)

@@ -10,14 +10,7 @@ import numpy as np
 from tvwrl.experiments.engine import Rows
 from tvwrl.lrasched.profiles import Configuration
 from tvwrl.lrasched.recommender import Recommender
-from tvwrl.lrasched.testbed import (
-    CORES,
-    MEMORY,
-    SimulatedApplication,
-    configurations,
-    draw_applications,
-    profile,
-)
+from tvwrl.lrasched.testbed import CORES, MEMORY, SimulatedApplication, configurations, draw_applications, profile
 from tvwrl.packing.fit import TOLERANCE
 from tvwrl.papers.lrasched.placement import HEURISTICS, MILP, plan_by
 from tvwrl.provisioning.admission import admit
@@ -25,7 +18,6 @@ from tvwrl.provisioning.instance import Affinity, Fleet, Instance
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.two_phase import TwoPhase
 
-SCHEMES = ("LRASched", MILP, "FFD-AntiAffinity")
 MACHINES, ARRIVING, EARLIER = 10, 40, 100
 EVERY, PERIOD = 20, 100  # seconds between arrivals, and between two runs of the scheduler
 BATCH = PERIOD // EVERY  # applications that a run of the scheduler places
