@@ -92,7 +92,7 @@ def test_what_is_forbidden_stays_below_whatever_a_network_says():
 @pytest.mark.parametrize("kind", ["shared", "deeprm"])
 def test_who_holds_everything_back_is_cut(problem, kind, monkeypatch):
     """Placements are forbidden by their logits, and holding where nothing runs by the mask; DeepRM may always wait."""
-    monkeypatch.setattr(episodes, "PATIENCE", 100)
+    monkeypatch.setattr(episodes, "MAX_SLOTS_AFTER_ARRIVALS", 100)
     scenario = replace(problem.scenario, **HOLDING)
     base = PRESETS["deeprm"] if kind == "deeprm" else PRESETS["fast"]
     config = replace(base, **{**SMALL, **BATCH}, scenario=scenario)

@@ -117,7 +117,7 @@ def test_who_is_imitated(changes, imitated):
     config = TrainConfig(scenario=replace(INFORMED, **shown), **changes)
     assert config.imitates == imitated
     built_in = not imitated and changes.get("teacher") != "tetris"
-    assert config.begins_as_expected_cost == built_in
+    assert config.starts_from_expected_cost == built_in
 
 
 @pytest.mark.parametrize("peaks", [False, True])

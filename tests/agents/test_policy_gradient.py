@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.policy_gradient import _Batch, _loss, climb
+from tvwrl.agents.policy_gradient import _Batch, _loss, update_policy
 
 from .test_reinforce import episodes
 
@@ -59,14 +59,14 @@ def test_the_loss_is_a_sum_less_the_entropy_bonus():
 
 
 def stepped(iteration, advantage=0.0, **changes):
-    """Log and rate of one step of `climb` from logits 1 and 0, and the probability of action 0 before and after."""
+    """Log and step size of one update from logits 1 and 0, and the probability of action 0 before and after."""
     config = TrainConfig(iterations=5, epochs=1, minibatches=1, **changes)
     policy = Coin((1.0, 0.0))
     before = float(torch.softmax(policy.both, 0)[0])
-    optimiser = torch.optim.Adam(policy.parameters(), lr=9.0)  # which `climb` sets
+    optimiser = torch.optim.Adam(policy.parameters(), lr=9.0)  # which `update_policy` sets
     played = episodes([[0.0], [0.0]], [[1], [1]], encoded={"mask": torch.ones(2, 2, dtype=torch.bool)})
     played.log_probability[:] = np.log(before)
-    logged = climb(policy, optimiser, played, np.full((2, 1), advantage), config, iteration, torch.Generator())
+    logged = update_policy(policy, optimiser, played, np.full((2, 1), advantage), config, iteration, torch.Generator())
     return logged, optimiser.param_groups[0]["lr"], before, float(torch.softmax(policy.both, 0)[0])
 
 

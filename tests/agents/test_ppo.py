@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tvwrl.agents.config import INFORMED, TrainConfig
-from tvwrl.agents.episodes import Decisive, Trajectories, play
+from tvwrl.agents.episodes import DeterministicActions, Trajectories, play
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.ppo import PPO, generalised_advantages
 from tvwrl.agents.tasks import PlacementTask
@@ -93,7 +93,7 @@ def test_episodes_put_together_are_those_played_together(task):
     one, two, again = (
         play(policy, task.envs, np.arange(8) % 4, torch.Generator().manual_seed(seed), "cpu") for seed in (0, 1, 0)
     )
-    both = Trajectories.together([one, Trajectories.unpack(two.pack())])
+    both = Trajectories.concatenate([one, Trajectories.unpack(two.pack())])
     assert both.alive.shape == (max(len(one.alive), len(two.alive)), 16)
     for part, columns in ((one, slice(0, 8)), (two, slice(8, 16))):
         rows = len(part.alive)
@@ -102,7 +102,7 @@ def test_episodes_put_together_are_those_played_together(task):
         mine = np.broadcast_to((np.arange(16) // 8 == columns.start // 8), both.alive.shape)[both.alive]
         for name, seen in part.encoded.items():
             assert torch.equal(both.encoded[name][torch.from_numpy(mine)], seen)
-    assert Trajectories.together([again]) is again
+    assert Trajectories.concatenate([again]) is again
 
 
 def test_advantages_are_scaled_only_if_asked(task):
@@ -181,17 +181,17 @@ def test_trouble_stops_with_the_last_good_state(problem, tmp_path, monkeypatch, 
 
 def test_holding_lasts_as_long_as_its_median():
     # Held with probability 0.8: 0.8, 0.64, 0.51 are above one half, 0.41 is not; then the next workload begins anew.
-    decisive = Decisive(1, 2)
+    deterministic = DeterministicActions(1, 2)
     logits = torch.log(torch.tensor([[0.05, 0.15, 0.8]]))
-    assert [int(decisive.choose(logits)[0]) for _ in range(8)] == [2, 2, 2, 1, 2, 2, 2, 1]
+    assert [int(deterministic.choose(logits)[0]) for _ in range(8)] == [2, 2, 2, 1, 2, 2, 2, 1]
 
 
 def test_without_holding_the_likeliest_machine_is_chosen():
-    assert Decisive(2, 2).choose(torch.tensor([[0.0, 1.0], [2.0, 1.0]])).tolist() == [1, 0]
+    assert DeterministicActions(2, 2).choose(torch.tensor([[0.0, 1.0], [2.0, 1.0]])).tolist() == [1, 0]
 
 
 def test_playing_without_chance_remembers_how_long_each_environment_has_held():
-    decisive, evenly = Decisive(3, 2), torch.tensor([[0.0, 1.0, 2.0]])  # held with probability 0.665
-    assert decisive.choose(evenly.repeat(3, 1)).tolist() == [2, 2, 2]
-    assert decisive.choose(evenly, np.array([False, True, False])).tolist() == [1]  # 0.665 ** 2 < 0.5
-    assert decisive.choose(evenly.repeat(2, 1), np.array([False, True, True])).tolist() == [2, 1]
+    deterministic, evenly = DeterministicActions(3, 2), torch.tensor([[0.0, 1.0, 2.0]])  # held with probability 0.665
+    assert deterministic.choose(evenly.repeat(3, 1)).tolist() == [2, 2, 2]
+    assert deterministic.choose(evenly, np.array([False, True, False])).tolist() == [1]  # 0.665 ** 2 < 0.5
+    assert deterministic.choose(evenly.repeat(2, 1), np.array([False, True, True])).tolist() == [2, 1]

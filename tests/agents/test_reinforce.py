@@ -8,9 +8,9 @@ import torch
 
 from tvwrl.agents.config import PRESETS, TrainConfig, preset_of
 from tvwrl.agents.episodes import Trajectories, play
-from tvwrl.agents.features import forecast_feature_count, forecast_features, machine_features, weigh_costs
+from tvwrl.agents.features import cost_features, forecast_feature_count, forecast_features, machine_features
 from tvwrl.agents.networks import make_policy
-from tvwrl.agents.policy_gradient import climb
+from tvwrl.agents.policy_gradient import update_policy
 from tvwrl.agents.reinforce import Reinforce, advantages, returns
 from tvwrl.agents.tasks import make_task
 from tvwrl.ec.forecast import SEGMENTS, columns
@@ -181,7 +181,7 @@ def test_plain_reinforce_gradient_equals_the_formula():
     )[0]
     before = policy.output.weight.detach().clone()
     optimiser = torch.optim.SGD(policy.parameters(), lr=1.0)
-    climb(policy, optimiser, played, advantages(played, config), config, 0, torch.Generator())
+    update_policy(policy, optimiser, played, advantages(played, config), config, 0, torch.Generator())
     assert torch.allclose(before - policy.output.weight, expected, atol=1e-6)
 
 
@@ -249,13 +249,13 @@ def test_costs_are_weighed_by_hand():
     costs = np.array([[[3000.0, -1000.0], [0.0, 4000.0], [0.0, 0.0]]])
     sizes = np.ones((1, 3, 2), np.float32)
     left = np.array([[[0, 0.5], [0.5, 0.5], [0.5, -0.1]]], np.float32)
-    seen, logits = weigh_costs(costs, sizes, left, 5000.0, True)
+    seen, logits = cost_features(costs, sizes, left, 5000.0, True)
     assert np.allclose(seen[0], np.arcsinh([[3, -1, 0], [0, 4, 2], [0, 0, -2]]) / 4)
     places = np.log(1 + np.exp(-1) + np.exp(-8))  # 2,000 are one; to hold is 2,000 of overshoot less likely than that
     assert np.allclose(logits[0], [0, -1, -8, places - 1])
-    assert np.allclose(weigh_costs(costs, sizes, left, 5000.0, False)[1][0], [0, -1, -8])
+    assert np.allclose(cost_features(costs, sizes, left, 5000.0, False)[1][0], [0, -1, -8])
     # Where nobody has room everyone that is on is compared, and to hold is the likeliest.
     sizes[0, 2] = 0
-    logits = weigh_costs(costs, sizes, left - 1, 5000.0, True)[1][0]
+    logits = cost_features(costs, sizes, left - 1, 5000.0, True)[1][0]
     assert np.allclose(logits[:3], [0, -1, -8])
     assert logits.argmax() == 3

@@ -42,7 +42,7 @@ def trial(folder, monkeypatch):
                 for i, reward in enumerate(rewards):
                     if isinstance(reward, BaseException):
                         raise reward
-                    self.judged(2 * (i + 1), reward)
+                    self.on_validation(2 * (i + 1), reward)
                 return "finished"
 
         monkeypatch.setattr(module, "Trainer", Pretended)

@@ -1,4 +1,4 @@
-"""Checkpoints: everything that evaluation and exact resumption need, in a file that executes nothing when loaded."""
+"""Checkpoints: all that evaluation and exact resumption need, in a file that runs no code when loaded."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tvwrl.runs import whole_file
 from tvwrl.traces import trace_hash
 from tvwrl.types import InputError, Trace
 
-FORMAT = 4  # 4: the shared policy sees the costs that forecasts promise
+FORMAT = 4  # 4: the shared policy observes expected costs
 DAMAGE = (AttributeError, LookupError, TypeError, ValueError)  # what reading a damaged file can raise
 
 
 @dataclass
 class Checkpoint:
-    """A trained policy with its surroundings, and the state of training."""
+    """A trained policy, what is needed to rebuild its environment, and the state of training."""
 
     config: TrainConfig
     trace: dict[str, Any]  # argument, slot_seconds, name, source, hash
@@ -40,10 +40,10 @@ class Checkpoint:
     iteration: int  # iterations done
     best_reward: float  # of the periodic evaluation
     best_iteration: int
-    imitated: bool = False  # whether the head start is over; with an iteration done, it is
+    imitated: bool = False  # whether the head start is done
 
     def save(self, path: Path) -> None:
-        """Write it whole: a crash leaves the file as it was."""
+        """Write the file atomically: a crash leaves the old one."""
         content = {
             "format": FORMAT,
             "tvwrl": __version__,
@@ -89,7 +89,7 @@ class Checkpoint:
         return bool(trace_hash(trace) == self.trace["hash"])
 
     def problem(self, trace: Trace, load: float | None = None) -> Problem:
-        """Its environment on `trace`, at its own load or another; on a trace it does not know units are set anew.
+        """Its environment on `trace`, at its own load or another; units are derived anew for a trace not trained on.
 
         Raises InputError for a trace of other resources.
         """

@@ -22,7 +22,7 @@ COUNTS = (
 # fmt: on
 
 
-TRAJECTORIES = 8  # of a sequence, where a preset for another algorithm becomes one for reinforce
+TRAJECTORIES = 8  # per sequence, where a preset of another algorithm is turned into one for reinforce
 INFORMED = Scenario(observe_demand=True, observe_forecast=True, hold_action=True, max_slots=0)
 
 
@@ -41,22 +41,22 @@ class TrainConfig:
     iterations: int = 30
     """Updates of the policy."""
     imitate: int = 40
-    """Training sequences on which the policy imitates `teacher` before it learns by itself; 0: none. Of no use where
+    """Training sequences on which the policy imitates `teacher` before it learns from rewards; 0: none. Ignored where
     the teacher is built in."""
     teacher: str = ""
-    """Scheduler to imitate; it may know more than the policy is shown. A shared policy with forecasts does not imitate
-    expected-cost but has it built in. Default: expected-cost with forecasts and no lifetime peaks, best-fit-peak
-    elsewhere."""
+    """Scheduler to imitate; it may know more than the policy. A shared policy with forecasts has expected-cost built in
+    instead of imitating it. Default: expected-cost with forecasts and without lifetime peaks, otherwise
+    best-fit-peak."""
     imitation_rate: float = 2e-3
-    """Step size of Adam while it imitates."""
+    """Step size of Adam during imitation."""
     train_sequences: int = 300
     """Arrival sequences to train on (paper: 100)."""
     train_loads: tuple[float, ...] = ()
-    """Offered loads of the training and validation sequences, in turn; default: the scenario's load alone."""
+    """Offered loads of training and validation sequences, cycled through; default: the scenario's load."""
     sequences_per_iteration: int = 160
     """Sequences drawn for one update (paper: a batch of 20)."""
     trajectories: int = 1
-    """Episodes on each of them; with reinforce, which needs two, their mean return is its baseline (paper: N = 20)."""
+    """Episodes on each of them; reinforce takes their mean return as baseline and needs two (paper: N = 20)."""
     learning_rate: float = 2e-3
     """Step size of Adam at the start (paper: 0.001)."""
     final_learning_rate: float = 2e-4
@@ -64,8 +64,7 @@ class TrainConfig:
     gamma: float = 0.999
     """Discount per slot."""
     gae_lambda: float = 0.95
-    """How far advantages trust what happened over what the critic expected (ppo), per placement: 1 trusts episodes
-    alone."""
+    """Lambda of generalised advantage estimation, per placement (ppo): 1 relies on returns alone, 0 on the critic."""
     entropy_bonus: float = 0.001
     """Weight of the policy's entropy at the start."""
     final_entropy_bonus: float = 0.0
@@ -77,9 +76,9 @@ class TrainConfig:
     minibatches: int = 16
     """Steps of Adam per pass."""
     clip: float = 0.2
-    """Where the probability ratio of reused episodes is clipped; without effect in plain REINFORCE."""
+    """Clipping range of the probability ratio of reused episodes; no effect in plain REINFORCE."""
     advantage_clip: float = 5.0
-    """Scaled advantages are cut to +- this: one overshoot costs as much as hundreds of other slots."""
+    """Scaled advantages are clipped to +- this, as one overshoot costs as much as hundreds of other slots."""
     max_gradient_norm: float = 0.5
     """Gradients are clipped to this norm; 0 does not clip."""
     seed: int = 0
@@ -87,7 +86,7 @@ class TrainConfig:
     device: str = "cpu"
     """Where the policy runs: cpu, cuda, cuda:1."""
     threads: int = 1
-    """CPU threads of the network's arithmetic; the networks are small, and more threads suffer on a busy machine."""
+    """CPU threads for the networks, which are small: more threads rarely help."""
     eval_every: int = 10
     """Iterations between evaluations on validation sequences."""
     eval_sequences: int = 60
@@ -99,7 +98,7 @@ class TrainConfig:
     picture_every: int = 100
     """Iterations between two pictures of the cluster in TensorBoard."""
     unused_weight: float = 0.1
-    """Penalty of DeepRM for a slot in which all of the cluster is unreserved."""
+    """DeepRM: penalty for a slot in which the whole cluster is unreserved."""
     scenario: Scenario = field(default_factory=lambda: INFORMED)
 
     def __post_init__(self) -> None:
@@ -134,14 +133,14 @@ class TrainConfig:
             raise InputError(f"{name} is {getattr(self, name)}: must be {limit}")
 
     @property
-    def begins_as_expected_cost(self) -> bool:
-        """Whether the untrained policy places about as that scheduler does, by all it sees (`SharedPolicy`)."""
+    def starts_from_expected_cost(self) -> bool:
+        """Whether the untrained policy places about as expected-cost does (see `SharedPolicy`)."""
         return self.policy == "shared" and self.scenario.observe_forecast and self._teacher == "expected-cost"
 
     @property
     def imitates(self) -> str:
-        """The scheduler that the policy imitates before it learns by itself; empty for none."""
-        return "" if self.begins_as_expected_cost or not self.imitate else self._teacher
+        """The scheduler that the policy imitates before it learns from rewards; empty for none."""
+        return "" if self.starts_from_expected_cost or not self.imitate else self._teacher
 
     @property
     def _teacher(self) -> str:
@@ -158,7 +157,7 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> TrainConfig:
-        """The config that `to_dict` described."""
+        """The inverse of `to_dict`."""
         scenario: dict[str, Any] = dict(content["scenario"])
         loads = tuple(content.get("train_loads", ()))
         return cls(**{**content, "scenario": Scenario(**scenario), "train_loads": loads})
@@ -200,7 +199,7 @@ PRESETS["deeprm"] = replace(
     minibatches=4,
     advantage_clip=3.0,
     max_gradient_norm=1.0,
-    gamma=1.0,  # whoever starts late is charged for it only where its life ends
+    gamma=1.0,  # a late start is charged only when the workload ends
     learning_rate=1e-2,
     final_learning_rate=1e-3,
     entropy_bonus=0.01,
@@ -219,9 +218,9 @@ PRESETS["smoke"] = replace(
 
 
 def preset_of(options: Sequence[str]) -> TrainConfig:
-    """The preset that a command line begins with: the one it names, DeepRM's for `--policy deeprm`, else `fast`.
+    """The preset for the options of a command line: the one named, `deeprm` for `--policy deeprm`, otherwise `fast`.
 
-    Where the options make the algorithm reinforce, its episodes come as several trajectories of fewer sequences.
+    If the options select reinforce, its episodes are several trajectories of fewer sequences.
     """
 
     def given(name: str) -> str:
@@ -232,11 +231,11 @@ def preset_of(options: Sequence[str]) -> TrainConfig:
 
     name = given("--preset") or ("deeprm" if given("--policy") == "deeprm" else "fast")
     config = PRESETS.get(name, PRESETS["fast"])
-    if given("--policy") in ("flat", "deeprm"):  # ppo's critic looks at machines one by one, which these do not
+    if given("--policy") in ("flat", "deeprm"):  # ppo's critic needs the per-machine features of `shared`
         config = replace(config, algo="reinforce")
-    if given("--policy") == "deeprm":  # what it would imitate chooses machines, not workloads
+    if given("--policy") == "deeprm":  # teachers choose machines, not workloads
         config = replace(config, imitate=0)
-    if (given("--algo") or config.algo) == "reinforce" and config.trajectories < 2:  # it would be its own baseline
+    if (given("--algo") or config.algo) == "reinforce" and config.trajectories < 2:
         fewer = max(config.sequences_per_iteration // TRAJECTORIES, 1)
         config = replace(config, sequences_per_iteration=fewer, trajectories=TRAJECTORIES)
     return config

@@ -1,4 +1,4 @@
-"""Updates that break a policy: how they are noticed, and undone."""
+"""Detects updates that break a policy, and rolls them back."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from tvwrl.agents.learners import Algorithm
 
-LARGEST = 1e6  # of a weight; beyond, logits could leave the range of float32
+LARGEST = 1e6  # weight; larger ones could take logits out of the range of float32
 EXPLODED = 1000.0  # times the usual norm of a gradient
-NORMS = ("gradient_norm", "critic_gradient_norm")  # columns of the log
-USUAL, LEAST = 20, 5  # iterations that say what is usual, and how many of them there have to be
+NORMS = ("gradient_norm", "critic_gradient_norm")  # columns of progress.csv
+USUAL, LEAST = 20, 5  # recent iterations that define the usual norm, and the fewest that suffice
 
 
 class Diverged(Exception):
-    """The message says what is wrong, without a full stop."""
+    """An update broke the policy; the message says how."""
 
 
 @contextmanager
-def undone(policy: nn.Module, learner: Algorithm) -> Iterator[None]:
-    """Put both back where they were if the block raises Diverged."""
+def restored_on_divergence(policy: nn.Module, learner: Algorithm) -> Iterator[None]:
+    """Restore policy and learner to their present state if the block raises Diverged."""
     good = copy.deepcopy((policy.state_dict(), learner.state()))
     try:
         yield
@@ -37,9 +37,9 @@ def undone(policy: nn.Module, learner: Algorithm) -> Iterator[None]:
 
 
 def check_update(logged: Mapping[str, float], weights: Iterable[Tensor]) -> None:
-    """Raise Diverged where a number of the log is none, or a weight is none or beyond `LARGEST`.
+    """Raise Diverged if a logged number is not finite, or a weight is not finite or exceeds `LARGEST`.
 
-    A single step with a large rate is not to be seen in the log: its gradient is that of the weights before.
+    The weights are checked too because the log shows only gradients of the weights before the step.
     """
     for name, value in logged.items():
         if not np.isfinite(value):
@@ -51,7 +51,7 @@ def check_update(logged: Mapping[str, float], weights: Iterable[Tensor]) -> None
 
 
 def check_gradients(logged: Mapping[str, float], before: Iterable[Mapping[str, float | str]]) -> None:
-    """Raise Diverged where a gradient explodes; `before`: the log of earlier iterations, the latest last."""
+    """Raise Diverged if a gradient explodes; `before`: the log of earlier iterations, the latest last."""
     rows = list(before)[-USUAL:]
     for name in NORMS:
         lately = [float(row[name]) for row in rows if row.get(name) not in (None, "")]

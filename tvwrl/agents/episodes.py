@@ -17,12 +17,12 @@ from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import SLOT
 from tvwrl.types import Float
 
-PATIENCE = 2000  # slots after the last arrival: who holds everything back would play for ever
-STEPS = ("action", "log_probability", "reward", "slots", "alive", "costs")  # what is recorded of each decision
+MAX_SLOTS_AFTER_ARRIVALS = 2000  # then an episode is cut: a policy that always holds would never end it
+STEPS = ("action", "log_probability", "reward", "slots", "alive", "costs")  # recorded for each decision
 
 
 class Environments(Protocol):
-    """A batch of B environments to play in; `terms` are the costs that its reward is made of, as `info` names them."""
+    """A batch of B environments to play in; `terms` names the costs in `info` that add up to minus the reward."""
 
     num_envs: int
     terms: tuple[str, ...]
@@ -45,27 +45,27 @@ class Environments(Protocol):
         ...
 
     def close(self) -> Any:
-        """Give back what they hold."""
+        """Release resources."""
         ...
 
 
 @dataclass
 class Trajectories:
-    """What B episodes saw and did, decision by decision; T decisions of the longest."""
+    """Observations, actions and costs of B episodes, decision by decision; the longest has T decisions."""
 
-    encoded: Encoded  # (n, ...) observations as the policy encodes them, on the CPU: those of `alive`, in its order
+    encoded: Encoded  # (n, ...) encoded observations on the CPU, one for each set entry of `alive`, in its order
     action: npt.NDArray[np.int64]  # (T, B)
     log_probability: npt.NDArray[np.float32]  # (T, B) of the action, when it was taken
     reward: Float  # (T, B) 0 after the end
     slots: npt.NDArray[np.int64]  # (T, B) slots passed
-    alive: npt.NDArray[np.bool_]  # (T, B) whether the episode still went on
+    alive: npt.NDArray[np.bool_]  # (T, B) whether the episode was still going on
     penalties: dict[str, float]  # mean per episode of each term
-    costs: Float  # (T, B, P) parts of minus the reward; of placements: what each machine caused, and the wait
-    last: Encoded  # (B, ...) observations when the episodes had ended
-    truncated: npt.NDArray[np.bool_]  # (B,) whether they were cut rather than over
+    costs: Float  # (T, B, P) parts of minus the reward; in placement: each machine's share, then the wait
+    last: Encoded  # (B, ...) final observations
+    truncated: npt.NDArray[np.bool_]  # (B,) whether the episode was cut off
 
     @classmethod
-    def together(cls, parts: Iterable[Trajectories]) -> Trajectories:
+    def concatenate(cls, parts: Iterable[Trajectories]) -> Trajectories:
         """The episodes of all parts, side by side in their order."""
         parts = list(parts)
         if len(parts) == 1:
@@ -76,7 +76,7 @@ class Trajectories:
             arrays = [getattr(p, name) for p in parts]
             padding = [[(0, longest - len(a)), *[(0, 0)] * (a.ndim - 1)] for a in arrays]
             stacked[name] = np.concatenate([np.pad(a, p) for a, p in zip(arrays, padding, strict=True)], axis=1)
-        # Encodings come part by part; `alive` goes decision by decision, over all episodes
+        # Encodings are ordered part by part, but `alive` decision by decision over all episodes
         first = np.cumsum([0, *[len(p.truncated) for p in parts]])
         places = [np.argwhere(p.alive) @ [count, 1] + before for p, before in zip(parts, first, strict=False)]
         order = torch.from_numpy(np.argsort(np.concatenate(places)))
@@ -93,12 +93,12 @@ class Trajectories:
         )
 
     def pack(self) -> dict[str, Any]:
-        """For a checkpoint: tensors where there are arrays."""
+        """The fields with tensors in place of arrays, for a checkpoint."""
         return {n: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for n, v in vars(self).items()}
 
     @classmethod
     def unpack(cls, packed: dict[str, Any]) -> Trajectories:
-        """Back from `pack`."""
+        """The inverse of `pack`."""
         fields: dict[str, Any] = {n: v.numpy() if isinstance(v, Tensor) else v for n, v in packed.items()}
         return cls(**fields)
 
@@ -106,28 +106,28 @@ class Trajectories:
 def logits_of(
     policy: Policy, seen: dict[str, npt.NDArray[Any]], mask: npt.NDArray[np.bool_], device: str
 ) -> tuple[Tensor, Encoded]:
-    """(B, actions) logits on the device for observations, without gradients, and their encoding on the CPU.
+    """(B, actions) logits on the device, without gradients, and the encoded observations on the CPU.
 
-    `mask` (B, actions): what may be chosen; it becomes part of the encoding.
+    `mask` (B, actions): the allowed actions; it becomes part of the encoding.
     """
     with torch.no_grad():
         encoded = policy.encode(seen) | {"mask": torch.from_numpy(mask)}
         return policy.logits({name: part.to(device) for name, part in encoded.items()}), encoded
 
 
-class Decisive:
-    """Actions without chance, for B environments: the likeliest machine, after the median of the wait.
+class DeterministicActions:
+    """Deterministic actions for B environments: the most probable machine, after the median waiting time.
 
-    Holding is asked again in every slot. A policy that holds with probability 0.6 waits for two slots or so, but its
-    likeliest action would be to wait for ever. So a workload is held only while the probability of having held it for
-    so long is at least one half.
+    A policy decides anew in every slot whether to hold. If it holds with probability 0.6, it waits about two slots when
+    actions are drawn, but its most probable action would be to hold for ever. Here a workload is held only while the
+    probability of having held it for so long is at least one half.
     """
 
     def __init__(self, batch: int, machines: int) -> None:
         self._machines, self._held = machines, np.ones(batch)
 
     def choose(self, logits: Tensor, alive: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.int64]:
-        """(n,) actions of logits (n, machines), or (n, machines + 1) with holding, in those of the B or in all."""
+        """(n,) actions for logits (n, machines), or (n, machines + 1) with holding, of environments `alive` (B,)."""
         chosen: npt.NDArray[np.int64] = logits[:, : self._machines].argmax(dim=1).cpu().numpy()
         if logits.shape[1] == self._machines:
             return chosen
@@ -139,13 +139,13 @@ class Decisive:
 
 
 def _choose(
-    logits: Tensor, alive: npt.NDArray[np.bool_], rng: torch.Generator | Decisive
+    logits: Tensor, alive: npt.NDArray[np.bool_], rng: torch.Generator | DeterministicActions
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """Actions (n,) for logits (n, actions) of the episodes that are alive, and their log-probabilities."""
+    """Actions (n,) for the logits (n, actions) of the episodes still going on, and their log-probabilities."""
     log_probability = torch.log_softmax(logits, dim=1).cpu()
     if not bool(log_probability.isfinite().all()):
         raise Diverged("the policy's probabilities are not numbers")
-    if isinstance(rng, Decisive):
+    if isinstance(rng, DeterministicActions):
         drawn = torch.from_numpy(rng.choose(logits, alive))[:, None]
     else:
         drawn = torch.multinomial(log_probability.exp(), 1, generator=rng)
@@ -153,15 +153,20 @@ def _choose(
 
 
 def play(
-    policy: Policy, envs: Environments, sequence: npt.NDArray[np.int64], rng: torch.Generator | Decisive, device: str
+    policy: Policy,
+    envs: Environments,
+    sequence: npt.NDArray[np.int64],
+    rng: torch.Generator | DeterministicActions,
+    device: str,
 ) -> Trajectories:
     """One episode in each of the B environments, environment b on `sequence[b]`.
 
-    Actions are drawn with `rng`, or without chance where it is a `Decisive`. Episodes that still go on `PATIENCE` slots
-    after the last arrival are cut. Raises Diverged where the policy's probabilities are not numbers.
+    Actions are drawn with `rng`, or chosen by `DeterministicActions`. Episodes still going on
+    `MAX_SLOTS_AFTER_ARRIVALS` slots after the last arrival are cut. Raises Diverged if the policy's probabilities are
+    not numbers.
     """
     batch, clock = envs.num_envs, envs.simulation.state.counters[:, SLOT]
-    latest = envs.simulation.sequences.arrival.max() + PATIENCE
+    latest = envs.simulation.sequences.arrival.max() + MAX_SLOTS_AFTER_ARRIVALS
     seen, _ = envs.reset(options={"sequence": sequence})
     encodings: list[Encoded] = []
     history: dict[str, list[Any]] = {name: [] for name in STEPS}
@@ -171,7 +176,7 @@ def play(
         masks = envs.action_masks()
         logits, encoded = logits_of(policy, {n: part[alive] for n, part in seen.items()}, masks[alive], device)
         encodings.append(encoded)
-        action, chosen = masks.argmax(axis=1), np.zeros(batch, np.float32)  # of episodes that are over: any allowed one
+        action, chosen = masks.argmax(axis=1), np.zeros(batch, np.float32)  # in finished episodes: any allowed one
         action[alive], chosen[alive] = _choose(logits, alive, rng)
         seen, reward, terminated, truncated, info = envs.step(action)
         step = (action, chosen, reward, info["slots"], alive, envs.costs())

@@ -1,4 +1,4 @@
-"""Compiled summaries of label grids and forecasts: per machine what the `shared` policy sees."""
+"""The input features of the `shared` policy: label grids, forecasts and expected costs summarised by machine."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tvwrl.packing.fit import SINGLE_TOLERANCE
 from tvwrl.schedulers.expected_cost import LEAST_SPREAD, OVERSHOOT, UNUSED
 from tvwrl.types import Float
 
-FEW, SURE = 10.0, 4.0  # workloads on a machine, and standard deviations, that scale features to about 1
-SMALL, GREAT = 1000.0, 4.0  # penalties up to which costs are seen in proportion, and what scales their logarithms
-COSTS = 3  # features of `weigh_costs`
-DOUBT = 2000.0  # penalty by which a machine has to be worse than the best for a logit that is lower by 1
-SURELY = 8.0  # the highest logit that costs alone give, and minus the lowest
+FEW, SURE = 10.0, 4.0  # workloads and standard deviations that are scaled to 1
+SMALL, GREAT = 1000.0, 4.0  # costs enter as asinh(cost / SMALL) / GREAT: linear while small, then logarithmic
+COSTS = 3  # features of `cost_features`
+DOUBT = 2000.0  # penalty that lowers a machine's prior logit by 1
+SURELY = 8.0  # prior logits lie within +- this
 
 
 def feature_count(resources: int, history: int, classes: int) -> int:
@@ -43,7 +43,7 @@ def forecast_feature_count(resources: int) -> int:
 
 
 def sizes(features: npt.NDArray[np.float32], resources: int, history: int, classes: int) -> npt.NDArray[np.float32]:
-    """(B, M, D) capacities as shares of the grid's columns, out of `machine_features`."""
+    """(B, M, D) capacities as shares of the grid's columns, read from `machine_features`."""
     width = history + 4 + 2 * classes
     return features[:, :, history + 3 :: width][:, :, :resources]
 
@@ -51,13 +51,16 @@ def sizes(features: npt.NDArray[np.float32], resources: int, history: int, class
 def forecast_features(
     forecast: npt.NDArray[np.float32], own: npt.NDArray[np.float32], capacity: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]:
-    """(B, M, F) what is to be expected of machines, from forecasts summed by machine (B, M, K) and of the head of the
-    queue (B, K), and capacities (B, M, D) in `peak_units`.
+    """(B, M, F) features of each machine's expected load.
 
-    Per segment: workloads still running; and per resource, as shares of capacity, the largest and the mean load
-    expected, the largest with the head of the queue, and by how many standard deviations that stays below the
-    capacity. Per resource: the peak expected of the rest of the workloads' lives, with the head of the queue too, by
-    how many standard deviations that stays below, and whether there is a capacity at all, and how large.
+    `forecast`: (B, M, K) forecasts summed by machine
+    `own`: (B, K) forecast of the head of the queue
+    `capacity`: (B, M, D) in `peak_units`
+
+    Per segment: the number of workloads still running; and per resource, as shares of capacity, the expected largest
+    and mean load, the largest load with the head of the queue, and how many standard deviations that is below capacity.
+    Per resource: the expected peak over the remaining lives, without and with the head of the queue, how many standard
+    deviations the latter is below capacity, whether there is any capacity, and how much.
     """
     batch, machines, _ = forecast.shape
     out = np.zeros((batch, machines, forecast_feature_count(capacity.shape[2])), np.float32)
@@ -65,25 +68,29 @@ def forecast_features(
     return out
 
 
-def weigh_costs(
+def cost_features(
     costs: Float, sizes: npt.NDArray[np.float32], left: npt.NDArray[np.float32], limit: float, hold: bool
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Features (B, M, COSTS) and logits (B, M), or (B, M + 1) with `hold`, that `expected_costs` (B, M, 2) come to.
+    """Features (B, M, COSTS) and prior logits (B, M), or (B, M + 1) with `hold`, of expected costs.
 
-    Able are machines of `sizes` (B, M, D) above 0 that have room `left` (B, M, D) with the head of the queue, all of
-    them where none has. Features: overshoot, unused capacity, and both beyond the cheapest able machine, in proportion
-    while they are small and on a logarithmic scale where they are great. Logits: about what `expected-cost` would do;
-    the cheapest is the likeliest, but to hold is where nobody has room or overshoot comes to more than `limit`.
+    `costs`: (B, M, 2) from `expected_costs`
+    `sizes`, `left`: (B, M, D) capacity, and capacity left with the head of the queue
+    `limit`: cost of overshoot above which to hold
+
+    Able machines have capacity and room for the head of the queue; if none has room, all with capacity. Features:
+    overshoot, unused capacity, and their sum beyond that of the cheapest able machine. Logits: about the choice of
+    expected-cost. The cheapest able machine is the most probable, but holding is if no machine has room or the
+    overshoot exceeds `limit`.
     """
     batch, machines, _ = sizes.shape
     seen = np.empty((batch, machines, COSTS), np.float32)
     logits = np.empty((batch, machines + hold), np.float32)
-    _weigh(costs, sizes, left, limit, seen, logits)
+    _cost_features(costs, sizes, left, limit, seen, logits)
     return seen, logits
 
 
 @njit(cache=True)
-def _weigh(costs, sizes, left, limit, seen, logits):  # type: ignore[no-untyped-def]
+def _cost_features(costs, sizes, left, limit, seen, logits):  # type: ignore[no-untyped-def]
     batch, machines, resources = sizes.shape
     able = np.empty(machines, np.bool_)
     for b in range(batch):
@@ -109,7 +116,7 @@ def _weigh(costs, sizes, left, limit, seen, logits):  # type: ignore[no-untyped-
             seen[b, m, 2] = math.asinh(beyond / SMALL) / GREAT
             logits[b, m] = max(-beyond / DOUBT, -SURELY) if able[m] else -SURELY
             chances += math.exp(logits[b, m])
-        if logits.shape[1] > machines:  # whether to hold at all is one question, and where to place another
+        if logits.shape[1] > machines:  # relative to all machines together
             danger = min(max((costs[b, best, OVERSHOOT] - limit) / DOUBT, -SURELY), SURELY)
             logits[b, machines] = math.log(chances) + (danger if room else SURELY)
 
@@ -161,7 +168,7 @@ def _summarise(grid, classes, out):  # type: ignore[no-untyped-def]
         for m in range(machines):
             for d in range(resources):
                 first = d * width
-                now, often = first + history + 3, first + history + 3 + classes  # where label 0 would stand
+                now, often = first + history + 3, first + history + 3 + classes  # index of label 0, which is not stored
                 total = squares = most = np.float32(0.0)
                 for r in range(history):
                     used = 0
@@ -170,7 +177,7 @@ def _summarise(grid, classes, out):  # type: ignore[no-untyped-def]
                         if label == 0 or label == classes + 1:
                             continue
                         used += 1
-                        if label > classes:  # background is load, but of no class
+                        if label > classes:  # background load has no class
                             continue
                         out[b, m, often + label] += share / history
                         if r == history - 1:

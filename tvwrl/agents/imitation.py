@@ -1,4 +1,4 @@
-"""A head start: the policy first learns to place like a heuristic, from what the policy itself may see."""
+"""Imitation learning: the policy learns to place like a heuristic scheduler, from its own observations."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class RecordedTeacher(HeadOfQueue):
 
 
 def imitate(policy: Policy, problem: Problem, config: TrainConfig) -> float:
-    """Teach `policy` what `config.imitates` does on `config.imitate` training sequences; returns how often they agree.
+    """Train `policy` to choose as `config.imitates` on `config.imitate` training sequences; returns how often it does.
 
-    The teacher may know more than the policy (peaks, the future); the policy learns what that comes to on average,
-    given what it sees. Machines that look the same are the same choice.
+    The teacher may know more than the policy (peaks, the future); the policy then learns the teacher's average choice
+    given its own observations. Machines that look the same count as the same choice.
     """
     sequences = problem.sequences("train", config.imitate, config.seed, config.train_loads)
     recorded = RecordedTeacher(make_scheduler(config.imitates), config.scenario.observe_forecast)
@@ -76,7 +76,7 @@ def imitate(policy: Policy, problem: Problem, config: TrainConfig) -> float:
 
 
 def _equally_good(encoded: Encoded, actions: torch.Tensor) -> torch.Tensor:
-    """(n, actions) bool: the action itself, and machines that look the same as the one chosen."""
+    """(n, actions) bool: the chosen action, and machines that look the same as the chosen one."""
     good = torch.nn.functional.one_hot(actions, encoded["mask"].shape[1]).bool()
     if "machines" in encoded:
         machines = encoded["machines"]

@@ -1,4 +1,4 @@
-"""The algorithms by name."""
+"""The learning algorithms by name."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ class Algorithm(Protocol):
     def iterate(
         self, envs: Environments, sequence: npt.NDArray[np.int64], iteration: int, rng: torch.Generator
     ) -> tuple[dict[str, float], dict[str, float]]:
-        """Play, environment b on `sequence[b]`, and learn.
+        """Play an episode in each environment, b on `sequence[b]`, and learn from them.
 
-        Returns the mean of each term per episode, and what else is worth a line in the log: `gradient_norm` and
-        `decisions` at least.
+        Returns the mean of each cost term per episode, and other metrics to log, at least `gradient_norm` and
+        `decisions`.
         """
         ...
 
     def weights(self) -> Iterator[Tensor]:
-        """All that it changes."""
+        """Every weight that it trains."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps to go on exactly."""
+        """The state from which `restore` continues exactly, for a checkpoint."""
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Continue from a saved state."""
         ...
 
 
 def make_learner(policy: Policy, config: TrainConfig, envs: Environments, shapes: dict[str, Any]) -> Algorithm:
     """The algorithm that `config.algo` names, for a policy on the config's device; `shapes`: see `Task`.
 
-    Raises InputError where the policy does not suit it, or Stable-Baselines3 is missing.
+    Raises InputError if the policy does not suit the algorithm, or Stable-Baselines3 is missing.
     """
     if config.algo in LEARNERS:
         return LEARNERS[config.algo](policy, config)

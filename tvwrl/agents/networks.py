@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from tvwrl.agents.features import (
     COSTS,
+    cost_features,
     feature_count,
     forecast_feature_count,
     forecast_features,
     machine_features,
     sizes,
-    weigh_costs,
 )
 from tvwrl.schedulers.expected_cost import ACCEPTED_OVERSHOOT, expected_costs
 from tvwrl.simulation.simulation import Simulation
@@ -28,12 +28,12 @@ Observation = dict[str, npt.NDArray[Any]]
 Encoded = dict[str, Tensor]
 
 FORBIDDEN = -1e9  # a logit; not infinite, so that entropies stay numbers
-LOWEST = -1e8  # of what is allowed, so that it stays above whatever a network says
-RELUCTANCE = -3.0  # first logit of holding: who holds at random holds for ever
+LOWEST = -1e8  # lowest logit of an allowed action, so that it stays above FORBIDDEN
+INITIAL_HOLD_LOGIT = -3.0  # an untrained policy should rarely hold, or its episodes would never end
 
 
 class Policy(nn.Module, ABC):
-    """A policy network in two parts: `encode`, which learns nothing and is done once, and `forward`."""
+    """A policy network in two parts: `encode`, which has no weights and runs once per observation, and `forward`."""
 
     @abstractmethod
     def encode(self, seen: Observation) -> Encoded:
@@ -60,8 +60,8 @@ class GridPolicy(Policy):
         self.peak_units = float(shapes["peak_units"])
 
     def scaled_queue(self, queue: Tensor) -> Tensor:
-        """Queue (B, Q, F), its labels in 0..1, requests on a logarithmic scale, as they may be of any size, and demand
-        as a share of the largest capacity. Forecasts are shares already.
+        """Queue (B, Q, F) with labels in 0..1, requests, which are unbounded, on a logarithmic scale and demand as a
+        share of the largest capacity; forecasts are unchanged.
         """
         request, demand = self.shows["request"] // 2, self.shows["demand"]
         widths = [1, request, request, demand, self.shows["forecast"]]
@@ -98,7 +98,7 @@ class FlatPolicy(GridPolicy):
 
 
 class SharedTrunk(nn.Module):
-    """Hidden features of every machine and of the cluster; exchanging two machines exchanges their features."""
+    """Hidden features of every machine and of the cluster; equivariant to exchanging machines."""
 
     def __init__(self, machine: int, queue: int, hidden: int) -> None:
         super().__init__()
@@ -117,10 +117,11 @@ class SharedTrunk(nn.Module):
 class SharedPolicy(GridPolicy):
     """One network per machine with shared weights, which also sees a pooled summary of all machines.
 
-    Exchanging two machines exchanges their logits (equivariance), and it runs on any number of machines. A machine is
-    summarised by `machine_features` and, where forecasts are seen, `forecast_features`; of the queue it sees the head
-    and the mean of the visible places. Nothing else is used. It begins at random; or, where shapes tell the `weights`
-    (4, D) of the penalties, places about as `expected-cost` (`prior`), and sees what that weighs (`weigh_costs`).
+    Exchanging two machines exchanges their logits (equivariance), and it works for any number of machines. Its inputs
+    are, per machine, `machine_features` and, with forecasts, `forecast_features`; of the queue, the head and the mean
+    of the visible places. Untrained, all machines are equally likely. If `shapes` has the `weights` (4, D) of the
+    penalties, the untrained policy places about as expected-cost does (the `prior`), and the costs (`cost_features`)
+    are inputs as well.
     """
 
     def __init__(self, shapes: dict[str, Any], hidden: int) -> None:
@@ -135,17 +136,17 @@ class SharedPolicy(GridPolicy):
             inputs += resources
         self.trunk = SharedTrunk(inputs, 2 * place + 1, hidden)
         self.output = nn.Linear(hidden, 1)
-        nn.init.zeros_(self.output.weight)  # nothing learnt to begin with
+        nn.init.zeros_(self.output.weight)  # start with equal logits
         nn.init.zeros_(self.output.bias)
         self.hold = nn.Linear(hidden, 1) if shapes["actions"] > machines else None
         if self.hold is not None:
             nn.init.zeros_(self.hold.weight)
-            nn.init.constant_(self.hold.bias, RELUCTANCE if self.weights is None else 0.0)
+            nn.init.constant_(self.hold.bias, INITIAL_HOLD_LOGIT if self.weights is None else 0.0)
 
     def encode(self, seen: Observation) -> Encoded:
         """`machines` (B, M, F) and `queue` (B, F); with weights `prior` (B, actions)."""
         queue = torch.from_numpy(seen["queue"])
-        label = queue[..., :1] == torch.arange(1, self.classes + 1)  # faster than one_hot, which checks its range
+        label = queue[..., :1] == torch.arange(1, self.classes + 1)  # faster than one_hot, which checks the range
         places = torch.cat([self.scaled_queue(queue), label.float()], dim=2)
         beyond = torch.log1p(torch.from_numpy(seen["backlog"]))
         encoded = {"queue": torch.cat([places[:, 0], places.mean(1), beyond], dim=1)}
@@ -153,7 +154,7 @@ class SharedPolicy(GridPolicy):
         return encoded
 
     def _machines(self, seen: Observation) -> dict[str, npt.NDArray[Any]]:
-        """`machines` (B, M, F), with room for the head of the queue and forecasts where they are seen; then `prior`."""
+        """`machines` (B, M, F), with room for the head of the queue and forecasts if observed; perhaps `prior`."""
         parts = [machine_features(seen["grid"], self.classes)]
         size = sizes(parts[0], self.resources, self.history, self.classes)
         head, left, found = seen["queue"][:, 0], size, {}
@@ -170,7 +171,7 @@ class SharedPolicy(GridPolicy):
             if self.weights is not None:
                 costs = expected_costs(seen["forecast"], own, capacity, self.peak_units, self.weights)
                 limit = ACCEPTED_OVERSHOOT * self.weights[3, 0]
-                weighed, found["prior"] = weigh_costs(costs, size, left, limit, self.hold is not None)
+                weighed, found["prior"] = cost_features(costs, size, left, limit, self.hold is not None)
                 parts.append(weighed)
         return found | {"machines": np.concatenate(parts, axis=2, dtype=np.float32)}
 
@@ -184,14 +185,14 @@ class SharedPolicy(GridPolicy):
 
 
 class DeepRMPolicy(Policy):
-    """DeepRM, which chooses a workload: one hidden ReLU layer over all it sees (Mao et al. 2016: of 20 neurons)."""
+    """DeepRM, which chooses a workload: one hidden ReLU layer over the observation (Mao et al. 2016: 20 neurons)."""
 
     def __init__(self, shapes: dict[str, Any], hidden: int) -> None:
         super().__init__()
         (slots, resources), (places, features) = shapes["cluster"], shapes["queue"]
         self.hidden = nn.Linear(slots * resources + places * features + 1, hidden)
         self.output = nn.Linear(hidden, shapes["actions"])
-        nn.init.zeros_(self.output.weight)  # a uniform policy to begin with
+        nn.init.zeros_(self.output.weight)  # start with a uniform policy
         nn.init.zeros_(self.output.bias)
 
     def encode(self, seen: Observation) -> Encoded:
@@ -206,8 +207,8 @@ class DeepRMPolicy(Policy):
 
 
 def shapes_of(simulation: Simulation) -> dict[str, Any]:
-    """What a policy has to know of its environment: grid (M, D, h, C), queue (Q, F), classes, actions, peak_units, how
-    many numbers the queue `shows` of requests (2 D), demand (D) and forecasts (K).
+    """What a policy network must know of its environment: grid (M, D, h, C), queue (Q, F), classes, actions,
+    peak_units, and how many numbers the queue `shows` of requests (2 D), demand (D) and forecasts (K).
     """
     scenario, resources = simulation.scenario, simulation.machines.capacity.shape[1]
     return {

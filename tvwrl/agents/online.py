@@ -1,9 +1,9 @@
-"""Online learning (paper, Algorithm 1): a pretrained policy goes on learning from the workloads that it places.
+"""Online learning (paper, Algorithm 1): a pretrained policy keeps learning from the workloads that it places.
 
-A stream is a row of phases, each with arrival sequences of its own. One policy serves several clusters side by side, an
-episode in each at a time; every sequence is played once, and after each episode the policy learns from the latest ones.
-Classes and forecasts of running workloads are predicted anew in every slot, as everywhere; what predicts them was
-fitted beforehand and stays.
+A stream is a series of phases, each with its own arrival sequences. One policy serves several clusters side by side,
+one episode in each at a time. Every sequence is played once, and after each episode the policy learns from the latest
+ones. Classes and forecasts of running workloads are predicted anew in every slot, by models that stay as they were
+fitted.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.divergence import Diverged, check_update, undone
-from tvwrl.agents.episodes import Decisive, Trajectories, play
+from tvwrl.agents.divergence import Diverged, check_update, restored_on_divergence
+from tvwrl.agents.episodes import DeterministicActions, Trajectories, play
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.ppo import PPO
 from tvwrl.agents.training import collect_signals
@@ -31,28 +31,28 @@ from tvwrl.envs.problem import Problem
 from tvwrl.runs import read_csv, write_csv
 from tvwrl.types import InputError, SequenceSet
 
-STREAM = 2**32  # seeds of arrivals are this far from those of training and evaluation, which are small
+STREAM = 2**32  # offset of the seeds of arrivals from those of training and evaluation
 ONLINE = "online"  # the policy's name in rows
 
 
 @dataclass(frozen=True)
 class OnlineConfig:
-    """Settings of online learning; all else is as the checkpoint was trained."""
+    """Settings of online learning; all others come from the checkpoint."""
 
     before: int = 320
     """Arrival sequences before the shift, played once each."""
     after: int = 1280
     """Arrival sequences after it."""
     split: Literal["train", "test"] = "test"
-    """Series that the arrivals are cut from: test, which the training never saw; train leaves those to evaluate.py."""
+    """Series that arrivals are cut from: test, unseen in training; with train, the test series stay for evaluate.py."""
     clusters: int = 16
-    """Clusters that the policy serves side by side; it learns whenever an episode has ended in all of them."""
+    """Clusters served side by side; the policy learns when an episode has ended in all of them."""
     recent: int = 8
-    """Latest episodes of every cluster that it learns from (1: the last alone)."""
+    """Latest episodes of every cluster to learn from."""
     learning_rate: float = 3e-4
     """Step size of Adam, of policy and critic; 0 plays without learning."""
     explore: bool = True
-    """Draw actions by their probability; off, those that evaluation would take."""
+    """Draw actions by their probability; off: take those of evaluation."""
     epochs: int = 1
     """Passes over the recent episodes in an update."""
     minibatches: int = 8
@@ -60,9 +60,9 @@ class OnlineConfig:
     entropy_bonus: float = 0.001
     """Weight of the policy's entropy."""
     gamma: float | None = None
-    """Discount per slot; default: that of the training, which the critic has learnt."""
+    """Discount per slot; default: as in training, for which the critic was fitted."""
     gae_lambda: float | None = None
-    """How far advantages trust what happened over what the critic expected; default: as in the training."""
+    """Lambda of generalised advantage estimation; default: as in training."""
     seed: int = 0
     """Seed of the arrivals and of the actions drawn."""
     save_every: int = 25
@@ -83,7 +83,7 @@ class OnlineConfig:
                 raise InputError(f"{name} is {getattr(self, name)}: must be a multiple of clusters, {self.clusters}")
 
     def applied_to(self, config: TrainConfig) -> TrainConfig:
-        """The hyper-parameters of a training, with what changes online."""
+        """The training hyper-parameters `config` with these settings."""
         rate = self.learning_rate or config.final_learning_rate
         return replace(
             config,
@@ -103,7 +103,7 @@ class OnlineConfig:
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """A stretch of the stream: where the workloads come from, and those that arrive, sequence by sequence."""
+    """A part of the stream: its problem and its arrival sequences."""
 
     problem: Problem
     trace: dict[str, Any]  # as a checkpoint names it
@@ -111,7 +111,7 @@ class Phase:
 
     @property
     def name(self) -> str:
-        """For people: trace and load."""
+        """Trace and load, for display."""
         return f"{self.problem.trace.name}, load {self.problem.scenario.load:g}"
 
     @classmethod
@@ -125,8 +125,8 @@ class Phase:
 class OnlineLearner:
     """A pretrained policy on a stream, in a folder: `checkpoints/last.pt`, `progress.csv` (a row per episode).
 
-    Raises InputError for a checkpoint without a critic: REINFORCE takes its baseline from several episodes on the same
-    arrivals, and online each arrives once.
+    Raises InputError for a checkpoint without a critic: the baseline of REINFORCE needs several episodes on the same
+    arrivals, which online learning does not have.
     """
 
     def __init__(self, start: Checkpoint, stream: Sequence[Phase], config: OnlineConfig, folder: Path) -> None:
@@ -140,7 +140,7 @@ class OnlineLearner:
         self.start, self.stream, self.config, self.folder = start, stream, config, folder
         self.policy = start.make_policy().to(start.config.device)
         self.learner = PPO(self.policy, config.applied_to(start.config))
-        self.learner.restore(deepcopy(start.learner))  # Adam goes on in the tensors that it is given
+        self.learner.restore(deepcopy(start.learner))  # Adam updates the tensors that it is given in place
         self.updates = 0
         self.progress: list[dict[str, Any]] = []
         self._recent: list[Trajectories] = []
@@ -163,7 +163,7 @@ class OnlineLearner:
         self.progress = read_csv(self.folder / "progress.csv")[: self.updates * self.config.clusters]
 
     def checkpoint(self) -> Checkpoint:
-        """The policy as it is now, in the surroundings that it last worked in."""
+        """The current policy, with the problem of the latest phase."""
         phase = self.stream[self._todo[max(self.updates - 1, 0)][0]]
         return replace(
             self.start,
@@ -197,7 +197,7 @@ class OnlineLearner:
         """Play the next episode of every cluster, then learn."""
         place, chosen = self._todo[self.updates]
         phase, envs = self.stream[place], self._envs[place]
-        how = self._actions if self.config.explore else Decisive(envs.num_envs, len(phase.problem.machines))
+        how = self._actions if self.config.explore else DeterministicActions(envs.num_envs, len(phase.problem.machines))
         played = play(self.policy, envs, chosen, how, self.start.config.device)
         scores = score(envs, phase)
         steps = self._learn(played) if self.config.learning_rate else {}
@@ -209,9 +209,9 @@ class OnlineLearner:
     def _learn(self, played: Trajectories) -> dict[str, float]:
         recent = [*self._recent, played][-self.config.recent :]
         try:
-            with undone(self.policy, self.learner):
-                # Older ones are reused as PPO reuses a batch: clipped by the ratio to the policy that played them
-                steps = self.learner.update(Trajectories.together(recent), 0, self._actions)
+            with restored_on_divergence(self.policy, self.learner):
+                # Older episodes are reused as PPO reuses a batch: the ratio to the policy that played them is clipped
+                steps = self.learner.update(Trajectories.concatenate(recent), 0, self._actions)
                 check_update(steps, self.learner.weights())
         except Diverged as trouble:
             self.save()
@@ -228,39 +228,39 @@ class OnlineLearner:
         self.checkpoint().save(self.folder / "checkpoints" / "last.pt")
 
     def facts(self) -> dict[str, Any]:
-        """What run.json keeps for resumption."""
+        """Settings that run.json keeps for resumption."""
         phases = [{"trace": p.trace, "load": p.problem.scenario.load} for p in self.stream]
         return {"online": asdict(self.config), "phases": phases}
 
 
 def environments(phase: Phase, batch: int) -> PlacementVectorEnv:
-    """`batch` of them on the sequences of the phase, which are played to their end."""
+    """`batch` environments on the sequences of the phase, never truncated."""
     both = (phase.problem.machines, phase.problem.scenario, "Disabled")
     return PlacementVectorEnv(batch, phase.sequences, *both, copy=False, max_slots=0)
 
 
 def rounds(stream: Sequence[Phase], clusters: int) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Phase and sequences (clusters,) of every round of episodes, to the end of the stream."""
+    """Phase and sequences (clusters,) of every round of episodes in the stream."""
     for place, phase in enumerate(stream):
         for first in range(0, len(phase.sequences), clusters):
             yield place, np.arange(first, first + clusters)
 
 
 def score(envs: PlacementVectorEnv, phase: Phase) -> list[dict[str, Any]]:
-    """What the referee says of the episode that each environment has just ended."""
+    """The referee's scores of the episode that each environment has just ended."""
     return [phase.problem.score(envs.simulation.record(b)) for b in range(envs.num_envs)]
 
 
 def play_frozen(
     start: Checkpoint, stream: Sequence[Phase], config: OnlineConfig, explore: bool
 ) -> list[dict[str, Any]]:
-    """Rows as `OnlineLearner.progress`, of the policy as it is in the checkpoint."""
+    """Rows as in `OnlineLearner.progress` for the checkpoint's policy without further learning."""
     policy = start.make_policy().to(start.config.device)
     actions = torch.Generator().manual_seed(config.seed)
     rows: list[dict[str, Any]] = []
     envs = [environments(phase, config.clusters) for phase in stream]
     for place, chosen in rounds(stream, config.clusters):
-        how = actions if explore else Decisive(config.clusters, len(stream[place].problem.machines))
+        how = actions if explore else DeterministicActions(config.clusters, len(stream[place].problem.machines))
         play(policy, envs[place], chosen, how, start.config.device)
         rows += [
             {"phase": place, "episode": len(rows) + b} | row for b, row in enumerate(score(envs[place], stream[place]))

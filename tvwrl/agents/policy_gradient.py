@@ -1,4 +1,4 @@
-"""What the learners share: steps up the policy gradient."""
+"""The clipped policy-gradient update that all learners share."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tvwrl.agents.episodes import Environments, Trajectories, play
 from tvwrl.agents.networks import Encoded, Policy
 from tvwrl.types import Float
 
-CHUNK = 4096  # decisions per backward pass; gradients add up, so it bounds memory and changes nothing else
+CHUNK = 4096  # decisions per backward pass; bounds memory, and gradients add up to the same
 
 
 class Learner(ABC):
-    """Improves a policy by the episodes that it played."""
+    """Improves a policy from the episodes that it played."""
 
     def __init__(self, policy: Policy, config: TrainConfig) -> None:
         self.policy, self.config = policy, config
@@ -29,7 +29,7 @@ class Learner(ABC):
 
     @abstractmethod
     def advantages(self, played: Trajectories) -> Float:
-        """(T, B) by how much better each decision turned out than was to be expected."""
+        """(T, B) advantage of each decision: how much better it turned out than expected."""
 
     def iterate(
         self, envs: Environments, sequence: npt.NDArray[np.int64], iteration: int, rng: torch.Generator
@@ -39,24 +39,24 @@ class Learner(ABC):
         return played.penalties, self.update(played, iteration, rng)
 
     def update(self, played: Trajectories, iteration: int, rng: torch.Generator) -> dict[str, float]:
-        """Learn from the episodes of an iteration; returns what is worth a line in the log."""
+        """Learn from the episodes of an iteration; returns metrics to log."""
         advantage = self.advantages(played)
-        return climb(self.policy, self.optimiser, played, advantage, self.config, iteration, rng)
+        return update_policy(self.policy, self.optimiser, played, advantage, self.config, iteration, rng)
 
     def weights(self) -> Iterator[Tensor]:
-        """All that it changes."""
+        """See `Algorithm`."""
         return self.policy.parameters()
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps to go on exactly."""
+        """See `Algorithm`."""
         return {"optimiser": self.optimiser.state_dict()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state."""
+        """See `Algorithm`."""
         self.optimiser.load_state_dict(state["optimiser"])
 
 
-def climb(
+def update_policy(
     policy: Policy,
     optimiser: torch.optim.Optimizer,
     played: Trajectories,
@@ -65,10 +65,10 @@ def climb(
     iteration: int,
     rng: torch.Generator,
 ) -> dict[str, float]:
-    """Steps of Adam up the policy gradient for `advantage` (T, B) with entropy bonus; returns means, for the log.
+    """Train on `advantage` (T, B) with an entropy bonus, by Adam; returns mean metrics to log.
 
     With one epoch and one minibatch (the paper) this is one plain REINFORCE step. More steps reuse the episodes; the
-    probability ratio to the policy that played them is then clipped (Schulman et al. 2017, Eq. 7).
+    probability ratio to the policy that played is then clipped (Schulman et al. 2017, Eq. 7).
     """
     batch = _Batch.of(played, advantage, config)
     bonus = config.at(iteration, config.entropy_bonus, config.final_entropy_bonus)
@@ -93,7 +93,7 @@ def climb(
 
 @dataclass
 class _Batch:
-    """The decisions of all episodes in one row each."""
+    """The decisions of all episodes, one per row."""
 
     encoded: Encoded  # on the CPU: moved to the device chunk by chunk
     action: Tensor

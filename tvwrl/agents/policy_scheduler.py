@@ -1,4 +1,4 @@
-"""A trained policy as a scheduler: its most probable action for the head of the queue."""
+"""A trained policy as a scheduler: its deterministic action for the head of the queue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.deeprm.scheduler import DeepRM
-from tvwrl.agents.episodes import Decisive, logits_of
+from tvwrl.agents.episodes import DeterministicActions, logits_of
 from tvwrl.agents.networks import check_device, shapes_of
 from tvwrl.envs.base import action_masks
 from tvwrl.schedulers.base import HeadOfQueue
@@ -20,12 +20,12 @@ from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Int, Placement, Workload
 
-# Fields of the scenario that decide what else is shown and offered; of one width, forecasts and peaks are not the same
+# Scenario fields that change observations or actions; forecasts and peaks have the same width but differ in meaning
 SHOWN = ("observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action")
 
 
 class PolicyScheduler(HeadOfQueue):
-    """Places with the policy of a checkpoint. It sees what the environment shows, and nothing else."""
+    """Places with the policy of a checkpoint, which observes what the environment shows and nothing else."""
 
     looks_at_grid = True
 
@@ -33,23 +33,23 @@ class PolicyScheduler(HeadOfQueue):
         self.name, self._device = name, device
         self.knowledge = knowledge_of(checkpoint.config.scenario)
         self.needs_forecasts = checkpoint.config.scenario.observe_forecast
-        self._trained = what_is_seen(checkpoint.shapes, checkpoint.config.scenario)
+        self._trained = environment_signature(checkpoint.shapes, checkpoint.config.scenario)
         if checkpoint.config.policy != "flat":
             del self._trained["machines"]
         check_device(device)
         self._policy = checkpoint.make_policy().to(device).eval()
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
-        """Forget the last episode. Raises InputError if the cluster does not look as the policy expects."""
-        self._decisive = Decisive(1, len(cluster.machines))
-        found = what_is_seen(shapes_of(cluster.simulation), cluster.simulation.scenario)
+        """Prepare for a new episode. Raises InputError if the cluster differs from what the policy was trained on."""
+        self._deterministic = DeterministicActions(1, len(cluster.machines))
+        found = environment_signature(shapes_of(cluster.simulation), cluster.simulation.scenario)
         for field, expected in self._trained.items():
             if expected != found[field]:
                 raise InputError(f"checkpoint '{self.name}' was trained with {field} {expected}, not {found[field]}")
 
     def choose(self, cluster: Cluster, workload: Workload) -> int | None:
         """See `HeadOfQueue.choose`; None if the policy holds."""
-        action = int(self._decisive.choose(self._logits(cluster))[0])
+        action = int(self._deterministic.choose(self._logits(cluster))[0])
         return action if action < len(cluster.machines) else None
 
     def alternatives(self, cluster: Cluster, waiting: Sequence[Workload], choice: Placement, count: int) -> Int:
@@ -61,13 +61,13 @@ class PolicyScheduler(HeadOfQueue):
         return np.array([choice.machine, *others[: count - 1]], dtype=np.int64)
 
     def _logits(self, cluster: Cluster) -> Tensor:
-        """(1, actions), -inf for what may not be chosen."""
+        """(1, actions), `FORBIDDEN` for actions that may not be chosen."""
         mask = action_masks(cluster.simulation)[cluster.b : cluster.b + 1]
         return logits_of(self._policy, cluster.observation(), mask, self._device)[0]
 
 
-def what_is_seen(shapes: dict[str, Any], scenario: Scenario) -> dict[str, Any]:
-    """All that a policy takes for granted of its environment; `shapes`: see `shapes_of`."""
+def environment_signature(shapes: dict[str, Any], scenario: Scenario) -> dict[str, Any]:
+    """What must be the same in the environments that a policy is trained and used in; `shapes`: see `shapes_of`."""
     machines, resources, history, columns = shapes["grid"]
     return {
         "machines": machines,
@@ -83,7 +83,7 @@ def what_is_seen(shapes: dict[str, Any], scenario: Scenario) -> dict[str, Any]:
 
 
 def knowledge_of(scenario: Scenario) -> Knowledge:
-    """What a policy knows that is trained in the scenario."""
+    """The knowledge of a policy trained in the scenario."""
     seen = [f"the last {scenario.history} slots of load"]
     shown = {
         "forecasts of demand": scenario.observe_forecast,

@@ -1,7 +1,7 @@
 """PPO (Schulman et al. 2017) with generalised advantages over decisions that are unequally far apart.
 
-The critic values each machine by itself: penalties but for the wait belong to one machine, so it learns from M numbers
-a decision where their sum would be one, and sees at once which machine a placement endangers.
+The critic values each machine by itself. All penalties but the wait belong to one machine, so it learns from M numbers
+per decision rather than from their sum, and can tell which machine a placement endangers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tvwrl.types import Float, InputError
 
 
 class Critic(nn.Module):
-    """Expected discounted cost to come of every machine, and of waiting; of the form of the `shared` policy."""
+    """Expected discounted future cost of every machine, and of waiting; built like the `shared` policy."""
 
     def __init__(self, policy: SharedPolicy, hidden: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class PPO(Learner):
         self.scale = 0.0  # until the first iteration
 
     def advantages(self, played: Trajectories) -> Float:
-        """(T, B) GAE(lambda); where advantages are scaled, less its mean, divided by its deviation, and clipped."""
+        """(T, B) GAE(lambda); with `advantage_scaling` standardised over the batch and clipped."""
         if not self.scale:
             self.scale = float(np.abs(played.costs * played.alive[..., None]).sum(axis=0).mean()) or 1.0
         values, last = np.zeros_like(played.costs), self._values(played.last)
@@ -76,7 +76,7 @@ class PPO(Learner):
         return advantage
 
     def update(self, played: Trajectories, iteration: int, rng: torch.Generator) -> dict[str, float]:
-        """A step of the policy, then of the critic."""
+        """Update the policy, then the critic."""
         logged = super().update(played, iteration, rng)
         fitted = self._fit_critic(played, iteration, rng)
         return logged | fitted | {"explained_variance": self._explained}
@@ -92,8 +92,8 @@ class PPO(Learner):
         return values
 
     def _fit_critic(self, played: Trajectories, iteration: int, rng: torch.Generator) -> dict[str, float]:
-        """Regression on the lambda-returns; for the log, the mean squared error before, in squared units of the scale,
-        and the mean norm of the gradients."""
+        """Fit the critic to the lambda-returns; returns its initial mean squared error, in squared units of
+        `scale`, and the mean gradient norm."""
         config, encoded = self.config, played.encoded
         for group in self.critic_optimiser.param_groups:
             group["lr"] = config.at(iteration, config.learning_rate, config.final_learning_rate)
@@ -114,17 +114,17 @@ class PPO(Learner):
         }
 
     def weights(self) -> Iterator[Tensor]:
-        """With the critic's."""
+        """See `Algorithm`; includes the critic's."""
         yield from super().weights()
         yield from self.critic.parameters()
 
     def state(self) -> dict[str, Any]:
-        """With the critic and its scale."""
+        """See `Algorithm`; includes the critic and its scale."""
         own = {"critic": self.critic.state_dict(), "critic_optimiser": self.critic_optimiser.state_dict()}
         return super().state() | own | {"scale": self.scale}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state."""
+        """See `Algorithm`."""
         super().restore(state)
         self.critic.load_state_dict(state["critic"])
         self.critic_optimiser.load_state_dict(state["critic_optimiser"])
@@ -136,9 +136,11 @@ def generalised_advantages(
 ) -> Float:
     """(T, B, P) GAE (Schulman et al. 2016, Eq. 16) of P parts of the reward, over semi-Markov steps.
 
-    A step of s slots discounts by gamma ** s, and what follows a placement by lambda; what follows a hold not at all:
-    who holds is so judged by as many placements, the one put off among them, and over the same time, as who places.
-    `values` (T, B, P), `last` (B, P) what is to come after the end: 0 where the episode was over; P - 1 machines.
+    `reward`, `values`: (T, B, P); part p < P - 1 belongs to machine p, the last to waiting
+    `last`: (B, P) value after the final decision; 0 if the episode terminated
+
+    A step of s slots discounts by gamma ** s. Lambda applies after a placement but not after a hold, so that holding
+    and placing are compared over equally many placements, including the postponed one, and over the same time.
     """
     result = np.zeros_like(reward)
     following, after = np.zeros_like(last), last

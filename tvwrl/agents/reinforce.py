@@ -12,9 +12,9 @@ from tvwrl.types import Float, InputError
 
 
 class Reinforce(Learner):
-    """The paper's algorithm; with more epochs or minibatches than one its episodes are reused.
+    """The paper's algorithm; with more than one epoch or minibatch, episodes are reused.
 
-    Raises InputError for a single trajectory per sequence: it would be its own baseline, and nothing would be learnt.
+    Raises InputError for a single trajectory per sequence: as its own baseline it would teach nothing.
     """
 
     def __init__(self, policy: Policy, config: TrainConfig) -> None:
@@ -31,7 +31,7 @@ class Reinforce(Learner):
 
 
 def returns(played: Trajectories, gamma: float) -> Float:
-    """(T, B) return from each decision on: discounted per slot, the penalties of a step counting at its start."""
+    """(T, B) return from each decision on, discounted per slot; a step's penalties count at its start."""
     result = np.zeros_like(played.reward)
     following = np.zeros(played.reward.shape[1])
     for t in range(len(result) - 1, -1, -1):

@@ -1,9 +1,9 @@
 """PPO and A2C of Stable-Baselines3, through its own interface, on our environments, networks and checkpoints.
 
 An iteration plays as many decisions in every environment as there are workloads in a sequence. PPO learns from all of
-them at once; A2C, which takes one step per rollout, plays them in `minibatches` rollouts. Episodes go on from iteration
-to iteration, or else the agent would learn that what it holds back is never paid for; a checkpoint has them too, so a
-run resumes exactly.
+them at once; A2C, which takes one step per rollout, plays them in `minibatches` rollouts. Episodes continue across
+iterations; otherwise the agent would learn that a workload held back is never paid for. Checkpoints include them, so
+that a run resumes exactly.
 """
 
 from __future__ import annotations
@@ -61,24 +61,24 @@ class StableBaselines:
         self.optimiser.register_step_pre_hook(self._clip)
 
     def _clip(self, *_: Any) -> None:
-        """Clip the gradient, where Stable-Baselines3 would not say what its norm was."""
+        """Clip the gradient here, because Stable-Baselines3 does not report its norm."""
         limit = self._config.max_gradient_norm or float("inf")
         self._norms.append(float(nn.utils.clip_grad_norm_(self.weights(), limit)))
 
     def weights(self) -> Iterator[Tensor]:
-        """All that it changes."""
+        """See `Algorithm`."""
         return self._algorithm.policy.parameters()
 
     def learning_rate(self, remaining: float) -> float:
-        """Step size of this iteration; a schedule of Stable-Baselines3, of whose progress it makes no use."""
+        """Step size of this iteration, as a Stable-Baselines3 schedule; `remaining` is ignored."""
         return self._config.at(self._iteration, self._config.learning_rate, self._config.final_learning_rate)
 
     def iterate(
         self, envs: Environments, sequence: npt.NDArray[np.int64], iteration: int, rng: torch.Generator
     ) -> tuple[dict[str, float], dict[str, float]]:
-        """Play and learn; see `Algorithm`. The terms are of the episodes that ended, or of all if none did.
+        """See `Algorithm`. The terms are means over the episodes that ended, or over all if none did.
 
-        Seeds the global generators of Python, numpy and torch, which Stable-Baselines3 draws from.
+        Seeds the global generators of Python, numpy and torch, from which Stable-Baselines3 draws.
         """
         config, algorithm = self._config, self._algorithm
         self._iteration = iteration
@@ -89,18 +89,18 @@ class StableBaselines:
         try:
             algorithm.learn(self._decisions, log_interval=None)  # type: ignore[arg-type]
         except ValueError:
-            check_update({}, self.weights())  # torch refuses to draw by what is not a number
+            check_update({}, self.weights())  # torch refuses to draw from probabilities that are not numbers
             raise
-        said = algorithm.logger.name_to_value
+        log = algorithm.logger.name_to_value
         logged = {
-            "entropy": -said["train/entropy_loss"],
+            "entropy": -log["train/entropy_loss"],
             "gradient_norm": float(np.mean(self._norms)),
             "decisions": float(self._decisions),
         }
-        return self.episodes.terms(), logged | {ours: said[f"train/{its}"] for its, ours in LOGGED.items()}
+        return self.episodes.terms(), logged | {ours: log[f"train/{its}"] for its, ours in LOGGED.items()}
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps to go on exactly."""
+        """See `Algorithm`."""
         scale = self._rewards.ret_rms
         return {
             "optimiser": self.optimiser.state_dict(),
@@ -110,7 +110,7 @@ class StableBaselines:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state."""
+        """See `Algorithm`."""
         self.optimiser.load_state_dict(state["optimiser"])
         self._value.load_state_dict(state["value"])
         scale, saved = self._rewards.ret_rms, state["reward_scale"]
@@ -121,7 +121,7 @@ class StableBaselines:
 def _algorithm(
     learner: StableBaselines, envs: VecEnv, config: TrainConfig, part: int, networks: dict[str, Any]
 ) -> OnPolicyAlgorithm:
-    """The algorithm with its logs kept in memory; `part`: decisions per environment behind one step of Adam."""
+    """The algorithm, logging to memory only; `part`: decisions per environment for one step of Adam."""
     common: dict[str, Any] = {
         "learning_rate": learner.learning_rate,
         "gamma": config.gamma,
@@ -144,7 +144,7 @@ def _algorithm(
 
 
 def _value_network(policy: Policy, config: TrainConfig, shapes: dict[str, Any]) -> nn.Module:
-    """Of `shared`: our critic, whose parts are added up; of `flat`: the same network with a single output."""
+    """For `shared`: our critic, whose parts are summed; for `flat`: the same network with a single output."""
     if isinstance(policy, SharedPolicy):
         return Critic(policy, config.hidden)
     return make_policy("flat", shapes | {"actions": 1}, config.hidden)
@@ -163,7 +163,7 @@ class ActorCritic(ActorCriticPolicy):
         self.optimizer = self.optimizer_class(self.parameters(), **rate, **self.optimizer_kwargs)
 
     def _build(self, lr_schedule: Any) -> None:
-        """Nothing of the networks that Stable-Baselines3 would make."""
+        """Build none of the networks of Stable-Baselines3."""
         self._first_rate = lr_schedule(1)
 
     def forward(self, obs: Any, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
@@ -189,7 +189,7 @@ class ActorCritic(ActorCriticPolicy):
 
 
 class Decisions(DictRolloutBuffer):
-    """A rollout whose discount is per slot: a decision lasts until the next one, from no slot to many."""
+    """A rollout buffer that discounts per slot: from one decision to the next, any number of slots pass."""
 
     def __init__(self, *arguments: Any, episodes: EncodedEnvironments, **options: Any) -> None:
         self._episodes = episodes

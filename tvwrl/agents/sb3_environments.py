@@ -22,15 +22,15 @@ Arrays = dict[str, npt.NDArray[Any]]
 class EncodedEnvironments(VecEnv):
     """Our environments as Stable-Baselines3 steps them, observed through the encoding of a policy.
 
-    Where an episode ends, the environment goes on with a sequence of those handed to `begin`: its own, or a
-    neighbour's if it has played that.
+    When an episode ends, its environment continues with one of the sequences passed to `begin`: its own, or a
+    neighbour's if it has already played that.
     """
 
     def __init__(self, envs: Environments, policy: Policy, value: nn.Module) -> None:
         self._envs, self._policy, self._value = envs, policy, value
         count, self.machines = envs.num_envs, len(envs.simulation.machines)
-        self.slots: list[npt.NDArray[np.int64]] = []  # (B,) that each decision of a rollout took
-        self.beyond: list[npt.NDArray[np.float32]] = []  # (B,) value of where it cut an episode; else 0
+        self.slots: list[npt.NDArray[np.int64]] = []  # (B,) slots of each decision of a rollout
+        self.beyond: list[npt.NDArray[np.float32]] = []  # (B,) value of the state at which an episode was cut; else 0
         self._sums, self._ended = np.zeros((len(envs.terms), count)), np.zeros((len(envs.terms), 0))
         seen, _ = envs.reset(options={"sequence": np.zeros(count, np.int64)})
         first, self._begun = self._encoded(seen), False
@@ -46,7 +46,7 @@ class EncodedEnvironments(VecEnv):
             self._begun, self._episode = True, self._episode + 1
 
     def reset(self) -> Arrays:
-        """What is seen now: episodes go on, although Stable-Baselines3 believes that they begin."""
+        """The current observations: episodes continue, although Stable-Baselines3 takes this for a new start."""
         return self._encoded(self._envs.simulation.observation())
 
     def terms(self) -> dict[str, float]:
@@ -80,7 +80,7 @@ class EncodedEnvironments(VecEnv):
         encoded = self._encoded(seen)
         self.beyond.append(self._value_of_cut(encoded, truncated))
         if done.any():
-            for b in np.flatnonzero(done):  # that it was cut is not said: Stable-Baselines3 would discount by one slot
+            for b in np.flatnonzero(done):  # without its flag for cut episodes: it would discount by one slot
                 infos[b] = {"terminal_observation": {name: array[b] for name, array in encoded.items()}}
             self._ended = np.concatenate([self._ended, self._sums[:, done]], axis=1)
             self._sums[:, done] = 0.0
@@ -91,7 +91,7 @@ class EncodedEnvironments(VecEnv):
         return encoded, reward.astype(np.float32), done, infos
 
     def _value_of_cut(self, encoded: Arrays, cut: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
-        """(B,) sum of scaled rewards that would be to come after episodes that were cut; 0 elsewhere."""
+        """(B,) value of the final state of episodes that were cut; 0 elsewhere."""
         values = np.zeros(self.num_envs, np.float32)
         if cut.any():
             device = next(self._value.parameters()).device
@@ -109,7 +109,7 @@ class EncodedEnvironments(VecEnv):
         """The environments belong to the trainer."""
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """There are no attributes of single environments but for `render_mode`, which Stable-Baselines3 asks for."""
+        """Only `render_mode`, which Stable-Baselines3 asks for: single environments have no attributes."""
         if attr_name != "render_mode":
             raise AttributeError(attr_name)
         return [None] * self.num_envs

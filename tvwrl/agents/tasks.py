@@ -1,4 +1,4 @@
-"""What a policy is trained on: environments to learn in, and what it is judged by on validation sequences."""
+"""What a policy is trained on: training environments, and evaluation on validation sequences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.deeprm.environment import DeepRMVectorEnv
-from tvwrl.agents.episodes import Decisive, Environments, logits_of, play
+from tvwrl.agents.episodes import DeterministicActions, Environments, logits_of, play
 from tvwrl.agents.networks import Policy, shapes_of
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.base import picture
@@ -21,17 +21,17 @@ DRAWS = 4  # episodes of DeepRM on each validation sequence, as its actions are 
 
 
 class Task(Protocol):
-    """Environments and the judgement of a policy; `shapes` is what its network has to know of them."""
+    """Training environments and the validation of a policy; `shapes` describes the environments to its network."""
 
     envs: Environments
     shapes: dict[str, Any]
 
     def evaluate(self, policy: Policy) -> tuple[dict[str, float], bool]:
-        """Means over the validation sequences, `reward` first of all; and whether all of them were finished."""
+        """Mean metrics over the validation sequences, `reward` first, and whether all of them were finished."""
         ...
 
     def picture(self, policy: Policy, title: str) -> npt.NDArray[np.uint8] | None:
-        """An RGB picture of the first validation sequence in the middle of it, where there is one."""
+        """An RGB picture of the cluster halfway through the first validation sequence; None if there is none."""
         ...
 
 
@@ -41,7 +41,7 @@ def make_task(problem: Problem, config: TrainConfig) -> Task:
 
 
 class PlacementTask:
-    """A machine for the head of the queue (TVW-RL). Validation sequences are played without chance, the referee scores.
+    """Choose a machine for the head of the queue (TVW-RL). Validation is deterministic and scored by the referee.
 
     `shapes`: see `shapes_of` and `SharedPolicy`.
     """
@@ -53,18 +53,18 @@ class PlacementTask:
         self._problem, self._machines, self._device = problem, problem.machines, config.device
         both = (problem.machines, config.scenario, "Disabled")
         envs = PlacementVectorEnv(batch, train, *both, copy=False)
-        envs.reset(seed=config.seed)  # or a checkpoint with its state would not repeat to the bit
+        envs.reset(seed=config.seed)  # fixes the random streams, which are part of the state in checkpoints
         self.envs: Environments = envs
         self._validation = PlacementVectorEnv(config.eval_sequences, validation, *both, copy=False, max_slots=0)
         self.shapes = shapes_of(envs.simulation)
-        if config.begins_as_expected_cost:
+        if config.starts_from_expected_cost:
             weights = config.scenario.penalty_weights().per_resource(len(problem.machines.resources))
             self.shapes["weights"] = weights.tolist()
 
     def evaluate(self, policy: Policy) -> tuple[dict[str, float], bool]:
         """See `Task`."""
         envs = self._validation
-        played = play(policy, envs, np.arange(envs.num_envs), self._decisive(), self._device)
+        played = play(policy, envs, np.arange(envs.num_envs), self._deterministic(), self._device)
         rows = [self._problem.score(envs.simulation.record(b)) for b in range(envs.num_envs)]
         names = [*EVALUATED, *(f"utilisation_{r}" for r in self._machines.resources)]
         return {name: float(np.nanmean([row[name] for row in rows])) for name in names}, not played.truncated.any()
@@ -75,20 +75,21 @@ class PlacementTask:
 
         envs = self._validation
         seen, _ = envs.reset(options={"sequence": np.arange(envs.num_envs)})
-        decisive = self._decisive()
+        deterministic = self._deterministic()
         for _ in range(envs.simulation.record(0).arrival.size // 2):
-            seen, *_ = envs.step(self._actions(policy, seen, decisive))
+            seen, *_ = envs.step(self._actions(policy, seen, deterministic))
         return draw_cluster(picture(envs.simulation, 0, title))
 
-    def _decisive(self) -> Decisive:
-        return Decisive(self._validation.num_envs, len(self._machines))
+    def _deterministic(self) -> DeterministicActions:
+        return DeterministicActions(self._validation.num_envs, len(self._machines))
 
-    def _actions(self, policy: Policy, seen: Any, decisive: Decisive) -> Any:
-        return decisive.choose(logits_of(policy, seen, self._validation.action_masks(), self._device)[0])
+    def _actions(self, policy: Policy, seen: Any, deterministic: DeterministicActions) -> Any:
+        return deterministic.choose(logits_of(policy, seen, self._validation.action_masks(), self._device)[0])
 
 
 class DeepRMTask:
-    """The next workload, in DeepRM's own world, by its own reward. Actions are drawn, with the same numbers each time.
+    """Choose the next workload, in DeepRM's own environment and by its own reward. Validation draws actions from the
+    same random stream each time.
 
     `shapes`: cluster (T, D), queue (Q, D + 1), actions.
     """
@@ -117,4 +118,4 @@ class DeepRMTask:
         return {"reward": -sum(costs.values()), **scores, "unused": costs["unused"]}, not played.truncated.any()
 
     def picture(self, policy: Policy, title: str) -> None:
-        """None: a cluster without machines has none."""
+        """None: DeepRM's cluster has no machines to draw."""

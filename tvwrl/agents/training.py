@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint, generator_state, restore_generator
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.divergence import Diverged, check_gradients, check_update, undone
+from tvwrl.agents.divergence import Diverged, check_gradients, check_update, restored_on_divergence
 from tvwrl.agents.imitation import imitate
 from tvwrl.agents.learners import make_learner
 from tvwrl.agents.networks import check_device, make_policy
@@ -41,9 +41,9 @@ class Trainer:
     iteration: int = 0
     best_reward: float = -np.inf
     best_iteration: int = -1
-    imitated: bool = False  # whether the head start is over
+    imitated: bool = False  # whether the head start is done
     progress: list[dict[str, Any]] = field(default_factory=list)
-    judged: Callable[[int, float], None] | None = None  # told iteration and validation reward; may raise to end the run
+    on_validation: Callable[[int, float], None] | None = None  # gets iteration and reward; may raise to end the run
 
     def __post_init__(self) -> None:
         config = self.config
@@ -59,7 +59,7 @@ class Trainer:
         self.learner = make_learner(self.policy, config, self.envs, self.shapes)
 
     def restore(self, saved: Checkpoint) -> None:
-        """Continue where the checkpoint was written."""
+        """Continue from a checkpoint."""
         self.policy.load_state_dict(saved.policy)
         self.learner.restore(saved.learner)
         restore_generator(self._rng, saved.random["sequences"])
@@ -70,7 +70,7 @@ class Trainer:
         self.progress = [row for row in rows if int(row["iteration"]) <= self.iteration]
 
     def checkpoint(self) -> Checkpoint:
-        """The state of training as it is now."""
+        """The current state of training."""
         return Checkpoint(
             config=self.config,
             trace=self.trace,
@@ -94,14 +94,14 @@ class Trainer:
 
         total = self.config.iterations
         end = total if stop_after is None else min(total, self.iteration + stop_after)
-        logged = self.iteration + (self.imitated or self.iteration > 0)  # steps before this one count
+        logged = self.iteration + (self.imitated or self.iteration > 0)  # TensorBoard drops later steps
         writer = SummaryWriter(str(self.folder / "tensorboard"), purge_step=logged)
         bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", leave=None, disable=None)
         try:
             with writer, bar, collect_signals() as received:
-                ahead = self.config.imitates or self.config.begins_as_expected_cost
-                if self.iteration == 0 and ahead and not self.imitated and end:
-                    self._begin_ahead(writer)
+                head_start = self.config.imitates or self.config.starts_from_expected_cost
+                if self.iteration == 0 and head_start and not self.imitated and end:
+                    self._head_start(writer)
                 while self.iteration < end and not received:
                     self._iterate(writer, bar)
                     if self.iteration % self.config.save_every == 0:
@@ -113,13 +113,13 @@ class Trainer:
             return str(received[0])
         return "finished" if self.iteration >= total else "stopped"
 
-    def _begin_ahead(self, writer: Any) -> None:
-        """The head start: iteration 0 of the log, and the first candidate for the best policy."""
+    def _head_start(self, writer: Any) -> None:
+        """Imitate the teacher and validate: iteration 0 of the log and the first candidate for the best policy."""
         if teacher := self.config.imitates:
             agree = imitate(self.policy, self.problem, self.config)
-            self.report(f"imitated {teacher} on {self.config.imitate} sequences: chooses as it does in {agree:.0%}")
-        if self.config.begins_as_expected_cost:
-            self.report("begins as expected-cost, which is built in: nothing is imitated")
+            self.report(f"imitated {teacher} on {self.config.imitate} sequences: agrees in {agree:.0%} of decisions")
+        if self.config.starts_from_expected_cost:
+            self.report("the policy starts from expected-cost, which is built in; nothing is imitated")
         self.imitated = True
         self.progress = [{"iteration": 0} | self._evaluate(writer)]
         self.save()
@@ -139,13 +139,13 @@ class Trainer:
         self.progress.append(row)
         bar.set_postfix(reward=f"{row['reward']:.4g}", best=f"{self.best_reward:.4g}", refresh=False)
         bar.update()
-        if self.judged is not None and "eval_reward" in row:
-            self.judged(self.iteration, row["eval_reward"])
+        if self.on_validation is not None and "eval_reward" in row:
+            self.on_validation(self.iteration, row["eval_reward"])
 
     def _improve(self, sequence: npt.NDArray[np.int64]) -> tuple[dict[str, float], dict[str, float]]:
-        """Play and learn, as `Algorithm.iterate`; an update that breaks the policy is undone and ends the training."""
+        """See `Algorithm.iterate`. Raises InputError if an update breaks the policy, after rolling it back."""
         try:
-            with undone(self.policy, self.learner):
+            with restored_on_divergence(self.policy, self.learner):
                 penalties, steps = self.learner.iterate(self.envs, sequence, self.iteration, self._actions)
                 check_update(steps, self.learner.weights())
                 check_gradients(steps, self.progress)
@@ -169,11 +169,11 @@ class Trainer:
         return row
 
     def evaluate(self) -> tuple[dict[str, float], bool]:
-        """Means of the policy as it is now over the validation sequences, and whether all of them were finished."""
+        """Mean metrics of the current policy over the validation sequences, and whether all of them were finished."""
         return self._task.evaluate(self.policy)
 
     def _evaluate(self, writer: Any) -> dict[str, float]:
-        """Judge the policy on the validation sequences; the best one is kept."""
+        """Validate the policy and keep it if it is the best so far."""
         scores, finished = self.evaluate()
         for name, value in scores.items():
             writer.add_scalar(f"eval/{name}", value, self.iteration)
@@ -196,7 +196,7 @@ class Trainer:
             writer.add_image("cluster", frame, self.iteration, dataformats="HWC")
 
     def save(self, name: str = "last.pt") -> None:
-        """Write progress.csv, then checkpoints/<name>, which says how much of it counts."""
+        """Write progress.csv, then checkpoints/<name>, whose iteration says how many rows are valid."""
         if self.progress:
             write_csv(self.folder / "progress.csv", self.progress)
         self.checkpoint().save(self.folder / "checkpoints" / name)
@@ -204,7 +204,7 @@ class Trainer:
 
 @contextmanager
 def collect_signals() -> Any:
-    """Collect SIGINT and SIGTERM while the block runs, so that an iteration ends whole; a second one is immediate."""
+    """Collect SIGINT and SIGTERM so that the current iteration is completed; a second signal interrupts at once."""
     received: list[str] = []
     if threading.current_thread() is not threading.main_thread():
         yield received
@@ -214,8 +214,8 @@ def collect_signals() -> Any:
         if received:
             raise KeyboardInterrupt
         received.append(signal.Signals(number).name)
-        with suppress(OSError):  # not print, which may be what the signal interrupted
-            os.write(2, b"\nstopping when this iteration ends, so that what is saved is whole; once more: at once\n")
+        with suppress(OSError):  # not print: the signal may have interrupted one
+            os.write(2, b"\nstopping after this iteration; press again to stop at once\n")
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

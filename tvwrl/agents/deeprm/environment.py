@@ -1,4 +1,4 @@
-"""DeepRM's world: the cluster is one machine, workloads need their peak from start to end, and durations are known."""
+"""DeepRM's environment: the cluster is one machine, workloads need their peak throughout, durations are known."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class DeepRMVectorEnv:
     """B environments in which an agent chooses the next workload; paper, "Baselines": DeepRM's inputs, state, rewards.
 
     Action: 0..Q-1 starts the workload at that place of the queue, Q (void) lets the slot end. An empty place, or a
-    workload whose peak does not fit what the cluster has left, is void too. Several may start in a slot, up to
-    `placements_per_slot`. A step is one decision; while nobody waits the clock runs on.
+    workload whose peak exceeds what is left of the cluster, is void too. Several may start in a slot, up to
+    `placements_per_slot`. A step is one decision; the clock runs on while no workload waits.
 
     Observation: see `observation`. Reward per slot: minus `slowdown`, the sum of 1 / duration over all workloads that
     wait or run (Mao et al. 2016, Section 3.2), minus `unused`, the unreserved share of the cluster's resources times
@@ -87,7 +87,7 @@ class DeepRMVectorEnv:
         return self._observation(), reward, over == TERMINATED, over == TRUNCATED, info
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """(B, Q + 1) everything may be chosen; what cannot start is void."""
+        """(B, Q + 1) all actions are allowed; those that cannot start a workload are void."""
         return np.ones((self.num_envs, self.shapes["actions"]), np.bool_)
 
     def costs(self) -> Float:
@@ -96,7 +96,7 @@ class DeepRMVectorEnv:
         return costs
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to release."""
 
     def _observation(self) -> Seen:
         return observation(self._seen.cluster, self._seen.queue, self._seen.backlog, self.machines)
@@ -110,12 +110,12 @@ class DeepRMVectorEnv:
 def observation(
     cluster: npt.NDArray[Any], queue: npt.NDArray[Any], backlog: npt.NDArray[Any], machines: Machines
 ) -> Seen:
-    """What DeepRM sees, from units and slots (`step_kernels.Seen`) to shares; float32, new arrays.
+    """DeepRM's observation in shares, from units and slots (`step_kernels.Seen`); float32, new arrays.
 
     `cluster` (B, T, D) reserved share of the cluster per slot ahead; `queue` (B, Q, D + 1) peak as a share of a mean
-    machine and duration as a share of T, 0 in an empty place; `backlog` (B, 1) the number waiting beyond Q. That is
-    DeepRM's image without the identity of pixels, which one cluster without machines has no use for; its published
-    code calls the like of it the compact representation.
+    machine and duration as a share of T, 0 in an empty place; `backlog` (B, 1) the number waiting beyond Q. This is
+    DeepRM's image reduced to counts, since pixels need no identity in a cluster without machines; its published code
+    has a similar compact representation.
     """
     scale = np.append(machines.capacity.mean(axis=0), cluster.shape[1])
     return {
@@ -126,9 +126,9 @@ def observation(
 
 
 def _at_peaks(sequences: SequenceSet) -> SequenceSet:
-    """The sequences with every workload's peak in all of its slots, as DeepRM takes demand to be constant.
+    """The sequences with every workload's peak in all of its slots, because DeepRM takes demand to be constant.
 
-    Without background: nobody has reserved it, and DeepRM sees nothing but reservations.
+    Background load is left out: it is not reserved, and DeepRM sees only reservations.
     """
     peak = sequences.demand.max(axis=2, keepdims=True)
     runs = np.arange(sequences.demand.shape[2]) < sequences.length[..., None]

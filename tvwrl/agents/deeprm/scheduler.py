@@ -1,4 +1,4 @@
-"""DeepRM as a scheduler: the network draws a waiting workload, best fit on peaks finds its machine."""
+"""DeepRM as a scheduler: the network draws a waiting workload, best fit on peaks chooses its machine."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ HOW_TO_TRAIN = (
 class DeepRM(Scheduler):
     """{DeepRM + Best-Fit} of the paper, "Baselines". Actions are drawn from the policy, as its published code does.
 
-    Where the drawn workload fits no single machine, although it may fit the cluster as a whole, the slot ends: this is
-    how fragmentation makes DeepRM wait. Void ends the slot as well.
+    If the drawn workload fits no single machine, although it may fit the cluster as a whole, the slot ends: this is how
+    fragmentation makes DeepRM wait. The void action ends the slot as well.
     """
 
     knowledge = KNOWLEDGE
@@ -46,7 +46,7 @@ class DeepRM(Scheduler):
                 raise InputError(f"checkpoint '{self.name}' was trained with {field} {expected}, not {found}")
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
-        """One placement, or none and the slot ends; whoever asks shows the queue anew after each."""
+        """One placement, or none, which ends the slot; the runner asks again with the updated queue."""
         if self._ended == cluster.slot:
             return
         anything = np.ones((1, self._shapes["actions"]), np.bool_)
@@ -62,7 +62,7 @@ class DeepRM(Scheduler):
         return self._placer.alternatives(cluster, waiting, choice, count)
 
     def _see(self, cluster: Cluster, pending: Sequence[Workload]) -> Seen:
-        """The observation of `DeepRMVectorEnv`, of a cluster that has machines."""
+        """The observation of `DeepRMVectorEnv` for a cluster of several machines."""
         places, features = self._shapes["queue"]
         queue = np.zeros((places, features))
         for q, workload in enumerate(pending):

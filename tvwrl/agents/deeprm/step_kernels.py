@@ -14,7 +14,7 @@ SLOWDOWN, UNUSED = range(2)  # columns of `terms`
 
 
 class Seen(NamedTuple):
-    """What the agents of B environments see, in units and slots."""
+    """Observations of B environments, in units and slots."""
 
     cluster: Any  # (B, T, D) f4 units reserved in the current slot and the T - 1 after it
     queue: Any  # (B, Q, D + 1) f4 peak and duration of the first Q waiting workloads, 0 = empty place
@@ -23,7 +23,7 @@ class Seen(NamedTuple):
 
 @njit(cache=True, inline="always", _nrt=False)
 def _fits(s, b, w):  # type: ignore[no-untyped-def]
-    """Whether the peak of w has room in the current slot, and so for its whole life: reservations only end."""
+    """Whether the peak of w fits in the current slot, and so for its whole life, as reservations only end."""
     row = s.counters[b, SLOT] % s.load.shape[2]
     for d in range(s.capacity.shape[1]):
         if exceeds(float(s.load[b, 0, row, d]) + float(s.demand[s.counters[b, SEQUENCE], w, 0, d]), s.capacity[0, d]):
@@ -46,7 +46,7 @@ def _charge(s, b, terms):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, inline="always", _nrt=False)
 def _observe(s, b, seen):  # type: ignore[no-untyped-def]
-    """Write what the agent of environment b sees."""
+    """Write the observation of environment b."""
     sequence, slot, waiting = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.counters[b, WAITING]
     resources, horizon, places = s.capacity.shape[1], s.load.shape[2], seen.queue.shape[1]
     for ahead in range(seen.cluster.shape[1]):
@@ -63,12 +63,15 @@ def _observe(s, b, seen):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, _nrt=False)
 def drive(s, seen, terms, resets, argument):  # type: ignore[no-untyped-def]
-    """One decision everywhere, or with `resets` the beginning of an episode; then what is seen.
+    """Apply one decision in every environment, or with `resets` begin an episode, then write the observations.
 
-    `s`: state of a simulation of one machine, the whole cluster, whose workloads need their peak all their lives.
-    `argument` (B,): the place of the queue to start from, where an empty one, one whose workload does not fit, and Q
-    let the slot end; with `resets` the sequence. `terms` (B, 2) become those of the slots passed, before weights; an
-    episode that is over stands still.
+    `s`: `State` of a simulation in which the cluster is one machine and workloads need their peak throughout
+    `seen`: (output) observations
+    `terms`: (output, (B, 2)) unweighted cost terms of the slots passed
+    `resets`: whether `argument` (B,) holds sequences; otherwise places in the queue, of which Q, an empty one and one
+        whose workload does not fit end the slot
+
+    An environment whose episode is over stands still.
     """
     for b in range(len(argument)):
         terms[b] = 0.0

@@ -185,7 +185,7 @@ def _train(search: Search, folder: Path, trial: Any, parameters: Mapping[str, fl
             trainer.save()
             raise optuna.TrialPruned
 
-    trainer.judged = prune
+    trainer.on_validation = prune
     try:
         how = trainer.run()
     except InputError as error:  # the training diverged, as a large learning rate can make it do
