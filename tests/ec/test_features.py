@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tvwrl.ec.features import FeatureScaler, aggregate_features, temporal_features
-from tvwrl.ec.temporal_statistics import autocorrelation_lags, temporal_settings
+from tvwrl.ec.temporal_statistics import autocorrelation_lags
 from tvwrl.types import InputError
 
 CPU_MEM = ("cpu", "mem")
@@ -97,28 +97,6 @@ def test_tsfresh_gives_the_same_names_and_values() -> None:
     theirs, their_names = temporal_features(series, CPU_MEM, DAY, backend="tsfresh")
     assert names == their_names
     assert_equal_to_1e_9(ours, theirs)
-
-
-def test_tsfresh_itself_is_asked() -> None:
-    import pandas as pd
-    from tsfresh import extract_features
-
-    series = hard_cases()[9:16]
-    long = [
-        (i, kind, value) for i, one in enumerate(series) for row in one for kind, value in zip("ab", row, strict=True)
-    ]
-    frame = extract_features(
-        pd.DataFrame(long, columns=["id", "kind", "value"]),
-        temporal_settings(DAY),
-        column_id="id",
-        column_kind="kind",
-        column_value="value",
-        n_jobs=0,
-        disable_progressbar=True,
-    )
-    ours, names = temporal_features(series, ("a", "b"), DAY)
-    assert set(names) == set(frame.columns)
-    assert_equal_to_1e_9(ours, frame.loc[range(len(series)), names].to_numpy())
 
 
 @settings(max_examples=10)

@@ -83,10 +83,7 @@ def test_gain_is_the_percentage_of_the_agnostic_correlation():
     assert percentage_gain(0.6, 0.5) == pytest.approx(20)
     assert percentage_gain(0.4, 0.5) == pytest.approx(-20)
     assert percentage_gain(0.1, -0.4) == pytest.approx(125)
-
-
-def test_gain_over_a_correlation_near_nought_is_bounded():
-    assert percentage_gain(0.1, 0.0) == pytest.approx(200)
+    assert percentage_gain(0.1, 0.0) == pytest.approx(200)  # bounded near 0
 
 
 def test_effective_gain_counts_only_what_is_gained():
@@ -266,23 +263,19 @@ def test_refuses_usage_that_is_none(value):
         prediction_gain(series, labels, 12, TINY)
 
 
-def test_refuses_series_of_unlike_shape():
-    series, labels = opposite_families(6)
-    series[2] = series[2][:, :1]
-    with pytest.raises(InputError, match=r"workload 2: its series has shape \(120, 1\), must be \(length, 2\)"):
-        prediction_gain(series, labels, 12, TINY)
-    with pytest.raises(InputError, match="no series"):
-        agnostic_forecast([], 12, TINY)
-    with pytest.raises(InputError, match="slots_per_day is 0"):
-        agnostic_forecast(opposite_families(6)[0], 0, TINY)
-
-
-def test_refuses_labels_that_do_not_fit():
-    series, labels = opposite_families(6)
-    with pytest.raises(InputError, match=r"shape \(5,\): must be \(6,\)"):
-        prediction_gain(series, labels[:5], 12, TINY)
-    with pytest.raises(InputError, match="at least 1"):
-        prediction_gain(series, labels - 1, 12, TINY)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s, y: ([s[0], s[1][:, :1], *s[2:]], y, 12), r"workload 1: its series has shape \(120, 1\), must be"),
+        (lambda s, y: ([], y[:0], 12), "no series"),
+        (lambda s, y: (s, y, 0), "slots_per_day is 0"),
+        (lambda s, y: (s, y[:5], 12), r"shape \(5,\): must be \(6,\)"),
+        (lambda s, y: (s, y - 1, 12), "at least 1"),
+    ],
+)
+def test_refuses_series_and_labels_that_do_not_fit(change, message):
+    with pytest.raises(InputError, match=message):
+        prediction_gain(*change(*opposite_families(6)), TINY)
 
 
 def test_refuses_an_agnostic_forecast_of_other_series_or_settings(families):

@@ -40,19 +40,15 @@ def test_precomputed_by_hand() -> None:
     assert model.predict(cdist([[5.0], [7.0]], LINE)).tolist() == [0, 1]
 
 
-def test_one_cluster_is_the_most_central_sample() -> None:
-    model = KMedoids(1).fit(LINE)
-    assert (model.medoid_indices_.tolist(), model.inertia_) == ([2], 2 + 1 + 8 + 9 + 11)
-
-
-def test_one_sample() -> None:
-    model = KMedoids(1).fit([[3.0, 4.0]])
-    assert (model.labels_.tolist(), model.medoid_indices_.tolist(), model.inertia_) == ([0], [0], 0)
-
-
-def test_as_many_clusters_as_samples() -> None:
-    model = KMedoids(6, random_state=0).fit(LINE)
-    assert (model.labels_.tolist(), model.inertia_) == ([0, 1, 2, 3, 4, 5], 0)
+@pytest.mark.parametrize(
+    ("k", "samples", "medoids", "loss"),
+    [(1, LINE, [2], 2 + 1 + 8 + 9 + 11), (1, [[3.0, 4.0]], [0], 0), (6, LINE, [0, 1, 2, 3, 4, 5], 0)],
+    ids=["the most central", "of one", "all"],
+)
+def test_one_cluster_and_as_many_as_samples(k: int, samples: object, medoids: list[int], loss: float) -> None:
+    model = KMedoids(k, random_state=0).fit(samples)
+    assert (model.medoid_indices_.tolist(), model.inertia_) == (medoids, loss)
+    assert model.labels_[medoids].tolist() == list(range(k))
 
 
 def test_fewer_distinct_samples_than_clusters() -> None:

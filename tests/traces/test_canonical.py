@@ -3,8 +3,6 @@
 import gzip
 import json
 import re
-import subprocess
-import sys
 import warnings
 from dataclasses import fields, replace
 from pathlib import Path
@@ -414,11 +412,6 @@ def test_write_refuses_a_folder_in_use(tmp_path):
         with pytest.raises(InputError, match=f"{used}: exists and is not an empty folder"):
             write_trace(trace, tmp_path / used)
         assert (tmp_path / "data.csv").read_bytes() == before
-
-
-def test_the_package_is_light_to_import():
-    code = "import sys, tvwrl.traces; print([m for m in ('polars', 'pandas', 'numba', 'torch') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_the_examples_of_the_documentation(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import gzip
 import hashlib
 import os
@@ -36,15 +37,20 @@ def usage(job: int, slot: int) -> str:
     return f"{slot * S},{(slot + 1) * S},{job},0,7,{value},{value},0,0,0,0,0,0,0,0,0,0,1,0,{value}"
 
 
+@functools.cache
+def contents(part: int) -> bytes:
+    """20 slots of 300 tasks."""
+    rows = [usage(job, slot) for slot in range(20 * part, 20 * part + 20) for job in range(300)]
+    return gzip.compress(("\n".join(rows) + "\n").encode(), mtime=0)
+
+
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Eight parts of 20 slots of 300 tasks."""
+    """Eight parts."""
     folder = tmp_path / "source" / "task_usage"
     folder.mkdir(parents=True)
     for part in range(8):
-        rows = [usage(job, slot) for slot in range(20 * part, 20 * part + 20) for job in range(300)]
-        path = folder / f"part-{part:05d}-of-00500.csv.gz"
-        path.write_bytes(gzip.compress(("\n".join(rows) + "\n").encode(), mtime=0))
+        (folder / f"part-{part:05d}-of-00500.csv.gz").write_bytes(contents(part))
     return folder.parent
 
 

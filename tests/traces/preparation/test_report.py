@@ -27,11 +27,12 @@ def titles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def prepared(folder: Path, lengths: list[int]) -> dict[str, Any]:
+def prepared(folder: Path, lengths: list[int], plots: bool = True) -> dict[str, Any]:
     """The report on workloads of so many slots, and two tables beside them."""
     rows = [(300 * t, f"w{w}", 0.1 + 0.01 * (t % 7), 0.2) for w, n in enumerate(lengths) for t in range(n)]
     pl.DataFrame(rows, schema=["time", "workload_id", "cpu", "mem"], orient="row").write_parquet(folder / "x.parquet")
-    return prepare(LOADERS["parquet"](), str(folder / "x.parquet"), folder / "out", SeriesRules(300, min_records=1))
+    rules = SeriesRules(300, min_records=1)
+    return prepare(LOADERS["parquet"](), str(folder / "x.parquet"), folder / "out", rules, plots=plots)
 
 
 def test_a_sample_is_called_one_by_hand(tmp_path: Path, titles: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +50,7 @@ def test_the_whole_is_not_called_a_sample(tmp_path: Path, titles: list[str]) -> 
 
 
 def test_tables_beside_the_trace_are_listed(tmp_path: Path) -> None:
-    report = prepared(tmp_path, [30]) | {"beside": {"affinity": 12_345, "machines": 7}}
+    report = prepared(tmp_path, [30], plots=False) | {"beside": {"affinity": 12_345, "machines": 7}}
     table = "| written beside | rows |\n|---|---:|\n| affinity.parquet | 12,345 |\n| machines.parquet | 7 |\n\n"
     assert table in report_text(report)
     assert "written beside" not in report_text(report | {"beside": {}})

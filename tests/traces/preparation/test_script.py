@@ -88,7 +88,7 @@ def test_a_table_of_ones_own_has_a_name(
         path.mkdir()
     file = path if path.suffix else path / "x.csv"
     file.write_text("\n".join(["time,workload_id,cpu,mem", *(f"{300 * i},a,0.1,0.2" for i in range(300))]))
-    code, text, _ = call("csv", "--source", path, *options, "--workers", 1)
+    code, text, _ = call("csv", "--source", path, *options, "--workers", 1, "--no-plots")
     assert not code
     assert text.startswith(f"# Trace '{name}', read as csv\n")
     assert text.endswith(f"--trace {shlex.quote(name)}\n")
