@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 from tvwrl.traces.loaders.batch import alibaba_tasks
 from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, usage_column
-from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found, together
+from tvwrl.traces.preparation.loader import Extras, Part, PublishedTrace, Rows, check_positive, not_found, together
 from tvwrl.traces.preparation.reading import read_table
-from tvwrl.types import InputError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,7 +47,7 @@ MACHINE_META = Table(
 
 
 @dataclass(frozen=True)
-class Alibaba2018:
+class Alibaba2018(PublishedTrace):
     """Alibaba cluster trace of 2018 (v2018): one workload per container; batch tasks and their DAGs beside it."""
 
     cores: float | None = None
@@ -57,17 +56,12 @@ class Alibaba2018:
     """Usage as a fraction of the container's own request; always so where there is no container_meta."""
 
     name: ClassVar[str] = "alibaba2018"
-    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
-    slot_seconds: ClassVar[int] = 300
-    sample_seconds: ClassVar[int] = 0
-    min_records: ClassVar[int] = 288
     paper_records: ClassVar[int | None] = 2000
     keys: ClassVar[tuple[str, ...]] = ("container",)
     members: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        if self.cores is not None and not 0 < self.cores < float("inf"):
-            raise InputError(f"--cores {self.cores}: must be a finite number > 0")
+        check_positive(cores=self.cores)
 
     @property
     def reference_machine(self) -> str:

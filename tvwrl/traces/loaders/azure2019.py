@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, usage_column
-from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, Rows, not_found
+from tvwrl.traces.preparation.loader import EXAMPLES, Part, PublishedTrace, Rows, check_positive, not_found
 from tvwrl.traces.preparation.reading import read_table
-from tvwrl.types import InputError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,7 +37,7 @@ VMTABLE = Table(
 
 
 @dataclass(frozen=True)
-class Azure2019:
+class Azure2019(PublishedTrace):
     """Azure VM trace of 2019 (public dataset V2): vmtable.csv.gz and vm_cpu_readings-file-*-of-195.csv.gz, no header.
 
     A workload is a VM: its CPU is the average reading, in percent of its cores; its memory, which is not recorded,
@@ -53,27 +52,16 @@ class Azure2019:
     """Memory of the reference machine, GB; the largest bucket by default."""
 
     name: ClassVar[str] = "azure2019"
-    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
-    slot_seconds: ClassVar[int] = 300
-    sample_seconds: ClassVar[int] = 0
-    min_records: ClassVar[int] = 288
-    paper_records: ClassVar[int | None] = None
     keys: ClassVar[tuple[str, ...]] = ("vmid",)
     members: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        for name in ("reference_cores", "reference_memory"):
-            if not 0 < (value := getattr(self, name)) < float("inf"):
-                raise InputError(f"--{name.replace('_', '-')} {value}: must be a finite number > 0")
+        check_positive(reference_cores=self.reference_cores, reference_memory=self.reference_memory)
 
     @property
     def reference_machine(self) -> dict[str, Any]:
         """What 1.0 means."""
         return {"cpu": f"{self.reference_cores:g} cores", "mem": f"{self.reference_memory:g} GB"}
-
-    def at(self, source: str) -> Azure2019:
-        """Itself."""
-        return self
 
     def parts(self, source: str) -> list[Part]:
         """Files of the published names, anywhere below the source."""
@@ -113,10 +101,6 @@ class Azure2019:
                 *(value.alias(f"{use}_{name}") for name, value in size.items() for use in ("request", "scale")),
             )
         )
-
-    def extras(self, source: str) -> Extras:
-        """None: the publisher does not describe the machines."""
-        return Extras()
 
 
 def _sized(part: Part, rows: Rows) -> Rows:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tvwrl.traces.preparation.files import files_of, header_of, parts_of
+from tvwrl.traces.preparation.files import files_of, header_of, parts_of, zip_members
 from tvwrl.traces.preparation.layout import YEAR_10000, Column, Table, usage_column
-from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found
+from tvwrl.traces.preparation.loader import Extras, Part, PublishedTrace, Rows, not_found
 from tvwrl.traces.preparation.parquet import read_parquet
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
@@ -52,25 +51,17 @@ META = Table(
 
 
 @dataclass(frozen=True)
-class Bitbrains:
+class Bitbrains(PublishedTrace):
     """Bitbrains GWA-T-12 (fastStorage, Rnd): folders or zips of one CSV per VM, or a Parquet file of them."""
 
     name: ClassVar[str] = "bitbrains"
-    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
-    slot_seconds: ClassVar[int] = 300
     sample_seconds: ClassVar[int] = 300
-    min_records: ClassVar[int] = 288
-    paper_records: ClassVar[int | None] = None
     keys: ClassVar[tuple[str, ...]] = ("month", "vm")
     members: ClassVar[tuple[str, ...]] = ()
     reference_machine: ClassVar[str] = (
         "the largest CPU capacity and the largest memory capacity of a VM in the data (capacities.parquet); "
         "the VM's own capacity where capacities are not known"
     )
-
-    def at(self, source: str) -> Bitbrains:
-        """Itself."""
-        return self
 
     def parts(self, source: str) -> list[Part]:
         """Files of some VMs each, first for their usage, then for their capacities; or a Parquet file and its meta."""
@@ -141,12 +132,7 @@ def _folders(source: str) -> dict[str, list[tuple[str, int, int]]]:
     if found:
         return found
     for archive in files_of(source, ["*.zip"]):
-        try:
-            with zipfile.ZipFile(archive) as opened:
-                members = opened.infolist()
-        except (OSError, zipfile.BadZipFile) as error:
-            raise InputError(f"{archive}: not a zip, or truncated: {error}") from None
-        for member in members:
+        for member in zip_members(archive):
             name = PurePosixPath(member.filename)
             if name.suffix == ".csv" and name.stem.isdigit() and len(name.parts) > 1:
                 found.setdefault(f"{archive}::{name.parent}", []).append((name.name, member.file_size, 0))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from tvwrl.traces.loaders.google_events import kinds_of_machines, sum_members, workload_facts
 from tvwrl.traces.preparation.files import files_of, parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, usage_column
-from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found, together
+from tvwrl.traces.preparation.loader import Extras, Part, PublishedTrace, Rows, not_found, together
 from tvwrl.traces.preparation.parquet import read_parquet
 from tvwrl.traces.preparation.reading import read_table
 
@@ -95,7 +95,7 @@ TABLES = {"task_usage": TASK_USAGE, "task_events": TASK_EVENTS, "job_events": JO
 
 
 @dataclass(frozen=True)
-class Google2011:
+class Google2011(PublishedTrace):
     """Google cluster trace 2011: a folder of task_usage, task_events, job_events and machine_events parts (csv.gz)."""
 
     per: Literal["task", "job"] = "task"
@@ -104,10 +104,6 @@ class Google2011:
     """Keep what was evicted, killed, failed or lost, or recorded only in part."""
 
     name: ClassVar[str] = "google2011"
-    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
-    slot_seconds: ClassVar[int] = 300
-    sample_seconds: ClassVar[int] = 0
-    min_records: ClassVar[int] = 288
     paper_records: ClassVar[int | None] = 6000
     reference_machine: ClassVar[str] = "the largest machine of the cluster"
 

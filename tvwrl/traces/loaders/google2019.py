@@ -11,7 +11,7 @@ from tvwrl.traces.loaders.google_events import kinds_of_machines, sum_members, w
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
 from tvwrl.traces.preparation.json_lines import read_json_lines
 from tvwrl.traces.preparation.layout import Column, Table, dtype_of, usage_column
-from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found, together
+from tvwrl.traces.preparation.loader import Extras, Part, PublishedTrace, Rows, not_found, together
 from tvwrl.traces.preparation.parquet import parquet_columns, read_parquet
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
@@ -70,7 +70,7 @@ FACTS = {
 
 
 @dataclass(frozen=True)
-class Google2019:
+class Google2019(PublishedTrace):
     """Google cluster trace 2019: instance_usage, instance_events, collection_events, machine_events of one cell.
 
     JSON lines (.json.gz), Parquet, or CSV with a header, nested fields as average_usage.cpus. Without instance_events,
@@ -85,10 +85,6 @@ class Google2019:
     """Keep what was evicted, killed, failed or lost, or recorded only in part."""
 
     name: ClassVar[str] = "google2019"
-    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
-    slot_seconds: ClassVar[int] = 300
-    sample_seconds: ClassVar[int] = 0
-    min_records: ClassVar[int] = 288
     paper_records: ClassVar[int | None] = 6000
     reference_machine: ClassVar[str] = "normalised units of the trace: 1 NCU, 1 of memory"
 
@@ -101,10 +97,6 @@ class Google2019:
     def members(self) -> tuple[str, ...]:
         """Columns of what is summed."""
         return () if self.per == "instance" else ("instance_index",)
-
-    def at(self, source: str) -> Google2019:
-        """Itself."""
-        return self
 
     def parts(self, source: str) -> list[Part]:
         """Files in folders of the tables' names, or with the name in front."""

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.loaders.prometheus_api import Server, address
 from tvwrl.traces.preparation.layout import YEAR_10000
-from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, Rows
+from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, Rows, check_positive
 from tvwrl.traces.preparation.series import MICRO
 from tvwrl.types import InputError
 
@@ -97,9 +97,8 @@ class Prometheus:
         for name, lowest in (("step", 1), ("retries", 0)):
             if getattr(self, name) < lowest:
                 raise InputError(f"--{name} {getattr(self, name)}: must be at least {lowest}")
-        for name in ("chunk", "timeout", "reference_cpu", "reference_mem"):
-            if (value := getattr(self, name)) is not None and not 0 < value < math.inf:
-                raise InputError(f"--{name.replace('_', '-')} {value}: must be a finite number > 0")
+        check_positive(chunk=self.chunk, timeout=self.timeout)
+        check_positive(reference_cpu=self.reference_cpu, reference_mem=self.reference_mem)
 
     @property
     def slot_seconds(self) -> int:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tvwrl.traces.canonical import LARGEST_USAGE
-from tvwrl.traces.preparation.files import files_of
+from tvwrl.traces.preparation.files import files_of, zip_members
 from tvwrl.traces.preparation.layout import Column, Table, drop_bad, usage_column
-from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, Rows, not_found
+from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, PublishedTrace, Rows, check_positive, not_found
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
@@ -59,7 +58,7 @@ JOB_COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Tianchi:
+class Tianchi(PublishedTrace):
     """Alibaba Tianchi contest of 2018: the zip, or a folder; affinity, deployment, machines and jobs are stored too."""
 
     per: Literal["application", "instance"] = "application"
@@ -72,17 +71,12 @@ class Tianchi:
     """GiB of the reference machine; default: the largest of machine_resources, 288 without it."""
 
     name: ClassVar[str] = "tianchi"
-    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
     slot_seconds: ClassVar[int] = 900
-    sample_seconds: ClassVar[int] = 0
     min_records: ClassVar[int] = POINTS
-    paper_records: ClassVar[int | None] = None
     members: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        for name, value in (("cores", self.cores), ("memory", self.memory)):
-            if value is not None and not 0 < value < float("inf"):
-                raise InputError(f"--{name} {value}: must be a finite number > 0")
+        check_positive(cores=self.cores, memory=self.memory)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -179,11 +173,7 @@ def _files(source: str) -> Iterator[tuple[str, str, Part]]:
     for path in files_of(source, ["*.csv", "*.csv.gz", "*.zip"]):
         members = [(path.name, str(path), path.stat().st_size)]
         if path.suffix == ".zip":
-            try:
-                with zipfile.ZipFile(path) as archive:
-                    listed = archive.infolist()
-            except (OSError, zipfile.BadZipFile) as error:
-                raise InputError(f"{path}: not a zip, or truncated: {error}") from None
+            listed = zip_members(path)
             members = [(Path(m.filename).name, f"{path}::{m.filename}", m.compress_size) for m in listed]
         for name, place, size in members:
             if match := TABLE.fullmatch(name):

@@ -42,6 +42,15 @@ def files_of(source: str | Path, patterns: Sequence[str]) -> list[Path]:
     return seen
 
 
+def zip_members(path: Path) -> list[zipfile.ZipInfo]:
+    """What a zip holds. Raises InputError for a damaged one."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.infolist()
+    except (OSError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path}: not a zip, or truncated: {error}") from None
+
+
 def tables_of(source: str | Path, table: str) -> list[Path]:
     """Text files of a published table: in a folder of its name, or with the name in front."""
     return files_of(source, [f"{table}{place}.csv{packed}" for place in ("/*", "*") for packed in ("", ".gz")])

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from tvwrl.types import InputError
 
@@ -144,6 +144,31 @@ class Loader(Protocol):
 
     def extras(self, source: str) -> Extras:
         """Other tables worth storing; read before the parts, because a fault in them ends the run."""
+
+
+class PublishedTrace:
+    """What most published traces share: cpu and mem, a record every five minutes, nothing beside the usage."""
+
+    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
+    slot_seconds: ClassVar[int] = 300
+    sample_seconds: ClassVar[int] = 0
+    min_records: ClassVar[int] = 288
+    paper_records: ClassVar[int | None] = None
+
+    def at(self, source: str) -> Self:
+        """Itself."""
+        return self
+
+    def extras(self, source: str) -> Extras:
+        """None."""
+        return Extras()
+
+
+def check_positive(**options: float | None) -> None:
+    """Raise InputError for an option that is given and not a finite number above 0."""
+    for name, value in options.items():
+        if value is not None and not 0 < value < float("inf"):
+            raise InputError(f"--{name.replace('_', '-')} {value}: must be a finite number > 0")
 
 
 def not_found(source: str | Path, needed: str, fetch: str = "") -> InputError:
