@@ -183,55 +183,40 @@ class _Programme:
         copies: Int = np.rint(found.x[: v * c]).astype(np.int64).reshape(v, c)
         return copies
 
-    def _constraints(self, most: Float, pairs: list[int]) -> list[Any]:
-        """Replicas at most once, capacities with fragments, limits of placed vertices and within the batch."""
-        from scipy.optimize import LinearConstraint
-        from scipy.sparse import csr_array, eye_array, hstack, kron
+    def _constraints(self, most: Float, pairs: list[int]) -> Any:
+        """Replicas at most once, capacities with fragments, limits of placed vertices and within the batch.
 
-        v, c, n = self._v, self._c, self._v * self._c
-        blank = csr_array((c, n + c + len(pairs) * c))
-        rows = [
-            LinearConstraint(
-                hstack([kron(eye_array(v), np.ones((1, c))), csr_array((v, blank.shape[1]))]), -np.inf, self._asked
-            )
-        ]
-        for k in range(self._demand.shape[1]):
-            load = kron(self._demand[None, :, k], eye_array(c))
-            free = self._residual[:, k]
-            whole = eye_array(c) * min(self._least[k], float(free.max()))
-            rest = csr_array((c, len(pairs) * c))
-            rows.append(LinearConstraint(hstack([load, csr_array((c, n)), whole, rest]), -np.inf, free))
-        tight = np.flatnonzero((self._cap < most).ravel())
-        pick = eye_array(n, format="csr")[tight]
-        rows.append(
-            LinearConstraint(
-                hstack([pick, -pick, csr_array((len(tight), c + len(pairs) * c))]), -np.inf, self._cap.ravel()[tight]
-            )
-        )
-        return rows + self._within_batch(most, pairs)
-
-    def _within_batch(self, most: Float, pairs: list[int]) -> list[Any]:
-        """x_i <= most here_i, and x_j - z_j <= a_ij + most (1 - here_i)."""
+        Columns are those of `solve`: x, z, whole, here. Within the batch: x_i <= most here_i, and
+        x_j - z_j <= a_ij + most (1 - here_i).
+        """
         from scipy.optimize import LinearConstraint
         from scipy.sparse import coo_array
 
-        v, c, rows = self._v, self._c, []
-        width = 2 * v * c + c + len(pairs) * c
+        v, c = self._v, self._c
+        x = np.arange(v * c).reshape(v, c)
+        z, whole = x + v * c, 2 * v * c + np.arange(c)
+        here = dict(zip(pairs, whole[-1] + 1 + np.arange(len(pairs) * c).reshape(-1, c), strict=True))
+        one = np.ones(c)
+        tight = self._cap < most
+        rows: list[tuple[Any, Any, Any]] = [  # (rows, n) columns and values, (rows,) upper bounds
+            (x, np.ones((v, c)), self._asked),
+            *(self._loads(k, np.vstack([x, whole]).T) for k in range(self._demand.shape[1])),
+            (np.stack([x[tight], z[tight]], axis=1), np.tile([1.0, -1.0], (tight.sum(), 1)), self._cap[tight]),
+            *((np.stack([x[i], here[i]], axis=1), np.stack([one, -most[i]], axis=1), np.zeros(c)) for i in pairs),
+            *(
+                (np.stack([x[j], z[j], here[i]], axis=1), np.stack([one, -one, most[j]], axis=1), limit + most[j])
+                for i, j, limit in self._within
+            ),
+        ]
+        columns, values = (np.concatenate([part[n].ravel() for part in rows]) for n in (0, 1))
+        sizes = np.concatenate([np.full(len(part[0]), part[0].shape[1]) for part in rows])
+        upper = np.concatenate([part[2] for part in rows])
+        shape = len(sizes), 2 * v * c + c + len(pairs) * c
+        matrix = coo_array((values, (np.repeat(np.arange(len(sizes)), sizes), columns)), shape=shape).tocsr()
+        return LinearConstraint(matrix, -np.inf, upper)
 
-        def add(entries: list[tuple[int, float]], upper: float) -> None:
-            rows.append((entries, upper))
-
-        for at, i in enumerate(pairs):
-            for m in range(c):
-                add([(i * c + m, 1.0), (2 * v * c + c + at * c + m, -float(most[i, m]))], 0.0)
-        for i, j, limit in self._within:
-            for m in range(c):
-                here = 2 * v * c + c + pairs.index(i) * c + m
-                x, big = j * c + m, float(most[j, m])
-                add([(x, 1.0), (v * c + x, -1.0), (here, big)], limit + big)
-        if not rows:
-            return []
-        place = [(r, column, value) for r, (entries, _) in enumerate(rows) for column, value in entries]
-        r, column, value = zip(*place, strict=True)
-        matrix = coo_array((value, (r, column)), shape=(len(rows), width)).tocsr()
-        return [LinearConstraint(matrix, -np.inf, [upper for _, upper in rows])]
+    def _loads(self, k: int, columns: Int) -> tuple[Int, Float, Float]:
+        """In dimension k of each machine: demand of copies, and of the smallest fragment if it is whole."""
+        free = self._residual[:, k]
+        values = np.append(self._demand[:, k], min(self._least[k], float(free.max())))
+        return columns, np.tile(values, (self._c, 1)), free

@@ -77,36 +77,36 @@ class Figure:
     title: str
     study: str
     algorithms: tuple[str, ...]
-    known: tuple[str, ...]  # instances on which the released code was measured
-    small: tuple[str, ...]  # the same for the smoke preset
+    known: tuple[str, ...] = ()  # instances on which the released code was measured
+    small: tuple[str, ...] = ()  # the same for the smoke preset
     deviation: dict[str, str] = field(default_factory=dict)  # algorithm -> deviation from the bound, %, in the text
     seconds: dict[str, str] = field(default_factory=dict)  # algorithm -> seconds, in the text
     claims: tuple[Claim, ...] = ()
 
 
 _OTHERS = tuple(name for name in EVERY if name not in SPREADING)
-_WORSE = Claim("SpreadWFD-Avg beats all that do not spread (5.3, 6)", (SPREAD, STEPS), _OTHERS)
-_SEARCH = Claim("binary search is better than steps of 2 % (5.3, 6)", (SPREAD,), (STEPS,))
-_WFD = "WFD-AvgExp outperforms the other application-centric algorithms (5.3, 6)"
-_TAIL = (
-    Claim(_WFD, ("WFD-AvgExp",), (*PLAIN, *SUMS, "Medea-NC")),
-    Claim("WFD-AvgExp outperforms the node-centric algorithms (5.3, 6)", ("WFD-AvgExp",), NODES),
+_BEST = (
+    Claim("SpreadWFD-Avg beats all that do not spread (5.3, 6)", (SPREAD, STEPS), _OTHERS),
+    Claim("binary search is better than steps of 2 % (5.3, 6)", (SPREAD,), (STEPS,)),
+)
+_WFD = Claim(
+    "WFD-AvgExp outperforms the other application-centric algorithms (5.3, 6)",
+    ("WFD-AvgExp",),
+    (*PLAIN, *SUMS, "Medea-NC"),
 )
 _RANKS = (
-    _WORSE,
-    _SEARCH,
-    *_TAIL,
+    *(*_BEST, _WFD),
+    Claim("WFD-AvgExp outperforms the node-centric algorithms (5.3, 6)", ("WFD-AvgExp",), NODES),
     Claim("node-centric ones come next, before the other application-centric ones (5.3)", NODES, (*PLAIN, *SUMS)),
 )
-_ALIKE = Claim("application-centric algorithms perform similarly, whatever the size (5.3)", PLAIN, within=0.5)
-_LAST = Claim(
-    "Medea-NC is outperformed by all but ExtendedSum (5.3)",
-    tuple(n for n in EVERY if n not in (*SUMS, "Medea-NC")),
-    ("Medea-NC",),
+_SECOND_LAST = tuple(name for name in EVERY if name not in (*SUMS, "Medea-NC"))
+_LAST = Claim("Medea-NC is outperformed by all but ExtendedSum (5.3)", _SECOND_LAST, ("Medea-NC",))
+_ALIKE = (
+    Claim("application-centric algorithms perform similarly, whatever the size (5.3)", PLAIN, within=0.5),
+    Claim("ExtendedSum is consistently the worst (5.3)", tuple(name for name in EVERY if name not in SUMS), SUMS),
 )
-_SUMS = Claim("ExtendedSum is consistently the worst (5.3)", tuple(n for n in EVERY if n not in SUMS), SUMS)
 
-_FIG4 = {
+_DENSITIES = {
     **dict.fromkeys(PLAIN, "about 12.1"),
     **dict.fromkeys(SUMS, "15.6"),
     **dict.fromkeys(NODES, "11.5"),
@@ -116,91 +116,78 @@ _FIG4 = {
     SPREAD: "4.5",
     STEPS: "5.4",
 }
-_SECONDS4 = {
+_DENSITIES_SECONDS = {
     **dict.fromkeys(("FF", "Medea-TP", *(n for n in PACKING if n[0] in "FB")), "< 5, 18, 33"),
     **dict.fromkeys((n for n in PACKING if n[0] == "W"), "26, 41, 61"),
     "NCD-DotProduct": "16, 34, 62",
     SPREAD: "225, 653, 1,214",
     "Medea-NC": "512, 3,200, 8,005",
 }
-_KNOWN2D = ("TClab_2D", "arbitrary_d1_0")
-_SMALL2D = ("small_500_threshold_d10_s103", "small_1000_arbitrary_d1_s104", "small_2000_normal_d5_s106")
-_KNOWNTS, _SMALLTS = ("TClab_TS", "arbitrary_d1_0_TS"), ("small_400_threshold_d10_s101_TS",)
+_FAST = ("FF", "BFD-Avg", "Medea-TP")
 
 FIGURES = {
     "fig3": Figure(
         "Figure 3: all algorithms, fixed demand, densities together",
-        "density2D",
-        EVERY,
-        _KNOWN2D,
-        _SMALL2D,
-        _FIG4,
-        _SECONDS4,
-        (_ALIKE, _SUMS, *_RANKS, _LAST),
+        study="density2D",
+        algorithms=EVERY,
+        known=("TClab_2D", "arbitrary_d1_0"),
+        small=("small_500_threshold_d10_s103", "small_1000_arbitrary_d1_s104", "small_2000_normal_d5_s106"),
+        deviation=_DENSITIES,
+        seconds=_DENSITIES_SECONDS,
+        claims=(*_ALIKE, *_RANKS, _LAST),
     ),
     "fig4": Figure(
         "Figure 4: affinity densities, fixed demand",
-        "density2D",
-        (*SHOWN, "Medea-NC"),
-        (),
-        (),
-        _FIG4,
-        _SECONDS4,
-        (*_RANKS, _LAST),
+        study="density2D",
+        algorithms=(*SHOWN, "Medea-NC"),
+        deviation=_DENSITIES,
+        seconds=_DENSITIES_SECONDS,
+        claims=(*_RANKS, _LAST),
     ),
     "fig5": Figure(
         "Figure 5: numbers of applications, fixed demand",
-        "large2D",
-        SHOWN,
-        (),
-        (),
-        {
-            **dict.fromkeys(("FF", "BFD-Avg", "Medea-TP"), "2.5 at 100,000"),
+        study="large2D",
+        algorithms=SHOWN,
+        deviation={
+            **dict.fromkeys(_FAST, "2.5 at 100,000"),
             **dict.fromkeys(NODES, "2.4 at 100,000"),
             "WFD-AvgExp": "2 at 100,000",
             STEPS: "1.8",
             SPREAD: "0.9; 0.3 at 100,000",
         },
-        {
-            **dict.fromkeys(("FF", "BFD-Avg", "Medea-TP"), "< 480 at 100,000"),
+        seconds={
+            **dict.fromkeys(_FAST, "< 480 at 100,000"),
             "LRASched-Fitness": "2,100 at 100,000",
             "NCD-DotProduct": "2,700 at 100,000",
             "WFD-AvgExp": "4,680 at 100,000",
             STEPS: "7,200 at 100,000",
             SPREAD: "25,200 at 100,000",
         },
-        _RANKS,
+        claims=_RANKS,
     ),
     "fig6": Figure(
         "Figure 6: affinity densities, demand at 98 times",
-        "densityTS",
-        SERIES,
-        _KNOWNTS,
-        _SMALLTS,
-        {SPREAD: "< 3"},
-        {
-            **dict.fromkeys(("FF", "BFD-Avg", "Medea-TP"), "< 45"),
-            "WFD-AvgExp": "< 240",
-            STEPS: "< 540",
-            SPREAD: "1,080 at 10 %",
-        },
-        (_WORSE, _SEARCH, _TAIL[0]),
+        study="densityTS",
+        algorithms=SERIES,
+        known=("TClab_TS", "arbitrary_d1_0_TS"),
+        small=("small_400_threshold_d10_s101_TS",),
+        deviation={SPREAD: "< 3"},
+        seconds={**dict.fromkeys(_FAST, "< 45"), "WFD-AvgExp": "< 240", STEPS: "< 540", SPREAD: "1,080 at 10 %"},
+        claims=(*_BEST, _WFD),
     ),
     "fig7": Figure(
         "Figure 7: numbers of applications, demand at 98 times",
-        "largeTS",
-        SERIES,
-        (),
-        (),
-        {SPREAD: "3.2 at 10,000, 3.8 at 100,000"},
-        {
+        study="largeTS",
+        algorithms=SERIES,
+        deviation={SPREAD: "3.2 at 10,000, 3.8 at 100,000"},
+        seconds={
             "FF": "840 at 100,000",
             "Medea-TP": "840 at 100,000",
             "BFD-Avg": "1,080 at 100,000",
-            STEPS: "9,000 at 100,000",
             "WFD-AvgExp": "18,000 at 100,000",
+            STEPS: "9,000 at 100,000",
             SPREAD: "39,600 at 100,000",
         },
-        (_WORSE, _SEARCH, _TAIL[0]),
+        claims=(*_BEST, _WFD),
     ),
 }
