@@ -42,13 +42,13 @@ def test_matrix_factorization_takes_new_rows_and_predicts_the_mean_for_unknown_o
 
 
 def test_means_by_hand():
-    every, cell = np.arange(3), np.array([1])
+    every, second = np.arange(3), np.array([1])
     found = {}
     for name, kinds in (("c", (True, False)), ("a", (False, True)), ("both", (True, True))):
         means = Means(*kinds)
         means.fit(HISTORY)
-        assert means.predict(9, cell) == pytest.approx([0.5] if kinds[0] else [3.2 / 6])
-        means.learn(2, cell, np.array([0.8]))
+        assert means.predict(9, second) == pytest.approx([0.5] if kinds[0] else [3.2 / 6])
+        means.learn(2, second, np.array([0.8]))
         found[name] = means.predict(2, every)
     assert found["c"] == pytest.approx([0.3, 0.6, 0.8])  # y is now the mean of 0.4, 0.6, 0.8
     assert found["a"] == pytest.approx([0.8] * 3)
@@ -59,8 +59,8 @@ def test_a_repeated_measurement_replaces_the_first():
     once, again = Means(), Means()
     for means, steps in ((once, [([1], [0.8])]), (again, [([1], [0.1]), ([1, 1], [0.3, 0.8])])):
         means.fit(HISTORY)
-        for cells, values in steps:
-            means.learn(2, np.array(cells), np.array(values))
+        for numbers, values in steps:
+            means.learn(2, np.array(numbers), np.array(values))
     assert again.predict(9, np.arange(3)) == pytest.approx([0.3, 0.6, 0.8])  # y: the mean of 0.4, 0.6, 0.8
     assert again.predict(2, np.arange(3)) == pytest.approx(once.predict(2, np.arange(3)))
 
@@ -70,11 +70,11 @@ def test_a_repeated_measurement_replaces_the_first():
 def test_a_configuration_that_history_does_not_have_is_refused(make, number):
     predictor = make(0)
     predictor.fit(HISTORY)
-    before, cells = predictor.predict(2, np.arange(3)), np.array([1, number])
+    before, asked = predictor.predict(2, np.arange(3)), np.array([1, number])
     with pytest.raises(InputError, match=f"configuration is {number}: must be a number from 0 to 2"):
-        predictor.predict(2, cells)
+        predictor.predict(2, asked)
     with pytest.raises(InputError, match=f"configuration is {number}"):
-        predictor.learn(2, cells, np.array([0.5, 0.5]))
+        predictor.learn(2, asked, np.array([0.5, 0.5]))
     assert np.array_equal(predictor.predict(2, np.arange(3)), before)  # and nothing was learnt
 
 

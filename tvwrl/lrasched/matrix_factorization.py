@@ -52,7 +52,7 @@ class MatrixFactorization:
 
     def fit(self, X: Any, y: Any) -> MatrixFactorization:
         """Learn from scratch: `X` (n, 2) numbers of application and configuration, `y` (n,) performance."""
-        pairs = self._known_pairs(X)
+        pairs = self._pairs(X)
         target = check_targets(y, len(pairs))
         self._reset()
         self.mean_ = float(target.mean()) if len(target) else 0.0
@@ -62,7 +62,7 @@ class MatrixFactorization:
 
     def partial_fit(self, X: Any, y: Any, passes: int = 1) -> MatrixFactorization:
         """Continue learning from pairs in their order, `passes` times."""
-        pairs = self._known_pairs(X)
+        pairs = self._pairs(X)
         orders = (np.arange(len(pairs)) for _ in range(passes))
         self._learn(pairs, check_targets(y, len(pairs)), orders, self.steadiness)
         return self
@@ -91,10 +91,6 @@ class MatrixFactorization:
         pairs = np.asarray(X)
         if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
             raise InputError(f"X has shape {pairs.shape} and type {pairs.dtype}: must be (n, 2) whole numbers")
-        return pairs.astype(np.int64)
-
-    def _known_pairs(self, X: Any) -> Int:
-        pairs = self._pairs(X)
         if (pairs < 0).any():
             raise InputError(f"X holds {pairs.min()}: applications and configurations are numbered from 0")
-        return pairs
+        return pairs.astype(np.int64)

@@ -16,11 +16,11 @@ from numba import njit
 def predict_pairs(rows, columns, mean, row_bias, column_bias, row_factors, column_factors, out):  # type: ignore[no-untyped-def]
     """Writes mean + b_row + b_column + p_row . q_column of each pair into `out` (pairs,).
 
-    A row or column outside the arrays contributes neither bias nor factors.
+    A row or column beyond the arrays contributes neither bias nor factors.
     """
     for i in range(len(out)):
         r, c = rows[i], columns[i]
-        known_row, known_column = 0 <= r < len(row_bias), 0 <= c < len(column_bias)
+        known_row, known_column = r < len(row_bias), c < len(column_bias)
         guess = mean
         if known_row:
             guess += row_bias[r]
