@@ -149,7 +149,7 @@ def test_an_untrained_policy_with_forecasts_places_as_expected_cost(problem, pea
         {"machines": 12},
         {"K_w": 5000.0, "load": 0.8},
         {"machine_types": ("1x0", "4x8"), "observe_demand": False},
-        {"machine_types": ("2x8", "1x12"), "K_u": (3.0, 1.0), "K_o": (30000.0, 10000.0)},
+        {"machine_types": ("2x8", "1x16"), "K_u": (3.0, 1.0), "K_o": (30000.0, 10000.0)},
     ],
     ids=["more machines", "dear waiting", "switched off", "of two kinds"],
 )

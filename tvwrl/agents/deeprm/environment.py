@@ -65,7 +65,9 @@ class DeepRMVectorEnv:
 
     def reset(self, *, options: dict[str, Any]) -> tuple[Seen, dict[str, Any]]:
         """Begin an episode in every environment, on the sequences (B,) of `options["sequence"]`."""
-        chosen = np.ascontiguousarray(np.broadcast_to(options["sequence"], (self.num_envs,)), np.int64)
+        chosen = np.array(
+            np.broadcast_to(options["sequence"], (self.num_envs,)), np.int64
+        )  # writable: one compiled form
         count = len(self.simulation.sequences)
         if chosen.min() < 0 or chosen.max() >= count:
             raise InputError(f"options['sequence'] is {chosen.tolist()}: must be 0 to {count - 1}")

@@ -76,18 +76,21 @@ def drive(s, seen, terms, resets, argument):  # type: ignore[no-untyped-def]
     for b in range(len(argument)):
         terms[b] = 0.0
         s.totals[b] = 0.0
+        decision_due = False
         if resets:
             clock.begin(s, b, argument[b])
-            while not clock.tick(s, b):
-                pass
-            s.totals[b] = 0.0
-        elif s.counters[b, OVER] == GOING:
-            q, goes_on = argument[b], False
+        elif s.counters[b, OVER] != GOING:
+            decision_due = True
+        else:
+            q = argument[b]
             valid = q < seen.queue.shape[1] and q < s.counters[b, WAITING]
             if valid and _fits(s, b, s.workloads[b, q, WAITS]):
                 clock.place(s, b, q, 0)
-                goes_on = clock.may_place_more(s, b)
-            while not goes_on:
+                decision_due = clock.may_place_more(s, b)
+        while not decision_due:  # the only call of `tick`, because each inlined copy takes seconds to compile
+            if not resets:
                 _charge(s, b, terms)
-                goes_on = clock.tick(s, b)
+            decision_due = clock.tick(s, b)
+        if resets:
+            s.totals[b] = 0.0  # nothing could wait or run yet
         _observe(s, b, seen)
