@@ -40,7 +40,6 @@ ROOMS = (
     "flow",
     "interference",
     "experiments",
-    "bench",
     "papers",
 )
 HEAVY = ("numba", "torch", "polars", "sklearn", "matplotlib", "scipy", "pandas")

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from importlib import import_module
 
-PAPERS: tuple[str, ...] = ("aladdin", "lrasched", "provisioning", "tvw_rl")  # folders; `figures.COMMANDS` in each
+PAPERS = ("aladdin", "lrasched", "pism", "provisioning", "tvw_rl")  # folders; `figures.COMMANDS` in each
+    "aladdin",
+    "lrasched",
+    "pism",
+    "provisioning",
+    "tvw_rl",
+)  # folders; `figures.COMMANDS` in each
 
 
 def commands() -> dict[str, type]:

@@ -1,4 +1,4 @@
-"""Response times to levels, levels to accuracy, and what services weigh."""
+"""Response times to levels, and what services weigh."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tvwrl.interference.accuracy import accuracy
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.weights import WEIGHTINGS, row_weights, service_weights
 from tvwrl.types import InputError
@@ -42,19 +41,6 @@ def test_levels_share_the_records_evenly_and_rise(make_observations, ms, k):
     found = levels.level(np.zeros(60, int), ms)
     assert np.ptp(np.bincount(found, minlength=k + 1)[1:]) <= 1
     assert (np.diff(found[np.argsort(ms)]) >= 0).all()
-
-
-def test_accuracy_by_hand():
-    """Errors 0, 2, 3, 8: half within 2. BUSY is 6 and more: said of 9, 9, 2 and 1; true of 9, 7, 5, 9."""
-    found = accuracy(np.array([9.0, 9.0, 2.0, 1.0]), np.array([9.0, 7.0, 5.0, 9.0]))
-    assert (found["within"], found["exact"]) == (50.0, 25.0)
-    assert found["busy_precision"] == 100.0
-    assert found["busy_recall"] == pytest.approx(200 / 3)
-    assert found["idle_precision"] == 50.0
-    assert found["idle_f1"] == pytest.approx(200 / 3)
-    assert (found["read_as_low"], found["read_as_high"]) == (25.0, 0.0)
-    assert accuracy(np.array([4.0]), np.array([1.0]), 20)["within"] == 100.0  # 3 of 20 is nearer than 2 of 10
-    assert np.isnan(accuracy(np.zeros(0), np.zeros(0))["within"])
 
 
 def test_weights_by_hand(make_observations):

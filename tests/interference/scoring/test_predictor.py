@@ -1,19 +1,12 @@
-"""Trees in the form of kernels say what scikit-learn's say; composition tells what CPU use does not."""
+"""Trees in the form of kernels predict what scikit-learn's predict, and learn the pressure of categories."""
 
 import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from tvwrl.interference.accuracy import accuracy
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.observations import CATEGORIES
-from tvwrl.interference.predictor import (
-    LevelPredictor,
-    MiddleLevel,
-    UtilisationPredictor,
-    UtilisationTree,
-    learn_pressure,
-)
+from tvwrl.interference.predictor import LevelPredictor, learn_pressure
 from tvwrl.types import InputError
 
 
@@ -29,19 +22,6 @@ def test_flat_trees_say_what_the_library_says(slowed, slowed_later, classify):
         assert found[later] == pytest.approx(tree.predict(slowed_later.composition[later]))
 
 
-def test_composition_beats_cpu_use_where_categories_differ(slowed, slowed_later):
-    levels = Levels.of(slowed, 10)
-    observed = levels.level(slowed_later.service, slowed_later.response_ms)
-    within = {
-        type(one).__name__: accuracy(np.rint(one.fit(slowed, levels).predict(slowed_later)), observed)["within"]
-        for one in (LevelPredictor(), UtilisationPredictor(), UtilisationTree(), MiddleLevel())
-    }
-    assert within["LevelPredictor"] > 95
-    assert within["LevelPredictor"] > within["UtilisationTree"] + 15
-    assert within["UtilisationTree"] > within["MiddleLevel"] + 5
-    assert within["UtilisationPredictor"] > within["MiddleLevel"]
-
-
 def test_pressure_is_of_the_categories_that_slow_services(slowed, make_observations):
     """Categories 7 and 11 slow one service each, so levels of both rise alike; category 3 slows nobody."""
     pressure = learn_pressure(slowed, Levels.of(slowed, 10))
@@ -50,14 +30,6 @@ def test_pressure_is_of_the_categories_that_slow_services(slowed, make_observati
     assert np.delete(pressure, [7, 11]).max() < 150
     nothing = make_observations([0] * 30, np.full(30, 5.0))
     assert not learn_pressure(nothing, Levels.of(nothing, 2)).any()
-
-
-def test_utilisation_is_a_line_by_hand(make_observations):
-    """10 + 2 cpu ms: of cpu 0..9 the median is 19 ms, so cpu 4 (18 ms) is level 1 and cpu 5 (20 ms) level 2."""
-    seen = make_observations([0] * 10, 10.0 + 2.0 * np.arange(10), cpu=np.arange(10.0))
-    predictor = UtilisationPredictor().fit(seen, Levels.of(seen, 2))
-    assert predictor.line_[0] == pytest.approx([10, 2])
-    assert predictor.predict(seen).tolist() == [1] * 5 + [2] * 5
 
 
 def test_unknown_services_and_bad_compositions(slowed, make_observations):

@@ -1,4 +1,4 @@
-"""Where the laws' curves come from: least squares on three sets of measured response times under interference."""
+"""Fits the laws' curves to three sets of measured response times under interference, by least squares."""
 
 from __future__ import annotations
 
@@ -36,21 +36,11 @@ def fit_curve(pressure: Float, slowdown: Float) -> Curve:
 
 
 def held_out(pressure: Float, slowdown: Float) -> Float:
-    """(n,) slowdown predicted for each of n >= 3 points less the measured one, by the curve of all others."""
+    """(n,) error at each of n >= 3 points of the slowdown predicted by the curve through all others."""
     rest = [np.arange(len(pressure)) != i for i in range(len(pressure))]
     return np.array(
         [fit_curve(pressure[r], slowdown[r]).at(pressure[~r])[0] - slowdown[~r][0] for r in rest], np.float64
     )
-
-
-def fit_taobench(path: Path) -> dict[str, Curve]:
-    """The curves of `taobench_points`."""
-    return {name: fit_curve(*points) for name, points in taobench_points(path).items()}
-
-
-def fit_nginx(path: Path) -> dict[str, Curve]:
-    """The curves of `nginx_points`."""
-    return {name: fit_curve(*points) for name, points in nginx_points(path).items()}
 
 
 def taobench_points(path: Path) -> dict[str, tuple[Float, Float]]:
@@ -93,23 +83,23 @@ def nginx_points(path: Path) -> dict[str, tuple[Float, Float]]:
 
 
 def fit_erms(path: Path) -> Float:
-    """(microservices,) how much each is slowed: its median latency under interference over its least disturbed, - 1.
+    """(microservices,) slowdown - 1: median latency under interference over the latency when least disturbed.
 
-    Each cell is a fit of latency to load r, a1 r + b1 up to its inflection and a2 r + b2 above; cells are compared at
-    the inflection of the microservice's least disturbed one. What is below `LEAST_SENSITIVE` counts as that.
+    A row of the file fits latency to load r: a1 r + b1 up to its inflection, a2 r + b2 above. Rows are compared at the
+    inflection of the microservice's least disturbed row. The result is at least `LEAST_SENSITIVE`.
     """
     import polars as pl
 
     table = _read(path, ERMS).filter(pl.col("success") & pl.col("inflection").is_not_null())
     found = []
-    for _, cells in table.sort("tag", "cpuInter", "memInter").group_by("tag", maintain_order=True):
-        a1, b1, a2, b2, inflection = (cells[name].to_numpy() for name in ("a1", "b1", "a2", "b2", "inflection"))
+    for _, rows in table.sort("tag", "cpuInter", "memInter").group_by("tag", maintain_order=True):
+        a1, b1, a2, b2, inflection = (rows[name].to_numpy() for name in ("a1", "b1", "a2", "b2", "inflection"))
         load = inflection[0]
         latency = np.where(load <= inflection, a1 * load + b1, a2 * load + b2)
         if latency[0] > 0 and (latency > 0).sum() >= 6:
             found.append(max(float(np.median(latency[latency > 0] / latency[0])) - 1.0, LEAST_SENSITIVE))
     if len(found) < 2:
-        raise InputError(f"{path}: {len(found)} microservices with six cells that fit: must be at least 2")
+        raise InputError(f"{path}: {len(found)} microservices with six rows that fit: must be at least 2")
     return np.array(found)
 
 

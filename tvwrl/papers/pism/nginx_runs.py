@@ -1,4 +1,4 @@
-"""Real measurements of a service beside others' work, as observations: nginx under iBench and stress-ng."""
+"""Measured runs of nginx under iBench and stress-ng, as observations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PODS = re.compile(r"(\d+)_(?:ibench_|stress-ng_)?(cpu|l3|membw)(?=_|$)", re.IGN
 def pods_of(name: str) -> Int:
     """(60,) pods of each kind in a scenario's name, as `2_iBench_CPU_pods` or `1_CPU_2_L3`; none in a `Baseline...`.
 
-    Raises InputError for a name that says neither.
+    Raises InputError for any other name.
     """
     counts = np.zeros(CATEGORIES, np.int64)
     found = _PODS.findall(name)
@@ -33,11 +33,12 @@ def pods_of(name: str) -> Int:
 
 
 def read_nginx(path: Path) -> tuple[Observations, Strings]:
-    """Runs of ntua_nginx_ibench.csv.gz, and the campaign (N,) of each.
+    """Observations of N runs in ntua_nginx_ibench.csv.gz, and the campaign (N,) of each.
 
-    A service is a number (or arrangement) of replicas at one offered load, its response time the run's mean, a machine
-    a campaign; the composition counts pods by kind in categories 0, 1, 2. No usage was recorded: `batch_cpu` is the
-    number of pods, each of which keeps about a core busy. Raises InputError with file, row and column.
+    A service is a number (or arrangement) of replicas at one offered load, a machine is a campaign, and the response
+    time is the run's mean. The composition counts pods by kind in categories 0, 1, 2. Usage was not recorded:
+    `batch_cpu` is the number of pods, each of which keeps about one core busy.
+    Raises InputError with file, row and column.
     """
     table = read_table(path, COLUMNS)
     campaign, replicas, scenario, load = (table[name].to_list() for name in COLUMNS[:-1])

@@ -1,4 +1,4 @@
-"""Pictures of paper 003's trace analysis: arrivals over time, and distributions of usage with thresholds."""
+"""Plots of the trace figures: arrivals over time, and distributions of usage with thresholds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from tvwrl.interference.batch_tasks import BatchTasks
 from tvwrl.interference.categories import CLASSES, Thresholds
-from tvwrl.plotting import COLOURS, DPI
+from tvwrl.plotting import COLOURS, DPI, new_figure
 from tvwrl.types import Float
 
 KINDS = {"M": "map", "J": "join", "R": "reduce"}  # first letter of a task's name
@@ -24,11 +24,7 @@ def kind_of(tasks: BatchTasks) -> Any:
 
 def plot_arrivals(file: Path, minutes: Mapping[str, Float], hours: Float) -> None:
     """A PNG of jobs, tasks and instances by minute (minutes,), and of tasks by hour (hours,)."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 5.2), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(8, 5.2)
     above, below = figure.subplots(2)
     for colour, (name, values) in zip(COLOURS, minutes.items(), strict=False):
         above.plot(np.arange(len(values)), values, color=colour, label=name)
@@ -44,11 +40,7 @@ def plot_arrivals(file: Path, minutes: Mapping[str, Float], hours: Float) -> Non
 
 def plot_usage(file: Path, tasks: BatchTasks, thresholds: Thresholds) -> None:
     """A PNG of the distributions of CPU, memory and makespan over tasks, thresholds as dotted lines."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 3.8), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(12, 3.8)
     kind = kind_of(tasks)
     for axis, name in zip(figure.subplots(1, 3), CLASSES, strict=True):
         values = getattr(tasks, name)

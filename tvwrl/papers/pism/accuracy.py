@@ -7,16 +7,15 @@ import numpy as np
 from tvwrl.types import Float
 
 NEAR = 2.0  # of 10: "accurate with an absolute error of no more than 2"
-SEVERE = (3.0, 8.0)  # of 10: read as less than the first where it is more than the second, or the reverse
+SEVERE = (3.0, 8.0)  # of 10: a severe error is predicted below the first and observed above the second, or reverse
 
 
 def accuracy(predicted: Float, observed: Float, k: int = 10) -> dict[str, float]:
-    """Shares in percent, of the n pairs of `predicted` and `observed` in [1, k]; NaN where there is nothing to share.
+    """Agreement of n pairs of `predicted` and `observed` in [1, k], in percent; NaN for shares of nothing.
 
-    `within`: error at most 2 levels (of k = 10; in proportion else); `exact`: less than half a
-    level. BUSY is the upper half, > (k + 1) / 2:
-    `busy_precision`, `busy_recall`, `busy_f1`, and likewise of IDLE. `read_as_low`: observed > 8 but predicted < 3
-    (of k = 10; in proportion else), of all pairs; `read_as_high`: the reverse.
+    `within`: error of at most 2 levels of 10 (2 k / 10); `exact`: less than half a level. BUSY is the upper half,
+    > (k + 1) / 2, IDLE the lower: `busy_precision`, `busy_recall`, `busy_f1`, and the same of IDLE. `read_as_low`:
+    share of all pairs that are observed > 8 and predicted < 3 (k / 10 times as much); `read_as_high`: the reverse.
     """
     predicted, observed = np.asarray(predicted, dtype=np.float64), np.asarray(observed, dtype=np.float64)
     error = np.abs(predicted - observed)
@@ -32,12 +31,12 @@ def accuracy(predicted: Float, observed: Float, k: int = 10) -> dict[str, float]
     }
 
 
-def _agreement(name: str, said: np.ndarray, true: np.ndarray) -> dict[str, float]:
-    both = (said & true).sum()
+def _agreement(name: str, claimed: np.ndarray, true: np.ndarray) -> dict[str, float]:
+    both = (claimed & true).sum()
     return {
-        f"{name}_precision": _percent(both, said.sum()),
+        f"{name}_precision": _percent(both, claimed.sum()),
         f"{name}_recall": _percent(both, true.sum()),
-        f"{name}_f1": _percent(2 * both, said.sum() + true.sum()),
+        f"{name}_f1": _percent(2 * both, claimed.sum() + true.sum()),
     }
 
 

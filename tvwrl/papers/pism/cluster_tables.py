@@ -1,54 +1,51 @@
-"""Tables and plots of paper 003's simulated figures, from the rows that clusters leave."""
+"""Tables and plots of the figures of simulated clusters: 12, 13 and 15, and Table 3."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from tvwrl.bench.pism_judge import QUANTILES
-from tvwrl.bench.pism_worlds import AGAIN, ALONE, COUNTS, KINDS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, WARM_UP
+from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.plots import plot_lines
-from tvwrl.experiments.statistics import interval_name
-from tvwrl.experiments.statistics import mean_with_range as told
+from tvwrl.experiments.statistics import interval_name, mean_with_range
 from tvwrl.markdown import markdown_table
+from tvwrl.papers.pism import published
+from tvwrl.papers.pism.cluster_metrics import QUANTILES
+from tvwrl.papers.pism.clusters import AGAIN, ALONE, COUNTS, KINDS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, WARM_UP
 from tvwrl.types import Float
 
-Rows = list[dict[str, Any]]
 Plots = dict[str, Callable[[Path], None]]
-Told = tuple[str, Plots]  # table, plots by name
-_PISM = f"{ALONE}, {{}}"
+Made = tuple[str, Plots]  # table, plots by name
+FIG15_SCHEDULERS = ("random", "spread", "stack")
 
 
-def setting(rows: Rows, data: bool) -> str:
+def describe_setting(rows: Rows) -> str:
     """What stands above every table."""
     one = rows[0]
     seeds = len({row["seed"] for row in rows})
-    source = "made-up tasks" if not data else "tasks replay_hour from a recorded hour"
-    thinned = f"each instance of every copy of which is kept with a chance of {one['kept']:.2f} %"
     parts = [
-        f"{int(one['machines'])} machines, {int(one['services'])} services, learnt from {int(one['learns'])} minutes"
+        f"{one['machines']} machines, {one['services']} services, learnt from {one['learns']} minutes",
+        f"measured in the last {one['minutes'] - WARM_UP} of {one['minutes']}",
+        "tasks replayed from a recorded hour" if one["data"] else "synthetic tasks",
+        f"the scheduler assumes the right category of {_column(rows, 'right').mean():.0f} % of the instances",
     ]
-    parts += [f"judged by the last {int(one['minutes']) - WARM_UP} of {int(one['minutes'])}", source]
-    parts += [f"the scheduler takes {_column(rows, 'right').mean():.0f} % of the instances for what they are"]
-    parts += ["all services equally sensitive"] if one["alike"] == "True" else []
-    parts += [f"services weighted by {one['weighting']}"] if one["weighting"] != "corr" else []
-    parts += [thinned] if one["kept"] < 100 else []
-    parts += [f"{100 * one['silent']:g} % of the machines silent, stale after {one['stale_after']:g} s"] * (
-        one["silent"] > 0
-    )
+    parts += ["all services equally sensitive"] * one["alike"]
+    parts += [f"services weighted by {one['weighting']}"] * (one["weighting"] != "corr")
+    parts += [f"each instance kept in each copy of the hour with probability {one['kept']:.2f} %"] * (one["kept"] < 100)
+    silent = f"{100 * one['silent']:g} % of the machines silent, stale after {one['stale_after']:g} s"
+    parts += [silent] * (one["silent"] > 0)
     return (
-        f"{', '.join(parts)}; response times follow a law that the scorer does not see. Means over {seeds} seeds, "
+        f"{', '.join(parts)}; response times follow a law that the score does not see. Means over {seeds} seeds, "
         f"{interval_name(seeds)} in brackets. Predicted: by PISM's own trees, which is all that the paper's simulation "
-        "can know, those of a change being the same before and after; observed: from response times."
+        "can know, the same trees before and after a change; observed: from response times."
     )
 
 
 def _of(rows: Rows, law: str, scheduler: str, learnt: str, trees: str = "") -> Rows:
-    """Rows by seed; `trees` that predicted: default those that placed, or of a scheduler alone those learnt once."""
+    """Rows by seed; `trees` that predicted scores: by default those that placed, else those learnt once."""
     asked = {"law": law, "scheduler": scheduler, "learnt": learnt}
     asked["trees"] = trees or (learnt if learnt not in ("", UTILISATION) else ONCE)
     return [row for row in rows if asked.items() <= row.items()]
@@ -63,22 +60,21 @@ def _laws(rows: Rows) -> list[str]:
 
 
 def _change(now: Rows, before: Rows, name: str) -> str:
-    """Percent, seed by seed."""
-    return told(100.0 * (_column(now, name) / _column(before, name) - 1.0), 1, "+")
+    """Change in percent, seed by seed."""
+    return mean_with_range(100.0 * (_column(now, name) / _column(before, name) - 1.0), 1, "+")
 
 
 def _ways(rows: Rows) -> list[str]:
-    """How PISM learnt, as far as it was tried."""
+    """The ways in which PISM learnt that were tried."""
     return [learnt for learnt in (SHUFFLED, COUNTS, ONCE, AGAIN) if any(row["learnt"] == learnt for row in rows)]
 
 
-def fig12(rows: Rows) -> Told:
-    """Default scheduler and PISM alone: scores, their lowest and highest bucket, what services feel."""
+def fig12(rows: Rows) -> Made:
+    """Default scheduler and PISM alone: scores, their lowest and highest bucket, slowdown of services."""
     head = ["law", "scheduler", "predicted score", "%", "observed score", "%"]
     head += ["lowest bucket, % (predicted)", "highest, % (predicted)", "lowest (observed)", "highest (observed)"]
     head += ["mean slowdown", "P99 slowdown", "%", "moves a machine and minute"]
-    lines = [["published", "default", "5.468", "", "", "", "8.3", *[""] * 7]]
-    lines += [["published", ALONE, "3.197", "-41.5", "", "", "32.3", "-82.1 % of before", *[""] * 6]]
+    lines = [published.FIG12_DEFAULT, published.FIG12_PISM]
     plots: Plots = {}
     for law in _laws(rows):
         shown = [("default", "", trees) for trees in _ways(rows)]
@@ -89,12 +85,12 @@ def fig12(rows: Rows) -> Told:
             line = [law, f"{name}, {learnt}" if learnt else f"{name}, trees {trees}"]
             for column in ("predicted", "score"):
                 line += [
-                    told(_column(now, column), 2),
+                    mean_with_range(_column(now, column), 2),
                     _change(now, before, column) if name != "default" else "",
                 ]
             for column in ("predicted_0", "predicted_9", "score_0", "score_9"):
-                line.append(told(_column(now, column), 1))
-            line += [told(_column(now, "slowdown"), 2), told(_column(now, "slowdown_p99"), 2)]
+                line.append(mean_with_range(_column(now, column), 1))
+            line += [mean_with_range(_column(now, "slowdown"), 2), mean_with_range(_column(now, "slowdown_p99"), 2)]
             line.append(_change(now, before, "slowdown_p99") if name != "default" else "")
             lines.append([*line, f"{_column(now, 'moves').mean():.2f}"])
         plots[f"plot-{law}"] = partial(_plot_buckets, rows, law)
@@ -120,15 +116,15 @@ def _plot_buckets(rows: Rows, law: str, file: Path) -> None:
     plot_lines(file, places, lines, "score of a machine, from", "% of machines and minutes")
 
 
-def table3(rows: Rows) -> Told:
+def table3(rows: Rows) -> Made:
     """Throughput at a fixed number of requests under way, against the default scheduler."""
-    lines = [["published", ALONE, "+76.4", "+17.2", "5 (of tail-heavy)"]]
+    lines = [published.TABLE3]
     for law in _laws(rows):
-        shown = {_PISM.format(learnt): (ALONE, learnt) for learnt in _ways(rows)}
+        shown = {f"{ALONE}, {learnt}": (ALONE, learnt) for learnt in _ways(rows)}
         for name, (scheduler, learnt) in (shown | {"spread, without PISM": ("spread", "")}).items():
             now = _of(rows, law, scheduler, learnt)
-            gains = [told(_column(now, column), 1, "+") for column in ("heavy", "light")]
-            lines.append([law, name, *gains, told(_column(now, "heaviest"), 2)])
+            gains = [mean_with_range(_column(now, column), 1, "+") for column in ("heavy", "light")]
+            lines.append([law, name, *gains, mean_with_range(_column(now, "heaviest"), 2)])
     text = (
         "Percent more throughput than under the default scheduler, mean over services; throughput: a fixed number of "
         "requests under way over the mean response time. Tail-heavy: the 9.3 % of services (as in the paper) with the "
@@ -138,12 +134,11 @@ def table3(rows: Rows) -> Told:
     return text + markdown_table(head, lines), {}
 
 
-def fig13(rows: Rows) -> Told:
+def fig13(rows: Rows) -> Made:
     """Every scheduler alone, with the score by utilisation, and with PISM."""
     head = ["law", "scheduler", "score", "predicted score", "%", "observed score", "%", "mean slowdown", "%"]
     head += ["P99 slowdown", "%", "% to utilisation", "CPU, % (P5 to P95)"]
-    published = {"spread": "-16.9", "stack": "-12.5"}
-    lines = [["published", name, "PISM", "", change, *[""] * 8] for name, change in published.items()]
+    lines = [["published", name, "PISM", "", change, *[""] * 8] for name, change in published.FIG13_CHANGES.items()]
     plots: Plots = {}
     for law in _laws(rows):
         for name in KINDS:
@@ -152,7 +147,7 @@ def fig13(rows: Rows) -> Told:
                 before = _of(rows, law, name, "", "" if learnt == UTILISATION else learnt)
                 line = [law, name, learnt or "none"]
                 for column in ("predicted", "score", "slowdown", "slowdown_p99"):
-                    line += [told(_column(now, column), 2), _change(now, before, column) if learnt else ""]
+                    line += [mean_with_range(_column(now, column), 2), _change(now, before, column) if learnt else ""]
                 known = _of(rows, law, name, UTILISATION)
                 line.append(_change(now, known, "slowdown_p99") if learnt not in ("", UTILISATION) else "")
                 ends = [f"{_column(now, f'utilisation_p{q}').mean():.0f}" for q in (5, 95)]
@@ -171,16 +166,17 @@ def _plot_schedulers(rows: Rows, law: str, column: str, label: str, file: Path) 
     plot_lines(file, short, lines, "", label, joined=False)
 
 
-def fig15(rows: Rows) -> Told:
+def fig15(rows: Rows) -> Made:
     """Percentiles of response times of two services."""
     head = ["law", "service", "scheduler", "score", *(f"P{q}, ms" for q in QUANTILES)]
-    lines = [["published", "checkout", "", word, "", "", "", "", ms] for word, ms in (("no", "8000"), ("yes", "3000"))]
+    paper = published.FIG15_CHECKOUT_P99
+    lines = [["published", "checkout", "", pism, "", "", "", "", ms] for pism, ms in paper.items()]
     for law in _laws(rows):
         for service in ("checkout", "browse_product"):
-            for name in ("random", "spread", "stack"):
+            for name in FIG15_SCHEDULERS:
                 for learnt in ("", UTILISATION, *_ways(rows)):
                     now = _of(rows, law, name, learnt)
-                    ms = [told(_column(now, f"{service}_p{q}"), 0) for q in QUANTILES]
+                    ms = [mean_with_range(_column(now, f"{service}_p{q}"), 0) for q in QUANTILES]
                     lines.append([law, service, name, learnt or "none", *ms])
     plots: Plots = {
         f"plot-{law}": partial(_plot_schedulers, rows, law, "checkout_p99", "P99 of checkout, ms")

@@ -1,25 +1,28 @@
-"""Section 4 and Figure 8 of paper 003 on real traces: arrivals, how often graphs recur, usage and its thresholds."""
+"""Tables 1 and 2, Figures 4 and 8 on real traces: arrivals, how often graphs recur, usage and its thresholds."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tvwrl.bench.figures import write_figure
-from tvwrl.bench.pism_plots import KINDS, kind_of, plot_arrivals, plot_usage
+from tvwrl.experiments.engine import Cell, Rows
+from tvwrl.experiments.reproduce import Report
 from tvwrl.experiments.statistics import bootstrap_interval, mean
 from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE, BatchTasks, read_arrivals, read_usage
 from tvwrl.interference.categories import CLASSES, Thresholds, category_of
 from tvwrl.markdown import markdown_table
-from tvwrl.types import Float, InputError, Int
+from tvwrl.papers.pism import published
+from tvwrl.papers.pism.options import folder_with
+from tvwrl.papers.pism.trace_plots import KINDS, kind_of, plot_arrivals, plot_usage
+from tvwrl.types import Float, Int
 
-NAMES = {
+FIGURES = {
     "table1": "Table 1, how much batch work arrives and how long it runs",
     "table2": "Table 2, how often graphs of jobs recur",
     "fig4": "Figure 4, arrivals over time",
@@ -27,43 +30,40 @@ NAMES = {
 }
 FILES = {"arrivals": (ARRIVALS_FILE, read_arrivals), "usage": (USAGE_FILE, read_usage)}
 TITLES = {"arrivals": "an hour of arrivals (real)", "usage": "tasks with usage (real)"}
-PER_MACHINE = 60.0  # published: instances that begin on a machine in a minute (Table 1)
 SHORT = 60.0  # seconds
-INFREQUENT = 7  # jobs of a graph, below which the paper calls them infrequent (Table 2)
 RESAMPLES = 400
-Rows = list[dict[str, Any]]
 Made = tuple[str, Rows, dict[str, Callable[[Path], None]]]
 
 
 @dataclass(frozen=True)
-class TraceSettings:
+class TraceStudy:
     """Real batch tasks of Alibaba's cluster-trace-v2018."""
 
     data: Path | None = None
     """Folder with spar_sample_tasks.csv.gz and ali18_usage_tasks.csv.gz."""
 
-    def reproduce(self, name: str, out: Path) -> str:
-        """Markdown of one of `NAMES`, which is written to a folder of that name in `out` too.
+    partial = False
 
-        Raises InputError if a file is missing or damaged; malformed names of tasks are counted, and told.
-        """
-        bad: dict[str, Counter[str]] = {kind: Counter() for kind in FILES}
-        tasks = {kind: read(folder_of(self.data) / file, bad[kind]) for kind, (file, read) in FILES.items()}
-        made = {"table1": _table1, "table2": _table2, "fig4": _fig4, "fig8": _fig8}[name]
-        text, rows, plots = made(tasks)
-        told = (f"{bad[kind].total():,} of {len(one):,} ({TITLES[kind]})" for kind, one in tasks.items())
-        text = f"# {NAMES[name]} (real)\n\n{text}\n\n"
-        text += f"Names that tell no graph, taken to wait for none: {', '.join(told)}.\n"
-        write_figure(out / name, text, rows, plots, {"data": self.data})
-        return text
+    def cells(self, figure: str) -> list[Cell]:
+        """None: the files are described in seconds. Raises InputError for files that are missing or damaged."""
+        _read(folder_with(self.data, ARRIVALS_FILE, USAGE_FILE))
+        return []
+
+    def report(self, figure: str, out: Path, cells: Sequence[Cell]) -> Report:
+        """The figure, and how many names of tasks are malformed."""
+        tasks, bad = _read(folder_with(self.data, ARRIVALS_FILE, USAGE_FILE))
+        text, rows, plots = {"table1": _table1, "table2": _table2, "fig4": _fig4, "fig8": _fig8}[figure](tasks)
+        counts = (f"{bad[kind]:,} of {len(one):,} ({TITLES[kind]})" for kind, one in tasks.items())
+        note = f"Malformed task names, treated as independent tasks: {', '.join(counts)}."
+        return Report(f"# {FIGURES[figure]} (real)\n\n{text}\n\n{note}", rows, plots)
 
 
-def folder_of(data: Path | None) -> Path:
-    """The folder of real data. Raises InputError if none is given."""
-    if data is None:
-        files = " and ".join(file for file, _ in FILES.values())
-        raise InputError(f"data is not given: must be the folder with {files}")
-    return data
+@lru_cache(maxsize=1)
+def _read(data: Path) -> tuple[dict[str, BatchTasks], dict[str, int]]:
+    """Tasks of both files, and their numbers of malformed names."""
+    bad: dict[str, Counter[str]] = {kind: Counter() for kind in FILES}
+    tasks = {kind: read(data / file, bad[kind]) for kind, (file, read) in FILES.items()}
+    return tasks, {kind: count.total() for kind, count in bad.items()}
 
 
 def _jobs(tasks: BatchTasks) -> tuple[Int, Int]:
@@ -73,7 +73,7 @@ def _jobs(tasks: BatchTasks) -> tuple[Int, Int]:
     return first.astype(np.int64), number.astype(np.int64)
 
 
-def _told(values: Float, decimals: int = 1) -> str:
+def _with_interval(values: Float, decimals: int = 1) -> str:
     """Mean and 95 % interval of independent values (n,) or, of (n, 2), the ratio of sums."""
     rng = np.random.default_rng(0)
     if values.ndim == 1:
@@ -93,7 +93,7 @@ def _ratio(samples: Float) -> Float:
 def _percent(of: Any, among: Any, tasks: BatchTasks) -> str:
     """Percent that `of` (N,) is of `among` (N,), tasks of one job resampled together."""
     job = _jobs(tasks)[1]
-    return _told(np.stack([np.bincount(job, 100.0 * of), np.bincount(job, among)], axis=1))
+    return _with_interval(np.stack([np.bincount(job, 100.0 * of), np.bincount(job, among)], axis=1))
 
 
 def _per_minute(tasks: BatchTasks) -> dict[str, Float]:
@@ -108,23 +108,26 @@ def _per_minute(tasks: BatchTasks) -> dict[str, Float]:
 def _table1(tasks: Mapping[str, BatchTasks]) -> Made:
     arrivals = _per_minute(tasks["arrivals"])
     per_day = round(1440 * arrivals["jobs"].mean())
-    equal = arrivals["instances"].mean() / PER_MACHINE
+    equal = arrivals["instances"].mean() / published.INSTANCES_PER_MACHINE
     short = {
         (kind, weight): _percent((one.makespan < SHORT) * count, np.broadcast_to(count, len(one)).astype(float), one)
         for kind, one in tasks.items()
         for weight, count in (("tasks", 1), ("instances", one.instances))
     }
     none = "not in the data"
+    paper = {name: [name, *columns] for name, columns in published.TABLE1.items()}
+    instances = "instances of less than a minute, %"
     body = [
-        ["machines", "10,000", "12,000", none, none],
-        ["services; instances of them on a machine", "~25,000; ~20", "~120,000; ~150", none, none],
-        ["jobs a day", "~4 million", "~12 million", f"{per_day:,} at the file's rate", none],
-        *([f"{name} that arrive in a minute", "", "", _told(values), none] for name, values in arrivals.items()),
-        ["instances that begin on a machine in a minute", "~60", "~66", none, none],
+        [*paper["machines"], none, none],
+        [*paper["services; instances of them on a machine"], none, none],
+        [*paper["jobs a day"], f"{per_day:,} at the file's rate", none],
         *(
-            [f"{weight} of less than a minute, %", *published, short["arrivals", weight], short["usage", weight]]
-            for weight, published in (("tasks", ("", "")), ("instances", ("85", "80 below 15 min")))
+            [f"{name} that arrive in a minute", "", "", _with_interval(values), none]
+            for name, values in arrivals.items()
         ),
+        [*paper["instances that begin on a machine in a minute"], none, none],
+        ["tasks of less than a minute, %", "", "", short["arrivals", "tasks"], short["usage", "tasks"]],
+        [*paper[instances], short["arrivals", "instances"], short["usage", "instances"]],
     ]
     text = (
         "95 % bootstrap intervals: of rates over the minutes, of shares over the jobs. Only one hour of arrivals "
@@ -151,12 +154,12 @@ def _table2(tasks: Mapping[str, BatchTasks]) -> Made:
             tags, jobs = np.unique(one.tag[own].astype(str), return_counts=True)
             rows += [{"data": label, "tag": tag, "jobs": int(count)} for tag, count in zip(tags, jobs, strict=True)]
             columns[label] = _repeats(jobs)
-    columns = {"paper": ["282,194", "1,456", "194", "1,543", "35", "99.99"], **columns}
+    columns = {"paper": list(published.TABLE2), **columns}
     labels = (
         "jobs",
         "graphs",
         "jobs per graph",
-        f"jobs of graphs with fewer than {INFREQUENT} jobs",
+        f"jobs of graphs with fewer than {published.INFREQUENT} jobs",
         "jobs whose graph is unique",
         "jobs whose graph recurs, %",
     )
@@ -173,17 +176,11 @@ def _table2(tasks: Mapping[str, BatchTasks]) -> Made:
 def _repeats(jobs: Int) -> list[str]:
     """Rows of Table 2 for numbers of jobs by graph (graphs,)."""
     unique = int((jobs == 1).sum())
-    infrequent = int(jobs[jobs < INFREQUENT].sum())
+    infrequent = int(jobs[jobs < published.INFREQUENT].sum())
     total = int(jobs.sum())
     recurring = 100 * (1 - unique / total)
-    return [
-        f"{total:,}",
-        f"{len(jobs):,}",
-        f"{total / len(jobs):.0f}",
-        f"{infrequent:,}",
-        f"{unique:,}",
-        f"{recurring:.2f}",
-    ]
+    counts = [total, len(jobs), round(total / len(jobs)), infrequent, unique]
+    return [*(f"{count:,}" for count in counts), f"{recurring:.2f}"]
 
 
 def _fig4(tasks: Mapping[str, BatchTasks]) -> Made:
@@ -191,31 +188,18 @@ def _fig4(tasks: Mapping[str, BatchTasks]) -> Made:
     hours = np.bincount((tasks["usage"].seconds // 3600).astype(np.int64)).astype(float)
     hours = hours[np.flatnonzero(hours)[0] :]
     body = [
-        [
-            f"{name} in a minute, one hour",
-            f"{v.mean():,.1f}",
-            f"{v.min():,.0f}",
-            f"{v.max():,.0f}",
-            f"{v.std() / v.mean():.2f}",
-        ]
-        for name, v in (*minutes.items(),)
+        [what, f"{v.mean():,.1f}", f"{v.min():,.0f}", f"{v.max():,.0f}", f"{v.std() / v.mean():.2f}"]
+        for what, v in (
+            *((f"{name} in a minute, one hour", values) for name, values in minutes.items()),
+            ("tasks with usage in an hour, seven days", hours),
+        )
     ]
-    h = hours
-    body.append(
-        [
-            "tasks with usage in an hour, seven days",
-            f"{h.mean():,.1f}",
-            f"{h.min():,.0f}",
-            f"{h.max():,.0f}",
-            f"{h.std() / h.mean():.2f}",
-        ]
-    )
     by_clock = [hours[start::24].mean() for start in range(min(24, len(hours)))]
     text = (
         "Paper: about 100,000 jobs an hour over seven days, with a peak at midnight, beside the cluster's CPU "
         "utilisation. Here arrivals are complete for one hour only, minute by minute, and utilisation is not in the "
-        "data. What there is of seven days are the tasks with usage, a sample: their number by hour shows when the "
-        f"sample was taken as much as when work arrives (mean by hour of the day from {min(by_clock):.0f} to "
+        "data. The tasks with usage span seven days but are a sample: their number by hour depends on the sampling as "
+        f"much as on arrivals (mean by hour of the day from {min(by_clock):.0f} to "
         f"{max(by_clock):.0f} tasks).\n\n"
     )
     rows: Rows = [

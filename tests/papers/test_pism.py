@@ -1,0 +1,257 @@
+"""Figures of the PISM paper, small: what is printed is what the rows hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tvwrl.experiments.engine import complete, read_rows
+from tvwrl.experiments.reproduce import RunOptions, reproduce
+from tvwrl.interference.testbed.responses import ResponseModel
+from tvwrl.papers.pism.cells import CLASSES, AnchorCell, ClusterCell
+from tvwrl.papers.pism.classifier_figures import COLUMNS, ClassifierStudy
+from tvwrl.papers.pism.classifiers import CLASSIFIERS
+from tvwrl.papers.pism.cluster_figures import ClusterStudy
+from tvwrl.papers.pism.cluster_metrics import throughput
+from tvwrl.papers.pism.clusters import AGAIN, COUNTS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, first_period, learn
+from tvwrl.papers.pism.figures import FIGURES
+from tvwrl.papers.pism.law_figures import LawStudy
+from tvwrl.papers.pism.nginx_figures import NginxStudy
+from tvwrl.papers.pism.prediction_figures import PredictionStudy
+from tvwrl.papers.pism.scheduler_figures import SchedulerStudy
+from tvwrl.papers.pism.trace_figures import TraceStudy
+from tvwrl.runs import read_csv
+from tvwrl.types import InputError
+
+SHAPES = (("M1", "R2_1"), ("M1", "M2", "J3_1_2"), ("M1", "R2_1", "R3_2", "J4_2"))
+CLUSTER = ClusterStudy(preset="smoke", laws=("control",), machines=4)
+DAYS = PredictionStudy(seeds=(0, 1), laws=("memory", "control"), machines=3, services=25, hours=1)
+SCHEDULERS = SchedulerStudy(laws=("memory",), schedulers=("stack",), sequences=4, episodes=16)
+
+
+def made(study, figure, out):
+    """Text and rows of a figure."""
+    reproduce(study, [figure], "pism", RunOptions(out))
+    folder = out / figure
+    assert (folder / "run.json").is_file()
+    return (folder / "table.md").read_text(), read_csv(folder / "rows.csv")
+
+
+def printed(text):
+    """Lines of tables as first cell -> the others."""
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+    return {first: rest for first, *rest in lines}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both files of batch tasks: 60 jobs of three shapes, three a minute; the graph of the 61st occurs once."""
+    folder, rng = tmp_path_factory.mktemp("batch"), np.random.default_rng(0)
+    usage, arrivals = [], []
+    for j in range(61):
+        names = SHAPES[j % 3] if j < 60 else ("M1", "M2", "M3")
+        for k, name in enumerate(names):
+            values = np.array([0.2 * 4**k, 0.05 * 3**k, 20.0 * (k + 1)]) * rng.uniform(0.9, 1.1, 3)
+            cpu, memory, seconds = np.round(values, 4)
+            usage.append(f"j{j},{name},{k + 1},{20 * j},{20 * j + 9},{seconds},100,0.3,1,1,{cpu},{memory}")
+            arrivals.append(f"{20 * j},j{j},{name},{int(seconds)},100,0.3,{k + 1}")
+    head = "job,task,instances,start_time,end_time,mean_inst_duration,plan_cpu,plan_mem,cpu_sum_pct,mem_sum"
+    lines = [f"{head},cpu_per_inst_cores,mem_per_inst", *usage]
+    (folder / "ali18_usage_tasks.csv.gz").write_text("\n".join(lines) + "\n")
+    lines = ["arrive_s,job,task,duration_s,plan_cpu,plan_mem,instances", *arrivals]
+    (folder / "spar_sample_tasks.csv.gz").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_trace_figures(data, tmp_path):
+    texts, rows = {}, {}
+    for figure in ("table1", "table2", "fig4", "fig8"):
+        texts[figure], rows[figure] = made(TraceStudy(data), figure, tmp_path)
+        assert texts[figure].startswith(f"# {FIGURES[figure]} (real)")
+        assert (tmp_path / figure / "plot.png").exists() == figure.startswith("fig")
+        assert "0 of 183 (an hour of arrivals (real)), 0 of 183 (tasks with usage (real))" in texts[figure]
+    assert [row["jobs"] for row in rows["table1"]] == ["3.0"] * 20  # the minute that the last job starts is not whole
+    table = printed(texts["table2"])
+    assert [table[line][:2] for line in ("jobs", "graphs", "jobs whose graph is unique")] == [
+        ["282,194", "61"],
+        ["1,456", "4"],
+        ["35", "1"],
+    ]
+    for dimension, classes in CLASSES.items():
+        shares = [float(row["tasks_pct"]) for row in rows["fig8"] if row["dimension"] == dimension]
+        assert len(shares) == classes
+        assert sum(shares) == pytest.approx(100)
+
+
+def test_classifier_figure(data, tmp_path):
+    text, rows = made(ClassifierStudy(data, (3, 4)), "fig10", tmp_path)
+    # a split by time and two by jobs, without the hourly classifier; tasks, instances; exact, neighbour
+    assert len(rows) == (3 * len(CLASSIFIERS) - 2) * 4
+    found = {tuple(row[c] for c in ("predictor", "split", "seed", "of", "hit")): row for row in rows}
+    for (*about, hit), row in found.items():
+        assert 0 <= float(row["overall"]) <= min(float(row[column]) for column in COLUMNS[:3]) + 1e-9
+        if hit == "exact":
+            assert all(float(row[c]) <= float(found[(*about, "neighbour")][c]) + 1e-9 for c in COLUMNS)
+    own = found["same tag and task name", "time", "0", "tasks", "exact"]["cpu"]
+    line = next(line for line in text.splitlines() if line.startswith("| same tag and task name, by time"))
+    assert float(line.split("|")[2]) == pytest.approx(float(own), abs=0.051)
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory):
+    """A folder with Figure 12 of the smallest cluster."""
+    out = tmp_path_factory.mktemp("clusters")
+    return out, *made(CLUSTER, "fig12", out)
+
+
+def test_clusters_are_shared_between_figures(clusters):
+    out, text, _ = clusters
+    assert text.startswith(f"# {FIGURES['fig12']} (simulated)")
+    assert "5.468" in text
+    assert (out / "fig12" / "plot-control.png").is_file()
+    before = {path: path.stat().st_mtime_ns for path in (out / "cells").rglob("cell.json")}
+    text, _ = made(CLUSTER, "table3", out)
+    assert "+76.4" in text
+    assert {path: path.stat().st_mtime_ns for path in (out / "cells").rglob("cell.json")} == before
+    with pytest.raises(InputError, match=r"another request: cluster\.rounds is 1 there, 0 here"):
+        made(replace(CLUSTER, rounds=0), "fig12", out)
+
+
+def test_rows_of_clusters(clusters):
+    """Every way to learn has its trees, and schedulers without PISM are scored by all of them."""
+    out, _, _ = clusters
+    rows = read_rows(out, CLUSTER.cells("fig12"))
+    ways = (ONCE, COUNTS, SHUFFLED, AGAIN)
+    found = {(row["scheduler"], row["learnt"], row["trees"]): row for row in rows}
+    assert len(found) == len(rows) == 2 * len(ways) + 2 * len(ways)
+    one, other = found["default", "", ONCE], found["default", "", AGAIN]
+    assert one["slowdown"] == other["slowdown"]
+    assert one["predicted"] != other["predicted"]
+    assert found[NO_MOVES, ONCE, ONCE]["moves"] == 0.0 < found["pism", ONCE, ONCE]["moves"]
+    assert (one["heavy"], one["light"]) == (0, 0)
+    for row in rows:
+        assert sum(row[f"score_{bucket}"] for bucket in range(10)) == pytest.approx(100)
+        assert row["checkout_p0"] <= row["checkout_p50"] <= row["checkout_p99"]
+        assert row["slowdown"] > 1
+    spread = found["spread", "", ONCE]
+    assert spread["utilisation_p95"] - spread["utilisation_p5"] < one["utilisation_p95"] - one["utilisation_p5"]
+
+
+def test_the_same_seed_gives_the_same_rows(clusters):
+    out, _, _ = clusters
+    cell = next(one for one in CLUSTER.cells("fig12") if one.scheduler == NO_MOVES)
+    learn.cache_clear()
+    assert cell.measure() == read_rows(out, [cell])
+
+
+def test_figure_13_tries_every_scheduler_with_utilisation_and_pism():
+    tried = [(cell.scheduler, cell.learnt) for cell in CLUSTER.cells("fig13")]
+    assert ("default", "") in tried
+    for name in ("random", "spread", "stack", "LoadAware", "TargetLoadPacking", "LoadVariationRiskBalancing"):
+        assert {learnt for one, learnt in tried if one == name} == {"", UTILISATION, ONCE, COUNTS, SHUFFLED, AGAIN}
+    assert {cell.cluster.machines for cell in replace(CLUSTER, machines=None).cells("fig15")} == {14}
+
+
+def test_throughput_by_hand():
+    before = np.array([[10.0, 10.0, np.nan], [50.0, 11.0, np.nan]])  # means, P90: the first is tail-heavy
+    now = np.array([[5.0, 8.0, np.nan], [9.0, 9.0, np.nan]])
+    assert throughput(before, now) == pytest.approx({"heavy": 100.0, "light": 25.0, "heaviest": 5.0})
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_services_that_are_alike_are_slowed_alike(alike):
+    """Without noise all services of a machine then have the same slowdown; else the insensitive hardly have any."""
+    cluster = replace(CLUSTER, alike=alike, rounds=0).cells("fig12")[0].cluster
+    deployment, _, seen = first_period(cluster)
+    responses: ResponseModel = learn(cluster).responses
+    still = replace(responses, noise=np.zeros_like(responses.noise))
+    times = still.response_ms(deployment, seen, np.random.default_rng(0))
+    slowdown = times[:, slice(*deployment.first[:2])] / responses.base[deployment.service[slice(*deployment.first[:2])]]
+    spread = np.ptp(slowdown, axis=1).max()
+    assert spread < 1e-9 if alike else spread > 0.1
+
+
+def test_prediction_figures(tmp_path):
+    """Every service counts alike, then every seed; in Figure 17 a line is a predictor, a column a law."""
+    for figure in ("table4", "fig16", "fig18", "fig17"):
+        text, rows = made(DAYS, figure, tmp_path)
+        assert text.startswith(f"# {FIGURES[figure]} (simulated)")
+        assert {row["seed"] for row in rows} == {"0", "1"}
+        assert {row["law"] for row in rows} == {"memory", "control"}
+        assert (tmp_path / figure / "plot.png").exists() == (figure in ("fig17", "fig18"))
+    table = printed(text)
+    for name in {row["predictor"] for row in rows}:
+        for law, cell in zip(DAYS.laws, table[name][1:], strict=True):
+            own = [row for row in rows if (row["predictor"], row["law"]) == (name, law)]
+            seeds = [np.mean([float(row["within"]) for row in own if row["seed"] == seed]) for seed in "01"]
+            assert cell.startswith(f"{np.mean(seeds):.1f} ")
+
+
+def test_pism_places_elsewhere_and_helps_where_a_scheduler_piles_up(tmp_path):
+    """More than a quarter of the workloads move, and the P99 slowdown under the law, which no score sees, falls."""
+    text, rows = made(SCHEDULERS, "schedulers", tmp_path)
+    assert "| memory: stack " in text
+    mean = {
+        way: [
+            np.mean([float(row[column]) for row in rows if row["way"] == way])
+            for column in ("elsewhere", "slowdown_p99")
+        ]
+        for way in ("alone", "utilisation", "pism")
+    }
+    assert len(rows) == 3 * 4
+    assert mean["pism"][0] > 25
+    assert mean["pism"][1] < 0.9 * mean["alone"][1]
+
+
+def test_services_meet_their_anchors_in_another_period(tmp_path):
+    cell = AnchorCell(0)
+    assert complete(tmp_path, [cell]) == {}
+    for row in read_rows(tmp_path, [cell]):
+        low, high = {"checkout": (146, 318), "coupon": (7, 9)}[row["service"]]
+        assert row["p10"] == pytest.approx(low, rel=0.1)
+        assert row["p90"] == pytest.approx(high, rel=0.1)
+        assert row["service"] != "coupon" or row["cv"] < 0.2
+
+
+@pytest.mark.parametrize(
+    ("study", "figure", "message"),
+    [
+        (replace(CLUSTER, laws=("other",)), "fig12", "unknown law 'other'"),
+        (replace(CLUSTER, machines=2), "fig12", "machines is 2: must be at least 3"),
+        (replace(CLUSTER, services=5), "fig12", "services is 5: must be at least 23"),
+        (replace(CLUSTER, minutes=10), "fig12", "minutes is 10"),
+        (replace(CLUSTER, seeds=(1, 1)), "fig12", "seeds is 1, 1"),
+        (replace(CLUSTER, rounds=-1), "fig12", "rounds is -1: must be at least 0"),
+        (replace(CLUSTER, pressure=0.0), "fig12", "pressure is 0.0: must be > 0"),
+        (replace(CLUSTER, weighting="foo"), "fig12", "unknown weighting 'foo'"),
+        (replace(DAYS, seeds=()), "fig17", "seeds"),
+        (replace(DAYS, laws=("gravity",)), "fig17", "unknown law 'gravity'; valid: "),
+        (replace(DAYS, hours=0), "fig17", "hours is 0: must be at least 1"),
+        (replace(SCHEDULERS, sequences=1), "schedulers", "sequences is 1"),
+        (replace(SCHEDULERS, schedulers=()), "schedulers", "the list of schedulers is empty"),
+        (replace(SCHEDULERS, schedulers=("best",)), "schedulers", "unknown scheduler 'best'"),
+        (replace(SCHEDULERS, weighting="foo"), "schedulers", "unknown weighting 'foo'; valid: fair"),
+        (replace(SCHEDULERS, episodes=3), "schedulers", "episodes is 3: must be at least 16"),
+        (NginxStudy(), "nginx", "data is not given"),
+        (LawStudy(), "laws", "data is not given"),
+        (TraceStudy(), "table1", "data is not given"),
+        (ClassifierStudy(), "fig10", "data is not given"),
+        (TraceStudy(Path("nowhere")), "table1", "spar_sample_tasks.csv.gz: no such file"),
+    ],
+)
+def test_options_out_of_range_are_refused(study, figure, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        reproduce(study, [figure], "pism", RunOptions(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_cell_is_refused_by_name(clusters):
+    out, _, _ = clusters
+    cell: ClusterCell = CLUSTER.cells("fig12")[1]
+    rows = out / "cells" / cell.name / "rows.json"
+    rows.write_bytes(rows.read_bytes()[:60])
+    with pytest.raises(InputError, match=f"{cell.name}.*rows.json is damaged"):
+        made(CLUSTER, "fig12", out)

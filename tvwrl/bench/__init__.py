@@ -1,1 +1,0 @@
-"""Experiments: running schedulers over sequences, rows, tables and plots."""

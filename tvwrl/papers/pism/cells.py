@@ -1,0 +1,284 @@
+"""What is measured for the PISM paper: schedulers on clusters, predictors of levels, classifiers of tasks, laws."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from tvwrl.experiments.engine import Rows, RowsCell
+from tvwrl.interference.batch_tasks import USAGE_FILE, BatchTasks, read_usage
+from tvwrl.interference.categories import CLASSES, Thresholds
+from tvwrl.interference.levels import Levels
+from tvwrl.interference.observations import Observations
+from tvwrl.interference.predictor import LevelPredictor, Predictor
+from tvwrl.interference.score import mean_levels
+from tvwrl.interference.testbed.arrivals import RECORDED_AT, Arrivals, kept_share, read_hour, replay_hour
+from tvwrl.interference.testbed.clock_kernels import DEFAULT
+from tvwrl.interference.testbed.deployment import draw_deployment
+from tvwrl.interference.testbed.laws import ANCHORS, LAWS, QUANTILES
+from tvwrl.interference.testbed.responses import draw_response_model
+from tvwrl.interference.testbed.simulation import PlacementRule, simulate
+from tvwrl.interference.testbed.snapshots import Snapshots, take_snapshots
+from tvwrl.interference.testbed.two_days import TwoDays, observe_days
+from tvwrl.interference.weights import WEIGHTINGS, service_weights
+from tvwrl.papers.pism.accuracy import accuracy
+from tvwrl.papers.pism.baselines import MiddleLevel, UtilisationPredictor, UtilisationTree
+from tvwrl.papers.pism.classifiers import CLASSIFIERS, split_jobs
+from tvwrl.papers.pism.cluster_metrics import mean_and_tail, score_metrics, service_metrics, throughput
+from tvwrl.papers.pism.clusters import (
+    WARM_UP,
+    K,
+    SimulatedCluster,
+    first_period,
+    learn,
+    predictors_of,
+    try_scheduler,
+)
+from tvwrl.papers.pism.nginx_runs import read_nginx
+from tvwrl.types import Float, Int
+
+
+@dataclass(frozen=True)
+class ClusterCell(RowsCell):
+    """One scheduler on one cluster, its score learnt in one way; a row per kind of trees that predict scores.
+
+    A scheduler without PISM has a row for all trees, one with PISM for its own.
+    """
+
+    cluster: SimulatedCluster
+    scheduler: str  # of `clusters.KINDS`, or PISM alone
+    learnt: str  # how the score was learnt: a value of `clusters`, "" = no score
+
+    @property
+    def group(self) -> str:
+        """The cluster."""
+        return self.cluster.name
+
+    @property
+    def name(self) -> str:
+        """The scheduler's folder in that of the cluster."""
+        return f"{self.group}/{re.sub('[ ,]+', '-', self.scheduler + (self.learnt and '+' + self.learnt))}"
+
+    def measure(self) -> Rows:
+        """Scores of machines, response times of services, and throughput over that under the default scheduler."""
+        cluster, predictors = self.cluster, predictors_of(self.cluster)
+        (deployment, hour, _), learnt = first_period(cluster), learn(cluster)
+        seen, moves = try_scheduler(cluster, self.scheduler, self.learnt)
+        times = _response_ms(cluster, seen)
+        about = asdict(cluster) | {"scheduler": self.scheduler, "learnt": self.learnt, "moves": moves}
+        about |= {"kept": 100.0 * kept_share(hour, cluster.machines), "right": hour.percent_classified()}
+        about |= service_metrics(deployment, learnt, seen, times)
+        about |= throughput(_default_mean_and_tail(cluster), mean_and_tail(deployment, times))
+        return [
+            about | {"trees": trees} | score_metrics(deployment, learnt, predictors[trees], seen, times)
+            for trees in ([self.learnt] if self.learnt in predictors else predictors)
+        ]
+
+
+def _response_ms(cluster: SimulatedCluster, seen: Snapshots) -> Float:
+    rng = np.random.default_rng([cluster.seed, 5])
+    return learn(cluster).responses.response_ms(first_period(cluster).deployment, seen, rng)
+
+
+@lru_cache(maxsize=1)
+def _default_mean_and_tail(cluster: SimulatedCluster) -> Float:
+    seen, _ = try_scheduler(cluster, "default", "")
+    return mean_and_tail(first_period(cluster).deployment, _response_ms(cluster, seen))
+
+
+COMPOSITION, COUNTS, CLASS_TREES, LINEAR, TREE, MIDDLE = (
+    "composition",
+    "composition, counts alone",
+    "composition, classes",
+    "utilisation, linear",
+    "utilisation, tree",
+    "always the middle",
+)
+PREDICTORS: dict[str, Callable[[], Predictor]] = {
+    COMPOSITION: LevelPredictor,
+    COUNTS: lambda: LevelPredictor(counts_alone=True),
+    CLASS_TREES: lambda: LevelPredictor(classify=True),
+    LINEAR: UtilisationPredictor,
+    TREE: UtilisationTree,
+    MIDDLE: MiddleLevel,
+}
+CHECKOUT = "checkout"
+
+
+@dataclass(frozen=True)
+class PredictionCell(RowsCell):
+    """One predictor under one law and seed: rows `of` each service, of machines by weighting, and of checkout's pairs
+    of observed and predicted level."""
+
+    days: TwoDays
+    law: str
+    predictor: str  # of `PREDICTORS`
+
+    @property
+    def group(self) -> str:
+        """The simulated days, which all laws share."""
+        return f"days-{self.days.machines}-{self.days.services}-{self.days.hours}-{self.days.seed}"
+
+    @property
+    def name(self) -> str:
+        """The predictor's folder in that of the days."""
+        return f"{self.group}/{self.law}/{self.predictor.replace(', ', '-').replace(' ', '-')}"
+
+    def measure(self) -> Rows:
+        """Learn from the first day, predict the second."""
+        train, test, levels = _observed(self.days, self.law)
+        observed = levels.level(test.service, test.response_ms).astype(np.float64)
+        predicted = PREDICTORS[self.predictor]().fit(train, levels).predict(test)
+        rows: Rows = []
+        for s in np.unique(test.service[observed > 0]):
+            own = (test.service == s) & (observed > 0)
+            found = accuracy(np.rint(predicted[own]), observed[own], K)
+            rows.append({"of": "service", "service": test.services[s]} | found)
+        if self.predictor == COMPOSITION and CHECKOUT in test.services:
+            own = (test.service == test.services.index(CHECKOUT)) & (observed > 0)
+            pairs, counts = np.unique(np.stack([observed[own], np.rint(predicted[own])]), axis=1, return_counts=True)
+            for (a, b), n in zip(pairs.T, counts, strict=True):
+                rows.append({"of": "pair", "observed": int(a), "predicted": int(b), "records": int(n)})
+        if self.predictor in (COMPOSITION, LINEAR, TREE):
+            for weighting in WEIGHTINGS:
+                scores = mean_levels(test, predicted, levels, service_weights(weighting, train))
+                correlation = float(np.corrcoef(*scores)[0, 1])
+                rows.append(
+                    {"of": "machine", "weighting": weighting, "correlation": correlation} | accuracy(*scores, K)
+                )
+        about = {"law": self.law, "seed": self.days.seed, "predictor": self.predictor, "k": K}
+        return [about | row for row in rows]
+
+
+@lru_cache(maxsize=1)
+def _observed(days: TwoDays, law: str) -> tuple[Observations, Observations, Levels]:
+    """Records of the first and the second day, and the levels of the first."""
+    train, test = observe_days(days, law, list(LAWS).index(law))
+    return train, test, Levels.of(train, K, skip_rare=True)
+
+
+@lru_cache(maxsize=1)
+def _usage(data: Path) -> BatchTasks:
+    return read_usage(data / USAGE_FILE)
+
+
+@dataclass(frozen=True)
+class ClassifierCell(RowsCell):
+    """One classifier on one split of the tasks into those that it learns from and those that arrive."""
+
+    split: str  # "time" or "jobs"
+    seed: int
+    classifier: str  # of `CLASSIFIERS`
+    data: Path
+
+    @property
+    def group(self) -> str:
+        """The split."""
+        return f"{self.split}-{self.seed}"
+
+    @property
+    def name(self) -> str:
+        """The classifier's folder in that of the split."""
+        return f"{self.group}/{re.sub('[^a-zA-Z]+', '-', self.classifier).strip('-')}"
+
+    def measure(self) -> Rows:
+        """Percent of tasks and of instances classified exactly or as a neighbouring class."""
+        tasks = _usage(self.data)
+        later = split_jobs(tasks, self.split, self.seed)
+        known, arriving = tasks.only(~later), tasks.only(later)
+        thresholds = Thresholds.from_usage(known.cpu, known.memory, known.makespan)
+        predicted = CLASSIFIERS[self.classifier](thresholds, self.seed).fit(known).predict_classes(arriving)
+        off: Int = np.abs(predicted - thresholds.classes(arriving.cpu, arriving.memory, arriving.makespan))
+        rows: Rows = []
+        for of, weight in (("tasks", np.ones(len(arriving))), ("instances", arriving.instances.astype(np.float64))):
+            for hit, right in (("exact", off == 0), ("neighbour", off <= 1)):
+                shares = 100 * weight @ np.column_stack([right, right.all(axis=1)]) / weight.sum()
+                about = {"split": self.split, "seed": self.seed, "predictor": self.classifier, "of": of, "hit": hit}
+                rows.append(about | dict(zip((*CLASSES, "overall"), shares.tolist(), strict=True)))
+        size = {"known_tasks": len(known), "arriving_tasks": len(arriving), "jobs": len(set(tasks.job))}
+        return [row | size for row in rows]
+
+
+NGINX_LEAF = 3  # records in a leaf: a service has dozens of runs, not thousands
+NGINX_PREDICTORS: dict[str, Callable[[], Predictor]] = {
+    "pods by kind (tree)": lambda: LevelPredictor(leaf=NGINX_LEAF),
+    "number of pods (linear)": UtilisationPredictor,
+    "number of pods (tree)": lambda: UtilisationTree(leaf=NGINX_LEAF),
+    "always the middle level": MiddleLevel,
+}
+
+
+@dataclass(frozen=True)
+class NginxCell(RowsCell):
+    """One predictor on real runs of nginx: each campaign's levels, learnt from all other campaigns."""
+
+    predictor: str  # of `NGINX_PREDICTORS`
+    k: int  # levels
+    runs: Path  # ntua_nginx_ibench.csv.gz
+
+    @property
+    def name(self) -> str:
+        """The predictor and the number of levels."""
+        return f"nginx-{self.k}/{re.sub('[^a-z]+', '-', self.predictor).strip('-')}"
+
+    def measure(self) -> Rows:
+        """A row per campaign. Services with fewer than k runs in the other campaigns are left out."""
+        observations, campaign = read_nginx(self.runs)
+        rows = []
+        for one in sorted(set(campaign)):
+            train, test = (observations.only(np.flatnonzero(part)) for part in (campaign != one, campaign == one))
+            levels = Levels.of(train, self.k, skip_rare=True)
+            observed = levels.level(test.service, test.response_ms)
+            known = observed > 0
+            if known.any():
+                predicted = NGINX_PREDICTORS[self.predictor]().fit(train, levels).predict(test)
+                found = accuracy(np.rint(predicted[known]), observed[known].astype(np.float64), self.k)
+                rows.append({"campaign": one, "predictor": self.predictor, "runs": int(known.sum())} | found)
+        return rows
+
+
+ANCHOR_MACHINES, ANCHOR_SERVICES, ANCHOR_MINUTES = 40, 60, 50  # of the clusters in which anchors are measured
+
+
+@dataclass(frozen=True)
+class AnchorCell(RowsCell):
+    """Response times of the anchored services (`laws.ANCHORS`) under every law, in a period that set nothing."""
+
+    seed: int
+    data: Path | None = None  # folder of recorded batch tasks, None: synthetic ones
+
+    @property
+    def name(self) -> str:
+        """By seed, and by where the batch tasks come from."""
+        return f"anchors-{'recorded' if self.data else 'synthetic'}-{self.seed}"
+
+    def measure(self) -> Rows:
+        """P10, P90 and coefficient of variation of checkout and coupon under each law."""
+        rng, hour = np.random.default_rng(self.seed), _hour(self.data)
+        first, second = (replay_hour(hour, ANCHOR_MACHINES, ANCHOR_MINUTES, rng) for _ in range(2))
+        deployment = draw_deployment(ANCHOR_MACHINES, ANCHOR_SERVICES, first, 60 * ANCHOR_MINUTES, rng)
+        seconds = np.arange(60.0 * WARM_UP, 60.0 * ANCHOR_MINUTES, 60.0)
+        before, after = (
+            take_snapshots(simulate(deployment, one, PlacementRule(DEFAULT), rng, RECORDED_AT), seconds)
+            for one in (first, second)
+        )
+        rows: Rows = []
+        for name, law in LAWS.items():
+            draws = np.random.default_rng([self.seed, 1])
+            times = draw_response_model(law, deployment, before, draws).response_ms(deployment, after, draws)
+            for service in ANCHORS:
+                own = times[:, deployment.service == deployment.services.index(service)]
+                low, high = np.quantile(own, QUANTILES).tolist()
+                found = {"p10": low, "p90": high, "cv": float(own.std() / own.mean())}
+                rows.append({"law": name, "seed": self.seed, "service": service} | found)
+        return rows
+
+
+@lru_cache(maxsize=1)
+def _hour(data: Path | None) -> Arrivals:
+    return read_hour(data, False, np.random.default_rng(0))

@@ -1,0 +1,32 @@
+"""Checks of options that several of the paper's commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tvwrl.interference.testbed.laws import LAWS
+from tvwrl.types import InputError
+
+
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Raise InputError unless there are seeds, all different numbers >= 0."""
+    if not seeds or min(seeds) < 0 or len(set(seeds)) != len(seeds):
+        raise InputError(f"seeds is {', '.join(map(str, seeds))}: must be different numbers >= 0")
+
+
+def check_laws(laws: Sequence[str]) -> None:
+    """Raise InputError unless there are laws, all known."""
+    if unknown := [law for law in laws if law not in LAWS]:
+        raise InputError(f"unknown law '{unknown[0]}'; valid: {', '.join(LAWS)}")
+    if not laws:
+        raise InputError("the list of laws is empty")
+
+
+def folder_with(data: Path | None, *files: str) -> Path:
+    """The folder of data. Raises InputError if none is given or a file is missing."""
+    if data is None:
+        raise InputError(f"data is not given: must be the folder with {', '.join(files)}")
+    if missing := [file for file in files if not (data / file).exists()]:
+        raise InputError(f"{data / missing[0]}: no such file")
+    return data
