@@ -8,12 +8,6 @@ from __future__ import annotations
 from importlib import import_module
 
 PAPERS = ("aladdin", "lrasched", "pism", "provisioning", "tvw_rl")  # folders; `figures.COMMANDS` in each
-    "aladdin",
-    "lrasched",
-    "pism",
-    "provisioning",
-    "tvw_rl",
-)  # folders; `figures.COMMANDS` in each
 
 
 def commands() -> dict[str, type]:
