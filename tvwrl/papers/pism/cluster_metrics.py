@@ -55,12 +55,13 @@ def service_metrics(deployment: Deployment, learnt: Learnt, seen: Snapshots, tim
 
 def mean_and_tail(deployment: Deployment, times: Float) -> Float:
     """(2, S) mean and 90th percentile of each service's response times (T, R); NaN for a service without instances."""
-    found = np.full((2, len(deployment.services)), np.nan)
-    totals = np.bincount(deployment.service, times.sum(axis=0), len(deployment.services))
-    for s in np.unique(deployment.service):
-        own = times[:, deployment.service == s]
-        found[:, s] = totals[s] / own.size, np.percentile(own, 90)
-    return found
+    service, services = deployment.service, len(deployment.services)
+    count, tails = np.bincount(service, minlength=services), np.zeros(services)
+    for s in np.unique(service):
+        tails[s] = np.percentile(times[:, service == s], 90)
+    mean = np.bincount(service, times.sum(axis=0), services) / np.where(count > 0, count * len(times), np.nan)
+    tail = np.bincount(service, tails[service], services) / np.where(count > 0, count, np.nan)
+    return np.stack([mean, tail])
 
 
 def throughput(before: Float, now: Float) -> dict[str, float]:
