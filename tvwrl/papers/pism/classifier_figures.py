@@ -11,7 +11,7 @@ import numpy as np
 from tvwrl.command_line import Numbers
 from tvwrl.experiments.engine import Rows, read_rows
 from tvwrl.experiments.plots import plot_lines
-from tvwrl.experiments.reproduce import Report
+from tvwrl.experiments.reproduce import Report, check_seeds
 from tvwrl.experiments.statistics import interval_name, mean_with_range
 from tvwrl.interference.batch_tasks import USAGE_FILE
 from tvwrl.interference.categories import CLASSES
@@ -19,7 +19,7 @@ from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import published
 from tvwrl.papers.pism.cells import ClassifierCell
 from tvwrl.papers.pism.classifiers import classifiers_of
-from tvwrl.papers.pism.options import check_seeds, folder_with
+from tvwrl.papers.pism.options import folder_with
 
 FIGURES = {"fig10": "Figure 10, accuracy of the task classifier by task and by instance"}
 COLUMNS = (*CLASSES, "overall")

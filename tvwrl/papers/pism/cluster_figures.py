@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from tvwrl.command_line import Names, Numbers
 from tvwrl.experiments.engine import read_rows
-from tvwrl.experiments.reproduce import Report
+from tvwrl.experiments.reproduce import Report, check_seeds
 from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE
 from tvwrl.interference.score import STALE_AFTER
 from tvwrl.interference.testbed.deployment import LEAST_SERVICES
@@ -30,7 +30,7 @@ from tvwrl.papers.pism.clusters import (
     WARM_UP,
     SimulatedCluster,
 )
-from tvwrl.papers.pism.options import check_laws, check_seeds
+from tvwrl.papers.pism.options import check_laws
 from tvwrl.types import InputError
 
 FIGURES = {

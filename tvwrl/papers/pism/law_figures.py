@@ -10,7 +10,7 @@ import numpy as np
 
 from tvwrl.command_line import Numbers
 from tvwrl.experiments.engine import Rows, read_rows
-from tvwrl.experiments.reproduce import Report
+from tvwrl.experiments.reproduce import Report, check_seeds
 from tvwrl.experiments.statistics import interval_name, mean_with_range
 from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE
 from tvwrl.interference.testbed import laws
@@ -18,7 +18,7 @@ from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import published
 from tvwrl.papers.pism.cells import ANCHOR_MACHINES, ANCHOR_SERVICES, AnchorCell
 from tvwrl.papers.pism.law_fitting import fit_curve, fit_erms, held_out, nginx_points, taobench_points
-from tvwrl.papers.pism.options import check_seeds, folder_with
+from tvwrl.papers.pism.options import folder_with
 
 FIGURES = {"laws": "no figure, but the laws of the simulation: fitted to measured response times, at published anchors"}
 FILES = ("taobench_colocation.csv", "ntua_nginx_ibench.csv.gz", "erms_inflection.csv.gz")

@@ -9,12 +9,6 @@ from tvwrl.interference.testbed.laws import LAWS
 from tvwrl.types import InputError
 
 
-def check_seeds(seeds: Sequence[int]) -> None:
-    """Raise InputError unless there are seeds, all different numbers >= 0."""
-    if not seeds or min(seeds) < 0 or len(set(seeds)) != len(seeds):
-        raise InputError(f"seeds is {', '.join(map(str, seeds))}: must be different numbers >= 0")
-
-
 def check_laws(laws: Sequence[str]) -> None:
     """Raise InputError unless there are laws, all known."""
     if unknown := [law for law in laws if law not in LAWS]:

@@ -12,7 +12,7 @@ import numpy as np
 from tvwrl.command_line import Names, Numbers
 from tvwrl.experiments.engine import Rows, read_rows
 from tvwrl.experiments.plots import plot_lines
-from tvwrl.experiments.reproduce import Report
+from tvwrl.experiments.reproduce import Report, check_seeds
 from tvwrl.experiments.statistics import interval_name, mean_with_range, paired_bootstrap
 from tvwrl.interference.testbed.laws import LAWS
 from tvwrl.interference.testbed.two_days import TwoDays
@@ -21,7 +21,7 @@ from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import published
 from tvwrl.papers.pism.cells import CHECKOUT, COMPOSITION, LINEAR, PREDICTORS, TREE, PredictionCell
 from tvwrl.papers.pism.clusters import K
-from tvwrl.papers.pism.options import check_laws, check_seeds
+from tvwrl.papers.pism.options import check_laws
 from tvwrl.types import Float
 
 FIGURES = {

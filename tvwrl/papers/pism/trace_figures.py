@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.experiments.engine import Cell, Rows
+from tvwrl.experiments.engine import Cell, Rows, folder_of
 from tvwrl.experiments.reproduce import Report
 from tvwrl.experiments.statistics import bootstrap_interval, mean
 from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE, BatchTasks, read_arrivals, read_usage
@@ -20,6 +21,7 @@ from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import published
 from tvwrl.papers.pism.options import folder_with
 from tvwrl.papers.pism.trace_plots import KINDS, kind_of, plot_arrivals, plot_usage
+from tvwrl.runs import write_json
 from tvwrl.types import Float, Int
 
 FIGURES = {
@@ -32,7 +34,30 @@ FILES = {"arrivals": (ARRIVALS_FILE, read_arrivals), "usage": (USAGE_FILE, read_
 TITLES = {"arrivals": "an hour of arrivals (real)", "usage": "tasks with usage (real)"}
 SHORT = 60.0  # seconds
 RESAMPLES = 400
-Made = tuple[str, Rows, dict[str, Callable[[Path], None]]]
+Made = tuple[str, Rows]  # text, rows
+DESCRIPTION = "description.json"
+
+
+@dataclass(frozen=True)
+class TraceCell(Cell):
+    """Text and rows of one figure."""
+
+    figure: str
+    data: Path
+
+    @property
+    def name(self) -> str:
+        """By figure."""
+        return f"traces/{self.figure}"
+
+    def run(self, folder: Path) -> None:
+        """Describe the tasks; malformed names are counted."""
+        tasks, bad = _read(self.data)
+        make = {"table1": _table1, "table2": _table2, "fig4": _fig4, "fig8": _fig8}[self.figure]
+        text, rows = make(tasks)
+        counts = (f"{bad[kind]:,} of {len(one):,} ({TITLES[kind]})" for kind, one in tasks.items())
+        note = f"Malformed task names, treated as independent tasks: {', '.join(counts)}."
+        write_json(folder / DESCRIPTION, {"text": f"{text}\n\n{note}", "rows": rows})
 
 
 @dataclass(frozen=True)
@@ -44,18 +69,16 @@ class TraceStudy:
 
     partial = False
 
-    def cells(self, figure: str) -> list[Cell]:
-        """None: the files are described in seconds. Raises InputError for files that are missing or damaged."""
-        _read(folder_with(self.data, ARRIVALS_FILE, USAGE_FILE))
-        return []
+    def cells(self, figure: str) -> list[TraceCell]:
+        """The figure itself."""
+        return [TraceCell(figure, folder_with(self.data, ARRIVALS_FILE, USAGE_FILE))]
 
-    def report(self, figure: str, out: Path, cells: Sequence[Cell]) -> Report:
-        """The figure, and how many names of tasks are malformed."""
-        tasks, bad = _read(folder_with(self.data, ARRIVALS_FILE, USAGE_FILE))
-        text, rows, plots = {"table1": _table1, "table2": _table2, "fig4": _fig4, "fig8": _fig8}[figure](tasks)
-        counts = (f"{bad[kind]:,} of {len(one):,} ({TITLES[kind]})" for kind, one in tasks.items())
-        note = f"Malformed task names, treated as independent tasks: {', '.join(counts)}."
-        return Report(f"# {FIGURES[figure]} (real)\n\n{text}\n\n{note}", rows, plots)
+    def report(self, figure: str, out: Path, cells: Sequence[TraceCell]) -> Report:
+        """The figure as described, and the plots of Figures 4 and 8."""
+        made = json.loads((folder_of(out, cells[0]) / DESCRIPTION).read_text(encoding="utf-8"))
+        plot = {"fig4": _plot_fig4, "fig8": _plot_fig8}.get(figure)
+        plots = {"plot": partial(plot, data=cells[0].data)} if plot else {}
+        return Report(f"# {FIGURES[figure]} (real)\n\n{made['text']}", made["rows"], plots)
 
 
 @lru_cache(maxsize=1)
@@ -139,7 +162,7 @@ def _table1(tasks: Mapping[str, BatchTasks]) -> Made:
     rows = [
         {"minute": i, **{name: values[i] for name, values in arrivals.items()}} for i in range(len(arrivals["jobs"]))
     ]
-    return text + markdown_table(head, body), rows, {}
+    return text + markdown_table(head, body), rows
 
 
 def _table2(tasks: Mapping[str, BatchTasks]) -> Made:
@@ -170,7 +193,7 @@ def _table2(tasks: Mapping[str, BatchTasks]) -> Made:
         "known. A longer record lets more graphs recur, so the columns are not to be compared as if they were of "
         "equal length.\n\n"
     )
-    return text + markdown_table(("", *columns), body), rows, {}
+    return text + markdown_table(("", *columns), body), rows
 
 
 def _repeats(jobs: Int) -> list[str]:
@@ -185,8 +208,7 @@ def _repeats(jobs: Int) -> list[str]:
 
 def _fig4(tasks: Mapping[str, BatchTasks]) -> Made:
     minutes = _per_minute(tasks["arrivals"])
-    hours = np.bincount((tasks["usage"].seconds // 3600).astype(np.int64)).astype(float)
-    hours = hours[np.flatnonzero(hours)[0] :]
+    hours = _per_hour(tasks["usage"])
     body = [
         [what, f"{v.mean():,.1f}", f"{v.min():,.0f}", f"{v.max():,.0f}", f"{v.std() / v.mean():.2f}"]
         for what, v in (
@@ -208,7 +230,18 @@ def _fig4(tasks: Mapping[str, BatchTasks]) -> Made:
         for i, value in enumerate(values)
     ]
     table = markdown_table(("", "mean", "least", "most", "coefficient of variation"), body)
-    return text + table, rows, {"plot": partial(plot_arrivals, minutes=minutes, hours=hours)}
+    return text + table, rows
+
+
+def _plot_fig4(file: Path, data: Path) -> None:
+    tasks = _read(data)[0]
+    plot_arrivals(file, _per_minute(tasks["arrivals"]), _per_hour(tasks["usage"]))
+
+
+def _per_hour(tasks: BatchTasks) -> Float:
+    """(hours,) tasks submitted in each hour, from the first that has any."""
+    hours = np.bincount((tasks.seconds // 3600).astype(np.int64)).astype(float)
+    return hours[np.flatnonzero(hours)[0] :]
 
 
 def _fig8(tasks: Mapping[str, BatchTasks]) -> Made:
@@ -241,7 +274,12 @@ def _fig8(tasks: Mapping[str, BatchTasks]) -> Made:
         f"{len(filled)} of 60 categories occur; the largest holds {100 * jobs.max() / len(one):.1f} % of the tasks.\n\n"
     )
     head = ("class", "from", "% of tasks", "% of instances", *(f"% of {kind}s" for kind in KINDS.values()))
-    return text + markdown_table(head, body), rows, {"plot": partial(plot_usage, tasks=one, thresholds=found)}
+    return text + markdown_table(head, body), rows
+
+
+def _plot_fig8(file: Path, data: Path) -> None:
+    tasks = _read(data)[0]["usage"]
+    plot_usage(file, tasks, Thresholds.from_usage(tasks.cpu, tasks.memory, tasks.makespan))
 
 
 def _resampled_thresholds(tasks: BatchTasks, resamples: int = 100) -> dict[str, Float]:
