@@ -34,8 +34,11 @@ class EquivalenceClasses(Parameters):
 
     `representation` is aggregate, temporal or dtw; `n_classes` None chooses k from 3 to 15 by silhouette.
     Fitted attributes: `k`, `labels_` (n,), `medoids_` (k,) the most central workload of each class, `search_` the
-    silhouettes, `classifier_`, `fitted_on_` what the trace was. Of these a file or a checkpoint keeps `k`,
+    silhouettes, `classifier_`, `fitted_on_` facts about the trace. Of these a file or a checkpoint keeps `k`,
     `classifier_` and `fitted_on_`, and what `predict` needs.
+
+    >>> classes = EquivalenceClasses("temporal").fit(population_of(sampler))  # doctest: +SKIP
+    >>> classes.predict([series])  # labels 1..k of series (length, D) in units  # doctest: +SKIP
     """
 
     def __init__(

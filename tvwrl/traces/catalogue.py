@@ -44,12 +44,15 @@ def find_trace(name_or_path: str) -> Path | None:
 
 
 def open_trace(name_or_path: str, slot_seconds: int | None = None, seed: int = 0) -> Trace:
-    """The trace that `name_or_path` means.
+    """Open a trace by name or path.
 
     `google` and `alibaba` are the recorded trace if one was prepared in TVWRL_DATA, else a synthetic population;
     a folder of TVWRL_DATA goes by its name; all else is a path. `slot_seconds` is needed for a CSV, in seconds;
     `seed` draws the synthetic population, and is the same for every run unless given.
     Raises InputError as `find_trace` and `read_trace` do, and where `slot_seconds` contradicts the trace.
+
+    >>> trace = open_trace("my-usage.csv", slot_seconds=300)  # doctest: +SKIP
+    >>> trace.series(0)  # (rows, D) fractions of the reference machine  # doctest: +SKIP
     """
     path = find_trace(name_or_path)
     if path is not None:

@@ -66,7 +66,8 @@ def without_blanks(names: Sequence[str]) -> list[pl.Expr]:
     """
     import polars as pl
 
-    return [pl.col(name).str.strip_chars().replace("", None) for name in names]
+    texts = [pl.col(name).str.strip_chars() for name in names]
+    return [pl.when(text != "").then(text) for text in texts]
 
 
 def faults(table: Table) -> Iterator[tuple[str, pl.Expr]]:

@@ -46,8 +46,11 @@ def prepare(
 ) -> dict[str, Any]:
     """Write the trace at `source` as a canonical folder `out`, called `name` (None: as its loader); returns its report.
 
-    What is finished of an earlier run that was stopped is kept in a folder beside `out` and used. Raises InputError
-    for input that cannot be used, if more than `max_bad_fraction` (0..1) of the rows are bad, and if nothing is left.
+    Finished parts of an interrupted run are kept in a folder beside `out` and used again. Raises InputError for input
+    that cannot be used, if more than `max_bad_fraction` (0..1) of the rows are bad, and if no workload is left.
+
+    >>> report = prepare(Csv(), "usage.csv", Path("my-trace"), SeriesRules(slot_seconds=300))  # doctest: +SKIP
+    >>> trace = read_trace("my-trace")  # doctest: +SKIP
     """
     if not 0 <= max_bad_fraction <= 1:
         raise InputError(f"max_bad_fraction is {max_bad_fraction}: must be 0 to 1")
