@@ -33,6 +33,11 @@ def column(rows: Rows, name: str, **where: Any) -> Float:
     return np.array([row[name] for row in rows if all(row[key] == value for key, value in where.items())])
 
 
+def by_place(rows: Rows, name: str, across: str, **where: Any) -> Float:
+    """(places, seeds) values of one column, a line for each value of the column `across`."""
+    return np.array([column(rows, name, **where, **{across: place}) for place in distinct(rows, across)])
+
+
 def distinct(rows: Rows, name: str) -> list[Any]:
     """The different values of a column, in order of appearance."""
     return list(dict.fromkeys(row[name] for row in rows))
@@ -64,7 +69,7 @@ def table2(title: str, rows: Rows) -> Report:
                 differences.append(f"{difference:+.3f} [{low:+.3f}, {high:+.3f}] to {name}")
         note = f"RMSE of the {learning.FM} minus that of the others, paired: {'; '.join(differences)}."
         parts += [f"## {one}", markdown_table(head, body), note]
-    lines = {name: np.array([column(rows, "rmse", predictor=name, data=one) for one in data]) for name in names}
+    lines = {name: by_place(rows, "rmse", "data", predictor=name) for name in names}
     plot = partial(plot_lines, places=data, lines=lines, across="", up="RMSE of held-out performance", joined=False)
     return Report("\n\n".join(parts), rows, {"plot": plot})
 
@@ -100,10 +105,7 @@ def fig2(title: str, rows: Rows) -> Report:
 def fig5(title: str, rows: Rows) -> Report:
     """Errors of every predictor for each tenth of the arriving applications."""
     tenths, arriving = distinct(rows, "tenth"), rows[0]["arriving"]
-    lines = {
-        name: np.array([column(rows, "rmse", predictor=name, tenth=tenth) for tenth in tenths])
-        for name in distinct(rows, "predictor")
-    }
+    lines = {name: by_place(rows, "rmse", "tenth", predictor=name) for name in distinct(rows, "predictor")}
     shown = (1, 2, 4, 6, 8, 10)
     body = [[name, *(mean_with_interval(values[tenth - 1], 3) for tenth in shown)] for name, values in lines.items()]
     head = ("predictor (simulated)", *(f"{10 * tenth - 10}-{10 * tenth} %" for tenth in shown))
@@ -137,10 +139,13 @@ def batches(figure: str, title: str, rows: Rows) -> Report:
         for applications in scales:
             mine = [row for row in rows if (row["largest"], row["applications"]) == (largest, applications)]
             paper = published.PLACEMENT[figure] if applications == scales[0] else None
-            values = {scheme: _by_dimension(mine, measure, scheme) for scheme in distinct(mine, "scheme")}
+            values = {
+                scheme: by_place(mine, measure, "dimensions", scheme=scheme) for scheme in distinct(mine, "scheme")
+            }
             body = [[scheme, *_means(found)] for scheme, found in values.items()]
             if figure == "fig8":
-                body.append(["no plan more than", *_means(_by_dimension(mine, "bound_pct", next(iter(values))))])
+                bound = by_place(mine, "bound_pct", "dimensions", scheme=next(iter(values)))
+                body.append(["no plan more than", *_means(bound)])
             head = ["scheme", *(f"D = {d}" for d in dimensions), "mean"]
             if paper is not None:
                 head, body = [*head, "published mean"], [[*line, str(paper.get(line[0], ""))] for line in body]
@@ -150,16 +155,11 @@ def batches(figure: str, title: str, rows: Rows) -> Report:
                 f"{mine[0]['machines']} machines: {label}"
             )
             parts.append(markdown_table(head, body))
-            places = [f"{d} dimensions" for d in dimensions]
-            plots[f"plot-{applications}-{largest:g}"] = partial(
-                plot_lines, places=places, lines=values, across="", up=label
+            plot = partial(
+                plot_lines, places=[f"{d} dimensions" for d in dimensions], lines=values, across="", up=label
             )
+            plots[f"plot-{applications}-{largest:g}"] = plot
     return Report("\n\n".join(parts), rows, plots)
-
-
-def _by_dimension(rows: Rows, measure: str, scheme: str) -> Float:
-    """(dimensions, seeds)."""
-    return np.array([column(rows, measure, scheme=scheme, dimensions=d) for d in distinct(rows, "dimensions")])
 
 
 def _means(found: Float) -> list[str]:
@@ -230,10 +230,7 @@ def _plot_planning_time(rows: Rows, file: Path) -> None:
 def fig6(title: str, rows: Rows) -> Report:
     """Utilisation of the testbed over time by scheme."""
     times, seeds = distinct(rows, "seconds"), distinct(rows, "seed")
-    lines = {
-        scheme: np.array([column(rows, "utilisation_pct", scheme=scheme, seconds=time) for time in times])
-        for scheme in distinct(rows, "scheme")
-    }
+    lines = {s: by_place(rows, "utilisation_pct", "seconds", scheme=s) for s in distinct(rows, "scheme")}
     placed = partial(column, rows, "placed_pct", seconds=times[-1])
     body = [
         [scheme, *(f"{row.mean():.1f}" for row in found), mean_with_interval(placed(scheme=scheme))]
