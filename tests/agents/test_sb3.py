@@ -8,12 +8,10 @@ import pytest
 import torch
 
 from tvwrl.agents.checkpoint import Checkpoint
-from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.learners import make_learner
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.tasks import PlacementTask
 from tvwrl.agents.training import Trainer
-from tvwrl.envs.problem import Problem
 from tvwrl.simulation.state import SEQUENCE
 from tvwrl.types import InputError
 
@@ -109,18 +107,6 @@ def test_the_discount_is_per_slot(task):
     envs.slots[1], envs.beyond[1] = np.full(4, 3), np.array([0.0, 0.0, 0.0, 16.0])
     buffer.compute_returns_and_advantage(torch.full((4, 1), 8.0), np.array([False, False, False, True]))
     assert buffer.advantages[1].tolist() == [-3.0 + 0.125 * 8.0 - 6.0] * 3 + [-3.0 + 0.125 * 16.0 - 6.0]  # cut
-
-
-@pytest.mark.parametrize(("algo", "policy"), [("sb3-ppo", "shared"), ("sb3-a2c", "flat")])
-def test_a_machine_that_is_switched_off_is_never_chosen(problem, tmp_path, algo, policy):
-    scenario = replace(TINY.scenario, machine_types=("3x8", "1x0"), observe_forecast=False)
-    off = Problem.build(problem.trace, scenario, problem.classes)
-    config = replace(TINY, algo=algo, policy=policy, scenario=scenario, iterations=1)
-    run = Trainer(off, config, tmp_path, {"hash": ""}, lambda text: None)
-    assert run.run() == "finished"  # the environment refuses machines that are off
-    seen, _ = run.envs.reset(options={"sequence": np.arange(4)})
-    logits, _ = logits_of(run.policy, seen, run.envs.action_masks(), "cpu")
-    assert (torch.softmax(logits, dim=1)[:, 3] == 0).all()
 
 
 @pytest.mark.parametrize(("algo", "policy"), [("sb3-ppo", "shared"), ("sb3-ppo", "flat"), ("sb3-a2c", "shared")])

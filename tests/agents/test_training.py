@@ -10,12 +10,13 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tvwrl.agents import training
-from tvwrl.agents.checkpoint import Checkpoint
-from tvwrl.agents.config import PRESETS
+from tvwrl.agents.checkpoint import FORMAT, Checkpoint
+from tvwrl.agents.config import INFORMED, PRESETS
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import read_csv
+from tvwrl.types import InputError
 
 FEW = {"iterations": 2, "train_sequences": 4, "eval_sequences": 2, "eval_every": 1, "hidden": 8, "imitate": 2}
 FEW |= {"sequences_per_iteration": 2, "trajectories": 2}
@@ -27,8 +28,13 @@ def trainer(problem, folder, **changes):
     return Trainer(problem, config, folder, {"hash": ""}, lambda text: None)
 
 
-@pytest.mark.parametrize(("algo", "policy"), [("ppo", "shared"), ("reinforce", "shared"), ("reinforce", "flat")])
+@pytest.mark.parametrize(
+    ("algo", "policy"),
+    [("ppo", "shared"), ("reinforce", "shared"), ("reinforce", "flat"), ("sb3-ppo", "shared"), ("sb3-a2c", "flat")],
+)
 def test_a_machine_that_is_switched_off_is_never_chosen(problem, tmp_path, algo, policy):
+    if algo.startswith("sb3"):
+        pytest.importorskip("stable_baselines3")
     scenario = replace(problem.scenario, machine_types=("1x0", "3x8"))
     off = Problem.build(problem.trace, scenario, problem.classes)
     run = trainer(off, tmp_path, algo=algo, policy=policy)
@@ -105,3 +111,23 @@ def test_a_checkpoint_of_before_the_head_start_was_noted_is_read(problem, tmp_pa
     torch.save(content, path)
     saved = Checkpoint.load(path)
     assert (saved.iteration, saved.imitated) == (1, False)
+
+
+def test_a_checkpoint_of_another_format_is_refused(problem, tmp_path, monkeypatch):
+    trainer(problem, tmp_path).run(stop_after=1)
+    monkeypatch.setattr("tvwrl.agents.checkpoint.FORMAT", FORMAT + 1)
+    with pytest.raises(InputError, match=f"format {FORMAT}; this is .* reads format {FORMAT + 1}"):
+        Checkpoint.load(tmp_path / "checkpoints/last.pt")
+
+
+def test_a_policy_that_starts_from_expected_cost_is_validated_before_it_learns_and_resumes_exactly(problem, tmp_path):
+    scenario = replace(INFORMED, machines=4, workloads=16, history=6)
+    informed = Problem.build(problem.trace, scenario, problem.classes, forecaster=problem.forecaster)
+    whole, parts, again = (trainer(informed, tmp_path / name) for name in ("whole", "parts", "parts"))
+    assert whole.run() == "finished"
+    assert [row["iteration"] for row in whole.progress] == [0, 1, 2]
+    assert "eval_reward" in whole.progress[0]
+    parts.run(stop_after=1)
+    again.restore(Checkpoint.load(tmp_path / "parts/checkpoints/last.pt"))
+    assert again.run() == "finished"
+    assert (tmp_path / "whole/progress.csv").read_text() == (tmp_path / "parts/progress.csv").read_text()

@@ -76,8 +76,8 @@ def switched_off(simulation: Simulation) -> frozenset[int]:
 
 
 def action_masks(simulation: Simulation) -> npt.NDArray[np.bool_]:
-    """(B, actions) what may sensibly be chosen: machines that are not switched off (capacity 0), and to hold only
-    while something runs, since nothing is to be waited for on an empty cluster."""
+    """(B, actions) allowed actions: machines that are not switched off (capacity 0), and holding while something
+    runs, as there is nothing to wait for on an empty cluster."""
     masks = np.ones((simulation.batch, int(action_space(simulation).n)), np.bool_)
     masks[:, : len(simulation.machines)] = simulation.machines.capacity.any(axis=1)
     if simulation.scenario.hold_action:
@@ -120,7 +120,7 @@ def penalty_terms(simulation: Simulation) -> dict[str, npt.NDArray[Any]]:
 
 
 def picture(simulation: Simulation, b: int = 0, title: str = "") -> ClusterPicture:
-    """What a drawing of environment b shows."""
+    """The state of environment b for drawing."""
     state, machines = simulation.state, simulation.machines
     counters, queue = state.counters[b], state.seen_queue[b]
     slot, resources = int(counters[SLOT]), machines.capacity.shape[1]

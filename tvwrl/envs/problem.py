@@ -13,12 +13,12 @@ from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.sequences import SequenceSampler, Split
 from tvwrl.types import Episode, Float, InputError, Machines, SequenceSet, Trace
 
-QUICK_INITIALISATIONS = 10  # where classes are made on the way; scripts/fit_ec.py takes its time
+QUICK_INITIALISATIONS = 10  # fewer than in scripts/fit_ec.py, because classes are fitted on the way here
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What environment, trainer and evaluation have in common."""
+    """What environments, training and evaluation share; `build` makes one."""
 
     trace: Trace
     scenario: Scenario
@@ -35,12 +35,12 @@ class Problem:
         unit: Float | None = None,
         forecaster: DemandForecaster | None = None,
     ) -> Problem:
-        """Set the rate for the trace; units come from its training series unless they are given.
+        """The problem of a trace: sets the arrival rate and fits on the training series whatever is not given.
 
-        A forecaster is trained on them where the scenario shows forecasts, or peaks, and none is given.
-
-        So do classes: `scenario.classes` of the named representation (temporal, aggregate, dtw), or "none", where each
-        workload has a label of its own, as long as there are labels.
+        `classes`: fitted classes, or the representation to fit `scenario.classes` of them on (temporal, aggregate,
+            dtw); "none" gives each workload a label of its own, as long as there are labels
+        `unit`: (D,) input value of one unit
+        `forecaster`: fitted if the scenario shows forecasts or peaks
         """
         sampler = SequenceSampler(trace, scenario, unit)
         if classes == "none":
@@ -52,7 +52,7 @@ class Problem:
         return problem.with_forecasts() if scenario.looks_ahead else problem
 
     def with_forecasts(self) -> Problem:
-        """The same problem with a forecaster of demand."""
+        """The same problem with a forecaster of demand, fitted if it has none."""
         if self.forecaster is not None:
             return self
         return replace(self, forecaster=DemandForecaster().fit(self.sampler, self.classes))
@@ -88,7 +88,7 @@ class Problem:
         return self.sampler.machines
 
     def score(self, episode: Episode) -> dict[str, Any]:
-        """What the referee says of an episode (`score_episode`), by the scenario's weights."""
+        """The referee's scores of an episode (`score_episode`), by the scenario's weights."""
         scenario = self.scenario
         return score_episode(episode, self.machines, scenario.penalty_weights(), scenario.overshoot_per)
 
