@@ -134,6 +134,84 @@ def test_only_the_reproduce_command_imports_papers():
     assert set(found) <= {"reproduce.py"}
 
 
+# Numbers this small beside one of these quantities are a tolerance, which only the rule for fits and referees may have.
+TINY = 1e-5
+QUANTITY = re.compile(r"capacit|residual|cores|free|room|load|used|memory")
+OWN_TOLERANCE = ("packing/fit.py", "metrics.py", "provisioning/referee.py", "flow/referee.py")
+NOT_ABOUT_FITS = {  # what is compared there is no capacity, or none is exceeded
+    (
+        "flow/baselines/firmament.py",
+        "LEAST * problem.fleet.capacity[:, at].max()",
+    ),  # least demand
+    ("flow/network.py", "self._n.residual >= self._smallest"),  # which machines to group anew
+    ("papers/pism/law_fitting.py", "residual < best[0] - 1e-12"),  # of a regression
+    ("provisioning/milp.py", "LIGHT * self._capacity.max(axis=0)"),  # what a solver's tolerance could hide
+    ("provisioning/milp.py", "self._instance.peak < LIGHT * self._capacity.max(axis=0)"),
+    ("schedulers/forecast_fit.py", "quantile <= cluster.capacity[:, None]"),  # a quantile has no rounding to absorb
+    ("schedulers/scores.py", "-(cluster.load / cluster.divisor).max(axis=1) - 1e-06 * cluster.active"),  # breaks ties
+    ("traces/sequences.py", "self.machines.capacity >= self.scenario.peak_units"),  # the grid's columns
+}
+
+
+def is_tiny(node: ast.expr) -> bool:
+    """Whether an expression is a positive number that can only be a tolerance."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, float) and 0 < node.value <= TINY
+
+
+def named(node: ast.AST) -> str:
+    """The last name of `a.b[i]`: b; empty for other expressions."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def own_rules_for_fits(path: Path) -> Iterator[str]:
+    """Expressions with a tolerance beside a capacity, and comparisons with a bare capacity or residual."""
+    tree = ast.parse(path.read_text())
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and is_tiny(node.value)]
+    tolerances = {named(target) for node in assigned for target in node.targets}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Compare, ast.BinOp)):
+            parts = list(ast.walk(node))
+            names = {named(part) for part in parts} - {""}
+            tolerant = any(is_tiny(part) for part in parts) or not names.isdisjoint(tolerances)
+            if tolerant and any(QUANTITY.search(name) for name in names):
+                yield ast.unparse(node)
+        if isinstance(node, ast.Compare) and not isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+            sides = [node.left, *node.comparators]
+            bare = any(named(side).lstrip("_") in ("capacity", "residual", "cores") for side in sides)
+            if bare and not any(isinstance(side, ast.Constant) for side in sides):
+                yield ast.unparse(node)
+
+
+def test_nobody_has_a_rule_for_fits_of_his_own():
+    found = {
+        (path.relative_to(PACKAGE).as_posix(), expression)
+        for path in MODULES
+        if path.relative_to(PACKAGE).as_posix() not in OWN_TOLERANCE
+        for expression in own_rules_for_fits(path)
+    }
+    assert found - NOT_ABOUT_FITS == set()
+
+
+def test_a_rule_of_ones_own_is_found(tmp_path):
+    (tmp_path / "own.py").write_text(
+        "SLACK = 1e-9\nfits = load[m] + need <= self.capacity[m]\nroom = need > free + SLACK\nok = capacity[m] > 0\n"
+    )
+    assert set(own_rules_for_fits(tmp_path / "own.py")) == {
+        "load[m] + need <= self.capacity[m]",
+        "need > free + SLACK",
+        "free + SLACK",
+    }
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "packing").glob("[!_]*.py")), ids=lambda path: path.stem)
+def test_every_module_of_packing_is_tested_in_tests_packing(path):
+    test = ROOT / "tests" / "packing" / f"test_{path.stem.removesuffix('_kernels')}.py"
+    tests = test if test.exists() else test.with_name(f"{test.stem}s.py")
+    assert f"tvwrl.packing.{path.stem}" in {name.rpartition(".")[0] for name in imports(tests)} | set(imports(tests))
+
+
 def test_the_package_itself_imports_no_room():
     assert not rooms_imported(PACKAGE / "__init__.py")
 

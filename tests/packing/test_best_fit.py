@@ -7,10 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tvwrl.packing.best_fit import fit_by_passes, fit_by_sorting
 from tvwrl.provisioning.instance import Fleet
-from tvwrl.provisioning.measures import SIZES, ByInput
-from tvwrl.provisioning.planners import BestFit, Watch
+from tvwrl.provisioning.measures import SIZES
 from tvwrl.provisioning.workspace import Workspace
+
+
+def fitted(work, size, emptiest):
+    """A packing of all applications, in the order of input."""
+    packing, constant = work.packing(work.most_machines), size in ("Avg", "Max")
+    orders = work.ordering(packing, SIZES[size].measure(), emptiest, full_last=not constant)
+    fit = fit_by_passes if constant else fit_by_sorting
+    fit(work.applications, packing, orders, np.arange(len(work.replicas)))
+    return packing
 
 
 @pytest.mark.parametrize("size", ["Avg", "AvgExp"])  # kept in order by passes, and by sorting
@@ -18,14 +27,14 @@ from tvwrl.provisioning.workspace import Workspace
 def test_the_third_goes_to_the_fullest_or_the_emptiest(make, held, check, size, emptiest, expected):
     # 5 of 8 leaves 3, 6 of 8 leaves 2: both have room for 1.
     work = Workspace(make([1, 1, 1], [[5, 5], [6, 6], [1, 1]]), Fleet.of([8, 8]))
-    packing = BestFit(ByInput(), SIZES[size], emptiest).pack(work, Watch())
+    packing = fitted(work, size, emptiest)
     assert held(packing) == expected
     check(work, packing)
 
 
 def test_a_new_machine_opens_only_where_no_open_one_has_room(make, held):
     work = Workspace(make([2, 2, 1], [[5, 1], [3, 1], [4, 4]], [(0, 2, 0)]), Fleet.of([8, 8]))
-    packing = BestFit(ByInput(), SIZES["Avg"], emptiest_first=True).pack(work, Watch())
+    packing = fitted(work, "Avg", True)
     assert held(packing) == [{0: 1, 1: 1}, {0: 1, 1: 1}, {2: 1}]
 
 
@@ -36,7 +45,7 @@ def test_a_new_machine_opens_only_where_no_open_one_has_room(make, held):
 def test_no_rule_is_broken(instances, check, fewest_machines, size, emptiest, data):
     fleet = Fleet(np.array([[5.0, 5.0], [7.0, 5.0], [5.0, 5.0]]))
     work = Workspace(data.draw(instances(most=4)), fleet)
-    packing = BestFit(ByInput(), SIZES[size], emptiest).pack(work, Watch())
+    packing = fitted(work, size, emptiest)
     check(work, packing)
     assert not packing.left.any()
     assert packing.open[0] >= fewest_machines(work.instance, Fleet.of([7, 5]))

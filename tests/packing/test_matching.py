@@ -7,10 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tvwrl.packing.matching import match
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.provisioning.measures import SCORES
-from tvwrl.provisioning.planners import Matching, Watch
 from tvwrl.provisioning.workspace import Workspace
+
+
+def matched(work, machines, score, steps=99):
+    """A packing of so many machines after up to so many steps, and whether there may be more."""
+    packing = work.packing(machines, opened=True)
+    arguments = work.applications, packing, work.pairs(packing), work.sizes, SCORES[score].score(work), steps
+    return packing, match(*arguments)
 
 
 def test_the_best_pair_goes_first(make, held, check):
@@ -18,33 +25,35 @@ def test_the_best_pair_goes_first(make, held, check):
     # After a the first machine has 4, 6: b is worth 32 there, 48 on the second; then c 10 on the first, 10 on the
     # second: the first.
     work = Workspace(make([1, 1, 1], [[4, 2], [2, 4], [1, 1]]), Fleet.of([8, 8]))
-    packing = Matching(SCORES["DotProduct"]).attempt(work, 2, False, Watch())
+    packing, _ = matched(work, 2, "DotProduct")
     assert held(packing) == [{0: 1, 2: 1}, {1: 1}]
     check(work, packing)
 
 
-def test_an_attempt_fails_unless_parts_will_do(make, held):
+def test_it_goes_on_where_it_stopped_until_nothing_fits(make, held):
     work = Workspace(make([3], [[5, 5]]), Fleet.of([8, 8]))
-    assert Matching(SCORES["DotProduct"]).attempt(work, 2, False, Watch()) is None
-    packing = Matching(SCORES["DotProduct"]).attempt(work, 2, True, Watch())
-    assert held(packing) == [{0: 1}, {0: 1}]
+    packing, more = matched(work, 2, "DotProduct", steps=1)
+    assert (held(packing), more) == ([{0: 1}, {}], True)
+    packing, more = matched(work, 2, "DotProduct")
+    assert (held(packing), more) == ([{0: 1}, {0: 1}], False)
     assert packing.left.tolist() == [1]
 
 
 def best_pairs(work, machines, score):
-    """Replicas by (machine, application) if every pair is scored anew for every replica."""
+    """Replicas by (machine, application) if every pair is scored anew for every replica; ties as listed."""
     demand, residual = work.demand, np.repeat(work.kinds[:1], machines, axis=0)
+    alike = [int((demand == one).all(axis=1).argmax()) for one in demand]  # equal demand counts as one size
     left, made = work.replicas.copy(), {}
     while True:
         pairs = [
-            (-(demand[i] * residual[m] * score.weight).sum(), m, i)
+            (-(demand[i] * residual[m] * score.weight).sum(), m, alike[i], i)
             for m in range(machines)
             for i in np.flatnonzero(left)
             if (demand[i] <= residual[m]).all()
         ]
         if not pairs:
             return made
-        _, m, i = min(pairs)
+        *_, m, _, i = min(pairs)
         made[m, i] = made.get((m, i), 0) + 1
         residual[m] -= demand[i]
         left[i] -= 1
@@ -54,7 +63,7 @@ def best_pairs(work, machines, score):
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=4))
 def test_it_is_what_scoring_every_pair_anew_gives(make, held, rows):
     work = Workspace(make([row[0] for row in rows], [row[1:] for row in rows]), Fleet.of([8, 8]))
-    packing = Matching(SCORES["DotProduct"]).attempt(work, 3, True, Watch())
+    packing, _ = matched(work, 3, "DotProduct")
     found = {(m, i): count for m, machine in enumerate(held(packing)) for i, count in machine.items()}
     assert found == best_pairs(work, 3, SCORES["DotProduct"].score(work))
 
@@ -64,4 +73,4 @@ def test_it_is_what_scoring_every_pair_anew_gives(make, held, rows):
 @given(data=st.data())
 def test_no_rule_is_broken(instances, check, score, data):
     work = Workspace(data.draw(instances()), Fleet.of([5, 5]))
-    check(work, Matching(SCORES[score]).attempt(work, data.draw(st.integers(1, 5)), True, Watch()))
+    check(work, matched(work, data.draw(st.integers(1, 5)), score)[0])

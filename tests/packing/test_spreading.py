@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tvwrl.packing.spreading import spread
 from tvwrl.provisioning.instance import Fleet
-from tvwrl.provisioning.measures import SIZES, ByInput
-from tvwrl.provisioning.planners import Spreading, Watch
+from tvwrl.provisioning.measures import SIZES
 from tvwrl.provisioning.workspace import Workspace
 
 
 def attempt(work, machines, size="Avg", partly=False):
-    return Spreading(ByInput(), SIZES[size]).attempt(work, machines, partly, Watch())
+    """A packing of so many machines, and whether all was placed, or was to be placed in part."""
+    packing = work.packing(machines, opened=True)
+    orders, taken = work.ordering(packing, SIZES[size].measure(), True), np.empty(machines, np.int32)
+    return packing, spread(work.applications, packing, orders, np.arange(len(work.replicas)), taken, partly)
 
 
 def test_replicas_go_round_from_the_emptiest_machine_on(make, held, check):
     # a goes to the first; b to the second, then the first; of c two fit the emptier second machine, in two rounds.
     work = Workspace(make([1, 2, 3], [[3, 3], [2, 2], [1, 1]]), Fleet.of([8, 8]))
-    packing = attempt(work, 2)
+    packing, _ = attempt(work, 2)
     assert held(packing) == [{0: 1, 1: 1, 2: 1}, {1: 1, 2: 2}]
     check(work, packing)
 
 
 def test_self_limits_end_the_rounds(make):
     work = Workspace(make([3], [[1, 1]], [(0, 0, 1)]), Fleet.of([8, 8]))
-    assert attempt(work, 2) is None
-    assert attempt(work, 2, partly=True).left.tolist() == [1]
-    assert attempt(work, 3) is not None
+    assert not attempt(work, 2)[1]
+    assert attempt(work, 2, partly=True)[0].left.tolist() == [1]
+    assert attempt(work, 3)[1]
 
 
 @pytest.mark.parametrize("size", list(SIZES))
@@ -37,6 +41,6 @@ def test_self_limits_end_the_rounds(make):
 def test_no_rule_is_broken(instances, check, fewest_machines, size, data):
     work = Workspace(data.draw(instances()), Fleet.of([5, 5]))
     machines = data.draw(st.integers(1, 6))
-    packing = attempt(work, machines, size, partly=True)
+    packing, _ = attempt(work, machines, size, partly=True)
     check(work, packing)
     assert packing.left.any() or machines >= fewest_machines(work.instance, work.fleet)

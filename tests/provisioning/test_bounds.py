@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from tvwrl.provisioning.bounds import lower_bound
 from tvwrl.provisioning.instance import Fleet, Instance, check_fits
+from tvwrl.provisioning.plan import Plan
+from tvwrl.provisioning.referee import validate
 from tvwrl.provisioning.registry import plan
 from tvwrl.provisioning.sources.published import read_published
 from tvwrl.types import InputError
@@ -84,3 +86,14 @@ def test_slack_leaves_the_bound_below_the_plan(make: Make) -> None:
     assert plan(instance, fleet, "FF").machines == 1
     assert set(lower_bound(instance, fleet, 1.0).each.values()) <= {1, None}
     check_fits(make([1], [[3.0, 3.0]]), fleet)
+
+
+@pytest.mark.parametrize("unit", [1e-7, 1.0, 1e9])
+def test_the_unit_makes_no_difference(make: Make, unit: float) -> None:
+    # Thirty replicas of a third of a machine need ten machines, in whatever unit capacity is given.
+    instance, fleet = make([30], [[unit / 3, unit / 3]]), Fleet.of([unit, unit])
+    assert lower_bound(instance, fleet).machines == 10
+    made = plan(instance, fleet, "FF")
+    assert (made.machines, validate(instance, fleet, made).feasible) == (10, True)
+    crowded = Plan("hand", np.zeros(8, np.int64), np.arange(8), np.array([4, 4, 4, 4, 4, 4, 3, 3]), 8)
+    assert validate(instance, fleet, crowded).capacity == 12

@@ -77,11 +77,11 @@ def measured(largest, weight, values, row):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def _key(o, p, m):  # type: ignore[no-untyped-def]
+def _key(o, residual, capacity, m):  # type: ignore[no-untyped-def]
     """The key of machine m."""
-    if not has_room(o.least, 0, p.residual, m, p.capacity):
+    if not has_room(o.least, 0, residual, m, capacity):
         return FULL
-    return o.sign * measured(o.measure.largest, o.weight, p.residual, m)
+    return o.sign * measured(o.measure.largest, o.weight, residual, m)
 
 
 @njit(cache=True)
@@ -257,11 +257,11 @@ def _leave(o, p, at):  # type: ignore[no-untyped-def]
 
     Those left move together, and the first list gets room at its end for all that are taken out.
     """
-    order, key, middle, n = o.order, o.key, o.middle[0], 0
+    order, key, middle, residual, capacity, n = o.order, o.key, o.middle[0], p.residual, p.capacity, 0
     machine, height = np.empty(len(at), np.int32), np.empty(len(at))
     first, last = middle, middle - 1  # positions between which something goes, in the first list and in the second
     for c in at:
-        height[n] = _key(o, p, order[c])
+        height[n] = _key(o, residual, capacity, order[c])
         if height[n] != key[c]:
             machine[n], order[c] = order[c], -1
             first, last = min(first, c), max(last, c)
@@ -305,7 +305,7 @@ def fall(o, p, at):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def remeasure(o, p, at):  # type: ignore[no-untyped-def]
     """The machine at position `at` has changed: compute its key anew."""
-    o.key[at] = _key(o, p, o.order[at])
+    o.key[at] = _key(o, p.residual, p.capacity, o.order[at])
 
 
 @njit(cache=True)
