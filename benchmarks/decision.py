@@ -65,8 +65,8 @@ def main() -> None:
 
 
 def untrained() -> Checkpoint:
-    """The policy of the preset fast as it begins, whose decisions take as long, on the synthetic google population."""
-    config = replace(PRESETS["fast"], train_sequences=1, sequences_per_iteration=1, eval_sequences=1)
+    """The untrained policy of the preset medium, whose decisions take as long, on the synthetic google population."""
+    config = replace(PRESETS["medium"], train_sequences=1, sequences_per_iteration=1, eval_sequences=1)
     trace = open_trace("google")
     problem = Problem.build(trace, config.scenario)
     return Trainer(problem, config, Path(), trace_identity(trace, "google", None), print).checkpoint()

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from tvwrl.experiments.online import online_table, plot_rewards, rewards_by_phase
+from tvwrl.experiments.online_report import online_table, plot_rewards, rewards_by_phase
 from tvwrl.runs import read_csv
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import tyro
 
 from tvwrl import command_line
+from tvwrl.command_line import Names
 from tvwrl.traces.catalogue import data_folder
 from tvwrl.traces.fetch import fetch, source_folder
 
@@ -27,7 +28,7 @@ class Arguments:
     """google2011, google2019, alibaba2018, azure2019 or bitbrains."""
     parts: str | None = None
     """Numbers of the parts, counted from 0: 0-9, or 0,3,7-8, or all; default: 0."""
-    tables: tuple[str, ...] = ()
+    tables: Names = ()
     """Names of tables; default: those that are needed. An unknown one lists those that there are."""
     cell: str | None = None
     """Cell of google2019, a to h; default: a."""

@@ -15,17 +15,17 @@ from tvwrl.runs import check_new_folder, default_folder
 
 @dataclass(frozen=True)
 class Arguments:
-    """Place the replicas of applications on machines of many kinds, by one or more schedulers.
+    """Place the replicas of applications on machines of many kinds, by one or more planners.
 
     Writes rows.csv, placement.parquet, unplaced.csv and run.json to --out, and prints a table. Replicas that cannot be
-    placed are listed with the reason; all others are placed. A referee that shares no code with the schedulers checks
+    placed are listed with the reason; all others are placed. A referee that shares no code with the planners checks
     every placement.
     """
 
     instance: str = GENERATED
     """generated: drawn like the paper's; a folder with applications.csv, machines.csv and perhaps affinity.csv and
     anti-affinity.csv; or the Tianchi contest's zip or folder."""
-    schedulers: Names = ("Aladdin+H.4",)
+    planners: Names = ("Aladdin+H.4",)
     """Names such as Aladdin+H.4(SRF),Tetris.1, with any numbers; an unknown name lists those that exist."""
     machines: int | None = None
     """Machines: 12,000 if generated; of the contest, so many of its 6,000, with a proportional share of its
@@ -37,10 +37,10 @@ class Arguments:
     times: int | None = None
     """Of the contest: windows that the 98 points of demand are cut into, each with its largest demand; default: 1, the
     peaks."""
-    bound: bool = True
+    bounds: bool = True
     """Also compute a lower bound on the number of machines."""
     seed: int = 0
-    """Seed of generated problems and of the schedulers."""
+    """Seed of generated problems and of the planners."""
     out: Path | None = None
     """Output folder; default: runs/place-<instance>-<timestamp>."""
 
@@ -48,13 +48,13 @@ class Arguments:
 def main() -> None:
     """Parse the arguments and compare the schedulers."""
     given = tyro.cli(Arguments)
-    check_schedulers(given.schedulers)
+    check_schedulers(given.planners)
     problem = open_problem(given.instance, given.machines, given.replicas, given.load, given.times, given.seed)
     out = given.out or default_folder(f"place-{problem.instance.name}")
     check_new_folder(out)
     print(describe(problem))
     facts = {"instance": given.instance, "load": given.load, "times": given.times}
-    print(compare(problem, given.schedulers, out, given.seed, given.bound, facts))
+    print(compare(problem, given.planners, out, given.seed, given.bounds, facts))
     print(f"written to {out}")
 
 

@@ -34,7 +34,7 @@ class Arguments:
     """Interval of a CSV trace, seconds."""
     ec: str = "temporal"
     """A classes file of scripts/fit_ec.py; or make --classes classes now by temporal, aggregate or dtw; or none."""
-    preset: Literal["fast", "paper", "deeprm", "smoke"] = "fast"
+    preset: Literal["smoke", "medium", "paper", "deeprm"] = "medium"
     """Hyper-parameters of the first trial, and of all that is not searched."""
     trials: int = 30
     """Trials of the study, complete or pruned, including those of earlier sessions."""

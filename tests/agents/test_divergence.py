@@ -25,7 +25,7 @@ HOLDING = {"machines": 4, "workloads": 16, "history": 6, "hold_action": True, "m
 def trainer(problem, folder, **changes):
     """A small training; holding is offered."""
     scenario = replace(problem.scenario, **HOLDING)
-    config = replace(PRESETS["fast"], **SMALL, **BATCH, **changes, scenario=scenario)
+    config = replace(PRESETS["medium"], **SMALL, **BATCH, **changes, scenario=scenario)
     return Trainer(replace(problem, scenario=scenario), config, folder, {"hash": ""}, lambda text: None)
 
 
@@ -94,7 +94,7 @@ def test_who_holds_everything_back_is_cut(problem, kind, monkeypatch):
     """Placements are forbidden by their logits, and holding where nothing runs by the mask; DeepRM may always wait."""
     monkeypatch.setattr(episodes, "MAX_SLOTS_AFTER_ARRIVALS", 100)
     scenario = replace(problem.scenario, **HOLDING)
-    base = PRESETS["deeprm"] if kind == "deeprm" else PRESETS["fast"]
+    base = PRESETS["deeprm"] if kind == "deeprm" else PRESETS["medium"]
     config = replace(base, **{**SMALL, **BATCH}, scenario=scenario)
     task = make_task(replace(problem, scenario=scenario), config)
     policy = make_policy(kind, task.shapes, 8)

@@ -121,7 +121,7 @@ def test_a_single_trajectory_is_refused():
 
 
 def test_as_many_episodes_are_played_whatever_the_algorithm():
-    ours, fast = preset_of(["--algo", "reinforce"]), PRESETS["fast"]
+    ours, fast = preset_of(["--algo", "reinforce"]), PRESETS["medium"]
     assert ours.sequences_per_iteration * ours.trajectories == fast.sequences_per_iteration
     assert preset_of(["--policy", "flat", "--algo", "sb3-ppo"]).trajectories == 1
 

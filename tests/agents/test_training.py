@@ -24,7 +24,7 @@ FEW |= {"sequences_per_iteration": 2, "trajectories": 2}
 
 def trainer(problem, folder, **changes):
     """A training of seconds."""
-    config = replace(PRESETS["fast"], **FEW, **changes, scenario=problem.scenario)
+    config = replace(PRESETS["medium"], **FEW, **changes, scenario=problem.scenario)
     return Trainer(problem, config, folder, {"hash": ""}, lambda text: None)
 
 

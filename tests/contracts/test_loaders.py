@@ -319,7 +319,7 @@ def test_series_that_are_too_short_leave_nothing(name: str, tmp_path: Path) -> N
 
 def test_prometheus_gives_the_same(tmp_path: Path, server: str) -> None:
     """Against a server that knows just enough; tests/traces/loaders/test_prometheus.py asks a real one."""
-    loader = LOADERS["prometheus"](start="0", end=str(320 * 300), reference_cpu=1.0, reference_mem=1.0)  # type: ignore[call-arg]
+    loader = LOADERS["prometheus"](start="0", end=str(320 * 300), reference_cores=1.0, reference_memory=1.0)  # type: ignore[call-arg]
     prepare(loader, server, tmp_path / "out", SeriesRules(300), plots=False)
     trace = read_trace(tmp_path / "out")
     for w in range(2):

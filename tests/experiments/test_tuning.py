@@ -65,7 +65,7 @@ def states(folder):
 
 def test_the_space_is_of_hyper_parameters_and_holds_the_presets():
     assert set(SPACE) <= set(TrainConfig.__dataclass_fields__)
-    assert all(one.holds(getattr(PRESETS["fast"], name)) for name, one in SPACE.items())
+    assert all(one.holds(getattr(PRESETS["medium"], name)) for name, one in SPACE.items())
 
 
 def test_final_values_keep_their_ratio_to_the_start():

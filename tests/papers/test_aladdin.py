@@ -15,7 +15,7 @@ from tvwrl.papers.aladdin.figures import AladdinStudy
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError
 
-QUICK = AladdinStudy(preset="smoke", schedulers=("Aladdin+H.4(LRF)", "Aladdin+H.4(SRF)", "Tetris.1", "TRIVIAL-cpu"))
+QUICK = AladdinStudy(preset="smoke", planners=("Aladdin+H.4(LRF)", "Aladdin+H.4(SRF)", "Tetris.1", "TRIVIAL-cpu"))
 
 
 @pytest.fixture(autouse=True)
@@ -44,22 +44,22 @@ def test_figures_share_cells_and_name_those_that_fail(tmp_path: Path) -> None:
     assert "published |" in text
     rows = read_csv(tmp_path / "fig10" / "rows.csv")
     violations = {row["scheduler"]: int(row["violations"]) for row in rows}
-    assert len(rows) == 2 * len(QUICK.schedulers)
+    assert len(rows) == 2 * len(QUICK.planners)
     assert violations["Aladdin+H.4(LRF)"] == violations["Aladdin+H.4(SRF)"] == 0 < violations["TRIVIAL-cpu"]
     made = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").rglob("*.json")}
-    asked = replace(QUICK, schedulers=("TRIVIAL-disk", *QUICK.schedulers, "Medea(1,1,1)"), medea_machines=30)
+    asked = replace(QUICK, planners=("TRIVIAL-disk", *QUICK.planners, "Medea(1,1,1)"), medea_machines=30)
     with pytest.raises(InputError, match=r"cell generated-40-0\.75-seed0/TRIVIAL-disk: resource is 'disk'"):
         reproduce(asked, ["fig11"], "aladdin", RunOptions(tmp_path))
     assert all(path.stat().st_mtime_ns == time for path, time in made.items())
     assert (tmp_path / "cells" / "generated-30-0.75-seed0" / "Medea(1,1,1)" / "cell.json").is_file()
-    reproduce(replace(asked, schedulers=asked.schedulers[1:]), ["fig11"], "aladdin", RunOptions(tmp_path))
+    reproduce(replace(asked, planners=asked.planners[1:]), ["fig11"], "aladdin", RunOptions(tmp_path))
     assert {path.name for path in (tmp_path / "fig11").iterdir()} == {
         "rows.csv",
         "table.md",
         "run.json",
         "generated.png",
     }
-    assert len(read_csv(tmp_path / "fig11" / "rows.csv")) == 2 * len(QUICK.schedulers) + 1
+    assert len(read_csv(tmp_path / "fig11" / "rows.csv")) == 2 * len(QUICK.planners) + 1
 
 
 def test_repacking_places_more_replicas(tmp_path: Path) -> None:
@@ -77,8 +77,8 @@ def test_repacking_places_more_replicas(tmp_path: Path) -> None:
     ("wrong", "message"),
     [
         ({"seeds": (1, 1)}, "seeds is 1, 1"),
-        ({"schedulers": ("Tetris.1", "Tetris.1")}, "schedulers is 'Tetris.1,Tetris.1'"),
-        ({"schedulers": ("Best",)}, "there is no scheduler 'Best'"),
+        ({"planners": ("Tetris.1", "Tetris.1")}, "planners is 'Tetris.1,Tetris.1'"),
+        ({"planners": ("Best",)}, "there is no scheduler 'Best'"),
         ({"load": 1.5}, "load is 1.5"),
         ({"loads": (0.5, 0.0)}, "load is 0"),
         ({"medea_seconds": 0.0}, "medea_seconds is 0"),

@@ -110,7 +110,7 @@ def test_growth_is_the_exponent_on_large_clusters() -> None:
         (PlanningTimeStudy(seed=-1), "fig11", "seeds is -1"),
         (replace(PLACEMENT, largest=(0.5, 0.5)), "fig8", r"largest is 0\.5, 0\.5"),
         (replace(PLACEMENT, largest=(1.5,)), "fig8", r"largest is 1\.5"),
-        (replace(PLACEMENT, replicas=(3, 1)), "fig9", "replicas is 3 1"),
+        (replace(PLACEMENT, replica_range=(3, 1)), "fig9", "replicas is 3 1"),
         (replace(PLACEMENT, scales=4), "fig10", "scales is 4: must be 1 to"),
     ],
 )

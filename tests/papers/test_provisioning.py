@@ -150,7 +150,7 @@ def test_a_figure_is_continued_shares_plans_and_goes_to_a_page(base: Path, folde
     assert read_csv(out / "fig4" / "rows.csv") == rows
     with pytest.raises(InputError, match="made for another request: seed is 0 there, 3 here"):
         COMMANDS["provisioning-fig4"](**options, seed=3).run()
-    drawn, known = ProvisioningStudy(base=str(base)), ProvisioningStudy(base=str(base), reference=folder)
+    drawn, known = ProvisioningStudy(base=str(base)), ProvisioningStudy(base=str(base), reference_data=folder)
     new = [cell.name for cell in known.cells("fig3") if cell.name not in {one.name for one in drawn.cells("fig3")}]
     assert new == [f"small_500_threshold_d10_s103/{name}" for name in EVERY]
 

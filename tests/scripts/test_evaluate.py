@@ -24,7 +24,17 @@ def test_evaluation_can_be_recomputed_from_its_files_and_the_trace(call, run, tr
     out = tmp_path / "evaluation"
     names = "tetris,best-fit,first-fit-peak,random,clairvoyant"
     done = call(
-        "evaluate.py", "--checkpoint", run[0], "--schedulers", names, "--load", 0.3, 0.5, "--sequences", 3, "--out", out
+        "evaluate.py",
+        "--checkpoint",
+        run[0],
+        "--schedulers",
+        names,
+        "--loads",
+        "0.3,0.5",
+        "--sequences",
+        3,
+        "--out",
+        out,
     )
     assert done.returncode == 0, done.stderr
     rows = pl.read_csv(out / "rows.csv")
@@ -112,7 +122,7 @@ def test_bad_trace_is_refused_with_its_place(refused, tmp_path, content, said):
         (["--schedulers", "tetris,deeprm"], ["deeprm", "--policy deeprm", "deeprm=runs/deeprm"]),
         (["--schedulers", "deeprm=no-such-run"], ["no-such-run", "--policy deeprm"]),
         (["--machines", "0"], ["machines", "at least 1"]),
-        (["--load", "2.5"], ["load 2.5", "placements_per_slot"]),
+        (["--loads", "2.5"], ["load 2.5", "placements_per_slot"]),
         (["--capacity", "4"], ["6 units", "every machine's capacity"]),
         (["--step-seconds", "700"], ["700", "multiple", "300"]),
         (["--seed", "-1"], ["seed is -1", ">= 0"]),

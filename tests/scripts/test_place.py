@@ -25,7 +25,7 @@ def folder(tmp_path):
 
 def test_a_folder_of_tables(call, folder, tmp_path):
     out = tmp_path / "out"
-    done = call("place.py", "--instance", folder, "--schedulers", "Aladdin+H.2,Tetris.1", "--out", out)
+    done = call("place.py", "--instance", folder, "--planners", "Aladdin+H.2,Tetris.1", "--out", out)
     assert done.returncode == 0, done.stderr
     assert "mine: 4 applications, 6 replicas, 3 machines, 2 limits, 1 affinity groups" in done.stdout
     assert "Aladdin+H.2: without a machine: 1 of 'huge': it needs 99, 1" in done.stdout
@@ -49,7 +49,7 @@ def test_a_folder_of_tables(call, folder, tmp_path):
 def test_drawn_problems_and_names_with_commas(call, tmp_path):
     out = tmp_path / "out"
     size = ("--machines", 30, "--replicas", 200, "--load", 0.5)
-    done = call("place.py", *size, "--schedulers", "Medea(1,0.5,0.5),Graphene.4", "--out", out)
+    done = call("place.py", *size, "--planners", "Medea(1,0.5,0.5),Graphene.4", "--out", out)
     assert done.returncode == 0, done.stderr
     assert "no placement of all replicas without a violation uses fewer than" in done.stdout
     assert pl.read_csv(out / "rows.csv")["scheduler"].to_list() == ["Medea(1,0.5,0.5)", "Graphene.4"]
@@ -62,21 +62,21 @@ def test_a_bound_above_the_machines_says_that_not_all_can_be_placed(call, folder
         (folder / name).unlink()
     (folder / "machines.csv").write_text("cpu\n" + 5 * "4\n")
     (folder / "applications.csv").write_text("application,replicas,limit,cpu\nweb,9,1,1\n")
-    done = call("place.py", "--instance", folder, "--schedulers", "Medea(1,1,1)", "--out", tmp_path / "apart")
+    done = call("place.py", "--instance", folder, "--planners", "Medea(1,1,1)", "--out", tmp_path / "apart")
     assert "that takes at least 9 machines, and there are 5" in done.stdout
     (folder / "applications.csv").write_text("application,replicas,cpu\nweb,2000,3\n")
-    done = call("place.py", "--instance", folder, "--schedulers", "Medea(1,1,0)", "--out", tmp_path / "many")
+    done = call("place.py", "--instance", folder, "--planners", "Medea(1,1,0)", "--out", tmp_path / "many")
     assert "together they demand more than the machines have" in done.stdout
     assert "Medea(1,1,0): without a machine: 1,995 of 'web'" in done.stdout
     assert "nan" not in done.stdout
 
 
 def test_bad_input_is_refused(call, refused, folder, tmp_path):
-    refused("place.py", "--schedulers", "Best", said=["there is no scheduler 'Best'", "Aladdin+H.4(LRF)"])
-    refused("place.py", "--schedulers", "Best", said=["other numbers go too", "-still"])
-    refused("place.py", "--schedulers", "Medea(0,0,0)", said=["weights are 0, 0, 0: one must be above 0"])
-    refused("place.py", "--schedulers", "Aladdin+H.4-none-still", said=["with -none nothing moves"])
-    refused("place.py", "--schedulers", "Tetris.1,Tetris.1", said=["must be different names"])
+    refused("place.py", "--planners", "Best", said=["there is no scheduler 'Best'", "Aladdin+H.4(LRF)"])
+    refused("place.py", "--planners", "Best", said=["other numbers go too", "-still"])
+    refused("place.py", "--planners", "Medea(0,0,0)", said=["weights are 0, 0, 0: one must be above 0"])
+    refused("place.py", "--planners", "Aladdin+H.4-none-still", said=["with -none nothing moves"])
+    refused("place.py", "--planners", "Tetris.1,Tetris.1", said=["must be different names"])
     refused("place.py", "--machines", 3, said=["machines is 3: must be at least 23"])
     refused("place.py", "--instance", tmp_path / "none", said=["must be generated, or a file or folder that exists"])
     refused("place.py", "--instance", folder, "--load", 0.5, said=["--load goes with --instance generated alone"])

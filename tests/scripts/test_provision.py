@@ -25,7 +25,7 @@ def write(tmp_path):
 def test_plans_are_written_and_pass_verification(call, write, tmp_path):
     instance, out = write(*ROWS), tmp_path / "out"
     names = "FF,SpreadWFD-Avg-BinSearch,WFD-AvgExp"
-    done = call("provision.py", "--instance", instance, *MACHINE, "--algorithms", names, "--out", out)
+    done = call("provision.py", "--instance", instance, *MACHINE, "--planners", names, "--out", out)
     assert done.returncode == 0, done.stderr
     rows = pl.read_csv(out / "rows.csv")
     assert rows.columns == ["instance", "algorithm", "machines", "lower_bound", "deviation_pct", "seconds", "peak_mb"]
@@ -51,11 +51,11 @@ def test_plans_are_written_and_pass_verification(call, write, tmp_path):
 
 def test_the_integer_programme_and_slack(call, write, tmp_path):
     instance, out = write(*ROWS), tmp_path / "out"
-    done = call("provision.py", "--instance", instance, *MACHINE, "--milp", 10, "--out", out)
+    done = call("provision.py", "--instance", instance, *MACHINE, "--milp-seconds", 10, "--out", out)
     assert done.returncode == 0, done.stderr
     row = pl.read_csv(out / "rows.csv").row(0, named=True)
     assert (row["algorithm"], row["machines"], row["lower_bound"], row["deviation_pct"]) == ("MILP", 4, 4, 0.0)
-    slack = ["--machine", 8, 16, "--slack", 0.5, "--algorithms", "FF", "--out", tmp_path / "slack"]
+    slack = ["--machine", 8, 16, "--slack", 0.5, "--planners", "FF", "--out", tmp_path / "slack"]
     done = call("provision.py", "--instance", instance, *slack)
     assert done.returncode == 0, done.stderr
     assert pl.read_csv(tmp_path / "slack" / "rows.csv")["lower_bound"].item() == 3
@@ -63,7 +63,7 @@ def test_the_integer_programme_and_slack(call, write, tmp_path):
 
 def test_a_fixed_fleet_of_two_kinds(call, write, tmp_path):
     fleet = ["--machine", 4, 8, "--machine", 2, 4, "--count", 1, 2, "--fixed"]
-    done = call("provision.py", "--instance", write(*ROWS), *fleet, "--algorithms", "FF", "--out", tmp_path / "out")
+    done = call("provision.py", "--instance", write(*ROWS), *fleet, "--planners", "FF", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     row = pl.read_csv(tmp_path / "out" / "rows.csv").row(0, named=True)
     # two of 1 on the first machine, one on the second; 2 beside no 1 goes to the third: 1 replica; 3 is too large
@@ -83,7 +83,7 @@ def test_the_best_plan_and_advice(call, write, tmp_path):
 
 def test_a_trace_is_planned_and_handed_over(call, trace, tmp_path):
     out = tmp_path / "out"
-    asked = ["--algorithms", "FF", "--times", 4, "--hand-over", "--out", out]
+    asked = ["--planners", "FF", "--times", 4, "--hand-over", "--out", out]
     done = call("provision.py", "--instance", trace, "--machine", 2, 2, *asked)
     assert done.returncode == 0, done.stderr
     assert "overshoot 0 %" in done.stdout
@@ -104,13 +104,13 @@ def test_a_trace_is_planned_and_handed_over(call, trace, tmp_path):
     ],
 )
 def test_bad_instances(refused, write, row, said):
-    refused("provision.py", "--instance", write(*ROWS, row), *MACHINE, "--algorithms", "FF", said=said)
+    refused("provision.py", "--instance", write(*ROWS, row), *MACHINE, "--planners", "FF", said=said)
 
 
 def test_bad_series(refused, write):
     rows = ["1\t1\t[1, 2]\t[1, 2]\t0\t[]", "2\t1\t[1, 2]\t[1]\t0\t[]"]
     said = ["hand.csv: line 3: memory has 1 numbers: must be 2"]
-    refused("provision.py", "--instance", write(*rows), *MACHINE, "--algorithms", "FF", said=said)
+    refused("provision.py", "--instance", write(*rows), *MACHINE, "--planners", "FF", said=said)
 
 
 def test_bad_plans(refused, write, tmp_path):
@@ -129,12 +129,12 @@ def test_bad_options(refused, write, tmp_path):
     instance = write(*ROWS)
     check(said=["machine", "--machine 64 128"])
     check("--machine", 4, said=["machine has 1 numbers: must be 2 (cpu, mem)"])
-    check("--machine", 4, -8, "--algorithms", "FF", said=["capacity is"])
+    check("--machine", 4, -8, "--planners", "FF", said=["capacity is"])
     check(*MACHINE, "--fixed", said=["--count"])
     check(*MACHINE, "--slack", 1, said=["slack is 1.0"])
-    check(*MACHINE, "--algorithms", "FF,FG", said=["no algorithm 'FG'", "SpreadWFD-Avg-BinSearch"])
-    check(*MACHINE, "--algorithms", "FF,FF", said=["'FF' is given twice"])
+    check(*MACHINE, "--planners", "FF,FG", said=["no algorithm 'FG'", "SpreadWFD-Avg-BinSearch"])
+    check(*MACHINE, "--planners", "FF,FF", said=["'FF' is given twice"])
     check(*MACHINE, "--best", "--seconds", 0, said=["seconds is 0.0"])
-    check(*MACHINE, "--algorithms", "FF", "--seed", -1, said=["seed is -1"])
-    check(*MACHINE, "--milp", 0, said=["milp is 0.0"])
-    check(*MACHINE, "--algorithms", "FF", "--hand-over", said=["--hand-over needs a canonical trace"])
+    check(*MACHINE, "--planners", "FF", "--seed", -1, said=["seed is -1"])
+    check(*MACHINE, "--milp-seconds", 0, said=["milp_seconds is 0.0"])
+    check(*MACHINE, "--planners", "FF", "--hand-over", said=["--hand-over needs a canonical trace"])

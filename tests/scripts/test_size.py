@@ -68,7 +68,7 @@ def test_a_goal_out_of_reach(call, tables, tmp_path):
 
 
 def test_without_files_it_simulates_and_says_so(call, tmp_path):
-    done = call("size.py", "--applications", 12, "--out", tmp_path / "out")
+    done = call("size.py", "--earlier", 12, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "SIMULATED" in done.stdout
     assert "SIMULATED" in json.loads((tmp_path / "out" / "recommendation.json").read_text())["source"]
@@ -83,7 +83,7 @@ def test_bad_input_is_refused(refused, tables, tmp_path):
     refused("size.py", *both, "--simulate", said=["--simulate goes with none"])
     refused("size.py", "--seed", -1, said=["seed is -1"])
     for count in (-1, 0, 1):
-        refused("size.py", "--applications", count, said=[f"applications is {count}: must be at least 2"])
+        refused("size.py", "--earlier", count, said=[f"earlier is {count}: must be at least 2"])
     for text, said in (
         ("application,configuration,performance\nmine,xl,0.5\n", "row 1: configuration is 'xl'"),
         ("application,configuration,performance\nmine,m2,0.5\n", "measured in no size"),

@@ -26,7 +26,7 @@ def rows(folder):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize("preset", ["fast", "paper", "smoke", "deeprm"])
+@pytest.mark.parametrize("preset", ["smoke", "medium", "paper", "deeprm"])
 def test_the_command_trains_with_the_parameters(trace, preset):
     base = replace(PRESETS[preset], scenario=replace(PRESETS[preset].scenario, machine_types=("2x8,8", "1x0")))
     search = Search(str(trace), None, "temporal", base)

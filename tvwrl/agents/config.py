@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from tvwrl.command_line import Shares
 from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
@@ -51,7 +52,7 @@ class TrainConfig:
     """Step size of Adam during imitation."""
     train_sequences: int = 300
     """Arrival sequences to train on (paper: 100)."""
-    train_loads: tuple[float, ...] = ()
+    train_loads: Shares = ()
     """Offered loads of training and validation sequences, cycled through; default: the scenario's load."""
     sequences_per_iteration: int = 160
     """Sequences drawn for one update (paper: a batch of 20)."""
@@ -164,7 +165,7 @@ class TrainConfig:
 
 
 PRESETS: dict[str, TrainConfig] = {
-    "fast": TrainConfig(),
+    "medium": TrainConfig(),
     "paper": TrainConfig(
         algo="reinforce",
         imitate=0,
@@ -188,7 +189,7 @@ PRESETS: dict[str, TrainConfig] = {
     ),
 }
 PRESETS["deeprm"] = replace(
-    PRESETS["fast"],
+    PRESETS["medium"],
     algo="reinforce",
     imitate=0,
     policy="deeprm",
@@ -207,7 +208,7 @@ PRESETS["deeprm"] = replace(
     scenario=Scenario(max_slots=0),
 )
 PRESETS["smoke"] = replace(
-    PRESETS["fast"],
+    PRESETS["medium"],
     iterations=6,
     imitate=2,
     train_sequences=8,
@@ -218,7 +219,7 @@ PRESETS["smoke"] = replace(
 
 
 def preset_of(options: Sequence[str]) -> TrainConfig:
-    """The preset for the options of a command line: the one named, `deeprm` for `--policy deeprm`, otherwise `fast`.
+    """The preset for the options of a command line: the one named, `deeprm` for `--policy deeprm`, otherwise `medium`.
 
     If the options select reinforce, its episodes are several trajectories of fewer sequences.
     """
@@ -229,8 +230,8 @@ def preset_of(options: Sequence[str]) -> TrainConfig:
                 return option.partition("=")[2] or following
         return ""
 
-    name = given("--preset") or ("deeprm" if given("--policy") == "deeprm" else "fast")
-    config = PRESETS.get(name, PRESETS["fast"])
+    name = given("--preset") or ("deeprm" if given("--policy") == "deeprm" else "medium")
+    config = PRESETS.get(name, PRESETS["medium"])
     if given("--policy") in ("flat", "deeprm"):  # ppo's critic needs the per-machine features of `shared`
         config = replace(config, algo="reinforce")
     if given("--policy") == "deeprm":  # teachers choose machines, not workloads

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
+import tyro
 from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint
@@ -43,7 +44,7 @@ class OnlineConfig:
     """Arrival sequences before the shift, played once each."""
     after: int = 1280
     """Arrival sequences after it."""
-    split: Literal["train", "test"] = "test"
+    split: Annotated[Literal["train", "test"], tyro.conf.arg(name="series")] = "test"
     """Series that arrivals are cut from: test, unseen in training; with train, the test series stay for evaluate.py."""
     clusters: int = 16
     """Clusters served side by side; the policy learns when an episode has ended in all of them."""
@@ -77,7 +78,7 @@ class OnlineConfig:
             if not low <= getattr(self, name) <= high:
                 raise InputError(f"{name} is {getattr(self, name)}: must be {low:g} to {high:g}")
         if self.split not in ("train", "test"):
-            raise InputError(f"split is {self.split}: must be train or test")
+            raise InputError(f"series is {self.split}: must be train or test")
         for name in ("before", "after"):
             if getattr(self, name) % self.clusters:
                 raise InputError(f"{name} is {getattr(self, name)}: must be a multiple of clusters, {self.clusters}")

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from tvwrl.command_line import Names
 from tvwrl.ec.classes import CLASSES_FILE, INITIALISATIONS, EquivalenceClasses
 from tvwrl.ec.classifier_report import report_classifier
 from tvwrl.ec.comparison import compare
@@ -41,8 +42,8 @@ class FitOptions:
     """Interval of a CSV trace, seconds."""
     out: Path | None = None
     """Output folder; default: runs/ec-<trace>-<timestamp>."""
-    compare: tuple[Literal["aggregate", "temporal", "dtw"], ...] = REPRESENTATIONS  # type: ignore[assignment]
-    """Representations to compare."""
+    compare: Names = REPRESENTATIONS
+    """Representations to compare: aggregate, temporal, dtw."""
     representation: Literal["aggregate", "temporal", "dtw"] | None = None
     """Choose this one whatever the comparison shows; default: the one of highest prediction gain."""
     k: int | None = None
@@ -57,8 +58,9 @@ class FitOptions:
     """Sakoe-Chiba band of dynamic time warping, slots; default: no band."""
     judge: bool = True
     """Train the forecaster (minutes); without it k is by silhouette, and temporal goes before dtw and aggregate."""
-    workloads: Literal["train", "all"] = "train"
-    """Whose classes: of the training series, or of all (for looking at a trace; classes then know the test series)."""
+    fit_on: Literal["train", "all"] = "train"
+    """Series that the classes are fitted on: those for training, or all, to look at a trace: classes then know the test
+    series."""
     step_seconds: int = Scenario.step_seconds
     """Length of one slot of the environment, seconds."""
     sample: Literal["mean", "max"] = "mean"
@@ -79,8 +81,9 @@ class FitOptions:
             raise InputError(f"k_max is {self.k_max}: must be at least k_min, {self.k_min}")
         if self.k is not None and not 1 <= self.k <= LARGEST_LABEL:
             raise InputError(f"k is {self.k}: must be 1 to {LARGEST_LABEL}")
-        if not self.compare:
-            raise InputError("the list of representations to compare is empty")
+        if not self.compare or set(self.compare) - set(REPRESENTATIONS):
+            known = ", ".join(REPRESENTATIONS)
+            raise InputError(f"compare is '{','.join(self.compare)}': must be names of {known}, at least one")
 
 
 def fit_and_report(options: FitOptions, report: Callable[[str], object]) -> Path:
@@ -105,7 +108,7 @@ def fit_and_report(options: FitOptions, report: Callable[[str], object]) -> Path
     seconds["forecaster"] = time.perf_counter() - begun - sum(seconds.values())
     begun = time.perf_counter()
     classes = comparison.chosen.classes
-    made_of = {"trace": trace.name, "hash": trace_hash(trace), "of": options.workloads}
+    made_of = {"trace": trace.name, "hash": trace_hash(trace), "of": options.fit_on}
     made_of |= {"split": options.split, "sample": options.sample}
     classes.train_classifier(population, made_of)
     classifier = report_classifier(population, classes.labels_, options.seed)
@@ -126,7 +129,7 @@ def _population(options: FitOptions, trace: Trace) -> Population:
     """The workloads to divide into classes, in slots and units of the environment."""
     slots = {"step_seconds": options.step_seconds, "sample": options.sample, "split": options.split}
     sampler = SequenceSampler(trace, Scenario(placements_per_slot=None, **slots))  # type: ignore[arg-type]
-    population = population_of(sampler, gapless_runs(trace, range(len(trace))) if options.workloads == "all" else None)
+    population = population_of(sampler, gapless_runs(trace, range(len(trace))) if options.fit_on == "all" else None)
     if options.k is not None and options.k > len(population):
         raise InputError(f"k is {options.k}, but there are {len(population)} workloads to divide into classes")
     return population

@@ -15,7 +15,7 @@ from tvwrl.schedulers import Knowledge
 
 SCALES = {  # --preset: hyper-parameters, training seeds
     "smoke": (replace(PRESETS["smoke"], comparison_sequences=4), (0,)),
-    "medium": (PRESETS["fast"], (0, 1, 2)),
+    "medium": (PRESETS["medium"], (0, 1, 2)),
     "paper": (PRESETS["paper"], (0, 1, 2, 3, 4)),
 }
 

@@ -55,7 +55,7 @@ def open_problem(
 def check_schedulers(names: Sequence[str]) -> None:
     """Raise InputError unless the names are of different schedulers, at least one."""
     if not names or len(set(names)) != len(names):
-        raise InputError(f"schedulers is '{','.join(names)}': must be different names, at least one")
+        raise InputError(f"planners is '{','.join(names)}': must be different names, at least one")
     for name in names:
         scheduler(name)
 

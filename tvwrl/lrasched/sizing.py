@@ -44,8 +44,8 @@ class SizingSettings:
     predictor: Literal["factorization-machine", "matrix-factorization", "means"] = "factorization-machine"
     """Model: the paper's, its baseline (new applications folded in), or plain means, added."""
     simulate: bool = False
-    """Use the simulated testbed: --applications earlier ones, and a new one that is measured when needed."""
-    applications: int = 100
+    """Use the simulated testbed: --earlier applications, and a new one that is measured when needed."""
+    earlier: int = 100
     """Earlier applications of the simulated testbed, at least 2."""
     seed: int = 0
     """Seed of the model and of the simulated testbed."""
@@ -64,8 +64,8 @@ class SizingSettings:
         Goal(self.goal, self.margin)
         if any(files):
             return
-        if self.applications < 2:
-            raise InputError(f"applications is {self.applications}: must be at least 2")
+        if self.earlier < 2:
+            raise InputError(f"earlier is {self.earlier}: must be at least 2")
         if self.lower_is_better:
             raise InputError("--lower-is-better: performance of the simulated testbed is throughput, more is better")
 
@@ -108,7 +108,7 @@ def _from_files(settings: SizingSettings) -> tuple[Recommendation, str, str]:
 
 def _from_simulation(settings: SizingSettings) -> tuple[Recommendation, str, str]:
     """Recommendation for an application of the simulated testbed, and what it was learnt from."""
-    *earlier, new = draw_applications(settings.applications + 1, settings.seed)
+    *earlier, new = draw_applications(settings.earlier + 1, settings.seed)
     offered, rng = configurations(), np.random.default_rng(settings.seed)
     history = profile(earlier, offered, settings.seed)
     recommender = Recommender(history, offered, PREDICTORS[settings.predictor], settings.seed)

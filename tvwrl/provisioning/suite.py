@@ -109,7 +109,7 @@ def _check(
         planner(name)
         if algorithms.count(name) > 1:
             raise InputError(f"algorithms: '{name}' is given twice")
-    for what, seconds in (("seconds", best_seconds), ("milp", milp_seconds)):
+    for what, seconds in (("seconds", best_seconds), ("milp_seconds", milp_seconds)):
         if seconds is not None and not 0 < seconds < np.inf:
             raise InputError(f"{what} is {seconds}: must be a number of seconds > 0")
     if milp_seconds is not None and len(instance) > MOST_APPLICATIONS:

@@ -80,14 +80,14 @@ def test_own_size_can_be_asked_for_and_keeps_the_application(tmp_path: Path) -> 
 
 
 def test_the_reference_machine_can_be_given(tmp_path: Path) -> None:
-    run(write(tmp_path / "in", container_usage=USAGE, container_meta=META), Alibaba2018(cores=48))
+    run(write(tmp_path / "in", container_usage=USAGE, container_meta=META), Alibaba2018(reference_cores=48))
     trace = read_trace(tmp_path / "out")
     first = trace.workload_id.tolist().index("c_1")
     assert trace.series(first)[0, 0] == pytest.approx(0.6 * 8 / 48)
     assert "48 cores" in str(trace.reference_machine)
     for cores in (0.0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(InputError, match="--cores"):
-            Alibaba2018(cores=cores)
+        with pytest.raises(InputError, match="--reference-cores"):
+            Alibaba2018(reference_cores=cores)
 
 
 def test_containers_of_unknown_size_are_dropped(tmp_path: Path) -> None:

@@ -30,10 +30,10 @@ FIGURES = {
 }
 SIZES: dict[str, dict[str, tuple[int, ...]]] = {
     "smoke": {GENERATED: (40, 80), TIANCHI: (40, 80)},
-    "full": {GENERATED: (1_000, 2_000, 4_000, 8_000, 12_000), TIANCHI: (1_000, 2_000, 4_000, 6_000)},
+    "paper": {GENERATED: (1_000, 2_000, 4_000, 8_000, 12_000), TIANCHI: (1_000, 2_000, 4_000, 6_000)},
 }
 LOADS = (0.75, 0.85, 0.9, 0.93, 0.96)
-REPACK_MACHINES = {"smoke": 40, "full": 1_000}
+REPACK_MACHINES = {"smoke": 40, "paper": 1_000}
 REPACKED = tuple(
     f"Aladdin+H.4({order})-{way}"
     for order in ("LRF", "SRF")
@@ -76,13 +76,13 @@ PANELS = {
 class AladdinStudy:
     """Aladdin+H, Tetris, Graphene, Medea and Firmament on problems generated like the paper's, and on the contest's."""
 
-    preset: Literal["smoke", "full"] = "full"
+    preset: Literal["smoke", "paper"] = "paper"
     """smoke: two sizes below 100 machines, a minute; full: 1,000 to 12,000 machines."""
     tianchi: str = ""
     """The Tianchi contest's zip or folder; without it, only generated problems are placed."""
     seeds: Numbers = (0,)
     """Seeds of generated problems; values are means over them."""
-    schedulers: Names = (*ALADDIN, *BASELINES)
+    planners: Names = (*ALADDIN, *BASELINES)
     """Schedulers of Figures 10 and 11; an unknown name lists those that exist."""
     load: float = 0.75
     """Demand of generated problems as a share of the scarcer resource of all machines."""
@@ -111,7 +111,7 @@ class AladdinStudy:
             for instance in ((GENERATED, TIANCHI) if self.tianchi else (GENERATED,))
             for machines in SIZES[self.preset][instance]
             for seed in self.seeds
-            for name in self.schedulers
+            for name in self.planners
             if machines <= self.medea_machines or not name.startswith("Medea")
         ]
 
@@ -125,7 +125,7 @@ class AladdinStudy:
 
     def _check(self) -> None:
         check_seeds(self.seeds)
-        check_schedulers(self.schedulers)
+        check_schedulers(self.planners)
         for load in (self.load, *self.loads):
             if not 0 < load <= 1:
                 raise InputError(f"load is {load:g}: must be above 0, at most 1")
@@ -155,7 +155,7 @@ class AladdinStudy:
             what = f"The contest's set B, largest demand over time: {what} (applications drawn)"
         medea = (
             f" Medea: up to {self.medea_machines:,} machines, {self.medea_seconds:g} s a programme."
-            if any(name.startswith("Medea") for name in self.schedulers)
+            if any(name.startswith("Medea") for name in self.planners)
             else ""
         )
         return f"{what}. {self._means()}; times are processor time.{medea}"

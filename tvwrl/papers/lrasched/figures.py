@@ -116,7 +116,7 @@ class PlacementStudy(PaperStudy):
     """Seeds of the drawn batches; means and intervals are over them."""
     largest: Shares = (0.5, 0.2)
     """Largest size of a replica: as printed, and where the published percentages come out."""
-    replicas: tuple[int, int] = (1, 1)
+    replica_range: tuple[int, int] = (1, 1)
     """Fewest and most replicas of an application; the paper does not print them."""
     scales: int = len(SCALES)
     """How many of the scales: 500, 1,000 and 2,000 applications."""
@@ -127,7 +127,7 @@ class PlacementStudy(PaperStudy):
         """The cells of a figure. Raises InputError for options out of range."""
         check(vars(self))
         return [
-            batch(Drawn(*scale, dimensions, self.replicas, largest), seed, *scheme)
+            batch(Drawn(*scale, dimensions, self.replica_range, largest), seed, *scheme)
             for largest in self.largest
             for scale in ((SMALL,) if figure == "gap" else SCALES[: self.scales])
             for dimensions in DIMENSIONS

@@ -24,7 +24,7 @@ SHRINK = 50  # divides the number of applications in the smoke preset
 class ProvisioningStudy(RunOptions):
     """The algorithms of the paper on drawn instances, and on those that its released code was measured on."""
 
-    preset: Literal["smoke", "full"] = "smoke"
+    preset: Literal["smoke", "paper"] = "smoke"
     """smoke: one arbitrary graph each, 50 times fewer applications: seconds. full: the paper's sizes, 3 graphs and 10
     instances each: hours."""
     graphs: Names | None = None
@@ -33,11 +33,11 @@ class ProvisioningStudy(RunOptions):
     """Instances of each graph and value; default: the preset's."""
     densities: Numbers = (1, 5, 10)
     """Affinity densities of Figures 3, 4 and 6, %."""
-    applications: Numbers = FEW
+    application_counts: Numbers = FEW
     """Numbers of applications of Figures 5 and 7."""
     base: str = "tianchi"
-    """Instance or trace that applications, replicas and limits are drawn from, unless --reference has one."""
-    reference: Path | None = None
+    """Instance or trace that applications, replicas and limits are drawn from, unless --reference-data has one."""
+    reference_data: Path | None = None
     """Folder with published_summary.csv, reference.json and the instances that the released code was measured on."""
     seed: int = 0
     """Seed of the first instance of each kind; the others follow."""
@@ -57,7 +57,7 @@ class ProvisioningStudy(RunOptions):
     def cells(self, figure: str) -> list[Cell]:
         """Every algorithm on known instances, then on drawn ones. Raises InputError for bad options or sources."""
         self._check()
-        wanted, reference = FIGURES[figure], read_reference(self.reference)
+        wanted, reference = FIGURES[figure], read_reference(self.reference_data)
         study = STUDIES[wanted.study]
         base = str(reference.instance("TClab_TS" if study.series else "TClab_2D") or self.base)
         if not (self.report_only or self.dry_run):
@@ -67,13 +67,13 @@ class ProvisioningStudy(RunOptions):
             PlanCell(wanted.study, graph, value, number, algorithm, base, shrink, self.seed)
             for number in range(self.count)
             for graph in self.kinds
-            for value in sorted(self.densities if study.varied == "density" else self.applications)
+            for value in sorted(self.densities if study.varied == "density" else self.application_counts)
             for algorithm in wanted.algorithms
         ]
 
     def report(self, figure: str, out: Path, cells: Sequence[PlanCell]) -> Report:
         """Tables beside what was published and measured, and a plot."""
-        rows, reference = read_rows(out, cells), read_reference(self.reference)
+        rows, reference = read_rows(out, cells), read_reference(self.reference_data)
         text = tables_of(figure, rows, reference)
         if self.preset == "smoke":
             title, _, rest = text.partition("\n")
@@ -99,7 +99,7 @@ class ProvisioningStudy(RunOptions):
         for name, values, allowed in (
             ("graphs", self.kinds, GRAPHS),
             ("densities", self.densities, STUDIES["density2D"].values),
-            ("applications", self.applications, FEW),
+            ("application_counts", self.application_counts, FEW),
         ):
             if not values or len(set(values)) != len(values) or not set(values) <= set(allowed):
                 shown, given = ", ".join(map(str, allowed)), ", ".join(map(str, values))

@@ -18,7 +18,7 @@ def read_contest(source: str) -> Instance:
     machine. It is kept as a self limit of k + 1. (The files published with paper 001 leave these rows out.)
     Raises InputError if a table is missing, with file and row if one is bad.
     """
-    loader = Tianchi(cores=1.0, memory=1.0)  # series in cores and GiB, divided by nothing
+    loader = Tianchi(reference_cores=1.0, reference_memory=1.0)  # series in cores and GiB, divided by nothing
     part = next(part for part in loader.parts(source) if part.usage)
     series = _good(loader.read(part)).frame
     extras = loader.extras(source)

@@ -50,7 +50,7 @@ MACHINE_META = Table(
 class Alibaba2018(PublishedTrace):
     """Alibaba cluster trace of 2018 (v2018): one workload per container; batch tasks and their DAGs beside it."""
 
-    cores: float | None = None
+    reference_cores: float | None = None
     """Cores of the reference machine; default: those of the largest of machine_meta, 96 without it."""
     own_size: bool = False
     """Usage as a fraction of the container's own request; always so where there is no container_meta."""
@@ -61,19 +61,19 @@ class Alibaba2018(PublishedTrace):
     members: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        check_positive(cores=self.cores)
+        check_positive(reference_cores=self.reference_cores)
 
     @property
     def reference_machine(self) -> str:
         """What 1.0 means."""
         if self.own_size:
             return "the container's own request of cpu and mem, which differs between containers"
-        return f"a machine with {self.cores or CORES:g} cores; mem: of the normalised machine (mem_size 100)"
+        return f"a machine with {self.reference_cores or CORES:g} cores; mem: of the normalised machine (mem_size 100)"
 
     def at(self, source: str) -> Alibaba2018:
         """With the largest machine of machine_meta as the reference; of own size without container_meta."""
         own = self.own_size or not tables_of(source, "container_meta")
-        return replace(self, cores=self.cores or _largest(source), own_size=own)
+        return replace(self, reference_cores=self.reference_cores or _largest(source), own_size=own)
 
     def parts(self, source: str) -> list[Part]:
         """The files of container_usage and container_meta, of one piece or in folders of parts."""
@@ -107,7 +107,7 @@ class Alibaba2018(PublishedTrace):
         known = _last(facts["container_meta"])
         if self.own_size:
             return known.select("container", "application")
-        size = {"cpu": pl.col("cpu_request") / 100 / (self.cores or CORES), "mem": pl.col("mem_size") / 100}
+        size = {"cpu": pl.col("cpu_request") / 100 / (self.reference_cores or CORES), "mem": pl.col("mem_size") / 100}
         sizes = [pl.when(value > 0).then(value).alias(name) for name, value in size.items()]
         known = known.select("container", "application", *sizes)
         return known.select(

@@ -69,7 +69,7 @@ class Prometheus:
     """First moment: 2026-01-31T12:00:00Z or seconds since 1970, in whole steps; default: 7 days before the end."""
     end: str | None = None
     """Last moment; default: the last midnight UTC on the server's clock."""
-    step: int = 300
+    interval: int = 300
     """Seconds from one record to the next, at least twice the scrape interval; also the default slot."""
     chunk: float = 6.0
     """Hours that are asked for at a time; what the server refuses as too many samples is halved."""
@@ -77,9 +77,9 @@ class Prometheus:
     """A workload is a pod, or an owner: the sum of its pods."""
     selector: str = ""
     """Label matchers that all metrics of pods have to meet: 'namespace="prod"'."""
-    reference_cpu: float | None = None
+    reference_cores: float | None = None
     """Cores of the reference machine; default: the most that a node has."""
-    reference_mem: float | None = None
+    reference_memory: float | None = None
     """Memory of the reference machine, GiB; default: the most that a node has."""
     timeout: float = 60.0
     """Seconds to wait for an answer."""
@@ -94,16 +94,16 @@ class Prometheus:
     keys: ClassVar[tuple[str, ...]] = ("workload",)  # "namespace/pod": with "-" between them two could be the same
 
     def __post_init__(self) -> None:
-        for name, lowest in (("step", 1), ("retries", 0)):
+        for name, lowest in (("interval", 1), ("retries", 0)):
             if getattr(self, name) < lowest:
                 raise InputError(f"--{name} {getattr(self, name)}: must be at least {lowest}")
         check_positive(chunk=self.chunk, timeout=self.timeout)
-        check_positive(reference_cpu=self.reference_cpu, reference_mem=self.reference_mem)
+        check_positive(reference_cores=self.reference_cores, reference_memory=self.reference_memory)
 
     @property
     def slot_seconds(self) -> int:
         """Default length of a slot."""
-        return self.step
+        return self.interval
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ class Prometheus:
     @property
     def reference_machine(self) -> dict[str, float | None]:
         """What 1.0 means."""
-        return {"cpu_cores": self.reference_cpu, "mem_gib": self.reference_mem}
+        return {"cpu_cores": self.reference_cores, "mem_gib": self.reference_memory}
 
     def at(self, source: str | Path) -> Prometheus:
         """With start, end and the reference machine settled, from the server's clock and nodes where not given.
@@ -124,16 +124,18 @@ class Prometheus:
         end = server.clock() // DAY * DAY if self.end is None else _moment("end", self.end)
         if self.end is not None and end > time.time():  # its chunks would count as finished before they are over
             raise InputError(f"--end {self.end}: must not be in the future")
-        end -= end % self.step
+        end -= end % self.interval
         start = end - 7 * DAY if self.start is None else _moment("start", self.start)
-        start -= start % self.step
+        start -= start % self.interval
         if not 0 <= start < end:
             raise InputError(f"--start {_iso(start)}: not before --end {_iso(end)}, or before 1970, in whole steps")
         fixed = replace(self, start=str(start), end=str(end))
         for metric in (CPU, MEMORY, *([OWNER] if self.per == "owner" else [])):
             fixed._check_recorded(server, metric)
-        cpu = self.reference_cpu or fixed._largest(server, "cpu")
-        return replace(fixed, reference_cpu=cpu, reference_mem=self.reference_mem or fixed._largest(server, "mem"))
+        cpu = self.reference_cores or fixed._largest(server, "cpu")
+        return replace(
+            fixed, reference_cores=cpu, reference_memory=self.reference_memory or fixed._largest(server, "mem")
+        )
 
     def parts(self, source: str | Path) -> list[Part]:
         """Chunks of time, of usage and of facts."""
@@ -145,10 +147,10 @@ class Prometheus:
         most = max(pods["pods"].to_list(), default=1)
         # A power of two, lest data that expire while a run is stopped change what is finished.
         size = 2 ** math.ceil(math.log2(max(most, 1))) * POINT_BYTES
-        length = max(int(self.chunk * 3600) // self.step, 1) * self.step
+        length = max(int(self.chunk * 3600) // self.interval, 1) * self.interval
         spans = [(begin, min(begin + length, end)) for begin in range(start, end, length)]
         return [
-            Part(table, f"{table}-{i:05d}", server.url, size * (span[1] - span[0]) // self.step, usage, span)
+            Part(table, f"{table}-{i:05d}", server.url, size * (span[1] - span[0]) // self.interval, usage, span)
             for table, usage in (("cadvisor", True), ("kube_state", False))
             for i, span in enumerate(spans)
         ]
@@ -177,7 +179,7 @@ class Prometheus:
     def _coarse(self) -> tuple[tuple[int, int], int]:
         """First and last of some moments of the range, and the step between them, for what changes slowly."""
         start, end = int(self.start or 0), int(self.end or 0)
-        step = max((end - start) // 24, self.step)
+        step = max((end - start) // 24, self.interval)
         return (end - (end - start) // step * step, end), step
 
     def _all(self, metric: str) -> str:
@@ -202,27 +204,27 @@ class Prometheus:
                 return largest if resource == "cpu" else largest / GIB
         raise InputError(
             f"{server.url}: neither {' nor '.join(CAPACITY[resource])} is recorded: how large is a node? "
-            "Give --reference-cpu CORES and --reference-mem GIB"
+            "Give --reference-cores CORES and --reference-memory GIB"
         )
 
     def _unit(self, resource: str) -> float:
         """Cores or bytes of the reference machine."""
-        return (self.reference_cpu or math.nan) if resource == "cpu" else (self.reference_mem or math.nan) * GIB
+        return (self.reference_cores or math.nan) if resource == "cpu" else (self.reference_memory or math.nan) * GIB
 
     def _usage(self, server: Server, begin: int, end: int) -> Rows:
         import polars as pl
 
-        span, pod, length = (begin + self.step, end), ("namespace", "pod"), self.step * MICRO
-        sums = {"cpu": f"rate({self._all(CPU)}[{self.step}s])", "mem": self._all(MEMORY)}
+        span, pod, length = (begin + self.interval, end), ("namespace", "pod"), self.interval * MICRO
+        sums = {"cpu": f"rate({self._all(CPU)}[{self.interval}s])", "mem": self._all(MEMORY)}
         cpu, mem = (
-            server.table(f"sum by (namespace, pod) ({query})", span, self.step, pod, name)
+            server.table(f"sum by (namespace, pod) ({query})", span, self.interval, pod, name)
             for name, query in sums.items()
         )
         frame = cpu.join(mem, on=[*pod, "time"], how="full", coalesce=True).sort(*pod, "time")
         rows = Rows(frame, len(frame))
         if not len(frame):
             rows.dropped[f"chunks without {CPU} and {MEMORY}"] += 1
-        rows.drop(f"rows without a rate of {CPU} over --step", pl.col("cpu").is_not_null())
+        rows.drop(f"rows without a rate of {CPU} over --interval", pl.col("cpu").is_not_null())
         rows.drop(f"rows without {MEMORY}", pl.col("mem").is_not_null())
         _drop_bad(rows, server.url, {name: LARGEST_USAGE * self._unit(name) for name in self.resources})
         workload = pl.concat_str(pod, separator="/")
@@ -247,7 +249,7 @@ class Prometheus:
             pl.col("owner_name"),
         )
         window = f"last_over_time({self._all(OWNER)}[{end - begin + LOOKBACK}s])"
-        found = server.table(f"max by ({', '.join(labels)}) ({window})", (end, end), self.step, labels, "value")
+        found = server.table(f"max by ({', '.join(labels)}) ({window})", (end, end), self.interval, labels, "value")
         owner = (
             pl.when(kind.is_in(["", "<none>", "Node"]))  # pods that run for themselves
             .then("pod/" + pl.col("pod"))
@@ -264,7 +266,7 @@ class Prometheus:
 
         labels = ("namespace", "pod", "resource")
         query = f"sum by ({', '.join(labels)}) ({self._all(REQUESTS)})"
-        requests = server.table(query, (begin + self.step, end), self.step, labels, "request")
+        requests = server.table(query, (begin + self.interval, end), self.interval, labels, "request")
         owners = self._owners(server, begin, end)
         frame = requests.join(owners, on=["namespace", "pod"], how="full", coalesce=True, maintain_order="left_right")
         workload = pl.col("owner") if self.per == "owner" else pl.concat_str("namespace", "pod", separator="/")

@@ -65,9 +65,9 @@ class Tianchi(PublishedTrace):
     """A workload is an application, or each instance of the deployment, with the series of its application."""
     data_set: str | None = None
     """Letter of the deployment, machines and jobs to use; default: the first that there is of each."""
-    cores: float | None = None
+    reference_cores: float | None = None
     """Cores of the reference machine; default: the largest of machine_resources, 92 without it."""
-    memory: float | None = None
+    reference_memory: float | None = None
     """GiB of the reference machine; default: the largest of machine_resources, 288 without it."""
 
     name: ClassVar[str] = "tianchi"
@@ -76,7 +76,7 @@ class Tianchi(PublishedTrace):
     members: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        check_positive(cores=self.cores, memory=self.memory)
+        check_positive(reference_cores=self.reference_cores, reference_memory=self.reference_memory)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ class Tianchi(PublishedTrace):
     @property
     def reference_machine(self) -> dict[str, float]:
         """What 1.0 means: cores, and GiB."""
-        return {"cpu": self.cores or CORES, "mem": self.memory or MEMORY}
+        return {"cpu": self.reference_cores or CORES, "mem": self.reference_memory or MEMORY}
 
     def at(self, source: str) -> Tianchi:
         """With the largest machine of machine_resources as the reference."""
@@ -95,7 +95,8 @@ class Tianchi(PublishedTrace):
             machines = read_table(parts["machine_resources"], MACHINES).frame
             largest = machines.select("cpu", "mem").max().row(0, named=True)
         cores, memory = (largest.get(name) or default for name, default in (("cpu", CORES), ("mem", MEMORY)))
-        return replace(self, cores=self.cores or cores, memory=self.memory or memory)
+        cores, memory = self.reference_cores or cores, self.reference_memory or memory
+        return replace(self, reference_cores=cores, reference_memory=memory)
 
     def parts(self, source: str) -> list[Part]:
         """The series, and the workloads they belong to."""
@@ -121,7 +122,7 @@ class Tianchi(PublishedTrace):
         rows = read_table(part, APP_RESOURCES)
         if not part.usage:  # these rows were counted with the usage
             return Rows(rows.frame.select("application"), 0)
-        series = _series(rows, part.source, self.cores or CORES, self.memory or MEMORY)
+        series = _series(rows, part.source, self.reference_cores or CORES, self.reference_memory or MEMORY)
         if self.per == "instance":
             instances = read_table(Part("instance_deploy", "", part.detail[0], 0), DEPLOYMENT).frame
             series = instances.select("instance", "application").join(series, on="application").drop("application")

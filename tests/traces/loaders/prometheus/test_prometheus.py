@@ -29,7 +29,7 @@ def test_one_pod_by_hand(site: Any, tmp_path: Path, hours, run, series) -> None:
 
 
 def test_what_is_asked(site: Any, tmp_path: Path, hours, run) -> None:
-    run(site.url, tmp_path / "out", hours(1, step=600, chunk=0.5, selector='{namespace="prod"}'))
+    run(site.url, tmp_path / "out", hours(1, interval=600, chunk=0.5, selector='{namespace="prod"}'))
     rates = site.asked(CPU)
     assert [(int(q["start"]) - T0, int(q["end"]) - T0, q["step"]) for q in rates] == [
         (600, 1800, "600"),
@@ -70,9 +70,9 @@ def test_times_may_be_iso(site: Any) -> None:
         ({"start": "nan"}, "--start nan: needed: 2026"),
         ({"start": f"{T0}000"}, f"--start {T0}000: needed: .* seconds since 1970"),  # milliseconds
         ({"start": "0001-01-01T00:00+23:00"}, "needed: 2026"),  # in the year 0 of UTC
-        ({"step": 0}, "--step 0: must be at least 1"),
+        ({"interval": 0}, "--interval 0: must be at least 1"),
         ({"chunk": 0.0}, "--chunk 0.0: must be a finite number > 0"),
-        ({"reference_mem": -1.0}, "--reference-mem -1.0: must be a finite number > 0"),
+        ({"reference_memory": -1.0}, "--reference-memory -1.0: must be a finite number > 0"),
     ],
 )
 def test_options_refused(site: Any, options: dict[str, Any], message: str, hours) -> None:
@@ -98,9 +98,9 @@ def test_reference_machine_from_options_or_nodes(site: Any, tmp_path: Path, hour
         del site.metrics[name]
     assert hours(1).at(site.url).reference_machine == {"cpu_cores": 8.0, "mem_gib": 32.0}
     del site.metrics["machine_memory_bytes"]
-    with pytest.raises(InputError, match=r"neither kube_node_status_capacity.*machine_memory_bytes.*--reference-cpu"):
+    with pytest.raises(InputError, match=r"neither kube_node_status_capacity.*machine_memory_bytes.*--reference-cores"):
         hours(1).at(site.url)
-    trace, _ = run(site.url, tmp_path / "out", hours(1, reference_mem=2.0))
+    trace, _ = run(site.url, tmp_path / "out", hours(1, reference_memory=2.0))
     assert trace.series(0)[0].tolist() == [0.125, 1.0]
 
 
@@ -111,7 +111,7 @@ def test_rows_without_one_of_the_two_and_bad_rows_are_counted(site: Any, tmp_pat
     trace, report = run(site.url, tmp_path / "out", hours(1), max_bad_fraction=0.3)
     assert trace.slot.tolist() == list(range(6))  # slots 6 to 11 of the hour
     assert report["rows"]["dropped"] == {
-        f"rows without a rate of {CPU} over --step": 1,
+        f"rows without a rate of {CPU} over --interval": 1,
         f"rows without {MEMORY}": 2,
     }
     assert report["rows"]["bad"] == {"cadvisor: cpu is not finite": 2, "cadvisor: cpu is negative": 1}

@@ -1,0 +1,174 @@
+"""Compares the schedulers, and the trained policy, that `scripts/evaluate.py` is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from tvwrl.command_line import Names, Shares
+from tvwrl.envs.problem import Problem
+from tvwrl.experiments.entries import maker_of, parts_of, scores_behind, with_interference
+from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
+from tvwrl.experiments.reproduce import command_to_continue
+from tvwrl.experiments.tables import terminal_table
+from tvwrl.runs import default_folder
+from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, Scheduler
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces import open_and_describe
+from tvwrl.types import InputError
+
+HELP = (
+    f"Names of {', '.join(SCHEDULERS)}. deeprm=RUN is DeepRM as that run trained it; NAME+pism=FILE is "
+    "NAME (also deeprm=RUN+pism=FILE), or `policy` for that of --checkpoint, with the interference score of a file of "
+    "scripts/fit_interference.py."
+)
+
+
+@dataclass(frozen=True)
+class Environment(Scenario):
+    """The environment, by default the paper's; with --checkpoint it is the checkpoint's and cannot be changed."""
+
+    load: tyro.conf.Suppress[float] = 0.5
+    machines: tyro.conf.Suppress[int] = 10
+
+
+@dataclass(frozen=True)
+class ComparisonSettings:
+    """Compare schedulers, and trained policies, on the same arrival sequences of a trace.
+
+    Writes rows.csv, bounds.csv, episodes.parquet, demand.parquet, run.json, table.md and plots/ to --out, and prints
+    the table. After Ctrl-C or a crash the same command with the same --out continues.
+    """
+
+    checkpoint: Path | None = None
+    """A training run (its folder or a .pt file) to compare too; it sets environment, classes and trace."""
+    schedulers: Annotated[Names, tyro.conf.arg(help=HELP)] = DEFAULT_SCHEDULERS
+    trace: str | None = None
+    """google, alibaba, a prepared trace's name, a trace folder or a CSV; default: the checkpoint's, or google."""
+    slot_seconds: int | None = None
+    """Interval of a CSV trace, seconds."""
+    loads: Shares = (0.5,)
+    """Offered loads."""
+    machines: int | None = None
+    """Machines in the cluster; default: 10, or the checkpoint's. With --checkpoint only a policy `shared` plays on
+    another number; placements per slot and workloads grow with it."""
+    sequences: int = 30
+    """Test sequences per load."""
+    seed: int = 0
+    """Seed of the test sequences."""
+    bounds: bool = True
+    """Lower bounds on the machines that each sequence needs, and every scheduler's gap to them."""
+    bound_seconds: float = 0.0
+    """Seconds for each integer programme that tightens the bounds, of which a sequence has dozens; 0 = none."""
+    out: Path | None = None
+    """Output folder; default: runs/evaluation-<trace>-<timestamp>."""
+    device: str = "cpu"
+    """Where a policy runs."""
+    environment: tyro.conf.OmitArgPrefixes[Environment] = field(default_factory=Environment)
+
+    def check(self) -> None:
+        """Raise InputError for options that are wrong by themselves or together."""
+        names = [parts_of(entry)[0] for entry in self.schedulers]
+        if len(set(names)) != len(names):
+            raise InputError(f"schedulers: '{max(names, key=names.count)}' is given twice")
+        for name, least in (("sequences", 1), ("seed", 0), ("bound_seconds", 0)):
+            if not getattr(self, name) >= least:
+                limit = f"at least {least}" if least else ">= 0"
+                raise InputError(f"{name} is {getattr(self, name)}: must be {limit}")
+        if not self.loads:
+            raise InputError("the list of loads is empty")
+        if self.checkpoint is not None:
+            if self.environment != Environment():
+                raise InputError("environment options do not go with --checkpoint: the environment is the checkpoint's")
+            if self.trace is None and self.slot_seconds is not None:
+                raise InputError("--slot-seconds goes with --trace: without one the checkpoint's trace is used")
+        elif of_policy := [entry for entry in self.schedulers if entry.startswith("policy+pism=")]:
+            raise InputError(f"{of_policy[0]} is the policy of --checkpoint, which is not given")
+
+
+def compare_schedulers(settings: ComparisonSettings) -> None:
+    """Play the schedulers, write the evaluation folder, and print its table.
+
+    Raises InputError for bad options, and at the end for schedulers that failed; the others have their table then.
+    """
+    settings.check()
+    entries = settings.schedulers
+    of_policy = [entry for entry in entries if entry.startswith("policy+pism=")]
+    schedulers = [maker_of(entry, settings.device) for entry in entries if entry not in of_policy]
+    facts: dict[str, Any] = {"schedulers": entries}
+    origins: dict[str, Any] = {parts_of(entry)[0]: entry for entry in entries}
+    reference = None
+    if settings.checkpoint is None:
+        problem = _problem(settings)
+    else:
+        problem, policy, facts["checkpoint"] = _problem_and_policy(settings, settings.checkpoint)
+        reference, origins[policy.name] = policy.name, facts["checkpoint"]
+        schedulers.insert(0, lambda: policy)
+        schedulers += [partial(with_interference, policy, parts_of(entry)[2]) for entry in of_policy]
+    if scores := scores_behind(entries):
+        facts["scores"] = scores
+    knowledge = {scheduler.name: scheduler.knowledge for scheduler in (make() for make in schedulers)}
+    out = settings.out or default_folder(f"evaluation-{problem.trace.name}")
+    try:
+        rows = evaluate(
+            problem,
+            schedulers,
+            settings.loads,
+            settings.sequences,
+            settings.seed,
+            out,
+            facts,
+            knowledge,
+            reference,
+            bound_seconds=settings.bound_seconds if settings.bounds else None,
+            origins=origins,
+        )
+    except (KeyboardInterrupt, SystemExit):
+        print(f"stopped; continue with:\n  {command_to_continue(out)}")
+        raise
+    print(terminal_table(rows, KNOWLEDGE | knowledge))
+    print(f"written to {out}")
+    if any("+pism=" in entry for entry in entries):
+        print("what services gain from scores of interference, simulated: python scripts/reproduce.py pism-schedulers")
+
+
+def _problem(settings: ComparisonSettings) -> Problem:
+    """The environment that the options describe."""
+    trace = open_and_describe(settings.trace or "google", settings.slot_seconds, print)
+    scenario = replace(Scenario(**asdict(settings.environment)), load=settings.loads[0])
+    if settings.machines is not None:
+        scenario = replace(scenario, machines=settings.machines)
+    return Problem.build(trace, scenario)
+
+
+def _problem_and_policy(settings: ComparisonSettings, run: Path) -> tuple[Problem, Scheduler, dict[str, Any]]:
+    """The environment of a checkpoint, its policy as a scheduler, and what run.json says of it."""
+    from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+    from tvwrl.agents.policy_scheduler import load_policy
+
+    path = find_checkpoint(run)
+    saved = Checkpoint.load(path)
+    policy = load_policy(run, saved, settings.device)
+    kind, machines, trained_on = saved.config.policy, settings.machines, saved.config.scenario.machines
+    if policy.name in (*SCHEDULERS, *(parts_of(entry)[0] for entry in settings.schedulers)):
+        raise InputError(f"the run is called '{policy.name}' like a scheduler: rename its folder")
+    if machines is not None and machines != trained_on and kind != "shared":
+        raise InputError(
+            f"machines is {machines}: the {kind} policy of '{policy.name}' is one network for {trained_on} machines "
+            "together; only policy shared, a network per machine, plays on a number that it was not trained on"
+        )
+    if settings.trace is None:
+        trace = open_and_describe(saved.trace["argument"], saved.trace["slot_seconds"], print)
+    else:
+        trace = open_and_describe(settings.trace, settings.slot_seconds, print)
+    if not saved.knows(trace):
+        print("note: this is not the trace that the policy was trained on; units are set anew for it, classes not")
+    problem = saved.problem(trace, settings.loads[0])
+    if machines is not None and machines != trained_on:
+        problem = problem.at_load(max(settings.loads)).on_machines(machines)  # with as many workloads as the most needs
+    facts = {"run": policy.name, "file": path.name, "iteration": saved.iteration, "trace": saved.trace}
+    return problem, policy, facts

@@ -1,0 +1,52 @@
+"""What an entry of `--schedulers` means: NAME, deeprm=RUN, NAME+pism=FILE or deeprm=RUN+pism=FILE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from tvwrl.schedulers import Scheduler, make_scheduler
+from tvwrl.types import InputError
+
+
+def maker_of(entry: str, device: str) -> Callable[[], Scheduler]:
+    """What makes the scheduler of an entry of --schedulers. Raises InputError for a bad entry."""
+    name, run, file = parts_of(entry)
+    if name.endswith("+pism") and not file:
+        raise InputError(f"{name}=FILE: the file of scripts/fit_interference.py is missing")
+    if name.removesuffix("+pism") == "deeprm":
+        from tvwrl.agents.deeprm.scheduler import load_deeprm
+
+        deeprm = load_deeprm(run, device)
+        plain: Callable[[], Scheduler] = lambda: deeprm  # noqa: E731
+    else:
+        plain = partial(make_scheduler, entry.partition("+pism")[0])
+        plain()
+    if not file:
+        return plain
+    with_interference(plain(), file)
+    return lambda: with_interference(plain(), file)
+
+
+def parts_of(entry: str) -> tuple[str, str, str]:
+    """Name, run and file of NAME, deeprm=RUN, NAME+pism=FILE or deeprm=RUN+pism=FILE; `+pism` is part of the name."""
+    before, pism, file = entry.partition("+pism")
+    name, _, run = before.partition("=")
+    return name + pism, run, file.removeprefix("=")
+
+
+def with_interference(inner: Scheduler, file: str) -> Scheduler:
+    """A scheduler with the interference score of a file (scripts/fit_interference.py)."""
+    from tvwrl.interference.scheduler import WithInterference
+    from tvwrl.interference.score import InterferenceScore
+
+    return WithInterference(inner, InterferenceScore.load(Path(file)))
+
+
+def scores_behind(entries: Sequence[str]) -> dict[str, str]:
+    """File of each interference score that entries name -> what it was learnt from."""
+    from tvwrl.interference.score import InterferenceScore
+
+    files = sorted({parts_of(entry)[2] for entry in entries} - {""})
+    return {file: InterferenceScore.load(Path(file)).about for file in files}

@@ -1,0 +1,154 @@
+"""Lets a trained policy learn on while workloads arrive, as `scripts/learn_online.py` is asked to, and compares it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+from tvwrl.agents.online import OnlineConfig, OnlineLearner, Phase
+from tvwrl.command_line import Names
+from tvwrl.experiments.online_report import compare_on_stream
+from tvwrl.experiments.training import EXIT_CODES
+from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
+from tvwrl.schedulers import make_scheduler
+from tvwrl.traces import open_and_describe
+from tvwrl.traces.catalogue import trace_identity
+from tvwrl.types import InputError, Trace
+
+START = "start.pt"  # the pretrained policy, kept for the comparison
+
+
+@dataclass(frozen=True)
+class OnlineSettings:
+    """Let a trained policy go on learning while workloads arrive (Algorithm 1), and compare it with itself, frozen.
+
+    Every episode is a new arrival sequence, played once. With --shift-to or --shift-load the stream changes after
+    --before episodes and goes on for --after. The run folder holds run.json, progress.csv, checkpoints/start.pt and
+    last.pt, rows.csv, table.md and rewards.png. Ctrl-C leaves a checkpoint; --resume continues from it exactly.
+    """
+
+    checkpoint: Path | None = None
+    """A training run (its folder or a .pt file) to begin with."""
+    trace: str | None = None
+    """Where workloads come from at first; default: the checkpoint's trace."""
+    slot_seconds: int | None = None
+    """Interval of a CSV trace, seconds."""
+    shift_to: str | None = None
+    """Trace where they come from after the shift; its units are set on its own training series."""
+    shift_load: float | None = None
+    """Offered load after the shift."""
+    schedulers: Names = ("best-fit-peak", "forecast-fit")
+    """Schedulers to compare with."""
+    out: Path | None = None
+    """Run folder; default: runs/online-<trace>-<timestamp>."""
+    resume: Path | None = None
+    """Continue the run in this folder to its end; no other option but --stop-after goes with it."""
+    stop_after: int | None = None
+    """Stop after this number of updates; --resume continues."""
+    config: tyro.conf.OmitArgPrefixes[OnlineConfig] = field(default_factory=OnlineConfig)
+
+    def check(self) -> None:
+        """Raise InputError for options that are wrong by themselves or together."""
+        if self.stop_after is not None and self.stop_after < 1:
+            raise InputError(f"stop_after is {self.stop_after}: must be at least 1")
+        if self.resume and replace(self, resume=None, stop_after=None) != OnlineSettings():
+            raise InputError(
+                "--resume continues with the run's own settings: of the other options only --stop-after goes with it"
+            )
+
+
+def learn_online(settings: OnlineSettings) -> int:
+    """Learn on the stream from the start, or from the last checkpoint of a run, then compare; returns the exit code.
+
+    Raises InputError for bad options; KeyboardInterrupt and SystemExit pass through, and leave a checkpoint.
+    """
+    settings.check()
+    learner, schedulers = _resume(settings.resume) if settings.resume else _start(settings)
+    again = f"continue with: --resume {learner.folder}"
+    try:
+        ended = learner.run(settings.stop_after)
+        if ended != "finished":
+            print(f"stopped after update {learner.updates} of {learner.total}; {again}")
+            return EXIT_CODES[ended]
+        if not (learner.folder / "rows.csv").exists():
+            against = [make_scheduler(name) for name in schedulers]
+            whole = learner.folder, learner.stream, learner.start, learner.progress
+            compare_on_stream(*whole, against, learner.config)
+    except (KeyboardInterrupt, SystemExit):
+        print(f"stopped while comparing; {again}")
+        raise
+    print((learner.folder / "table.md").read_text())
+    print(f"written to {learner.folder}; evaluate the policy with scripts/evaluate.py --checkpoint {learner.folder}")
+    return 0
+
+
+def _start(settings: OnlineSettings) -> tuple[OnlineLearner, list[str]]:
+    """A new run in its folder."""
+    if settings.checkpoint is None:
+        raise InputError("nothing to begin with: give --checkpoint RUN, or --resume RUN")
+    saved = Checkpoint.load(find_checkpoint(settings.checkpoint))
+    names = list(settings.schedulers)
+    [make_scheduler(name) for name in names]  # refuses a bad name before anything long begins
+    own = saved.trace["argument"], saved.trace["slot_seconds"]
+    first = own if settings.trace is None else (settings.trace, settings.slot_seconds)
+    wanted = [(*first, saved.config.scenario.load)]
+    if settings.shift_to is not None or settings.shift_load is not None:
+        then = first if settings.shift_to is None else (settings.shift_to, settings.slot_seconds)
+        wanted.append((*then, saved.config.scenario.load if settings.shift_load is None else settings.shift_load))
+    opened = [(open_and_describe(name, seconds, print), name, seconds, load) for name, seconds, load in wanted]
+    folder = settings.out or default_folder(f"online-{opened[-1][0].name}")
+    check_new_folder(folder)
+    phases = [{"trace": trace_identity(t, name, seconds), "load": load} for t, name, seconds, load in opened]
+    learner = _build(saved, [trace for trace, *_ in opened], phases, names, settings.config, folder)
+    saved.save(folder / "checkpoints" / START)
+    facts = learner.facts() | {"schedulers": names, "notes": [p.problem.sampler.notes for p in learner.stream]}
+    write_json(folder / "run.json", provenance() | {"checkpoint": str(settings.checkpoint)} | facts)
+    learner.save()  # from here on there is something to resume
+    print(f"run folder: {folder}")
+    return learner, names
+
+
+def _build(
+    saved: Checkpoint,
+    traces: list[Trace],
+    phases: list[dict[str, Any]],
+    schedulers: list[str],
+    config: OnlineConfig,
+    folder: Path,
+) -> OnlineLearner:
+    """The learner with its stream; what the phases are is in run.json."""
+    stream = []
+    forecasts = any(make_scheduler(name).needs_forecasts for name in schedulers)
+    for place, (trace, phase) in enumerate(zip(traces, phases, strict=True)):
+        problem = saved.problem(trace, phase["load"])
+        problem = problem.with_forecasts() if forecasts else problem
+        stream.append(Phase.draw(problem, phase["trace"], place, config))
+    return OnlineLearner(saved, stream, config, folder)
+
+
+def _resume(folder: Path) -> tuple[OnlineLearner, list[str]]:
+    """A run as its last checkpoint left it."""
+    try:
+        facts = json.loads((folder / "run.json").read_text())
+        config, phases, names = OnlineConfig(**facts["online"]), facts["phases"], facts["schedulers"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise InputError(f"{folder} is not a run of scripts/learn_online.py, or its run.json is damaged") from error
+    saved = Checkpoint.load(find_checkpoint(folder, (START,)))
+    traces = []
+    for phase in phases:
+        identity = phase["trace"]
+        trace = open_and_describe(identity["argument"], identity["slot_seconds"], print)
+        if trace_identity(trace, identity["argument"], identity["slot_seconds"])["hash"] != identity["hash"]:
+            raise InputError(
+                f"trace '{identity['argument']}' is not the one that the run began with (its content has changed)"
+            )
+        traces.append(trace)
+    learner = _build(saved, traces, phases, names, config, folder)
+    learner.restore(Checkpoint.load(find_checkpoint(folder, ("last.pt",))))
+    print(f"resuming {folder} at update {learner.updates} of {learner.total}")
+    return learner, names

@@ -1,0 +1,210 @@
+"""Plans how few machines hold an instance, or checks or advises on a plan, as `scripts/provision.py` is asked to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import tyro
+from tqdm import tqdm
+
+from tvwrl.command_line import Names, Numbers
+from tvwrl.experiments.handover import write_hand_over
+from tvwrl.markdown import markdown_table
+from tvwrl.provisioning.advice import advise
+from tvwrl.provisioning.instance import Fleet, Instance, check_fits
+from tvwrl.provisioning.plan import Plan
+from tvwrl.provisioning.plan_file import read_plans
+from tvwrl.provisioning.referee import validate
+from tvwrl.provisioning.results import Results
+from tvwrl.provisioning.sources.lists import read_machines
+from tvwrl.provisioning.sources.opening import is_trace, open_instance
+from tvwrl.provisioning.suite import provision
+from tvwrl.runs import default_folder
+from tvwrl.traces import open_trace
+from tvwrl.types import InputError, Trace
+
+MILP_ENDS = {
+    "optimal": "MILP: solved; no plan is better",
+    "time limit": "MILP: out of time; its row is the best plan so far, the bound is what it proved",
+    "too large": "MILP: too large for memory; its row is the best plan so far",
+}
+
+
+@dataclass(frozen=True)
+class PlanningSettings:
+    """Plan how few machines hold all replicas of many applications, by the planners asked for.
+
+    Writes rows.csv, plan.parquet, trade-off.png and run.json to --out, and prints the rows. Without --planners, --best
+    or --milp-seconds it searches for the best plan, as --best does. Every plan is checked before it is written.
+    """
+
+    instance: str
+    """The published .csv or .csv.gz, the Tianchi contest's zip or folder, a trace (name, folder or CSV), or a CSV list
+    with columns application, replicas, perhaps limit (replicas on one machine), and one per resource."""
+    machine: tyro.conf.UseAppendAction[tuple[tuple[float, ...], ...]] = ()
+    """Capacity of a machine, a number per resource (cores, GiB). Repeat for several kinds, opened in this order."""
+    machines_file: Path | None = None
+    """Instead of --machine: a CSV with a row per machine, or per kind with a column count; its other columns are the
+    resources, and hold what is free."""
+    count: Numbers = ()
+    """How many of each kind; any number of machines like the last may be added, unless --fixed."""
+    fixed: bool = False
+    """There are no other machines: place as many replicas as possible."""
+    slack: float = 0.0
+    """Share of every machine that is kept free, 0 to below 1."""
+    planners: Names = ()
+    """Names such as FF,SpreadWFD-Avg-BinSearch; an unknown name lists those that exist."""
+    best: bool = False
+    """Search for the best plan within --seconds: several algorithms, then guided ejection. Better plans are written
+    as they come."""
+    seconds: float = 30.0
+    """Time limit of --best and --advise."""
+    milp_seconds: float | None = None
+    """Time limit of the integer programme, up to 2,000 applications; it begins with the best plan of the others. With
+    --fixed it maximises the applications that are placed wholly."""
+    fragment_weight: float = 0.0
+    """With --milp-seconds and --fixed: value of a machine without a fragment, in applications (docs/lrasched.md)."""
+    bound_seconds: float = 0.0
+    """Seconds for the linear programme of the lower bound; 0 = the quick bounds only."""
+    advise: bool = False
+    """Only say which planner suits the instance and the time limit, and why."""
+    verify: Path | None = None
+    """Only check this plan.parquet against instance and machines; exit code 1 if it breaks a rule."""
+    hand_over: bool = False
+    """Of a trace: play the plan with the fewest machines in the simulator, slot by slot, and write hand-over/ to
+    --out, an evaluation folder."""
+    times: int | None = None
+    """Cut the series into so many windows, each with its largest demand; 1 = one number per resource."""
+    affinity: Path | None = None
+    """Affinity limits, .parquet or .csv with app_a, app_b, limit; default: those that come with the instance."""
+    slot_seconds: int | None = None
+    """Interval of a CSV trace, seconds."""
+    seed: int = 0
+    """Seed of the search of --best."""
+    out: Path | None = None
+    """Output folder; default: runs/provisioning-<instance>-<timestamp>."""
+
+    def fleet(self, resources: tuple[str, ...]) -> Fleet:
+        """The machines to plan with. Raises InputError for options that exclude one another or are out of range."""
+        if self.machines_file is not None:
+            if self.machine or self.count:
+                raise InputError("--machines-file goes with neither --machine nor --count: the file has both")
+            kinds, count = read_machines(self.machines_file, resources)
+            return Fleet.of_kinds(kinds, count, self.fixed, self.slack)
+        if self.fixed and not self.count:
+            raise InputError("--fixed: give --count, how many machines there are of each kind, or --machines-file")
+        return Fleet.of_kinds(self.machine, self.count, self.fixed, self.slack)
+
+    def trace(self) -> Trace:
+        """The trace that the instance was made of."""
+        if not is_trace(self.instance):
+            raise InputError("--hand-over needs a canonical trace: prepare_trace.py makes one of the contest's files")
+        return open_trace(self.instance, self.slot_seconds)
+
+
+def plan_machines(settings: PlanningSettings) -> int:
+    """Plan, advise, or check a plan; returns the exit code, 1 for a plan that breaks a rule.
+
+    Raises InputError for bad options, instances and plans; KeyboardInterrupt passes through, with the plans so far
+    written.
+    """
+    if settings.planners and (settings.advise or settings.verify is not None):
+        raise InputError("--planners goes with neither --advise nor --verify: they plan nothing")
+    instance = open_instance(settings.instance, settings.times, settings.affinity, settings.slot_seconds)
+    fleet = settings.fleet(instance.resources)
+    if fleet.capacity.shape[1] != len(instance.resources):
+        raise InputError(
+            f"machine has {fleet.capacity.shape[1]} numbers: must be {len(instance.resources)} "
+            f"({', '.join(instance.resources)})"
+        )
+    check_fits(instance, fleet, settings.instance)
+    print(f"{instance.name}: {len(instance):,} applications, {instance.replicas.sum():,} replicas, ", end="")
+    print(f"{instance.demand.shape[1]} times, {len(instance.affinity):,} affinity limits")
+    if settings.verify is not None:
+        return _verify(settings.verify, instance, fleet)
+    if settings.advise:
+        _advise(instance, fleet, settings)
+    else:
+        _plan(instance, fleet, settings)
+    return 0
+
+
+def _plan(instance: Instance, fleet: Fleet, settings: PlanningSettings) -> None:
+    """Plan, and perhaps hand over."""
+    out = settings.out or default_folder(f"provisioning-{instance.name}")
+    best = settings.best or not (settings.planners or settings.milp_seconds is not None)
+    trace = settings.trace() if settings.hand_over else None
+    try:
+        results = provision(
+            instance,
+            fleet,
+            out,
+            settings.planners,
+            settings.seconds if best else None,
+            settings.milp_seconds,
+            settings.bound_seconds,
+            settings.seed,
+            {"slack": settings.slack, "source": settings.instance},
+            settings.fragment_weight,
+        )
+    except KeyboardInterrupt:
+        print(f"stopped; the plans so far are in {out}")
+        raise
+    _report(instance, results)
+    if trace is not None:
+        whole = replace(settings, slack=0.0).fleet(instance.resources)  # what is kept free is there
+        row = write_hand_over(trace, instance, whole, results.best().plan, out / "hand-over")
+        print(f"{row['scheduler']}, played: {row['machines_used']} machines, overshoot {row['overshoot_pct']:g} %")
+    print(f"written to {out}")
+
+
+def _report(instance: Instance, results: Results) -> None:
+    """Print the rows, how the integer programme ended, and the applications that lack a replica."""
+    rows = results.rows()
+    print(markdown_table(list(rows[0])[1:], [[str(value) for value in list(row.values())[1:]] for row in rows]))
+    if results.milp:
+        if (found := results.admitted) is not None:
+            print(f"MILP: worth {found.value:g}, at most {found.bound:g} is possible (gap {100 * found.gap:.1f} %)")
+        print(MILP_ENDS[results.milp])
+    for result in results.made.values():
+        names = _not_whole(instance, result.plan)
+        if names:
+            print(f"{result.plan.algorithm}: not wholly placed: {', '.join(names[:10])}{', ...' * (len(names) > 10)}")
+
+
+def _not_whole(instance: Instance, plan: Plan) -> list[str]:
+    placed = np.bincount(plan.application, weights=plan.replicas, minlength=len(instance))
+    return [str(name) for name in instance.application[placed < instance.replicas]]
+
+
+def _verify(file: Path, instance: Instance, fleet: Fleet) -> int:
+    """Check a plan file, and print what is wrong with each plan in it."""
+    verdicts = [validate(instance, fleet, plan) for plan in read_plans(file, instance, whole=not fleet.fixed)]
+    head = ("algorithm", "machines in use", "missing", "wrong replicas", "above capacity", "above affinity")
+    rows = [(v.algorithm, v.machines, v.missing, v.replicas, v.capacity, v.affinity) for v in verdicts]
+    print(markdown_table(head, [[str(value) for value in row] for row in rows]))
+    for verdict in verdicts:
+        for example in verdict.examples:
+            print(f"{verdict.algorithm}: {example}")
+    good = all(verdict.feasible for verdict in verdicts)
+    print("no rule is broken" if good else "the plan breaks rules")
+    return 0 if good else 1
+
+
+def _advise(instance: Instance, fleet: Fleet, settings: PlanningSettings) -> None:
+    """Print which planner to use, and why."""
+    with tqdm(desc="trying", bar_format="{desc} {postfix} {elapsed}", disable=None, leave=False) as bar:
+        advice = advise(instance, fleet, settings.seconds, settings.seed, bar.set_postfix_str)
+    features = advice.features
+    alone = ", ".join(f"{name} alone needs {count:,} machines" for name, count in features.needed.items())
+    print(f"{alone}; dominant: {features.dominant or 'none'}; density {100 * features.density:.2g} %")
+    print(f"seconds: extrapolated from samples of up to {advice.sample:,} applications\n")
+    head = ("algorithm", "grows like", "worst case", "seconds", "above bound, %", "why")
+    rows = [
+        (c.algorithm, f"A^{c.growth:.1f}", c.worst_case, f"{c.seconds:.2g}", f"{c.deviation_pct:.1f}", c.why)
+        for c in advice.candidates
+    ]
+    print(markdown_table(head, rows))
+    print(f"\nuse {advice.algorithm}: {advice.reason}")

@@ -1,0 +1,155 @@
+"""Trains a policy and compares it with the heuristics, as `scripts/train.py` is asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+from tqdm import tqdm
+
+from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+from tvwrl.agents.config import TrainConfig, preset_of
+from tvwrl.agents.policy_scheduler import load_policy
+from tvwrl.agents.training import Trainer
+from tvwrl.ec import EquivalenceClasses, find_classes
+from tvwrl.envs.problem import Problem
+from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
+from tvwrl.experiments.tables import read_rows, terminal_table
+from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
+from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, make_scheduler
+from tvwrl.traces import open_and_describe
+from tvwrl.traces.catalogue import trace_identity
+from tvwrl.types import InputError, Trace
+
+EXIT_CODES = {"stopped": 0, "SIGINT": 130, "SIGTERM": 143}  # how a training ended -> of the process
+PREPARING = "preparing sequences, classes and forecasts (a minute or two where kernels still have to be compiled)"
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Train a placement policy on a trace, then compare it with the heuristics on unseen workloads.
+
+    The run folder holds run.json, progress.csv, tensorboard/, checkpoints/last.pt and best.pt, and evaluation/.
+    Ctrl-C leaves a checkpoint; --resume continues from it exactly.
+    """
+
+    trace: str = "google"
+    """google, alibaba, the name of a prepared trace, a canonical trace folder, or a CSV."""
+    slot_seconds: int | None = None
+    """Interval of a CSV trace, seconds."""
+    ec: str = "temporal"
+    """A classes file of scripts/fit_ec.py; or make --classes classes now by temporal, aggregate or dtw; or none."""
+    preset: Literal["smoke", "medium", "paper", "deeprm"] = "medium"
+    """Hyper-parameters to start from: smoke (a test in seconds), medium (minutes), paper (the paper's values), deeprm
+    (the default of --policy deeprm)."""
+    out: Path | None = None
+    """Run folder; default: runs/<trace>-<timestamp>."""
+    resume: Path | None = None
+    """Continue the run in this folder to its original total; no other option but --stop-after goes with it."""
+    stop_after: int | None = None
+    """Stop after this number of iterations; --resume continues."""
+    config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
+
+    @classmethod
+    def default_for(cls, options: Sequence[str]) -> TrainingSettings:
+        """The settings that a command line changes: those of the preset that its options name."""
+        return cls(config=preset_of(options))
+
+    def check(self) -> None:
+        """Raise InputError for options that are wrong by themselves or together."""
+        if self.stop_after is not None and self.stop_after < 1:
+            raise InputError(f"stop_after is {self.stop_after}: must be at least 1")
+        if self.resume and replace(self, resume=None, stop_after=None) != TrainingSettings():
+            raise InputError(
+                "--resume continues with the run's own settings: of the other options only --stop-after goes with it"
+            )
+
+
+def train(settings: TrainingSettings) -> int:
+    """Train from the start, or from the last checkpoint of a run, then compare; returns the exit code.
+
+    Raises InputError for bad options or a training that diverges; KeyboardInterrupt and SystemExit pass through, and
+    leave a checkpoint.
+    """
+    settings.check()
+    trainer, trace = _resume(settings.resume) if settings.resume else _start(settings)
+    try:
+        ended = trainer.run(settings.stop_after)
+    except (KeyboardInterrupt, SystemExit):  # before its first iteration, or a second time
+        print(f"stopped; continue with: --resume {trainer.folder}")
+        raise
+    if ended != "finished":
+        print(f"stopped after iteration {trainer.iteration}; continue with: --resume {trainer.folder}")
+        return EXIT_CODES[ended]
+    if trainer.best_iteration == 0:
+        print("training did not improve on the initial policy, which is kept: it is the best on validation sequences")
+    _compare(trainer, trace)
+    return 0
+
+
+def _start(settings: TrainingSettings) -> tuple[Trainer, Trace]:
+    """A new run in its folder."""
+    trace = open_and_describe(settings.trace, settings.slot_seconds, print)
+    folder = settings.out or default_folder(trace.name)
+    check_new_folder(folder)
+    if folder.name in SCHEDULERS:
+        raise InputError(f"--out {folder}: the run would be called like the scheduler '{folder.name}': choose another")
+    classes = find_classes(settings.ec, trace, settings.config.scenario)
+    if isinstance(classes, EquivalenceClasses):
+        print(f"classes: {classes.k} by {classes.representation}, from {settings.ec}")
+    print(PREPARING)
+    problem = Problem.build(trace, settings.config.scenario, classes)
+    identity = trace_identity(trace, settings.trace, settings.slot_seconds)
+    trainer = Trainer(problem, settings.config, folder, identity, tqdm.write)
+    trainer.save()  # from here on there is something to resume
+    facts = {"trace": identity | {"workloads": len(trace)}, "ec": settings.ec, "notes": problem.sampler.notes}
+    write_json(folder / "run.json", provenance() | facts | {"config": settings.config.to_dict()})
+    print(f"run folder: {folder} (watch it with: tensorboard --logdir {folder})")
+    return trainer, trace
+
+
+def _resume(folder: Path) -> tuple[Trainer, Trace]:
+    """A run as its last checkpoint left it."""
+    if not folder.is_dir():
+        raise InputError(f"no run folder {folder}")
+    saved = Checkpoint.load(find_checkpoint(folder, ("last.pt",)))
+    if (folder / "checkpoints" / "start.pt").exists():
+        raise InputError(f"{folder} is a run of scripts/learn_online.py: resume it with that")
+    trace = open_and_describe(saved.trace["argument"], saved.trace["slot_seconds"], print)
+    if not saved.knows(trace):
+        raise InputError(
+            f"trace '{saved.trace['argument']}' is not the one that the run began with (its content has changed)"
+        )
+    print(PREPARING)
+    trainer = Trainer(saved.problem(trace), saved.config, folder, saved.trace, tqdm.write)
+    trainer.restore(saved)
+    print(f"resuming {folder} at iteration {saved.iteration} of {saved.config.iterations}")
+    return trainer, trace
+
+
+def _compare(trainer: Trainer, trace: Trace) -> None:
+    """Play the best policy against the heuristics on test sequences and print the table."""
+    folder = trainer.folder
+    out = folder / "evaluation"
+    saved = Checkpoint.load(find_checkpoint(folder))
+    policy = load_policy(folder, saved, trainer.config.device)
+    if not out.exists():
+        scenario = trainer.config.scenario
+        schedulers: list[Any] = [lambda: policy, *(partial(make_scheduler, name) for name in DEFAULT_SCHEDULERS)]
+        evaluate(
+            trainer.problem,
+            schedulers,
+            [scenario.load],
+            trainer.config.comparison_sequences,
+            0,
+            out,
+            {"checkpoint": {"run": policy.name, "iteration": saved.iteration, "trace": saved.trace}},
+            {policy.name: policy.knowledge},
+            policy.name,
+        )
+    print(terminal_table(read_rows(out), KNOWLEDGE | {policy.name: policy.knowledge}))
+    print(f"unseen workloads of trace '{trace.name}' ({trace.source}); tables, plots and records are in {out}")
