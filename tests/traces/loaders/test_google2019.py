@@ -296,15 +296,9 @@ def test_a_table_without_a_needed_column_is_refused(tmp_path: Path) -> None:
         InputError, match=r"instance_usage.csv: no column 'instance_index'; the columns are: time, coll"
     ):
         run(Google2019(), tmp_path / "instance_usage.csv", tmp_path / "out")
-    (tmp_path / "instance_usage.csv").write_text("time,time,collection_id,avg_cpu_usage\n0,0,1,0.5\n")
-    with pytest.raises(InputError, match=r"instance_usage.csv: line 1: two columns have the same name"):
-        run(Google2019(), tmp_path / "instance_usage.csv", tmp_path / "out")
     file = tmp_path / "instance_usage.parquet"
     pl.DataFrame({"time": [0], "collection_id": [1], "instance_index": [0]}).write_parquet(file)
     with pytest.raises(InputError, match=r"instance_usage.parquet: no column 'average_usage.cpus'"):
-        run(Google2019(), file, tmp_path / "out")
-    file.write_bytes(file.read_bytes()[:-9])
-    with pytest.raises(InputError, match=r"instance_usage.parquet: not a parquet file, or truncated"):
         run(Google2019(), file, tmp_path / "out")
 
 
