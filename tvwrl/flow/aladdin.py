@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-from tqdm import tqdm
 
 from tvwrl.flow.assignment import Assignment
 from tvwrl.flow.network import FlowNetwork
@@ -15,8 +14,6 @@ from tvwrl.flow.problem import NOWHERE, Problem, Vertices
 from tvwrl.flow.settings import FlowSettings
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
 from tvwrl.types import Int
-
-CHUNK = 5_000  # replicas between two steps of the progress bar
 
 
 def place_by_flow(problem: Problem, settings: FlowSettings | None = None, seed: int = 0) -> Assignment:
@@ -31,12 +28,7 @@ def place_by_flow(problem: Problem, settings: FlowSettings | None = None, seed: 
     vertices = Vertices.of(problem)
     network = FlowNetwork(vertices.instance, problem.fleet, settings, seed, vertices.refused)
     queue = arrival_order(vertices, problem.fleet, settings.order)
-    with tqdm(
-        total=int(network.left[queue].sum()), desc=_name(settings), unit="copy", disable=None, leave=False
-    ) as bar:
-        for part in _parts(queue, network.left):
-            network.place(part)
-            bar.update(int(vertices.instance.replicas[part].sum()))
+    network.place(queue)
     network.place(queue)  # replicas that blocked others may have moved
     on_arrival = network.migrations
     network.improve()
@@ -69,12 +61,6 @@ def arrival_order(vertices: Vertices, fleet: Fleet, order: str) -> Int:
     sign = -1.0 if order == "LRF" else 1.0
     sorted_by_size: Int = arriving[np.argsort(sign * share[arriving], kind="stable")]
     return sorted_by_size
-
-
-def _parts(queue: Int, left: Int) -> list[Int]:
-    """The queue split into parts of about CHUNK replicas."""
-    size = np.cumsum(left[queue])
-    return np.split(queue, np.searchsorted(size, np.arange(CHUNK, int(size[-1]) if len(size) else 0, CHUNK)))
 
 
 def _machine_of_replicas(problem: Problem, vertices: Vertices, network: FlowNetwork) -> Int:

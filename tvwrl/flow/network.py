@@ -63,7 +63,7 @@ class FlowNetwork:
         width = int(min(len(instance), MOST_KINDS, max(most, 1))) + 1
         self._n: Any = empty_network(work.kinds, len(instance), width, min(TREES, work.demand.shape[1]))
         capacity = self._by_resource(work.kinds)
-        self._typical = self._ratios(capacity) if capacity.shape[1] > 1 else np.empty(0)
+        self._typical: Float = (capacity[:, 1:] / capacity[:, :1]).mean(axis=0)
         self._task_ratio = characteristics(self._by_resource(work.demand), self._typical)
         self._centres: Float | None = None
         self._group = np.zeros(len(capacity), dtype=np.int64)
@@ -78,11 +78,6 @@ class FlowNetwork:
         """(n, D) means over times of `amount` (n, K)."""
         columns = [amount[:, self._resource == d].mean(axis=1) for d in range(self._resource.max() + 1)]
         return np.stack(columns, axis=1)
-
-    @staticmethod
-    def _ratios(capacity: Float) -> Float:
-        ratios: Float = (capacity[:, 1:] / capacity[:, :1]).mean(axis=0)
-        return ratios
 
     @property
     def migrations(self) -> int:
@@ -167,7 +162,8 @@ class FlowNetwork:
     def _place(self, queue: Int, examined: int) -> int:
         from tvwrl.flow.rerouting_kernels import place_all
 
-        every, before = self.settings.regroup_every, int(self.left.sum())
+        every, cheapest = self.settings.regroup_every, self.settings.repack == "cheapest"
+        before = int(self.left.sum())
         size = np.cumsum(self.left[queue])
         begin = 0
         while begin < len(queue):
@@ -175,18 +171,12 @@ class FlowNetwork:
             end = len(queue) if not every else int(np.searchsorted(size, had + every - self._since)) + 1
             part = queue[begin:end]
             waiting = int(self.left[part].sum())
-            place_all(
-                self._applications, self._n, part, self.left, self._cheapest, self._chain_length, examined, self._moved
-            )
+            place_all(self._applications, self._n, part, self.left, cheapest, self._chain_length, examined, self._moved)
             self._since += waiting - int(self.left[part].sum())
             if every and self._since >= every:
                 self.regroup()
             begin = min(end, len(queue))
         return before - int(self.left.sum())
-
-    @property
-    def _cheapest(self) -> bool:
-        return self.settings.repack == "cheapest"
 
     @property
     def _chain_length(self) -> int:
