@@ -60,20 +60,6 @@ def test_a_fragment_loses_fitness(make: Make) -> None:
     assert fragments(instance, fleet, plain) == 1
 
 
-def test_the_search_shuns_fragments_whichever_machine_it_prefers(make: Make) -> None:
-    # Of equal machines one keeps 6, 1 beside a, a fragment for b's 1, 2. With negated demand the least fit is taken.
-    from tvwrl.packing.two_phase import Fitness, place_whole, scratch_for
-    from tvwrl.provisioning.two_phase import TwoPhase
-    from tvwrl.provisioning.workspace import Workspace
-
-    work = Workspace(make([1, 1], [[4, 2], [1, 2]]), fixed((10, 3), (6, 6)))
-    for sign, fragment, machine in ((1, 0.0, 0), (1, 1.0, 1), (-1, 0.0, 1), (-1, 1.0, 1)):
-        packing = TwoPhase()._opened(work)
-        fitness = Fitness(sign * work.total, packing.residual.sum(axis=0), work.demand.min(axis=0), fragment)
-        assert place_whole(work.applications, packing, np.array([0]), fitness, scratch_for(packing, work.replicas)) == 1
-        assert packing.machine[0] == machine
-
-
 def test_without_a_gain_the_search_changes_nothing(make: Make) -> None:
     instance, fleet = make([1, 1], [[6, 6], [5, 5]]), fixed((10, 10))  # b alone would be smaller, but no more
     assert rows(instance, plan(instance, fleet, "LRASched-Search")) == {("a", 0): 1}

@@ -89,7 +89,7 @@ def fit_by_sorting(a, p, o, order):  # type: ignore[no-untyped-def]
     For measures whose weights follow the totals. Machines before that one are not measured anew until the next
     application has been placed once: it still finds them by their old keys, as in the published code.
     """
-    none = np.zeros(len(p.residual), np.bool_)  # the full ones are behind all others: see `ordering.FULL`
+    none = np.zeros(len(p.residual), np.bool_)  # the full ones are behind all others: see `orders.FULL`
     for i in order:
         looked = limit_machines(a, p, i, p.left[i])
         at, opened, old, several = np.int64(0), o.count[0], o.old[0], False
