@@ -59,7 +59,6 @@ def cluster(count: int, services: int, rng: np.random.Generator) -> Machines:
         last_report=np.zeros(count),
         first=np.arange(count + 1) * PER_MACHINE,
         service=rng.integers(0, services, rows).astype(np.int32),
-        quota=np.ones(rows),
     )
 
 

@@ -5,7 +5,7 @@ import pytest
 
 def test_a_figure_and_bad_settings(call, refused, tmp_path):
     out = tmp_path / "figure"
-    small = ("--preset", "smoke", "--laws", "control", "--rounds", 0)
+    small = ("--preset", "smoke", "--laws", "control", "--rounds", 0, "--learns", 60, "--minutes", 28)
     done = call("reproduce.py", "pism-fig12", *small, "--out", out)
     assert done.returncode == 0, done.stderr
     assert "(simulated)" in done.stdout

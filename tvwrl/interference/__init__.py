@@ -1,7 +1,7 @@
 """PISM (paper 003): how much batch work on a machine slows the services beside it, and where to put it instead.
 
 Proactive performance interference scoring and mitigation: a batch task is classified by what it will use
-(`classifier`), a machine is described by how many instances of which category it runs (`compositions`), decision trees
+(`classifier`), a machine is described by how many instances of which category it runs, decision trees
 predict from that how much its services slow down (`predictor`, `score`), and a scheduler takes, of the machines it
 prefers, the one with the lowest score (`scheduler`). `testbed` simulates what no public trace records: the response
 times of services beside batch work.

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 
 from tvwrl.ec.parameters import Parameters
 from tvwrl.interference.batch_tasks import BatchTasks
 from tvwrl.interference.categories import CLASSES, Thresholds, category_of
-from tvwrl.interference.task_history import GROUPINGS, SHARES, History
-from tvwrl.runs import whole_file
+from tvwrl.interference.task_history import History
 from tvwrl.types import Float, InputError, Int
 
 DAY = 86_400.0  # seconds
@@ -70,7 +64,7 @@ class TaskClassifier(Parameters):
         return category_of(self.predict_classes(tasks))
 
     def predict_classes(self, tasks: BatchTasks) -> Int:
-        """(N, 3) classes of CPU, memory and makespan. Raises NotFittedError before `fit` or `load`."""
+        """(N, 3) classes of CPU, memory and makespan. Raises NotFittedError before `fit`."""
         self._check_fitted()
         if not len(tasks):
             return np.zeros((0, len(CLASSES)), np.int64)
@@ -82,51 +76,7 @@ class TaskClassifier(Parameters):
         if not hasattr(self, "weights_"):
             from sklearn.exceptions import NotFittedError
 
-            raise NotFittedError("this TaskClassifier is not fitted: call fit or load")
-
-    def save(self, path: Path) -> None:
-        """Write a .npz file of numbers and text, atomically. Raises NotFittedError before `fit` or `load`."""
-        self._check_fitted()
-        about = {"thresholds": asdict(self.thresholds_), "penalty": self.penalty, "random_state": self.random_state}
-        levels: dict[str, Any] = {f"words{i}": words for i, words in enumerate(self.history_.words)}
-        levels |= {f"counts{i}": counts for i, counts in enumerate(self.history_.counts)}
-        numbers = {name: getattr(self, f"{name}_") for name in ("shift", "width", "weights", "bias")}
-        with whole_file(path) as partial, partial.open("wb") as file:
-            np.savez_compressed(
-                file, about=np.array(json.dumps(about)), overall=self.history_.overall, **levels, **numbers
-            )
-
-    @classmethod
-    def load(cls, path: Path) -> TaskClassifier:
-        """The classifier that `save` wrote. Raises InputError for any other file."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                content = {name: file[name] for name in file.files}
-            about = json.loads(str(content["about"]))
-            classifier = cls(Thresholds.from_dict(about["thresholds"]), about["penalty"], about["random_state"])
-            classifier._restore(content)
-        except FileNotFoundError:
-            raise InputError(f"{path}: no such file") from None
-        except Exception as error:  # numpy, zipfile and json each have their own
-            raise InputError(f"{path}: is not a task classifier: {error}") from None
-        return classifier
-
-    def _restore(self, content: dict[str, Any]) -> None:
-        assert self.thresholds is not None
-        self.thresholds_ = self.thresholds
-        self.shift_, self.width_, self.weights_, self.bias_ = (
-            content[name].astype(np.float64) for name in ("shift", "width", "weights", "bias")
-        )
-        words = [content[f"words{i}"] for i in range(len(GROUPINGS))]
-        counts = [content[f"counts{i}"].astype(np.float64) for i in range(len(GROUPINGS))]
-        self.history_ = History(words, counts, content["overall"].astype(np.float64))
-        expected: dict[str, tuple[int, ...]]
-        expected = {"shift": (DECLARED,), "width": (DECLARED,), "bias": (SHARES,), "overall": (SHARES,)}
-        expected["weights"] = (len(GROUPINGS) * SHARES + DECLARED, SHARES)
-        expected |= {f"counts{i}": (len(level), SHARES) for i, level in enumerate(words)}
-        for name, shape in expected.items():
-            if content[name].shape != shape or not np.isfinite(content[name]).all():
-                raise ValueError(f"{name} must hold finite numbers of shape {shape}")
+            raise NotFittedError("this TaskClassifier is not fitted: call fit")
 
     def _features(self, shares: Float, known: Float) -> Float:
         """(N, inputs) features of the machines."""

@@ -13,7 +13,7 @@ from tvwrl.types import Float, InputError, Int
 class Machines(NamedTuple):
     """M machines, updated in place as batch instances start and end. Typed loosely, for numba checks the dtypes.
 
-    Services stay where they are; those of machine m are rows `first[m] .. first[m + 1] - 1` of `service` and `quota`.
+    Services stay where they are; those of machine m are rows `first[m] .. first[m + 1] - 1` of `service`.
     """
 
     cores: Any  # (M,) float64 > 0
@@ -25,7 +25,6 @@ class Machines(NamedTuple):
     last_report: Any  # (M,) float64 second of the machine's last report
     first: Any  # (M + 1,) int64
     service: Any  # (services on machines,) int32
-    quota: Any  # (services on machines,) float64 cores requested
 
     def shares(self) -> Float:
         """(M, 2) share of cores and of memory in use now."""
@@ -58,5 +57,4 @@ def uniform_machines(composition: Int, services: int) -> Machines:
         last_report=np.zeros(count),
         first=np.arange(count + 1) * services,
         service=np.tile(np.arange(services, dtype=np.int32), count),
-        quota=np.ones(count * services),
     )

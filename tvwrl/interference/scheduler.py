@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tvwrl.interference.categories import Thresholds
-from tvwrl.interference.compositions import Compositions
 from tvwrl.interference.machines import Machines, uniform_machines
 from tvwrl.interference.observations import CATEGORIES
 from tvwrl.interference.score import InterferenceScore
@@ -63,9 +62,7 @@ class WithInterference(Scheduler):
             )
         count = len(cluster.machines)
         self._count = self._asked or min(CANDIDATES, max(2, count // 2))
-        self._counted = np.full((2, len(self._category)), -1)  # machine and category under which a workload is counted
         self._machines = uniform_machines(np.zeros((count, CATEGORIES), np.int32), len(self._score.services))
-        self._compositions = Compositions(count, self._machines.composition)
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """The inner scheduler's placements, each on the candidate with the lowest score."""
@@ -79,16 +76,13 @@ class WithInterference(Scheduler):
             yield Placement(choice.workload, machine)
 
     def _count_instances(self, cluster: Cluster) -> None:
-        """Update the compositions: workloads that ended, started, or changed category since the last call."""
+        """Count what runs on each machine by its present category."""
         state, b = cluster.simulation.state, cluster.b
         running = state.workloads[b, : state.counters[b, RUNNING], RUNS]
         lasted = cluster.slot - state.workloads[b, running, START]
-        counted = np.full_like(self._counted, -1)
-        counted[:, running] = state.workloads[b, running, MACHINE], self._category[running, lasted]
-        changed = (counted != self._counted).any(axis=0)
-        self._compositions.end(*self._counted[:, changed & (self._counted[0] >= 0)])
-        self._compositions.start(*counted[:, changed & (counted[0] >= 0)])
-        self._counted = counted
+        composition = self._machines.composition
+        composition[:] = 0
+        np.add.at(composition, (state.workloads[b, running, MACHINE], self._category[running, lasted]), 1)
 
     def _seen(self, cluster: Cluster, seconds: float) -> Machines:
         """The machines as the score sees them now."""

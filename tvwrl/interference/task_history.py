@@ -50,32 +50,27 @@ class History:
     small groups say little and unknown ones nothing; the widest grouping is smoothed with the shares of all tasks.
     """
 
-    def __init__(self, words: Sequence[Strings], counts: Sequence[Float], overall: Float) -> None:
+    def __init__(self, keys: Sequence[Strings], counts: Sequence[Float], overall: Float) -> None:
         """By grouping: known keys (K,) and their numbers of tasks in each class (K, SHARES); shares of all tasks
         (SHARES,)."""
         self.counts = list(counts)
         self.overall = overall
-        self._index = [{word: i for i, word in enumerate(level.tolist())} for level in words]
-
-    @property
-    def words(self) -> list[Strings]:
-        """By grouping: (K,) known keys, in the order of `counts`."""
-        return [np.array(list(index)) for index in self._index]
+        self._index = [{key: i for i, key in enumerate(level.tolist())} for level in keys]
 
     @classmethod
     def of(cls, tasks: BatchTasks, classes: Int) -> tuple[History, Float]:
         """The history of N tasks of `classes` (N, 3), and their own inputs (N, inputs), each without its own job."""
         columns = indicators(classes)
         job = np.unique(tasks.job.astype(str), return_inverse=True)[1]
-        words, counts, others = [], [], []
+        keys, counts, others = [], [], []
         for level in similarity_keys(tasks):
             known, code = np.unique(np.array(level), return_inverse=True)
             total = _sums(code, columns)
             together = np.unique(code * (int(job.max()) + 1) + job, return_inverse=True)[1]
-            words.append(known)
+            keys.append(known)
             counts.append(total)
             others.append(total[code] - _sums(together, columns)[together])
-        history = cls(words, counts, columns.mean(axis=0))
+        history = cls(keys, counts, columns.mean(axis=0))
         return history, history._shares(others)
 
     def add(self, tasks: BatchTasks, classes: Int) -> None:

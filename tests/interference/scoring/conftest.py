@@ -55,7 +55,6 @@ def _machines(count: int, services: Any = (0, 1)) -> Machines:
         last_report=np.zeros(count),
         first=np.arange(count + 1) * len(services),
         service=rows,
-        quota=np.ones(len(rows)),
     )
 
 

@@ -12,7 +12,7 @@ def machines(count):
     zeros = np.zeros(count)
     one = np.ones(count)
     return Machines(one, one, *(zeros.copy() for _ in range(3)), np.zeros((count, 60), np.int32), zeros.copy(),
-                    np.zeros(count + 1, np.int64), np.zeros(0, np.int32), np.zeros(0))  # fmt: skip
+                    np.zeros(count + 1, np.int64), np.zeros(0, np.int32))  # fmt: skip
 
 
 def test_all_report_every_minute():

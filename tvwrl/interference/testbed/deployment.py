@@ -64,7 +64,6 @@ class Deployment:
             last_report=last_report,
             first=self.first,
             service=self.service.astype(np.int32),
-            quota=self.quota[self.service],
         )
 
 
