@@ -1,8 +1,11 @@
 """Lists on a command line."""
 
-import pytest
+from dataclasses import dataclass
 
-from tvwrl.command_line import split_list
+import pytest
+import tyro
+
+from tvwrl.command_line import Names, split_list
 
 
 @pytest.mark.parametrize(
@@ -17,3 +20,15 @@ from tvwrl.command_line import split_list
 )
 def test_commas_in_brackets_do_not_split(text: str, items: list[str]) -> None:
     assert split_list(text) == items
+
+
+@dataclass
+class Options:
+    """Of a command."""
+
+    schedulers: Names = ()
+
+
+def test_lists_of_names_may_be_split_by_commas_and_spaces() -> None:
+    given = tyro.cli(Options, args=["--schedulers", "Medea(1,1,1)", "Tetris.1,TRIVIAL-cpu"])
+    assert given.schedulers == ("Medea(1,1,1)", "Tetris.1", "TRIVIAL-cpu")
