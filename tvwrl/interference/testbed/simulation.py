@@ -106,11 +106,7 @@ def simulate(
         reports.deliver(machines, now, lambda: count(np.zeros_like(machines.composition)))  # noqa: B023
         remember(machines.shares(), history, REPORT_WEIGHT)
         if rule.moves:
-            moves = np.full((rule.moves * deployment.count, 4), now, np.int64)  # second, instance, from, to
-            done = move_instances(
-                machines, trees, weight, tasks, calendar.task, now, may_run, rule.moves, placed, moves[:, 1:]
-            )
-            moved.append(moves[:done][:, [0, 1, 3]])
+            moved.append(_reschedule(machines, trees, weight, tasks, calendar.task, now, may_run, rule.moves, placed))
         play(
             machines, trees, weight, history, tasks, calendar, deployment.cumulative_share,
             rule.kind, rule.candidates, now - rule.stale_after, rng, (now, now + 60, task, last), placed,
@@ -119,6 +115,23 @@ def simulate(
         if watch is not None:
             watch(now + 60, machines)
     return Record(deployment, arrivals, began, np.concatenate(moved), start_hour)
+
+
+def _reschedule(
+    machines: Machines,
+    trees: Trees,
+    weight: Float,
+    tasks: Tasks,
+    owner: Int,
+    now: int,
+    may_run: tuple[int, int],
+    most: int,
+    placed: Int,
+) -> Int:
+    """(n, 3) second, instance and destination of the moves of one minute; arguments as of `move_instances`."""
+    moves = np.full((most * len(machines.cores), 4), now, np.int64)  # second, instance, from, to
+    done = move_instances(machines, trees, weight, tasks, owner, now, may_run, most, placed, moves[:, 1:])
+    return moves[:done][:, [0, 1, 3]]
 
 
 def no_trees(services: int) -> Trees:

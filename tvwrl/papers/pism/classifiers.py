@@ -152,7 +152,7 @@ class HourlyClassifier:
         return predicted
 
 
-OURS = "SVMs on histories of similarity_keys (ours)"
+OURS = "SVMs on histories of similar tasks (ours)"
 HOURLY = "the same, learning on by the hour"
 CLASSIFIERS: dict[str, Callable[[Thresholds, int], Classifier]] = {
     "most frequent classes": lambda thresholds, seed: Lookup(thresholds, names=False),
