@@ -148,8 +148,8 @@ def test_tables_beside_the_series_go_before_those_elsewhere(tmp_path: Path) -> N
 def test_the_reference_machine_can_be_given(tmp_path: Path) -> None:
     run(write(tmp_path / "in"), tmp_path / "out", Tianchi(reference_cores=23, reference_memory=72))
     np.testing.assert_allclose(read_trace(tmp_path / "out").series(0)[0], [1, 0.5])
-    for option in ("cores", "memory"):
-        with pytest.raises(InputError, match=f"--{option}"):
+    for option in ("reference_cores", "reference_memory"):
+        with pytest.raises(InputError, match=f"--{option.replace('_', '-')}"):
             Tianchi(**{option: 0.0})
 
 
