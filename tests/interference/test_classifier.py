@@ -27,7 +27,7 @@ def truth(tasks):
     return HAND.classes(tasks.cpu, tasks.memory, tasks.makespan)
 
 
-def test_what_tells_usage_is_learnt(fitted, draw_tasks):
+def test_usage_is_learnt_from_the_place_in_the_graph(fitted, draw_tasks):
     """Usage follows from the task's place in its graph, but for noise that crosses no threshold."""
     later = draw_tasks(100, 1)
     assert (fitted.predict_classes(later) == truth(later)).mean() > 0.99

@@ -77,8 +77,8 @@ def test_of_the_candidates_the_one_with_the_lowest_score_is_taken(problem, train
 
     class Watched(WithInterference):
         def _seen(self, cluster, seconds):
-            self.told = super()._seen(cluster, seconds)
-            return self.told
+            self.known = super()._seen(cluster, seconds)
+            return self.known
 
         def schedule(self, cluster, pending):
             inner = self._inner
@@ -86,7 +86,7 @@ def test_of_the_candidates_the_one_with_the_lowest_score_is_taken(problem, train
             for placement in super().schedule(cluster, pending):
                 category = int(self._category[placement.workload.index, 0])
                 pair = np.array([self._inner.choice, placement.machine])
-                scores.append(trace_score.mean_level(self.told, category, pair))
+                scores.append(trace_score.mean_level(self.known, category, pair))
                 yield placement
             self._inner = inner
 
@@ -123,7 +123,7 @@ def test_it_knows_no_future(problem, train, trace_score):
     assert not np.array_equal(again.machine, episode.machine)
 
 
-def test_thresholds_of_another_trace_are_told(problem, train, score):
+def test_thresholds_of_another_trace_cause_a_warning(problem, train, score):
     other = replace(score, thresholds=Thresholds((1e4, 2e4), (1e4, 2e4, 3e4, 4e4), (1e6, 2e6, 3e6)))
     with pytest.warns(UserWarning, match="all workloads start in one category"):
         Runner(train, problem.machines, problem.scenario).play(WithInterference(make_scheduler("spread"), other), 0)

@@ -81,7 +81,7 @@ def test_nothing_known_is_the_mean_and_never_chosen_first(score, make_machines):
     assert score.of(nobody, 5000.0).tolist() == [0.0, 0.0]
 
 
-def test_trouble_is_told_once_and_stops_nobody(score, make_machines):
+def test_problems_are_warned_of_once_and_stop_nobody(score, make_machines):
     machines = make_machines(3)
     machines.composition[:, 7] = [5, 0, 0]
     candidates = np.array([0, 1, 2])
@@ -172,7 +172,7 @@ def test_between_equal_scores_the_preference_decides(score, make_machines):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_a_damaged_file_is_refused_or_tells_the_same_services(score, tmp_path, data):
+def test_a_damaged_file_is_refused_or_holds_the_same_services(score, tmp_path, data):
     path = tmp_path / "score.npz"
     score.save(path)
     content = bytearray(path.read_bytes())

@@ -59,8 +59,8 @@ def test_thresholds_of_a_trace_leave_no_category_to_most(problem, train):
     largest = problem.machines.capacity.max(axis=0)
     found = thresholds_of(train, largest, problem.scenario.step_seconds)
     runs = np.arange(train.demand.shape[2]) < train.length[..., None]
-    told = np.stack([categories(one, largest, problem.scenario.step_seconds, found) for one in train.demand])[runs]
-    counts = np.bincount(told, minlength=60)
+    counted = np.stack([categories(one, largest, problem.scenario.step_seconds, found) for one in train.demand])[runs]
+    counts = np.bincount(counted, minlength=60)
     assert counts.max() < counts.sum() / 3
     assert (counts > 0).sum() > 15
 
@@ -99,19 +99,19 @@ def test_what_the_scheduler_counts_is_what_the_record_says(problem, train, name,
     """Compositions kept while playing, and those counted afterwards from the episode's record, slot by slot."""
     from tvwrl.interference.scheduler import WithInterference
 
-    told = {}
+    counted = {}
 
     class Watched(WithInterference):
         def _seen(self, cluster, seconds):
             machines = super()._seen(cluster, seconds)
-            told.setdefault(cluster.slot, machines.composition.copy())  # before the first placement of a slot
+            counted.setdefault(cluster.slot, machines.composition.copy())  # before the first placement of a slot
             return machines
 
     runner = Runner(train, problem.machines, problem.scenario, seed=0)
     episode = runner.play(Watched(make_scheduler(name), trace_score), 1)
     seen = episode_snapshots([episode], problem.machines, problem.scenario.step_seconds, trace_score.thresholds, 0)
-    assert len(told) > 10
-    for slot, composition in told.items():
+    assert len(counted) > 10
+    for slot, composition in counted.items():
         if slot < len(seen.seconds):
             fresh = replace(episode, start=np.where(episode.start == slot, -1, episode.start))
             before = episode_snapshots(

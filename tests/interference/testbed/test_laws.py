@@ -44,7 +44,7 @@ def test_anchored_services_have_the_quantiles_asked_for(seed, spread, ratio, low
     assert found == pytest.approx([low, ratio * low], rel=0.12)
 
 
-def test_how_hard_instances_press_rises_with_memory_and_is_not_told_by_it():
+def test_pressure_rises_with_memory_but_does_not_follow_from_it():
     memory = np.repeat([0.1, 1.0], 20_000)
     found = np.log(laws.intensities(memory, np.random.default_rng(0))).reshape(2, -1)
     assert np.diff(found.mean(axis=1))[0] == pytest.approx(laws.ELASTICITY * np.log(10), abs=0.03)

@@ -36,10 +36,10 @@ def test_a_silent_machine_shows_its_last_report_and_then_the_truth():
         really = np.zeros((200, 60), np.int32)
         really[:, 7] = true
         reports.deliver(found, 60.0 * minute, lambda really=really: really)
-        told = found.last_report == 60.0 * minute
-        last[told] = true[told]
+        reporting = found.last_report == 60.0 * minute
+        last[reporting] = true[reporting]
         assert np.array_equal(found.composition[:, 7], last)
-        shares.append(1 - told.mean())
+        shares.append(1 - reporting.mean())
     assert np.mean(shares) == pytest.approx(0.3, abs=0.05)
     assert 0 < (found.last_report[found.last_report < 60.0 * 199]).size < 200
 

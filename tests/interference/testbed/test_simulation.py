@@ -199,9 +199,9 @@ def test_a_silent_machine_never_shows_less_than_nothing_and_reports_the_truth():
     record = simulate(cluster, tasks, PlacementRule(kernels.SPREAD), np.random.default_rng(1), 0.0, watch, 0.3)
     true = take_snapshots(record, np.array([second - 0.5 for second, _ in reports])).composition
     assert min(composition.min() for composition in shown) == 0
-    for (_, told), composition, real in zip(reports, shown, true, strict=True):
-        assert np.array_equal(composition[told], real[told])
-    assert 0.5 < np.mean([told for _, told in reports]) < 0.9
+    for (_, reporting), composition, real in zip(reports, shown, true, strict=True):
+        assert np.array_equal(composition[reporting], real[reporting])
+    assert 0.5 < np.mean([reporting for _, reporting in reports]) < 0.9
 
 
 def test_stays_of_an_instance_that_moves_twice():
