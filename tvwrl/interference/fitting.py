@@ -62,7 +62,7 @@ class FitOptions:
     hours: int | None = None
     """Length of a day (--data); default: 12."""
     seed: int = 0
-    """Of everything drawn, and of trees."""
+    """Seed of everything drawn, and of trees."""
 
     def check(self) -> None:
         """Raise InputError for options that are wrong by themselves or together."""

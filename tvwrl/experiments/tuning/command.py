@@ -4,35 +4,92 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
+import tyro
+
+from tvwrl.agents.config import TrainConfig, preset_of
 from tvwrl.experiments.engine import complete
 from tvwrl.experiments.reproduce import command_to_continue
 from tvwrl.experiments.tuning.report import write_report
 from tvwrl.experiments.tuning.study import Search, TrialCell, open_study
+from tvwrl.runs import default_folder
 from tvwrl.traces import open_and_describe
 from tvwrl.types import InputError
 
+ITERATIONS, EVAL_EVERY = 40, 5  # of a trial
 
-def tune(search: Search, folder: Path, trials: int, seconds: float | None = None, workers: int = 1) -> None:
-    """Bring the study in `folder` to `trials` trials, those of earlier sessions among them, and report the best.
 
-    Writes study.db, run.json, trials.csv, best.json, search.png, and each trial as a training run in `cells/`. No trial
-    begins after `seconds`. Raises InputError for values out of range, for a folder that holds another search, and at
-    the end if trials failed, naming each.
+@dataclass(frozen=True)
+class TuningSettings:
+    """Search hyper-parameters by many short trainings; those without promise are cut short.
+
+    The folder holds the study, trials.csv, best.json, search.png, and each trial as a training run. Ctrl-C, or a crash,
+    costs the trials under way: the same command continues, with more trials if asked. The parameters searched are in
+    SPACE of tvwrl/experiments/tuning/search_space.py.
     """
-    for name, value in (("trials", trials), ("workers", workers)):
-        if value < 1:
-            raise InputError(f"{name} is {value}: must be at least 1")
-    if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
-        raise InputError(f"seconds is {seconds}: must be a number > 0")
+
+    trace: str = "google"
+    """google, alibaba, the name of a prepared trace, a canonical trace folder, or a CSV."""
+    slot_seconds: int | None = None
+    """Interval of a CSV trace, seconds."""
+    ec: str = "temporal"
+    """A classes file of scripts/fit_ec.py; or make --classes classes now by temporal, aggregate or dtw; or none."""
+    preset: Literal["smoke", "medium", "paper", "deeprm"] = "medium"
+    """Hyper-parameters of the first trial, and of all that is not searched."""
+    trials: int = 30
+    """Trials of the study, complete or pruned, including those of earlier sessions."""
+    seconds: float | None = None
+    """Begin no trial after this time; default: no limit."""
+    workers: int = 1
+    """Trials that run at a time, each in a process of its own."""
+    out: Path | None = None
+    """Folder of the study; if it holds one already, that one continues. Default: runs/tune-<trace>-<timestamp>."""
+    resume: Path | None = None
+    """Continue the study in this folder with its own settings; only --trials, --seconds and --workers go with it."""
+    config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
+
+    @classmethod
+    def default_for(cls, options: Sequence[str]) -> TuningSettings:
+        """The settings that a command line changes: those of the preset that its options name, but for short trials."""
+        return cls(config=replace(preset_of(options), iterations=ITERATIONS, eval_every=EVAL_EVERY))
+
+    def check(self, default: TuningSettings) -> None:
+        """Raise InputError for options that are out of range, or go beyond the `default` where a study is resumed."""
+        for name in ("trials", "workers"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}: must be at least 1")
+        if self.seconds is not None and not (math.isfinite(self.seconds) and self.seconds > 0):
+            raise InputError(f"seconds is {self.seconds}: must be a number > 0")
+        own = {name: getattr(self, name) for name in ("resume", "trials", "seconds", "workers")}
+        if self.resume and self != replace(default, **own):
+            raise InputError(
+                "--resume continues with the study's own settings: only --trials, --seconds and --workers go with it"
+            )
+
+
+def tune(settings: TuningSettings) -> None:
+    """Bring a study to as many trials as asked for, those of earlier sessions among them, and report the best.
+
+    Writes study.db, run.json, trials.csv, best.json, search.png, and each trial as a training run in `cells/`. Raises
+    InputError if the folder holds another search, and at the end if trials failed, naming each.
+    """
+    if settings.resume:
+        search, folder = Search.load(settings.resume), settings.resume
+    else:
+        search = Search(settings.trace, settings.slot_seconds, settings.ec, settings.config)
+        folder = settings.out or default_folder(f"tune-{Path(settings.trace).stem}")
     open_and_describe(search.trace, search.slot_seconds, print)
     open_study(search, folder)
     again = command_to_continue(folder)
     print(f"study: {folder}; if stopped, continue with:\n  {again}")
-    cells = [TrialCell(search, number) for number in range(trials)]
+    cells = [TrialCell(search, number) for number in range(settings.trials)]
+    deadline = math.inf if settings.seconds is None else time.time() + settings.seconds
     try:
-        failed = complete(folder, cells, workers, deadline=math.inf if seconds is None else time.time() + seconds)
+        failed = complete(folder, cells, settings.workers, deadline=deadline)
     except (KeyboardInterrupt, SystemExit):
         print(f"stopped; continue with:\n  {again}")
         raise

@@ -77,13 +77,13 @@ class AladdinStudy:
     """Aladdin+H, Tetris, Graphene, Medea and Firmament on problems generated like the paper's, and on the contest's."""
 
     preset: Literal["smoke", "paper"] = "paper"
-    """smoke: two sizes below 100 machines, a minute; full: 1,000 to 12,000 machines."""
+    """smoke: two sizes below 100 machines, a minute; paper: 1,000 to 12,000 machines."""
     tianchi: str = ""
     """The Tianchi contest's zip or folder; without it, only generated problems are placed."""
     seeds: Numbers = (0,)
     """Seeds of generated problems; values are means over them."""
     planners: Names = (*ALADDIN, *BASELINES)
-    """Schedulers of Figures 10 and 11; an unknown name lists those that exist."""
+    """Planners of Figures 10 and 11; an unknown name lists those that exist."""
     load: float = 0.75
     """Demand of generated problems as a share of the scarcer resource of all machines."""
     medea_machines: int = 1_000

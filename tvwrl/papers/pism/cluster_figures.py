@@ -74,7 +74,7 @@ class ClusterStudy:
     laws: Names = tuple(LAWS)
     """memory: bandwidth and cache; queue: run queue and bandwidth; control: total CPU alone."""
     seeds: Numbers | None = None
-    """Of what is drawn; means and intervals are over them. Default: the preset's."""
+    """Seeds of what is drawn; means and intervals are over them. Default: the preset's."""
     machines: int | None = None
     """Default: the preset's; Figure 15 has 14."""
     services: int | None = None
@@ -82,7 +82,7 @@ class ClusterStudy:
     learns: int | None = None
     """Minutes of the first period, under the default scheduler, which PISM learns from; default: the preset's."""
     minutes: int | None = None
-    """Of each later period, of which the first 20 are left out; default: the preset's."""
+    """Minutes of each later period, of which the first 20 are left out; default: the preset's."""
     rounds: int | None = None
     """Periods under PISM that it learns from again; default: the preset's."""
     pressure: float = 1.0

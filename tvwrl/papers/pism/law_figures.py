@@ -39,7 +39,7 @@ class LawStudy:
     """Folder with taobench_colocation.csv, ntua_nginx_ibench.csv.gz and erms_inflection.csv.gz; with the files of
     batch tasks too, clusters replay these, else synthetic tasks."""
     seeds: Numbers = tuple(range(10))
-    """Of the clusters in which anchors are measured."""
+    """Seeds of the clusters in which anchors are measured."""
 
     partial = False
 

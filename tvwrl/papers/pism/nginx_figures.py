@@ -29,7 +29,7 @@ class NginxStudy:
 
     data: Path | None = None
     """Folder with ntua_nginx_ibench.csv.gz."""
-    k: int = 10
+    levels: int = 10
     """Levels."""
 
     partial = False
@@ -37,12 +37,12 @@ class NginxStudy:
     def cells(self, figure: str) -> list[NginxCell]:
         """Every predictor on all campaigns."""
         runs = folder_with(self.data, FILE) / FILE
-        return [NginxCell(name, self.k, runs) for name in NGINX_PREDICTORS]
+        return [NginxCell(name, self.levels, runs) for name in NGINX_PREDICTORS]
 
     def report(self, figure: str, out: Path, cells: Sequence[NginxCell]) -> Report:
         """Accuracy of each predictor, and a plot by campaign."""
         rows = read_rows(out, cells)
-        near = round(2 * self.k / 10)
+        near = round(2 * self.levels / 10)
         fields = ("within", "exact", *HALVES, "read_as_low", "read_as_high")
         body = [[name, *(_mean(rows, name, field) for field in fields)] for name in NGINX_PREDICTORS]
         titles = (field.replace("_", " ").replace("busy", "BUSY").replace("idle", "IDLE") for field in HALVES)
@@ -56,8 +56,8 @@ class NginxStudy:
         runs = _column(rows, COMPOSITION, "runs")
         text = (
             "# Levels of nginx under iBench and stress-ng (real)\n\n"
-            f"{runs.sum():.0f} measured runs of {len(runs)} campaigns. Levels 1..{self.k} of mean response time by "
-            "number of replicas and offered load, learnt from all campaigns but one and predicted for that one. "
+            f"{runs.sum():.0f} measured runs of {len(runs)} campaigns. Levels 1..{self.levels} of mean response time "
+            "by number of replicas and offered load, learnt from all campaigns but one and predicted for that one. "
             "Percent, means over campaigns [95 % bootstrap interval over campaigns]. The paper has no such data; on "
             "its own cluster (150 services, batch work by category) it reports 75.2 % within 2 for composition and "
             f"58.3 % for utilisation.\n\n{markdown_table(head, body)}\n\n"

@@ -40,7 +40,7 @@ class PredictionStudy:
     """How well interference is predicted: one simulated day to learn from, the next to predict."""
 
     seeds: Numbers = (0, 1, 2)
-    """Of deployments, arrivals and noise; means and intervals are over them."""
+    """Seeds of deployments, arrivals and noise; means and intervals are over them."""
     laws: Names = tuple(LAWS)
     """How batch work slows services; control: by its total CPU alone."""
     data: Path | None = None

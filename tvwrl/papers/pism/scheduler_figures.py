@@ -63,7 +63,7 @@ class SchedulerStudy:
     weighting: str = "corr"
     """How much each service counts: fair, cpu-quota, corr, cv."""
     seed: int = 0
-    """Of sequences, services, noise and trees."""
+    """Seed of sequences, services, noise and trees."""
 
     partial = False
 

@@ -25,7 +25,7 @@ class ProvisioningStudy(RunOptions):
     """The algorithms of the paper on drawn instances, and on those that its released code was measured on."""
 
     preset: Literal["smoke", "paper"] = "smoke"
-    """smoke: one arbitrary graph each, 50 times fewer applications: seconds. full: the paper's sizes, 3 graphs and 10
+    """smoke: one arbitrary graph each, 50 times fewer applications: seconds. paper: the paper's sizes, 3 graphs and 10
     instances each: hours."""
     graphs: Names | None = None
     """Kinds of affinity graphs: arbitrary, normal, threshold; default: the preset's."""
