@@ -240,6 +240,15 @@ def test_every_dependency_is_pinned_to_a_public_version():
     assert set(declared("", "dev")) <= pinned
 
 
+@pytest.mark.parametrize("path", sorted(ROOT.glob("scripts/*.py")), ids=lambda path: path.stem)
+def test_a_script_parses_and_calls_one_function(path):
+    if path.stem == "fit_population":
+        pytest.skip("a tool of those who maintain the synthetic populations")
+    functions = {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
+    assert functions <= {"main", "parse", "_command", "command"}
+    assert len(path.read_text().splitlines()) < 70
+
+
 def test_no_file_names_a_place_on_one_machine():
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("not a git checkout")
