@@ -21,6 +21,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # From the ground up (docs/architecture.md): a module imports only from its own room and those before it.
 ROOMS = (
     "types",
+    "checks",
     "runs",
     "command_line",
     "markdown",

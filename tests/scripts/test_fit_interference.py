@@ -73,10 +73,8 @@ def test_schedulers_and_a_policy_take_the_file(call, trace, run, file, tmp_path)
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--law", "gravity"], ["unknown law 'gravity'; valid: memory"]),
-        (["--weighting", "heavy"], ["unknown weighting 'heavy'; valid: fair"]),
+        (["--law", "gravity"], ["law is 'gravity': must be one of memory"]),
         (["--episodes", "15"], ["episodes is 15", "at least 16"]),
-        (["--seed", "-1"], ["seed is -1", ">= 0"]),
         (["--load", "0"], ["load is 0"]),
         (["--data", "folder"], ["trace and data given", "one of"]),
         (["--explain", "score.npz"], ["trace and explain given"]),

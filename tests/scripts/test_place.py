@@ -76,7 +76,7 @@ def test_bad_input_is_refused(call, refused, folder, tmp_path):
     refused("place.py", "--planners", "Best", said=["other numbers go too", "-still"])
     refused("place.py", "--planners", "Medea(0,0,0)", said=["weights are 0, 0, 0: one must be above 0"])
     refused("place.py", "--planners", "Aladdin+H.4-none-still", said=["with -none nothing moves"])
-    refused("place.py", "--planners", "Tetris.1,Tetris.1", said=["must be different names"])
+    refused("place.py", "--planners", "Tetris.1,Tetris.1", said=["must be different ones"])
     refused("place.py", "--machines", 3, said=["machines is 3: must be at least 23"])
     refused("place.py", "--instance", tmp_path / "none", said=["must be generated, or a file or folder that exists"])
     refused("place.py", "--instance", folder, "--load", 0.5, said=["--load goes with --instance generated alone"])

@@ -11,7 +11,7 @@ def test_a_figure_and_bad_settings(call, refused, tmp_path):
     assert "(simulated)" in done.stdout
     expected = {"rows.csv", "table.md", "plot-control.png", "run.json"}
     assert {path.name for path in (out / "fig12").iterdir()} == expected
-    refused("reproduce.py", "pism-fig13", "--laws", "none", said=["unknown law 'none'"])
+    refused("reproduce.py", "pism-fig13", "--laws", "none", said=["laws is 'none'"])
     refused("reproduce.py", "pism-table3", "--data", tmp_path / "none", *small, said=["ali18_usage_tasks.csv.gz"])
 
 

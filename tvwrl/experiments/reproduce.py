@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from tvwrl.checks import at_least, different
 from tvwrl.experiments.engine import Cell, Rows, complete, distinct, is_finished, overview
 from tvwrl.markdown import preserved_introduction
 from tvwrl.runs import default_folder, provenance, whole_file, write_csv, write_json
@@ -63,16 +64,15 @@ class RunOptions:
 
     def check_run(self) -> None:
         """Raise InputError for values out of range."""
-        if self.workers < 1:
-            raise InputError(f"workers is {self.workers}: must be at least 1")
+        at_least(1, workers=self.workers)
         if self.report_only and self.out is None:
             raise InputError("--report-only needs --out: the folder whose cells the tables are made from")
 
 
 def check_seeds(seeds: Sequence[int]) -> None:
     """Raise InputError unless the seeds are different numbers >= 0, at least one."""
-    if not seeds or min(seeds) < 0 or len(set(seeds)) != len(seeds):
-        raise InputError(f"seeds is {', '.join(map(str, seeds))}: must be different numbers >= 0")
+    different(seeds=seeds)
+    at_least(0, seeds=seeds)
 
 
 def reproduce(study: Study, figures: Sequence[str], label: str, options: RunOptions) -> None:

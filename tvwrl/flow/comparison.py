@@ -9,6 +9,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from tvwrl.checks import different
 from tvwrl.flow.bounds import bound_or_nan
 from tvwrl.flow.folder import read_folder
 from tvwrl.flow.generated import LOAD, generate, usual_replicas
@@ -54,8 +55,7 @@ def open_problem(
 
 def check_schedulers(names: Sequence[str]) -> None:
     """Raise InputError unless the names are of different schedulers, at least one."""
-    if not names or len(set(names)) != len(names):
-        raise InputError(f"planners is '{','.join(names)}': must be different names, at least one")
+    different(planners=names)
     for name in names:
         scheduler(name)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvwrl.checks import at_least, positive, within
 from tvwrl.flow import production_types as production
 from tvwrl.flow.problem import Bundles, Problem
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
@@ -34,14 +35,11 @@ def generate(
     these are the closest shares in relative entropy. With `load` None, the shares stay as printed.
     Raises InputError for numbers out of range.
     """
-    if machines < len(production.MACHINE_TYPES):
-        raise InputError(f"machines is {machines}: must be at least {len(production.MACHINE_TYPES)}, one of each type")
-    if replicas < 2 * len(production.TASK_TYPES):
-        raise InputError(f"replicas is {replicas}: must be at least {2 * len(production.TASK_TYPES)}")
-    if seed < 0:
-        raise InputError(f"seed is {seed}: must be >= 0")
-    if load is not None and not 0 < load <= 1:
-        raise InputError(f"load is {load:g}: must be above 0, at most 1")
+    at_least(len(production.MACHINE_TYPES), machines=machines)
+    at_least(2 * len(production.TASK_TYPES), replicas=replicas)
+    at_least(0, seed=seed)
+    positive(load=load)
+    within(0, 1, load=load)
     rng = np.random.default_rng(seed)
     capacity = machines_of(machines)
     sizes, printed = types_of(production.TASK_TYPES)

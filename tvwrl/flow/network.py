@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.checks import within
 from tvwrl.flow.groups import characteristics, flow_costs, group_machines
 from tvwrl.flow.settings import FlowSettings
 from tvwrl.provisioning.instance import Fleet, Instance
@@ -253,12 +254,10 @@ class FlowNetwork:
         update_trees(self._n, machine)
 
     def _check_vertex(self, vertex: int) -> None:
-        if not 0 <= vertex < len(self.left):
-            raise InputError(f"vertex is {vertex}: must be 0 to {len(self.left) - 1}")
+        within(0, len(self.left) - 1, vertex=vertex)
 
     def _check_machine(self, machine: int) -> None:
-        if not 0 <= machine < len(self._n.kinds):
-            raise InputError(f"machine is {machine}: must be 0 to {len(self._n.kinds) - 1}")
+        within(0, len(self._n.kinds) - 1, machine=machine)
 
     def improve(self) -> None:
         """Move placed replicas: to cheaper groups if `repack` is "cheapest"; then off machines that can be emptied.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tvwrl.types import InputError
+from tvwrl.checks import at_least, one_of, within
 
 MOST_GROUPS = 8  # with more, costs of 100^8 and above are no longer exact
 
@@ -31,12 +31,8 @@ class FlowSettings:
     """Machines that are examined for each ejection."""
 
     def __post_init__(self) -> None:
-        least = {"groups": 1, "regroup_every": 0, "chain_length": 1, "examined": 1}
-        for name, low in least.items():
-            if getattr(self, name) < low:
-                raise InputError(f"{name} is {getattr(self, name)}: must be at least {low}")
-        if self.groups > MOST_GROUPS:
-            raise InputError(f"groups is {self.groups}: must be at most {MOST_GROUPS}")
-        for name, choices in (("order", ("LRF", "SRF")), ("repack", ("none", "blocked", "cheapest"))):
-            if getattr(self, name) not in choices:
-                raise InputError(f"{name} is '{getattr(self, name)}': must be {', '.join(choices)}")
+        within(1, MOST_GROUPS, groups=self.groups)
+        at_least(0, regroup_every=self.regroup_every)
+        at_least(1, chain_length=self.chain_length, examined=self.examined)
+        one_of(("LRF", "SRF"), order=self.order)
+        one_of(("none", "blocked", "cheapest"), repack=self.repack)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tvwrl.checks import within
 from tvwrl.flow.problem import Bundles, Problem
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.provisioning.sources.contest import read_contest
@@ -24,8 +25,7 @@ def read_tianchi(source: str, times: int = 1) -> Problem:
     """
     import polars as pl
 
-    if not 1 <= times <= POINTS:
-        raise InputError(f"times is {times}: must be 1 to {POINTS}")
+    within(1, POINTS, times=times)
     instance = read_contest(source)
     tables = Tianchi().extras(source).tables
     if "machines" not in tables:
@@ -44,8 +44,7 @@ def scaled(problem: Problem, machines: int, seed: int = 0) -> Problem:
     Raises InputError for other numbers, and for problems with bundles, which drawing applications would tear apart.
     """
     there = len(problem.fleet.capacity)
-    if not 1 <= machines <= there:
-        raise InputError(f"machines is {machines}: must be 1 to {there}")
+    within(1, there, machines=machines)
     if len(problem.bundles):
         raise InputError("a problem with affinity groups cannot be scaled: its groups would be torn apart")
     if machines == there:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvwrl.checks import positive
 from tvwrl.ec.parameters import Parameters
 from tvwrl.interference.batch_tasks import BatchTasks
 from tvwrl.interference.categories import CLASSES, Thresholds, category_of
@@ -35,8 +36,7 @@ class TaskClassifier(Parameters):
         """Learn from tasks of known usage. Raises InputError for no tasks, or usage that is not a number >= 0."""
         if not len(tasks):
             raise InputError("no tasks to learn from")
-        if not self.penalty > 0:
-            raise InputError(f"penalty is {self.penalty}: must be > 0")
+        positive(penalty=self.penalty)
         usage = (tasks.cpu, tasks.memory, tasks.makespan)
         self.thresholds_ = self.thresholds or Thresholds.from_usage(*usage)
         classes = self.thresholds_.classes(*usage)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from tvwrl.checks import at_least
 from tvwrl.command_line import Names
 from tvwrl.envs.problem import Problem
 from tvwrl.interference.explanation import explain_score
@@ -82,8 +83,7 @@ class FitOptions:
                 if getattr(self, name) is not None and source not in sources:
                     raise InputError(f"--{name.replace('_', '-')} goes with --{source}")
         check_training(self.law, self.weighting, _or_default(self.episodes, EPISODES))
-        if self.seed < 0:
-            raise InputError(f"seed is {self.seed}: must be >= 0")
+        at_least(0, seed=self.seed)
 
     def train(self, report: Callable[[str], None]) -> InterferenceScore:
         """The score of the trace or batch tasks; `report` receives a description of the trace."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvwrl.checks import at_least
 from tvwrl.interference.observations import Observations
 from tvwrl.types import Float, InputError, Int
 
@@ -24,8 +25,7 @@ class Levels:
         Raises InputError if k < 2 and for a service with fewer than k response times. With `skip_rare` such a service
         has no levels instead: `level` gives 0, and scores leave it out.
         """
-        if k < 2:
-            raise InputError(f"k is {k}: must be at least 2 levels")
+        at_least(2, k=k)
         bounds = np.full((len(observations.services), k - 1), np.nan)
         for s, (name, rows) in enumerate(zip(observations.services, observations.by_service(), strict=True)):
             if len(rows) >= k:

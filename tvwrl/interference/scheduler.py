@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from tvwrl.checks import at_least
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.machines import Machines, uniform_machines
 from tvwrl.interference.observations import CATEGORIES
@@ -37,8 +38,7 @@ class WithInterference(Scheduler):
         """
         if score.thresholds is None:
             raise InputError("this interference score has no thresholds to categorise workloads by")
-        if count is not None and count < 1:
-            raise InputError(f"candidates is {count}: must be at least 1")
+        at_least(1, candidates=count)
         self.name = f"{inner.name}+pism"
         self.looks_at_grid, self.needs_forecasts = inner.looks_at_grid, inner.needs_forecasts
         self.knowledge = inner.knowledge._replace(note=f"{inner.knowledge.note}; scores of interference")

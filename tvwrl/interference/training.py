@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from tvwrl.checks import at_least, one_of
 from tvwrl.envs.problem import Problem
 from tvwrl.interference.batch_tasks import USAGE_FILE, read_usage
 from tvwrl.interference.categories import Thresholds
@@ -22,7 +23,6 @@ from tvwrl.interference.weights import WEIGHTINGS
 from tvwrl.interference.workloads import thresholds_of
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.runner import Runner
-from tvwrl.types import InputError
 
 TEACHERS = ("random", "spread", "stack", "best-fit")  # schedulers whose placements scores learn from, in turn
 EPISODES = 24  # training sequences that a score learns from
@@ -41,11 +41,9 @@ class TrainedScore(NamedTuple):
 
 def check_training(law: str, weighting: str, episodes: int) -> None:
     """Raise InputError for an unknown law or weighting, or too few episodes."""
-    for field, value, valid in (("law", law, LAWS), ("weighting", weighting, WEIGHTINGS)):
-        if value not in valid:
-            raise InputError(f"unknown {field} '{value}'; valid: {', '.join(valid)}")
-    if episodes < LEAST_EPISODES:
-        raise InputError(f"episodes is {episodes}: must be at least {LEAST_EPISODES}, four of each teacher")
+    one_of(LAWS, law=law)
+    one_of(WEIGHTINGS, weighting=weighting)
+    at_least(LEAST_EPISODES, episodes=episodes)
 
 
 def train_on_trace(problem: Problem, law: str, weighting: str, episodes: int, seed: int) -> TrainedScore:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tvwrl.checks import one_of
 from tvwrl.interference.observations import Observations
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Float, Int
 
 LEAST = 0.01  # of the mean weight: with weight 0 throughout a machine would have no score
 
@@ -37,8 +38,7 @@ WEIGHTINGS: dict[str, Callable[[Observations], Float]] = {"fair": fair, "cpu-quo
 
 def service_weights(name: str, observations: Observations) -> Float:
     """(services,) weights > 0 with mean 1. Raises InputError for an unknown name."""
-    if name not in WEIGHTINGS:
-        raise InputError(f"unknown weighting '{name}'; valid: {', '.join(WEIGHTINGS)}")
+    one_of(WEIGHTINGS, weighting=name)
     found = WEIGHTINGS[name](observations)
     found = np.where(np.isfinite(found) & (found > 0), found, 0.0)
     mean = found.mean() if len(found) else 1.0

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.checks import within
 from tvwrl.lrasched.matrix_factorization_kernels import learn_pairs, predict_pairs
 from tvwrl.lrasched.models import check_parameters, check_targets, draw_factors
 from tvwrl.types import Float, InputError, Int
@@ -41,8 +42,7 @@ class MatrixFactorization:
 
     def __post_init__(self) -> None:
         check_parameters(self, positive=("learning_rate", "passes"))
-        if self.steadiness > 1:
-            raise InputError(f"steadiness is {self.steadiness}: must be a number from 0 to 1")
+        within(0, 1, steadiness=self.steadiness)
         self._reset()
 
     def _reset(self) -> None:

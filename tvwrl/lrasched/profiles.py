@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.checks import at_least, positive
 from tvwrl.lrasched.factorization_machine import Rows
 from tvwrl.provisioning.sources.tables import read_table
 from tvwrl.types import Float, InputError, Int
@@ -31,11 +32,9 @@ class Configuration:
     collocation: int = 1  # replicas on a machine, >= 1
 
     def __post_init__(self) -> None:
-        for what, value in (("cpu", self.cpu), ("mem", self.mem)):
-            if not np.isfinite(value) or value <= 0:
-                raise InputError(f"configuration {self.name!r}: {what} is {value}: must be a number > 0")
-        if self.collocation < 1:
-            raise InputError(f"configuration {self.name!r}: collocation is {self.collocation}: must be at least 1")
+        prefix = f"configuration {self.name!r}: "
+        positive(**{f"{prefix}cpu": self.cpu, f"{prefix}mem": self.mem})
+        at_least(1, **{f"{prefix}collocation": self.collocation})
 
     @property
     def size(self) -> tuple[float, float]:

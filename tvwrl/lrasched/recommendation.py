@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.checks import within
 from tvwrl.lrasched.profiles import Bool, Configuration
-from tvwrl.types import Float, InputError
+from tvwrl.types import Float
 
 Measured = Mapping[str, float]  # configuration -> performance, 0..1
 
@@ -23,9 +24,7 @@ class Goal:
     higher_is_better: bool = True
 
     def __post_init__(self) -> None:
-        for name, value in (("goal", self.performance), ("margin", self.margin)):
-            if not 0 <= value <= 1:
-                raise InputError(f"{name} is {value:g}: must be a number from 0 to 1")
+        within(0, 1, goal=self.performance, margin=self.margin)
 
     @property
     def limit(self) -> float:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tvwrl.checks import within
 from tvwrl.lrasched.predictors import Predictor, factorization_machine
 from tvwrl.lrasched.profiles import Configuration, Profiles
 from tvwrl.lrasched.recommendation import Choice, Goal, Measured, Recommendation
@@ -152,11 +153,7 @@ class Recommender:
             if name not in self.configurations:
                 known = ", ".join(self.configurations)
                 raise InputError(f"application {application!r}: unknown configuration {name!r}; known are: {known}")
-            if not 0 <= value <= 1:
-                raise InputError(
-                    f"application {application!r}, configuration {name!r}: performance is {value:g}: must be a number "
-                    "from 0 to 1"
-                )
+            within(0, 1, **{f"application {application!r}, configuration {name!r}: performance": value})
         if not any(one.name in measured for one in self.sizes):
             names = ", ".join(one.name for one in self.sizes)
             raise InputError(f"application {application!r}: measured in no size; measure two of: {names}")

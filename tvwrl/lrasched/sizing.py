@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from tvwrl.checks import at_least
 from tvwrl.lrasched.explanation import explain, plot_recommendation
 from tvwrl.lrasched.predictors import PREDICTORS
 from tvwrl.lrasched.profiles import read_configurations, read_profiles
@@ -59,13 +60,11 @@ class SizingSettings:
             raise InputError("--simulate goes with none of --profiles, --measured, --configurations")
         if any(files) and (self.profiles is None or self.measured is None):
             raise InputError("--profiles and --measured go together: earlier applications, and the new one")
-        if self.seed < 0:
-            raise InputError(f"seed is {self.seed}: must be >= 0")
+        at_least(0, seed=self.seed)
         Goal(self.goal, self.margin)
         if any(files):
             return
-        if self.earlier < 2:
-            raise InputError(f"earlier is {self.earlier}: must be at least 2")
+        at_least(2, earlier=self.earlier)
         if self.lower_is_better:
             raise InputError("--lower-is-better: performance of the simulated testbed is throughput, more is better")
 

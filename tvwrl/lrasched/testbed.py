@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tvwrl.checks import at_least
 from tvwrl.lrasched.profiles import Configuration, Profiles
-from tvwrl.types import InputError
 
 CORES, MEMORY = 16.0, 32.0  # of a machine: cores, GiB
 CPUS, MEMS, DEGREES = (0.5, 1.0, 2.0, 3.0, 4.0), (0.5, 1.0, 2.0, 4.0), (1, 2, 4, 8)
@@ -111,8 +111,7 @@ def draw_applications(count: int, seed: int, load: float | None = None) -> list[
     Rate, dataset, cost of a miss and sensitivity to collocation vary by lognormal factors of sigma `SPREAD`. The load
     is a share of the capacity of the largest size, one on a machine: `load`, or uniform in 0.15..0.95.
     """
-    if count < 1:
-        raise InputError(f"applications is {count}: must be at least 1")
+    at_least(1, applications=count)
     rng, largest, found = np.random.default_rng(seed), Configuration("largest", max(CPUS), max(MEMS)), []
     for i in range(count):
         base, (rate, dataset, miss, sensitivity) = SERVICES[i % len(SERVICES)], np.exp(rng.normal(0, 1, 4) * SPREAD)

@@ -52,7 +52,7 @@ def test_weights_by_hand(make_observations):
     corr = service_weights("corr", seen)
     assert corr[0] > 100 * corr[1] > 0
     assert row_weights(np.array([1, 0, -1, 9]), np.array([2.0, 3.0])).tolist() == [3, 2, 0, 0]
-    with pytest.raises(InputError, match="unknown weighting 'age'; valid: fair, cpu-quota, corr, cv"):
+    with pytest.raises(InputError, match="weighting is 'age': must be one of fair, cpu-quota, corr, cv"):
         service_weights("age", seen)
 
 

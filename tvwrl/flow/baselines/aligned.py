@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvwrl.checks import at_least
 from tvwrl.flow.assignment import Assignment
 from tvwrl.flow.problem import NOWHERE, Problem
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Float, Int
 
 NO_ROOM = "no machine has room left for a replica of it"
 
@@ -25,8 +26,7 @@ class Tetris:
     reschedules: int = 1
 
     def __post_init__(self) -> None:
-        if self.reschedules < 0:
-            raise InputError(f"reschedules is {self.reschedules}: must be >= 0")
+        at_least(0, reschedules=self.reschedules)
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tvwrl.checks import one_of
 from tvwrl.flow.assignment import Assignment
 from tvwrl.flow.baselines.aligned import NO_ROOM
 from tvwrl.flow.problem import NOWHERE, Problem
@@ -36,8 +37,7 @@ class Firmament:
     resource: str = "cpu"
 
     def __post_init__(self) -> None:
-        if self.policy not in ("TRIVIAL", "OCTOPUS"):
-            raise InputError(f"policy is {self.policy!r}: must be TRIVIAL or OCTOPUS")
+        one_of(("TRIVIAL", "OCTOPUS"), policy=self.policy)
 
     @property
     def name(self) -> str:
@@ -46,8 +46,7 @@ class Firmament:
 
     def __call__(self, problem: Problem) -> Assignment:
         """Place all replicas for which there is room. Raises InputError if the resource is not one of the problem's."""
-        if self.resource not in problem.instance.resources:
-            raise InputError(f"resource is '{self.resource}': must be one of {', '.join(problem.instance.resources)}")
+        one_of(problem.instance.resources, resource=self.resource)
         begun = time.process_time()
         at = problem.instance.resources.index(self.resource)
         state = _State(problem, at)

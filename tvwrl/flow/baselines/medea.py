@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.checks import within
 from tvwrl.flow.assignment import Assignment
 from tvwrl.flow.problem import Problem, Vertices
 from tvwrl.packing.fit import fits, replicas_that_fit
@@ -41,8 +42,7 @@ class Medea:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not all(0 <= weight <= 1 for weight in (self.a, self.b, self.c)):
-            raise InputError(f"weights are {self.a:g}, {self.b:g}, {self.c:g}: must be 0 to 1")
+        within(0, 1, a=self.a, b=self.b, c=self.c)
         if not (self.a or self.b or self.c):
             raise InputError("weights are 0, 0, 0: one must be above 0, or nothing is worth placing")
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvwrl.checks import at_least
 from tvwrl.interference.machines import Machines
 from tvwrl.interference.observations import CATEGORIES
 from tvwrl.interference.testbed.arrivals import Arrivals
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Float, Int
 
 UTILISATION = 0.45  # mean share of the CPU that services and batch work use (Figure 13(b): 40 to 50 %)
 SERVICE_SHARE = 0.12  # mean share of the CPU that services use (Figure 2: usually below 20 % of what they request)
@@ -77,8 +78,8 @@ def draw_deployment(
     popularity of the others falls with the square root of their rank. Raises InputError for fewer than
     `LEAST_SERVICES` services or no machines.
     """
-    if machines < 1 or services < LEAST_SERVICES:
-        raise InputError(f"{machines} machines, {services} services: must be at least 1 and {LEAST_SERVICES}")
+    at_least(1, machines=machines)
+    at_least(LEAST_SERVICES, services=services)
     names = (*NAMED, *(f"service{number}" for number in range(len(NAMED), services)))
     quota = np.array([NAMED.get(name, 2.0 ** rng.integers(0, 6)) for name in names])  # 1 .. 32 cores, Section 6.3.2
     rank = np.arange(1, services - len(NAMED) + 1) ** -0.5

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from tvwrl.checks import at_least, within
 from tvwrl.interference.observations import Observations
 from tvwrl.interference.testbed.arrivals import RECORDED_AT, read_hour, replay_hour
 from tvwrl.interference.testbed.clock_kernels import DEFAULT
@@ -17,7 +18,6 @@ from tvwrl.interference.testbed.laws import LAWS
 from tvwrl.interference.testbed.responses import draw_response_model, observe
 from tvwrl.interference.testbed.simulation import PlacementRule, simulate
 from tvwrl.interference.testbed.snapshots import Snapshots, take_snapshots
-from tvwrl.types import InputError
 
 WARM_UP_SECONDS = 1800  # until machines are as full as they stay
 
@@ -35,12 +35,9 @@ class TwoDays:
     report_seconds: int = 300  # between two records of a service instance
 
     def __post_init__(self) -> None:
-        least = {"machines": 1, "services": LEAST_SERVICES, "hours": 1, "report_seconds": 1}
-        for name, limit in least.items():
-            if getattr(self, name) < limit:
-                raise InputError(f"{name} is {getattr(self, name)}: must be at least {limit}")
-        if self.report_seconds > 3600 * self.hours:
-            raise InputError(f"report_seconds is {self.report_seconds}: must be at most a day's {3600 * self.hours}")
+        at_least(1, machines=self.machines, hours=self.hours)
+        at_least(LEAST_SERVICES, services=self.services)
+        within(1, 3600 * self.hours, report_seconds=self.report_seconds)
 
 
 def observe_days(days: TwoDays, law: str, stream: int) -> tuple[Observations, Observations]:

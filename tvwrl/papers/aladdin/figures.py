@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from tvwrl.checks import positive, within
 from tvwrl.command_line import Names, Numbers, Shares
 from tvwrl.experiments.engine import Cell, Rows, read_rows
 from tvwrl.experiments.reproduce import Report, check_seeds, commands
@@ -21,7 +22,6 @@ from tvwrl.markdown import markdown_table
 from tvwrl.papers.aladdin import published
 from tvwrl.papers.aladdin.cells import GENERATED, TIANCHI, PlacementCell
 from tvwrl.papers.aladdin.plots import plot_by_load, plot_by_size
-from tvwrl.types import InputError
 
 FIGURES = {
     "fig10": "Figure 10, violations, machines used and resource efficiency by cluster size",
@@ -126,11 +126,8 @@ class AladdinStudy:
     def _check(self) -> None:
         check_seeds(self.seeds)
         check_schedulers(self.planners)
-        for load in (self.load, *self.loads):
-            if not 0 < load <= 1:
-                raise InputError(f"load is {load:g}: must be above 0, at most 1")
-        if not 0 < self.medea_seconds < np.inf:
-            raise InputError(f"medea_seconds is {self.medea_seconds}: must be a number > 0")
+        positive(load=self.load, loads=self.loads, medea_seconds=self.medea_seconds)
+        within(0, 1, load=self.load, loads=self.loads)
 
     def _by_size(self, panels: Sequence[Panel], rows: Rows) -> Made:
         """Sections of generated problems and of the contest's."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from tvwrl.checks import at_least, different, within
 from tvwrl.command_line import Numbers, Shares
 from tvwrl.experiments.engine import read_rows
 from tvwrl.experiments.reproduce import Report, check_seeds, commands
@@ -165,18 +164,11 @@ def schemes(heuristics: Iterable[str], milp_seconds: float) -> list[tuple[str, f
 def check(options: dict[str, Any]) -> None:
     """Raise InputError for options out of range; those that a study lacks are not checked."""
     check_seeds(options.get("seeds", (options.get("seed", 0),)))
-    if not 0 <= (margin := options.get("margin", 0)) <= 1:
-        raise InputError(f"margin is {margin}: must be a number from 0 to 1")
-    if not 0 <= (seconds := options.get("milp_seconds", 0)) < np.inf:
-        raise InputError(f"milp_seconds is {seconds}: must be a number >= 0")
-    for name in ("earlier", "arriving"):
-        if (value := options.get(name, 2)) < 2:
-            raise InputError(f"{name} is {value}: must be at least 2")
-    if not 1 <= (scales := options.get("scales", 1)) <= len(SCALES):
-        raise InputError(f"scales is {scales}: must be 1 to {len(SCALES)}")
-    largest = options.get("largest", (1,))
-    if not largest or len(set(largest)) != len(largest):
-        raise InputError(f"largest is {', '.join(map(str, largest))}: must be different ones, at least one")
+    within(0, 1, margin=options.get("margin"))
+    at_least(0, milp_seconds=options.get("milp_seconds"))
+    at_least(2, earlier=options.get("earlier"), arriving=options.get("arriving"))
+    within(1, len(SCALES), scales=options.get("scales"))
+    different(largest=options.get("largest", (1,)))
 
 
 STUDIES: dict[type, dict[str, str]] = {LearningStudy: LEARNING, TestbedStudy: TESTBED}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from tvwrl.checks import at_least, below, one_of, positive
 from tvwrl.command_line import Names, Numbers
 from tvwrl.experiments.engine import read_rows
 from tvwrl.experiments.reproduce import Report, check_seeds
@@ -142,16 +143,11 @@ class ClusterStudy:
         shortest = WARM_UP + 2 * EVERY
         least = {"machines": 3, "services": LEAST_SERVICES, "learns": shortest, "minutes": shortest, "rounds": 0}
         for name, limit in least.items():
-            if size[name] < limit:
-                raise InputError(f"{name} is {size[name]}: must be at least {limit}")
-        if self.weighting not in WEIGHTINGS:
-            raise InputError(f"unknown weighting '{self.weighting}'; valid: {', '.join(WEIGHTINGS)}")
-        if not self.pressure > 0:
-            raise InputError(f"pressure is {self.pressure}: must be > 0")
-        if not 0 <= self.silent < 1:
-            raise InputError(f"silent is {self.silent:g}: must be a share of the machines, at least 0 and below 1")
-        if not self.stale_after >= 0:
-            raise InputError(f"stale_after is {self.stale_after:g}: must be >= 0, in seconds")
+            at_least(limit, **{name: size[name]})
+        one_of(WEIGHTINGS, weighting=self.weighting)
+        positive(pressure=self.pressure)
+        below(1, silent=self.silent)
+        at_least(0, stale_after=self.stale_after)
 
 
 def _size(preset: Preset, figure: str, full: bool) -> dict[str, int]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tvwrl.checks import different, one_of
 from tvwrl.interference.testbed.laws import LAWS
 from tvwrl.types import InputError
 
 
 def check_laws(laws: Sequence[str]) -> None:
-    """Raise InputError unless there are laws, all known."""
-    if unknown := [law for law in laws if law not in LAWS]:
-        raise InputError(f"unknown law '{unknown[0]}'; valid: {', '.join(LAWS)}")
-    if not laws:
-        raise InputError("the list of laws is empty")
+    """Raise InputError unless the laws are known and different, at least one."""
+    different(laws=laws)
+    one_of(LAWS, laws=laws)
 
 
 def folder_with(data: Path | None, *files: str) -> Path:

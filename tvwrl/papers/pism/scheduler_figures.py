@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tvwrl.checks import at_least
 from tvwrl.command_line import Names
 from tvwrl.experiments.engine import Rows, read_rows
 from tvwrl.experiments.reproduce import Report
@@ -69,9 +70,8 @@ class SchedulerStudy:
 
     def cells(self, figure: str) -> list[SchedulerCell]:
         """Every scheduler under every law. Opens the trace, so that a bad one is refused before anything runs."""
-        for field, least in (("sequences", 2), ("seed", 0)):
-            if getattr(self, field) < least:
-                raise InputError(f"{field} is {getattr(self, field)}: must be at least {least}")
+        at_least(2, sequences=self.sequences)
+        at_least(0, seed=self.seed)
         check_laws(self.laws)
         names = [POLICY] * (self.checkpoint is not None) + list(self.schedulers)
         if not names:

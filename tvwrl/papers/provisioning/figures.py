@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tvwrl.checks import at_least, different, one_of
 from tvwrl.command_line import Names, Numbers
 from tvwrl.experiments.engine import Cell, read_rows
 from tvwrl.experiments.reproduce import Report, RunOptions, commands
@@ -15,7 +16,6 @@ from tvwrl.papers.provisioning.plots import plots_of
 from tvwrl.papers.provisioning.published import FEW, FIGURES, GRAPHS, INSTANCES, STUDIES, Figure
 from tvwrl.papers.provisioning.reference import Reference, read_reference
 from tvwrl.papers.provisioning.tables import tables_of
-from tvwrl.types import InputError
 
 SHRINK = 50  # divides the number of applications in the smoke preset
 
@@ -101,13 +101,10 @@ class ProvisioningStudy(RunOptions):
             ("densities", self.densities, STUDIES["density2D"].values),
             ("application_counts", self.application_counts, FEW),
         ):
-            if not values or len(set(values)) != len(values) or not set(values) <= set(allowed):
-                shown, given = ", ".join(map(str, allowed)), ", ".join(map(str, values))
-                raise InputError(f"{name} is {given}: must be different ones of {shown}")
-        if self.count < 1:
-            raise InputError(f"instances is {self.count}: must be at least 1")
-        if self.seed < 0:
-            raise InputError(f"seed is {self.seed}: must be >= 0")
+            different(**{name: values})
+            one_of(allowed, **{name: values})
+        at_least(1, instances=self.count)
+        at_least(0, seed=self.seed)
 
 
 COMMANDS = commands(

@@ -1,0 +1,66 @@
+"""Whether values are within their limits; if not, an error with the name as a user types it, the value and the limit.
+
+Each function takes values by name and raises InputError for the first one out of range. A value of None was not given
+and passes; of a sequence, every element is checked. NaN and infinity are out of every range.
+
+>>> at_least(1, machines=10, workers=None)
+>>> positive(loads=(0.5, 0.0))
+Traceback (most recent call last):
+tvwrl.types.InputError: loads is 0.0: must be a number > 0
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tvwrl.types import InputError
+
+
+def at_least(least: float, /, **values: Any) -> None:
+    """Numbers >= `least`."""
+    _check(values, lambda x: least <= x < math.inf, f"at least {least}")
+
+
+def positive(**values: Any) -> None:
+    """Numbers > 0."""
+    _check(values, lambda x: 0 < x < math.inf, "a number > 0")
+
+
+def below(limit: float, /, **values: Any) -> None:
+    """Numbers >= 0 and < `limit`."""
+    _check(values, lambda x: 0 <= x < limit, f"at least 0 and below {limit}")
+
+
+def within(low: float, high: float, /, **values: Any) -> None:
+    """Numbers from `low` to `high`, both included."""
+    _check(values, lambda x: low <= x <= high, f"{low} to {high}")
+
+
+def one_of(allowed: Collection[Any], /, **values: Any) -> None:
+    """Elements of `allowed`."""
+    _check(values, lambda x: x in allowed, f"one of {', '.join(map(str, allowed))}")
+
+
+def different(**values: Sequence[Any]) -> None:
+    """Sequences of at least one element, none of them repeated."""
+    for name, value in values.items():
+        if not value or len(set(value)) < len(value):
+            given = ", ".join(map(str, value)) or "empty"
+            raise InputError(f"{name} is {given}: must be different ones, at least one")
+
+
+def _check(values: Mapping[str, Any], good: Callable[[Any], bool], limit: str) -> None:
+    for name, value in values.items():
+        for x in _elements(value):
+            if not good(x):
+                shown = f"'{x}'" if isinstance(x, str) else x
+                raise InputError(f"{name} is {shown}: must be {limit}")
+
+
+def _elements(value: Any) -> Iterator[Any]:
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        yield from value
+    elif value is not None:
+        yield value
