@@ -1,12 +1,7 @@
 """Unknown background load: penalties, pixels and metrics by hand, what schedulers see of it, and its record."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,9 +16,8 @@ from tvwrl.schedulers import make_scheduler
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.types import InputError, Machines, SequenceSet
+from tvwrl.types import InputError, Machines
 
-Make = Callable[..., SequenceSet]
 ONE = Machines.homogeneous(1, 8, ("cpu", "mem"))
 
 # One machine of 8 units; background repeats after 2 slots; a runs in slots 0 and 1, b in slot 1.
@@ -36,18 +30,18 @@ NOISE = np.array([[[2, 0]], [[1, 3]]], np.uint8)
 ROWS = [(0, [[3, 2], [5, 2]], 4), (1, [[3, 1]], 5)]
 
 
-def begin(sequences: SequenceSet, machines: Machines = ONE, **changes: Any) -> Simulation:
+def begin(sequences, machines=ONE, **changes):
     simulation = Simulation(sequences, machines, Scenario(history=3, **changes))
     simulation.reset(0)
     return simulation
 
 
 @pytest.fixture
-def noisy(make_sequences: Make) -> SequenceSet:
+def noisy(make_sequences):
     return replace(make_sequences(ROWS), background=NOISE[None])
 
 
-def test_penalties_by_hand(noisy: SequenceSet) -> None:
+def test_penalties_by_hand(noisy):
     simulation = begin(noisy)
     simulation.step(np.zeros(1, np.int64))
     # Slot 0: pairs 2*3 of cpu. Unused (3, 6): 27 + 216.
@@ -61,7 +55,7 @@ def test_penalties_by_hand(noisy: SequenceSet) -> None:
     )
 
 
-def test_metrics_by_hand(noisy: SequenceSet) -> None:
+def test_metrics_by_hand(noisy):
     simulation = begin(noisy)
     for _ in range(2):
         simulation.step(np.zeros(1, np.int64))
@@ -74,7 +68,7 @@ def test_metrics_by_hand(noisy: SequenceSet) -> None:
     assert row["offered_load"] == pytest.approx(11 / 16)  # of the workloads alone
 
 
-def test_a_machine_without_workloads_costs_nothing(make_sequences: Make) -> None:
+def test_a_machine_without_workloads_costs_nothing(make_sequences):
     machines = Machines.homogeneous(2, 8, ("cpu", "mem"))
     sequences = make_sequences([(0, [[8, 8]])])
     noise = np.zeros((1, 1, 2, 2), np.uint8)
@@ -86,7 +80,7 @@ def test_a_machine_without_workloads_costs_nothing(make_sequences: Make) -> None
     assert (row["machines_used"], row["utilisation_cpu"], row["reward"]) == (1, 1.0, 0.0)
 
 
-def test_it_is_drawn_as_load_of_no_class(noisy: SequenceSet) -> None:
+def test_it_is_drawn_as_load_of_no_class(noisy):
     simulation = begin(noisy)
     for _ in range(2):
         simulation.place(0, 0)
@@ -95,12 +89,12 @@ def test_it_is_drawn_as_load_of_no_class(noisy: SequenceSet) -> None:
     assert noisy.classes == 6
     assert grid == [[8, 4, 4, 4, 4, 4, 5, 5], [8, 8, 8, 4, 4, 5, 0, 0]]
     space = PlacementEnv(noisy, ONE, Scenario(history=3)).observation_space["grid"]
-    assert space.high.max() == 8  # type: ignore[attr-defined]
+    assert space.high.max() == 8
     plain = replace(noisy, background=None)
-    assert PlacementEnv(plain, ONE, Scenario(history=3)).observation_space["grid"].high.max() == 7  # type: ignore[attr-defined]
+    assert PlacementEnv(plain, ONE, Scenario(history=3)).observation_space["grid"].high.max() == 7
 
 
-def test_features_take_it_for_load_but_for_no_class(noisy: SequenceSet) -> None:
+def test_features_take_it_for_load_but_for_no_class(noisy):
     simulation = begin(noisy)
     simulation.place(0, 0)
     cpu = machine_features(simulation.seen_grid, 6)[0, 0][:19]
@@ -109,7 +103,7 @@ def test_features_take_it_for_load_but_for_no_class(noisy: SequenceSet) -> None:
     assert cpu[7:13].tolist() == [0, 0, 0, 3 / 8, 0, 0]  # units of the classes
 
 
-def test_what_schedulers_see(noisy: SequenceSet) -> None:
+def test_what_schedulers_see(noisy):
     simulation = begin(noisy)
     cluster, a = Cluster(simulation), noisy.workload(0, 0)
     assert cluster.load.tolist() == [[2, 0]]
@@ -121,7 +115,7 @@ def test_what_schedulers_see(noisy: SequenceSet) -> None:
     assert Cluster(begin(full)).residual_ahead(a).tolist() == pytest.approx([6 / 8 + 8 / 8 + 4 / 8 + 5 / 8])
 
 
-def test_it_goes_on_beyond_the_longest_workload(make_sequences: Make) -> None:
+def test_it_goes_on_beyond_the_longest_workload(make_sequences):
     noise = np.arange(1, 6, dtype=np.uint8).reshape(1, 5, 1, 1)
     machine = Machines.homogeneous(1, 8, ("cpu",))
     sequences = make_sequences(*[[(t, [[1]]) for t in range(9)]], resources=("cpu",))
@@ -135,7 +129,7 @@ def test_it_goes_on_beyond_the_longest_workload(make_sequences: Make) -> None:
     assert Cluster(simulation).load.tolist() == [[1]]
 
 
-def test_drawn_by_scenario_and_kept_in_the_files(problem: Problem, tmp_path: Path) -> None:
+def test_drawn_by_scenario_and_kept_in_the_files(problem, tmp_path):
     scenario = replace(problem.scenario, background=2, perturb=1)
     noisy = Problem.build(problem.trace, scenario, problem.classes)
     rows = evaluate(noisy, [partial(make_scheduler, "best-fit")], [0.3, 0.5], 2, 0, tmp_path / "out")
@@ -154,7 +148,7 @@ def test_drawn_by_scenario_and_kept_in_the_files(problem: Problem, tmp_path: Pat
         replay_run(tmp_path / "out")
 
 
-def test_refused(noisy: SequenceSet, problem: Problem) -> None:
+def test_refused(noisy, problem):
     with pytest.raises(InputError, match=r"background of the sequences is for 1 machines .* the cluster has 2"):
         begin(noisy, Machines.homogeneous(2, 8, ("cpu", "mem")))
     with pytest.raises(InputError, match="background is 9: must be at most the smallest capacity"):
@@ -167,7 +161,7 @@ def test_refused(noisy: SequenceSet, problem: Problem) -> None:
         ({"burst": 0.5}, "burst is 0.5: must be a number >= 1"),
     ):
         with pytest.raises(InputError, match=text):
-            Scenario(**changes)  # type: ignore[arg-type]
+            Scenario(**changes)
     record = begin(noisy).record()
     with pytest.raises(InputError, match="background has shape"):
         penalties(replace(record, background=NOISE[:, :, :1]), ONE, Scenario().penalty_weights())

@@ -1,12 +1,8 @@
 """The referee against cases worked out by hand, a brute-force replay and its own files."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,7 +18,7 @@ PAPER = PenaltyWeights()
 TWO = Machines.homogeneous(2, 4, ("cpu", "mem"))
 
 
-def make_episode(rows: list[tuple[int, int, int, list[list[float]]]], **fields: Any) -> Episode:
+def make_episode(rows, **fields):
     """Episode of rows (arrival, start or -1, machine or -1, demand (length, D)); ids are a, b, c, ..."""
     names = np.array([chr(ord("a") + i) for i in range(len(rows))], dtype=object)
     arrival, start, machine = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3).T
@@ -39,14 +35,10 @@ def make_episode(rows: list[tuple[int, int, int, list[list[float]]]], **fields: 
 #   c, m1                     (2,2)    (1,2)     arrives in 1
 #   m0       (2,1)   (5,4)    (5,3)
 #   m1                        (2,2)    (1,2)
-ROWS = [
-    (0, 0, 0, [[2, 1], [3, 1], [1, 1]]),
-    (0, 1, 0, [[2, 3], [4, 2]]),
-    (1, 2, 1, [[2, 2], [1, 2]]),
-]
+ROWS = [(0, 0, 0, [[2, 1], [3, 1], [1, 1]]), (0, 1, 0, [[2, 3], [4, 2]]), (1, 2, 1, [[2, 2], [1, 2]])]
 
 
-def test_row_by_hand() -> None:
+def test_row_by_hand():
     row = score_episode(make_episode(ROWS, scheduler="s", load=0.5, sequence=7, decision_ms=0.25), TWO, PAPER)
     assert row == pytest.approx(
         {
@@ -80,7 +72,7 @@ def test_row_by_hand() -> None:
     )
 
 
-def test_keys_and_order_for_any_resources() -> None:
+def test_keys_and_order_for_any_resources():
     machines = Machines.homogeneous(1, 4, ("gpu",))
     row = score_episode(make_episode([(0, 0, 0, [[1]])], resources=("gpu",)), machines, PAPER)
     keys = (
@@ -90,7 +82,7 @@ def test_keys_and_order_for_any_resources() -> None:
     assert " ".join(row) == keys
 
 
-def test_penalties_by_hand() -> None:
+def test_penalties_by_hand():
     assert penalties(make_episode(ROWS), TWO, PAPER) == pytest.approx(
         {
             "contention": 0.1 * 15,
@@ -105,26 +97,26 @@ def test_penalties_by_hand() -> None:
     assert penalties(make_episode(ROWS), TWO, PAPER, overshoot_per="machine")["overshoot"] == 30000
 
 
-def test_overshoot_counts_only_who_runs_then() -> None:
+def test_overshoot_counts_only_who_runs_then():
     # m0 cpu: slot 0: 2 + 3 = 5 (a, b); slot 1: 2 (a alone); slot 2: 2 + 3 = 5 (a again: counted already; c: new).
     rows = [(0, 0, 0, [[2, 1]] * 3), (0, 0, 0, [[3, 1]]), (0, 2, 0, [[3, 1]])]
     assert penalties(make_episode(rows), TWO, PAPER)["overshoot"] == 3 * 30000
     assert penalties(make_episode(rows), TWO, PAPER, "machine")["overshoot"] == 30000
 
 
-def test_rounding_is_no_overshoot() -> None:
+def test_rounding_is_no_overshoot():
     rows = [(0, 0, 0, [[0.1, 1]]), (0, 0, 0, [[0.2, 1]])]  # 0.1 + 0.2 > 0.3 in floating point
     machines = Machines.homogeneous(1, (0.3, 4), ("cpu", "mem"))
     assert penalties(make_episode(rows), machines, PAPER)["overshoot"] == 0
 
 
-def test_exponent_zero_switches_under_utilisation_off() -> None:
+def test_exponent_zero_switches_under_utilisation_off():
     off = PenaltyWeights(K_u=0)
     assert penalties(make_episode(ROWS), TWO, off)["under_utilisation"] == 0
     assert score_episode(make_episode(ROWS), TWO, off)["reward"] == pytest.approx(-(1.5 + 60000 + 100))
 
 
-def test_weights_per_resource() -> None:
+def test_weights_per_resource():
     weights = PenaltyWeights(K_c=(1.0, 2.0), K_u=(1.0, 0.0), K_o=(10.0, 99.0), K_w=0.0)
     assert penalties(make_episode(ROWS), TWO, weights) == pytest.approx(
         # 1*10 + 2*5; U cpu 2 + 0 + 2 + 3 and mem switched off; two workloads over in cpu, none in mem.
@@ -132,7 +124,7 @@ def test_weights_per_resource() -> None:
     )
 
 
-def test_machines_that_differ() -> None:
+def test_machines_that_differ():
     machines = Machines(np.array([[4.0, 4.0], [8.0, 2.0]]), ("cpu", "mem"))
     row = score_episode(make_episode(ROWS), machines, PAPER)
     # Both machines run in slot 2: 12 cpu, 6 mem. R as above (m1 mem 2 of 2).
@@ -146,7 +138,7 @@ def test_machines_that_differ() -> None:
     assert penalties(make_episode(ROWS), machines, PAPER)["under_utilisation"] == 8 + 216 + 343 + 27 + 1
 
 
-def test_unplaced_workloads_wait_until_the_end() -> None:
+def test_unplaced_workloads_wait_until_the_end():
     # d arrives in 2 and waits in slots 2 and 3 (T = 4); e arrives after the last finish and is never in the queue.
     episode = make_episode([*ROWS, (2, -1, -1, [[6, 6]]), (9, -1, -1, [[5, 0]])])
     row = score_episode(episode, TWO, PAPER)
@@ -157,7 +149,7 @@ def test_unplaced_workloads_wait_until_the_end() -> None:
     assert row["offered_load"] == pytest.approx((15 + 6 + 5) / (8 * 10))
 
 
-def test_idle_slots_count_as_no_fragmentation_and_no_use() -> None:
+def test_idle_slots_count_as_no_fragmentation_and_no_use():
     # Slot 0 idle; slot 1: both machines run, U cpu 3 and 1 (3/4 in one place), U mem 2 and 2 (1/2).
     rows = [(0, 1, 0, [[1, 2]]), (1, 1, 1, [[3, 2]])]
     row = score_episode(make_episode(rows), TWO, PAPER)
@@ -167,7 +159,7 @@ def test_idle_slots_count_as_no_fragmentation_and_no_use() -> None:
 
 
 @pytest.mark.parametrize("rows", [[], [(3, -1, -1, [[1, 1]])]])
-def test_nothing_placed(rows: list[Any]) -> None:
+def test_nothing_placed(rows):
     row = score_episode(make_episode(rows), TWO, PAPER)
     assert (row["slots"], row["reward"], row["machines_used"], row["peak_machines"]) == (0, 0, 0, 0)
     assert row["utilisation_cpu"] == row["fragmentation_mem"] == row["overshoot_pct"] == 0
@@ -192,15 +184,15 @@ def test_nothing_placed(rows: list[Any]) -> None:
         ("demand", [np.ones((3, 2)), np.full((2, 2), np.nan), np.ones((2, 2))], "workload 'b'.*finite"),
     ],
 )
-def test_contradictions_are_refused(field: str, value: list[Any], message: str) -> None:
-    changed: Any = (
+def test_contradictions_are_refused(field, value, message):
+    changed = (
         tuple(value) if field == "demand" else np.array(value, dtype=object if field == "workload_id" else np.int64)
     )
     with pytest.raises(InputError, match=message):
         score_episode(dataclasses.replace(make_episode(ROWS), **{field: changed}), TWO, PAPER)
 
 
-def test_unknown_options_are_refused() -> None:
+def test_unknown_options_are_refused():
     with pytest.raises(InputError, match="overshoot_per is 'slot'"):
         penalties(make_episode(ROWS), TWO, PAPER, overshoot_per="slot")
     with pytest.raises(InputError, match="resources of the episode"):
@@ -208,12 +200,12 @@ def test_unknown_options_are_refused() -> None:
 
 
 @st.composite
-def played(draw: st.DrawFn) -> tuple[Episode, Machines, PenaltyWeights, str]:
+def played(draw):
     """Any episode of up to 6 workloads on up to 3 machines that differ, 1 to 3 resources."""
     kinds, count = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     resources = ("cpu", "mem", "net")[:kinds]
 
-    def table(numbers: st.SearchStrategy[float], least: int, most: int) -> list[list[float]]:
+    def table(numbers, least, most):
         return draw(st.lists(st.lists(numbers, min_size=kinds, max_size=kinds), min_size=least, max_size=most))
 
     rows = []
@@ -233,7 +225,7 @@ def played(draw: st.DrawFn) -> tuple[Episode, Machines, PenaltyWeights, str]:
     return episode, machines, weights, draw(st.sampled_from(["workload", "machine"]))
 
 
-def brute_force(episode: Episode, machines: Machines, weights: PenaltyWeights, overshoot_per: str) -> dict[str, float]:
+def brute_force(episode, machines, weights, overshoot_per):
     """The definitions, slot by slot and machine by machine, without arrays."""
     capacity, jobs = machines.capacity.tolist(), range(len(episode.workload_id))
     slots = max([int(f) for f in episode.finish if f > 0], default=0)
@@ -275,14 +267,14 @@ def brute_force(episode: Episode, machines: Machines, weights: PenaltyWeights, o
 
 @settings(max_examples=80, deadline=None)
 @given(played())
-def test_equals_brute_force(case: tuple[Episode, Machines, PenaltyWeights, str]) -> None:
+def test_equals_brute_force(case):
     row = score_episode(*case)
     expected = brute_force(*case)
     assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=1e-9)
     assert row["reward"] == pytest.approx(-sum(penalties(*case).values()))
 
 
-def write_run(folder: Path, episodes: list[Episode], machines: Machines) -> None:
+def write_run(folder, episodes, machines):
     """The three files of an evaluation; demand once per (load, sequence), shuffled, as its order must not matter."""
     fields = ("workload_id", "source_workload", "source_slot", "arrival", "start", "finish", "machine")
     keys = ("scheduler", "load", "sequence")
@@ -307,7 +299,7 @@ def write_run(folder: Path, episodes: list[Episode], machines: Machines) -> None
 
 
 @pytest.fixture
-def evaluated(tmp_path: Path) -> tuple[Path, list[Episode], Machines]:
+def evaluated(tmp_path):
     machines = Machines(np.array([[4.0, 4.0], [8.0, 2.0]]), ("cpu", "mem"))
     later = [(arrival, start + 1, machine, demand) for arrival, start, machine, demand in ROWS]
     dropped = [*ROWS[:2], (1, -1, -1, ROWS[2][3])]
@@ -321,7 +313,7 @@ def evaluated(tmp_path: Path) -> tuple[Path, list[Episode], Machines]:
     return tmp_path, episodes, machines
 
 
-def test_files_alone_give_the_same_rows(evaluated: tuple[Path, list[Episode], Machines]) -> None:
+def test_files_alone_give_the_same_rows(evaluated):
     folder, episodes, machines = evaluated
     weights = PenaltyWeights(K_c=(0.1, 0.2))
     expected = pl.DataFrame([score_episode(e, machines, weights, "machine") for e in episodes])
@@ -330,7 +322,7 @@ def test_files_alone_give_the_same_rows(evaluated: tuple[Path, list[Episode], Ma
     assert rows["decision_ms"].is_nan().all()
 
 
-def test_files_that_lack_something_are_refused(evaluated: tuple[Path, list[Episode], Machines]) -> None:
+def test_files_that_lack_something_are_refused(evaluated):
     folder, _, _ = evaluated
     demand = pl.read_parquet(folder / "demand.parquet")
     for part, message in (

@@ -1,11 +1,6 @@
 """DeepRM: its world by hand, batches, and the scheduler beside the environment."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,27 +13,20 @@ from tvwrl.agents.deeprm.environment import DeepRMVectorEnv
 from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.networks import DeepRMPolicy
 from tvwrl.agents.training import Trainer
-from tvwrl.envs.problem import Problem
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.types import InputError, Machines, SequenceSet
+from tvwrl.types import InputError, Machines
 
-Make = Callable[..., SequenceSet]
 TWO = Machines.homogeneous(2, 8, ("cpu", "mem"))
 
 # Together the machines are one of 16 units. Peaks and durations:
 #   a (6, 2) for 2 slots, b (12, 1) for 3, c (4, 4) for 1; a, b and c arrive in slot 0, d (1, 1) for 4 in slot 1.
-FOUR = [
-    (0, [[6, 1], [1, 2]]),
-    (0, [[2, 1], [12, 1], [1, 1]]),
-    (0, [[4, 4]]),
-    (1, [[1, 1]] * 4),
-]
+FOUR = [(0, [[6, 1], [1, 2]]), (0, [[2, 1], [12, 1], [1, 1]]), (0, [[4, 4]]), (1, [[1, 1]] * 4)]
 
 
-def environment(sequences: SequenceSet, batch: int = 1, weight: float = 0.5, **changes: Any) -> DeepRMVectorEnv:
+def environment(sequences, batch=1, weight=0.5, **changes):
     scenario = Scenario(**{"queue": 2, "placements_per_slot": None, "max_slots": 0, **changes})
     return DeepRMVectorEnv(batch, sequences, TWO, scenario, 4, weight)
 
@@ -46,24 +34,24 @@ def environment(sequences: SequenceSet, batch: int = 1, weight: float = 0.5, **c
 class Weights:
     """What the scheduler takes from a checkpoint."""
 
-    def __init__(self, policy: DeepRMPolicy, shapes: dict[str, Any]) -> None:
+    def __init__(self, policy, shapes):
         self.shapes, self._policy = shapes, policy
 
-    def make_policy(self) -> DeepRMPolicy:
+    def make_policy(self):
         return self._policy
 
 
-def scheduler_of(policy: DeepRMPolicy, env: DeepRMVectorEnv) -> DeepRM:
-    weights: Any = Weights(policy, env.shapes)
+def scheduler_of(policy, env):
+    weights = Weights(policy, env.shapes)
     return DeepRM("mine", weights)
 
 
-def step(env: DeepRMVectorEnv, action: int) -> tuple[dict[str, Any], float, bool, int]:
+def step(env, action):
     seen, reward, terminated, _, info = env.step(np.array([action]))
     return seen, float(reward[0]), bool(terminated[0]), int(info["slots"][0])
 
 
-def test_state_reward_and_action_by_hand(make_sequences: Make) -> None:
+def test_state_reward_and_action_by_hand(make_sequences):
     env = environment(make_sequences(FOUR))
     seen, _ = env.reset(options={"sequence": np.array([0])})
     assert seen["cluster"].tolist() == [[[0, 0]] * 4]
@@ -99,26 +87,26 @@ def test_state_reward_and_action_by_hand(make_sequences: Make) -> None:
     assert step(env, 0)[1:] == (0, True, 0)  # it is over
 
 
-def test_an_empty_place_is_void(make_sequences: Make) -> None:
+def test_an_empty_place_is_void(make_sequences):
     env = environment(make_sequences([(0, [[1, 1]] * 2)]), weight=0.0)
     env.reset(options={"sequence": 0})
     assert step(env, 1)[1:] == (-0.5, False, 1)
 
 
-def test_slowdowns_add_up(make_sequences: Make) -> None:
+def test_slowdowns_add_up(make_sequences):
     # (finish - arrival) / duration: a 2/2, c 2/1, b 5/3, d 5/4 in the episode above.
     env = environment(make_sequences(FOUR), weight=0.0)
     env.reset(options={"sequence": 0})
     assert sum(step(env, action)[1] for action in (0, 0, 1, 2, 0, 0)) == pytest.approx(-(1 + 2 + 5 / 3 + 5 / 4))
 
 
-def test_no_more_is_placed_in_a_slot_than_allowed(make_sequences: Make) -> None:
+def test_no_more_is_placed_in_a_slot_than_allowed(make_sequences):
     env = environment(make_sequences(FOUR), placements_per_slot=1)
     env.reset(options={"sequence": 0})
     assert step(env, 0)[3] == 1
 
 
-def test_background_is_nobodys_reservation(make_sequences: Make) -> None:
+def test_background_is_nobodys_reservation(make_sequences):
     calm = make_sequences(FOUR)
     noisy = replace(calm, background=np.full((1, 5, 2, 2), 3, np.uint8))
     envs = [environment(sequences) for sequences in (calm, noisy)]
@@ -130,7 +118,7 @@ def test_background_is_nobodys_reservation(make_sequences: Make) -> None:
         assert one[1:] == two[1:]
 
 
-def test_training_is_truncated(make_sequences: Make) -> None:
+def test_training_is_truncated(make_sequences):
     env = environment(make_sequences([(0, [[1, 1]] * 2)]), max_slots=3)
     env.reset(options={"sequence": 0})
     over = [env.step(np.array([2]))[2:4] for _ in range(3)]
@@ -139,7 +127,7 @@ def test_training_is_truncated(make_sequences: Make) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), limit=st.sampled_from([1, 2, None]))
-def test_a_batch_is_many_single_ones(train: SequenceSet, problem: Problem, seed: int, limit: int | None) -> None:
+def test_a_batch_is_many_single_ones(train, problem, seed, limit):
     rng = np.random.default_rng(seed)
     scenario = Scenario(placements_per_slot=limit)
     batch = DeepRMVectorEnv(3, train, problem.machines, scenario, 30, 1.0)
@@ -159,7 +147,7 @@ def test_a_batch_is_many_single_ones(train: SequenceSet, problem: Problem, seed:
 
 
 @pytest.mark.parametrize("limit", [1, None])
-def test_the_scheduler_sees_what_the_environment_shows(train: SequenceSet, problem: Problem, limit: int | None) -> None:
+def test_the_scheduler_sees_what_the_environment_shows(train, problem, limit):
     """On one machine as large as the cluster, best fit changes nothing: both see the same, decision by decision."""
     machine = Machines.homogeneous(1, 40, ("cpu", "mem"))
     scenario = Scenario(placements_per_slot=limit, queue=3)
@@ -167,9 +155,9 @@ def test_the_scheduler_sees_what_the_environment_shows(train: SequenceSet, probl
     torch.manual_seed(0)
     policy = DeepRMPolicy(env.shapes, 8)
     torch.nn.init.normal_(policy.output.weight, std=0.7)
-    watched: list[dict[str, Any]] = []
+    watched = []
     encode = policy.encode
-    policy.encode = lambda seen: watched.append(seen) or encode(seen)  # type: ignore[func-returns-value, method-assign]
+    policy.encode = lambda seen: watched.append(seen) or encode(seen)
     episode = Runner(train, machine, scenario, seed=5).play(scheduler_of(policy, env), 2)
 
     seen, _ = env.reset(options={"sequence": 2})
@@ -185,7 +173,7 @@ def test_the_scheduler_sees_what_the_environment_shows(train: SequenceSet, probl
     assert env.simulation.record().start.tolist() == episode.start.tolist()
 
 
-def test_what_fits_the_cluster_but_no_machine_waits(make_sequences: Make) -> None:
+def test_what_fits_the_cluster_but_no_machine_waits(make_sequences):
     # a takes 5 of 8 on m0; b needs 6 and goes to m1; c needs 5: the cluster has 16 - 11 = 5 left, no machine has.
     sequences = make_sequences([(0, [[5, 1]] * 2), (0, [[6, 1]] * 4), (0, [[5, 1]])])
     scenario = Scenario(queue=1, placements_per_slot=None)
@@ -199,7 +187,7 @@ def test_what_fits_the_cluster_but_no_machine_waits(make_sequences: Make) -> Non
     assert (episode.start.tolist(), episode.machine.tolist()) == ([0, 0, 2], [0, 1, 0])
 
 
-def test_another_queue_or_environment_is_refused(make_sequences: Make) -> None:
+def test_another_queue_or_environment_is_refused(make_sequences):
     sequences = make_sequences(FOUR)
     env = environment(sequences)
     scheduler = scheduler_of(DeepRMPolicy(env.shapes, 4), env)
@@ -217,7 +205,7 @@ def test_another_queue_or_environment_is_refused(make_sequences: Make) -> None:
 
 
 @pytest.mark.slow
-def test_training_raises_its_return_and_shortens_waits(problem: Problem, tmp_path: Path) -> None:
+def test_training_raises_its_return_and_shortens_waits(problem, tmp_path):
     config = replace(PRESETS["deeprm"], iterations=40, train_sequences=40, trajectories=4, eval_every=100)
     config = replace(config, scenario=replace(problem.scenario, max_slots=0))
     trainer = Trainer(problem, config, tmp_path, {}, print)

@@ -1,10 +1,7 @@
 """What every registered environment keeps to, in its single and its vector form."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -18,12 +15,12 @@ ADVICE = "ignore:.*(maximum value is infinity|no screen to draw on).*:UserWarnin
 
 
 @pytest.fixture(scope="module")
-def settings(problem: Any, train: Any) -> dict[str, dict[str, Any]]:
+def settings(problem, train):
     """Arguments that make an environment small, by name; one without an entry is checked with its defaults."""
     return {"tvwrl/Placement-v0": {"sequences": train, "cluster": problem.machines, "scenario": problem.scenario}}
 
 
-def same(left: Any, right: Any) -> bool:
+def same(left, right):
     """Whether two (nested) results of reset or step are equal in every element."""
     if isinstance(left, dict):
         return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
@@ -32,25 +29,25 @@ def same(left: Any, right: Any) -> bool:
     return bool(np.array_equal(left, right))
 
 
-def test_importing_the_package_registers_them() -> None:
+def test_importing_the_package_registers_them():
     assert "tvwrl/Placement-v0" in NAMES
     assert tvwrl.__version__
 
 
 @pytest.mark.filterwarnings(ADVICE)
 @pytest.mark.parametrize("name", NAMES)
-def test_gymnasium_checker(name: str, settings: dict[str, dict[str, Any]]) -> None:
+def test_gymnasium_checker(name, settings):
     check_env(gym.make(name, **settings.get(name, {})).unwrapped)
 
 
 @pytest.mark.parametrize("vector", [False, True])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_seed_fixes_everything(name: str, vector: bool, settings: dict[str, dict[str, Any]]) -> None:
-    def run(seed: int) -> list[Any]:
+def test_a_seed_fixes_everything(name, vector, settings):
+    def run(seed):
         arguments = settings.get(name, {})
         env = gym.make_vec(name, num_envs=3, **arguments) if vector else gym.make(name, **arguments)
         env.action_space.seed(seed)
-        results: list[Any] = [env.reset(seed=seed)]
+        results = [env.reset(seed=seed)]
         for _ in range(60):
             results.append(env.step(env.action_space.sample()))
             if not vector and (results[-1][2] or results[-1][3]):
@@ -63,7 +60,7 @@ def test_a_seed_fixes_everything(name: str, vector: bool, settings: dict[str, di
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_vector_form(name: str, settings: dict[str, dict[str, Any]]) -> None:
+def test_vector_form(name, settings):
     arguments = settings.get(name, {})
     single, env = gym.make(name, **arguments), gym.make_vec(name, num_envs=3, **arguments)
     assert env.unwrapped.metadata["autoreset_mode"] in gym.vector.AutoresetMode
@@ -82,16 +79,16 @@ def test_vector_form(name: str, settings: dict[str, dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_pictures(name: str, settings: dict[str, dict[str, Any]]) -> None:
+def test_pictures(name, settings):
     env = gym.make(name, render_mode="rgb_array", **settings.get(name, {}))
     env.reset(seed=0)
-    frame: Any = env.render()
+    frame = env.render()
     assert frame.dtype == np.uint8
     assert (frame.ndim, frame.shape[2]) == (3, 3)
     env.close()
 
 
-def test_a_second_start_compiles_nothing() -> None:
+def test_a_second_start_compiles_nothing():
     env = gym.make("tvwrl/Placement-v0")  # leaves compiled code in the cache, unless it is there already
     env.reset(seed=0)
     env.step(0)

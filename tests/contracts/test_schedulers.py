@@ -1,13 +1,9 @@
 """What every registered scheduler keeps to, and what each may know."""
 
-from __future__ import annotations
-
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,26 +13,25 @@ from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
-from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS, Scheduler, make_scheduler
+from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS, make_scheduler
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FUTURE, PEAKS
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.synthetic import synthetic_trace
-from tvwrl.types import Episode, InputError, Machines, SequenceSet
+from tvwrl.types import InputError, Machines
 
-Make = Callable[..., SequenceSet]
 EVERY = (*SCHEDULERS, "deeprm")  # the last is learnt
 CAUTIOUS = [*(name for name in SCHEDULERS if KNOWLEDGE[name] in (PEAKS, FUTURE)), "deeprm"]
 HETEROGENEOUS = Machines(np.array([[8.0, 6.0], [6.0, 12.0], [16.0, 16.0]]), ("cpu", "mem"))
 
 
-def make(name: str) -> Scheduler:
+def make(name):
     """A scheduler of the registry, or DeepRM after a little training."""
     return deeprm() if name == "deeprm" else make_scheduler(name)
 
 
 @lru_cache(maxsize=1)
-def deeprm() -> Scheduler:
+def deeprm():
     trace = synthetic_trace("google", workloads=40, seed=0, days=4)
     config = replace(PRESETS["deeprm"], iterations=15, train_sequences=16, sequences_per_iteration=8, trajectories=4)
     config = replace(config, scenario=Scenario(machines=4, workloads=16, max_slots=0), eval_every=100)
@@ -46,11 +41,11 @@ def deeprm() -> Scheduler:
         return DeepRM("deeprm", trainer.checkpoint())
 
 
-def play(name: str, sequences: SequenceSet, machines: Machines, scenario: Scenario, sequence: int = 0) -> Episode:
+def play(name, sequences, machines, scenario, sequence=0):
     return Runner(sequences, machines, scenario, seed=3).play(make(name), sequence)
 
 
-def assert_valid(episode: Episode, machines: Machines, limit: int | None) -> None:
+def assert_valid(episode, machines, limit):
     """Everything is placed on a real machine, not before it arrives, and no more than `limit` in a slot."""
     assert (episode.start >= episode.arrival).all()
     assert ((episode.machine >= 0) & (episode.machine < len(machines))).all()
@@ -62,7 +57,7 @@ def assert_valid(episode: Episode, machines: Machines, limit: int | None) -> Non
 
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("limit", [1, None])
-def test_places_everything(problem: Problem, train: SequenceSet, name: str, limit: int | None) -> None:
+def test_places_everything(problem, train, name, limit):
     machines = Machines.homogeneous(2, 8, ("cpu", "mem"))
     scenario = replace(problem.scenario, placements_per_slot=limit)
     for sequence in (1, 4):
@@ -74,7 +69,7 @@ def test_places_everything(problem: Problem, train: SequenceSet, name: str, limi
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_the_same_seed_gives_the_same_placements(problem: Problem, train: SequenceSet, name: str) -> None:
+def test_the_same_seed_gives_the_same_placements(problem, train, name):
     scheduler, runner = make(name), Runner(train, problem.machines, problem.scenario, seed=3)
     first = runner.play(scheduler, 2)
     runner.play(scheduler, 5)  # what it did in between makes no difference
@@ -84,7 +79,7 @@ def test_the_same_seed_gives_the_same_placements(problem: Problem, train: Sequen
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_runs_on_unequal_machines(problem: Problem, train: SequenceSet, name: str) -> None:
+def test_runs_on_unequal_machines(problem, train, name):
     episode = play(name, train, HETEROGENEOUS, problem.scenario, 3)
     assert_valid(episode, HETEROGENEOUS, 1)
     first = np.array([demand[0] for demand in episode.demand])
@@ -93,7 +88,7 @@ def test_runs_on_unequal_machines(problem: Problem, train: SequenceSet, name: st
 
 @pytest.mark.parametrize("name", CAUTIOUS)
 @pytest.mark.parametrize("quantise", [True, False])
-def test_who_knows_peaks_or_future_never_overshoots(problem: Problem, google: Any, name: str, quantise: bool) -> None:
+def test_who_knows_peaks_or_future_never_overshoots(problem, google, name, quantise):
     if quantise:
         sequences = problem.sequences("test", 3, seed=1)
     else:
@@ -109,14 +104,14 @@ def test_who_knows_peaks_or_future_never_overshoots(problem: Problem, google: An
         assert (episode.start >= 0).all()
 
 
-def test_current_load_alone_does_overshoot(problem: Problem, train: SequenceSet) -> None:
+def test_current_load_alone_does_overshoot(problem, train):
     # Otherwise the test above would not tell anything.
     machines = Machines.homogeneous(3, 8, ("cpu", "mem"))
     episode = play("stack", train, machines, problem.scenario)
     assert score_episode(episode, machines, problem.scenario.penalty_weights())["overshoot_pct"] > 0
 
 
-def test_every_name_says_what_it_knows() -> None:
+def test_every_name_says_what_it_knows():
     assert set(KNOWLEDGE) == set(SCHEDULERS)
     assert len(SCHEDULERS) == len(set(SCHEDULERS))
     assert all(knows.group in GROUPS and knows.note for knows in KNOWLEDGE.values())
@@ -130,7 +125,7 @@ def test_every_name_says_what_it_knows() -> None:
 # ---- what may be known
 
 
-def with_other_future(sequences: SequenceSet, sequence: int, episode: Episode, now: int) -> SequenceSet:
+def with_other_future(sequences, sequence, episode, now):
     """The sequences with all that lies after slot `now` of an episode changed: demand and ends of what runs, demand
     after the first slot of what waits, all demand of what has not arrived."""
     demand, length = sequences.demand.copy(), sequences.length.copy()
@@ -145,7 +140,7 @@ def with_other_future(sequences: SequenceSet, sequence: int, episode: Episode, n
     return replace(sequences, demand=demand, length=length)
 
 
-def changed_decisions(name: str, sequences: SequenceSet, machines: Machines, scenario: Scenario) -> int:
+def changed_decisions(name, sequences, machines, scenario):
     """How many of several moments' decisions (up to then) depend on what comes after them."""
     changed = 0
     for sequence in range(4):
@@ -158,7 +153,7 @@ def changed_decisions(name: str, sequences: SequenceSet, machines: Machines, sce
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
-def test_only_peaks_and_clairvoyant_know_the_future(problem: Problem, train: SequenceSet, name: str) -> None:
+def test_only_peaks_and_clairvoyant_know_the_future(problem, train, name):
     machines = Machines.homogeneous(3, 8, ("cpu", "mem"))
     changed = changed_decisions(name, train, machines, problem.scenario)
     if KNOWLEDGE[name] in (CURRENT_LOAD, FORECASTS):
@@ -168,7 +163,7 @@ def test_only_peaks_and_clairvoyant_know_the_future(problem: Problem, train: Seq
 
 
 @pytest.mark.parametrize("name", ["deeprm"] + [name for name in SCHEDULERS if KNOWLEDGE[name] == PEAKS])
-def test_peaks_are_all_that_is_known_of_demand(problem: Problem, train: SequenceSet, name: str) -> None:
+def test_peaks_are_all_that_is_known_of_demand(problem, train, name):
     # Every slot but the peaks' own is set to 1 unit: lengths and peaks stay, so nothing else may change.
     flat = np.where(train.demand > 0, 1.0, 0.0)
     at_peak = train.demand == train.demand.max(axis=2, keepdims=True)

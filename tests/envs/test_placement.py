@@ -1,12 +1,8 @@
 """`tvwrl/Placement-v0` for one cluster: Gymnasium's and Stable-Baselines3's contracts, and what may be known when."""
 
-from __future__ import annotations
-
 import copy
 import pickle
-from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -14,36 +10,33 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from tvwrl.envs import PlacementEnv
-from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
 from tvwrl.penalties import TERMS
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.types import InputError, Machines, SequenceSet
+from tvwrl.types import InputError, Machines
 
-Make = Callable[..., SequenceSet]
-Step = tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]
 TWO = Machines.homogeneous(2, 8, ("cpu", "mem"))
 # Advice of the two checkers on image-like and unbounded observations
 ADVICE = "ignore:.*(maximum value is infinity|unconventional shape|no screen to draw on).*:UserWarning"
 
 
 @pytest.fixture
-def env(problem: Problem, train: SequenceSet) -> PlacementEnv:
+def env(problem, train):
     """The environment of the small problem."""
     return PlacementEnv(train, problem.machines, problem.scenario)
 
 
-def assert_same(left: Any, right: Any) -> None:
+def assert_same(left, right):
     """Two observations are equal in every key and element."""
     assert left.keys() == right.keys()
     for name in left:
         assert np.array_equal(left[name], right[name]), name
 
 
-def play(env: PlacementEnv, actions: list[int], **reset: Any) -> tuple[dict[str, np.ndarray], list[Step]]:
+def play(env, actions, **reset):
     """The first observation and the steps of the actions, up to the episode's end."""
     seen, _ = env.reset(**reset)
-    steps: list[Step] = []
+    steps = []
     for action in actions:
         steps.append(env.step(action))
         if steps[-1][2] or steps[-1][3]:
@@ -52,7 +45,7 @@ def play(env: PlacementEnv, actions: list[int], **reset: Any) -> tuple[dict[str,
 
 
 @pytest.mark.filterwarnings(ADVICE)
-def test_gymnasium_checker(problem: Problem, train: SequenceSet) -> None:
+def test_gymnasium_checker(problem, train):
     changes = {"sequences": train, "cluster": problem.machines, "scenario": problem.scenario}
     check_env(gym.make("tvwrl/Placement-v0", **changes).unwrapped)
     check_env(PlacementEnv(**changes, hold_action=True, observe_request=False, K_u=0), skip_render_check=True)
@@ -62,7 +55,7 @@ def test_gymnasium_checker(problem: Problem, train: SequenceSet) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(ADVICE)
-def test_stable_baselines3(env: PlacementEnv) -> None:
+def test_stable_baselines3(env):
     ppo = pytest.importorskip("stable_baselines3")
     from stable_baselines3.common.env_checker import check_env as check_sb3
 
@@ -73,7 +66,7 @@ def test_stable_baselines3(env: PlacementEnv) -> None:
     assert 0 <= model.predict(env.reset(seed=0)[0])[0] < 4
 
 
-def test_observations_lie_in_the_space(env: PlacementEnv) -> None:
+def test_observations_lie_in_the_space(env):
     seen, steps = play(env, [i % 4 for i in range(16)], seed=1)
     assert len(steps) == 16
     for observation in (seen, *(step[0] for step in steps)):
@@ -83,7 +76,7 @@ def test_observations_lie_in_the_space(env: PlacementEnv) -> None:
     assert max(step[0]["grid"].max() for step in steps) > 1  # more than one class shows up
 
 
-def test_observations_are_not_overwritten_by_later_steps(env: PlacementEnv) -> None:
+def test_observations_are_not_overwritten_by_later_steps(env):
     seen, _ = env.reset(seed=0)
     kept = {name: array.copy() for name, array in seen.items()}
     for _ in range(5):
@@ -91,12 +84,12 @@ def test_observations_are_not_overwritten_by_later_steps(env: PlacementEnv) -> N
     assert_same(seen, kept)
 
 
-def test_actions_and_hold(problem: Problem, train: SequenceSet, env: PlacementEnv) -> None:
+def test_actions_and_hold(problem, train, env):
     assert env.action_space == gym.spaces.Discrete(4)
     assert PlacementEnv(train, problem.machines, hold_action=True).action_space == gym.spaces.Discrete(5)
 
 
-def test_episode_reward_is_the_referees(env: PlacementEnv, problem: Problem) -> None:
+def test_episode_reward_is_the_referees(env, problem):
     _, steps = play(env, [(i * 7) % 4 for i in range(16)], seed=3)
     assert steps[-1][2]
     assert not steps[-1][3]
@@ -108,9 +101,9 @@ def test_episode_reward_is_the_referees(env: PlacementEnv, problem: Problem) -> 
     assert sum(step[4]["slots"] for step in steps) == row["slots"] - first
 
 
-def test_the_same_seed_gives_the_same_episodes(env: PlacementEnv, problem: Problem, train: SequenceSet) -> None:
+def test_the_same_seed_gives_the_same_episodes(env, problem, train):
     other = PlacementEnv(train, problem.machines, problem.scenario)
-    drawn: list[list[int]] = [[], []]
+    drawn = [[], []]
     for number in range(6):
         reset = {"seed": 5} if number == 0 else {}
         runs = [play(one, [1, 2, 3, 0] * 4, **reset) for one in (env, other)]
@@ -126,7 +119,7 @@ def test_the_same_seed_gives_the_same_episodes(env: PlacementEnv, problem: Probl
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_a_copy_goes_its_own_way_to_the_same_end(env: PlacementEnv, copied: Callable[..., PlacementEnv]) -> None:
+def test_a_copy_goes_its_own_way_to_the_same_end(env, copied):
     env.reset(seed=4)
     for _ in range(4):
         env.step(1)
@@ -139,18 +132,18 @@ def test_a_copy_goes_its_own_way_to_the_same_end(env: PlacementEnv, copied: Call
         assert one[1:4] == two[1:4]
 
 
-def test_seeds_give_different_orders_of_sequences(env: PlacementEnv) -> None:
+def test_seeds_give_different_orders_of_sequences(env):
     orders = {tuple(env.reset(seed=s if i == 0 else None)[1]["sequence"] for i in range(8)) for s in range(20)}
     assert len(orders) == 20
 
 
-def test_every_sequence_is_drawn(env: PlacementEnv, train: SequenceSet) -> None:
+def test_every_sequence_is_drawn(env, train):
     count = np.bincount([env.reset(seed=0 if i == 0 else None)[1]["sequence"] for i in range(400)], minlength=8)
     assert len(count) == len(train)
     assert count.min() > 20  # 50 expected
 
 
-def test_unseeded_environments_differ(problem: Problem, train: SequenceSet) -> None:
+def test_unseeded_environments_differ(problem, train):
     orders = set()
     for _ in range(4):
         env = PlacementEnv(train, problem.machines, problem.scenario)
@@ -158,7 +151,7 @@ def test_unseeded_environments_differ(problem: Problem, train: SequenceSet) -> N
     assert len(orders) == 4
 
 
-def test_options_pick_the_sequence(env: PlacementEnv, train: SequenceSet) -> None:
+def test_options_pick_the_sequence(env, train):
     for sequence in (6, 0, 3):
         _, info = env.reset(options={"sequence": sequence})
         assert info["sequence"] == sequence
@@ -168,14 +161,14 @@ def test_options_pick_the_sequence(env: PlacementEnv, train: SequenceSet) -> Non
             env.reset(options={"sequence": wrong})
 
 
-def test_unknown_parameter_lists_the_valid_ones(train: SequenceSet) -> None:
+def test_unknown_parameter_lists_the_valid_ones(train):
     with pytest.raises(InputError, match="unknown environment parameter 'lod'; valid: ") as caught:
         PlacementEnv(train, lod=0.3)
     for field in fields(Scenario):
         assert field.name in str(caught.value)
 
 
-def test_errors_name_field_and_limit(env: PlacementEnv, train: SequenceSet) -> None:
+def test_errors_name_field_and_limit(env, train):
     with pytest.raises(InputError, match="history is 0: must be >= 1"):
         PlacementEnv(train, history=0)
     with pytest.raises(InputError, match="penalty weight K_c has 3 values for 2 resources"):
@@ -193,19 +186,19 @@ def test_errors_name_field_and_limit(env: PlacementEnv, train: SequenceSet) -> N
     env.step(0)
 
 
-def test_step_before_the_first_reset_is_refused(env: PlacementEnv) -> None:
+def test_step_before_the_first_reset_is_refused(env):
     with pytest.raises(InputError, match=r"call reset\(\) first"):
         env.step(0)
 
 
-def test_truncation(make_sequences: Make) -> None:
+def test_truncation(make_sequences):
     env = PlacementEnv(make_sequences([(0, [[7, 7]] * 9), (0, [[8, 8]] * 9), (0, [[8, 8]] * 9)]), TWO, max_slots=2)
     _, steps = play(env, [0, 1, 1], seed=0)
     assert [step[2:4] for step in steps] == [(False, False), (False, True)]
     assert steps[-1][4]["wait"] == 50
 
 
-def test_renders_what_the_machines_run(make_sequences: Make) -> None:
+def test_renders_what_the_machines_run(make_sequences):
     env = PlacementEnv(make_sequences([(0, [[6, 2]] * 3)] * 2), TWO, render_mode="rgb_array")
     env.reset(seed=0)
     empty = env.render()
@@ -221,7 +214,7 @@ def test_renders_what_the_machines_run(make_sequences: Make) -> None:
     assert PlacementEnv(make_sequences([(0, [[6, 2]])]), TWO).render() is None
 
 
-def test_fractional_demand_is_played_as_it_is(make_sequences: Make) -> None:
+def test_fractional_demand_is_played_as_it_is(make_sequences):
     # The scenario's default is whole units, but these sequences are not: nothing may be cut off.
     env = PlacementEnv(make_sequences([(0, [[2.75, 0.5]])]), TWO, K_u=1)
     assert play(env, [0], seed=0)[1][0][1] == -(5.25 + 7.5)
@@ -229,7 +222,7 @@ def test_fractional_demand_is_played_as_it_is(make_sequences: Make) -> None:
     assert play(env, [0], seed=0)[1][0][1] == -(1 + 10)
 
 
-def test_nothing_seen_tells_the_future(make_sequences: Make) -> None:
+def test_nothing_seen_tells_the_future(make_sequences):
     # a differs from slot 3 on and b in its length, labels being equal; the placements are the same.
     past = [[3, 2], [4, 2], [5, 1]]
     calm = [(0, [*past, [1, 1], [1, 1]]), (1, [[1, 3]] * 4), (2, [[1, 1]] * 2), (3, [[1, 1]]), (4, [[1, 1]])]
@@ -246,7 +239,7 @@ def test_nothing_seen_tells_the_future(make_sequences: Make) -> None:
         assert np.array_equal(runs[0][1][2][0]["grid"][:, :, row], runs[1][1][2][0]["grid"][:, :, row])
 
 
-def test_labels_of_the_future_are_not_shown(make_sequences: Make) -> None:
+def test_labels_of_the_future_are_not_shown(make_sequences):
     # Labels after three slots seen differ; slot 2 is the third.
     rows = [[(0, [[3, 3]] * 4, [1, 1, 1, late, late]), (1, [[1, 1]]), (2, [[1, 1]])] for late in (2, 6)]
     runs = [play(PlacementEnv(make_sequences(own), TWO, history=4), [0, 1, 1]) for own in rows]

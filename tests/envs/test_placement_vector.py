@@ -1,12 +1,7 @@
 """The vector environment: B environments are B single ones, each with its own stream, without a Python loop."""
 
-from __future__ import annotations
-
 import gc
 import sys
-from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -16,32 +11,26 @@ from hypothesis import strategies as st
 
 from tvwrl.envs import PlacementEnv, PlacementVectorEnv
 from tvwrl.envs.base import streams_of
-from tvwrl.envs.problem import Problem
 from tvwrl.penalties import TERMS
 from tvwrl.simulation.state import STREAM
-from tvwrl.types import InputError, Machines, SequenceSet
+from tvwrl.types import InputError, Machines
 
 GOLDEN = 0x9E3779B97F4A7C15  # what one draw adds to a stream
 
 
 @pytest.fixture
-def make(problem: Problem, train: SequenceSet) -> Callable[..., PlacementVectorEnv]:
+def make(problem, train):
     """Vector environments of the small problem, with short episodes."""
 
-    def build(count: int, **changes: Any) -> PlacementVectorEnv:
+    def build(count, **changes):
         changes = {"max_slots": 60, **changes}
         return PlacementVectorEnv(count, train, problem.machines, problem.scenario, **changes)
 
     return build
 
 
-Build = Callable[..., PlacementVectorEnv]
-
-
 @pytest.mark.parametrize("changes", [{}, {"hold_action": True, "placements_per_slot": 2, "observe_request": False}])
-def test_a_batch_is_as_many_single_environments(
-    make: Build, problem: Problem, train: SequenceSet, changes: dict[str, Any]
-) -> None:
+def test_a_batch_is_as_many_single_environments(make, problem, train, changes):
     vector, count = make(5, max_slots=200, **changes), 5
     singles = [PlacementEnv(train, problem.machines, problem.scenario, **changes) for _ in range(count)]
     rng, over = np.random.default_rng(0), [False] * count
@@ -50,7 +39,7 @@ def test_a_batch_is_as_many_single_environments(
         own, own_info = single.reset(seed=7 + b)
         assert all(np.array_equal(seen[name][b], own[name]) for name in seen)
         assert all(info[name][b] == own_info[name] for name in own_info)
-    ends: set[str] = set()
+    ends = set()
     episodes = 0
     for _ in range(150):
         actions = rng.integers(vector.single_action_space.n, size=count)
@@ -73,7 +62,7 @@ def test_a_batch_is_as_many_single_environments(
     assert ends == {"terminated", "truncated"}
 
 
-def test_reset_begins_anew_in_the_midst_of_episodes(make: Build) -> None:
+def test_reset_begins_anew_in_the_midst_of_episodes(make):
     env = make(3)
     first, _ = env.reset(seed=4)
     for _ in range(5):
@@ -82,7 +71,7 @@ def test_reset_begins_anew_in_the_midst_of_episodes(make: Build) -> None:
     assert all(np.array_equal(first[name], again[name]) for name in first)
 
 
-def test_next_step_autoreset_ignores_the_action(make: Build) -> None:
+def test_next_step_autoreset_ignores_the_action(make):
     pair = [make(4, max_slots=25), make(4, max_slots=25)]
     for env in pair:
         env.reset(seed=0)
@@ -103,7 +92,7 @@ def test_next_step_autoreset_ignores_the_action(make: Build) -> None:
     assert resets > 8
 
 
-def test_disabled_stands_still_until_reset_by_mask(make: Build) -> None:
+def test_disabled_stands_still_until_reset_by_mask(make):
     env = make(3, autoreset_mode="Disabled", max_slots=0)
     assert env.metadata["autoreset_mode"] is gym.vector.AutoresetMode.DISABLED
     env.reset(seed=0, options={"sequence": np.array([0, 1, 2])})
@@ -128,7 +117,7 @@ def test_disabled_stands_still_until_reset_by_mask(make: Build) -> None:
     assert (reward < 0).tolist() == [False, True, False]
 
 
-def test_reset_by_mask_seeds_only_what_it_resets(make: Build) -> None:
+def test_reset_by_mask_seeds_only_what_it_resets(make):
     env, other = make(3), make(3)
     for one in (env, other):
         one.reset(seed=0)
@@ -140,7 +129,7 @@ def test_reset_by_mask_seeds_only_what_it_resets(make: Build) -> None:
     assert now[1] == other.simulation.state.counters[1, STREAM]
 
 
-def test_seeds_may_be_given_one_by_one(make: Build) -> None:
+def test_seeds_may_be_given_one_by_one(make):
     env, other = make(3), make(3)
     env.reset(seed=[11, 12, 13])
     other.reset(seed=11)
@@ -153,7 +142,7 @@ def test_seeds_may_be_given_one_by_one(make: Build) -> None:
         env.reset(seed=[1, 2])
 
 
-def smallest_distance(streams: np.ndarray) -> int:
+def smallest_distance(streams):
     """Draws after which the first of the streams reaches the beginning of another one."""
     inverse = pow(GOLDEN, -1, 2**64)
     position = sorted(int(s) * inverse % 2**64 for s in np.unique(streams.view(np.uint64)))
@@ -162,14 +151,14 @@ def smallest_distance(streams: np.ndarray) -> int:
 
 @settings(max_examples=25)
 @given(st.integers(0, 2**66))
-def test_streams_of_a_batch_never_meet(seed: int) -> None:
+def test_streams_of_a_batch_never_meet(seed):
     streams = streams_of(seed, 3000)
     assert len(np.unique(streams)) == 3000
     assert smallest_distance(streams) > 10**6  # episodes
 
 
 @pytest.mark.parametrize("seed", [0, 12345, None])
-def test_environments_draw_from_streams_of_their_own(make: Build, seed: int | None) -> None:
+def test_environments_draw_from_streams_of_their_own(make, seed):
     env = make(200, max_slots=30, history=1)
     env.reset(seed=seed)
     assert smallest_distance(env.simulation.state.counters[:, STREAM].copy()) > 10**6
@@ -180,7 +169,7 @@ def test_environments_draw_from_streams_of_their_own(make: Build, seed: int | No
     assert len({tuple(order) for order in np.array(drawn).T.tolist()}) == 200
 
 
-def test_environments_with_neighbouring_seeds_share_only_their_common_seeds(make: Build) -> None:
+def test_environments_with_neighbouring_seeds_share_only_their_common_seeds(make):
     left, right = make(8), make(8)
     left.reset(seed=0)
     right.reset(seed=8)
@@ -188,7 +177,7 @@ def test_environments_with_neighbouring_seeds_share_only_their_common_seeds(make
     assert len(set(streams.tolist())) == 16
 
 
-def test_the_same_seed_gives_the_same_steps(make: Build) -> None:
+def test_the_same_seed_gives_the_same_steps(make):
     runs = []
     for _ in range(2):
         env, rng = make(6), np.random.default_rng(1)
@@ -200,7 +189,7 @@ def test_the_same_seed_gives_the_same_steps(make: Build) -> None:
         assert all(np.array_equal(left[4][name], right[4][name]) for name in left[4])
 
 
-def test_reward_is_minus_the_penalties_and_info_has_masks(make: Build) -> None:
+def test_reward_is_minus_the_penalties_and_info_has_masks(make):
     env = make(4)
     env.reset(seed=0)
     for i in range(20):
@@ -211,7 +200,7 @@ def test_reward_is_minus_the_penalties_and_info_has_masks(make: Build) -> None:
             assert info[f"_{name}"].all()
 
 
-def test_copy_false_returns_views(make: Build) -> None:
+def test_copy_false_returns_views(make):
     copied, viewed = make(2), make(2, copy=False)
     before, _ = copied.reset(seed=0)
     kept = before["grid"].copy()
@@ -224,15 +213,15 @@ def test_copy_false_returns_views(make: Build) -> None:
     assert not np.array_equal(after["grid"], kept)
 
 
-def python_work(function: Callable[[], Any]) -> tuple[int, int]:
+def python_work(function):
     """Calls (of Python and of C functions) and bytecode instructions that a function takes."""
     calls = instructions = 0
 
-    def count_call(frame: FrameType, event: str, argument: Any) -> None:
+    def count_call(frame, event, argument):
         nonlocal calls
         calls += event in ("call", "c_call")
 
-    def count_instruction(frame: FrameType, event: str, argument: Any) -> Any:
+    def count_instruction(frame, event, argument):
         nonlocal instructions
         frame.f_trace_opcodes = True
         instructions += event == "opcode"
@@ -254,8 +243,8 @@ def python_work(function: Callable[[], Any]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "Disabled"])
-def test_no_python_work_per_environment(make: Build, mode: str) -> None:
-    work: list[list[tuple[int, int]]] = []
+def test_no_python_work_per_environment(make, mode):
+    work = []
     for count in (4, 64):
         env = make(count, autoreset_mode=mode, max_slots=30)
         env.reset(seed=0)
@@ -274,12 +263,12 @@ def test_no_python_work_per_environment(make: Build, mode: str) -> None:
     assert work[0][0][1] > work[0][0][0]
 
 
-def test_counting_finds_a_loop() -> None:
+def test_counting_finds_a_loop():
     short, long = (python_work(lambda n=n: [i for i in range(n)]) for n in (4, 64))  # noqa: C416
     assert long[1] > short[1]
 
 
-def test_made_by_name(problem: Problem, train: SequenceSet) -> None:
+def test_made_by_name(problem, train):
     env = gym.make_vec("tvwrl/Placement-v0", num_envs=3, sequences=train, cluster=problem.machines, K_u=2, history=4)
     assert isinstance(env.unwrapped, PlacementVectorEnv)
     seen, _ = env.reset(seed=0)
@@ -288,7 +277,7 @@ def test_made_by_name(problem: Problem, train: SequenceSet) -> None:
     assert env.action_space.shape == (3,)
 
 
-def test_errors(make: Build, train: SequenceSet) -> None:
+def test_errors(make, train):
     with pytest.raises(InputError, match="autoreset_mode SameStep is not offered; valid: NextStep, Disabled"):
         make(2, autoreset_mode="SameStep")
     with pytest.raises(InputError, match="unknown render_mode 'human' for the vector environment; valid: rgb_array"):
@@ -310,7 +299,7 @@ def test_errors(make: Build, train: SequenceSet) -> None:
         env.reset(options={"sequence": 8})
 
 
-def test_a_refused_reset_changes_nothing(make: Build) -> None:
+def test_a_refused_reset_changes_nothing(make):
     env = make(2)
     env.reset(seed=0)
     env.step(np.zeros(2, int))
@@ -320,7 +309,7 @@ def test_a_refused_reset_changes_nothing(make: Build) -> None:
     assert np.array_equal(env.simulation.state.counters, before)
 
 
-def test_renders_one_picture_per_environment(make: Build) -> None:
+def test_renders_one_picture_per_environment(make):
     env = make(2, render_mode="rgb_array")
     env.reset(seed=0, options={"sequence": np.array([0, 1])})
     frames = env.render()
@@ -331,7 +320,7 @@ def test_renders_one_picture_per_environment(make: Build) -> None:
     assert make(1).render() is None
 
 
-def test_heterogeneous_machines_are_seen_and_charged(make_sequences: Callable[..., SequenceSet]) -> None:
+def test_heterogeneous_machines_are_seen_and_charged(make_sequences):
     machines = Machines(np.array([[8.0, 4.0], [16.0, 8.0]]), ("cpu", "mem"))
     env = PlacementVectorEnv(2, make_sequences([(0, [[6, 6]])]), machines, history=2, K_u=1, K_o=10)
     seen, _ = env.reset(seed=0)

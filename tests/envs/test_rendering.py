@@ -1,7 +1,5 @@
 """Frames of the cluster: size, colours and layouts; and the viewer without a screen."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 
@@ -13,7 +11,7 @@ from tvwrl.envs.rendering import ABSENT, CUT, OVERSHOOT, ClusterPicture, Viewer,
 RESOURCES = ("cpu", "mem", "disk")
 
 
-def empty(machines=2, resources=2, rows=5, columns=8, classes=3, places=2) -> ClusterPicture:
+def empty(machines=2, resources=2, rows=5, columns=8, classes=3, places=2):
     return ClusterPicture(
         grid=np.zeros((machines, resources, rows, columns), np.uint8),
         overshoot=np.zeros((machines, resources, rows)),
@@ -27,7 +25,7 @@ def empty(machines=2, resources=2, rows=5, columns=8, classes=3, places=2) -> Cl
     )
 
 
-def busy(picture: ClusterPicture, seed: int = 0) -> ClusterPicture:
+def busy(picture, seed=0):
     """The same cluster with random labels, overshoot and a full queue."""
     rng = np.random.default_rng(seed)
     places, resources = picture.queue_requests.shape
@@ -49,7 +47,7 @@ def body(frame):
     return frame[:, : frame.shape[1] - 232 - 16]
 
 
-def count(frame, colour) -> int:
+def count(frame, colour):
     return int((frame == np.asarray(colour, np.uint8)).all(axis=-1).sum())
 
 

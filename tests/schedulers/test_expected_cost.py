@@ -1,7 +1,5 @@
 """Expected-Cost: what a workload is expected to cost, and where it goes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,15 +1,11 @@
 """The rule of each heuristic, by hand."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from tvwrl.ec.forecast import SEGMENTS, columns, steps
-from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, Scheduler, make_scheduler
+from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, make_scheduler
 from tvwrl.schedulers.forecast_fit import ForecastFit
 from tvwrl.schedulers.knowledge import FORECASTS
 from tvwrl.schedulers.runner import Runner
@@ -17,19 +13,12 @@ from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.types import ForecastTable, Machines, Placement, SequenceSet
+from tvwrl.types import ForecastTable, Machines, Placement
 
-Make = Callable[..., SequenceSet]
 TWO = Machines.homogeneous(2, 8, ("cpu", "mem"))
 
 
-def decide(
-    scheduler: str | Scheduler,
-    sequences: SequenceSet,
-    running: list[int],
-    machines: Machines,
-    pass_slots: int = 0,
-) -> list[tuple[int, int]]:
+def decide(scheduler, sequences, running, machines, pass_slots=0):
     """What is placed (workload, machine), in order, after the first workloads were put on the machines `running`.
 
     All of it happens in slot 0, or `pass_slots` slots after the first ones were placed.
@@ -50,7 +39,7 @@ def decide(
     return placed
 
 
-def now(*units: list[float]) -> list[tuple[int, list[list[float]]]]:
+def now(*units):
     """Workloads that arrive in slot 0 and use the same for three slots."""
     return [(0, [row] * 3) for row in units]
 
@@ -58,7 +47,7 @@ def now(*units: list[float]) -> list[tuple[int, list[list[float]]]]:
 THREE = Machines.homogeneous(3, 8, ("cpu", "mem"))
 
 
-def test_best_fit_takes_the_fullest_machine_with_room(make_sequences: Make) -> None:
+def test_best_fit_takes_the_fullest_machine_with_room(make_sequences):
     # cpu 2, 5, 7 are in use; the newcomer needs 2 of it: m2 has no room, m1 has 3 free, m0 has 6.
     assert decide("best-fit", make_sequences(now([2, 5], [5, 1], [7, 1], [2, 1])), [0, 1, 2], THREE) == [(3, 1)]
     # The resource that counts is the newcomer's dominant one, here mem: m0 has least of it.
@@ -67,24 +56,24 @@ def test_best_fit_takes_the_fullest_machine_with_room(make_sequences: Make) -> N
     assert decide("best-fit", make_sequences(now([2, 5], [5, 1], [5, 2], [2, 2])), [0, 1, 2], THREE) == [(3, 1)]
 
 
-def test_best_fit_dominant_resource_is_a_share_of_capacity(make_sequences: Make) -> None:
+def test_best_fit_dominant_resource_is_a_share_of_capacity(make_sequences):
     # 3 of 8 cpu is more than 4 of 16 mem, so the machine with less cpu free is taken.
     machines = Machines.homogeneous(2, (8, 16), ("cpu", "mem"))
     assert decide("best-fit", make_sequences(now([4, 1], [1, 9], [3, 4])), [0, 1], machines) == [(2, 0)]
 
 
-def test_best_fit_counts_free_units_on_unequal_machines(make_sequences: Make) -> None:
+def test_best_fit_counts_free_units_on_unequal_machines(make_sequences):
     # m0 has 8 - 2 = 6 of cpu free, m1 16 - 9 = 7: more units, though the larger share of m1 is in use.
     machines = Machines(np.array([[8.0, 8.0], [16.0, 8.0]]), ("cpu", "mem"))
     assert decide("best-fit", make_sequences(now([2, 1], [9, 1], [3, 1])), [0, 1], machines) == [(2, 0)]
 
 
-def test_best_fit_waits_first_in_first_out(make_sequences: Make) -> None:
+def test_best_fit_waits_first_in_first_out(make_sequences):
     # The head finds no room, so the next one waits too, although it would fit.
     assert decide("best-fit", make_sequences(now([6, 1], [6, 1], [6, 1], [3, 1], [1, 1])), [0, 1, 2], THREE) == []
 
 
-def test_best_fit_looks_at_the_first_slot_and_the_load_now(make_sequences: Make) -> None:
+def test_best_fit_looks_at_the_first_slot_and_the_load_now(make_sequences):
     rows = [(0, [[6, 1], [1, 1], [7, 1]]), (0, [[2, 1]] * 3), (0, [[1, 1], [8, 1]]), (1, [[3, 1], [6, 6]])]
     # In slot 1 loads are cpu 1, 2 and 8 (m2): m1 is the fullest with room for 3.
     assert decide("best-fit", make_sequences(rows), [0, 1, 2], THREE, pass_slots=1) == [(3, 1)]
@@ -95,7 +84,7 @@ def test_best_fit_looks_at_the_first_slot_and_the_load_now(make_sequences: Make)
     assert decide("best-fit", make_sequences(rows), [0, 1, 2], THREE, pass_slots=1) == [(3, 1)]
 
 
-def test_fits_on_peaks_differ_in_the_machine_they_choose(make_sequences: Make) -> None:
+def test_fits_on_peaks_differ_in_the_machine_they_choose(make_sequences):
     # Peaks of cpu 3, 6, 1 are reserved, now 1 is used everywhere; the newcomer's peak is 2.
     rows = [(0, [[1, 1], [peak, 1]]) for peak in (3, 6, 1)] + [(0, [[1, 1], [2, 1]])]
     chosen = {
@@ -104,7 +93,7 @@ def test_fits_on_peaks_differ_in_the_machine_they_choose(make_sequences: Make) -
     assert chosen == {"first-fit-peak": [(3, 0)], "best-fit-peak": [(3, 1)], "worst-fit-peak": [(3, 2)]}
 
 
-def test_the_dominant_resource_is_that_of_what_is_known(make_sequences: Make) -> None:
+def test_the_dominant_resource_is_that_of_what_is_known(make_sequences):
     # The newcomer begins with more cpu, but memory has the larger peak. m0 uses more cpu, m1 more memory.
     rows = [(0, [[4, 1], [4, 1]]), (0, [[1, 3], [1, 3]]), (0, [[2, 1], [2, 4]])]
     assert decide("best-fit", make_sequences(rows), [0, 1], TWO) == [(2, 0)]
@@ -112,7 +101,7 @@ def test_the_dominant_resource_is_that_of_what_is_known(make_sequences: Make) ->
     assert decide("worst-fit-peak", make_sequences(rows), [0, 1], TWO) == [(2, 0)]
 
 
-def test_peaks_are_released_when_a_workload_leaves(make_sequences: Make) -> None:
+def test_peaks_are_released_when_a_workload_leaves(make_sequences):
     rows = [(0, [[8, 1]]), (0, [[1, 1]] * 4), (1, [[8, 1]])]
     assert decide("best-fit-peak", make_sequences(rows), [0, 0], Machines.homogeneous(1, 8, ("cpu", "mem")), 1) == []
     rows[1] = (0, [[1, 1]])
@@ -121,12 +110,12 @@ def test_peaks_are_released_when_a_workload_leaves(make_sequences: Make) -> None
     ]
 
 
-def test_stack_takes_the_machine_with_the_fullest_resource(make_sequences: Make) -> None:
+def test_stack_takes_the_machine_with_the_fullest_resource(make_sequences):
     # Largest shares 6/8 (mem of m0), 5/8 (cpu of m1), 7/8 (m2, no room for 2 of cpu).
     assert decide("stack", make_sequences(now([2, 6], [5, 5], [7, 1], [2, 1])), [0, 1, 2], THREE) == [(3, 0)]
 
 
-def test_stack_80_goes_no_higher_than_80_percent_of_the_cpu_if_it_can(make_sequences: Make) -> None:
+def test_stack_80_goes_no_higher_than_80_percent_of_the_cpu_if_it_can(make_sequences):
     # With 2 of cpu the shares are 8/8, 6/8 and 3/8: m1 is closest to 0.8 from below; with 4: no room, 8/8, 5/8.
     running = now([6, 1], [4, 1], [1, 1])
     assert decide("stack-80", make_sequences([*running, *now([2, 1])]), [0, 1, 2], THREE) == [(3, 1)]
@@ -137,7 +126,7 @@ def test_stack_80_goes_no_higher_than_80_percent_of_the_cpu_if_it_can(make_seque
     assert decide("stack-80", make_sequences([*full, *now([2, 1])]), [0, 1], TWO) == [(2, 1)]
 
 
-def test_load_aware_peers_by_hand(make_sequences: Make) -> None:
+def test_load_aware_peers_by_hand(make_sequences):
     # With the newcomer's 1 of cpu and memory: cpu 5/8, 3/8, 2/8; memory 2/8, 4/8, 7/8.
     rows = make_sequences(now([4, 1], [2, 3], [1, 6], [1, 1]))
     # Free on the mean: 0.5625, 0.5625, 0.4375; the first of equals. Packing, of cpu alone: 0.25, 0.96, 0.775.
@@ -148,7 +137,7 @@ def test_load_aware_peers_by_hand(make_sequences: Make) -> None:
     assert decide("load-aware", limits, [0, 1], TWO) == [(2, 1)]
 
 
-def test_risk_balancing_prefers_what_was_calm(make_sequences: Make) -> None:
+def test_risk_balancing_prefers_what_was_calm(make_sequences):
     """Loads have the same mean of 4, on m0 always 4, on m1 2 and 6 in turn."""
     calm, wild = [[4.0, 1.0]] * 40, [[2.0, 1.0], [6.0, 1.0]] * 20
     sequences = make_sequences([(0, calm), (0, wild), (31, [[1.0, 1.0]] * 3)])
@@ -166,19 +155,19 @@ def test_risk_balancing_prefers_what_was_calm(make_sequences: Make) -> None:
         assert placement.machine == expected
 
 
-def test_spread_takes_the_emptiest_then_the_fewest_workloads(make_sequences: Make) -> None:
+def test_spread_takes_the_emptiest_then_the_fewest_workloads(make_sequences):
     # Largest shares 3/8, 2/8, 2/8; m1 runs two workloads, m2 one.
     rows = now([1, 3], [1, 1], [1, 1], [2, 2], [1, 1])
     assert decide("spread", make_sequences(rows), [0, 1, 1, 2], THREE) == [(4, 2)]
 
 
-def test_round_robin_goes_on_after_the_last_choice(make_sequences: Make) -> None:
+def test_round_robin_goes_on_after_the_last_choice(make_sequences):
     # m1 has no room for 2 of cpu; 0, 2, 0, then the last needs 8, which none has.
     rows = now([7, 1], [2, 1], [2, 1], [2, 1], [1, 1], [8, 1])
     assert decide("round-robin", make_sequences(rows), [1], THREE) == [(1, 0), (2, 2), (3, 0), (4, 1)]
 
 
-def test_random_takes_every_machine_with_room_and_no_other(make_sequences: Make) -> None:
+def test_random_takes_every_machine_with_room_and_no_other(make_sequences):
     sequences = make_sequences([(i, [[1, 1]]) for i in range(60)])
     machines = Machines(np.array([[8.0, 8.0], [0.5, 8.0], [8.0, 8.0]]), ("cpu", "mem"))
     episode = Runner(sequences, machines, Scenario(), seed=0).play(make_scheduler("random"), 0)
@@ -187,7 +176,7 @@ def test_random_takes_every_machine_with_room_and_no_other(make_sequences: Make)
     assert count.min(initial=60, where=[True, False, True]) > 15
 
 
-def test_random_differs_by_seed_and_sequence(make_sequences: Make) -> None:
+def test_random_differs_by_seed_and_sequence(make_sequences):
     sequences = make_sequences(*[[(i, [[1, 1]]) for i in range(40)]] * 2)
     chosen = [
         tuple(Runner(sequences, THREE, Scenario(), seed).play(make_scheduler("random"), s).machine)
@@ -196,7 +185,7 @@ def test_random_differs_by_seed_and_sequence(make_sequences: Make) -> None:
     assert len(set(chosen)) == 4
 
 
-def test_tetris_chooses_the_best_pair(make_sequences: Make) -> None:
+def test_tetris_chooses_the_best_pair(make_sequences):
     # Two machines of 8; reserved peaks (4, 2) on m0 and (2, 6) on m1, so free shares are (1/2, 3/4) and (3/4, 1/4).
     # Waiting: c peaks at (4, 2) for 2 slots, d at (2, 4) for 4, e at (8, 1) for 1: no machine has room for e.
     # Alignment: c-m0 1/2*1/2 + 1/4*3/4 = 7/16, c-m1 1/2*3/4 + 1/4*1/4 = 7/16; d-m0 1/4*1/2 + 1/2*3/4 = 8/16,
@@ -217,7 +206,7 @@ def test_tetris_chooses_the_best_pair(make_sequences: Make) -> None:
     assert decide(Tetris(epsilon=0.2), sequences, [0, 1], TWO) == [(2, 0)]
 
 
-def test_lrasched_takes_the_largest_first_and_the_fittest_machine(make_sequences: Make) -> None:
+def test_lrasched_takes_the_largest_first_and_the_fittest_machine(make_sequences):
     # Reserved peaks (4, 2) on m0 and (2, 6) on m1 leave (4, 6) and (6, 2) of (10, 8). Waiting: c (1, 1), d (4, 2).
     # Measures: c 1/5 + 1/3, d 4/5 + 2/3. d is worth 4/5 * 4/10 + 2/3 * 6/8 = 0.82 on m0, 0.65 on m1; c is left m1.
     rows = [(0, [[1, 1], [4, 2]]), (0, [[2, 6], [1, 1]]), (0, [[1, 1]]), (0, [[1, 1], [4, 2]])]
@@ -230,7 +219,7 @@ def test_lrasched_takes_the_largest_first_and_the_fittest_machine(make_sequences
     assert decide("lrasched-request", replace(sequences, request=request), [0, 1], TWO) == [(2, 0), (3, 0)]
 
 
-def test_clairvoyant_keeps_room_for_the_whole_life(make_sequences: Make) -> None:
+def test_clairvoyant_keeps_room_for_the_whole_life(make_sequences):
     # m0 uses 5 of cpu now and 7 in slot 2, m1 uses 2 throughout; the newcomer needs 2 for three slots.
     rows = [(0, [[5, 1], [5, 1], [7, 1]]), (0, [[2, 1]] * 3), (0, [[2, 1]] * 3)]
     assert decide("clairvoyant", make_sequences(rows), [0, 1], TWO) == [(2, 1)]
@@ -244,7 +233,7 @@ def test_clairvoyant_keeps_room_for_the_whole_life(make_sequences: Make) -> None
     assert decide("clairvoyant", make_sequences(rows), [0, 1], TWO) == []
 
 
-def test_clairvoyant_takes_the_tightest_over_the_whole_life(make_sequences: Make) -> None:
+def test_clairvoyant_takes_the_tightest_over_the_whole_life(make_sequences):
     # Over three slots m0 leaves (6 + 7 + 7) + 21 units of 8, m1 (2 + 7 + 7) + 21: the less.
     rows = [(0, [[2, 1], [1, 1], [1, 1]]), (0, [[6, 1], [1, 1], [1, 1]]), (0, [[1, 1]] * 3)]
     assert decide("clairvoyant", make_sequences(rows), [0, 1], TWO) == [(2, 1)]
@@ -253,7 +242,7 @@ def test_clairvoyant_takes_the_tightest_over_the_whole_life(make_sequences: Make
     assert decide("clairvoyant", make_sequences(rows), [0, 1], TWO) == [(2, 0)]
 
 
-def test_all_fit_at_the_very_border(make_sequences: Make) -> None:
+def test_all_fit_at_the_very_border(make_sequences):
     # Exactly 8 of both is room for everyone who looks at room at all; a hair more is not.
     one = Machines.homogeneous(1, 8, ("cpu", "mem"))
     for name in (name for name in SCHEDULERS if KNOWLEDGE[name] != FORECASTS):
@@ -261,7 +250,7 @@ def test_all_fit_at_the_very_border(make_sequences: Make) -> None:
         assert decide(name, make_sequences(now([5, 6], [3.001, 2])), [0], one) == [], name
 
 
-def test_forecast_fit_takes_the_fullest_machine_that_is_expected_to_hold(make_sequences: Make) -> None:
+def test_forecast_fit_takes_the_fullest_machine_that_is_expected_to_hold(make_sequences):
     # Three machines of 8 = 4/3 peaks of 6. What runs is expected to need 0.5, 0.9 and 1.2 peaks; the newcomer 0.3. With
     # a variance of 0.01 each, 1 deviation of the sum is 0.14: 0.94 and 1.34 with it, and 1.64. So the second would be
     # too full by a hair, and with less caution it is the tightest.
@@ -287,7 +276,7 @@ def test_forecast_fit_takes_the_fullest_machine_that_is_expected_to_hold(make_se
     assert not list(ForecastFit(caution=9.0).schedule(Cluster(simulation), newcomer))  # nowhere: it waits
 
 
-def test_alternatives_come_from_asking_again_without_the_machines_found(problem: Any, train: SequenceSet) -> None:
+def test_alternatives_come_from_asking_again_without_the_machines_found(problem, train):
     simulation = Simulation(train, problem.machines, problem.scenario, max_slots=0)
     simulation.reset(0)
     cluster, workload = Cluster(simulation), train.workload(0, 0)

@@ -1,21 +1,12 @@
 """What the runner lets schedulers do, asked by scripted ones."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
-
-import numpy as np
 import pytest
 
 from tvwrl.metrics import score_episode
 from tvwrl.schedulers import Scheduler
 from tvwrl.schedulers.runner import MAX_IDLE_SLOTS, Runner
-from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.types import InputError, Machines, Placement, SequenceSet, Workload
-
-Make = Callable[..., SequenceSet]
+from tvwrl.types import InputError, Machines, Placement
 
 
 class Scripted(Scheduler):
@@ -23,14 +14,14 @@ class Scripted(Scheduler):
 
     name = "scripted"
 
-    def __init__(self, *script: list[tuple[int, int]]) -> None:
+    def __init__(self, *script):
         self._script = script
 
-    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
-        self.calls: list[list[int]] = []
-        self.loads: list[Any] = []
+    def reset(self, cluster, rng):
+        self.calls = []
+        self.loads = []
 
-    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterable[Placement]:
+    def schedule(self, cluster, pending):
         script = self._script[len(self.calls)] if len(self.calls) < len(self._script) else []
         self.calls.append([workload.index for workload in pending])
         for position, machine in script:
@@ -41,7 +32,7 @@ class Scripted(Scheduler):
 TWO = Machines.homogeneous(2, 8, ("cpu", "mem"))
 
 
-def test_one_that_places_nothing_is_stopped(make_sequences: Make) -> None:
+def test_one_that_places_nothing_is_stopped(make_sequences):
     scheduler = Scripted()
     episode = Runner(make_sequences([(3, [[1, 1]]), (9, [[1, 1]])]), TWO, Scenario()).play(scheduler, 0)
     assert len(scheduler.calls) == MAX_IDLE_SLOTS == 1000
@@ -50,14 +41,14 @@ def test_one_that_places_nothing_is_stopped(make_sequences: Make) -> None:
     assert row["unplaced"] == 2
 
 
-def test_every_placement_restarts_the_count_of_idle_slots(make_sequences: Make) -> None:
+def test_every_placement_restarts_the_count_of_idle_slots(make_sequences):
     scheduler = Scripted(*[[]] * 700, [(0, 1)], *[[]] * 700, [(0, 0)])
     episode = Runner(make_sequences([(0, [[1, 1]])] * 3), TWO, Scenario()).play(scheduler, 0)
     assert episode.start.tolist() == [700, 1401, -1]
     assert len(scheduler.calls) == 1402 + 1000
 
 
-def test_placements_count_at_once_and_out_of_order(make_sequences: Make) -> None:
+def test_placements_count_at_once_and_out_of_order(make_sequences):
     rows = [(0, [[1, 2]] * 2), (0, [[3, 1]] * 2), (0, [[2, 2]] * 2)]
     scheduler = Scripted([(2, 1), (0, 1)], [], [], [(0, 0)])  # asked again in slot 0, as two were placed
     episode = Runner(make_sequences(rows), TWO, Scenario(placements_per_slot=None)).play(scheduler, 0)
@@ -66,20 +57,20 @@ def test_placements_count_at_once_and_out_of_order(make_sequences: Make) -> None
     assert (episode.start.tolist(), episode.machine.tolist()) == ([0, 2, 0], [1, 0, 1])
 
 
-def test_no_more_is_placed_in_a_slot_than_allowed(make_sequences: Make) -> None:
+def test_no_more_is_placed_in_a_slot_than_allowed(make_sequences):
     scheduler = Scripted([(0, 0), (1, 0), (2, 0)], [(0, 1)])
     episode = Runner(make_sequences([(0, [[1, 1]])] * 3), TWO, Scenario(placements_per_slot=2)).play(scheduler, 0)
     assert (episode.start.tolist(), episode.machine.tolist()) == ([0, 0, 1], [0, 0, 1])
 
 
-def test_only_the_first_of_the_queue_are_shown(make_sequences: Make) -> None:
+def test_only_the_first_of_the_queue_are_shown(make_sequences):
     scheduler = Scripted([], [(1, 0)], [])
     runner = Runner(make_sequences([(0, [[1, 1]])] * 4), TWO, Scenario(queue=2))
     runner.play(scheduler, 0)
     assert scheduler.calls[:3] == [[0, 1], [0, 1], [0, 2]]
 
 
-def test_refuses_placements_that_cannot_be(make_sequences: Make) -> None:
+def test_refuses_placements_that_cannot_be(make_sequences):
     sequences = make_sequences([(0, [[1, 1]] * 3), (2, [[1, 1]])])
     runner = Runner(sequences, TWO, Scenario(placements_per_slot=None))
     with pytest.raises(InputError, match="scheduler 'scripted' placed workload 'a', which is not waiting"):
@@ -89,7 +80,7 @@ def test_refuses_placements_that_cannot_be(make_sequences: Make) -> None:
             runner.play(Scripted([(0, machine)]), 0)
 
     class Early(Scripted):
-        def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterable[Placement]:
+        def schedule(self, cluster, pending):
             return [Placement(sequences.workload(0, 1), 0)]
 
     with pytest.raises(InputError, match="scheduler 'scripted' placed workload 'b', which is not waiting"):

@@ -1,31 +1,25 @@
 """What agents see of a cluster, pixel by pixel."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import SLOT
-from tvwrl.types import Machines, SequenceSet
+from tvwrl.types import Machines
 
-Make = Callable[..., SequenceSet]
 TWO = Machines.homogeneous(2, 8, ("cpu", "mem"))
 ONE = Machines.homogeneous(1, 8, ("cpu", "mem"))
 
 
-def begin(sequences: SequenceSet, machines: Machines, **changes: Any) -> Simulation:
+def begin(sequences, machines, **changes):
     """A simulation of one cluster at the first decision of sequence 0."""
     simulation = Simulation(sequences, machines, Scenario(**{"history": 4, **changes}))
     simulation.reset(0)
     return simulation
 
 
-def test_pixels_in_order_of_start_with_labels_by_age(make_sequences: Make) -> None:
+def test_pixels_in_order_of_start_with_labels_by_age(make_sequences):
     a = (0, [[2, 1], [3, 1], [1, 1]], [9, 1, 2, 3])  # labels after 0 (in the queue), 1, 2, 3 slots seen
     b = (0, [[4, 2], [2, 2], [2, 5]], [8, 4, 4, 5])
     simulation = begin(make_sequences([a, b], classes=9), ONE, placements_per_slot=1)
@@ -45,7 +39,7 @@ def test_pixels_in_order_of_start_with_labels_by_age(make_sequences: Make) -> No
     assert simulation.state.counters[0, SLOT] == 4
 
 
-def test_overshoot_is_not_drawn(make_sequences: Make) -> None:
+def test_overshoot_is_not_drawn(make_sequences):
     rows = [(0, [[5, 6]], 1), (0, [[6, 2]], 2), (0, [[2, 1]], 3)]
     simulation = begin(make_sequences(rows), TWO, placements_per_slot=3)
     simulation.place(0, 1)
@@ -56,7 +50,7 @@ def test_overshoot_is_not_drawn(make_sequences: Make) -> None:
     assert not simulation.seen_grid[0, 0].any()
 
 
-def test_capacity_that_a_machine_lacks_is_marked(make_sequences: Make) -> None:
+def test_capacity_that_a_machine_lacks_is_marked(make_sequences):
     machines = Machines(np.array([[8.0, 4.0], [3.5, 8.0]]), ("cpu", "mem"))
     simulation = begin(make_sequences([(0, [[5, 6]], 2), (0, [[5, 6]], 3)], classes=6), machines)
     lacks4, lacks3, free = [0] * 4 + [7] * 4, [0] * 3 + [7] * 5, [0] * 8
@@ -70,7 +64,7 @@ def test_capacity_that_a_machine_lacks_is_marked(make_sequences: Make) -> None:
     assert simulation.seen_grid[0, 0, 1].tolist() == [lacks4, lacks4, [2, 2, 2, 2, 7, 7, 7, 7], lacks4]
 
 
-def test_fractions_are_drawn_rounded(make_sequences: Make) -> None:
+def test_fractions_are_drawn_rounded(make_sequences):
     rows = [(0, [[2.4, 0.2]], 1), (0, [[2.5, 1.0]], 2)]
     simulation = begin(make_sequences(rows), ONE, quantise=False, placements_per_slot=2)
     simulation.place(0, 0)
@@ -79,7 +73,7 @@ def test_fractions_are_drawn_rounded(make_sequences: Make) -> None:
     assert simulation.seen_grid[0, 0, :, -1].tolist() == [[1, 1, 2, 2, 2, 0, 0, 0], [1, 2, 0, 0, 0, 0, 0, 0]]
 
 
-def test_queue_shows_labels_requests_and_mask(make_sequences: Make) -> None:
+def test_queue_shows_labels_requests_and_mask(make_sequences):
     rows = [(0, [[1, 1]], [4, 1]), (0, [[1, 1]], [5, 1]), (0, [[1, 1]], [6, 1]), (0, [[1, 1]], [2, 1])]
     nan = np.nan
     sequences = make_sequences(rows, request=[[[2.5, nan], [nan, nan], [3, 6], [0, 1]]])
@@ -96,7 +90,7 @@ def test_queue_shows_labels_requests_and_mask(make_sequences: Make) -> None:
     assert state.seen_backlog[0].tolist() == [0]
 
 
-def test_queue_without_requests_shows_labels_only(make_sequences: Make) -> None:
+def test_queue_without_requests_shows_labels_only(make_sequences):
     sequences = make_sequences([(0, [[1, 1]], [4, 1]), (9, [[1, 1]], [5, 1])], request=[[[2, 2], [2, 2]]])
     assert begin(sequences, TWO, queue=3, observe_request=False).state.seen_queue[0].tolist() == [[4], [0], [0]]
 
@@ -105,7 +99,7 @@ def test_queue_without_requests_shows_labels_only(make_sequences: Make) -> None:
 @pytest.mark.parametrize(
     "width", [8, 16, pytest.param(4, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow)]
 )
-def test_rows_of_any_width_are_drawn(make_sequences: Make, width: int) -> None:
+def test_rows_of_any_width_are_drawn(make_sequences, width):
     machines = Machines(np.array([[width, 2.0]]), ("cpu", "mem"))
     simulation = begin(make_sequences([(0, [[3, 3]], 2), (0, [[6, 1]], 3)]), machines, placements_per_slot=2)
     simulation.place(0, 0)

@@ -1,10 +1,6 @@
 """The clock and the penalties by hand, and the simulation against the referee."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,9 +29,8 @@ from tvwrl.simulation.state import (
     WAIT,
     State,
 )
-from tvwrl.types import InputError, Machines, SequenceSet
+from tvwrl.types import InputError, Machines
 
-Make = Callable[..., SequenceSet]
 TWO = Machines.homogeneous(2, 8, ("cpu", "mem"))
 ONE = Machines.homogeneous(1, 8, ("cpu", "mem"))
 
@@ -48,31 +43,31 @@ ONE = Machines.homogeneous(1, 8, ("cpu", "mem"))
 THREE = [(0, [[3, 2], [5, 2], [2, 1]]), (0, [[2, 4], [4, 2]]), (1, [[2, 2], [1, 2]])]
 
 
-def begin(sequences: SequenceSet, machines: Machines, **changes: Any) -> Simulation:
+def begin(sequences, machines, **changes):
     """A simulation of one cluster at the first decision of sequence 0."""
     simulation = Simulation(sequences, machines, Scenario(**{"history": 4, **changes}))
     simulation.reset(0)
     return simulation
 
 
-def step(simulation: Simulation, machine: int) -> list[float]:
+def step(simulation, machine):
     """One decision; the four penalties and the slots passed."""
     simulation.step(np.array([machine]))
-    totals: list[float] = simulation.state.totals[0].tolist()
+    totals = simulation.state.totals[0].tolist()
     return totals
 
 
-def slot(simulation: Simulation) -> int:
+def slot(simulation):
     """The current slot."""
     return int(simulation.state.counters[0, SLOT])
 
 
-def overshoot_of(simulation: Simulation, *machines: int) -> list[float]:
+def overshoot_of(simulation, *machines):
     """The overshoot penalty of each decision."""
     return [step(simulation, m)[OVERSHOOT] for m in machines]
 
 
-def test_penalties_step_by_step(make_sequences: Make) -> None:
+def test_penalties_step_by_step(make_sequences):
     simulation = begin(make_sequences(THREE), TWO)
     # Slot 0: a runs. Unused (5, 6): 125 + 216. b waits.
     assert step(simulation, 0) == pytest.approx([0, 341, 0, 50, 1])
@@ -87,7 +82,7 @@ def test_penalties_step_by_step(make_sequences: Make) -> None:
     assert (record.start.tolist(), record.finish.tolist(), record.machine.tolist()) == ([0, 1, 2], [3, 3, 4], [0, 0, 1])
 
 
-def test_step_of_an_ended_episode_changes_nothing(make_sequences: Make) -> None:
+def test_step_of_an_ended_episode_changes_nothing(make_sequences):
     simulation = begin(make_sequences(THREE), TWO)
     for machine in (0, 0, 1):
         step(simulation, machine)
@@ -109,7 +104,7 @@ def test_step_of_an_ended_episode_changes_nothing(make_sequences: Make) -> None:
         ((0.0, 1.0), 2 + 8 + 6),
     ],
 )
-def test_under_utilisation_by_exponent(make_sequences: Make, exponent: Any, expected: float) -> None:
+def test_under_utilisation_by_exponent(make_sequences, exponent, expected):
     sequences = make_sequences([(0, [[3, 6], [8, 0], [9, 2]])])
     assert step(begin(sequences, TWO, K_u=exponent), 1)[UNDER_UTILISATION] == pytest.approx(expected)
 
@@ -123,13 +118,13 @@ def test_under_utilisation_by_exponent(make_sequences: Make, exponent: Any, expe
 OVERLOAD = [(0, [[5, 1]] * 4), (1, [[4, 1], [2, 1], [4, 1]]), (3, [[1, 8]])]
 
 
-def test_first_overshoots_per_workload(make_sequences: Make) -> None:
+def test_first_overshoots_per_workload(make_sequences):
     # Slot 1: cpu of a and b. Slot 3: cpu of c, for the others it is not the first time; mem of a, b and c.
     assert overshoot_of(begin(make_sequences(OVERLOAD), ONE, K_o=10), 0, 0, 0) == [0, 20, 40]
     assert overshoot_of(begin(make_sequences(OVERLOAD), ONE, K_o=(10, 1000)), 0, 0, 0) == [0, 20, 10 + 3000]
 
 
-def test_first_overshoots_per_machine(make_sequences: Make) -> None:
+def test_first_overshoots_per_machine(make_sequences):
     # cpu of the machine in slot 1, its mem in slot 3.
     simulation = begin(make_sequences(OVERLOAD), ONE, K_o=(10, 1000), overshoot_per="machine")
     assert overshoot_of(simulation, 0, 0, 0) == [0, 10, 1000]
@@ -137,14 +132,14 @@ def test_first_overshoots_per_machine(make_sequences: Make) -> None:
     assert overshoot_of(simulation, 0, 0, 0) == [0, 10, 1000]
 
 
-def test_overshoot_is_per_machine_not_per_cluster(make_sequences: Make) -> None:
+def test_overshoot_is_per_machine_not_per_cluster(make_sequences):
     # b and c together overshoot m1 while a runs on m0, which never does.
     sequences = make_sequences([(0, [[6, 1]] * 3), (0, [[6, 1]] * 2), (0, [[6, 1]])])
     simulation = begin(sequences, TWO, K_o=10, placements_per_slot=None)
     assert overshoot_of(simulation, 0, 1, 1) == [0, 0, 20]
 
 
-def test_a_full_machine_does_not_overshoot(make_sequences: Make) -> None:
+def test_a_full_machine_does_not_overshoot(make_sequences):
     simulation = begin(make_sequences([(0, [[5, 8]]), (0, [[3, 0]])]), ONE, placements_per_slot=None)
     assert overshoot_of(simulation, 0, 0) == [0, 0]
     tenths = make_sequences([(0, [[0.1, 7.9]]), (0, [[0.2, 0.1]])])
@@ -162,7 +157,7 @@ def test_a_full_machine_does_not_overshoot(make_sequences: Make) -> None:
         (None, [0, 0, 0, 0, 0], [0, 0, 0, 0, 1]),
     ],
 )
-def test_wait_of_a_burst(make_sequences: Make, limit: int | None, waits: list[int], slots: list[int]) -> None:
+def test_wait_of_a_burst(make_sequences, limit, waits, slots):
     simulation = begin(make_sequences([(0, [[1, 1]])] * 5), TWO, placements_per_slot=limit)
     steps = [step(simulation, i % 2) for i in range(5)]
     assert [s[WAIT] for s in steps] == waits
@@ -170,14 +165,14 @@ def test_wait_of_a_burst(make_sequences: Make, limit: int | None, waits: list[in
     assert simulation.is_over()
 
 
-def test_contention_within_one_slot_of_many_placements(make_sequences: Make) -> None:
+def test_contention_within_one_slot_of_many_placements(make_sequences):
     # 1*2 + 1*3 + 2*3 = 11 of cpu and 3 of mem, charged once, when the slot ends.
     rows = [(0, [[1, 1]]), (0, [[2, 1]]), (0, [[3, 1]])]
     simulation = begin(make_sequences(rows), TWO, placements_per_slot=None, K_c=(0.1, 10))
     assert [step(simulation, 1)[CONTENTION] for _ in range(3)] == pytest.approx([0, 0, 0.1 * 11 + 10 * 3])
 
 
-def test_clock_runs_through_slots_without_a_decision(make_sequences: Make) -> None:
+def test_clock_runs_through_slots_without_a_decision(make_sequences):
     simulation = begin(make_sequences([(3, [[7, 7]] * 2), (10, [[8, 7]])]), TWO)
     assert slot(simulation) == 3
     # Slots 3 to 9; the machine is used in 3 and 4, each with (1, 1) unused.
@@ -187,7 +182,7 @@ def test_clock_runs_through_slots_without_a_decision(make_sequences: Make) -> No
     assert simulation.is_over()
 
 
-def test_departures_and_arrivals_of_a_slot_come_before_its_decision(make_sequences: Make) -> None:
+def test_departures_and_arrivals_of_a_slot_come_before_its_decision(make_sequences):
     # a runs in slots 0 and 1 and is gone in slot 2, when b arrives: the two never meet.
     simulation = begin(make_sequences([(0, [[6, 6]] * 2), (2, [[6, 6]])]), ONE)
     assert step(simulation, 0)[SLOTS] == 2
@@ -196,7 +191,7 @@ def test_departures_and_arrivals_of_a_slot_come_before_its_decision(make_sequenc
     assert step(simulation, 0)[:WAIT] == pytest.approx([0, 16, 0])
 
 
-def test_hold_lets_one_slot_pass(make_sequences: Make) -> None:
+def test_hold_lets_one_slot_pass(make_sequences):
     simulation = begin(make_sequences([(0, [[7, 7]]), (2, [[7, 7]])]), ONE, hold_action=True)
     assert step(simulation, 1) == [0, 0, 0, 50, 1]
     assert step(simulation, 0) == [0, 2, 0, 0, 1]
@@ -206,14 +201,14 @@ def test_hold_lets_one_slot_pass(make_sequences: Make) -> None:
     assert simulation.record().start.tolist() == [1, 3]
 
 
-def test_hold_after_a_placement_ends_the_slot(make_sequences: Make) -> None:
+def test_hold_after_a_placement_ends_the_slot(make_sequences):
     simulation = begin(make_sequences([(0, [[7, 7]] * 2), (0, [[1, 1]])]), ONE, hold_action=True, placements_per_slot=2)
     assert step(simulation, 0)[SLOTS] == 0
     assert step(simulation, 1) == [0, 2, 0, 50, 1]
     assert simulation.record().start.tolist() == [0, -1]
 
 
-def test_truncation_charges_the_slots_before_it(make_sequences: Make) -> None:
+def test_truncation_charges_the_slots_before_it(make_sequences):
     rows = [(0, [[7, 7]] * 9), (0, [[8, 8]] * 9), (0, [[8, 8]] * 9)]
     simulation = begin(make_sequences(rows), TWO, max_slots=2)
     assert step(simulation, 0) == [0, 2, 0, 100, 1]
@@ -226,13 +221,13 @@ def test_truncation_charges_the_slots_before_it(make_sequences: Make) -> None:
     assert sum(s[SLOTS] for s in steps) == 11
 
 
-def test_an_episode_that_ends_in_its_last_slot_is_not_truncated(make_sequences: Make) -> None:
+def test_an_episode_that_ends_in_its_last_slot_is_not_truncated(make_sequences):
     simulation = begin(make_sequences([(0, [[7, 7]] * 3)]), ONE, max_slots=3)
     assert step(simulation, 0)[SLOTS] == 3
     assert simulation.state.counters[0, OVER] == TERMINATED
 
 
-def test_nothing_of_the_last_episode_is_left_after_reset(make_sequences: Make) -> None:
+def test_nothing_of_the_last_episode_is_left_after_reset(make_sequences):
     simulation = begin(make_sequences(THREE), TWO, max_slots=2)
     changing = State._fields[State._fields.index("counters") :]
     fresh = {name: getattr(simulation.state, name).copy() for name in changing}
@@ -246,7 +241,7 @@ def test_nothing_of_the_last_episode_is_left_after_reset(make_sequences: Make) -
 # ---- what is refused
 
 
-def test_refuses_what_cannot_be_played(make_sequences: Make) -> None:
+def test_refuses_what_cannot_be_played(make_sequences):
     sequences = make_sequences([(5, [[1, 1]])])
     with pytest.raises(InputError, match="batch is 0: must be at least 1"):
         Simulation(sequences, TWO, Scenario(), batch=0)
@@ -260,7 +255,7 @@ def test_refuses_what_cannot_be_played(make_sequences: Make) -> None:
 
 
 @st.composite
-def episodes(draw: st.DrawFn) -> dict[str, Any]:
+def episodes(draw):
     """A scenario, machines, and sequences as rows; whole and fractional units, equal and unequal machines."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     resources = draw(st.integers(1, 3))
@@ -271,7 +266,7 @@ def episodes(draw: st.DrawFn) -> dict[str, Any]:
         capacity = rng.integers(2, 9, (draw(st.integers(1, 3)), resources)) - (0.0 if whole else 0.25)
         capacity[0, 0] = 8.0  # rows of 8 pixels throughout: other widths are compiled separately
 
-    def units(length: int) -> np.ndarray:
+    def units(length):
         return rng.integers(1, 7, (length, resources)) if whole else rng.uniform(0.01, 6, (length, resources))
 
     workloads = draw(st.integers(1, 7))
@@ -302,7 +297,7 @@ def episodes(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=120, deadline=None)
 @given(episodes())
-def test_penalties_equal_the_referees(make_sequences: Make, case: dict[str, Any]) -> None:
+def test_penalties_equal_the_referees(make_sequences, case):
     machines, scenario = case["machines"], case["scenario"]
     sequences = make_sequences(*case["rows"], resources=machines.resources)
     sequences = replace(sequences, background=case["background"])
@@ -335,7 +330,7 @@ def test_penalties_equal_the_referees(make_sequences: Make, case: dict[str, Any]
 
 
 @pytest.mark.parametrize("changes", [{}, {"quantise": False}, {"background": 3, "perturb": 1, "burst": 3.0}])
-def test_an_episode_of_real_size_equals_the_referees(problem: Problem, changes: dict[str, Any]) -> None:
+def test_an_episode_of_real_size_equals_the_referees(problem, changes):
     scenario = Scenario(machine_types=("2x8,8", "2x16,12"), workloads=40, history=4, max_slots=0, **changes)
     problem = Problem.build(problem.trace, scenario, problem.classes)
     sequences = problem.sequences("test", 1, seed=3)
@@ -351,7 +346,7 @@ def test_an_episode_of_real_size_equals_the_referees(problem: Problem, changes: 
     assert simulation.state.load.any() == ("background" in changes)
 
 
-def test_batch_and_grid_do_not_change_the_record(problem: Problem, train: SequenceSet) -> None:
+def test_batch_and_grid_do_not_change_the_record(problem, train):
     played = Runner(train, problem.machines, problem.scenario).play(make_scheduler("best-fit"), 2)
     batch = Simulation(train, problem.machines, problem.scenario, 2, max_slots=0)
     batch.reset(2)
