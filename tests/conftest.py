@@ -1,12 +1,20 @@
-"""Small problems and hand-made inputs that many tests share; helpers are handed out as fixtures."""
+"""Small problems, hand-made inputs and a way to call scripts that many tests share, handed out as fixtures."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import runpy
 import signal
+import subprocess
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -29,6 +37,26 @@ def no_prepared_traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TVWRL_DATA", str(tmp_path_factory.mktemp("no-traces")))
         yield
+
+
+@pytest.fixture(scope="session")
+def call() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a script in this process, as imports cost seconds each time: call(script, *arguments)."""
+    return _call
+
+
+def _call(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    out, err = io.StringIO(), io.StringIO()
+    path = str(Path(__file__).resolve().parents[1] / "scripts" / script)
+    with (
+        mock.patch.object(sys, "argv", [path, *map(str, arguments)]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        warnings.catch_warnings(),
+        pytest.raises(SystemExit) as exit,
+    ):
+        runpy.run_path(path, run_name="__main__")
+    return subprocess.CompletedProcess(path, exit.value.code or 0, out.getvalue(), err.getvalue())  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,6 @@ import tyro
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "options.md"
-BY_HAND = {"fit_population"}  # a script that parses without tyro
 HEAD = """# Options
 
 Every option of every command in `scripts/`, with what it means in each; `tests/test_options.py` writes this page and
@@ -36,11 +35,10 @@ def uses() -> Uses:
     """The options of all commands, from their parsers."""
     found: Uses = defaultdict(dict)
     for path in sorted((ROOT / "scripts").glob("*.py")):
-        if path.stem not in BY_HAND:
-            for command, parser in parsers(path).items():
-                for action in parser._actions:
-                    if action.option_strings and not isinstance(action, argparse._HelpAction):
-                        found[action.option_strings[0]][command] = type_of(action), meaning_of(action)
+        for command, parser in parsers(path).items():
+            for action in parser._actions:
+                if action.option_strings and not isinstance(action, argparse._HelpAction):
+                    found[action.option_strings[0]][command] = type_of(action), meaning_of(action)
     return found
 
 

@@ -1,19 +1,9 @@
-"""Runs the scripts as a command line would, and what several tests of them need."""
-
-import contextlib
-import io
-import runpy
-import subprocess
-import sys
-import warnings
-from pathlib import Path
-from unittest import mock
+"""What several tests of the scripts need: a small trace, a finished training run, a check of refusals."""
 
 import pytest
 
 from tvwrl.traces import open_trace, write_trace
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 TINY = [
     "--preset", "smoke", "--workloads", "12", "--history", "6", "--eval-every", "2", "--eval-sequences", "2",
     "--sequences-per-iteration", "2", "--trajectories", "2", "--train-sequences", "4", "--save-every", "2",
@@ -25,26 +15,6 @@ TINY = [
 def tiny():
     """Options of a training run of seconds; --iterations is still to be given."""
     return TINY
-
-
-@pytest.fixture(scope="session")
-def call():
-    """Runs a script in this process, as imports cost seconds each time: call(script, *arguments)."""
-    return _call
-
-
-def _call(script, *arguments):
-    out, err = io.StringIO(), io.StringIO()
-    path = str(SCRIPTS / script)
-    with (
-        mock.patch.object(sys, "argv", [path, *map(str, arguments)]),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-        warnings.catch_warnings(),
-        pytest.raises(SystemExit) as exit,
-    ):
-        runpy.run_path(path, run_name="__main__")
-    return subprocess.CompletedProcess(path, exit.value.code or 0, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture

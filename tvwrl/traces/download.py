@@ -29,8 +29,8 @@ CHUNK = 1 << 18  # bytes
 
 
 @dataclass(frozen=True)
-class Patience:
-    """How failures of the network are borne; times in seconds."""
+class RetryPolicy:
+    """When a failed request is tried again, and when it is given up; times in seconds."""
 
     attempts: int = 8  # in a row that bring no new byte
     first_wait: float = 1.0  # doubled after each failure
@@ -60,7 +60,7 @@ class Client:
     """Fetches from one server after another, file by file."""
 
     report: Callable[[str], None]
-    patience: Patience
+    retries: RetryPolicy
 
     def read_sums(self, url: str) -> dict[str, str]:
         """Published SHA-256 sums by path, from lines of sha256sum or from what GitHub's API says of a release."""
@@ -72,7 +72,7 @@ class Client:
             return text
 
         try:
-            text = self.persist(url, attempt).decode(errors="replace")
+            text = self.retry(url, attempt).decode(errors="replace")
         except Refused as error:
             self.report(f"{url}: no checksums there (HTTP {error.status}): sizes are checked only")
             return {}
@@ -132,12 +132,12 @@ class Client:
             with self.open(url) as response:
                 return _length(response)
 
-        return self.persist(url, attempt)
+        return self.retry(url, attempt)
 
     def download(self, url: str, part: Path, title: str) -> None:
         """Complete the file `part`, from where it ends if the server's file is still the same."""
         with tqdm(desc=title, unit="B", unit_scale=True, leave=False, disable=None) as bar:
-            self.persist(url, lambda: self.resume(url, part, bar), lambda: size_of(part))
+            self.retry(url, lambda: self.resume(url, part, bar), lambda: size_of(part))
 
     def resume(self, url: str, part: Path, bar: tqdm[Any]) -> None:
         """One attempt to complete `part`."""
@@ -177,7 +177,7 @@ class Client:
             url, headers={"User-Agent": "tvwrl", "Accept-Encoding": encoding, **(headers or {})}
         )
         try:
-            response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=self.patience.timeout)
+            response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=self.retries.timeout)
         except urllib.error.HTTPError as error:
             error.close()
             status = f"HTTP {error.code} {error.reason}"
@@ -190,24 +190,24 @@ class Client:
             raise _Dropped(_reason(error)) from None
         return response
 
-    def persist(self, url: str, attempt: Callable[[], T], progress: Callable[[], int] = lambda: 0) -> T:
+    def retry(self, url: str, attempt: Callable[[], T], progress: Callable[[], int] = lambda: 0) -> T:
         """What `attempt` returns, once it does; `progress` in bytes tells failures in a row from slow success."""
-        failures, furthest, patience = 0, progress(), self.patience
+        failures, furthest, policy = 0, progress(), self.retries
         while True:
             try:
                 return attempt()
             except _Dropped as drop:
                 reached = progress()
                 failures, furthest = (1 if reached > furthest else failures + 1), max(reached, furthest)
-                wait = patience.first_wait * 2 ** (failures - 1) if drop.wait is None else drop.wait
+                wait = policy.first_wait * 2 ** (failures - 1) if drop.wait is None else drop.wait
                 kept = f"; {readable(reached)} are kept: the same command goes on from there" if reached else ""
-                if failures >= patience.attempts:
+                if failures >= policy.attempts:
                     advice = f"{failures} times in a row; try again later, or give a mirror with --base-url{kept}"
                     raise InputError(f"{url}: {drop}, {advice}") from None
-                if wait > patience.longest_wait:
+                if wait > policy.longest_wait:
                     raise InputError(f"{url}: {drop}; the server asks to come back in {wait:.0f} s{kept}") from None
                 self.report(f"{url}: {drop}; trying again in {wait:.0f} s")
-                patience.sleep(wait)
+                policy.sleep(wait)
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:

@@ -1,8 +1,6 @@
-"""Measures populations of workloads: statistics, distance between two, figures that a synthetic one is made from."""
+"""Measures populations of workloads: the statistics of each workload, and the distance between two populations."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +10,6 @@ DAY_SECONDS = 86_400
 SHAPE_LEVELS = (0.0, 0.01, 0.1, 0.5, 0.9, 0.95, 0.99, 1.0)  # quantiles that hold the shape of a usage distribution
 CONSTANT = 1e-7  # a series whose standard deviation is below this share of its mean is constant
 TIES = 6  # decimals in which values are compared: many workloads have the very same level
-TABLE_LEVELS = 41  # entries of a fitted quantile table
 
 
 def lag_correlation(x: Float, lag: int) -> Float:
@@ -138,64 +135,3 @@ def rank_correlation(columns: dict[str, Float]) -> Float:
                 if (ranks.std(1) > 0).all():
                     out[i, j] = out[j, i] = np.corrcoef(ranks)[0, 1]
     return out
-
-
-def fit_population(trace: Trace, days: float = 0.0, daily: Float | None = None, rounds: int = 10) -> dict[str, Any]:
-    """Fitted figures that `tvwrl.traces.synthetic.generate` turns back into workloads like those of `trace`.
-
-    Per parameter a quantile table and its Gaussian-copula correlations with the others, the daily shapes, the shares of
-    the (class, priority, request known) kinds. `rounds` times a population is generated and measured, and tables and
-    copula are moved by what it misses. days: length of every workload, 0 = as in the trace. daily: (K, D) sample of
-    autocorrelations a day apart for a trace too short to have any; it stays independent of the other parameters.
-    """
-    from tvwrl.traces.synthetic import daily_profiles, generate, nearest_correlation, workload_kinds
-
-    kinds, kind = workload_kinds(trace)
-    real = _fitted(trace) | {"kind": kind}
-    own_days = float(np.diff(trace.offsets)[0]) * trace.slot_seconds / DAY_SECONDS if days else None
-    known_daily = {} if daily is None else {f"{r}_day": daily[:, d] for d, r in enumerate(trace.resources)}
-    moved = ("correlation", "_lag1", "_day")  # levels and shapes come out as drawn
-    levels = np.linspace(0.0, 1.0, TABLE_LEVELS)
-    target = {
-        name: _quantiles(value, levels) for name, value in (real | known_daily).items() if np.isfinite(value).any()
-    }
-    del target["kind"]  # drawn by its shares
-    tables = {name: value.copy() for name, value in target.items()}
-    goal = np.nan_to_num(rank_correlation(real))
-    latent = 2.0 * np.sin(np.pi / 6.0 * goal)
-    lag1 = np.concatenate([real[f"{r}_lag1"] for r in trace.resources])
-    smoothed = max(0.0, float(np.nanquantile(lag1, 0.1)))  # noise averaged over w slots has lag 1 of 1 - 1/w
-    content: dict[str, Any] = {
-        "name": trace.name,
-        "resources": list(trace.resources),
-        "slot_seconds": trace.slot_seconds,
-        "reference_machine": trace.reference_machine,
-        "days": days,
-        "floor": [float(f"{v:.8g}") for v in trace.usage.min(0)],
-        "window": round(1.0 / (1.0 - smoothed)),
-        "kinds": kinds,
-        "profiles": daily_profiles(trace),
-        "parameters": list(real),
-    }
-    for r in range(rounds + 1):
-        latent = nearest_correlation(latent)
-        content["tables"] = {name: [float(f"{v:.8g}") for v in np.sort(t)] for name, t in tables.items()}
-        content["copula"] = np.round(latent[np.tril_indices(len(latent), -1)], 3).tolist()
-        if r == rounds:
-            break
-        made = generate(content, 800, r, own_days)
-        fake = _fitted(made) | {"kind": workload_kinds(made, kinds)[1]}
-        step = 0.6 if r < rounds // 2 else 0.3
-        latent += step * np.nan_to_num(goal - rank_correlation(fake))
-        for name, table in tables.items():
-            if name.endswith(moved) and np.isfinite(real[name]).any():
-                tables[name] = np.clip(table + step * (target[name] - _quantiles(fake[name], levels)), -1.0, 1.0)
-    return content
-
-
-def _fitted(trace: Trace) -> dict[str, Float]:
-    return {name: value for name, value in population_parameters(trace).items() if not name.endswith("_peak_ratio")}
-
-
-def _quantiles(values: Float, levels: Float) -> Float:
-    return np.asarray(np.quantile(values[np.isfinite(values)], levels))

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from tvwrl.traces.download import Patience
-from tvwrl.traces.fetch import fetch
+from tvwrl.traces.download import RetryPolicy
+from tvwrl.traces.fetch import FetchOptions, fetch
 
 ZIP = "gwa_t_12_fastStorage.zip"
 BODY = bytes(range(256)) * 4096  # 1 MiB: several reads
@@ -96,11 +96,18 @@ def messages():
 
 @pytest.fixture
 def get(site, tmp_path, waits, messages):
-    """Fetches one table of bitbrains from the site; options as for `fetch`."""
+    """Fetches one table of bitbrains from the site; `retry` changes the policy, other options are those of a fetch."""
 
-    def get(name="bitbrains", tables=("fastStorage",), **options):
-        patience = Patience(attempts=4, timeout=0.3, sleep=waits.append)
-        options = {"base_url": site.url, "report": messages.append, "patience": patience} | options
-        return fetch(name, tmp_path / "raw", tables=tables, **options)
+    def get(name="bitbrains", tables=("fastStorage",), report=messages.append, retry=(), **options):
+        policy = RetryPolicy(**{"attempts": 4, "timeout": 0.3, "sleep": waits.append} | dict(retry))
+        options = {"base_url": site.url, "out": tmp_path / "raw"} | options
+        return fetch(FetchOptions(name, tables=tables, **options), report, policy)
 
     return get
+
+
+@pytest.fixture
+def fetched(tmp_path):
+    """Names and content of what lies in the folder of the download."""
+    folder = tmp_path / "raw"
+    return lambda: {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

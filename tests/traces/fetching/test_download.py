@@ -12,64 +12,50 @@ from unittest import mock
 
 import pytest
 
+from tests.traces.fetching.conftest import BODY, ZIP
 from tvwrl.traces import download as downloading
-from tvwrl.traces.download import Patience
+from tvwrl.traces.download import RetryPolicy
 from tvwrl.types import InputError
 
-ZIP = "gwa_t_12_fastStorage.zip"
-BODY = bytes(range(256)) * 4096  # 1 MiB: several reads
+SHA256 = hashlib.sha256(BODY).hexdigest()
 
 
-def part_of(tmp_path):
-    return tmp_path / "raw" / f"{ZIP}.part"
-
-
-def checksums(**sums):
-    return "".join(f"{value}  {name}\n" for name, value in sums.items()).encode()
-
-
-def files_in(tmp_path):
-    return sorted(path.name for path in (tmp_path / "raw").rglob("*") if path.is_file())
-
-
-def test_a_file_appears_whole_and_is_not_fetched_again(get, site, tmp_path, messages):
-    assert get() == [tmp_path / "raw" / ZIP]
-    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
-    assert files_in(tmp_path) == [ZIP]
-    written = (tmp_path / "raw" / ZIP).stat().st_mtime_ns
-    get()
-    assert (tmp_path / "raw" / ZIP).stat().st_mtime_ns == written
+def test_a_file_appears_whole_and_is_not_fetched_again(get, site, tmp_path, fetched, messages):
+    assert get() == get() == [tmp_path / "raw" / ZIP]
+    assert fetched() == {ZIP: BODY}
+    assert site.asked(ZIP) == [None, None]  # the second time only for its size
     assert any("already there" in line for line in messages)
 
 
-def test_a_file_of_another_size_is_fetched_anew(get, tmp_path):
+def test_a_file_of_another_size_is_fetched_anew(get, tmp_path, fetched):
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / ZIP).write_bytes(b"short")
     get()
-    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+    assert fetched() == {ZIP: BODY}
 
 
-@pytest.mark.parametrize("states_length", [True, False])
-def test_without_a_stated_length_the_body_is_taken_as_it_ends(get, site, tmp_path, states_length):
-    site.states_length = states_length
+def test_without_a_stated_length_the_body_is_taken_as_it_ends(get, site, fetched):
+    site.states_length = False
     get()
     get()
-    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+    assert fetched() == {ZIP: BODY}
 
 
-def test_dropped_connections_are_resumed_where_they_broke(get, site, tmp_path, waits):
+def test_dropped_connections_are_resumed_where_they_broke(get, site, fetched, waits):
     site.faults[ZIP] = [("drop", 300_000), ("drop", 300_000), ("drop", 0), ("drop", 10)]
     get()
-    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+    assert fetched() == {ZIP: BODY}
     assert site.asked(ZIP) == [None, "bytes=300000-", "bytes=600000-", "bytes=600000-", "bytes=600010-"]
     assert waits == [1, 1, 2, 1], "only failures without a new byte lengthen the wait"
 
 
-def test_a_server_without_ranges_is_begun_anew(get, site, tmp_path):
-    site.ranges = False
+@pytest.mark.parametrize("missing", ["ranges", "tags"])
+def test_a_server_that_cannot_resume_is_begun_anew(get, site, fetched, missing):
+    setattr(site, missing, False)
     site.faults[ZIP] = [("drop", 300_000)]
     get()
-    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+    assert fetched() == {ZIP: BODY}
+    assert site.asked(ZIP) == [None, None if missing == "tags" else "bytes=300000-"]
 
 
 def test_a_server_without_ranges_that_always_drops_is_given_up(get, site):
@@ -81,45 +67,31 @@ def test_a_server_without_ranges_that_always_drops_is_given_up(get, site):
 
 @pytest.mark.parametrize("heeds_if_range", [True, False])
 @pytest.mark.parametrize("other", [BODY[::-1], b"short"])
-def test_a_file_that_changes_between_tries_is_begun_anew(get, site, tmp_path, waits, heeds_if_range, other):
+def test_a_file_that_changes_between_tries_is_begun_anew(get, site, fetched, heeds_if_range, other):
     site.heeds_if_range = heeds_if_range
     site.faults[ZIP] = [("drop", 300_000)]
-    patience = Patience(sleep=lambda _: site.files.update({ZIP: other}))
-    get(patience=patience)
-    assert (tmp_path / "raw" / ZIP).read_bytes() == other
+    get(retry={"sleep": lambda _: site.files.update({ZIP: other})})
+    assert fetched() == {ZIP: other}
 
 
-def test_without_a_validator_nothing_is_resumed(get, site, tmp_path):
-    site.tags = False
+def test_an_interruption_leaves_a_part_to_resume_from(get, site, fetched):
     site.faults[ZIP] = [("drop", 300_000)]
-    get()
-    assert site.asked(ZIP) == [None, None]
-    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
-
-
-def test_an_interruption_leaves_a_part_to_resume_from(get, site, tmp_path):
-    site.faults[ZIP] = [("drop", 300_000)]
-
-    def interrupt(_):
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        get(patience=Patience(sleep=interrupt))
-    assert part_of(tmp_path).stat().st_size == 300_000
-    assert not (tmp_path / "raw" / ZIP).exists()
+        get(retry={"sleep": mock.Mock(side_effect=KeyboardInterrupt)})
+    assert fetched()[f"{ZIP}.part"] == BODY[:300_000]
+    assert ZIP not in fetched()
     get()
     assert site.asked(ZIP) == [None, "bytes=300000-"]
-    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
-    assert files_in(tmp_path) == [ZIP]
+    assert fetched() == {ZIP: BODY}
 
 
-def test_a_part_that_was_complete_already_is_finished(get, site, tmp_path):
+def test_a_part_that_was_complete_already_is_finished(get, site, tmp_path, fetched):
     site.faults[ZIP] = [("drop", 300_000), ("status", 404)]
     with pytest.raises(InputError):
         get()
-    part_of(tmp_path).write_bytes(BODY)
+    (tmp_path / "raw" / f"{ZIP}.part").write_bytes(BODY)
     get()
-    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+    assert fetched() == {ZIP: BODY}
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -129,11 +101,11 @@ def test_passing_errors_of_the_server_are_tried_again(get, site, waits, status):
     assert waits == [1, 2, 4]
 
 
-def test_lasting_errors_of_the_server_are_given_up_with_the_url(get, site, tmp_path):
+def test_lasting_errors_of_the_server_are_given_up_with_the_url(get, site, fetched):
     site.faults[ZIP] = [("status", 500)] * 9
     with pytest.raises(InputError, match=rf"{site.url}/{ZIP}: HTTP 500 .*, 4 times in a row; try again later"):
         get()
-    assert files_in(tmp_path) == []
+    assert fetched() == {}
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 410])
@@ -159,13 +131,13 @@ def test_a_wait_that_is_too_long_ends_it(get, site, waits):
     assert waits == []
 
 
-def test_a_server_that_hangs_times_out(get, site, tmp_path):
+def test_a_server_that_hangs_times_out(get, site, fetched):
     site.faults[ZIP] = [("hang",)]
     get()
-    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+    assert fetched() == {ZIP: BODY}
     site.faults["gwa_t_12_rnd.zip"] = [("hang",)] * 2
     with pytest.raises(InputError, match=r"gwa_t_12_rnd.zip: timed out, 2 times in a row"):
-        get(tables=["rnd"], patience=Patience(attempts=2, timeout=0.1, sleep=lambda _: None))
+        get(tables=["rnd"], retry={"attempts": 2, "timeout": 0.1})
 
 
 def test_nobody_there(get, tmp_path):
@@ -176,35 +148,34 @@ def test_nobody_there(get, tmp_path):
 
 @pytest.mark.parametrize("prefix", ["", "*", "./", "bitbrains/"])
 def test_a_published_checksum_is_verified(get, site, messages, prefix):
-    site.files["SHA256SUM"] = checksums(**{prefix + ZIP: hashlib.sha256(BODY).hexdigest()})
+    site.files["SHA256SUM"] = f"{SHA256}  {prefix}{ZIP}\n".encode()
     get()
     assert any("sha256 as published" in line for line in messages)
 
 
-def test_a_finished_file_with_another_checksum_is_fetched_anew(get, site, tmp_path):
-    site.files["SHA256SUM"] = checksums(**{ZIP: hashlib.sha256(BODY).hexdigest()})
+def test_a_finished_file_with_another_checksum_is_fetched_anew(get, site, tmp_path, fetched):
+    site.files["SHA256SUM"] = f"{SHA256}  {ZIP}\n".encode()
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / ZIP).write_bytes(BODY[::-1])
     get()
-    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
     get()
+    assert fetched() == {ZIP: BODY}
     assert len(site.asked(ZIP)) == 1
 
 
-def test_a_wrong_checksum_is_tried_once_more_and_then_named(get, site, tmp_path):
-    found, stated = hashlib.sha256(BODY).hexdigest(), "0" * 64
-    site.files["SHA256SUM"] = checksums(**{ZIP: stated})
-    with pytest.raises(InputError, match=rf"{site.url}/{ZIP}: sha256 is {found} where {stated} is published"):
+def test_a_wrong_checksum_is_tried_once_more_and_then_named(get, site, fetched):
+    stated = "0" * 64
+    site.files["SHA256SUM"] = f"{stated}  {ZIP}\n".encode()
+    with pytest.raises(InputError, match=rf"{site.url}/{ZIP}: sha256 is {SHA256} where {stated} is published"):
         get()
     assert len(site.asked(ZIP)) == 2
-    assert files_in(tmp_path) == []
+    assert fetched() == {}
 
 
-def test_a_body_that_was_wrong_once_is_repaired(get, site, tmp_path, messages):
-    site.files["SHA256SUM"] = checksums(**{ZIP: hashlib.sha256(BODY).hexdigest()})
-    site.files[ZIP] = BODY[::-1]
+def test_a_body_that_was_wrong_once_is_repaired(get, site, fetched):
+    site.files |= {"SHA256SUM": f"{SHA256}  {ZIP}\n".encode(), ZIP: BODY[::-1]}
     get(report=lambda line: site.files.update({ZIP: BODY}) if "published is" in line else None)
-    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+    assert fetched() == {ZIP: BODY}
 
 
 @pytest.mark.parametrize("header", ["Content-MD5", "x-goog-hash"])
@@ -218,7 +189,7 @@ def test_a_checksum_in_the_headers_is_verified(get, site, header, good):
 
 def test_digests_of_a_release_are_read_from_its_description(site, messages):
     site.files["tags/v1"] = b'{"assets": [{"name": "a", "digest": "sha256:12"}, {"name": "b", "digest": null}]}'
-    client = downloading.Client(messages.append, Patience())
+    client = downloading.Client(messages.append, RetryPolicy())
     assert client.read_sums(f"{site.url}/tags/v1") == {"a": "12"}
 
 
@@ -229,7 +200,7 @@ def test_too_little_space_is_found_before_writing(get, monkeypatch, tmp_path):
     assert not (tmp_path / "raw" / ZIP).exists()
 
 
-def test_a_disk_that_fills_up_is_reported_with_what_is_missing(get, site, monkeypatch, tmp_path):
+def test_a_disk_that_fills_up_is_reported_with_what_is_missing(get, site, monkeypatch, fetched):
     opened = Path.open
 
     class Full(io.FileIO):
@@ -245,10 +216,10 @@ def test_a_disk_that_fills_up_is_reported_with_what_is_missing(get, site, monkey
         patch.setattr(Path, "open", open_full)
         with pytest.raises(InputError, match=rf"{ZIP}.part: disk full, 786kB of 1\.05MB are missing; make room"):
             get()
-    assert not (tmp_path / "raw" / ZIP).exists()
+    assert ZIP not in fetched()
     get()
     assert site.asked(ZIP) == [None, "bytes=262144-"]
-    assert (tmp_path / "raw" / ZIP).read_bytes() == BODY
+    assert fetched() == {ZIP: BODY}
 
 
 def test_a_folder_that_cannot_be_made(get, tmp_path):

@@ -1,27 +1,17 @@
 """Which files of a published trace are fetched, and the script."""
 
-import contextlib
-import io
-import runpy
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
+from tests.traces.fetching.conftest import ZIP
 from tvwrl.traces import download as downloading
-from tvwrl.traces.fetch import PUBLISHERS, source_folder, split_cell
+from tvwrl.traces.fetch import FetchOptions, split_cell
+from tvwrl.traces.publishers import PUBLISHERS
 from tvwrl.types import InputError
 
-SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "fetch_trace.py"
-ZIP = "gwa_t_12_fastStorage.zip"
-BODY = bytes(range(256)) * 4096  # 1 MiB: several reads
-
-
-def files_in(tmp_path):
-    return sorted(path.name for path in (tmp_path / "raw").rglob("*") if path.is_file())
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 
 def test_only_the_first_part_unless_more_are_asked_for(get, site, tmp_path, messages):
@@ -40,7 +30,7 @@ def test_all_parts_of_a_table_of_unknown_length_end_where_the_server_ends(get, s
     site.files |= dict.fromkeys(shards, b"rows")
     paths = get("google2019", ["instance_usage"], parts="all", cell="b")
     assert paths == [tmp_path / "raw" / path for path in shards]
-    assert paths[0].parent == source_folder("google2019", tmp_path / "raw", "b")
+    assert paths[0].parent == FetchOptions("google2019", cell="b", out=tmp_path / "raw").source
     with pytest.raises(InputError, match=r"instance_usage-000000000003.json.gz: HTTP 404"):
         get("google2019", ["instance_usage"], parts="0-3", cell="b")
     with pytest.raises(InputError, match=r"instance_events-000000000000.json.gz: HTTP 404"):
@@ -69,7 +59,7 @@ def test_all_parts_of_a_table_of_unknown_length_end_where_the_server_ends(get, s
 )
 def test_bad_arguments_are_refused_before_anything_is_asked(get, site, tmp_path, name, options, message):
     with pytest.raises(InputError, match=message):
-        get(name, **({"tables": None} | options))
+        get(name, **({"tables": ()} | options))
     assert site.requests == []
     assert not (tmp_path / "raw").exists()
 
@@ -109,34 +99,33 @@ def test_the_address_of_a_cell():
     assert split_cell("azure2019", "https://x.org/a") == ("https://x.org/a", None)
 
 
-def call(*arguments):
-    out = io.StringIO()
-    with (
-        mock.patch.object(sys, "argv", [str(SCRIPT), *map(str, arguments)]),
-        contextlib.redirect_stdout(out),
-        pytest.raises(SystemExit) as end,
-    ):
-        runpy.run_path(str(SCRIPT), run_name="__main__")
-    return end.value.code, out.getvalue()
-
-
-def test_the_script_fetches_and_says_how_to_go_on(site, tmp_path, monkeypatch):
+def test_the_script_fetches_and_says_how_to_go_on(call, site, tmp_path, monkeypatch):
     monkeypatch.setenv("TVWRL_DATA", str(tmp_path))
-    code, out = call("bitbrains", "--base-url", site.url)
-    assert code == 0
+    done = call("fetch_trace.py", "bitbrains", "--base-url", site.url)
+    assert done.returncode == 0
     folder = tmp_path / "raw" / "bitbrains"
     assert sorted(path.name for path in folder.iterdir()) == [ZIP, "gwa_t_12_rnd.zip"]
-    assert out.endswith(f"python scripts/prepare_trace.py bitbrains --source {folder}\n")
+    assert done.stdout.endswith(f"python scripts/prepare_trace.py bitbrains --source {folder}\n")
 
 
-def test_the_script_ends_with_code_2_and_one_clear_line(site, tmp_path):
+def test_the_script_ends_with_code_2_and_one_clear_line(call, site, tmp_path, fetched):
     site.files.clear()
-    command = [sys.executable, SCRIPT, "bitbrains", "--base-url", site.url, "--out", tmp_path / "raw"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = call("fetch_trace.py", "bitbrains", "--base-url", site.url, "--out", tmp_path / "raw")
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {site.url}/{ZIP}: HTTP 404")
-    assert len(done.stderr.splitlines()) == 1
-    assert files_in(tmp_path) == []
+    assert done.stderr.splitlines()[-1].startswith(f"error: {site.url}/{ZIP}: HTTP 404")
+    assert "Traceback" not in done.stderr
+    assert fetched() == {}
+
+
+def test_an_interrupted_script_says_how_to_go_on(call, site, tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(downloading.Client, "fetch_file", stop)
+    done = call("fetch_trace.py", "bitbrains", "--base-url", site.url, "--out", tmp_path / "raw")
+    assert done.returncode == 130
+    hint = f"the same command goes on where it stopped; what was fetched is in {tmp_path / 'raw'}\n"
+    assert done.stderr.endswith(hint + "interrupted\n")
 
 
 def test_a_mirror_without_checksums_is_reported(get, site, messages):
@@ -145,19 +134,8 @@ def test_a_mirror_without_checksums_is_reported(get, site, messages):
     assert not any("--base-url" in line for line in messages)
 
 
-def test_an_interrupted_script_says_how_to_go_on(site, tmp_path, monkeypatch, capsys):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(downloading.Client, "fetch_file", stop)
-    code, _ = call("bitbrains", "--base-url", site.url, "--out", tmp_path / "raw")
-    assert code == 130
-    hint = f"the same command goes on where it stopped; what was fetched is in {tmp_path / 'raw'}\n"
-    assert capsys.readouterr().err.endswith(hint + "interrupted\n")
-
-
 def test_the_documentation_lists_the_files_that_are_asked_for():
-    page = (SCRIPT.parents[1] / "docs" / "traces.md").read_text()
+    page = (DOCS / "traces.md").read_text()
     for name, publisher in PUBLISHERS.items():
         for table in publisher.tables.values():
             local, _ = table.names(0, publisher.cells[:1])

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import runpy
 import shlex
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from unittest import mock
+from typing import Any
 
 import pytest
 
 from tvwrl.traces import fetch as fetching
 from tvwrl.traces.preparation import prepare as preparing
 
-SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "prepare_trace.py"
+
+@pytest.fixture
+def prepare(call: Callable[..., Any]) -> Callable[..., tuple[int, str, str]]:
+    """Calls the script; returns exit code, output and errors."""
+
+    def prepare(*arguments: object) -> tuple[int, str, str]:
+        done = call("prepare_trace.py", *arguments)
+        return done.returncode, done.stdout, done.stderr
+
+    return prepare
 
 
-def call(*arguments: object) -> tuple[object, str, str]:
-    """Exit code, output and errors."""
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        mock.patch.object(sys, "argv", [str(SCRIPT), *map(str, arguments)]),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-        pytest.raises(SystemExit) as end,
-    ):
-        runpy.run_path(str(SCRIPT), run_name="__main__")
-    return end.value.code, out.getvalue(), err.getvalue()
-
-
-def test_nothing_is_downloaded_for_a_folder_that_is_taken(tmp_path: Path) -> None:
+def test_nothing_is_downloaded_for_a_folder_that_is_taken(prepare: Any, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
-    code, _, err = call("google2011", "--source", "http://127.0.0.1:9/", "--out", tmp_path / "out")
+    code, _, err = prepare("google2011", "--source", "http://127.0.0.1:9/", "--out", tmp_path / "out")
     assert (code, "already exists and is not empty" in err) == (2, True)
 
 
@@ -43,16 +36,16 @@ def test_nothing_is_downloaded_for_a_folder_that_is_taken(tmp_path: Path) -> Non
     ("name", "message"),
     [("csv", "csv reads files only: download it first, and give its path"), ("tianchi", "download the zip by hand")],
 )
-def test_what_cannot_be_fetched_says_what_to_do(name: str, message: str, tmp_path: Path) -> None:
-    code, _, err = call(name, "--source", "http://127.0.0.1:9/x.csv", "--out", tmp_path / "out")
+def test_what_cannot_be_fetched_says_what_to_do(name: str, message: str, prepare: Any, tmp_path: Path) -> None:
+    code, _, err = prepare(name, "--source", "http://127.0.0.1:9/x.csv", "--out", tmp_path / "out")
     assert (code, message in err) == (2, True)
 
 
-def test_the_report_is_printed(tmp_path: Path) -> None:
+def test_the_report_is_printed(prepare: Any, tmp_path: Path) -> None:
     lines = ["time,workload_id,cpu,mem", *(f"{300 * i},a,0.1,0.2" for i in range(300) if i != 7), "9,a,-1,0.2"]
     (tmp_path / "x.csv").write_text("\n".join(lines))
     out = tmp_path / "out"
-    code, text, _ = call("csv", "--source", tmp_path / "x.csv", "--out", out, "--no-plots", "--workers", 1)
+    code, text, _ = prepare("csv", "--source", tmp_path / "x.csv", "--out", out, "--no-plots", "--workers", 1)
     assert not code
     assert "1 of 1 workloads kept; 300 slots of 300 s over 1.0 days" in text
     assert "Time: 0 s to 89,700 s." in text
@@ -67,8 +60,8 @@ def test_the_report_is_printed(tmp_path: Path) -> None:
         (("tianchi", "--reference-cores", -1), "--reference-cores -1.0: must be a finite number > 0"),
     ],
 )
-def test_a_bad_option_is_one_line(arguments: tuple[object, ...], message: str, tmp_path: Path) -> None:
-    assert call(*arguments, "--source", tmp_path) == (2, "", f"error: {message}\n")
+def test_a_bad_option_is_one_line(arguments: tuple[object, ...], message: str, prepare: Any, tmp_path: Path) -> None:
+    assert prepare(*arguments, "--source", tmp_path) == (2, "", f"error: {message}\n")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +73,7 @@ def test_a_bad_option_is_one_line(arguments: tuple[object, ...], message: str, t
     ],
 )
 def test_a_table_of_ones_own_has_a_name(
-    source: str, options: tuple[str, ...], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: str, options: tuple[str, ...], name: str, prepare: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TVWRL_DATA", str(tmp_path / "data"))
     path = tmp_path / source
@@ -88,7 +81,7 @@ def test_a_table_of_ones_own_has_a_name(
         path.mkdir()
     file = path if path.suffix else path / "x.csv"
     file.write_text("\n".join(["time,workload_id,cpu,mem", *(f"{300 * i},a,0.1,0.2" for i in range(300))]))
-    code, text, _ = call("csv", "--source", path, *options, "--workers", 1, "--no-plots")
+    code, text, _ = prepare("csv", "--source", path, *options, "--workers", 1, "--no-plots")
     assert not code
     assert text.startswith(f"# Trace '{name}', read as csv\n")
     assert text.endswith(f"--trace {shlex.quote(name)}\n")
@@ -97,8 +90,8 @@ def test_a_table_of_ones_own_has_a_name(
 
 
 @pytest.mark.parametrize("name", ["", "a/b", ".a"])
-def test_a_name_that_is_no_folder_is_refused(name: str, tmp_path: Path) -> None:
-    code, _, err = call("csv", "--source", tmp_path, "--name", name)
+def test_a_name_that_is_no_folder_is_refused(name: str, prepare: Any, tmp_path: Path) -> None:
+    code, _, err = prepare("csv", "--source", tmp_path, "--name", name)
     assert (code, f"--name {name!r}: must be a name" in err) == (2, True)
 
 
@@ -106,21 +99,23 @@ def _stop(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_an_interruption_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_says_how_to_go_on(prepare: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x.csv").write_text("time,workload_id,cpu,mem\n0,a,0.1,0.2\n")
     out = tmp_path / "out"
     monkeypatch.setattr(preparing, "make_share", _stop)
-    code, _, err = call("csv", "--source", tmp_path / "x.csv", "--out", out, "--workers", 1)
+    code, _, err = prepare("csv", "--source", tmp_path / "x.csv", "--out", out, "--workers", 1)
     hint = f"the same command goes on where it stopped; what is finished is in {tmp_path / '.out.work'}\n"
     assert (code, err) == (130, hint + "interrupted\n")
     monkeypatch.setattr(preparing, "read_part", _stop)
-    code, _, err = call("csv", "--source", tmp_path / "x.csv", "--out", tmp_path / "none", "--workers", 1)
+    code, _, err = prepare("csv", "--source", tmp_path / "x.csv", "--out", tmp_path / "none", "--workers", 1)
     assert (code, err) == (130, "interrupted\n")  # nothing is kept
 
 
-def test_an_interrupted_download_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_download_says_how_to_go_on(
+    prepare: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TVWRL_DATA", str(tmp_path))
     (tmp_path / "raw" / "bitbrains").mkdir(parents=True)
     monkeypatch.setattr(fetching, "fetch", _stop)
-    code, _, err = call("bitbrains", "--source", "http://127.0.0.1:9/")
+    code, _, err = prepare("bitbrains", "--source", "http://127.0.0.1:9/")
     assert (code, f"what is finished is in {tmp_path / 'raw' / 'bitbrains'}\n" in err) == (130, True)

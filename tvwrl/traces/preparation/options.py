@@ -109,12 +109,12 @@ def _name(options: PrepareOptions, loader: Any) -> str:
 
 def _fetched(name: str, url: str) -> str:
     """The folder to which all parts at an address were downloaded."""
-    from tvwrl.traces.fetch import fetch, source_folder, split_cell
+    from tvwrl.traces.fetch import FetchOptions, fetch, split_cell
 
     if name in OWN_TABLES:
         raise InputError(f"--source {url}: {name} reads files only: download it first, and give its path")
     base, cell = split_cell(name, url)
-    folder = data_folder() / "raw" / name
-    with _interruption_explained(folder):
-        fetch(name, folder, parts="all", base_url=base, cell=cell)
-    return str(source_folder(name, folder, cell))
+    options = FetchOptions(name, parts="all", base_url=base, cell=cell)
+    with _interruption_explained(options.folder):
+        fetch(options)
+    return str(options.source)
