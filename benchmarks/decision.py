@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+import tyro
+from timing import measure
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import PRESETS
@@ -21,37 +21,32 @@ from tvwrl.traces import open_trace
 from tvwrl.traces.catalogue import trace_identity
 
 
-def main() -> None:
-    """Print the times of asking the policy for a machine, and how far above capacity what it placed went."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--checkpoint", type=Path, help="a run of scripts/train.py; default: an untrained policy")
-    parser.add_argument("--machines", type=int, default=1000)
-    parser.add_argument("--workloads", type=int, default=3000, help="workloads that arrive; none leaves")
-    arguments = parser.parse_args()
+def main(checkpoint: Path | None = None, machines: int = 1000, workloads: int = 3000) -> None:
+    """Print the times of asking the policy for a machine.
+
+    Args:
+        checkpoint: a run of scripts/train.py; default: an untrained policy.
+        machines: of the cluster.
+        workloads: that arrive; none leaves.
+    """
     torch.set_num_threads(1)
 
-    saved = untrained() if arguments.checkpoint is None else Checkpoint.load(find_checkpoint(arguments.checkpoint))
+    saved = untrained() if checkpoint is None else Checkpoint.load(find_checkpoint(checkpoint))
     trace = open_trace(saved.trace["argument"], saved.trace["slot_seconds"])
-    scenario = replace(
-        saved.config.scenario,
-        machines=arguments.machines,
-        workloads=arguments.workloads,
-        placements_per_slot=None,
-        load=0.5,
-    )
+    size = {"machines": machines, "workloads": workloads, "load": 0.5, "placements_per_slot": None}
+    scenario = replace(saved.config.scenario, **size)
     problem = Problem.build(trace, scenario, saved.classes, np.array(saved.unit), saved.forecaster)
     sequences = problem.sequences("test", 1, 0)
     simulation = Simulation(sequences, problem.machines, scenario, max_slots=0)
     simulation.reset(0)
     cluster, policy = Cluster(simulation), PolicyScheduler("policy", saved)
     policy.reset(cluster, np.random.default_rng(0))
-    seconds, workloads = [], {}  # of wall clock and of the processor, which others cannot lengthen as much
+    seconds, known = [], {}
     while not simulation.is_over():
         for i in simulation.waiting()[:1].tolist():
-            workload = workloads.setdefault(i, sequences.workload(0, i))
-            begun = np.array([time.perf_counter(), time.process_time()])
-            placements = list(policy.schedule(cluster, [workload]))
-            seconds.append(np.array([time.perf_counter(), time.process_time()]) - begun)
+            workload = known.setdefault(i, sequences.workload(0, i))
+            placements, wall, cpu, _ = measure(lambda known=workload: list(policy.schedule(cluster, [known])))
+            seconds.append((wall, cpu))
             if placements:
                 simulation.place(0, placements[0].machine)
             else:
@@ -59,7 +54,7 @@ def main() -> None:
         if not len(simulation.waiting()) and not simulation.is_over():
             simulation.next_slot()
     times = 1000 * np.array(seconds[10:])
-    print(f"{arguments.machines} machines, {len(times)} decisions on one core")
+    print(f"{machines} machines, {len(times)} decisions on one core")
     for clock, (low, high) in zip(("wall clock", "processor"), np.percentile(times, [50, 99], axis=0).T, strict=True):
         print(f"{clock}: median {low:.2f} ms, 99th percentile {high:.2f} ms")
 
@@ -73,4 +68,4 @@ def untrained() -> Checkpoint:
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main)

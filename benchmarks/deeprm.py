@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tyro
 
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
+from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
 from tvwrl.schedulers import Scheduler, make_scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.traces import open_trace
+from tvwrl.traces.catalogue import trace_identity
 from tvwrl.types import SequenceSet
 
 PANELS = {
@@ -25,32 +27,28 @@ PANELS = {
 }
 
 
-def main() -> None:
-    """Train, print the points, draw the figure."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trace", default="google2011")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--iterations", type=int, default=PRESETS["deeprm"].iterations)
-    parser.add_argument("--out", type=Path, default=Path("runs/deeprm-curve"), help="new folder of the runs")
-    parser.add_argument("--figure", type=Path, default=Path("docs/training/deeprm.png"))
-    arguments = parser.parse_args()
-    trace, runs = open_trace(arguments.trace), []
-    problem = Problem.build(trace, PRESETS["deeprm"].scenario)
-    for seed in range(arguments.seeds):
-        config = replace(PRESETS["deeprm"], seed=seed, iterations=arguments.iterations)
-        identity = {"argument": arguments.trace, "slot_seconds": None, "name": trace.name, "source": trace.source}
-        runs.append(curve(problem, config, arguments.out / f"deeprm-{seed}", identity))
+def main(
+    trace: str = "google2011",
+    seeds: int = 3,
+    iterations: int = PRESETS["deeprm"].iterations,
+    out: Path = Path("runs/deeprm-curve"),
+    figure: Path = Path("docs/training/deeprm.png"),
+) -> None:
+    """Train, print the points, draw the figure; `out` is a new folder for the runs."""
+    opened, runs = open_trace(trace), []
+    problem = Problem.build(opened, PRESETS["deeprm"].scenario)
+    for seed in range(seeds):
+        config = replace(PRESETS["deeprm"], seed=seed, iterations=iterations)
+        runs.append(curve(problem, config, out / f"deeprm-{seed}", trace_identity(opened, trace)))
     validation = problem.sequences("validation", PRESETS["deeprm"].eval_sequences, 0)
     lines = {name: referee(problem, validation, make_scheduler(name)) for name in ("best-fit-peak", "tetris")}
     print(lines)
-    draw(runs, lines, arguments.figure)
+    draw(runs, lines, figure)
 
 
 def curve(problem: Problem, config: TrainConfig, folder: Path, identity: dict[str, Any]) -> list[dict[str, float]]:
     """The points of one seed: before the first iteration, and every `eval_every`."""
-    from tvwrl.traces import trace_hash
-
-    trainer = Trainer(problem, config, folder, identity | {"hash": trace_hash(problem.trace)}, print)
+    trainer = Trainer(problem, config, folder, identity, print)
     validation = problem.sequences("validation", config.eval_sequences, config.seed)
     points = []
     while True:
@@ -73,14 +71,8 @@ def referee(problem: Problem, sequences: SequenceSet, scheduler: Scheduler) -> d
 
 def draw(runs: list[list[dict[str, float]]], lines: dict[str, dict[str, float]], path: Path) -> None:
     """One panel per measure, one line per seed, heuristics as dashes."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from tvwrl.plotting import COLOURS, DPI
-
-    figure = Figure(figsize=(13, 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
-    for axis, (name, title) in zip(figure.subplots(1, 3), PANELS.items(), strict=True):
+    page = new_figure(13, 3.6)
+    for axis, (name, title) in zip(page.subplots(1, 3), PANELS.items(), strict=True):
         for seed, points in enumerate(runs):
             colour = COLOURS[seed % len(COLOURS)]
             axis.plot([p["iteration"] for p in points], [p[name] for p in points], "o-", ms=3, color=colour)
@@ -92,11 +84,11 @@ def draw(runs: list[list[dict[str, float]]], lines: dict[str, dict[str, float]],
                 axis.axhline(values[name], color="#222222", linestyle=style, lw=1, label=scheduler)
         axis.set_title(title, fontsize=10)
         axis.set_xlabel("iteration")
-        axis.grid(color="#DDDDDD", linewidth=0.8)
+        tidy(axis)
     axis.legend(frameon=False, fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=DPI)
+    page.savefig(path, dpi=DPI)
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main)

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
-import json
 import os
-import resource
-import subprocess
-import sys
-import time
-from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+import tyro
+from timing import in_own_process, measure, peak
+
+from tvwrl.ec.clara import clara
+from tvwrl.ec.dtw import dtw_distances, mean_distance
+from tvwrl.ec.k_medoids import KMedoids
+from tvwrl.markdown import markdown_table
 
 CLASSES = 8
-CHECKED = 1_000  # series on which CLARA is held against exact K-Medoids
+CHECKED = 1_000  # series on which CLARA is compared with exact K-Medoids
+
+
+@dataclass(frozen=True)
+class Options:
+    """Time and memory of DTW, K-Medoids and CLARA."""
+
+    series: int = 1_000
+    many: int = 10_000
+    """Series for CLARA."""
+    slots: int = 300
+    radius: int = 30
+    """Of the band, slots."""
+    seconds: float = 60
+    """For tslearn, per comparison."""
+    threads: int | None = os.cpu_count()
+    jobs: tuple[str, ...] = ("dtw", "banded", "k_medoids", "clara")
 
 
 def make_series(count: int, slots: int) -> list[np.ndarray]:
@@ -28,114 +46,69 @@ def make_series(count: int, slots: int) -> list[np.ndarray]:
     return series
 
 
-def timed(call: Callable[[], Any]) -> tuple[Any, float, float]:
-    """Result, wall-clock and CPU seconds."""
-    begun, cpu = time.perf_counter(), time.process_time()
-    result = call()
-    return result, time.perf_counter() - begun, time.process_time() - cpu
-
-
-def memory() -> float:
-    """Peak memory of this process so far, MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-
-
-def warp(a: argparse.Namespace, radius: int | None) -> dict[str, float]:
+def warp(a: Options, radius: int | None) -> dict[str, float]:
     """Ours on all pairs; tslearn on as many of the first series as its time allows, ours on those again beside it."""
-    from tvwrl.ec.dtw import dtw_distances
-
     series = make_series(a.series, a.slots)
-    dtw_distances(series[:4], radius=radius, threads=a.threads)  # compiles
-    before = memory()
-    result, wall, cpu = timed(lambda: dtw_distances(series, radius=radius, threads=a.threads))
-    figures = {"series": a.series, "s": wall, "cpu": cpu, "peak_mib": memory(), "of_it_mib": memory() - before}
-
-    def theirs(count: int) -> Any:
-        return timed(lambda: dtw_distances(series[:count], radius=radius, threads=a.threads, backend="tslearn"))
-
-    theirs(4)
-    per_pair = theirs(40)[1] / (40 * 39 / 2)
+    ours = partial(dtw_distances, radius=radius, threads=a.threads)
+    theirs = partial(ours, backend="tslearn")
+    ours(series[:4])  # compiles
+    before = peak()
+    result, wall, cpu, most = measure(ours, series)
+    figures = {"series": a.series, "s": wall, "cpu": cpu, "peak_mib": 1024 * most, "of_it_mib": 1024 * (most - before)}
+    theirs(series[:4])
+    per_pair = measure(theirs, series[:40]).wall / (40 * 39 / 2)
     count = min(a.series, int(np.sqrt(2 * a.seconds / per_pair)))
-    expected, their_wall, their_cpu = theirs(count)
-    (_, our_wall, our_cpu) = timed(lambda: dtw_distances(series[:count], radius=radius, threads=a.threads))
-    figures |= {"subset": count, "subset_s": our_wall, "subset_cpu": our_cpu}
-    figures |= {"tslearn_subset_s": their_wall, "tslearn_subset_cpu": their_cpu}
-    figures |= {"times_faster": their_wall / our_wall, "times_faster_cpu": their_cpu / our_cpu}
-    return figures | {"difference": float(np.abs(result[:, :count, :count] - expected).max())}
+    peer, own = measure(theirs, series[:count]), measure(ours, series[:count])
+    figures |= {"subset": count, "subset_s": own.wall, "subset_cpu": own.cpu}
+    figures |= {"tslearn_subset_s": peer.wall, "tslearn_subset_cpu": peer.cpu}
+    figures |= {"times_faster": peer.wall / own.wall, "times_faster_cpu": peer.cpu / own.cpu}
+    return figures | {"difference": float(np.abs(result[:, :count, :count] - peer.result).max())}
 
 
-def cluster(a: argparse.Namespace) -> dict[str, float]:
+def cluster(a: Options) -> dict[str, float]:
     """CPU seconds and loss of 50 starts of each backend on distances among points."""
     from scipy.spatial.distance import cdist
 
-    from tvwrl.ec.k_medoids import KMedoids
-
     points = np.random.default_rng(0).normal(size=(a.series, 4))
     apart, figures = cdist(points, points), {}
-    backends = {"tvwrl": "tvwrl", "kmedoids": "kmedoids", "sklearn-extra": "sklearn_extra"}
-    for backend, module in backends.items():
-        if importlib.util.find_spec(module) is None:
+    for backend in ("tvwrl", "kmedoids", "sklearn-extra"):
+        if importlib.util.find_spec(backend.replace("-", "_")) is None:
             continue
         KMedoids(CLASSES, metric="precomputed", backend=backend).fit(apart[:50, :50])
         model = KMedoids(CLASSES, metric="precomputed", backend=backend, n_init=50, random_state=0)
-        _, _, cpu = timed(lambda model=model: model.fit(apart))
-        figures |= {f"{backend}_cpu": cpu, f"{backend}_loss": model.inertia_}
+        figures |= {f"{backend}_cpu": measure(model.fit, apart).cpu, f"{backend}_loss": model.inertia_}
     return figures
 
 
-def sample(a: argparse.Namespace) -> dict[str, float]:
+def sample(a: Options) -> dict[str, float]:
     """CLARA on all series; and on `CHECKED` of them, beside exact K-Medoids from the full matrix."""
-    from tvwrl.ec.clara import clara
-    from tvwrl.ec.dtw import dtw_distances, mean_distance
-    from tvwrl.ec.k_medoids import KMedoids
-
     series = make_series(a.many, a.slots)
-    clara(series[:20], 2, radius=a.radius, threads=a.threads)
-    before = memory()
-
-    def run(members: list[np.ndarray], scale: Any = None) -> Any:
-        return timed(lambda: clara(members, CLASSES, radius=a.radius, random_state=0, scale=scale, threads=a.threads))
-
-    found, wall, cpu = run(series)
-    figures = {"series": a.many, "s": wall, "cpu": cpu, "peak_mib": memory(), "of_it_mib": memory() - before}
+    ours = partial(clara, k=CLASSES, radius=a.radius, random_state=0, threads=a.threads)
+    clara(series[:20], 2, radius=a.radius, threads=a.threads)  # compiles
+    before = peak()
+    found, wall, cpu, most = measure(ours, series)
+    figures = {"series": a.many, "s": wall, "cpu": cpu, "peak_mib": 1024 * most, "of_it_mib": 1024 * (most - before)}
     part, lengths = series[:CHECKED], [a.slots] * min(CHECKED, a.many)
     per_resource = dtw_distances(part, radius=a.radius, threads=a.threads)
     full = mean_distance(per_resource, lengths, lengths, found.scale)
     exact = KMedoids(CLASSES, metric="precomputed", n_init=50, random_state=0).fit(full).inertia_ / len(part)
-    alone = run(part, found.scale)[0]
+    alone = ours(part, scale=found.scale)
     return figures | {"loss": found.loss, "subset_loss": alone.loss, "exact_subset_loss": exact}
 
 
-JOBS: dict[str, Callable[[argparse.Namespace], dict[str, float]]] = {
-    "dtw": lambda a: warp(a, None),
-    "banded": lambda a: warp(a, a.radius),
-    "k_medoids": cluster,
-    "clara": sample,
-}
+def job(name: str, a: Options) -> Any:
+    """The figures of a job, by name."""
+    if name == "k_medoids":
+        return cluster(a)
+    return sample(a) if name == "clara" else warp(a, a.radius if name == "banded" else None)
 
 
-def main() -> None:
+def main(asked: Options) -> None:
     """Each job in a process of its own, for its peak memory."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--series", type=int, default=1_000)
-    parser.add_argument("--many", type=int, default=10_000, help="series for CLARA")
-    parser.add_argument("--slots", type=int, default=300)
-    parser.add_argument("--radius", type=int, default=30, help="of the band, slots")
-    parser.add_argument("--seconds", type=float, default=60, help="for tslearn, per comparison")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--jobs", nargs="+", choices=list(JOBS), default=list(JOBS))
-    parser.add_argument("--job", choices=list(JOBS), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.job:
-        print(json.dumps(JOBS[arguments.job](arguments)))
-        return
-    for job in arguments.jobs:
-        run = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--job", job], capture_output=True, text=True)
-        if run.returncode:
-            raise SystemExit(run.stderr)
-        figures = json.loads(run.stdout.splitlines()[-1])
-        print(job, *(f"  {name:20s} {value:.6g}" for name, value in figures.items()), sep="\n", flush=True)
+    for name in asked.jobs:
+        rows = [[what, f"{v:.6g}"] for what, v in in_own_process(job, name, asked).items()]
+        print(markdown_table((name, ""), rows) + "\n", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(tyro.cli(Options))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Callable
-
 import gymnasium as gym
 import numpy as np
+import tyro
+from timing import least_seconds
 
 import tvwrl
 from tvwrl.envs.problem import default_problem
@@ -16,35 +14,22 @@ from tvwrl.simulation.scenario import Scenario
 ROUNDS = 12  # the best of several short rounds: the machine may be shared
 
 
-def best_rate(work: Callable[[], float]) -> float:
-    """Largest amount of work per CPU second over the rounds."""
-    rates = []
-    for _ in range(ROUNDS):
-        begun = time.process_time()
-        done = work()
-        rates.append(done / (time.process_time() - begun))
-    return max(rates)
-
-
 def vector(batch: int, relabel_every: int = 1) -> tuple[float, float]:
     """Decisions and slots per second of the vector environment with random actions, observations written."""
     options = {"workloads": 40, "copy": False, "relabel_every": relabel_every}
     envs = gym.make_vec("tvwrl/Placement-v0", num_envs=batch, vectorization_mode="vector_entry_point", **options)
     envs.reset(seed=0)
     actions = np.random.default_rng(0).integers(0, 10, (64, batch))
-    steps, slots = max(64, 40_000 // batch), 0.0
+    steps, slots = max(64, 40_000 // batch), 0.0  # slots of a round
     for row in actions:  # away from the common start, so that episodes end at different times
         envs.step(row)
 
-    def work() -> float:
+    def work() -> None:
         nonlocal slots
-        slots = 0.0
-        for i in range(steps):
-            slots += envs.step(actions[i % 64])[4]["slots"].sum()
-        return float(steps * batch)
+        slots = sum(envs.step(actions[i % 64])[4]["slots"].sum() for i in range(steps))
 
-    decisions = best_rate(work)
-    return decisions, decisions * slots / (steps * batch)
+    seconds = least_seconds(work, ROUNDS)
+    return steps * batch / seconds, slots / seconds
 
 
 def single(name: str, steps: int = 20_000, **kwargs: object) -> float:
@@ -52,14 +37,13 @@ def single(name: str, steps: int = 20_000, **kwargs: object) -> float:
     env = gym.make(name, disable_env_checker=True, **kwargs).unwrapped
     actions = np.random.default_rng(0).integers(0, env.action_space.n, steps).tolist()
 
-    def work() -> float:
+    def work() -> None:
         env.reset(seed=0)
         for action in actions:
             if any(env.step(action)[2:4]):
                 env.reset()
-        return steps
 
-    return best_rate(work)
+    return steps / least_seconds(work, ROUNDS)
 
 
 def labelling(sequences: int) -> tuple[float, float]:
@@ -68,22 +52,21 @@ def labelling(sequences: int) -> tuple[float, float]:
     drawn = problem.sequences("train", sequences, seed=0)
     metadata = np.full((*drawn.length.shape, len(drawn.resources) + 2), np.nan)
     metadata[..., : len(drawn.resources)] = drawn.request
-    begun = time.process_time()
-    problem.classes.label_table(drawn.demand, drawn.length, metadata, 1)
-    spent = time.process_time() - begun
+    spent = least_seconds(lambda: problem.classes.label_table(drawn.demand, drawn.length, metadata, 1), 1)
     return spent, spent / float(drawn.length.sum())
 
 
-def main() -> None:
-    """Print one line per figure, with a CartPole of the same run as the yardstick."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batches", type=int, nargs="+", default=[256, 1024], help="numbers of environments")
-    arguments = parser.parse_args()
+def main(batches: tuple[int, ...] = (256, 1024)) -> None:
+    """Print one line per figure, with a CartPole of the same run as the yardstick.
+
+    Args:
+        batches: numbers of environments.
+    """
     print(f"tvwrl {tvwrl.__version__}, M = 10, D = 2, h = 20, C = 8, 40 workloads, load 0.5, one core, CPU seconds")
-    for batch in arguments.batches:
+    for batch in batches:
         decisions, slots = vector(batch)
         print(f"vector, B = {batch:5d}: {decisions:10,.0f} decisions/s, {slots:10,.0f} slots/s")
-    batch = arguments.batches[0]
+    batch = batches[0]
     every, never = vector(batch)[1], vector(batch, 100_000)[1]
     print(f"vector, B = {batch:5d}: {every:10,.0f} slots/s with new labels every slot, {never:,.0f} without")
     spent, each = labelling(300)
@@ -93,4 +76,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main)

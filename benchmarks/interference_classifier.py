@@ -1,4 +1,4 @@
-"""Microseconds per batch task: looking up its job's tag, computing it anew, and telling its category in batches.
+"""Microseconds per batch task: looking up its job's tag, computing it anew, and predicting its category in batches.
 
 On real tasks with `--data FOLDER` (ali18_usage_tasks.csv.gz); times are processor time of one core, the least of
 --repeats. With --kernels also what other support vector machines on the classifier's inputs take and reach.
@@ -6,14 +6,13 @@ On real tasks with `--data FOLDER` (ali18_usage_tasks.csv.gz); times are process
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timing import least_seconds
+import tyro
+from timing import least_seconds, measure
 
 from tvwrl.interference.batch_tasks import BatchTasks, read_usage
 from tvwrl.interference.classifier import TaskClassifier
@@ -29,7 +28,7 @@ def whole_jobs(tasks: BatchTasks, count: int) -> BatchTasks:
     return tasks.only(np.flatnonzero(rank < last)[np.argsort(rank[rank < last], kind="stable")])
 
 
-def kernels(known: BatchTasks, arriving: BatchTasks, ours: TaskClassifier) -> list[list[str]]:
+def compare_kernels(known: BatchTasks, arriving: BatchTasks, ours: TaskClassifier) -> list[list[str]]:
     """Fit time, time per task and accuracy of radial kernels, exact and approximated, on the inputs of `ours`."""
     from sklearn.kernel_approximation import Nystroem
     from sklearn.pipeline import make_pipeline
@@ -51,56 +50,43 @@ def kernels(known: BatchTasks, arriving: BatchTasks, ours: TaskClassifier) -> li
         ),
         "radial, exact": lambda: SVC(C=3.0, gamma=0.02, cache_size=1000),
     }.items():
-        begun = time.process_time()
-        machines = [make().fit(inputs, truth(known)[:, d]) for d in range(3)]
-        fitted = time.process_time() - begun
-        begun = time.process_time()
-        told = np.stack([machine.predict(later) for machine in machines], axis=1)
-        each = (time.process_time() - begun) / len(later) * 1e6
-        right = 100 * (told == truth(arriving)).all(axis=1).mean()
-        rows.append([name, f"{fitted:.0f}", f"{each:.1f}", f"{right:.1f}"])
+        machines, _, fitted, _ = measure(lambda make=make: [make().fit(inputs, truth(known)[:, d]) for d in range(3)])
+        found, _, spent, _ = measure(lambda machines=machines: [machine.predict(later) for machine in machines])
+        right = 100 * (np.stack(found, axis=1) == truth(arriving)).all(axis=1).mean()
+        rows.append([name, f"{fitted:.0f}", f"{spent / len(later) * 1e6:.1f}", f"{right:.1f}"])
         print(rows[-1], file=sys.stderr)
     return rows
 
 
-def main() -> None:
+def main(data: Path, batch: int = 1_000, repeats: int = 20, kernels: bool = False) -> None:
     """Measure, print tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--batch", type=int, default=1_000)
-    parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--kernels", action="store_true")
-    a = parser.parse_args()
-    tasks = read_usage(a.data / "ali18_usage_tasks.csv.gz")
+    tasks = read_usage(data / "ali18_usage_tasks.csv.gz")
     names: dict[str, list[str]] = {}
     for job, task in zip(tasks.job, tasks.task, strict=True):
         names.setdefault(job, []).append(task)
     tags = Tags()
     anew = least_seconds(lambda: [weisfeiler_lehman(dependencies(job, own)) for job, own in names.items()], 1)
-    looked_up = least_seconds(lambda: [tags.of(job, own) for job, own in names.items()], max(2, a.repeats // 4))
-    batch = whole_jobs(tasks, a.batch)
-    known = tasks.only(~np.isin(tasks.job, list(set(batch.job))))
-    begun = time.process_time()
-    classifier = TaskClassifier().fit(known)
-    fitted = time.process_time() - begun
-    each = least_seconds(lambda: classifier.predict(batch), a.repeats) / len(batch)
+    looked_up = least_seconds(lambda: [tags.of(job, own) for job, own in names.items()], max(2, repeats // 4))
+    asked = whole_jobs(tasks, batch)
+    known = tasks.only(~np.isin(tasks.job, list(set(asked.job))))
+    classifier, _, fitted, _ = measure(TaskClassifier().fit, known)
+    each = least_seconds(lambda: classifier.predict(asked), repeats) / len(asked)
     rows = [
         ["tag of a job's graph, computed, per task", f"{1e6 * anew / len(tasks):.1f}"],
         ["the same, looked up, per task", f"{1e6 * looked_up / len(tasks):.1f}"],
-        [f"category, batches of {len(batch):,} with tags known, per task", f"{1e6 * each:.1f}"],
+        [f"category, batches of {len(asked):,} with tags known, per task", f"{1e6 * each:.1f}"],
         [f"fitting to {len(known):,} tasks, per task", f"{1e6 * fitted / len(known):.0f}"],
     ]
     print(markdown_table(("", "us"), rows))
-    if a.kernels:
+    if kernels:
         cut = tasks.seconds.min() + 6 / 7 * np.ptp(tasks.seconds)
         begins = dict(zip(tasks.job[::-1], tasks.seconds[::-1], strict=True))
         early = np.array([begins[job] < cut for job in tasks.job])
         known, arriving = tasks.only(early), tasks.only(~early)
-        body = kernels(known, arriving, TaskClassifier().fit(known))
-        print(
-            "\n" + markdown_table(("SVMs on the same inputs", "fit, CPU s", "us per task", "overall, % of tasks"), body)
-        )
+        body = compare_kernels(known, arriving, TaskClassifier().fit(known))
+        head = ("SVMs on the same inputs", "fit, CPU s", "us per task", "overall, % of tasks")
+        print("\n" + markdown_table(head, body))
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main)

@@ -6,11 +6,11 @@ processor's cache; warm: the same call again. Times are processor time of one co
 
 from __future__ import annotations
 
-import argparse
-import time
 from collections.abc import Callable
 
 import numpy as np
+import tyro
+from timing import measure
 
 from tvwrl.interference import placement_kernels as kernels
 from tvwrl.interference.levels import Levels
@@ -62,53 +62,44 @@ def cluster(count: int, services: int, rng: np.random.Generator) -> Machines:
     )
 
 
-def main() -> None:
+def main(machines: int = 10_000, services: int = 150, repeats: int = 50) -> None:
     """Print two tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--machines", type=int, default=10_000)
-    parser.add_argument("--services", type=int, default=150)
-    parser.add_argument("--repeats", type=int, default=50)
-    asked = parser.parse_args()
     rng = np.random.default_rng(0)
-    trees = learnt(asked.services, rng).trees_
-    machines = cluster(asked.machines, asked.services, rng)
-    weight, which, out = np.ones(len(machines.service)), np.arange(asked.machines), np.empty(asked.machines)
-    score_machines(machines, trees, weight, 0, which, out)
-    scale, names = np.linspace(1.0, 10.0, 50), tuple(map(str, range(asked.services)))
-    score = InterferenceScore(trees, np.ones(asked.services), names, 10, scale, 10 * scale)
-    score.of(machines, 0.0, 0)
+    trees = learnt(services, rng).trees_
+    large = cluster(machines, services, rng)
+    weight, which, out = np.ones(len(large.service)), np.arange(machines), np.empty(machines)
+    score_machines(large, trees, weight, 0, which, out)
+    scale, names = np.linspace(1.0, 10.0, 50), tuple(map(str, range(services)))
+    score = InterferenceScore(trees, np.ones(services), names, 10, scale, 10 * scale)
+    score.of(large, 0.0, 0)
     calls: dict[str, Callable[[int], object]] = {
-        "mean levels": lambda category: score_machines(machines, trees, weight, category, which, out),
-        "scores 0 to 100": lambda category: score.of(machines, 0.0, category),
+        "mean levels": lambda category: score_machines(large, trees, weight, category, which, out),
+        "scores 0 to 100": lambda category: score.of(large, 0.0, category),
     }
     took: dict[tuple[str, str], list[float]] = {(what, how): [] for what in calls for how in ("cold", "warm")}
     wash = np.zeros(8_000_000)  # larger than the processor's caches
-    for repeat in range(asked.repeats):
+    for repeat in range(repeats):
         for (what, how), times in took.items():
             if how == "cold":
                 wash += 1.0
-            begun = time.process_time()
-            calls[what](repeat % CATEGORIES)
-            times.append(1000 * (time.process_time() - begun))
+            times.append(1000 * measure(calls[what], repeat % CATEGORIES).cpu)
     body = [[*about, f"{np.median(times):.2f}", f"{min(times):.2f}"] for about, times in took.items()]
-    print(f"One task against {asked.machines} machines with {PER_MACHINE} services each, ms:\n")
+    print(f"One task against {machines} machines with {PER_MACHINE} services each, ms:\n")
     print(markdown_table(("what", "cache", "median", "least"), body) + "\n")
 
-    small, history, placed = cluster(600, asked.services, rng), no_history(600), np.empty(20, np.int64)
+    small, history, placed = cluster(600, services, rng), no_history(600), np.empty(20, np.int64)
     weight, body = np.ones(len(small.service)), []
     for name, kind in KINDS.items():
         cells = [name]
         for candidates in (1, 10):
             free = small._replace(cpu=small.cpu.copy(), used_memory=np.zeros(600), composition=small.composition.copy())
-            times = []
-            for repeat in range(asked.repeats + 1):
-                begun = time.process_time()
+            settings = candidates, 0.0, rng, placed
+
+            def place(free: Machines = free, kind: int = kind, settings: tuple[object, ...] = settings) -> None:
                 for task in range(20):
-                    place_instances(
-                        free, trees, weight, history, kind, task, 0.001, 0.001, candidates, 0.0, rng, placed
-                    )
-                if repeat:  # the first compiles
-                    times.append((time.process_time() - begun) / (20 * len(placed)))
+                    place_instances(free, trees, weight, history, kind, task, 0.001, 0.001, *settings)
+
+            times = [measure(place).cpu / (20 * len(placed)) for _ in range(repeats + 1)][1:]  # the first compiles
             cells.append(f"{1 / np.median(times):,.0f}")
         body.append(cells)
     print("Instances placed per second on 600 machines, 20 of a task (30 times real time needs 18,000):\n")
@@ -116,4 +107,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main)

@@ -6,21 +6,21 @@ what a policy is evaluated at. Minutes count from the end of the first iteration
 
 from __future__ import annotations
 
-import argparse
 import re
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
+import tyro
 
 from tvwrl.markdown import markdown_table
-from tvwrl.types import InputError
+from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
+from tvwrl.types import Float, InputError
 
 LAST = 5  # iterations whose mean is what a run came to
 HEAD = ("", "seed", "first", f"mean of the last {LAST}", "minutes", "minutes to {share:.0%} of the way")
 
 
-def curve(run: Path) -> npt.NDArray[np.float64]:
+def curve(run: Path) -> Float:
     """(iterations, 2): minutes and mean reward of an iteration's episodes, from the TensorBoard log."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -32,17 +32,18 @@ def curve(run: Path) -> npt.NDArray[np.float64]:
     return np.array([((event.wall_time - events[0].wall_time) / 60, event.value) for event in events])
 
 
-def main() -> None:
-    """Print a table and draw the figure."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "runs", nargs="+", type=Path, help="folders of scripts/train.py, or cells of scripts/reproduce.py"
-    )
-    parser.add_argument("--share", type=float, default=0.9, help="of the way from the first iteration to the last ones")
-    parser.add_argument("--figure", type=Path, default=Path("docs/training/curves.png"))
-    arguments = parser.parse_args()
-    curves: dict[str, dict[str, npt.NDArray[np.float64]]] = {}
-    for run in arguments.runs:
+def main(
+    runs: tyro.conf.Positional[tuple[Path, ...]], share: float = 0.9, figure: Path = Path("docs/training/curves.png")
+) -> None:
+    """Print a table and draw the figure.
+
+    Args:
+        runs: folders of scripts/train.py, or cells of scripts/reproduce.py.
+        share: of the way from the first iteration to the last ones.
+        figure: where it is drawn.
+    """
+    curves: dict[str, dict[str, Float]] = {}
+    for run in runs:
         name, seed = re.fullmatch(r"(.*?)(?:-seed(\d+))?", run.name).groups()  # type: ignore[union-attr]
         curves.setdefault(name, {})[seed or "0"] = curve(run)
     rows = []
@@ -50,22 +51,16 @@ def main() -> None:
         for seed, points in seeds.items():
             minutes, reward = points.T
             final = reward[-LAST:].mean()
-            reached = minutes[np.argmax(reward >= reward[0] + arguments.share * (final - reward[0]))]
+            reached = minutes[np.argmax(reward >= reward[0] + share * (final - reward[0]))]
             values = (f"{reward[0] / 1000:.0f}", f"{final / 1000:.0f}", f"{minutes[-1]:.1f}", f"{reached:.1f}")
             rows.append([name, seed, *values])
-    print(markdown_table([title.format(share=arguments.share) for title in HEAD], rows))
-    draw(curves, arguments.figure)
+    print(markdown_table([title.format(share=share) for title in HEAD], rows))
+    draw(curves, figure)
 
 
-def draw(curves: dict[str, dict[str, npt.NDArray[np.float64]]], figure: Path) -> None:
+def draw(curves: dict[str, dict[str, Float]], figure: Path) -> None:
     """One line per run, one colour per name."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from tvwrl.plotting import COLOURS, DPI
-
-    page = Figure(figsize=(9, 4.5), layout="constrained")
-    FigureCanvasAgg(page)
+    page = new_figure(9, 4.5)
     axis = page.subplots()
     for colour, (name, seeds) in zip(COLOURS, curves.items(), strict=False):
         for points in seeds.values():
@@ -73,11 +68,11 @@ def draw(curves: dict[str, dict[str, npt.NDArray[np.float64]]], figure: Path) ->
         axis.lines[-1].set_label(f"{name} ({len(seeds)} seeds)")
     axis.set_xlabel("minutes of training")
     axis.set_ylabel("reward of training episodes (thousands)")
-    axis.grid(color="#DDDDDD", linewidth=0.8)
+    tidy(axis)
     axis.legend(frameon=False, fontsize=8)
     figure.parent.mkdir(parents=True, exist_ok=True)
     page.savefig(figure, dpi=DPI)
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main)

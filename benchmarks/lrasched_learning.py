@@ -6,11 +6,10 @@ same on a busy machine as on a quiet one. Times are processor time of one core, 
 
 from __future__ import annotations
 
-import argparse
-import time
 from typing import Any
 
 import numpy as np
+import tyro
 from scipy.sparse import csr_array
 from timing import least_seconds
 
@@ -54,29 +53,25 @@ class Plain:
             n[where] += g * g
 
 
-def main() -> None:
+def main(samples: int = 200_000, features: int = 1_000, factors: int = 8, repeats: int = 5) -> None:
     """Measure, print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--samples", type=int, default=200_000)
-    parser.add_argument("--features", type=int, default=1_000)
-    parser.add_argument("--factors", type=int, default=8)
-    parser.add_argument("--repeats", type=int, default=5)
-    a = parser.parse_args()
     rng = np.random.default_rng(0)
-    index = np.sort((rng.integers(a.features, size=(a.samples, 1)) + np.array([0, 17, 501])) % a.features, axis=1)
-    y, value = rng.random(a.samples), rng.random(index.size)
-    x = csr_array((value, index.ravel(), np.arange(0, index.size + 1, NONZEROS)), shape=(a.samples, a.features))
-    machine = FactorizationMachine(a.factors).partial_fit(x[:10], y[:10])  # compiles
-    ours = a.samples / least_seconds(lambda: machine.partial_fit(x, y), a.repeats)
-    few, plain, checked = 3_000, Plain(FactorizationMachine(a.factors), a.features), FactorizationMachine(a.factors)
-    begun = time.process_time()
-    for i in range(few):
-        plain.learn(index[i], value[NONZEROS * i : NONZEROS * (i + 1)], y[i])
-    theirs = few / (time.process_time() - begun)
+    index = np.sort((rng.integers(features, size=(samples, 1)) + np.array([0, 17, 501])) % features, axis=1)
+    y, value = rng.random(samples), rng.random(index.size)
+    x = csr_array((value, index.ravel(), np.arange(0, index.size + 1, NONZEROS)), shape=(samples, features))
+    machine = FactorizationMachine(factors).partial_fit(x[:10], y[:10])  # compiles
+    ours = samples / least_seconds(lambda: machine.partial_fit(x, y), repeats)
+    few, plain, checked = 3_000, Plain(FactorizationMachine(factors), features), FactorizationMachine(factors)
+
+    def learn_plainly() -> None:
+        for i in range(few):
+            plain.learn(index[i], value[NONZEROS * i : NONZEROS * (i + 1)], y[i])
+
+    theirs = few / least_seconds(learn_plainly, 1)
     checked.partial_fit(x[:few], y[:few])
     np.testing.assert_allclose(checked._factors[1], plain.zv, rtol=1e-6, atol=1e-9)  # the same was learnt
     row = x[[0]]
-    alone = least_seconds(lambda: [machine.predict(row) for _ in range(1000)], a.repeats)  # ms, of 1,000
+    alone = least_seconds(lambda: [machine.predict(row) for _ in range(1000)], repeats)  # ms, of 1,000
     rows = [
         ["partial_fit, samples/s", f"{ours:,.0f}", f"{theirs:,.0f}", f"{ours / theirs:,.0f}"],
         ["predict of one CSR row, ms", f"{alone:.4f}", "", ""],
@@ -85,11 +80,11 @@ def main() -> None:
     for name, predictor in (("factorization machine", factorization_machine()), ("MF", matrix_factorization())):
         predictor.fit(earlier)
         predictor.learn(100, np.array([3, 7]), np.array([0.4, 0.8]))
-        each = min(seconds_of_prediction(predictor, 100) for _ in range(a.repeats)) * 1000
+        each = min(seconds_of_prediction(predictor, 100) for _ in range(repeats)) * 1000
         rows.append([f"{name}, performance of one configuration, ms", f"{each:.4f}", "", ""])
-    print(f"{a.samples:,} samples, {a.features:,} features, {a.factors} factors, {NONZEROS} non-zeros\n")
+    print(f"{samples:,} samples, {features:,} features, {factors} factors, {NONZEROS} non-zeros\n")
     print(markdown_table(("", "measured", "numpy", "times"), rows))
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main)

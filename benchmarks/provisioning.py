@@ -7,22 +7,21 @@ same process: `/ plain` is a planner's time over that, and says the same on a bu
 
 from __future__ import annotations
 
-import argparse
 import json
-import resource
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import tyro
 from numba import njit
+from timing import measure, peak
 
 from tvwrl.markdown import markdown_table
 from tvwrl.packing.affinity import forget_limits, limit_machines, open_next, put, settle
 from tvwrl.packing.fit import has_room
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.registry import plan
+from tvwrl.provisioning.sources.published import read_published
 from tvwrl.provisioning.workspace import Workspace
 
 HEAD = ("algorithm", "machines", "C++", "%", "s", "C++ s", "C++ / ours", "/ plain", "")
@@ -49,13 +48,9 @@ def plain_first_fit(a: Any, p: Any) -> None:
 
 def plain_seconds(instance: Instance, fleet: Fleet) -> float:
     """Processor time of the plain First-Fit, compiled."""
-    work, least = Workspace(instance, fleet), np.inf
-    for _ in range(3):
-        packing = work.packing(work.most_machines)
-        begun = time.process_time()
-        plain_first_fit(work.applications, packing)
-        least = min(least, time.process_time() - begun)
-    return least
+    work = Workspace(instance, fleet)
+    packings = [work.packing(work.most_machines) for _ in range(3)]
+    return min(measure(plain_first_fit, work.applications, packing).cpu for packing in packings)
 
 
 def compare(instance: Instance, fleet: Fleet, published: dict[str, Any], names: list[str], repeats: int) -> str:
@@ -74,36 +69,38 @@ def compare(instance: Instance, fleet: Fleet, published: dict[str, Any], names: 
             row[8] = "fell back" if theirs["ub_fallback"] else ""
         rows.append(row)
         print(*row, file=sys.stderr)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    head = (
-        f"{instance.name}: {len(instance)} applications, {len(instance.affinity)} limits, plain First-Fit {plain:.3f} s"
-    )
-    return f"\n{head}, peak of the process {peak:.0f} MiB\n\n{markdown_table(HEAD, rows)}"
+    size = f"{instance.name}: {len(instance)} applications, {len(instance.affinity)} limits"
+    figures = f"plain First-Fit {plain:.3f} s, peak of the process {1024 * peak():.0f} MiB"
+    return f"\n{size}, {figures}\n\n{markdown_table(HEAD, rows)}"
 
 
-def main() -> None:
-    """Print a table per instance."""
-    from tvwrl.provisioning.sources.published import read_published
+def main(
+    reference: tyro.conf.Positional[Path],
+    instances: tuple[str, ...] = (),
+    algorithms: tuple[str, ...] = (),
+    machine: tuple[float, float] = (64.0, 128.0),
+    repeats: int = 1,
+) -> None:
+    """Print a table per instance.
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("reference", type=Path, help="folder with reference.json and the instances")
-    parser.add_argument("--instances", nargs="*", help="names; all by default")
-    parser.add_argument("--algorithms", nargs="*", help="names; those of the reference by default")
-    parser.add_argument("--machine", nargs=2, type=float, default=[64.0, 128.0])
-    parser.add_argument("--repeats", type=int, default=1)
-    arguments = parser.parse_args()
-    reference = json.loads((arguments.reference / "reference.json").read_text())["instances"]
-    for name in arguments.instances or reference:
-        instance = read_published(arguments.reference / f"{name}.csv.gz")
+    Args:
+        reference: folder with reference.json and the instances.
+        instances: names; all by default.
+        algorithms: names; those of the reference by default.
+        machine: capacity per resource.
+        repeats: solves of which the quickest counts.
+    """
+    made = json.loads((reference / "reference.json").read_text())["instances"]
+    for name in instances or made:
+        instance = read_published(reference / f"{name}.csv.gz")
         # time series were computed in floating point from the start; of Medea-NC there is but one run
-        published = reference[name]["as_published_code"]
+        published = made[name]["as_published_code"]
         if instance.demand.shape[1] == 1:
-            published = {key: published[key] for key in ("Medea-NC",) if key in published} | reference[name][
-                "as_in_paper"
-            ]
-        names = arguments.algorithms or list(published)
-        print(compare(instance, Fleet.of(arguments.machine), published, names, arguments.repeats), flush=True)
+            kept = {key: published[key] for key in ("Medea-NC",) if key in published}
+            published = kept | made[name]["as_in_paper"]
+        names = list(algorithms or published)
+        print(compare(instance, Fleet.of(machine), published, names, repeats), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main)

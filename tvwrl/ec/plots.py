@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tvwrl.ec.classifier_report import ClassifierReport
 from tvwrl.ec.k_search import KSearch
 from tvwrl.ec.population import Population
+from tvwrl.plotting import new_figure
 from tvwrl.types import Float, Int
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SHOWN = 4  # members drawn beside the medoid
 MOST_CLASSES = 20  # that are drawn
@@ -25,7 +22,7 @@ def plot_silhouettes(searches: dict[str, KSearch], path: Path) -> None:
     """Silhouette against k for each representation: mean, and range over the initialisations."""
     from matplotlib.ticker import MaxNLocator
 
-    figure = _figure((8, 4.5))
+    figure = new_figure(8, 4.5)
     axes = figure.add_subplot()
     for name, search in searches.items():
         line = axes.plot(search.ks, search.mean, ".-", label=f"{name}: k = {search.k}")[0]
@@ -41,7 +38,7 @@ def plot_silhouettes(searches: dict[str, KSearch], path: Path) -> None:
 def plot_members(population: Population, labels: Int, medoids: Int, path: Path) -> None:
     """One row per class: its medoid and a few members, of each the first days."""
     count = min(len(medoids), MOST_CLASSES)
-    figure = _figure((2.6 * (SHOWN + 1), 1.5 * count + 0.4))
+    figure = new_figure(2.6 * (SHOWN + 1), 1.5 * count + 0.4)
     most = DAYS * population.slots_per_day
     grid = figure.subplots(count, SHOWN + 1, squeeze=False, sharey=True)
     for label, row in enumerate(grid, 1):
@@ -64,7 +61,7 @@ def plot_members(population: Population, labels: Int, medoids: Int, path: Path) 
 
 def plot_features(names: Sequence[str], means: Float, path: Path) -> None:
     """Mean of every scaled feature (0..1) by class, `means` (k, F)."""
-    figure = _figure((0.5 * len(means) + 4, 0.16 * len(names) + 1.2))
+    figure = new_figure(0.5 * len(means) + 4, 0.16 * len(names) + 1.2)
     axes = figure.add_subplot()
     image = axes.imshow(means.T, aspect="auto", vmin=0, vmax=1, cmap="viridis")
     axes.set_yticks(range(len(names)), names, fontsize=6)
@@ -76,7 +73,7 @@ def plot_features(names: Sequence[str], means: Float, path: Path) -> None:
 
 def plot_classifier(report: ClassifierReport, path: Path) -> None:
     """Accuracy against slots seen, confusion, calibration."""
-    figure = _figure((11, 3.6))
+    figure = new_figure(11, 3.6)
     accuracy, confusion, calibration = figure.subplots(1, 3)
     accuracy.plot(range(len(report.seen)), report.accuracy, ".-", label="classifier")
     accuracy.axhline(report.commonest, color="grey", ls="--", label="always the commonest class")
@@ -97,10 +94,3 @@ def plot_classifier(report: ClassifierReport, path: Path) -> None:
     title = f"calibration error {report.calibration_error:.3f}"
     calibration.set(xlabel="probability claimed", ylabel="share right", xlim=(0, 1), ylim=(0, 1), title=title)
     figure.savefig(path)
-
-
-def _figure(size: tuple[float, float]) -> Figure:
-    from matplotlib.figure import Figure
-
-    options: dict[str, Any] = {"figsize": size, "layout": "constrained", "dpi": 100}
-    return Figure(**options)

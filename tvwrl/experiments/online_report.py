@@ -13,7 +13,7 @@ from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.online import ONLINE, OnlineConfig, Phase, play_frozen
 from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.markdown import markdown_table
-from tvwrl.plotting import COLOURS, DPI
+from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
 from tvwrl.runs import whole_file, write_csv
 from tvwrl.schedulers import Scheduler
 from tvwrl.schedulers.runner import Runner
@@ -113,11 +113,7 @@ def online_table(rewards: Rewards, names: Sequence[str]) -> str:
 
 def plot_rewards(rewards: Rewards, names: Sequence[str], file: Path) -> None:
     """Rewards in blocks of episodes, and what the online policy is ahead of itself, frozen, with its 95 % interval."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.6, 6.0), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(9.6, 6.0)
     level, ahead = figure.subplots(2, 1, sharex=True)
     block = max(1, sum(len(phase[ONLINE]) for phase in rewards) // BLOCKS)
     first = 0
@@ -143,7 +139,6 @@ def plot_rewards(rewards: Rewards, names: Sequence[str], file: Path) -> None:
     level.set_ylabel("reward, thousands")
     ahead.set_ylabel("online ahead of, thousands")
     for axis in (level, ahead):
-        axis.grid(color="#DDDDDD", linewidth=0.8)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
         axis.legend(frameon=False, fontsize=9)
     figure.savefig(file, dpi=DPI, format="png")

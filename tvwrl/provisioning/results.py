@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.plotting import new_figure, tidy
 from tvwrl.provisioning.admission import Admission
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
@@ -138,16 +139,11 @@ def without_gaps(plan: Plan, fleet: Fleet) -> Plan:
 
 def plot_trade_off(rows: list[dict[str, Any]], path: Path) -> None:
     """Deviation from the lower bound against seconds (Figure 3), a point per algorithm, coloured by family."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     points = [(row["algorithm"], max(row["seconds"], 1e-3), row["deviation_pct"]) for row in rows]
     points = [point for point in points if point[2] != ""]
     if not points:
         return
-    figure = Figure(figsize=(8.0, 5.0), layout=ConstrainedLayoutEngine())
-    FigureCanvasAgg(figure)
+    figure = new_figure(8.0, 5.0)
     axis = figure.subplots()
     for (family, _), colour in zip(FAMILIES.items(), COLOURS, strict=True):
         mine = [point for point in points if family_of(point[0]) == family]
@@ -158,9 +154,7 @@ def plot_trade_off(rows: list[dict[str, Any]], path: Path) -> None:
     axis.set_title(f"{rows[0]['instance']}: lower bound {rows[0]['lower_bound']:,} machines", fontsize=11)
     axis.margins(x=0.15)
     axis.set_ylim(bottom=0)
-    axis.grid(color="#DDDDDD", linewidth=0.8)
-    axis.set_axisbelow(True)
-    axis.spines[["top", "right"]].set_visible(False)
+    tidy(axis)
     axis.legend(frameon=False, fontsize=9)
     with whole_file(path) as partial:
         figure.savefig(partial, dpi=150, format="png")

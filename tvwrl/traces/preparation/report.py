@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tvwrl.plotting import new_figure
 from tvwrl.traces.canonical import USAGE, WORKLOADS, read_trace
 from tvwrl.traces.statistics import DAY_SECONDS, population_statistics
 from tvwrl.types import Float, Trace
@@ -138,9 +139,7 @@ def _plot(trace: Trace, statistics: dict[str, Float], workloads: int, path: Path
 
     The trace is a sample of as many `workloads`, or all of them.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 8.5), layout="constrained")
+    figure = new_figure(11, 8.5)
     count = f"{len(trace):,}" if len(trace) == workloads else f"sample of {len(trace):,} of {workloads:,}"
     figure.suptitle(f"{trace.name}: {count} workloads, slots of {trace.slot_seconds} s")
     grid = figure.add_gridspec(3, 2 * EXAMPLES)
