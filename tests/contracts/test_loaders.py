@@ -5,13 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import polars as pl
@@ -155,7 +152,7 @@ def digest(folder: Path) -> str:
 
 
 def test_every_loader_has_a_sample() -> None:
-    assert set(LOADERS) == {*SAMPLES, "prometheus"}
+    assert set(LOADERS) == {*SAMPLES, "prometheus"}  # which is asked in tests/traces/loaders/prometheus
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -315,46 +312,3 @@ def test_series_that_are_too_short_leave_nothing(name: str, tmp_path: Path) -> N
     with pytest.raises(InputError, match=rf"no workload is left \(--min-records {sample.slots + 1}.*{advice}"):
         prepare(loader, str(tmp_path / "source"), tmp_path / "out", rules)
     assert not (tmp_path / "out").exists()
-
-
-def test_prometheus_gives_the_same(tmp_path: Path, server: str) -> None:
-    """Against a server that knows just enough; tests/traces/loaders/test_prometheus.py asks a real one."""
-    loader = LOADERS["prometheus"](start="0", end=str(320 * 300), reference_cores=1.0, reference_memory=1.0)  # type: ignore[call-arg]
-    prepare(loader, server, tmp_path / "out", SeriesRules(300), plots=False)
-    trace = read_trace(tmp_path / "out")
-    for w in range(2):
-        i = [name.endswith(f"pod-{w}") for name in trace.workload_id].index(True)
-        wanted = np.array([r[2:] for r in records(320) if r[0] == w])
-        assert np.allclose(trace.series(i)[: len(wanted)], wanted, rtol=1e-9)
-
-
-@pytest.fixture
-def server() -> Iterator[str]:
-    """Answers range queries for cpu and memory of two pods; knows nothing else."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked = {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()}
-            query, result = asked.get("query", ""), []
-            which = 2 if "cpu_usage" in query else 3 if "working_set" in query else None
-            if which is not None and "start" in asked:
-                begin, end, step = (float(asked[key]) for key in ("start", "end", "step"))
-                times = np.arange(begin, end + 1, step)
-                for w in range(2):
-                    value = {r[1]: r[which] for r in records(320) if r[0] == w}
-                    scale = 1 if which == 2 else 2**30
-                    # the sample at t is for the slot that ends there
-                    pairs = [[t, str(value[s] * scale)] for t in times if (s := int(t // 300) - 1) in value]
-                    result.append({"metric": {"namespace": "n", "pod": f"pod-{w}"}, "values": pairs})
-            body = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None: ...
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=http.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{http.server_port}"
-    http.shutdown()

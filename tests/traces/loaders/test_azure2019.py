@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tvwrl.traces.canonical import read_trace
+from tests.traces.conftest import check_usage, prepared, write_file
 from tvwrl.traces.loaders.azure2019 import Azure2019
-from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.types import InputError, Trace
 
@@ -43,28 +41,18 @@ def write(folder: Path, vms: list[str] = VMS, packed: bool = True, **readings: l
     parts = readings or {"1": READINGS[:3], "2": READINGS[3:]}
     tables = {f"vm_cpu_readings/vm_cpu_readings-file-{n}-of-195.csv": rows for n, rows in parts.items()}
     for name, rows in (tables | {"vmtable/vmtable.csv": vms}).items():
-        path = folder / (name + ".gz" * packed)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = "".join(f"{row}\n" for row in rows).encode()
-        path.write_bytes(gzip.compress(text) if packed else text)
+        write_file(folder / (name + ".gz" * packed), rows)
     return folder
 
 
-def run(source: Path, out: Path, loader: Azure2019 | None = None, **options: Any) -> tuple[Trace, dict[str, Any]]:
-    report = prepare(loader or Azure2019(), str(source), out, RULES, workers=2, plots=False, **options)
-    return read_trace(out), report
-
-
-def expect(trace: Trace, wanted: dict[str, list[list[float]]]) -> None:
-    assert sorted(trace.workload_id) == sorted(wanted)
-    for i, name in enumerate(trace.workload_id):
-        np.testing.assert_allclose(trace.series(i), wanted[name])
+def run(source: Path, out: Path, loader: Any = None, **options: Any) -> tuple[Trace, dict[str, Any]]:
+    return prepared(loader or Azure2019(), source, out, RULES, workers=2, **options)
 
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_the_published_layout_gives_what_was_worked_out_by_hand(tmp_path: Path, packed: bool) -> None:
     trace, report = run(write(tmp_path / "in", packed=packed), tmp_path / "out")
-    expect(trace, BY_HAND)
+    check_usage(trace, BY_HAND)
     assert trace.reference_machine == {"cpu": "30 cores", "mem": "70 GB"}
     assert report["rows"]["dropped"] == {"workloads of unknown size": 1}
     columns = ["workload_id", "arrival", "application", "priority", "class", "request_cpu", "request_mem"]
@@ -78,7 +66,7 @@ def test_the_published_layout_gives_what_was_worked_out_by_hand(tmp_path: Path, 
 
 def test_the_reference_machine_is_an_option(tmp_path: Path) -> None:
     trace, _ = run(write(tmp_path / "in"), tmp_path / "out", Azure2019(reference_cores=60, reference_memory=140))
-    expect(trace, {name: (np.array(values) / 2).tolist() for name, values in BY_HAND.items()})
+    check_usage(trace, {name: (np.array(values) / 2).tolist() for name, values in BY_HAND.items()})
     assert trace.reference_machine == {"cpu": "60 cores", "mem": "140 GB"}
 
 
@@ -91,7 +79,7 @@ def test_a_reference_machine_without_a_size_is_refused(wrong: float) -> None:
 def test_facts_that_are_empty_are_unknown(tmp_path: Path) -> None:
     vms = ["vmb,,,,,,,,,8,16", VMS[1], "vm/a+1=,,,,,,,,,2,4"]  # the first row of a VM counts
     trace, _ = run(write(tmp_path / "in", vms), tmp_path / "out")
-    expect(trace, {"vm/a+1=": BY_HAND["vm/a+1="], "vmb": [[4 / CORES, 16 / GB], [2 / CORES, 16 / GB]]})
+    check_usage(trace, {"vm/a+1=": BY_HAND["vm/a+1="], "vmb": [[4 / CORES, 16 / GB], [2 / CORES, 16 / GB]]})
     assert list(trace.application) == ["", ""]
     assert np.isnan(trace.scheduling_class).all()
 
@@ -100,7 +88,7 @@ def test_facts_that_are_empty_are_unknown(tmp_path: Path) -> None:
 def test_a_vm_with_an_unreadable_size_is_named_and_left_out(tmp_path: Path, size: str) -> None:
     vms = [*VMS[:2], f"vmc,sub2,dep2,300,600,90.5,10.25,80.5,Unknown,{size}"]
     trace, report = run(write(tmp_path / "in", vms), tmp_path / "out", max_bad_fraction=0.5)
-    expect(trace, {name: BY_HAND[name] for name in ("vm/a+1=", "vmb")})
+    check_usage(trace, {name: BY_HAND[name] for name in ("vm/a+1=", "vmb")})
     assert sum(report["rows"]["bad"].values()) == 1
     assert "vmtable.csv.gz: VM vmc: vm" in report["examples"][0]
     assert "bucket is not a number above 0: " in report["examples"][0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tvwrl.traces.canonical import read_trace
+from tests.traces.conftest import check_usage, prepared, series, write_file
 from tvwrl.traces.loaders import bitbrains
 from tvwrl.traces.loaders.bitbrains import Bitbrains
-from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
-from tvwrl.types import InputError
+from tvwrl.types import InputError, Trace
 
 RULES = SeriesRules(slot_seconds=300, min_records=1)
 HEADER = (
@@ -43,22 +41,16 @@ FILES = {
 
 def write(folder: Path, files: dict[str, str] = FILES, header: str = HEADER) -> Path:
     for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(header + content)
+        write_file(folder / name, header + content)
     return folder
 
 
-def run(source: Path, out: Path, **limits: Any) -> dict[str, Any]:
-    return prepare(Bitbrains(), str(source), out, RULES, plots=False, **limits)
-
-
-def series(out: Path) -> dict[str, list[list[float]]]:
-    trace = read_trace(out)
-    return {str(name): trace.series(i).tolist() for i, name in enumerate(trace.workload_id)}
+def run(source: Path, out: Path, **limits: Any) -> tuple[Trace, dict[str, Any]]:
+    return prepared(Bitbrains(), source, out, RULES, **limits)
 
 
 def test_a_case_worked_out_by_hand(tmp_path: Path) -> None:
-    report = run(write(tmp_path / "in"), tmp_path / "out")
+    trace, report = run(write(tmp_path / "in"), tmp_path / "out")
     assert report["rows"]["read"].get("vms") == 7
     assert report["rows"]["bad"] == {}
     # The largest VMs: 8000 MHz and 8000 KB.
@@ -67,11 +59,7 @@ def test_a_case_worked_out_by_hand(tmp_path: Path) -> None:
         "2013-8-12": [[0, 0], [0.125, 1.0], [0.125, 0.25]],
         "rnd-2013-8-1": [[0.5, 0.25], [0.1, 0.01]],
     }
-    found = series(tmp_path / "out")
-    assert found.keys() == expected.keys()
-    for name, values in expected.items():
-        np.testing.assert_allclose(found[name], values)
-    trace = read_trace(tmp_path / "out")
+    check_usage(trace, expected)
     request = dict(zip(trace.workload_id, trace.request.tolist(), strict=True))
     assert request == {"2013-8-1": [1.0, 0.5], "2013-8-12": [0.5, 1.0], "rnd-2013-8-1": [1.0, 0.5]}
     assert trace.arrival.tolist() == [0, 0, 0]
@@ -87,26 +75,23 @@ def test_the_zip_gives_the_same(tmp_path: Path, inside: bool) -> None:
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         for name, content in FILES.items():
             packed.writestr(name, HEADER + content)
-    run(write(tmp_path / "in"), tmp_path / "plain")
-    run(archive.parent if inside else archive, tmp_path / "out")
-    assert series(tmp_path / "out") == series(tmp_path / "plain")
+    plain, _ = run(write(tmp_path / "in"), tmp_path / "plain")
+    trace, _ = run(archive.parent if inside else archive, tmp_path / "out")
+    assert series(trace) == series(plain)
 
 
 def test_one_month_by_itself(tmp_path: Path) -> None:
-    run(write(tmp_path / "in") / "rnd" / "2013-8", tmp_path / "out")
-    np.testing.assert_allclose(series(tmp_path / "out")["rnd-2013-8-1"], [[0.5, 0.5], [0.1, 0.02]])
+    trace, _ = run(write(tmp_path / "in") / "rnd" / "2013-8", tmp_path / "out")
+    check_usage(trace, {"rnd-2013-8-1": [[0.5, 0.5], [0.1, 0.02]]})
 
 
 def test_many_files_are_few_parts(tmp_path: Path) -> None:
-    files = {f"fastStorage/2013-8/{i}.csv": row(START, 8 * i, 4 * i) for i in range(1, 121)}
+    files = {f"fastStorage/2013-8/{i}.csv": row(START, 8000 / 120 * i, 4000 / 120 * i) for i in range(1, 121)}
     source = write(tmp_path / "in", files)
     usage = [part for part in Bitbrains().parts(str(source)) if part.usage]
     assert len(usage) == 3
-    run(source, tmp_path / "out")
-    found = series(tmp_path / "out")
-    assert len(found) == 120
-    for i in (1, 60, 120):
-        np.testing.assert_allclose(found[f"2013-8-{i}"], [[i / 1000, i / 1000]])
+    trace, _ = run(source, tmp_path / "out")
+    check_usage(trace, {f"2013-8-{i}": [[i / 120, i / 120]] for i in range(1, 121)})
     before = [part.stamp for part in usage]
     (source / "fastStorage" / "2013-8" / "7.csv").write_text(HEADER + row(START, 9, 9))
     after = [part.stamp for part in Bitbrains().parts(str(source)) if part.usage]
@@ -116,8 +101,8 @@ def test_many_files_are_few_parts(tmp_path: Path) -> None:
 def test_other_blanks_in_the_header_and_columns_in_another_order(tmp_path: Path) -> None:
     header = "Timestamp [ms];Memory usage [KB];Memory capacity provisioned [KB];"
     header += "CPU usage [MHZ];CPU capacity provisioned [MHZ]\n"
-    run(write(tmp_path / "in", {"fastStorage/2013-8/3.csv": f"{START};50;100;20;40\n"}, header), tmp_path / "out")
-    np.testing.assert_allclose(series(tmp_path / "out")["2013-8-3"], [[0.5, 0.5]])
+    source = write(tmp_path / "in", {"fastStorage/2013-8/3.csv": f"{START};50;100;20;40\n"}, header)
+    check_usage(run(source, tmp_path / "out")[0], {"2013-8-3": [[0.5, 0.5]]})
 
 
 def test_bad_rows_are_named_and_counted_once(tmp_path: Path) -> None:
@@ -125,9 +110,9 @@ def test_bad_rows_are_named_and_counted_once(tmp_path: Path) -> None:
     source = write(tmp_path / "in", bad)
     with pytest.raises(InputError, match=r"1 of 3 rows of [a-z0-9_]+ are bad.*2013-8/2.csv: line 3: cpu is negative"):
         run(source, tmp_path / "out")
-    report = run(source, tmp_path / "out", max_bad_fraction=0.5)
+    trace, report = run(source, tmp_path / "out", max_bad_fraction=0.5)
     assert report["rows"]["bad"] == {"vms: cpu is negative": 1}
-    assert len(series(tmp_path / "out")["2013-8-2"]) == 3  # the gap is filled
+    assert trace.slot.tolist() == [0, 1, 2]  # the gap is filled
 
 
 def parquet(folder: Path) -> Path:
@@ -141,20 +126,16 @@ def parquet(folder: Path) -> Path:
 def test_parquet_by_hand(tmp_path: Path) -> None:
     source = parquet(tmp_path / "in")
     meta = "month,vm,cores,cap,memcap\n2013-8,1,4,8000.0,1000.0\n2013-8,2,2,2000.0,4000.0\n"
-    (source / "fastStorage_meta.csv.gz").write_bytes(gzip.compress(meta.encode()))
-    run(source, tmp_path / "out")
-    found = series(tmp_path / "out")
-    np.testing.assert_allclose(found["2013-8-1"], [[0.5, 0.01 / 4], [1.0, 0.02 / 4]])
-    np.testing.assert_allclose(found["2013-8-2"], [[0.25 / 4, 1.0]])
-    trace = read_trace(tmp_path / "out")
+    write_file(source / "fastStorage_meta.csv.gz", meta)
+    trace, _ = run(source, tmp_path / "out")
+    check_usage(trace, {"2013-8-1": [[0.5, 0.01 / 4], [1.0, 0.02 / 4]], "2013-8-2": [[0.25 / 4, 1.0]]})
     np.testing.assert_allclose(trace.request[trace.workload_id.tolist().index("2013-8-2")], [0.25, 1.0])
 
 
 def test_parquet_without_capacities_is_of_the_own_size(tmp_path: Path) -> None:
-    run(parquet(tmp_path / "in"), tmp_path / "out")
-    found = series(tmp_path / "out")
-    np.testing.assert_allclose(found["2013-8-1"], [[0.5, 0.01], [1.0, 0.02]])
-    assert np.isnan(read_trace(tmp_path / "out").request).all()
+    trace, _ = run(parquet(tmp_path / "in"), tmp_path / "out")
+    check_usage(trace, {"2013-8-1": [[0.5, 0.01], [1.0, 0.02]], "2013-8-2": [[0.25, 1.0]]})
+    assert np.isnan(trace.request).all()
 
 
 def test_vms_without_a_capacity_are_dropped(tmp_path: Path) -> None:
@@ -162,9 +143,9 @@ def test_vms_without_a_capacity_are_dropped(tmp_path: Path) -> None:
     (source / "fastStorage_meta.csv").write_text(
         "month,vm,cores,cap,memcap\n2013-8,1,4,8000.0,1000.0\n2013-8,2,2,0,0\n"
     )
-    report = run(source, tmp_path / "out")
+    trace, report = run(source, tmp_path / "out")
     assert report["rows"]["dropped"] == {"workloads of unknown size": 1}
-    assert list(series(tmp_path / "out")) == ["2013-8-1"]
+    assert trace.workload_id.tolist() == ["2013-8-1"]
 
 
 @pytest.mark.real_data
@@ -175,10 +156,9 @@ def test_the_real_sample(real_data: Path, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     usage.write_parquet(tmp_path / "in" / "fastStorage.parquet")
     (tmp_path / "in" / "fastStorage_meta.csv.gz").symlink_to(real_data / "bitbrains" / "fastStorage_meta.csv.gz")
-    report = run(tmp_path / "in", tmp_path / "out")
+    trace, report = run(tmp_path / "in", tmp_path / "out")
     assert report["rows"]["read"] == {"usage": len(usage), "meta": 1249}
     assert report["rows"]["dropped"] == {}
-    trace = read_trace(tmp_path / "out")
     assert len(trace) == usage["vm"].n_unique()
     recorded = pl.DataFrame(
         {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tvwrl.traces import read_trace
+from tests.traces.conftest import prepared, series, write_file
 from tvwrl.traces.loaders.google2011 import Google2011
-from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
 
 S = 300_000_000  # microseconds in a slot
@@ -37,29 +35,15 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
     def write(**tables: Sequence[Sequence[str]]) -> Path:
         for table, parts in tables.items():
-            (tmp_path / "source" / table).mkdir(parents=True, exist_ok=True)
             for i, rows in enumerate(parts):
-                path = tmp_path / "source" / table / f"part-{i:05d}-of-00500.csv.gz"
-                path.write_bytes(gzip.compress(("\n".join(rows) + "\n").encode()))
+                write_file(tmp_path / "source" / table / f"part-{i:05d}-of-00500.csv.gz", rows)
         return tmp_path / "source"
 
     return write
 
 
 def run(source: Path, out: str = "out", loader: Any = None, rules: SeriesRules = FEW, **options: Any) -> Any:
-    report = prepare(loader or Google2011(), str(source), source.parent / out, rules, plots=False, **options)
-    return read_trace(source.parent / out), report
-
-
-def series(trace: Any) -> dict[str, tuple[list[int], list[list[float]]]]:
-    """Slots and usage by workload."""
-    return {
-        str(name): (
-            trace.slot[trace.offsets[i] : trace.offsets[i + 1]].tolist(),
-            np.round(trace.series(i), 9).tolist(),
-        )
-        for i, name in enumerate(trace.workload_id)
-    }
+    return prepared(loader or Google2011(), source, source.parent / out, rules, **options)
 
 
 def test_by_hand(write: Callable[..., Path]) -> None:
@@ -145,8 +129,7 @@ def test_events_in_several_parts_are_put_together(write: Callable[..., Path]) ->
 @pytest.mark.real_data
 def test_the_real_sample(real_data: Path, tmp_path: Path) -> None:
     rules = SeriesRules(300)
-    prepare(Google2011(), str(real_data / "google2011"), tmp_path / "out", rules)
-    trace = read_trace(tmp_path / "out")
+    trace, _ = prepared(Google2011(), real_data / "google2011", tmp_path / "out", rules, plots=True)
     raw = pl.read_parquet(real_data / "google2011" / "job_usage.parquet")
     assert len(trace) == raw["job"].n_unique() == 172
     assert len(trace.slot) == len(raw)

@@ -11,10 +11,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tvwrl.traces.canonical import read_trace
+from tests.traces.conftest import check_usage, prepared, write_file
 from tvwrl.traces.loaders.google2019 import Google2019
 from tvwrl.traces.preparation import files
-from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.types import InputError, Trace
 
@@ -76,6 +75,7 @@ COLLECTIONS = [
     event(950, 7, 2, collection_logical_name="batch"),
     event(0, 0, 3),
 ]
+TABLES = {"instance_usage": USAGE, "instance_events": INSTANCES, "collection_events": COLLECTIONS}
 MACHINES = [
     {"time": "0", "machine_id": "1", "type": "1", "capacity": {"cpus": 0.5, "memory": 1.0}},
     {"time": "0", "machine_id": "2", "type": "1", "capacity": {"cpus": 0.5, "memory": 1.0}},
@@ -86,9 +86,7 @@ MACHINES = [
 
 
 def write_json(path: Path, rows: list[Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
-    path.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+    write_file(path, [row if isinstance(row, str) else json.dumps(row) for row in rows])
 
 
 def write_all(folder: Path) -> Path:
@@ -102,20 +100,11 @@ def write_all(folder: Path) -> Path:
 
 
 def run(loader: Google2019, source: Path, out: Path, **options: Any) -> tuple[Trace, dict[str, Any]]:
-    report = prepare(loader, str(source), out, RULES, workers=2, plots=False, **options)
-    return read_trace(out), report
-
-
-def series(trace: Trace) -> dict[str, list[list[float]]]:
-    bounds = zip(trace.workload_id, trace.offsets[:-1], trace.offsets[1:], strict=True)
-    return {str(name).removeprefix(str(BIG)[:-1]): trace.usage[a:b].tolist() for name, a, b in bounds}
+    return prepared(loader, source, out, RULES, workers=2, **options)
 
 
 def expect(trace: Trace, wanted: dict[str, list[list[float]]]) -> None:
-    got = series(trace)
-    assert sorted(got) == sorted(wanted)
-    for name, values in wanted.items():
-        np.testing.assert_allclose(got[name], values, rtol=1e-6)
+    check_usage(trace, {str(BIG)[:-1] + name: usage for name, usage in wanted.items()})
 
 
 def facts(out: Path) -> dict[str, tuple[Any, ...]]:
@@ -191,14 +180,11 @@ def flattened(row: dict[str, Any], between: str = ".") -> dict[str, Any]:
 @pytest.mark.parametrize("between", [".", "_"])
 @pytest.mark.parametrize("array", ['"[0.1, 0.2]"', "[0.1 0.2]", '"0.1,0.2"', ""])
 def test_csv_with_flattened_names_gives_the_same(tmp_path: Path, between: str, array: str) -> None:
-    tables = {"instance_usage": USAGE, "instance_events": INSTANCES, "collection_events": COLLECTIONS}
-    (tmp_path / "in").mkdir()
-    for table, rows in tables.items():
+    for table, rows in TABLES.items():
         flat = [flattened(row, between) for row in rows]
         names = list(dict.fromkeys(name for row in flat for name in row))[::-1]  # in any order
         lines = [",".join(array if "distribution" in n else str(row.get(n, "")) for n in names) for row in flat]
-        text = "\n".join([",".join(names), *lines, ""])
-        (tmp_path / "in" / f"{table}.csv.gz").write_bytes(gzip.compress(text.encode()))
+        write_file(tmp_path / "in" / f"{table}.csv.gz", [",".join(names), *lines])
     trace, report = run(Google2019(), tmp_path / "in", tmp_path / "out")
     expect(trace, BY_HAND)
     assert facts(tmp_path / "out")["1-0"] == ("web", 200, 3, 0.6, 0.25)
@@ -208,11 +194,7 @@ def test_csv_with_flattened_names_gives_the_same(tmp_path: Path, between: str, a
 def test_parquet_with_nested_fields_gives_the_same(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     integers = ("time", "type", "start_time", "end_time", "collection_id", "instance_index", "collection_type")
-    for table, rows in {
-        "instance_usage": USAGE,
-        "instance_events": INSTANCES,
-        "collection_events": COLLECTIONS,
-    }.items():
+    for table, rows in TABLES.items():
         frame = pl.DataFrame(rows, infer_schema_length=None)
         frame = frame.with_columns(pl.col(name).cast(pl.Int64) for name in integers if name in frame.columns)
         frame.write_parquet(tmp_path / "in" / f"{table}-000000000000.parquet")
@@ -321,18 +303,8 @@ def test_bad_rows_of_a_flat_table_are_named(tmp_path: Path) -> None:
 @pytest.mark.real_data
 def test_the_real_sample(real_data: Path, tmp_path: Path) -> None:
     rules = SeriesRules(300, longest_gap=0, min_records=1)
-    report = prepare(
-        Google2019(),
-        str(real_data / SAMPLE),
-        tmp_path / "out",
-        rules,
-        workers=2,
-        plots=False,
-    )
-    trace, raw = (
-        read_trace(tmp_path / "out"),
-        pl.read_parquet(real_data / SAMPLE).to_pandas(),
-    )
+    trace, report = prepared(Google2019(), real_data / SAMPLE, tmp_path / "out", rules, workers=2)
+    raw = pl.read_parquet(real_data / SAMPLE).to_pandas()
     assert report["rows"]["read"]["instance_usage"] == len(raw)
     assert not report["rows"]["bad"]
     raw["id"] = raw.collection_id.astype(str) + "-" + raw.instance_index.astype(str)
@@ -352,14 +324,7 @@ def test_the_real_sample(real_data: Path, tmp_path: Path) -> None:
 
 @pytest.mark.real_data
 def test_what_the_default_rules_keep_of_the_real_sample(real_data: Path, tmp_path: Path) -> None:
-    report = prepare(
-        Google2019(),
-        str(real_data / SAMPLE),
-        tmp_path / "out",
-        SeriesRules(300),
-        workers=2,
-        plots=False,
-    )
+    _, report = prepared(Google2019(), real_data / SAMPLE, tmp_path / "out", SeriesRules(300), workers=2)
     raw = pl.read_parquet(real_data / SAMPLE).with_columns(slot=pl.col("time") // 300_000_000)
     slots = raw.group_by("collection_id", "instance_index", "slot").len("records").sort(pl.all())
     names = ["collection_id", "instance_index"]

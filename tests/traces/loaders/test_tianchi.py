@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tvwrl.traces.canonical import read_trace
+from tests.traces.conftest import prepared, write_file
 from tvwrl.traces.loaders.tianchi import Tianchi
-from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
-from tvwrl.types import InputError
+from tvwrl.types import InputError, Trace
 
 RULES = SeriesRules(slot_seconds=900, min_records=98)
 
@@ -38,10 +36,8 @@ PRELIMINARY = "scheduling_preliminary_b_{}_20180726.csv"
 
 
 def write(folder: Path, tables: dict[str, str] = TABLES, name: str = "{}.csv") -> Path:
-    folder.mkdir(exist_ok=True)
     for table, content in tables.items():
-        path = folder / name.format(table)
-        path.write_bytes(gzip.compress(content.encode()) if path.suffix == ".gz" else content.encode())
+        write_file(folder / name.format(table), content)
     return folder
 
 
@@ -53,15 +49,14 @@ def pack(path: Path, tables: dict[str, str] = TABLES, name: str = PRELIMINARY) -
     return path
 
 
-def run(source: Path, out: Path, loader: Tianchi | None = None, **limits: Any) -> dict[str, Any]:
-    return prepare(loader or Tianchi(), str(source), out, RULES, plots=False, **limits)
+def run(source: Path, out: Path, loader: Any = None, **limits: Any) -> tuple[Trace, dict[str, Any]]:
+    return prepared(loader or Tianchi(), source, out, RULES, **limits)
 
 
 def test_a_case_worked_out_by_hand(tmp_path: Path) -> None:
-    report = run(write(tmp_path / "in"), tmp_path / "out")
+    trace, report = run(write(tmp_path / "in"), tmp_path / "out")
     beside = {"app_interference": 2, "instance_deploy": 3, "machine_resources": 2, "job_info": 3}
     assert report["rows"]["read"] == {"app_resources": 2} | beside
-    trace = read_trace(tmp_path / "out")
     assert (trace.slot_seconds, trace.workload_id.tolist()) == (900, ["app_1", "app_2"])
     # Of the largest machine: 46 cores, 144 GiB.
     assert trace.reference_machine == {"cpu": 46.0, "mem": 144.0}
@@ -86,10 +81,9 @@ def test_a_case_worked_out_by_hand(tmp_path: Path) -> None:
 
 
 def test_a_workload_per_instance(tmp_path: Path) -> None:
-    report = run(write(tmp_path / "in"), tmp_path / "out", Tianchi(per="instance"))
+    trace, report = run(write(tmp_path / "in"), tmp_path / "out", Tianchi(per="instance"))
     beside = {"app_interference": 2, "machine_resources": 2, "job_info": 3}
     assert report["rows"]["read"] == {"app_resources": 2, "instance_deploy": 3} | beside
-    trace = read_trace(tmp_path / "out")
     assert trace.workload_id.tolist() == ["inst_1", "inst_2", "inst_3"]
     assert trace.application.tolist() == ["app_1", "app_2", "app_2"]
     np.testing.assert_allclose(trace.series(0)[:2], [[0.5, 0.25], [1, 0.25]])
@@ -112,8 +106,7 @@ def test_only_the_series_are_needed(tmp_path: Path) -> None:
     source = write(
         tmp_path / "in", {"app_resources": TABLES["app_resources"]}, "scheduling_preliminary_{}_20180606.csv.gz"
     )
-    run(source, tmp_path / "out")
-    trace = read_trace(tmp_path / "out")
+    trace, _ = run(source, tmp_path / "out")
     assert trace.reference_machine == {"cpu": 92.0, "mem": 288.0}
     np.testing.assert_allclose(trace.series(0)[0], [0.25, 0.125])
     assert {path.stem for path in (tmp_path / "out").glob("*.parquet")} == {"usage", "workloads", "applications"}
@@ -128,8 +121,8 @@ def test_data_sets_of_the_semifinal(tmp_path: Path) -> None:
     write(source, {"machine_resources": "machine_1,32,64,600,7,3,7\n", "job_info": "2-1,1,1,1,1,\n"}, "{}.c.csv")
     for letter, cores, job in ((None, 92.0, "1"), ("a", 92.0, "1"), ("c", 32.0, "2")):
         out = tmp_path / f"out-{letter}"
-        run(source, out, Tianchi(data_set=letter))
-        assert read_trace(out).reference_machine["cpu"] == cores
+        trace, _ = run(source, out, Tianchi(data_set=letter))
+        assert trace.reference_machine["cpu"] == cores
         assert pl.read_parquet(out / "tasks.parquet")["job"].to_list() == [job]
     with pytest.raises(InputError, match="no data set 'b' here; there are: a, c"):
         run(source, tmp_path / "out", Tianchi(data_set="b"))
@@ -140,14 +133,14 @@ def test_tables_beside_the_series_go_before_those_elsewhere(tmp_path: Path) -> N
     (tmp_path / "in" / "semifinal").mkdir()
     other = {"machine_resources": "machine_1,92,288,1024,7,7,9\n", "job_info": "1-1,1,1,1,1,\n"}
     write(tmp_path / "in" / "semifinal", other, "{}.a.csv.gz")
-    run(tmp_path / "in", tmp_path / "out")
-    assert read_trace(tmp_path / "out").reference_machine["cpu"] == 46
+    trace, _ = run(tmp_path / "in", tmp_path / "out")
+    assert trace.reference_machine["cpu"] == 46
     assert len(pl.read_parquet(tmp_path / "out" / "tasks.parquet")) == 1
 
 
 def test_the_reference_machine_can_be_given(tmp_path: Path) -> None:
-    run(write(tmp_path / "in"), tmp_path / "out", Tianchi(reference_cores=23, reference_memory=72))
-    np.testing.assert_allclose(read_trace(tmp_path / "out").series(0)[0], [1, 0.5])
+    trace, _ = run(write(tmp_path / "in"), tmp_path / "out", Tianchi(reference_cores=23, reference_memory=72))
+    np.testing.assert_allclose(trace.series(0)[0], [1, 0.5])
     for option in ("reference_cores", "reference_memory"):
         with pytest.raises(InputError, match=f"--{option.replace('_', '-')}"):
             Tianchi(**{option: 0.0})
@@ -170,9 +163,9 @@ def test_bad_series_are_named(tmp_path: Path, cpu: str, rule: str) -> None:
     source = write(tmp_path / "in", TABLES | {"app_resources": good + bad + last})
     with pytest.raises(InputError, match=f"1 of 3 rows of [a-z0-9_]+ are bad.*app_resources.csv: line 2: {rule}"):
         run(source, tmp_path / "out")
-    report = run(source, tmp_path / "out", max_bad_fraction=0.5)
+    trace, report = run(source, tmp_path / "out", max_bad_fraction=0.5)
     assert report["rows"]["bad"] == {f"app_resources: {rule}": 1}
-    assert read_trace(tmp_path / "out").workload_id.tolist() == ["app_1", "app_2"]
+    assert trace.workload_id.tolist() == ["app_1", "app_2"]
 
 
 def test_lines_are_right_beside_rows_of_another_length(tmp_path: Path) -> None:
@@ -188,7 +181,7 @@ def test_bad_rows_beside_the_series_are_counted(tmp_path: Path) -> None:
     source = write(tmp_path / "in", TABLES | {"job_info": jobs})
     with pytest.raises(InputError, match=r"1 of 4 rows of job_info are bad .*row 4: cpu is negative"):
         run(source, tmp_path / "out")
-    report = run(source, tmp_path / "out", max_bad_fraction=0.25)
+    _, report = run(source, tmp_path / "out", max_bad_fraction=0.25)
     assert report["rows"]["bad"] == {"job_info: cpu is negative": 1}
     assert len(pl.read_parquet(tmp_path / "out" / "tasks.parquet")) == 3
 
@@ -196,10 +189,9 @@ def test_bad_rows_beside_the_series_are_counted(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.real_data
 def test_the_real_sample(real_data: Path, tmp_path: Path) -> None:
-    report = run(real_data / "tianchi", tmp_path / "out")
+    trace, report = run(real_data / "tianchi", tmp_path / "out")
     assert report["rows"]["read"]["app_resources"] == 9338
     assert report["workloads"] == {"seen": 9338, "kept": 9338}
-    trace = read_trace(tmp_path / "out")
     assert trace.reference_machine == {"cpu": 92.0, "mem": 288.0}
     with zipfile.ZipFile(next((real_data / "tianchi").glob("preliminary*.zip"))) as archive:
         content = {name: archive.read(name).decode().splitlines() for name in archive.namelist()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import functools
 import gzip
-import hashlib
 import os
 import signal
 import subprocess
@@ -19,6 +18,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.traces.conftest import digest
 from tvwrl.traces import read_trace
 from tvwrl.traces.loaders.google2011 import Google2011
 from tvwrl.traces.preparation import prepare as preparing
@@ -62,12 +62,6 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(source: Path, out: Path, **options: Any) -> dict[str, Any]:
     return prepare(Google2011(), str(source), out, RULES, plots=False, **options)
-
-
-def digest(folder: Path) -> str:
-    return hashlib.sha256(
-        b"".join((folder / f).read_bytes() for f in ("usage.parquet", "workloads.parquet"))
-    ).hexdigest()
 
 
 def test_shares_make_no_difference_to_the_series(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import io
 import tarfile
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tests.traces.conftest import digest, write_file
 from tvwrl.traces import read_trace
 from tvwrl.traces.loaders import LOADERS
 from tvwrl.traces.preparation import files, unpacking
@@ -29,19 +28,6 @@ NAMED = Table(("a", "b"), (Column("a", str), Column("b", int)), header=True, quo
 
 def run(name: str, source: Path, out: Path, **options: Any) -> dict[str, Any]:
     return prepare(LOADERS[name](), str(source), out, SeriesRules(300, min_records=10), plots=False, **options)
-
-
-def digest(folder: Path) -> str:
-    return hashlib.sha256(
-        b"".join((folder / f).read_bytes() for f in ("usage.parquet", "workloads.parquet"))
-    ).hexdigest()
-
-
-def text(path: Path, lines: list[str]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data = ("\n".join(lines) + "\n").encode()
-    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-    return path
 
 
 def archive(path: Path, members: dict[str, list[str]]) -> Path:
@@ -64,7 +50,7 @@ META = [f"c_{k},m_1,0,app_1,started,400,400,100" for k in range(3)]
 
 def test_text_is_cut_at_line_ends_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "PIECE", 9)
-    path = text(tmp_path / "x.csv", ["1,2", "3,4", "55,66", "7,8"])  # lines begin at bytes 0, 4, 8 and 14
+    path = write_file(tmp_path / "x.csv", ["1,2", "3,4", "55,66", "7,8"])  # lines begin at bytes 0, 4, 8 and 14
     parts = parts_of("x", [path])
     assert [(part.name, part.span, part.size) for part in parts] == [
         ("x-00000-0000", (0, 14), 14),
@@ -83,7 +69,7 @@ def test_a_bad_row_of_a_piece_is_named_by_its_line_in_the_file(tmp_path: Path, m
     monkeypatch.setattr(files, "PIECE", 30)
     lines = [f"{i},{i}" for i in range(100)]
     lines[70] = "70,x"
-    path = text(tmp_path / "x.csv", lines)
+    path = write_file(tmp_path / "x.csv", lines)
     found = [read_table(part, TWO) for part in parts_of("x", [path])]
     assert [line for rows in found for line in rows.examples] == [f"{path}: line 71: b is not a number: 'x'"]
     assert sum(rows.read for rows in found) == 100
@@ -92,7 +78,7 @@ def test_a_bad_row_of_a_piece_is_named_by_its_line_in_the_file(tmp_path: Path, m
 
 def test_only_the_first_piece_has_the_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "PIECE", 8)
-    path = text(tmp_path / "x.csv", ["a,b", "u,1", "v,2", '"w,w",x', "y,4"])
+    path = write_file(tmp_path / "x.csv", ["a,b", "u,1", "v,2", '"w,w",x', "y,4"])
     found = [read_table(part, NAMED) for part in parts_of("x", [path])]
     assert [row for rows in found for row in rows.frame.rows()] == [("u", 1), ("v", 2), ("y", 4)]
     assert [line for rows in found for line in rows.examples] == [f"{path}: line 4: b is not a number: 'x'"]
@@ -115,7 +101,7 @@ def test_one_bad_row_leaves_the_other_blocks_to_the_fast_way(tmp_path: Path, mon
     checked: list[int] = []
     check = reading.check_batch
     monkeypatch.setattr(reading, "check_batch", lambda *a: (checked.append(len(a[3])), check(*a))[1])
-    rows = read_table(Part("x", "x", str(text(tmp_path / "x.csv.gz", lines)), 0), TWO)
+    rows = read_table(Part("x", "x", str(write_file(tmp_path / "x.csv.gz", lines)), 0), TWO)
     assert rows.frame["a"].to_list() == [i for i in range(1000) if i != 500]
     assert (rows.read, dict(rows.bad)) == (1000, {"wrong number of fields": 1})
     assert sum(checked) < 20
@@ -135,12 +121,12 @@ def single(name: str, folder: Path, packed: bool = False) -> Path:
     path = folder / (SINGLE[name] + (".gz" if packed else ""))
     if name == "parquet":
         folder.mkdir()
-        pl.read_csv(text(folder / "x.csv", own)).write_parquet(path)
+        pl.read_csv(write_file(folder / "x.csv", own)).write_parquet(path)
         return path
     head = "start_time,end_time,collection_id,instance_index,average_usage.cpus,average_usage.memory"
     s = 300_000_000
     borg = [head, *(f"{t * s},{t * s + s},{k},0,0.{k + 1},0.2" for t in range(400) for k in range(3))]
-    return text(path, {"alibaba2018": container(400), "csv": own, "google2019": borg}[name])
+    return write_file(path, {"alibaba2018": container(400), "csv": own, "google2019": borg}[name])
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -199,7 +185,7 @@ def test_an_archive_beside_what_was_in_it_is_read_once(member: str, tmp_path: Pa
     name = "container_usage" if member == "container_usage.csv" else "container_usage_all"
     folder = tmp_path / "source"
     archive(folder / f"{name}.tar.gz", {f"container_usage/{member}": container(20)})
-    text(folder / "container_usage" / member, container(20))
+    write_file(folder / "container_usage" / member, container(20))
     with pytest.warns(UserWarning, match=rf"{name}\.tar\.gz.* not read: .*there already"):
         report = run("alibaba2018", folder, tmp_path / "out")
     assert report["rows"]["read"] == {"container_usage": 60}
@@ -207,15 +193,15 @@ def test_an_archive_beside_what_was_in_it_is_read_once(member: str, tmp_path: Pa
 
 def test_a_file_beside_its_gz_is_read_once(tmp_path: Path) -> None:
     for end in ("", ".gz"):
-        text(tmp_path / "source" / f"container_usage.csv{end}", container(20))
+        write_file(tmp_path / "source" / f"container_usage.csv{end}", container(20))
     with pytest.warns(UserWarning, match=r"container_usage\.csv\.gz is not read: container_usage\.csv is beside it"):
         report = run("alibaba2018", tmp_path / "source", tmp_path / "out")
     assert report["rows"]["read"] == {"container_usage": 60}
 
 
 def test_files_of_the_same_name_beside_an_archive_are_told_apart(tmp_path: Path) -> None:
-    text(tmp_path / "source" / "container_usage" / "part-0.csv", container(20))
-    text(tmp_path / "source" / "container_meta" / "part-0.csv", META)
+    write_file(tmp_path / "source" / "container_usage" / "part-0.csv", container(20))
+    write_file(tmp_path / "source" / "container_meta" / "part-0.csv", META)
     archive(tmp_path / "source" / "machine_meta.tar.gz", {"machine_meta.csv": ["m_1,0,1,1,96,100,USING"]})
     report = run("alibaba2018", tmp_path / "source", tmp_path / "out")
     assert report["rows"]["read"] == {"container_usage": 60, "container_meta": 3, "machine_meta": 1}
@@ -231,7 +217,7 @@ def test_a_member_of_an_archive_stays_in_the_work_folder(tmp_path: Path) -> None
 
 def test_leftovers_of_a_download_are_not_read(tmp_path: Path) -> None:
     rows = [f"{t}00000000,{t + 3}00000000,1,0,7,.1,.2,0,0,0,0,0,0,0,0,0,0,1,0,.1" for t in range(0, 60, 3)]
-    path = text(tmp_path / "source" / "task_usage" / "part-00000-of-00500.csv.gz", rows)
+    path = write_file(tmp_path / "source" / "task_usage" / "part-00000-of-00500.csv.gz", rows)
     for end in (".part", ".part.json"):
         path.with_name(f"part-00001-of-00500.csv.gz{end}").write_bytes(path.read_bytes()[:40])
     assert run("google2011", tmp_path / "source", tmp_path / "out")["rows"]["read"] == {"task_usage": 20}

@@ -15,16 +15,14 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
-from tvwrl.traces import read_trace
+from tests.traces.conftest import prepared
 from tvwrl.traces.loaders import prometheus_api
 from tvwrl.traces.loaders.prometheus import CPU, MEMORY, OWNER, REQUESTS, Prometheus
-from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
 
 HOUR, DAY, MIB, GIB = 3600, 86400, 2**20, 2**30
 T0 = 1767571200  # 2026-01-05T00:00:00Z, a Monday
 FEW = SeriesRules(300, gaps="drop", min_records=1)
-Series = dict[str, tuple[list[int], list[list[float]]]]
 POD = {"namespace": "prod", "pod": "web-5d4f8c7b9d-aaaaa"}
 
 
@@ -35,46 +33,17 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus_api, "FIRST_WAIT", 0.001)
 
 
-def _run(source: Any, out: Path, loader: Prometheus, rules: SeriesRules = FEW, **options: Any) -> Any:
-    report = prepare(loader, source, out, rules, plots=False, workers=1, **options)
-    return read_trace(out), report
+def run(source: str, out: Path, loader: Prometheus, rules: SeriesRules = FEW, **options: Any) -> Any:
+    """The trace of what a server holds, and its report."""
+    return prepared(loader, source, out, rules, workers=1, **options)
 
 
-@pytest.fixture
-def run() -> Callable[..., Any]:
-    """Prepares: run(source, out, loader, rules) gives the trace and the report."""
-    return _run
-
-
-def _series(trace: Any) -> Series:
-    """Slots and usage by workload."""
-    return {
-        str(name): (
-            trace.slot[trace.offsets[i] : trace.offsets[i + 1]].tolist(),
-            np.round(trace.series(i), 9).tolist(),
-        )
-        for i, name in enumerate(trace.workload_id)
-    }
-
-
-@pytest.fixture
-def series() -> Callable[..., Any]:
-    """Slots and usage of a trace by workload."""
-    return _series
-
-
-def _facts(trace: Any) -> dict[str, tuple[str, list[float]]]:
+def facts(trace: Any) -> dict[str, tuple[str, list[float]]]:
     """Application and request by workload."""
     return {
         str(name): (str(trace.application[i]), np.round(trace.request[i], 9).tolist())
         for i, name in enumerate(trace.workload_id)
     }
-
-
-@pytest.fixture
-def facts() -> Callable[..., Any]:
-    """Application and request of a trace by workload."""
-    return _facts
 
 
 @dataclass
@@ -157,12 +126,6 @@ def site(serve: Callable[..., Any]) -> Iterator[Site]:
         yield site
 
 
-def _hours(count: float, **options: Any) -> Prometheus:
+def hours(count: float, **options: Any) -> Prometheus:
     """The loader for the first hours after T0."""
     return Prometheus(**{"start": str(T0), "end": str(T0 + int(count * HOUR)), "retries": 2} | options)
-
-
-@pytest.fixture
-def hours() -> Callable[..., Any]:
-    """The loader for the first hours after T0."""
-    return _hours

@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.traces.conftest import series
+from tests.traces.loaders.prometheus.conftest import DAY, GIB, HOUR, POD, T0, facts, hours, run
 from tvwrl.traces.loaders.prometheus import CPU, MEMORY, OWNER, REQUESTS, Prometheus
 from tvwrl.types import InputError
 
-HOUR, DAY, MIB, GIB = 3600, 86400, 2**20, 2**30
-T0 = 1767571200  # 2026-01-05T00:00:00Z, a Monday
-POD = {"namespace": "prod", "pod": "web-5d4f8c7b9d-aaaaa"}
 
-
-def test_one_pod_by_hand(site: Any, tmp_path: Path, hours, run, series) -> None:
+def test_one_pod_by_hand(site: Any, tmp_path: Path) -> None:
     trace, report = run(site.url, tmp_path / "out", hours(0.25))
     quarter = [0.25, 0.125]  # 1 of 4 cores, 2 of 16 GiB
     assert series(trace) == {"prod/web-5d4f8c7b9d-aaaaa": ([0, 1, 2], [quarter] * 3)}
@@ -28,7 +26,7 @@ def test_one_pod_by_hand(site: Any, tmp_path: Path, hours, run, series) -> None:
     assert report["rows"]["read"]["cadvisor"] == 3
 
 
-def test_what_is_asked(site: Any, tmp_path: Path, hours, run) -> None:
+def test_what_is_asked(site: Any, tmp_path: Path) -> None:
     run(site.url, tmp_path / "out", hours(1, interval=600, chunk=0.5, selector='{namespace="prod"}'))
     rates = site.asked(CPU)
     assert [(int(q["start"]) - T0, int(q["end"]) - T0, q["step"]) for q in rates] == [
@@ -41,7 +39,7 @@ def test_what_is_asked(site: Any, tmp_path: Path, hours, run) -> None:
 
 
 @pytest.mark.parametrize("mangle", [str, Path, lambda url: f"{url}/"])
-def test_address_that_went_through_a_path(site: Any, tmp_path: Path, mangle: Callable[[str], Any], hours) -> None:
+def test_address_that_went_through_a_path(site: Any, tmp_path: Path, mangle: Callable[[str], Any]) -> None:
     parts = hours(1).at(mangle(site.url)).parts(mangle(site.url))
     assert {part.source for part in parts} == {site.url}
 
@@ -75,7 +73,7 @@ def test_times_may_be_iso(site: Any) -> None:
         ({"reference_memory": -1.0}, "--reference-memory -1.0: must be a finite number > 0"),
     ],
 )
-def test_options_refused(site: Any, options: dict[str, Any], message: str, hours) -> None:
+def test_options_refused(site: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         hours(1, **options).at(site.url)
 
@@ -92,7 +90,7 @@ def test_not_an_address(source: str) -> None:
         Prometheus().at(source)
 
 
-def test_reference_machine_from_options_or_nodes(site: Any, tmp_path: Path, hours, run) -> None:
+def test_reference_machine_from_options_or_nodes(site: Any, tmp_path: Path) -> None:
     site.metrics |= {"machine_cpu_cores": [({}, lambda t: 8)], "machine_memory_bytes": [({}, lambda t: 32 * GIB)]}
     for name in [name for name in site.metrics if name.startswith("kube_node")]:
         del site.metrics[name]
@@ -104,7 +102,7 @@ def test_reference_machine_from_options_or_nodes(site: Any, tmp_path: Path, hour
     assert trace.series(0)[0].tolist() == [0.125, 1.0]
 
 
-def test_rows_without_one_of_the_two_and_bad_rows_are_counted(site: Any, tmp_path: Path, hours, run) -> None:
+def test_rows_without_one_of_the_two_and_bad_rows_are_counted(site: Any, tmp_path: Path) -> None:
     cpu = {T0 + 300: None, T0 + 600: "NaN", T0 + 900: "+Inf", T0 + 1200: -0.5}
     site.metrics[CPU] = [(POD, lambda t: cpu.get(t, 1.0))]
     site.metrics[MEMORY] = [(POD, lambda t: None if t in (T0 + 1500, T0 + 1800) else GIB)]
@@ -138,16 +136,13 @@ def test_owners(
     kind: str,
     name: str,
     owner: str,
-    facts,
-    hours,
-    run,
 ) -> None:
     site.metrics[OWNER] = [(POD | {"owner_kind": kind, "owner_name": name}, lambda t: 1)]
     trace, _ = run(site.url, tmp_path / "out", hours(1, per="owner"))
     assert facts(trace)[f"prod/{owner}"][0] == f"prod/{owner}"
 
 
-def test_pods_without_an_owner_row(site: Any, tmp_path: Path, hours, run) -> None:
+def test_pods_without_an_owner_row(site: Any, tmp_path: Path) -> None:
     other = {"namespace": "prod", "pod": "other"}
     site.metrics[CPU].append((other, lambda t: 1.0))
     site.metrics[MEMORY].append((other, lambda t: GIB))
@@ -159,7 +154,7 @@ def test_pods_without_an_owner_row(site: Any, tmp_path: Path, hours, run) -> Non
 
 
 @pytest.mark.parametrize("metric", [CPU, MEMORY, OWNER])
-def test_metric_that_was_never_recorded(site: Any, tmp_path: Path, metric: str, hours, run) -> None:
+def test_metric_that_was_never_recorded(site: Any, tmp_path: Path, metric: str) -> None:
     del site.metrics[metric]
     with pytest.raises(
         InputError, match=f"empty: nothing recorded of {metric}.* from 2026-01-05T00:00:00Z to"
@@ -168,7 +163,7 @@ def test_metric_that_was_never_recorded(site: Any, tmp_path: Path, metric: str, 
     assert f"to check it, open {site.url}/api/v1/query?query=count" in str(error.value)
 
 
-def test_metric_with_nothing_in_the_range(site: Any, tmp_path: Path, hours, run) -> None:
+def test_metric_with_nothing_in_the_range(site: Any, tmp_path: Path) -> None:
     site.metrics[CPU] = [(POD, lambda t: None)]
     with pytest.raises(InputError, match=f"no usable row of usage.*rows without a rate of {CPU}"):
         run(site.url, tmp_path / "cpu", hours(1))
@@ -177,7 +172,7 @@ def test_metric_with_nothing_in_the_range(site: Any, tmp_path: Path, hours, run)
         run(site.url, tmp_path / "both", hours(1))
 
 
-def test_requests_may_be_unknown(site: Any, tmp_path: Path, hours, run) -> None:
+def test_requests_may_be_unknown(site: Any, tmp_path: Path) -> None:
     del site.metrics[REQUESTS], site.metrics[OWNER]
     trace, _ = run(site.url, tmp_path / "out", hours(1))
     assert np.isnan(trace.request).all()

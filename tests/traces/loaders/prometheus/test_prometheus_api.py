@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.traces.conftest import series
+from tests.traces.loaders.prometheus.conftest import T0, hours, run
 from tvwrl.traces.loaders import prometheus_api
 from tvwrl.traces.loaders.prometheus import CPU, MEMORY, Prometheus
 from tvwrl.types import InputError
-
-HOUR, DAY, MIB, GIB = 3600, 86400, 2**20, 2**30
-T0 = 1767571200  # 2026-01-05T00:00:00Z, a Monday
-POD = {"namespace": "prod", "pod": "web-5d4f8c7b9d-aaaaa"}
 
 
 def error_of(code: int, text: str) -> tuple[int, bytes]:
@@ -30,7 +28,7 @@ def error_of(code: int, text: str) -> tuple[int, bytes]:
         "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution",
     ],
 )
-def test_chunk_that_is_too_much_is_halved(site: Any, tmp_path: Path, text: str, hours, run, series) -> None:
+def test_chunk_that_is_too_much_is_halved(site: Any, tmp_path: Path, text: str) -> None:
     def fault(path: str, query: dict[str, str]) -> tuple[Any, ...] | None:
         many = CPU in query.get("query", "") and int(query["end"]) - int(query["start"]) > 3 * 300
         return error_of(422, text) if many else None
@@ -58,7 +56,7 @@ def test_chunk_that_is_too_much_is_halved(site: Any, tmp_path: Path, text: str, 
     ],
 )
 @pytest.mark.parametrize("when", ["query", "query_range"])  # of the time, which is the first; of values
-def test_refusals_are_not_retried(site: Any, tmp_path: Path, fault: Any, message: str, when: str, run) -> None:
+def test_refusals_are_not_retried(site: Any, tmp_path: Path, fault: Any, message: str, when: str) -> None:
     site.fault = lambda path, query: fault if path == when else None
     with pytest.raises(InputError, match=message) as raised:
         run(site.url, tmp_path / "out", Prometheus())
@@ -81,7 +79,7 @@ def test_refusals_are_not_retried(site: Any, tmp_path: Path, fault: Any, message
         ((200, b"{}", {"Content-Encoding": "gzip"}), "the answer is truncated or damaged"),
     ],
 )
-def test_failures_are_retried_and_then_named(site: Any, tmp_path: Path, fault: Any, message: str, hours, run) -> None:
+def test_failures_are_retried_and_then_named(site: Any, tmp_path: Path, fault: Any, message: str) -> None:
     failures = [fault] * 2
     site.fault = lambda path, query: failures.pop() if failures and MEMORY in query.get("query", "") else None
     trace, _ = run(site.url, tmp_path / "out", hours(1, timeout=0.2))
@@ -98,14 +96,14 @@ def test_failures_are_retried_and_then_named(site: Any, tmp_path: Path, fault: A
 
 
 @pytest.mark.parametrize("result", [None, [1], [{"metric": {}}], [{"metric": {}, "values": [[T0, "much"]]}]])
-def test_matrix_that_is_none(site: Any, result: Any, hours) -> None:
+def test_matrix_that_is_none(site: Any, result: Any) -> None:
     body = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}}).encode()
     site.fault = lambda path, query: (200, body) if path == "query_range" else None
     with pytest.raises(InputError, match=f"{site.url}/api/v1/query_range: not a Prometheus server: .* no matrix"):
         hours(1).at(site.url)
 
 
-def test_waits_do_not_grow_forever(site: Any, monkeypatch: pytest.MonkeyPatch, hours) -> None:
+def test_waits_do_not_grow_forever(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(prometheus_api.time, "sleep", waits.append)
     monkeypatch.setattr(prometheus_api, "FIRST_WAIT", 1.0)
@@ -116,7 +114,7 @@ def test_waits_do_not_grow_forever(site: Any, monkeypatch: pytest.MonkeyPatch, h
     assert waits[-1] == 30
 
 
-def test_nobody_there(hours) -> None:
+def test_nobody_there() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -124,9 +122,7 @@ def test_nobody_there(hours) -> None:
         hours(1).at(url)
 
 
-def test_header_is_sent_and_not_recorded(
-    site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours, run
-) -> None:
+def test_header_is_sent_and_not_recorded(site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(prometheus_api.HEADER, "Authorization: Bearer s3cret\nX-Scope-OrgID: me")
     run(site.url, tmp_path / "out", hours(1))
     assert {(h["Authorization"], h["X-Scope-OrgID"]) for h in site.headers} == {("Bearer s3cret", "me")}
@@ -163,7 +159,7 @@ def test_no_password_in_the_address(source: str, message: str) -> None:
     assert "s3cret" not in str(raised.value)
 
 
-def test_warnings_of_the_server_are_passed_on(site: Any, hours) -> None:
+def test_warnings_of_the_server_are_passed_on(site: Any) -> None:
     body = json.dumps({"status": "success", "data": ["x"], "warnings": ["a store is down"]}).encode()
     site.fault = lambda path, query: (200, body) if path.startswith("label") else None
     with pytest.warns(UserWarning, match="a store is down"):

@@ -16,18 +16,14 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 
+from tests.traces.conftest import series
+from tests.traces.loaders.prometheus.conftest import DAY, GIB, HOUR, MIB, T0, facts, run
 from tvwrl.traces.loaders import prometheus_api
 from tvwrl.traces.loaders.prometheus import CPU, MEMORY, REQUESTS, Prometheus
 from tvwrl.types import InputError
 
-HOUR, DAY, MIB, GIB = 3600, 86400, 2**20, 2**30
-T0 = 1767571200  # 2026-01-05T00:00:00Z, a Monday
-
-
-MAX_SAMPLES = 2000  # of a query, for the real server: more than 6 hours of these few pods, less than a day
-
-
 MINUTE = 60
+MAX_SAMPLES = 2000  # of a query, for the real server: more than 6 hours of these few pods, less than a day
 
 
 @dataclass
@@ -108,13 +104,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("prometheus")
     (folder / "samples").write_text("\n".join([*open_metrics(), "# EOF", ""]))
     (folder / "prometheus.yml").write_text("")
-    command = [
-        programs[1],
-        "tsdb",
-        "create-blocks-from",
-        "--max-block-duration=48h",
-    ]  # few blocks: it reads all for each
-    command += ["openmetrics", folder / "samples", folder / "data"]
+    blocks = ["create-blocks-from", "--max-block-duration=48h", "openmetrics"]  # few blocks: it reads all for each
+    command = [programs[1], "tsdb", *blocks, folder / "samples", folder / "data"]
     subprocess.run([*map(str, command)], check=True, capture_output=True, timeout=600)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -152,7 +143,7 @@ def expected(first: int, last: int) -> tuple[list[int], list[list[float]]]:
     return slots, [[round(cpu / 16, 9), round(mem / 65536, 9)] for cpu, mem in used]
 
 
-def test_real_server_per_pod(real: str, tmp_path: Path, facts, run, series) -> None:
+def test_real_server_per_pod(real: str, tmp_path: Path) -> None:
     trace, report = run(real, tmp_path / "out", Prometheus(**TWO_DAYS))
     assert series(trace) == {f"{pod.namespace}/{pod.name}": expected(pod.first, pod.last) for pod in PODS}
     web, memory_request = ("prod/deployment/web", [0.75 / 16, 576 / 65536])
@@ -166,7 +157,7 @@ def test_real_server_per_pod(real: str, tmp_path: Path, facts, run, series) -> N
     assert report["rows"]["bad"] == {}
 
 
-def test_real_server_per_owner(real: str, tmp_path: Path, facts, run, series) -> None:
+def test_real_server_per_owner(real: str, tmp_path: Path) -> None:
     trace, _ = run(real, tmp_path / "out", Prometheus(per="owner", selector='namespace="prod"', **TWO_DAYS))
     got = series(trace)
     assert set(got) == {"prod/deployment/web", "prod/statefulset/db"}
@@ -183,9 +174,6 @@ def test_real_server_refuses_what_is_too_much(
     real: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    facts,
-    run,
-    series,
 ) -> None:
     asked = watch(monkeypatch)
     whole, _ = run(real, tmp_path / "whole", Prometheus(**TWO_DAYS))
@@ -196,9 +184,7 @@ def test_real_server_refuses_what_is_too_much(
     assert len(asked) > small + 2 * 8  # it was asked in vain, and then for smaller chunks
 
 
-def test_real_server_run_that_was_stopped_goes_on(
-    real: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run
-) -> None:
+def test_real_server_run_that_was_stopped_goes_on(real: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loader = Prometheus(per="owner", **TWO_DAYS)
     run(real, tmp_path / "undisturbed", loader)
     with monkeypatch.context() as patch:
