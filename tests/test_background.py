@@ -41,7 +41,7 @@ def noisy(make_sequences):
     return replace(make_sequences(ROWS), background=NOISE[None])
 
 
-def test_penalties_by_hand(noisy):
+def test_penalties_and_metrics_by_hand(noisy):
     simulation = begin(noisy)
     simulation.step(np.zeros(1, np.int64))
     # Slot 0: pairs 2*3 of cpu. Unused (3, 6): 27 + 216.
@@ -53,12 +53,6 @@ def test_penalties_by_hand(noisy):
     assert penalties(simulation.record(), ONE, Scenario().penalty_weights()) == pytest.approx(
         {"contention": 4.0, "under_utilisation": 251, "overshoot": 60000, "wait": 0}
     )
-
-
-def test_metrics_by_hand(noisy):
-    simulation = begin(noisy)
-    for _ in range(2):
-        simulation.step(np.zeros(1, np.int64))
     row = score_episode(simulation.record(), ONE, Scenario().penalty_weights())
     # cpu is used by 5 and 8 of 2 x 8 units, mem by 2 and 6; one unit of cpu is beyond the 32 of both.
     assert row["utilisation_cpu"] == pytest.approx(13 / 16)
@@ -66,18 +60,6 @@ def test_metrics_by_hand(noisy):
     assert row["overshoot_pct"] == pytest.approx(100 * 1 / 16)
     assert (row["machines_used"], row["slots"]) == (1, 2)
     assert row["offered_load"] == pytest.approx(11 / 16)  # of the workloads alone
-
-
-def test_a_machine_without_workloads_costs_nothing(make_sequences):
-    machines = Machines.homogeneous(2, 8, ("cpu", "mem"))
-    sequences = make_sequences([(0, [[8, 8]])])
-    noise = np.zeros((1, 1, 2, 2), np.uint8)
-    noise[..., 1, :] = 7
-    simulation = begin(replace(sequences, background=noise), machines)
-    simulation.step(np.zeros(1, np.int64))
-    assert simulation.state.totals[0].tolist() == [0, 0, 0, 0, 1]
-    row = score_episode(simulation.record(), machines, Scenario().penalty_weights())
-    assert (row["machines_used"], row["utilisation_cpu"], row["reward"]) == (1, 1.0, 0.0)
 
 
 def test_it_is_drawn_as_load_of_no_class(noisy):
@@ -113,20 +95,6 @@ def test_what_schedulers_see(noisy):
     assert Cluster(begin(full)).room_ahead(a).tolist() == [False]  # 4 + 5
     assert Cluster(begin(full)).room_now(a).tolist() == [True]
     assert Cluster(begin(full)).residual_ahead(a).tolist() == pytest.approx([6 / 8 + 8 / 8 + 4 / 8 + 5 / 8])
-
-
-def test_it_goes_on_beyond_the_longest_workload(make_sequences):
-    noise = np.arange(1, 6, dtype=np.uint8).reshape(1, 5, 1, 1)
-    machine = Machines.homogeneous(1, 8, ("cpu",))
-    sequences = make_sequences(*[[(t, [[1]]) for t in range(9)]], resources=("cpu",))
-    simulation = begin(replace(sequences, background=noise), machine, K_c=0.0, K_u=1.0)
-    unused = []
-    while not simulation.is_over():
-        simulation.step(np.zeros(1, np.int64))
-        unused.append(simulation.state.totals[0, 1])
-    assert unused == [7 - (t % 5 + 1) for t in range(9)]
-    simulation.reset(0)
-    assert Cluster(simulation).load.tolist() == [[1]]
 
 
 def test_drawn_by_scenario_and_kept_in_the_files(problem, tmp_path):

@@ -110,34 +110,6 @@ def test_rounding_is_no_overshoot():
     assert penalties(make_episode(rows), machines, PAPER)["overshoot"] == 0
 
 
-def test_exponent_zero_switches_under_utilisation_off():
-    off = PenaltyWeights(K_u=0)
-    assert penalties(make_episode(ROWS), TWO, off)["under_utilisation"] == 0
-    assert score_episode(make_episode(ROWS), TWO, off)["reward"] == pytest.approx(-(1.5 + 60000 + 100))
-
-
-def test_weights_per_resource():
-    weights = PenaltyWeights(K_c=(1.0, 2.0), K_u=(1.0, 0.0), K_o=(10.0, 99.0), K_w=0.0)
-    assert penalties(make_episode(ROWS), TWO, weights) == pytest.approx(
-        # 1*10 + 2*5; U cpu 2 + 0 + 2 + 3 and mem switched off; two workloads over in cpu, none in mem.
-        {"contention": 20, "under_utilisation": 7, "overshoot": 20, "wait": 0}
-    )
-
-
-def test_machines_that_differ():
-    machines = Machines(np.array([[4.0, 4.0], [8.0, 2.0]]), ("cpu", "mem"))
-    row = score_episode(make_episode(ROWS), machines, PAPER)
-    # Both machines run in slot 2: 12 cpu, 6 mem. R as above (m1 mem 2 of 2).
-    assert row["utilisation_cpu"] == pytest.approx(13 / (4 * 12))
-    assert row["utilisation_mem"] == pytest.approx(12 / (4 * 6))
-    # U in slot 2: cpu m0 0, m1 6; mem m0 1, m1 0: in one place.
-    assert row["fragmentation_cpu"] == row["fragmentation_mem"] == 0
-    assert row["overshoot_pct"] == pytest.approx(100 * 2 / (4 * 12))
-    assert row["offered_load"] == pytest.approx(max(15 / (12 * 2), 12 / (6 * 2)))
-    # cpu 2^3 + 0 + (0 + 6^3) + 7^3; mem 3^3 + 0 + (1 + 0) + 0.
-    assert penalties(make_episode(ROWS), machines, PAPER)["under_utilisation"] == 8 + 216 + 343 + 27 + 1
-
-
 def test_unplaced_workloads_wait_until_the_end():
     # d arrives in 2 and waits in slots 2 and 3 (T = 4); e arrives after the last finish and is never in the queue.
     episode = make_episode([*ROWS, (2, -1, -1, [[6, 6]]), (9, -1, -1, [[5, 0]])])
@@ -147,15 +119,6 @@ def test_unplaced_workloads_wait_until_the_end():
     assert row["wait_mean"] == pytest.approx(2 / 3)
     assert penalties(episode, TWO, PAPER)["wait"] == 4 * 50
     assert row["offered_load"] == pytest.approx((15 + 6 + 5) / (8 * 10))
-
-
-def test_idle_slots_count_as_no_fragmentation_and_no_use():
-    # Slot 0 idle; slot 1: both machines run, U cpu 3 and 1 (3/4 in one place), U mem 2 and 2 (1/2).
-    rows = [(0, 1, 0, [[1, 2]]), (1, 1, 1, [[3, 2]])]
-    row = score_episode(make_episode(rows), TWO, PAPER)
-    assert row["fragmentation_cpu"] == pytest.approx(1 - (1 + 3 / 4) / 2)
-    assert row["fragmentation_mem"] == pytest.approx(1 - (1 + 1 / 2) / 2)
-    assert row["utilisation_cpu"] == pytest.approx(4 / (2 * 8))
 
 
 @pytest.mark.parametrize("rows", [[], [(3, -1, -1, [[1, 1]])]])

@@ -1,6 +1,6 @@
 """The referee: replays an episode's record from scratch and computes every metric and the reward.
 
-It shares no code with the simulation: a fault there shows as a difference here. Letters: N workloads, M machines,
+It shares no code with the simulation, so a fault in either shows as a difference. Symbols: N workloads, M machines,
 D resources, T slots until the last placed workload has finished (0 if nothing was placed). A(t) are the machines that
 run a workload (start <= t < finish); with the load L of one of them, resource d in slot t (demand of its workloads, and
 background load where there is any): R = min(L, C), U = C - R, S = max(L - C, 0); all 0 for machines that run none
@@ -42,7 +42,7 @@ class _Replay:
     unused: Float  # (T, D) sum over A(t) of U
     most_unused: Float  # (T, D) max over A(t) of U
     machines_used: int
-    queue: int  # sum over slots of the number of workloads that have arrived and do not run yet
+    queue: int  # sum over slots of the number of workloads that have arrived and are not running yet
 
 
 def score_episode(
@@ -124,8 +124,8 @@ def _paper_metrics(replay: _Replay, machines: Machines) -> dict[str, float]:
     """The metrics of the paper ("Metrics for Operational Excellence") and peak and sum of |A(t)|; all 0 if T = 0.
 
     - Avg Util(d) = sum R / (T * max_t sum_{m in A(t)} C_md). Paper: max_t |A(t)| * C_d, the same for equal machines.
-    - Avg Frag(d) = 1 - (1/T) sum_t max_{m in A} U / sum_{m in A} U; the paper leaves open what a slot counts in which
-      nothing is unused or no machine is used. Here: 0, as what is unused is all in one place.
+    - Avg Frag(d) = 1 - (1/T) sum_t max_{m in A} U / sum_{m in A} U; the paper does not define slots in which
+      nothing is unused or no machine is used. They count as 0 here.
     - Avg Overshoot % = 100 * sum_d [sum S / (T * sum_m C_md)]
     """
     resources, slots = machines.resources, len(replay.active)
@@ -201,7 +201,7 @@ def _weigh(replay: _Replay, weights: PenaltyWeights) -> dict[str, float]:
 def _offered_load(episode: Episode, machines: Machines) -> float:
     """max_d of all demand (placed or not, to each workload's end) / (sum_m C_md * (last arrival + 1)); 0 if N = 0.
 
-    What was really asked of the cluster per slot of arrivals; the episode's `load` is only what was requested.
+    The actual demand per slot of arrivals; the episode's `load` is the target that the sequences were drawn for.
     """
     if not len(episode.demand):
         return 0.0
@@ -259,7 +259,7 @@ def _problem(episode: Episode, machines: Machines, i: int) -> str:
 
 
 def _read_run(path: Path) -> tuple[Machines, PenaltyWeights, str, bool]:
-    """Machines, weights, reading of overshoot, whether there was background load."""
+    """Machines, weights, `overshoot_per`, and whether there was background load."""
     try:
         run = json.loads(path.read_text(encoding="utf-8"))
         resources = tuple(run["capacities"][0])

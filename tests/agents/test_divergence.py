@@ -51,9 +51,13 @@ def test_an_exploding_gradient_is_named(name):
     check_gradients({name: 501.0}, usual[1:])  # four are too few to say what is usual
 
 
-@pytest.mark.parametrize("minibatches", [1, 4])
-@pytest.mark.parametrize(("algo", "policy"), [("ppo", "shared"), ("reinforce", "shared"), ("reinforce", "flat")])
+@pytest.mark.parametrize(
+    ("algo", "policy", "minibatches"),
+    [("ppo", "shared", 1), ("ppo", "shared", 4), ("reinforce", "flat", 1), ("sb3-ppo", "shared", 4)],
+)
 def test_a_rate_far_too_large_stops_at_the_last_good_state(problem, tmp_path, algo, policy, minibatches):
+    if algo.startswith("sb3"):
+        pytest.importorskip("stable_baselines3")
     large = {"learning_rate": 1e30, "final_learning_rate": 1e30, "epochs": 1, "minibatches": minibatches}
     run = trainer(problem, tmp_path, algo=algo, policy=policy, **large)
     before = {name: weight.clone() for name, weight in run.policy.state_dict().items()}
@@ -78,11 +82,11 @@ def test_what_is_forbidden_stays_below_whatever_a_network_says():
         logits = Policy.logits
 
         def forward(self, encoded):
-            return encoded["said"]
+            return encoded["logits"]
 
-    said = torch.tensor([[-1e30, -2e30, 5.0], [-1e30, -1e30, -1e30], [1.0, -2.0, 0.5]])
+    raw = torch.tensor([[-1e30, -2e30, 5.0], [-1e30, -1e30, -1e30], [1.0, -2.0, 0.5]])
     mask = torch.tensor([[True, True, False]] * 3)
-    logits = Says().logits({"said": said, "mask": mask})
+    logits = Says().logits({"logits": raw, "mask": mask})
     chances = torch.softmax(logits, dim=1)
     assert (chances[:, 2] == 0).all()
     assert (logits[:, :2] >= LOWEST).all()

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import INFORMED, TrainConfig
 from tvwrl.agents.imitation import RecordedTeacher, _equally_good, imitate
 from tvwrl.agents.networks import make_policy, shapes_of
-from tvwrl.agents.policy_scheduler import PolicyScheduler
 from tvwrl.agents.tasks import PlacementTask
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import make_scheduler
@@ -71,17 +69,13 @@ def test_a_simulation_shows_peaks_alone_whatever_is_added_up(problem):
 
 def test_what_is_imitated_is_learnt(problem):
     scenario = replace(INFORMED, machines=4, workloads=16, history=6, observe_forecast=False)
-    config, problem = (
-        TrainConfig(imitate=8, hidden=16, eval_sequences=4, scenario=scenario),
-        replace(problem, scenario=scenario),
-    )
+    config = TrainConfig(imitate=8, hidden=16, eval_sequences=4, scenario=scenario)
+    problem = replace(problem, scenario=scenario)
     task = PlacementTask(problem, replace(config, train_sequences=2, sequences_per_iteration=2))
-    policies = [make_policy("shared", task.shapes, 16)]
-    before = task.evaluate(policies[0])[0]["reward"]
-    agree = [imitate(policy, problem, config) for policy in policies]
-    assert agree[0] > 0.6
-    assert imitate(policies[0], problem, config) > agree[0] - 0.05  # more of the same does no harm
-    assert task.evaluate(policies[0])[0]["reward"] > before
+    policy = make_policy("shared", task.shapes, 16)
+    before = task.evaluate(policy)[0]["reward"]
+    assert imitate(policy, problem, config) > 0.6
+    assert task.evaluate(policy)[0]["reward"] > before
 
 
 def test_the_head_start_has_a_step_size_of_its_own(problem):
@@ -120,18 +114,25 @@ def test_who_is_imitated(changes, imitated):
     assert config.starts_from_expected_cost == built_in
 
 
-@pytest.mark.parametrize("peaks", [False, True])
-def test_an_untrained_policy_with_forecasts_places_as_expected_cost(problem, peaks):
-    scenario = replace(
-        problem.scenario, observe_demand=True, observe_forecast=True, observe_peak=peaks, hold_action=True
-    )
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"observe_peak": True},
+        {"machines": 12},
+        {"K_w": 5000.0, "load": 0.8},
+        {"machine_types": ("1x0", "4x8")},
+        {"machine_types": ("2x8", "1x16"), "K_u": (3.0, 1.0), "K_o": (30000.0, 10000.0)},
+    ],
+    ids=str,
+)
+def test_an_untrained_policy_with_forecasts_places_as_expected_cost(problem, changes):
+    shown = {"observe_demand": True, "observe_forecast": True, "hold_action": True}
+    scenario = replace(problem.scenario, **shown, **changes)
     informed = Problem.build(problem.trace, scenario, problem.classes, forecaster=problem.forecaster)
-    drawn = informed.sequences("test", 4, 0)
-    recorded, runner = (
-        RecordedTeacher(ExpectedCost(peaks=peaks), forecasts=True),
-        Runner(drawn, informed.machines, scenario),
-    )
-    for i in range(len(drawn)):
+    recorded = RecordedTeacher(ExpectedCost(peaks=scenario.observe_peak), forecasts=True)
+    runner = Runner(informed.sequences("test", 4, 0), informed.machines, scenario)
+    for i in range(4):
         runner.play(recorded, i)
     weights = scenario.penalty_weights().per_resource(2).tolist()
     policy = make_policy("shared", shapes_of(runner._simulation(True, True)) | {"weights": weights}, 8)
@@ -141,36 +142,6 @@ def test_an_untrained_policy_with_forecasts_places_as_expected_cost(problem, pea
     likeliest = policy.logits(encoded).argmax(dim=1)
     assert same[torch.arange(len(same)), likeliest].float().mean() > 0.99  # but for ties and single precision
     assert len(set(recorded.actions)) > 2
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"machines": 12},
-        {"K_w": 5000.0, "load": 0.8},
-        {"machine_types": ("1x0", "4x8"), "observe_demand": False},
-        {"machine_types": ("2x8", "1x16"), "K_u": (3.0, 1.0), "K_o": (30000.0, 10000.0)},
-    ],
-    ids=["more machines", "dear waiting", "switched off", "of two kinds"],
-)
-def test_an_untrained_policy_comes_to_what_expected_cost_does(problem, changes):
-    scenario = replace(problem.scenario, observe_demand=True, observe_forecast=True, hold_action=True)
-    informed = Problem.build(
-        problem.trace, replace(scenario, **changes), problem.classes, forecaster=problem.forecaster
-    )
-    drawn = informed.sequences("test", 4, 0)
-    config = TrainConfig(hidden=8, scenario=informed.scenario)
-    shapes = PlacementTask(informed, replace(config, train_sequences=1, sequences_per_iteration=1)).shapes
-    learnt = Checkpoint(
-        config, {}, [], list(problem.trace.resources), informed.classes, informed.forecaster, shapes,
-        make_policy("shared", shapes, 8).state_dict(), {}, {}, 0, 0.0, 0,
-    )  # fmt: skip
-    runner = Runner(drawn, informed.machines, informed.scenario)
-    rewards = [
-        np.mean([informed.score(runner.play(scheduler, i))["reward"] for i in range(len(drawn))])
-        for scheduler in (PolicyScheduler("untrained", learnt), make_scheduler("expected-cost"))
-    ]
-    assert rewards[0] == pytest.approx(rewards[1], rel=0.1)
 
 
 def test_a_teacher_that_foresees_is_refused_where_nothing_is_forecast():

@@ -144,12 +144,12 @@ def test_the_checkpoint_is_of_the_phase_that_the_policy_last_worked_in(start, st
 
 
 def test_bad_settings_are_refused(start, stream, tmp_path):
-    for change, said in (
+    for change, message in (
         ({"after": 0}, "after is 0"),
         ({"learning_rate": -1.0}, "learning_rate is -1.0"),
         ({"before": 5, "clusters": 2}, "before is 5: must be a multiple of clusters, 2"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             OnlineConfig(**change)
     reinforce = replace(start, config=replace(start.config, algo="reinforce"))
     with pytest.raises(InputError, match="each arrives once"):

@@ -62,12 +62,12 @@ def stepped(iteration, advantage=0.0, **changes):
     """Log and step size of one update from logits 1 and 0, and the probability of action 0 before and after."""
     config = TrainConfig(iterations=5, epochs=1, minibatches=1, **changes)
     policy = Coin((1.0, 0.0))
-    before = float(torch.softmax(policy.both, 0)[0])
+    before = float(torch.softmax(policy.both.detach(), 0)[0])
     optimiser = torch.optim.Adam(policy.parameters(), lr=9.0)  # which `update_policy` sets
     played = episodes([[0.0], [0.0]], [[1], [1]], encoded={"mask": torch.ones(2, 2, dtype=torch.bool)})
     played.log_probability[:] = np.log(before)
     logged = update_policy(policy, optimiser, played, np.full((2, 1), advantage), config, iteration, torch.Generator())
-    return logged, optimiser.param_groups[0]["lr"], before, float(torch.softmax(policy.both, 0)[0])
+    return logged, optimiser.param_groups[0]["lr"], before, float(torch.softmax(policy.both.detach(), 0)[0])
 
 
 def test_what_turned_out_well_becomes_likelier_and_the_bonus_evens_out():

@@ -1,4 +1,4 @@
-"""A policy as a scheduler: an environment that does not look as its training's is refused, and said how."""
+"""A policy as a scheduler: an environment that does not look as its training's is refused with the difference."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -36,7 +36,7 @@ def scheduler_of(problem, train, scenario, kind="shared"):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "difference"),
     [
         ({"hold_action": False}, "hold_action True, not False"),
         ({"peak_units": 5}, "peak_units 6, not 5"),
@@ -48,12 +48,12 @@ def scheduler_of(problem, train, scenario, kind="shared"):
         ({"observe_peak": True}, "observe_peak False, not True"),
     ],
 )
-def test_another_scenario_is_refused_by_name(problem, train, change, said):
+def test_another_scenario_is_refused_by_name(problem, train, change, difference):
     scenario = replace(problem.scenario, **SEEN)
     scheduler = scheduler_of(problem, train, scenario)
     scheduler.reset(cluster_of(train, problem.machines, scenario), np.random.default_rng(0))
     other = cluster_of(train, problem.machines, replace(scenario, **change))
-    with pytest.raises(InputError, match=f"checkpoint 'mine' was trained with {said}"):
+    with pytest.raises(InputError, match=f"checkpoint 'mine' was trained with {difference}"):
         scheduler.reset(other, np.random.default_rng(0))
 
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,8 @@ from tvwrl.envs.problem import Problem
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError
 
+from .test_online import same
+
 FEW = {"iterations": 2, "train_sequences": 4, "eval_sequences": 2, "eval_every": 1, "hidden": 8, "imitate": 2}
 FEW |= {"sequences_per_iteration": 2, "trajectories": 2}
 
@@ -29,8 +32,7 @@ def trainer(problem, folder, **changes):
 
 
 @pytest.mark.parametrize(
-    ("algo", "policy"),
-    [("ppo", "shared"), ("reinforce", "shared"), ("reinforce", "flat"), ("sb3-ppo", "shared"), ("sb3-a2c", "flat")],
+    ("algo", "policy"), [("ppo", "shared"), ("reinforce", "flat"), ("sb3-ppo", "shared"), ("sb3-a2c", "flat")]
 )
 def test_a_machine_that_is_switched_off_is_never_chosen(problem, tmp_path, algo, policy):
     if algo.startswith("sb3"):
@@ -60,8 +62,7 @@ def test_an_interrupted_head_start_is_not_made_twice(problem, tmp_path, monkeypa
     again.restore(Checkpoint.load(tmp_path / "parts/checkpoints/last.pt"))
     assert (again.iteration, again.imitated) == (0, True)
     again.run()
-    one, two = whole.policy.state_dict(), again.policy.state_dict()
-    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert same(whole.policy.state_dict(), again.policy.state_dict())
     logs = [(tmp_path / name / "progress.csv").read_text() for name in ("whole", "parts")]
     assert logs[0] == logs[1]
     assert [row["iteration"] for row in read_csv(tmp_path / "parts/progress.csv")] == ["0", "1", "2"]
@@ -78,18 +79,18 @@ def steps_of(folder, name):
 
 @pytest.mark.parametrize(("rewards", "best"), [([-1.0, -5.0, -3.0], 0), ([-5.0, -1.0, -3.0], 1)])
 def test_the_best_policy_is_no_worse_than_the_head_start(problem, tmp_path, monkeypatch, rewards, best):
-    run, judged = trainer(problem, tmp_path), []
+    run, validated = trainer(problem, tmp_path), []
 
-    def judge(policy):
-        judged.append({name: part.clone() for name, part in policy.state_dict().items()})
-        return {"reward": rewards[len(judged) - 1]}, True
+    def evaluate(policy):
+        validated.append(deepcopy(policy.state_dict()))
+        return {"reward": rewards[len(validated) - 1]}, True
 
-    monkeypatch.setattr(run._task, "evaluate", judge)
+    monkeypatch.setattr(run._task, "evaluate", evaluate)
     run.run()
     assert [row["eval_reward"] for row in run.progress] == rewards
     kept = Checkpoint.load(tmp_path / "checkpoints/best.pt")
     assert (kept.best_iteration, kept.iteration, kept.best_reward, kept.imitated) == (best, best, rewards[best], True)
-    assert all(torch.equal(kept.policy[name], part) for name, part in judged[best].items())
+    assert same(kept.policy, validated[best])
 
 
 def test_a_head_start_that_leaves_sequences_unfinished_is_not_kept(problem, tmp_path, monkeypatch):
@@ -102,22 +103,17 @@ def test_a_head_start_that_leaves_sequences_unfinished_is_not_kept(problem, tmp_
     assert not (tmp_path / "checkpoints/best.pt").exists()
 
 
-def test_a_checkpoint_of_before_the_head_start_was_noted_is_read(problem, tmp_path):
-    run = trainer(problem, tmp_path)
-    run.run(stop_after=1)
+def test_checkpoints_of_other_versions(problem, tmp_path, monkeypatch):
+    trainer(problem, tmp_path).run(stop_after=1)
     path = tmp_path / "checkpoints/last.pt"
     content = torch.load(path, weights_only=True)
-    del content["imitated"]
+    del content["imitated"]  # of before the head start was noted
     torch.save(content, path)
     saved = Checkpoint.load(path)
     assert (saved.iteration, saved.imitated) == (1, False)
-
-
-def test_a_checkpoint_of_another_format_is_refused(problem, tmp_path, monkeypatch):
-    trainer(problem, tmp_path).run(stop_after=1)
     monkeypatch.setattr("tvwrl.agents.checkpoint.FORMAT", FORMAT + 1)
     with pytest.raises(InputError, match=f"format {FORMAT}; this is .* reads format {FORMAT + 1}"):
-        Checkpoint.load(tmp_path / "checkpoints/last.pt")
+        Checkpoint.load(path)
 
 
 def test_a_policy_that_starts_from_expected_cost_is_validated_before_it_learns_and_resumes_exactly(problem, tmp_path):

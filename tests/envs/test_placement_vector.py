@@ -62,15 +62,6 @@ def test_a_batch_is_as_many_single_environments(make, problem, train, changes):
     assert ends == {"terminated", "truncated"}
 
 
-def test_reset_begins_anew_in_the_midst_of_episodes(make):
-    env = make(3)
-    first, _ = env.reset(seed=4)
-    for _ in range(5):
-        env.step(np.zeros(3, int))
-    again, _ = env.reset(seed=4)
-    assert all(np.array_equal(first[name], again[name]) for name in first)
-
-
 def test_next_step_autoreset_ignores_the_action(make):
     pair = [make(4, max_slots=25), make(4, max_slots=25)]
     for env in pair:
@@ -169,26 +160,6 @@ def test_environments_draw_from_streams_of_their_own(make, seed):
     assert len({tuple(order) for order in np.array(drawn).T.tolist()}) == 200
 
 
-def test_environments_with_neighbouring_seeds_share_only_their_common_seeds(make):
-    left, right = make(8), make(8)
-    left.reset(seed=0)
-    right.reset(seed=8)
-    streams = np.concatenate([env.simulation.state.counters[:, STREAM] for env in (left, right)])
-    assert len(set(streams.tolist())) == 16
-
-
-def test_the_same_seed_gives_the_same_steps(make):
-    runs = []
-    for _ in range(2):
-        env, rng = make(6), np.random.default_rng(1)
-        env.reset(seed=9)
-        runs.append([env.step(rng.integers(4, size=6)) for _ in range(80)])
-    for left, right in zip(*runs, strict=True):
-        assert all(np.array_equal(left[0][name], right[0][name]) for name in left[0])
-        assert all(np.array_equal(a, b) for a, b in zip(left[1:4], right[1:4], strict=True))
-        assert all(np.array_equal(left[4][name], right[4][name]) for name in left[4])
-
-
 def test_reward_is_minus_the_penalties_and_info_has_masks(make):
     env = make(4)
     env.reset(seed=0)
@@ -214,32 +185,24 @@ def test_copy_false_returns_views(make):
 
 
 def python_work(function):
-    """Calls (of Python and of C functions) and bytecode instructions that a function takes."""
-    calls = instructions = 0
+    """Bytecode instructions that a function takes."""
+    instructions = 0
 
-    def count_call(frame, event, argument):
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    def count_instruction(frame, event, argument):
+    def count(frame, event, argument):
         nonlocal instructions
         frame.f_trace_opcodes = True
         instructions += event == "opcode"
-        return count_instruction
+        return count
 
-    before = sys.getprofile(), sys.gettrace()
+    before = sys.gettrace()
     gc.disable()  # its callbacks would count
     try:
-        sys.setprofile(count_call)
-        function()
-        sys.setprofile(before[0])
-        sys.settrace(count_instruction)
+        sys.settrace(count)
         function()
     finally:
-        sys.setprofile(before[0])
-        sys.settrace(before[1])
+        sys.settrace(before)
         gc.enable()
-    return calls, instructions
+    return instructions
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "Disabled"])
@@ -259,22 +222,11 @@ def test_no_python_work_per_environment(make, mode):
         ]
         work.append([python_work(action) for action in actions])
     assert work[0] == work[1]
-    assert 0 < work[0][0][0] < 20 * 200
-    assert work[0][0][1] > work[0][0][0]
 
 
 def test_counting_finds_a_loop():
     short, long = (python_work(lambda n=n: [i for i in range(n)]) for n in (4, 64))  # noqa: C416
-    assert long[1] > short[1]
-
-
-def test_made_by_name(problem, train):
-    env = gym.make_vec("tvwrl/Placement-v0", num_envs=3, sequences=train, cluster=problem.machines, K_u=2, history=4)
-    assert isinstance(env.unwrapped, PlacementVectorEnv)
-    seen, _ = env.reset(seed=0)
-    assert seen["grid"].shape == (3, 4, 2, 4, 8)
-    assert env.observation_space.contains(seen)
-    assert env.action_space.shape == (3,)
+    assert long > short
 
 
 def test_errors(make, train):

@@ -95,10 +95,7 @@ def test_queue_without_requests_shows_labels_only(make_sequences):
     assert begin(sequences, TWO, queue=3, observe_request=False).state.seen_queue[0].tolist() == [[4], [0], [0]]
 
 
-# Rows of 4 and 5 pixels are compiled for words of their own, which takes long once.
-@pytest.mark.parametrize(
-    "width", [8, 16, pytest.param(4, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("width", [8, 16, pytest.param(5, marks=pytest.mark.slow)])  # 5 has words compiled of its own
 def test_rows_of_any_width_are_drawn(make_sequences, width):
     machines = Machines(np.array([[width, 2.0]]), ("cpu", "mem"))
     simulation = begin(make_sequences([(0, [[3, 3]], 2), (0, [[6, 1]], 3)]), machines, placements_per_slot=2)

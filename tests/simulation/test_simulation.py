@@ -78,16 +78,9 @@ def test_penalties_step_by_step(make_sequences):
     assert step(simulation, 1) == pytest.approx([1.0, 133 + 432 + 559, 0, 0, 2])
     assert simulation.is_over()
     assert simulation.state.counters[0, OVER] == TERMINATED
+    assert step(simulation, 1) == [0, 0, 0, 0, 0]  # changes nothing any more
     record = simulation.record()
     assert (record.start.tolist(), record.finish.tolist(), record.machine.tolist()) == ([0, 1, 2], [3, 3, 4], [0, 0, 1])
-
-
-def test_step_of_an_ended_episode_changes_nothing(make_sequences):
-    simulation = begin(make_sequences(THREE), TWO)
-    for machine in (0, 0, 1):
-        step(simulation, machine)
-    assert step(simulation, 1) == [0, 0, 0, 0, 0]
-    assert (slot(simulation), simulation.record().machine.tolist()) == (4, [0, 0, 1])
 
 
 @pytest.mark.parametrize(
@@ -130,13 +123,6 @@ def test_first_overshoots_per_machine(make_sequences):
     assert overshoot_of(simulation, 0, 0, 0) == [0, 10, 1000]
     simulation.reset(0)  # the next episode is charged anew
     assert overshoot_of(simulation, 0, 0, 0) == [0, 10, 1000]
-
-
-def test_overshoot_is_per_machine_not_per_cluster(make_sequences):
-    # b and c together overshoot m1 while a runs on m0, which never does.
-    sequences = make_sequences([(0, [[6, 1]] * 3), (0, [[6, 1]] * 2), (0, [[6, 1]])])
-    simulation = begin(sequences, TWO, K_o=10, placements_per_slot=None)
-    assert overshoot_of(simulation, 0, 1, 1) == [0, 0, 20]
 
 
 def test_a_full_machine_does_not_overshoot(make_sequences):
@@ -199,13 +185,6 @@ def test_hold_lets_one_slot_pass(make_sequences):
     assert slot(simulation) == 3
     assert step(simulation, 0) == [0, 2, 0, 0, 1]
     assert simulation.record().start.tolist() == [1, 3]
-
-
-def test_hold_after_a_placement_ends_the_slot(make_sequences):
-    simulation = begin(make_sequences([(0, [[7, 7]] * 2), (0, [[1, 1]])]), ONE, hold_action=True, placements_per_slot=2)
-    assert step(simulation, 0)[SLOTS] == 0
-    assert step(simulation, 1) == [0, 2, 0, 50, 1]
-    assert simulation.record().start.tolist() == [0, -1]
 
 
 def test_truncation_charges_the_slots_before_it(make_sequences):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from tvwrl.agents.learners import Algorithm
+    from tvwrl.agents.policy_gradient import Learner
 
 LARGEST = 1e6  # weight; larger ones could take logits out of the range of float32
 EXPLODED = 1000.0  # times the usual norm of a gradient
@@ -25,7 +25,7 @@ class Diverged(Exception):
 
 
 @contextmanager
-def restored_on_divergence(policy: nn.Module, learner: Algorithm) -> Iterator[None]:
+def restored_on_divergence(policy: nn.Module, learner: Learner) -> Iterator[None]:
     """Restore policy and learner to their present state if the block raises Diverged."""
     good = copy.deepcopy((policy.state_dict(), learner.state()))
     try:

@@ -35,9 +35,9 @@ INITIAL_HOLD_LOGIT = -3.0  # an untrained policy should rarely hold, or its epis
 class Policy(nn.Module, ABC):
     """A policy network in two parts: `encode`, which has no weights and runs once per observation, and `forward`."""
 
-    @abstractmethod
     def encode(self, seen: Observation) -> Encoded:
-        """Batched observations (numpy) as the tensors that `forward` takes, on the CPU."""
+        """Batched observations (numpy) as the tensors that `forward` takes, on the CPU; by default copies of them."""
+        return {name: torch.from_numpy(array.copy()) for name, array in seen.items()}
 
     @abstractmethod
     def forward(self, encoded: Encoded) -> Tensor:
@@ -80,10 +80,6 @@ class FlatPolicy(GridPolicy):
         inputs = machines * (resources * history * columns + shapes["shows"]["forecast"]) + places * features + 1
         self.hidden = nn.Linear(inputs, hidden)
         self.output = nn.Linear(hidden, shapes["actions"])
-
-    def encode(self, seen: Observation) -> Encoded:
-        """The observation itself."""
-        return {name: torch.from_numpy(array.copy()) for name, array in seen.items()}
 
     def forward(self, encoded: Encoded) -> Tensor:
         """(B, actions) logits."""
@@ -150,8 +146,7 @@ class SharedPolicy(GridPolicy):
         places = torch.cat([self.scaled_queue(queue), label.float()], dim=2)
         beyond = torch.log1p(torch.from_numpy(seen["backlog"]))
         encoded = {"queue": torch.cat([places[:, 0], places.mean(1), beyond], dim=1)}
-        encoded |= {name: torch.from_numpy(part) for name, part in self._machines(seen).items()}
-        return encoded
+        return encoded | {name: torch.from_numpy(part) for name, part in self._machines(seen).items()}
 
     def _machines(self, seen: Observation) -> dict[str, npt.NDArray[Any]]:
         """`machines` (B, M, F), with room for the head of the queue and forecasts if observed; perhaps `prior`."""
@@ -194,10 +189,6 @@ class DeepRMPolicy(Policy):
         self.output = nn.Linear(hidden, shapes["actions"])
         nn.init.zeros_(self.output.weight)  # start with a uniform policy
         nn.init.zeros_(self.output.bias)
-
-    def encode(self, seen: Observation) -> Encoded:
-        """The observation itself."""
-        return {name: torch.from_numpy(array) for name, array in seen.items()}
 
     def forward(self, encoded: Encoded) -> Tensor:
         """(B, Q + 1) logits."""

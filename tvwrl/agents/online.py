@@ -236,8 +236,8 @@ class OnlineLearner:
 
 def environments(phase: Phase, batch: int) -> PlacementVectorEnv:
     """`batch` environments on the sequences of the phase, never truncated."""
-    both = (phase.problem.machines, phase.problem.scenario, "Disabled")
-    return PlacementVectorEnv(batch, phase.sequences, *both, copy=False, max_slots=0)
+    machines, scenario = phase.problem.machines, phase.problem.scenario
+    return PlacementVectorEnv(batch, phase.sequences, machines, scenario, "Disabled", copy=False, max_slots=0)
 
 
 def rounds(stream: Sequence[Phase], clusters: int) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:

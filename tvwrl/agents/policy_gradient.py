@@ -1,4 +1,4 @@
-"""The clipped policy-gradient update that all learners share."""
+"""What a learning algorithm is, and the clipped policy gradient that ours share."""
 
 from __future__ import annotations
 
@@ -21,11 +21,42 @@ CHUNK = 4096  # decisions per backward pass; bounds memory, and gradients add up
 
 
 class Learner(ABC):
-    """Improves a policy from the episodes that it played."""
+    """Improves a policy, iteration by iteration."""
+
+    optimiser: torch.optim.Optimizer  # of the policy
 
     def __init__(self, policy: Policy, config: TrainConfig) -> None:
         self.policy, self.config = policy, config
-        self.optimiser: torch.optim.Optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
+
+    @abstractmethod
+    def iterate(
+        self, envs: Environments, sequence: npt.NDArray[np.int64], iteration: int, rng: torch.Generator
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Play an episode in each environment, b on `sequence[b]`, and learn from them.
+
+        Returns the mean of each cost term per episode, and other metrics to log, at least `gradient_norm` and
+        `decisions`.
+        """
+
+    def weights(self) -> Iterator[Tensor]:
+        """Every weight that it trains."""
+        return self.policy.parameters()
+
+    def state(self) -> dict[str, Any]:
+        """The state from which `restore` continues exactly, for a checkpoint; without the policy's weights."""
+        return {"optimiser": self.optimiser.state_dict()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a saved state."""
+        self.optimiser.load_state_dict(state["optimiser"])
+
+
+class PolicyGradient(Learner):
+    """Learns from the advantages of the decisions in whole episodes."""
+
+    def __init__(self, policy: Policy, config: TrainConfig) -> None:
+        super().__init__(policy, config)
+        self.optimiser = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
 
     @abstractmethod
     def advantages(self, played: Trajectories) -> Float:
@@ -34,7 +65,7 @@ class Learner(ABC):
     def iterate(
         self, envs: Environments, sequence: npt.NDArray[np.int64], iteration: int, rng: torch.Generator
     ) -> tuple[dict[str, float], dict[str, float]]:
-        """Play an episode in each environment and learn; see `Algorithm`."""
+        """See `Learner.iterate`."""
         played = play(self.policy, envs, sequence, rng, self.config.device)
         return played.penalties, self.update(played, iteration, rng)
 
@@ -42,18 +73,6 @@ class Learner(ABC):
         """Learn from the episodes of an iteration; returns metrics to log."""
         advantage = self.advantages(played)
         return update_policy(self.policy, self.optimiser, played, advantage, self.config, iteration, rng)
-
-    def weights(self) -> Iterator[Tensor]:
-        """See `Algorithm`."""
-        return self.policy.parameters()
-
-    def state(self) -> dict[str, Any]:
-        """See `Algorithm`."""
-        return {"optimiser": self.optimiser.state_dict()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """See `Algorithm`."""
-        self.optimiser.load_state_dict(state["optimiser"])
 
 
 def update_policy(

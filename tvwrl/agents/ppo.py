@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.episodes import Trajectories
 from tvwrl.agents.networks import Encoded, SharedPolicy, SharedTrunk
-from tvwrl.agents.policy_gradient import CHUNK, Learner
+from tvwrl.agents.policy_gradient import CHUNK, PolicyGradient
 from tvwrl.types import Float, InputError
 
 
@@ -38,7 +38,7 @@ class Critic(nn.Module):
         return torch.cat([self.machine(machines)[..., 0], self.wait(cluster)], dim=1)
 
 
-class PPO(Learner):
+class PPO(PolicyGradient):
     """Clipped policy gradient with advantages of GAE(lambda), and a critic with an optimiser of its own.
 
     Values are learnt in units of `scale`, the mean return of the first iteration's episodes.
@@ -114,17 +114,17 @@ class PPO(Learner):
         }
 
     def weights(self) -> Iterator[Tensor]:
-        """See `Algorithm`; includes the critic's."""
+        """See `Learner`; includes the critic's."""
         yield from super().weights()
         yield from self.critic.parameters()
 
     def state(self) -> dict[str, Any]:
-        """See `Algorithm`; includes the critic and its scale."""
+        """See `Learner`; includes the critic and its scale."""
         own = {"critic": self.critic.state_dict(), "critic_optimiser": self.critic_optimiser.state_dict()}
         return super().state() | own | {"scale": self.scale}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See `Algorithm`."""
+        """See `Learner`."""
         super().restore(state)
         self.critic.load_state_dict(state["critic"])
         self.critic_optimiser.load_state_dict(state["critic_optimiser"])

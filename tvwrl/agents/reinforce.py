@@ -7,11 +7,11 @@ import numpy as np
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.episodes import Trajectories
 from tvwrl.agents.networks import Policy
-from tvwrl.agents.policy_gradient import Learner
+from tvwrl.agents.policy_gradient import PolicyGradient
 from tvwrl.types import Float, InputError
 
 
-class Reinforce(Learner):
+class Reinforce(PolicyGradient):
     """The paper's algorithm; with more than one epoch or minibatch, episodes are reused.
 
     Raises InputError for a single trajectory per sequence: as its own baseline it would teach nothing.

@@ -28,6 +28,7 @@ from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.divergence import check_update
 from tvwrl.agents.episodes import Environments
 from tvwrl.agents.networks import Policy, SharedPolicy, make_policy
+from tvwrl.agents.policy_gradient import Learner
 from tvwrl.agents.ppo import Critic
 from tvwrl.agents.sb3_environments import EncodedEnvironments
 from tvwrl.types import InputError
@@ -35,7 +36,7 @@ from tvwrl.types import InputError
 LOGGED = {"value_loss": "value_loss", "explained_variance": "explained_variance"}  # its name -> ours
 
 
-class StableBaselines:
+class StableBaselines(Learner):
     """Trains one of our policies with an algorithm of Stable-Baselines3; `config.algo` names it.
 
     Its advantages are those of the summed reward, not machine by machine, and rewards are scaled by their returns'
@@ -49,38 +50,39 @@ class StableBaselines:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed + 1)
             self._value = _value_network(policy, config, shapes).to(config.device)
-        self._config, self._iteration = config, 0
+        super().__init__(policy, config)
+        self._iteration = 0
         self.episodes = EncodedEnvironments(envs, policy, self._value)
         self._rewards = VecNormalize(self.episodes, norm_obs=False, gamma=config.gamma)
         workloads = envs.simulation.sequences.arrival.shape[1]
         part = -(-workloads // config.minibatches)
         self._decisions = part * config.minibatches * envs.num_envs
         self._algorithm = _algorithm(self, self._rewards, config, part, {"network": policy, "value": self._value})
-        self.optimiser: torch.optim.Optimizer = self._algorithm.policy.optimizer
+        self.optimiser = self._algorithm.policy.optimizer
         self._norms: list[float] = []  # of the gradients of an iteration's steps, before they are clipped
         self.optimiser.register_step_pre_hook(self._clip)
 
     def _clip(self, *_: Any) -> None:
         """Clip the gradient here, because Stable-Baselines3 does not report its norm."""
-        limit = self._config.max_gradient_norm or float("inf")
+        limit = self.config.max_gradient_norm or float("inf")
         self._norms.append(float(nn.utils.clip_grad_norm_(self.weights(), limit)))
 
     def weights(self) -> Iterator[Tensor]:
-        """See `Algorithm`."""
+        """See `Learner.weights`; includes the value network's."""
         return self._algorithm.policy.parameters()
 
     def learning_rate(self, remaining: float) -> float:
         """Step size of this iteration, as a Stable-Baselines3 schedule; `remaining` is ignored."""
-        return self._config.at(self._iteration, self._config.learning_rate, self._config.final_learning_rate)
+        return self.config.at(self._iteration, self.config.learning_rate, self.config.final_learning_rate)
 
     def iterate(
         self, envs: Environments, sequence: npt.NDArray[np.int64], iteration: int, rng: torch.Generator
     ) -> tuple[dict[str, float], dict[str, float]]:
-        """See `Algorithm`. The terms are means over the episodes that ended, or over all if none did.
+        """See `Learner.iterate`. The terms are means over the episodes that ended, or over all if none did.
 
         Seeds the global generators of Python, numpy and torch, from which Stable-Baselines3 draws.
         """
-        config, algorithm = self._config, self._algorithm
+        config, algorithm = self.config, self._algorithm
         self._iteration = iteration
         self.episodes.begin(sequence)
         set_random_seed(int(torch.randint(2**31, (1,), generator=rng)))
@@ -100,18 +102,17 @@ class StableBaselines:
         return self.episodes.terms(), logged | {ours: log[f"train/{its}"] for its, ours in LOGGED.items()}
 
     def state(self) -> dict[str, Any]:
-        """See `Algorithm`."""
+        """See `Learner.state`; includes the value network, the reward scale and the episodes under way."""
         scale = self._rewards.ret_rms
-        return {
-            "optimiser": self.optimiser.state_dict(),
+        return super().state() | {
             "value": self._value.state_dict(),
             "reward_scale": {"mean": float(scale.mean), "variance": float(scale.var), "count": float(scale.count)},
             "episodes": self.episodes.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See `Algorithm`."""
-        self.optimiser.load_state_dict(state["optimiser"])
+        """See `Learner.restore`."""
+        super().restore(state)
         self._value.load_state_dict(state["value"])
         scale, saved = self._rewards.ret_rms, state["reward_scale"]
         scale.mean, scale.var, scale.count = np.array(saved["mean"]), np.array(saved["variance"]), saved["count"]

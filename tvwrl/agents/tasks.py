@@ -51,11 +51,11 @@ class PlacementTask:
         validation = problem.sequences("validation", config.eval_sequences, config.seed, config.train_loads)
         batch = config.sequences_per_iteration * config.trajectories
         self._problem, self._machines, self._device = problem, problem.machines, config.device
-        both = (problem.machines, config.scenario, "Disabled")
-        envs = PlacementVectorEnv(batch, train, *both, copy=False)
+        fixed = (problem.machines, config.scenario, "Disabled")
+        envs = PlacementVectorEnv(batch, train, *fixed, copy=False)
         envs.reset(seed=config.seed)  # fixes the random streams, which are part of the state in checkpoints
         self.envs: Environments = envs
-        self._validation = PlacementVectorEnv(config.eval_sequences, validation, *both, copy=False, max_slots=0)
+        self._validation = PlacementVectorEnv(config.eval_sequences, validation, *fixed, copy=False, max_slots=0)
         self.shapes = shapes_of(envs.simulation)
         if config.starts_from_expected_cost:
             weights = config.scenario.penalty_weights().per_resource(len(problem.machines.resources))
@@ -77,14 +77,12 @@ class PlacementTask:
         seen, _ = envs.reset(options={"sequence": np.arange(envs.num_envs)})
         deterministic = self._deterministic()
         for _ in range(envs.simulation.record(0).arrival.size // 2):
-            seen, *_ = envs.step(self._actions(policy, seen, deterministic))
+            logits, _ = logits_of(policy, seen, envs.action_masks(), self._device)
+            seen, *_ = envs.step(deterministic.choose(logits))
         return draw_cluster(picture(envs.simulation, 0, title))
 
     def _deterministic(self) -> DeterministicActions:
         return DeterministicActions(self._validation.num_envs, len(self._machines))
-
-    def _actions(self, policy: Policy, seen: Any, deterministic: DeterministicActions) -> Any:
-        return deterministic.choose(logits_of(policy, seen, self._validation.action_masks(), self._device)[0])
 
 
 class DeepRMTask:
@@ -99,10 +97,10 @@ class DeepRMTask:
         validation = problem.sequences("validation", config.eval_sequences, config.seed, config.train_loads)
         self._config, slots_ahead = config, train.demand.shape[2]
         batch = config.sequences_per_iteration * config.trajectories
-        both = (problem.machines, config.scenario, slots_ahead, config.unused_weight)
-        envs = DeepRMVectorEnv(batch, train, *both)
+        fixed = (problem.machines, config.scenario, slots_ahead, config.unused_weight)
+        envs = DeepRMVectorEnv(batch, train, *fixed)
         self.envs: Environments = envs
-        self._validation = DeepRMVectorEnv(DRAWS * config.eval_sequences, validation, *both, max_slots=0)
+        self._validation = DeepRMVectorEnv(DRAWS * config.eval_sequences, validation, *fixed, max_slots=0)
         self.shapes = envs.shapes
 
     def evaluate(self, policy: Policy) -> tuple[dict[str, float], bool]:

@@ -143,7 +143,7 @@ class Trainer:
             self.on_validation(self.iteration, row["eval_reward"])
 
     def _improve(self, sequence: npt.NDArray[np.int64]) -> tuple[dict[str, float], dict[str, float]]:
-        """See `Algorithm.iterate`. Raises InputError if an update breaks the policy, after rolling it back."""
+        """See `Learner.iterate`. Raises InputError if an update breaks the policy, after rolling it back."""
         try:
             with restored_on_divergence(self.policy, self.learner):
                 penalties, steps = self.learner.iterate(self.envs, sequence, self.iteration, self._actions)

@@ -1,4 +1,4 @@
-"""What the single and the vector environment share: the simulation, spaces, seeding, pictures."""
+"""What the single and the vector environment share: simulation, spaces, seeds, pictures."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from gymnasium import spaces
 
 from tvwrl.envs.problem import default_problem, default_sequences
 from tvwrl.envs.rendering import ClusterPicture
-from tvwrl.penalties import TERMS
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.simulation.state import RUNNING, SLOT, SLOTS
+from tvwrl.simulation.state import RUNNING, SLOT
 from tvwrl.types import InputError, Machines, SequenceSet
 
 SEQUENCES = 100  # training sequences of the paper
@@ -66,12 +65,12 @@ def observation_space(simulation: Simulation) -> spaces.Dict:
 
 
 def action_space(simulation: Simulation) -> spaces.Discrete:
-    """The machines, and one action more for `hold_action`."""
+    """One action per machine, and one to hold with `hold_action`."""
     return spaces.Discrete(len(simulation.machines) + int(simulation.scenario.hold_action))
 
 
 def switched_off(simulation: Simulation) -> frozenset[int]:
-    """Machines that take no workloads: of capacity 0."""
+    """Machines of capacity 0, which take no workloads."""
     return frozenset(np.flatnonzero(~simulation.machines.capacity.any(axis=1)).tolist())
 
 
@@ -111,14 +110,6 @@ def check_sequence(simulation: Simulation, sequence: Any) -> npt.NDArray[np.int6
     return chosen
 
 
-def penalty_terms(simulation: Simulation) -> dict[str, npt.NDArray[Any]]:
-    """Each penalty (B,) since the last decision, and the slots passed."""
-    totals = simulation.state.totals
-    terms: dict[str, npt.NDArray[Any]] = {name: totals[:, i].copy() for i, name in enumerate(TERMS)}
-    terms["slots"] = totals[:, SLOTS].astype(np.int64)
-    return terms
-
-
 def picture(simulation: Simulation, b: int = 0, title: str = "") -> ClusterPicture:
     """The state of environment b for drawing."""
     state, machines = simulation.state, simulation.machines
@@ -135,13 +126,10 @@ def picture(simulation: Simulation, b: int = 0, title: str = "") -> ClusterPictu
     if episode.background is not None:
         past = np.arange(max(0, slot - history + 1), slot + 1)
         load[:, :, history - len(past) :] += episode.background[past % len(episode.background)].transpose(1, 2, 0)
-    labels = queue[:, 0].astype(int)
-    known = simulation.scenario.observe_request
-    request = (
-        np.where(queue[:, 1 + resources : 1 + 2 * resources] > 0, queue[:, 1 : 1 + resources], np.nan)
-        if known
-        else None
-    )
+    request = np.full((len(queue), resources), np.nan)
+    if simulation.scenario.observe_request:
+        _, units, declared = np.split(queue[:, : 1 + 2 * resources], [1, 1 + resources], axis=1)
+        request = np.where(declared > 0, units, np.nan)
     return ClusterPicture(
         grid=simulation.seen_grid[b],
         overshoot=np.maximum(load - machines.capacity[:, :, None], 0.0),
@@ -150,8 +138,8 @@ def picture(simulation: Simulation, b: int = 0, title: str = "") -> ClusterPictu
         resources=machines.resources,
         classes=simulation.sequences.classes,
         slot=slot,
-        queue_labels=labels,
-        queue_requests=np.full((len(labels), resources), np.nan) if request is None else request,
+        queue_labels=queue[:, 0].astype(int),
+        queue_requests=request,
         backlog=int(state.seen_backlog[b, 0]),
         title=title,
         background=episode.background is not None,

@@ -43,19 +43,19 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     In the grid a running workload that uses u units fills the next u free pixels with its class label 1..G, in order
     of start; 0 is free, G + 1 is beyond the machine's capacity. What does not fit is overshoot and is not drawn.
     G + 2, the first pixels of a row, is background load of no class; it is there with `background` only.
-    In the queue label 0 is an empty place. Beside it stand: with `observe_request` (default) the declared request in
-    units, 0 where none is declared, and mask bits, 1 where one is (2 D); with `observe_demand` the demand in units in
-    the workload's first slot (D); with `observe_forecast` its own forecast (K), whose columns
-    `tvwrl.ec.forecast.Forecast` names, or with `observe_peak` alone its lifetime peaks in the same columns,
-    as in `forecast`, and 0 in all others.
+    In the queue label 0 is an empty place. The label is followed by: with `observe_request` (default) the declared
+    request in units, 0 where none is declared, and mask bits, 1 where one is (2 D); with `observe_demand` the demand in
+    units in the workload's first slot (D); with `observe_forecast` its own forecast (K), whose columns
+    `tvwrl.ec.forecast.Forecast` names, or with `observe_peak` alone its lifetime peaks in the same columns, as in
+    `forecast`, and 0 in all others.
 
-    Nothing in it tells the future beyond a workload's first slot: labels of waiting workloads come from their metadata,
-    those of running ones from what they have used so far, and so do forecasts.
+    No observation reveals the future beyond a workload's first slot: labels of waiting workloads come from their
+    metadata, labels and forecasts of running ones from what they have used so far.
 
     ## Clock
     A decision in slot t sees the usage of slot t: what departs at t is gone, and what is placed at t counts in t. After
-    a step the clock runs until the next decision is due; `info["slots"]` tells how many slots passed (0 where more may
-    be placed in the same slot), for discounting per slot.
+    a step the clock runs until the next decision is due; `info["slots"]` is the number of slots passed (0 where more
+    may be placed in the same slot), for discounting per slot.
 
     ## Rewards
     Minus the sum of four penalties (each >= 0, in `info`), over the slots passed:
@@ -142,8 +142,7 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
         return self._observation(), reward, bool(over == TERMINATED), bool(over == TRUNCATED), info
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """(actions,) what may sensibly be chosen, as sb3-contrib asks for it: no machine that is switched off
-        (capacity 0), and no holding on an empty cluster."""
+        """(actions,) the allowed actions, in the form that sb3-contrib expects; see `base.action_masks`."""
         mask: npt.NDArray[np.bool_] = base.action_masks(self.simulation)[0]
         return mask
 

@@ -116,7 +116,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         return self._observation(), reward, over == TERMINATED, over == TRUNCATED, self._info(self._everywhere)
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """(B, actions) what may sensibly be chosen; see `PlacementEnv.action_masks`."""
+        """(B, actions) the allowed actions; see `base.action_masks`."""
         return base.action_masks(self.simulation)
 
     def costs(self) -> npt.NDArray[np.float64]:
@@ -129,8 +129,10 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         return {name: array.copy() for name, array in seen.items()} if self._copy else seen
 
     def _info(self, where: npt.NDArray[np.bool_]) -> dict[str, Any]:
-        """Gymnasium's form: (B,) arrays that are 0 where this call did nothing, each with a `_key` mask of its own."""
-        info: dict[str, Any] = base.penalty_terms(self.simulation)
+        """(B,) arrays, 0 where this call did nothing, each with Gymnasium's `_key` mask."""
+        totals = self.simulation.state.totals
+        info: dict[str, Any] = {name: totals[:, i].copy() for i, name in enumerate(TERMS)}
+        info["slots"] = totals[:, SLOTS].astype(np.int64)
         info["sequence"] = self.simulation.state.counters[:, SEQUENCE].copy()
         if where is not self._everywhere:
             info = {name: np.where(where, values, 0) for name, values in info.items()}

@@ -167,7 +167,7 @@ def _shade(share: Float) -> Canvas:
 
 
 def _tile(canvas: Canvas, y: int, x: int, label: int, classes: int, height: int, width: int) -> None:
-    """A class as a tile of its colour with its number on it, so that colour is not all there is to go by."""
+    """A class as a tile of its colour with its number on it, so that it can be told without seeing colour."""
     colour = label_colours(classes)[label]
     canvas[y : y + height, x : x + width] = _pack(colour)
     ink = INK if colour @ np.array([0.299, 0.587, 0.114]) > 140 else WHITE
@@ -223,7 +223,7 @@ class Viewer:
     """Shows frames in a window that does not block; without a screen it warns once and does nothing."""
 
     def __init__(self) -> None:
-        self._pyplot = import_module("matplotlib.pyplot")  # slow to load, and of no use but here
+        self._pyplot = import_module("matplotlib.pyplot")  # slow to load, and only needed here
         self._figure: Any = None
         self._silent = False
 

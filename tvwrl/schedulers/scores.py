@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import vectorize
 
@@ -9,11 +11,12 @@ from tvwrl.schedulers import load_aware as formulas
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Float, Workload
 
+Compiled = Callable[..., Float]
 # The compiled formulas, over all machines at once
-_STACK = vectorize(cache=True)(formulas.stack.py_func)
-_LOAD_AWARE = vectorize(cache=True)(formulas.load_aware.py_func)
-_TARGET_LOAD_PACKING = vectorize(cache=True)(formulas.target_load_packing.py_func)
-_RISK_BALANCING = vectorize(cache=True)(formulas.risk_balancing.py_func)
+_STACK: Compiled = vectorize(cache=True)(formulas.stack.py_func)
+_LOAD_AWARE: Compiled = vectorize(cache=True)(formulas.load_aware.py_func)
+_TARGET_LOAD_PACKING: Compiled = vectorize(cache=True)(formulas.target_load_packing.py_func)
+_RISK_BALANCING: Compiled = vectorize(cache=True)(formulas.risk_balancing.py_func)
 
 
 def _dominant(cluster: Cluster, demand: Float) -> int:
@@ -63,29 +66,25 @@ def fullest(cluster: Cluster, workload: Workload) -> Float:
 
 def fullest_to_a_limit(cluster: Cluster, workload: Workload) -> Float:
     """Stack as in paper 003 (6.1.3): highest CPU share with the workload, up to 80 %."""
-    score: Float = _STACK(share_after(cluster, workload)[:, 0])
-    return score
+    return _STACK(share_after(cluster, workload)[:, 0])
 
 
 def load_aware(cluster: Cluster, workload: Workload) -> Float:
     """Koordinator's LoadAware; machines that would exceed its limits come last, where Koordinator would wait."""
     after = share_after(cluster, workload)
-    score: Float = _LOAD_AWARE(after[:, 0], after[:, -1])
-    return score
+    return _LOAD_AWARE(after[:, 0], after[:, -1])
 
 
 def target_load_packing(cluster: Cluster, workload: Workload) -> Float:
     """Trimaran's TargetLoadPacking, of CPU."""
-    score: Float = _TARGET_LOAD_PACKING(share_after(cluster, workload)[:, 0])
-    return score
+    return _TARGET_LOAD_PACKING(share_after(cluster, workload)[:, 0])
 
 
 def risk_balancing(share: Float, history: Float) -> Float:
     """(M,) Trimaran's LoadVariationRiskBalancing: `share` (M, 2) that the workload adds, `history`: see
     `load_aware.remember`."""
     mean, deviation = history[..., 0] + share, np.sqrt(history[..., 1])
-    score: Float = _RISK_BALANCING(mean[:, 0], deviation[:, 0], mean[:, 1], deviation[:, 1])
-    return score
+    return _RISK_BALANCING(mean[:, 0], deviation[:, 0], mean[:, 1], deviation[:, 1])
 
 
 def share_after(cluster: Cluster, workload: Workload) -> Float:

@@ -44,10 +44,8 @@ class DeepRMVectorEnv:
         if slots_ahead < 1:
             raise InputError(f"slots_ahead is {slots_ahead}: must be at least 1")
         whole = Machines(machines.capacity.sum(axis=0, keepdims=True), machines.resources)
-        unseen = replace(
-            scenario, observe_request=False, observe_demand=False, observe_forecast=False, observe_peak=False
-        )
-        plain = replace(unseen, K_c=0.0, K_u=0.0, K_o=0.0, K_w=0.0)
+        hidden = dict.fromkeys(("observe_request", "observe_demand", "observe_forecast", "observe_peak"), False)
+        plain = replace(scenario, K_c=0.0, K_u=0.0, K_o=0.0, K_w=0.0, **hidden)  # type: ignore[arg-type]
         self.simulation = Simulation(_at_peaks(sequences), whole, plain, num_envs, grid=False, max_slots=max_slots)
         self.num_envs, self.machines = num_envs, machines
         resources, places = len(machines.resources), scenario.queue
@@ -65,9 +63,7 @@ class DeepRMVectorEnv:
 
     def reset(self, *, options: dict[str, Any]) -> tuple[Seen, dict[str, Any]]:
         """Begin an episode in every environment, on the sequences (B,) of `options["sequence"]`."""
-        chosen = np.array(
-            np.broadcast_to(options["sequence"], (self.num_envs,)), np.int64
-        )  # writable: one compiled form
+        chosen = np.full(self.num_envs, options["sequence"], np.int64)
         count = len(self.simulation.sequences)
         if chosen.min() < 0 or chosen.max() >= count:
             raise InputError(f"options['sequence'] is {chosen.tolist()}: must be 0 to {count - 1}")
@@ -104,7 +100,7 @@ class DeepRMVectorEnv:
         return observation(self._seen.cluster, self._seen.queue, self._seen.backlog, self.machines)
 
     def _info(self) -> dict[str, Any]:
-        costs = self._terms * self._weights
+        costs = self.costs()
         slots = self.simulation.state.totals[:, SLOTS].astype(np.int64)
         return {name: costs[:, i] for i, name in enumerate(self.terms)} | {"slots": slots}
 
