@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ CLASSES_FILE = "classes.json"
 INITIALISATIONS = 50  # paper
 
 
+@dataclass(eq=False)
 class EquivalenceClasses(Parameters):
     """Workloads clustered by how they are alike, and a classifier that predicts a workload's class while it runs.
 
@@ -41,23 +43,13 @@ class EquivalenceClasses(Parameters):
     >>> classes.predict([series])  # labels 1..k of series (length, D) in units  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        representation: str = "temporal",
-        n_classes: int | None = None,
-        n_init: int = INITIALISATIONS,
-        radius: int | None = None,
-        ks: Sequence[int] = tuple(range(SMALLEST_K, LARGEST_K + 1)),
-        random_state: int = 0,
-        backends: Backends = Backends(),  # noqa: B008 it is frozen
-    ) -> None:
-        self.representation = representation
-        self.n_classes = n_classes
-        self.n_init = n_init
-        self.radius = radius
-        self.ks = ks
-        self.random_state = random_state
-        self.backends = backends
+    representation: str = "temporal"
+    n_classes: int | None = None
+    n_init: int = INITIALISATIONS
+    radius: int | None = None
+    ks: Sequence[int] = tuple(range(SMALLEST_K, LARGEST_K + 1))
+    random_state: int = 0
+    backends: Backends = Backends()  # noqa: RUF009 it is frozen
 
     def fit(
         self,
@@ -82,9 +74,8 @@ class EquivalenceClasses(Parameters):
         shown: dict[str, Any] = {"peak_units": population.peak_units, "quantised": population.quantised}
         self.classifier_ = RuntimeClassifier(examples=examples, random_state=self.random_state, **shown)
         self.classifier_.fit(population.series, population.metadata, self.labels_)
-        self.fitted_on_: dict[str, Any] = {"resources": list(population.resources)}
-        self.fitted_on_ |= {"step_seconds": population.step_seconds, **shown}
-        self.fitted_on_ |= {"workloads": len(population)} | (fitted_on or {})
+        slots: dict[str, Any] = {"resources": list(population.resources), "step_seconds": population.step_seconds}
+        self.fitted_on_ = slots | shown | {"workloads": len(population)} | (fitted_on or {})
 
     def cluster(self, population: Population, progress: Callable[[], Any] = lambda: None) -> None:
         """Only the clustering: `labels_`, `medoids_`, `search_`."""
@@ -94,11 +85,8 @@ class EquivalenceClasses(Parameters):
         self.search_: KSearch | None = None
         if self.n_classes is not None and distinct <= max(self.n_classes, 2):
             if distinct < self.n_classes:
-                warnings.warn(
-                    f"{self.n_classes} classes are wanted, but only {distinct} of {len(kinds)} workloads are distinct: "
-                    f"there are {distinct} classes",
-                    stacklevel=3,
-                )
+                found_only = f"only {distinct} of {len(kinds)} workloads are distinct: there are {distinct} classes"
+                warnings.warn(f"{self.n_classes} classes are wanted, but {found_only}", stacklevel=3)
             groups = kinds if self.n_classes > 1 else np.zeros_like(kinds)
         elif self.n_classes == 1:
             groups = np.zeros_like(kinds)
@@ -146,29 +134,19 @@ class EquivalenceClasses(Parameters):
     def check_fits(self, trace: Trace, scenario: Scenario) -> None:
         """Raise InputError for other resources, slots or split; warn of what makes results mean something else."""
         made = self.fitted_on_
-        for field, own, asked in (
-            ("resources", made["resources"], list(trace.resources)),
-            ("step_seconds", made["step_seconds"], scenario.step_seconds),
-            ("split", made.get("split", scenario.split), scenario.split),
-        ):
-            if own != asked:
-                raise InputError(
-                    f"the classes were made with {field} {own}, but here it is {asked}: make classes for this with "
-                    "scripts/fit_ec.py"
-                )
+        needed = {"resources": list(trace.resources), "step_seconds": scenario.step_seconds, "split": scenario.split}
+        for field, asked in needed.items():
+            if (own := made.get(field, asked)) != asked:
+                difference = f"with {field} {own}, but here it is {asked}"
+                raise InputError(f"the classes were made {difference}: make classes for this with scripts/fit_ec.py")
         notes = []
         if made.get("hash") not in (None, trace_hash(trace)):
-            notes.append(
-                f"of another trace ('{made.get('trace')}'): workloads of '{trace.name}' get the class that their "
-                "requests and units of demand resemble"
-            )
+            meaning = f"workloads of '{trace.name}' get the class that their requests and units of demand resemble"
+            notes.append(f"of another trace ('{made.get('trace')}'): {meaning}")
         if made.get("of") == "all":
             notes.append("of all workloads, those of the test sequences too: these are not unseen then")
-        for field, used in (
-            ("peak_units", scenario.peak_units),
-            ("quantised", scenario.quantise),
-            ("sample", scenario.sample),
-        ):
+        same = {"peak_units": scenario.peak_units, "quantised": scenario.quantise, "sample": scenario.sample}
+        for field, used in same.items():
             if made.get(field, used) != used:
                 notes.append(f"with {field} {made[field]}, but here it is {used}: their classifier sees other units")
         for note in notes:
@@ -176,12 +154,8 @@ class EquivalenceClasses(Parameters):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists from which `from_dict` makes an equal object."""
-        asked: dict[str, Any] = {
-            "representation": self.representation,
-            "n_classes": self.n_classes,
-            "n_init": self.n_init,
-        }
-        asked |= {"radius": self.radius, "ks": list(self.ks), "random_state": self.random_state}
+        asked = self.get_params() | {"ks": list(self.ks)}
+        del asked["backends"]
         fitted = {"k": self.k, "rank": self._rank.tolist(), "fitted_on": self.fitted_on_}
         pieces = {"fitted": self.representation_.to_dict(), "classifier": self.classifier_.to_dict()}
         return {"format": FORMAT, "asked": asked, **fitted, **pieces}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tvwrl.ec.parameters import Parameters
+from tvwrl.ec.perceptron import Layers, forward, layers_from_lists, layers_to_lists, train_layers
 from tvwrl.types import Float, InputError, Int
 
 RECENT = 4  # last slots that are seen as they were
@@ -57,6 +58,7 @@ def prefix_features(demand: Float) -> Float:
     return out
 
 
+@dataclass(eq=False)
 class RuntimeClassifier(Parameters):
     """Two dense ReLU layers and softmax, trained with Adam on the cross-entropy (paper: EC Prediction).
 
@@ -65,21 +67,12 @@ class RuntimeClassifier(Parameters):
     environment shows them. Follows scikit-learn: `fit`, `predict`, `predict_proba`, `classes_`, `random_state`.
     """
 
-    def __init__(
-        self,
-        hidden: int = 32,
-        examples: int = 12_000,
-        epochs: int = 25,
-        peak_units: int = 6,
-        quantised: bool = True,
-        random_state: int = 0,
-    ) -> None:
-        self.hidden = hidden
-        self.examples = examples
-        self.epochs = epochs
-        self.peak_units = peak_units
-        self.quantised = quantised
-        self.random_state = random_state
+    hidden: int = 32
+    examples: int = 12_000
+    epochs: int = 25
+    peak_units: int = 6
+    quantised: bool = True
+    random_state: int = 0
 
     def fit(self, series: Sequence[Float], metadata: Float, labels: Int) -> RuntimeClassifier:
         """Learn from n workloads: `series` n of (length, D) units, `metadata` (n, P) with NaN, `labels` (n,) >= 1."""
@@ -98,13 +91,8 @@ class RuntimeClassifier(Parameters):
         self.layers_ = self._train((inputs - self.shift_) / self.width_, labels[chosen])
         return self
 
-    def _train(self, inputs: Float, labels: Int) -> list[tuple[Float, Float]]:
-        """Weights and biases of the three layers."""
-        import warnings
-
-        from sklearn.exceptions import ConvergenceWarning
+    def _train(self, inputs: Float, labels: Int) -> Layers:
         from sklearn.neural_network import MLPClassifier
-        from threadpoolctl import threadpool_limits
 
         if len(self.classes_) == 1:
             return [(np.zeros((inputs.shape[1], 1)), np.zeros(1))]
@@ -115,10 +103,7 @@ class RuntimeClassifier(Parameters):
             max_iter=self.epochs,
             random_state=self.random_state,
         )
-        with warnings.catch_warnings(), threadpool_limits(1):  # small matrices: threads cost more than they save
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are counted on purpose
-            network.fit(inputs, labels)
-        layers = list(zip(network.coefs_, network.intercepts_, strict=True))
+        layers = train_layers(network, inputs, labels)
         if len(self.classes_) == 2:  # one logistic output there: the same as a softmax over it and 0
             weights, bias = layers[-1]
             layers[-1] = (np.hstack([np.zeros_like(weights), weights]), np.append(0.0, bias))
@@ -139,10 +124,7 @@ class RuntimeClassifier(Parameters):
     def predict_proba(self, metadata: Float, features: Float) -> Float:
         """(..., K) probability of each of `classes_`: `metadata` (..., P), `features` (..., F) of the slots seen."""
         values = (np.concatenate([masked(metadata), features], axis=-1) - self.shift_) / self.width_
-        for weights, bias in self.layers_[:-1]:
-            values = np.maximum(values @ weights + bias, 0.0)
-        weights, bias = self.layers_[-1]
-        logits = values @ weights + bias
+        logits = forward(self.layers_, values)
         odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
         probability: Float = odds / odds.sum(axis=-1, keepdims=True)
         return probability
@@ -154,9 +136,8 @@ class RuntimeClassifier(Parameters):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists from which `from_dict` makes an equal object."""
-        layers = [[weights.tolist(), bias.tolist()] for weights, bias in self.layers_]
         fitted = {"classes": self.classes_.tolist(), "shift": self.shift_.tolist(), "width": self.width_.tolist()}
-        return {"parameters": self.get_params(), **fitted, "layers": layers}
+        return {"parameters": self.get_params(), **fitted, "layers": layers_to_lists(self.layers_)}
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> RuntimeClassifier:
@@ -164,15 +145,10 @@ class RuntimeClassifier(Parameters):
         classifier = cls(**content["parameters"])
         classifier.classes_ = np.array(content["classes"], np.int64)
         classifier.shift_, classifier.width_ = np.array(content["shift"]), np.array(content["width"])
-        classifier.layers_ = [(np.array(weights), np.array(bias)) for weights, bias in content["layers"]]
-        sizes = [len(classifier.shift_), *(len(bias) for _, bias in classifier.layers_)]
-        shapes = [weights.shape for weights, _ in classifier.layers_]
-        numbers = [classifier.shift_, classifier.width_, *(part for layer in classifier.layers_ for part in layer)]
-        outputs, inputs = len(classifier.classes_), len(classifier.width_)
-        if shapes != list(pairwise(sizes)) or (sizes[0], sizes[-1]) != (inputs, outputs):
-            raise ValueError(f"layers of shapes {shapes} do not fit {inputs} inputs and {outputs} classes")
-        if not all(np.isfinite(part).all() for part in numbers):
-            raise ValueError("a weight is not finite")
+        classifier.layers_ = layers_from_lists(content["layers"], len(classifier.shift_))
+        scale, outputs = np.array([classifier.shift_, classifier.width_]), len(classifier.layers_[-1][1])
+        if outputs != len(classifier.classes_) or not np.isfinite(scale).all():
+            raise ValueError(f"{outputs} outputs for {len(classifier.classes_)} classes, or a scale is not finite")
         return classifier
 
     def shown(self, units: Float) -> Float:

@@ -6,9 +6,7 @@ sums over its workloads.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ import numpy.typing as npt
 from tvwrl.ec.classes import Classes, EquivalenceClasses
 from tvwrl.ec.classifier import masked, prefix_features
 from tvwrl.ec.parameters import Parameters
+from tvwrl.ec.perceptron import Layers, forward, layers_from_lists, layers_to_lists, train_layers
 from tvwrl.traces.sequences import SequenceSampler, metadata_of
 from tvwrl.types import Float, ForecastTable, Int
 
@@ -85,6 +84,7 @@ def steps(resources: int) -> npt.NDArray[np.float32]:
     return parts
 
 
+@dataclass(eq=False)
 class DemandForecaster(Parameters):
     """Two networks of two ReLU layers: one for expectations, one for the squared errors that the first still makes.
 
@@ -93,11 +93,10 @@ class DemandForecaster(Parameters):
     waits, as it does for best-fit. Trained on random beginnings of `windows` windows of the training workloads.
     """
 
-    def __init__(self, hidden: int = 64, windows: int = 6000, epochs: int = 24, random_state: int = 0) -> None:
-        self.hidden = hidden
-        self.windows = windows
-        self.epochs = epochs
-        self.random_state = random_state
+    hidden: int = 64
+    windows: int = 6000
+    epochs: int = 24
+    random_state: int = 0
 
     def fit(self, sampler: SequenceSampler, classes: Classes) -> DemandForecaster:
         """Learn from windows of the sampler's training series, labelled by `classes`."""
@@ -121,7 +120,7 @@ class DemandForecaster(Parameters):
         targets[:, -len(SEGMENTS) :] *= self.peak_units_  # the survivals are shares already
         scaled = self._scaled(inputs)
         self.expectation_ = self._train(scaled, targets)
-        error = (targets - _forward(self.expectation_, scaled))[:, self._uncertain()] ** 2
+        error = (targets - forward(self.expectation_, scaled))[:, self._uncertain()] ** 2
         self.error_ = self._train(scaled, error)
         return self
 
@@ -141,11 +140,9 @@ class DemandForecaster(Parameters):
         scaled: npt.NDArray[np.float32] = np.clip((inputs - self.shift_) / self.width_, -5, 5).astype(np.float32)
         return scaled
 
-    def _train(self, inputs: npt.NDArray[np.float32], targets: Float) -> list[tuple[Any, Any]]:
-        """Weights and biases of the three layers, single precision."""
-        from sklearn.exceptions import ConvergenceWarning
+    def _train(self, inputs: npt.NDArray[np.float32], targets: Float) -> Layers:
+        """Three layers of single precision."""
         from sklearn.neural_network import MLPRegressor
-        from threadpoolctl import threadpool_limits
 
         network = MLPRegressor(
             hidden_layer_sizes=(self.hidden, self.hidden),
@@ -154,18 +151,15 @@ class DemandForecaster(Parameters):
             max_iter=self.epochs,
             random_state=self.random_state,
         )
-        with warnings.catch_warnings(), threadpool_limits(1):  # small matrices: threads cost more than they save
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are counted on purpose
-            network.fit(inputs, targets.astype(np.float32))
-        pairs = zip(network.coefs_, network.intercepts_, strict=True)
-        return [(weights.astype(np.float32), bias.astype(np.float32)) for weights, bias in pairs]
+        layers = train_layers(network, inputs, targets.astype(np.float32))
+        return [(weights.astype(np.float32), bias.astype(np.float32)) for weights, bias in layers]
 
     def predict(self, features: Float, metadata: Float) -> Forecast:
         """Forecasts (n, K) for what was seen, `prefix_features` (n, F), and declared (n, P)."""
         scaled = self._scaled(self._inputs(features, metadata))
         wide = len(SEGMENTS) * self.resources_
-        expected = np.clip(_forward(self.expectation_, scaled), 0.0, 1.0)
-        variance = np.clip(_forward(self.error_, scaled), 1e-3, 0.25)
+        expected = np.clip(forward(self.expectation_, scaled), 0.0, 1.0)
+        variance = np.clip(forward(self.error_, scaled), 1e-3, 0.25)
         most, mean, rest = expected[:, :wide], expected[:, wide : 2 * wide], expected[:, 2 * wide :]
         peak, alive = rest[:, : self.resources_], rest[:, self.resources_ :]
         parts = [most, variance[:, :wide], mean, peak, variance[:, wide:], alive]
@@ -200,7 +194,7 @@ class DemandForecaster(Parameters):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists from which `from_dict` makes an equal object, given the classes."""
-        layers = {name: [[w.tolist(), b.tolist()] for w, b in getattr(self, name)] for name in NETWORKS}
+        layers = {name: layers_to_lists(getattr(self, name)) for name in NETWORKS}
         scale = {"shift": self.shift_.tolist(), "width": self.width_.tolist()}
         sizes = {"resources": self.resources_, "peak_units": self.peak_units_}
         return {"parameters": self.get_params(), **scale, **sizes, **layers}
@@ -212,13 +206,7 @@ class DemandForecaster(Parameters):
         made._classes, made.resources_, made.peak_units_ = classes, content["resources"], content["peak_units"]
         made.shift_, made.width_ = np.array(content["shift"]), np.array(content["width"])
         for name in NETWORKS:
-            layers = [(np.array(w, np.float32), np.array(b, np.float32)) for w, b in content[name]]
-            sizes = [len(made.shift_), *(len(bias) for _, bias in layers)]
-            if [weights.shape for weights, _ in layers] != list(pairwise(sizes)):
-                raise ValueError(f"layers of {name} do not fit together")
-            if not all(np.isfinite(part).all() for layer in layers for part in layer):
-                raise ValueError(f"a weight of {name} is not finite")
-            setattr(made, name, layers)
+            setattr(made, name, layers_from_lists(content[name], len(made.shift_), np.float32))
         return made
 
 
@@ -242,11 +230,3 @@ def _outcomes(demand: Float, length: Int, seen: Int) -> Float:
         alive.append((seen - 1 + first < length[:, None])[..., None])
     parts = [np.concatenate(most, 2), np.concatenate(mean, 2), rest_peak[each, seen - 1], np.concatenate(alive, 2)]
     return np.concatenate(parts, axis=2).reshape(n * seen.shape[1], -1).astype(np.float64)
-
-
-def _forward(layers: list[tuple[Any, Any]], values: Any) -> Any:
-    """Outputs (n, O) of a network for inputs (n, I)."""
-    for weights, bias in layers[:-1]:
-        values = np.maximum(values @ weights + bias, 0.0)
-    weights, bias = layers[-1]
-    return values @ weights + bias

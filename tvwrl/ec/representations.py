@@ -1,14 +1,15 @@
 """Three measures of how alike workloads are: aggregate features, temporal features, dynamic time warping.
 
 Each represents a population for clustering, and predicts the group of a new series: the nearest centre or medoid.
-Fitted ones convert to plain numbers and back.
+Groups are numbers 0..k-1 of the n workloads `rows_` of the population: all, or a sample of many. `to_dict` keeps what
+`predict` needs, as plain numbers and lists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,34 +33,6 @@ class Backends:
     """K-Medoids."""
 
 
-class Representation(Protocol):
-    """How a population is compared. Groups are numbers 0..k-1 of the workloads `rows_`: all, or a sample of many."""
-
-    name: str
-    rows_: Int  # (n,) workloads of the population that are clustered
-
-    def fit(self, population: Population) -> Representation:
-        """Represent the workloads; keeps what the other methods need."""
-
-    def kinds(self) -> Int:
-        """(n,) numbers 0, 1, ... that are equal for workloads between which there is no distance."""
-
-    def distances(self, chosen: Int) -> Float:
-        """(c, c) between some of the n."""
-
-    def cluster(self, k: int, random_state: int) -> Int:
-        """(n,) groups 0..k-1 from one initialisation."""
-
-    def settle(self, groups: Int) -> None:
-        """Keep representatives of these groups, which `predict` compares with."""
-
-    def predict(self, series: Sequence[Float]) -> Int:
-        """(n,) groups of other series (length, D) units."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """What `predict` needs, as plain numbers and lists."""
-
-
 class FeatureRepresentation:
     """Euclidean distance between features scaled to [0, 1], K-Means with k-means++."""
 
@@ -75,8 +48,8 @@ class FeatureRepresentation:
         """Compute and scale the features: `scaled_` (n, F), `names_` (F,)."""
         self.resources, self.slots_per_day = population.resources, population.slots_per_day
         features, self.names_ = self._features(population.series)
-        self.scaler_ = FeatureScaler().fit(features)
-        self.scaled_: Float = self.scaler_.transform(features).round(ALIKE)
+        self.scaler_ = FeatureScaler()
+        self.scaled_: Float = self.scaler_.fit_transform(features).round(ALIKE)
         self.rows_ = np.arange(len(population))
         return self
 
@@ -137,12 +110,7 @@ class DTWRepresentation:
 
     name = "dtw"
 
-    def __init__(
-        self,
-        radius: int | None = None,
-        backends: Backends = Backends(),
-        random_state: int = 0,
-    ) -> None:
+    def __init__(self, radius: int | None = None, backends: Backends = Backends(), random_state: int = 0) -> None:
         self.radius, self.backends, self.random_state = radius, backends, random_state
 
     def fit(self, population: Population) -> DTWRepresentation:
@@ -150,11 +118,7 @@ class DTWRepresentation:
         from tvwrl.ec.dtw import distance_scale, dtw_distances, mean_distance
 
         count = len(population)
-        drawn = (
-            np.random.default_rng(self.random_state).permutation(count)[:MOST_WARPED]
-            if count > MOST_WARPED
-            else np.arange(count)
-        )
+        drawn = np.random.default_rng(self.random_state).permutation(count)[:MOST_WARPED]
         self.rows_ = np.sort(drawn)
         self.series_ = [population.series[i] for i in self.rows_]
         lengths = np.array([len(one) for one in self.series_])
@@ -213,23 +177,20 @@ class DTWRepresentation:
         return made
 
 
+Representation = FeatureRepresentation | DTWRepresentation
 REPRESENTATIONS = ("aggregate", "temporal", "dtw")
 
 
 def make_representation(
-    name: str,
-    radius: int | None = None,
-    backends: Backends = Backends(),
-    random_state: int = 0,
-) -> FeatureRepresentation | DTWRepresentation:
+    name: str, radius: int | None = None, backends: Backends = Backends(), random_state: int = 0
+) -> Representation:
     """The representation of that name. Raises InputError for an unknown one."""
     if name not in REPRESENTATIONS:
         raise InputError(f"unknown representation '{name}'; valid: {', '.join(REPRESENTATIONS)}")
     return DTWRepresentation(radius, backends, random_state) if name == "dtw" else FeatureRepresentation(name, backends)
 
 
-def representation_from(content: dict[str, Any]) -> FeatureRepresentation | DTWRepresentation:
+def representation_from(content: dict[str, Any]) -> Representation:
     """The representation that `to_dict` described."""
     kind = DTWRepresentation if content["name"] == "dtw" else FeatureRepresentation
-    made: FeatureRepresentation | DTWRepresentation = kind.from_dict(content)
-    return made
+    return kind.from_dict(content)
