@@ -1,4 +1,4 @@
-"""Whether values are within their limits; if not, an error with the name as a user types it, the value and the limit.
+"""Whether values are within their limits; if not, an error that names the value and the limit.
 
 Each function takes values by name and raises InputError for the first one out of range. A value of None was not given
 and passes; of a sequence, every element is checked. NaN and infinity are out of every range.

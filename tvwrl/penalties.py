@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from tvwrl.checks import at_least
 from tvwrl.types import Float, InputError
 
 Weight = float | tuple[float, ...]
@@ -35,8 +36,7 @@ class PenaltyWeights:
             value = getattr(self, name)
             if isinstance(value, Sequence):
                 object.__setattr__(self, name, tuple(float(v) for v in value))
-            if not (np.isfinite(value).all() and (np.asarray(value) >= 0).all()):
-                raise InputError(f"penalty weight {name} is {value}: must be finite and >= 0")
+            at_least(0, **{f"penalty weight {name}": value})
         if np.ndim(self.K_w) != 0:
             raise InputError(f"penalty weight K_w is {self.K_w}: must be one number (the queue has no resource)")
 

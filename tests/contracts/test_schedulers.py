@@ -117,7 +117,7 @@ def test_every_name_says_what_it_knows():
     assert all(knows.group in GROUPS and knows.note for knows in KNOWLEDGE.values())
     for name in SCHEDULERS:
         assert make_scheduler(name).name == name
-    with pytest.raises(InputError, match="unknown scheduler 'worst'; valid: best-fit, ") as caught:
+    with pytest.raises(InputError, match="scheduler is 'worst': must be one of best-fit, ") as caught:
         make_scheduler("worst")
     assert all(name in str(caught.value) for name in SCHEDULERS)
 

@@ -154,15 +154,15 @@ def spoilt(value: float) -> np.ndarray:
         ),
         (lambda good: dtw_distances([good], radius=-1), "radius of the band is -1"),
         (lambda good: dtw_distances([good], radius=1.5), "radius of the band is 1.5"),
-        (lambda good: dtw_distances([good], backend="other"), "unknown DTW backend 'other'"),
+        (lambda good: dtw_distances([good], backend="other"), "backend is 'other': must be one of tvwrl, tslearn"),
         (lambda good: nearest([good], [], np.ones(2)), "at least one medoid"),
         (
             lambda good: nearest([good, spoilt(np.nan)], [good], np.ones(2)),
             "workload 1, slot 2, resource 1",
         ),
         (lambda good: nearest([good], [good], np.array([1.0, 0.0])), "must be 2 finite numbers > 0"),
-        (lambda good: clara([good] * 3, 4), "k=4 classes of 3 series"),
-        (lambda good: clara([good] * 9, 4, sample_size=3), "sample_size=3"),
+        (lambda good: clara([good] * 3, 4), "k is 4: must be 1 to 3"),
+        (lambda good: clara([good] * 9, 4, sample_size=3), "sample_size is 3: must be at least 4"),
     ],
 )
 def test_bad_input(call: Callable[[np.ndarray], object], message: str) -> None:

@@ -65,5 +65,5 @@ def test_too_few_workloads_to_choose_from(name: str, four_kinds: Population) -> 
 
 
 def test_unknown_representation() -> None:
-    with pytest.raises(InputError, match="unknown representation 'shape'; valid: aggregate, temporal, dtw"):
+    with pytest.raises(InputError, match="representation is 'shape': must be one of aggregate, temporal, dtw"):
         make_representation("shape")

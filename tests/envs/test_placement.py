@@ -144,7 +144,7 @@ def test_unknown_parameter_lists_the_valid_ones(train):
 
 
 def test_errors_name_field_and_limit(env, train):
-    with pytest.raises(InputError, match="history is 0: must be >= 1"):
+    with pytest.raises(InputError, match="history is 0: must be at least 1"):
         PlacementEnv(train, history=0)
     with pytest.raises(InputError, match="penalty weight K_c has 3 values for 2 resources"):
         PlacementEnv(train, K_c=(1, 2, 3))

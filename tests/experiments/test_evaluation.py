@@ -77,6 +77,6 @@ def test_a_failing_scheduler_is_named_and_the_others_have_their_table(problem, b
 def test_bad_loads_and_no_schedulers(problem, tmp_path):
     with pytest.raises(InputError, match="list of schedulers is empty"):
         evaluate(problem, [], LOADS, 2, 0, tmp_path / "out")
-    with pytest.raises(InputError, match="a load is given twice"):
+    with pytest.raises(InputError, match=r"loads is 0\.3, 0\.3: must be different"):
         evaluate(problem, [partial(make_scheduler, "random")], [0.3, 0.3], 2, 0, tmp_path / "out")
     assert not (tmp_path / "out").exists()

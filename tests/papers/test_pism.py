@@ -230,7 +230,7 @@ def test_services_meet_their_anchors_in_another_period(tmp_path):
         (replace(DAYS, hours=0), "fig17", "hours is 0: must be at least 1"),
         (replace(SCHEDULERS, sequences=1), "schedulers", "sequences is 1"),
         (replace(SCHEDULERS, schedulers=()), "schedulers", "the list of schedulers is empty"),
-        (replace(SCHEDULERS, schedulers=("best",)), "schedulers", "unknown scheduler 'best'"),
+        (replace(SCHEDULERS, schedulers=("best",)), "schedulers", "scheduler is 'best'"),
         (replace(SCHEDULERS, episodes=3), "schedulers", "episodes is 3: must be at least 16"),
         (NginxStudy(), "nginx", "data is not given"),
         (LawStudy(), "laws", "data is not given"),

@@ -157,7 +157,7 @@ def test_bad_files_are_refused_before_anything_is_played(call, refused, trace, f
         (blind, "no thresholds"),
     ):
         refused("evaluate.py", "--trace", trace, "--schedulers", f"spread+pism={path}", said=[said])
-    refused("evaluate.py", "--trace", trace, "--schedulers", f"best+pism={file}", said=["unknown scheduler 'best'"])
+    refused("evaluate.py", "--trace", trace, "--schedulers", f"best+pism={file}", said=["scheduler is 'best'"])
     refused("evaluate.py", "--trace", trace, "--schedulers", f"policy+pism={file}", said=["--checkpoint", "not given"])
     refused("evaluate.py", "--trace", trace, "--schedulers", "spread+pism", said=["spread+pism=FILE"])
     done = call("fit_interference.py", "--explain", cut)

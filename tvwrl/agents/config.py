@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
-import numpy as np
-
+from tvwrl.checks import at_least, one_of, positive, within
 from tvwrl.command_line import Shares
 from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS
 from tvwrl.simulation.scenario import Scenario
@@ -20,6 +19,8 @@ COUNTS = (
     "hidden", "iterations", "train_sequences", "sequences_per_iteration", "trajectories", "epochs", "minibatches",
     "threads", "eval_every", "eval_sequences", "comparison_sequences", "save_every", "picture_every",
 )
+RATES = ("learning_rate", "final_learning_rate", "imitation_rate", "train_loads", "gamma")
+WEIGHTS = ("entropy_bonus", "final_entropy_bonus", "max_gradient_norm", "clip", "advantage_clip", "unused_weight")
 # fmt: on
 
 
@@ -103,35 +104,19 @@ class TrainConfig:
     scenario: Scenario = field(default_factory=lambda: INFORMED)
 
     def __post_init__(self) -> None:
-        for name in COUNTS:
-            self._need(name, getattr(self, name) >= 1, "at least 1")
-        for name in ("learning_rate", "final_learning_rate", "imitation_rate"):
-            self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) > 0, "a number > 0")
-        for name in (
-            "entropy_bonus",
-            "final_entropy_bonus",
-            "max_gradient_norm",
-            "clip",
-            "advantage_clip",
-            "unused_weight",
-        ):
-            self._need(name, bool(np.isfinite(getattr(self, name))) and getattr(self, name) >= 0, "a number >= 0")
-        self._need("train_loads", all(np.isfinite(x) and x > 0 for x in self.train_loads), "numbers > 0")
-        self._need("gamma", 0 < self.gamma <= 1, "above 0, at most 1")
-        self._need("gae_lambda", 0 <= self.gae_lambda <= 1, "0 to 1")
-        self._need("algo", self.algo in get_args(ALGORITHMS), f"one of {', '.join(get_args(ALGORITHMS))}")
-        self._need("seed", self.seed >= 0, ">= 0")
-        most = "0 for policy deeprm, which chooses no machines" if self.policy == "deeprm" else ">= 0"
-        self._need("imitate", self.imitate == 0 or (self.imitate > 0 and self.policy != "deeprm"), most)
-        self._need("teacher", self.teacher in ("", *SCHEDULERS), f"one of {', '.join(SCHEDULERS)}")
+        values = vars(self)
+        at_least(1, **{name: values[name] for name in COUNTS})
+        at_least(0, seed=self.seed, imitate=self.imitate, **{name: values[name] for name in WEIGHTS})
+        positive(**{name: values[name] for name in RATES})
+        within(0, 1, gamma=self.gamma, gae_lambda=self.gae_lambda)
+        one_of(get_args(ALGORITHMS), algo=self.algo)
+        one_of(("shared", "flat", "deeprm"), policy=self.policy)
+        one_of(SCHEDULERS, teacher=self.teacher or None)
+        if self.imitate and self.policy == "deeprm":
+            raise InputError(f"imitate is {self.imitate}: must be 0 for policy deeprm, which chooses no machines")
         foresees = bool(self.teacher) and KNOWLEDGE[self.teacher].group == GROUPS[2]
-        shown = "one without forecasts, or add --observe-forecast"
-        self._need("teacher", self.scenario.looks_ahead or not foresees or not self.imitate, shown)
-        self._need("policy", self.policy in ("shared", "flat", "deeprm"), "shared, flat or deeprm")
-
-    def _need(self, name: str, good: bool, limit: str) -> None:
-        if not good:
-            raise InputError(f"{name} is {getattr(self, name)}: must be {limit}")
+        if self.imitate and foresees and not self.scenario.looks_ahead:
+            raise InputError(f"teacher is {self.teacher}: must be one without forecasts, or add --observe-forecast")
 
     @property
     def starts_from_expected_cost(self) -> bool:

@@ -20,6 +20,7 @@ from tvwrl.agents.features import (
     machine_features,
     sizes,
 )
+from tvwrl.checks import one_of
 from tvwrl.schedulers.expected_cost import ACCEPTED_OVERSHOOT, expected_costs
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import Float, InputError
@@ -225,8 +226,7 @@ POLICIES: dict[str, type[FlatPolicy] | type[SharedPolicy] | type[DeepRMPolicy]] 
 
 def make_policy(name: str, shapes: dict[str, Any], hidden: int) -> Policy:
     """A new policy network; `shapes`: see `shapes_of`."""
-    if name not in POLICIES:
-        raise InputError(f"unknown policy '{name}'; valid: {', '.join(POLICIES)}")
+    one_of(POLICIES, policy=name)
     return POLICIES[name](shapes, hidden)
 
 

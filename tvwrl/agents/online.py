@@ -27,6 +27,7 @@ from tvwrl.agents.episodes import DeterministicActions, Trajectories, play
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.ppo import PPO
 from tvwrl.agents.training import collect_signals
+from tvwrl.checks import at_least, one_of
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import read_csv, write_csv
@@ -70,15 +71,10 @@ class OnlineConfig:
     """Updates between two saves of checkpoints/last.pt."""
 
     def __post_init__(self) -> None:
-        limits = {
-            **dict.fromkeys(("before", "after", "clusters", "recent", "epochs", "minibatches", "save_every"), (1, 1e9)),
-            **dict.fromkeys(("learning_rate", "entropy_bonus", "seed"), (0, 1e9)),
-        }
-        for name, (low, high) in limits.items():
-            if not low <= getattr(self, name) <= high:
-                raise InputError(f"{name} is {getattr(self, name)}: must be {low:g} to {high:g}")
-        if self.split not in ("train", "test"):
-            raise InputError(f"series is {self.split}: must be train or test")
+        counts = ("before", "after", "clusters", "recent", "epochs", "minibatches", "save_every")
+        at_least(1, **{name: getattr(self, name) for name in counts})
+        at_least(0, learning_rate=self.learning_rate, entropy_bonus=self.entropy_bonus, seed=self.seed)
+        one_of(("train", "test"), series=self.split)
         for name in ("before", "after"):
             if getattr(self, name) % self.clusters:
                 raise InputError(f"{name} is {getattr(self, name)}: must be a multiple of clusters, {self.clusters}")

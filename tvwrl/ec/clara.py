@@ -11,10 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from tqdm import tqdm
 
+from tvwrl.checks import at_least, within
 from tvwrl.ec.checks import checked_series
 from tvwrl.ec.dtw import distance_scale, dtw_distances, mean_distance, nearest
 from tvwrl.ec.k_medoids import KMedoids
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Float, Int
 
 
 class Clara(NamedTuple):
@@ -46,11 +47,10 @@ def clara(
     ConvergenceWarning. Kaufman and Rousseeuw 1990, Finding Groups in Data, chapter 3 (their sample_size is 40 + 2 k).
     """
     series = checked_series(series)
-    if not 1 <= k <= len(series):
-        raise InputError(f"k={k} classes of {len(series)} series: must be from 1 to the number of series")
+    within(1, len(series), k=k)
     sample_size = min(sample_size, len(series))
-    if sample_size < k or samples < 1:
-        raise InputError(f"samples={samples}, sample_size={sample_size}: must be at least 1 and k={k}")
+    at_least(k, sample_size=sample_size)
+    at_least(1, samples=samples)
     rng, best = check_random_state(random_state), None
     for _ in tqdm(range(samples), desc="CLARA", disable=None, leave=False):
         kept = np.empty(0, np.int64) if best is None else best.medoid_indices

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from tvwrl.checks import one_of
 from tvwrl.ec.checks import checked_series
 from tvwrl.ec.distance_kernels import BLOCK, nearest_rows, warp_rows
 from tvwrl.types import Float, InputError, Int
@@ -35,10 +36,9 @@ def dtw_distances(
     _check_radius(radius)
     series = checked_series(series)
     others = None if others is None else checked_series(others, series[0].shape[1], "other workload")
+    one_of(("tvwrl", "tslearn"), backend=backend)
     if backend == "tslearn":
         return _tslearn_distances(series, others, radius, dependent, threads)
-    if backend != "tvwrl":
-        raise InputError(f"unknown DTW backend {backend!r}: must be 'tvwrl' or 'tslearn'")
     first, second = _pack(series), _pack(series if others is None else others)
     resources = len(first.forwards)
     parts = [slice(None)] if dependent else [slice(r, r + 1) for r in range(resources)]

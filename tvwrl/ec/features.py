@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tvwrl.checks import different, one_of
 from tvwrl.ec.checks import checked_series
 from tvwrl.ec.temporal_statistics import Settings, column_names, temporal_settings, temporal_statistics
 from tvwrl.types import Float, InputError, Int
@@ -93,10 +94,9 @@ def temporal_features(
     settings = temporal_settings(slots_per_day)
     checked = _checked(series, resources)
     names = [name for resource in resources for name in column_names(resource, settings)]
+    one_of(("tvwrl", "tsfresh"), backend=backend)
     if backend == "tsfresh":
         return features_by_tsfresh(checked, resources, settings)[names].to_numpy(), names
-    if backend != "tvwrl":
-        raise InputError(f"unknown backend {backend!r} for temporal features: must be 'tvwrl' or 'tsfresh'")
     features = np.empty((len(checked), len(names)))
     for members, values in _blocks(checked):
         rows = values.reshape(-1, values.shape[2])
@@ -141,8 +141,7 @@ def _blocks(series: Sequence[Float]) -> Iterator[tuple[Int, Float]]:
 
 def _checked(series: Sequence[Float], resources: Sequence[str]) -> list[Float]:
     """The series as arrays (length, D); InputError for them, or for names that features cannot have."""
-    if len(resources) == 0 or len(set(resources)) < len(resources):
-        raise InputError(f"resources {list(resources)}: must be at least one, with different names")
+    different(resources=resources)
     for name in resources:
         if "__" in name or name.endswith("_"):
             raise InputError(f"resource {name!r}: its name must not contain '__' or end in '_' (names of features)")

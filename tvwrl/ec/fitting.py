@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from tvwrl.checks import at_least, different, one_of, within
 from tvwrl.command_line import Names
 from tvwrl.ec.classes import CLASSES_FILE, INITIALISATIONS, EquivalenceClasses
 from tvwrl.ec.classifier_report import report_classifier
@@ -74,16 +75,13 @@ class FitOptions:
 
     def check(self) -> None:
         """Raise InputError for options that contradict one another, before anything long begins."""
-        for name, least in (("k_min", 2), ("initialisations", 1), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} is {getattr(self, name)}: must be at least {least}")
-        if self.k_max < self.k_min:
-            raise InputError(f"k_max is {self.k_max}: must be at least k_min, {self.k_min}")
-        if self.k is not None and not 1 <= self.k <= LARGEST_LABEL:
-            raise InputError(f"k is {self.k}: must be 1 to {LARGEST_LABEL}")
-        if not self.compare or set(self.compare) - set(REPRESENTATIONS):
-            known = ", ".join(REPRESENTATIONS)
-            raise InputError(f"compare is '{','.join(self.compare)}': must be names of {known}, at least one")
+        at_least(2, k_min=self.k_min)
+        at_least(self.k_min, k_max=self.k_max)
+        at_least(1, initialisations=self.initialisations)
+        at_least(0, seed=self.seed)
+        within(1, LARGEST_LABEL, k=self.k)
+        different(compare=self.compare)
+        one_of(REPRESENTATIONS, compare=self.compare)
 
 
 def fit_and_report(options: FitOptions, report: Callable[[str], object]) -> Path:

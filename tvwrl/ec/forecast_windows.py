@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tvwrl.checks import at_least
 from tvwrl.ec.checks import checked_series
 from tvwrl.types import Float, InputError, Int
 
@@ -26,8 +27,7 @@ class Windows:
 
     def __init__(self, series: Sequence[Float], slots_per_day: int, window: int, horizon: int) -> None:
         series = checked_series(series, least=0.0)
-        if slots_per_day < 1:
-            raise InputError(f"slots_per_day is {slots_per_day}: must be at least 1")
+        at_least(1, slots_per_day=slots_per_day)
         self.length = np.array([len(one) for one in series], dtype=np.int64)  # (n,) slots
         self.first = np.cumsum(self.length) - self.length  # (n,) row of a workload's first slot
         self.horizon, self.slots_per_day = horizon, slots_per_day

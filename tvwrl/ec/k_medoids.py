@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tvwrl.checks import at_least, one_of
 from tvwrl.ec.medoid_kernels import swap_medoids
 from tvwrl.types import Float, InputError, Int
 
@@ -93,12 +94,9 @@ class KMedoids(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return labels
 
     def _check_parameters(self) -> None:
-        for name in ("n_clusters", "n_init", "max_iter"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)}: must be at least 1")
-        for name, known in (("metric", ("euclidean", "precomputed")), ("backend", tuple(_BACKENDS))):
-            if getattr(self, name) not in known:
-                raise InputError(f"unknown {name} {getattr(self, name)!r}: must be one of {', '.join(known)}")
+        at_least(1, n_clusters=self.n_clusters, n_init=self.n_init, max_iter=self.max_iter)
+        one_of(("euclidean", "precomputed"), metric=self.metric)
+        one_of(_BACKENDS, backend=self.backend)
 
 
 def _checked_distances(X: Float) -> Float:

@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tvwrl.checks import at_least, below, positive
 from tvwrl.ec.forecast_windows import MIN_FORECASTS, MIN_WINDOW, Windows, correlations
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Float, Int
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,10 @@ class ForecastSettings:
         floors = {"window": MIN_WINDOW, "folds": 2, "max_forecasts": MIN_FORECASTS, "kernel": self.stride, "seed": 0}
         for field in dataclasses.fields(self):
             value, least = getattr(self, field.name), floors.get(field.name, 1)
-            if field.type == "int" and value < least:
-                raise InputError(f"{field.name} is {value}: must be at least {least}")
-        if not self.learning_rate > 0:
-            raise InputError(f"learning_rate is {self.learning_rate}: must be > 0")
-        if not 0 <= self.dropout < 1:
-            raise InputError(f"dropout is {self.dropout}: must be in [0, 1)")
+            if field.type == "int":
+                at_least(least, **{field.name: value})
+        positive(learning_rate=self.learning_rate)
+        below(1, dropout=self.dropout)
 
 
 class LSTNet(nn.Module):

@@ -13,9 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tvwrl.checks import one_of
 from tvwrl.ec.features import FeatureScaler, aggregate_features, temporal_features
 from tvwrl.ec.population import Population
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Float, Int
 
 MOST_WARPED = 2000  # series of which all distances are computed; of more, a sample (as in CLARA) finds the medoids
 ALIKE = 9  # decimals to which features of equal workloads agree, whatever the order of summation
@@ -185,8 +186,7 @@ def make_representation(
     name: str, radius: int | None = None, backends: Backends = Backends(), random_state: int = 0
 ) -> Representation:
     """The representation of that name. Raises InputError for an unknown one."""
-    if name not in REPRESENTATIONS:
-        raise InputError(f"unknown representation '{name}'; valid: {', '.join(REPRESENTATIONS)}")
+    one_of(REPRESENTATIONS, representation=name)
     return DTWRepresentation(radius, backends, random_state) if name == "dtw" else FeatureRepresentation(name, backends)
 
 

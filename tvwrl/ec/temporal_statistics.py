@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.types import Float, InputError
+from tvwrl.checks import at_least
+from tvwrl.types import Float
 
 Settings = Mapping[str, Sequence[Mapping[str, Any]] | None]  # calculator -> its parameter sets, as tsfresh takes them
 
@@ -22,8 +23,7 @@ AGGREGATES = ("max", "mean")
 
 def autocorrelation_lags(slots_per_day: int) -> list[int]:
     """Rising lags in slots: 1, 2, 4, an eighth, a quarter and a half of a day and a day; none is longer than a day."""
-    if slots_per_day < 1:
-        raise InputError(f"{slots_per_day} slots per day: must be at least 1")
+    at_least(1, slots_per_day=slots_per_day)
     parts = {max(1, round(slots_per_day / part)) for part in (8, 4, 2, 1)}
     return sorted(lag for lag in parts | {1, 2, 4} if lag <= slots_per_day)
 

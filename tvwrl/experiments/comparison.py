@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from tvwrl.checks import at_least, different
 from tvwrl.command_line import Names, Shares
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.entries import maker_of, parts_of, scores_behind, with_interference
@@ -75,12 +76,9 @@ class ComparisonSettings:
         names = [parts_of(entry)[0] for entry in self.schedulers]
         if len(set(names)) != len(names):
             raise InputError(f"schedulers: '{max(names, key=names.count)}' is given twice")
-        for name, least in (("sequences", 1), ("seed", 0), ("bound_seconds", 0)):
-            if not getattr(self, name) >= least:
-                limit = f"at least {least}" if least else ">= 0"
-                raise InputError(f"{name} is {getattr(self, name)}: must be {limit}")
-        if not self.loads:
-            raise InputError("the list of loads is empty")
+        different(loads=self.loads)
+        at_least(1, sequences=self.sequences)
+        at_least(0, seed=self.seed, bound_seconds=self.bound_seconds)
         if self.checkpoint is not None:
             if self.environment != Environment():
                 raise InputError("environment options do not go with --checkpoint: the environment is the checkpoint's")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
+from tvwrl.checks import different
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import CELLS, ROWS, Cell, Rows, RowsCell, complete, folder_of, read_rows
 from tvwrl.experiments.plots import plot_comparison
@@ -65,8 +66,7 @@ def evaluate(
     """
     if not schedulers:
         raise InputError("the list of schedulers is empty")
-    if len(set(loads)) != len(loads):
-        raise InputError(f"loads is {', '.join(map(str, loads))}: a load is given twice")
+    different(loads=loads)
     if origins is None or not (out / CELLS).is_dir():
         check_new_folder(out)
     if any(make().needs_forecasts for make in schedulers):

@@ -11,6 +11,7 @@ import tyro
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.online import OnlineConfig, OnlineLearner, Phase
+from tvwrl.checks import at_least
 from tvwrl.command_line import Names
 from tvwrl.experiments.online_report import compare_on_stream
 from tvwrl.experiments.training import EXIT_CODES
@@ -54,8 +55,7 @@ class OnlineSettings:
 
     def check(self) -> None:
         """Raise InputError for options that are wrong by themselves or together."""
-        if self.stop_after is not None and self.stop_after < 1:
-            raise InputError(f"stop_after is {self.stop_after}: must be at least 1")
+        at_least(1, stop_after=self.stop_after)
         if self.resume and replace(self, resume=None, stop_after=None) != OnlineSettings():
             raise InputError(
                 "--resume continues with the run's own settings: of the other options only --stop-after goes with it"

@@ -15,6 +15,7 @@ from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import TrainConfig, preset_of
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.training import Trainer
+from tvwrl.checks import at_least
 from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
@@ -61,8 +62,7 @@ class TrainingSettings:
 
     def check(self) -> None:
         """Raise InputError for options that are wrong by themselves or together."""
-        if self.stop_after is not None and self.stop_after < 1:
-            raise InputError(f"stop_after is {self.stop_after}: must be at least 1")
+        at_least(1, stop_after=self.stop_after)
         if self.resume and replace(self, resume=None, stop_after=None) != TrainingSettings():
             raise InputError(
                 "--resume continues with the run's own settings: of the other options only --stop-after goes with it"

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.checks import at_least
 from tvwrl.types import Float, InputError, Int, Machines, SequenceSet
 
 SLACK = 1e-6  # by which a bound found in floating point may exceed the whole number that it stands for
@@ -67,8 +68,7 @@ def lower_bounds(
     """
     from tvwrl.packing.fit import enlarged
 
-    if not seconds >= 0:
-        raise InputError(f"seconds of an integer programme is {seconds}: must be >= 0")
+    at_least(0, seconds=seconds)
     length = sequences.length[sequence]
     start = no_wait_starts(sequences.arrival[sequence], placements_per_slot)
     finish = start + length

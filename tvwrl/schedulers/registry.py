@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from tvwrl.checks import one_of
 from tvwrl.schedulers import scores
 from tvwrl.schedulers.base import Greedy, Scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost
@@ -14,7 +15,6 @@ from tvwrl.schedulers.lrasched import LRASched
 from tvwrl.schedulers.stateful import Random, RiskBalancing, RoundRobin
 from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
-from tvwrl.types import InputError
 
 _MAKERS: tuple[Callable[[], Scheduler], ...] = (
     partial(Greedy, "best-fit", CURRENT_LOAD, Cluster.room_now, scores.tightest_now),
@@ -43,6 +43,5 @@ KNOWLEDGE: dict[str, Knowledge] = {name: make().knowledge for name, make in SCHE
 
 def make_scheduler(name: str) -> Scheduler:
     """A new scheduler of that name. Raises InputError that lists the valid names."""
-    if name not in SCHEDULERS:
-        raise InputError(f"unknown scheduler '{name}'; valid: {', '.join(SCHEDULERS)}")
+    one_of(SCHEDULERS, scheduler=name)
     return SCHEDULERS[name]()

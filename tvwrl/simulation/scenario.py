@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from tvwrl.checks import at_least, one_of, positive, within
 from tvwrl.penalties import PenaltyWeights
 from tvwrl.types import InputError, Machines
 
@@ -85,10 +86,6 @@ class Scenario:
     """Who is charged a first overshoot: every workload on the machine (default), or the machine once an episode."""
 
     def __post_init__(self) -> None:
-        def need(good: bool, field: str, limit: str) -> None:
-            if not good:
-                raise InputError(f"{field} is {getattr(self, field)}: must be {limit}")
-
         for name in ("capacity", "machine_types", "K_c", "K_u", "K_o"):
             value = getattr(self, name)
             if isinstance(value, str):
@@ -99,24 +96,19 @@ class Scenario:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer)):
                 raise InputError(f"{name} is {value!r}: must be a whole number")
-        need(self.machines >= 1, "machines", "at least 1 (zero machines hold nothing)")
-        need(bool(np.isfinite(self.load)) and self.load > 0, "load", "a number > 0")
-        need(self.workloads is None or 1 <= self.workloads <= 100_000, "workloads", "1 to 100000, or left out")
-        need(self.step_seconds >= 1, "step_seconds", ">= 1")
-        need(self.sample in ("mean", "max"), "sample", "'mean' or 'max'")
-        need(1 <= self.peak_units <= 1000, "peak_units", "1 to 1000")
-        need(self.history >= 1, "history", ">= 1")
-        need(self.queue >= 1, "queue", ">= 1")
-        need(self.placements_per_slot is None or self.placements_per_slot >= 1, "placements_per_slot", ">= 1 or None")
-        need(self.split in ("workloads", "time"), "split", "'workloads' or 'time'")
-        need(self.max_slots >= 0, "max_slots", ">= 0")
-        need(1 <= self.classes <= 253, "classes", "1 to 253")
-        need(self.relabel_every >= 1, "relabel_every", ">= 1")
-        need(bool(np.isfinite(self.burst)) and self.burst >= 1, "burst", "a number >= 1")
-        need(0 <= self.background <= 255, "background", "0 to 255")
-        need(self.perturb >= 0, "perturb", ">= 0")
-        need(self.quantise or not self.perturb, "perturb", "0 without quantise: it changes whole units")
-        need(self.overshoot_per in ("workload", "machine"), "overshoot_per", "'workload' or 'machine'")
+        at_least(1, machines=self.machines, step_seconds=self.step_seconds, history=self.history, queue=self.queue)
+        at_least(1, placements_per_slot=self.placements_per_slot, relabel_every=self.relabel_every, burst=self.burst)
+        at_least(0, max_slots=self.max_slots, perturb=self.perturb)
+        positive(load=self.load)
+        within(1, 100_000, workloads=self.workloads)
+        within(1, 1000, peak_units=self.peak_units)
+        within(1, 253, classes=self.classes)
+        within(0, 255, background=self.background)
+        one_of(("mean", "max"), sample=self.sample)
+        one_of(("workloads", "time"), split=self.split)
+        one_of(("workload", "machine"), overshoot_per=self.overshoot_per)
+        if self.perturb and not self.quantise:
+            raise InputError(f"perturb is {self.perturb}: must be 0 without quantise: it changes whole units")
         self.penalty_weights()
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.checks import at_least
 from tvwrl.simulation import clock_kernels as clock
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.state import (
@@ -74,8 +75,7 @@ class Simulation:
     ) -> None:
         if len(sequences) == 0 or sequences.arrival.shape[1] == 0:
             raise InputError("the set of arrival sequences is empty")
-        if batch < 1:
-            raise InputError(f"batch is {batch}: must be at least 1")
+        at_least(1, batch=batch)
         limit = scenario.max_slots if max_slots is None else max_slots
         late = sequences.arrival[:, 0].max()
         if limit and late >= limit:

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.checks import at_least
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.arrivals_and_noise import draw_arrivals, draw_background, perturb_demand
 from tvwrl.types import Float, ForecastTable, InputError, Int, SequenceSet, Strings, Trace
@@ -335,8 +336,7 @@ class SequenceSampler:
         They offer the scenario's load, or in turn those of `loads`, by as many workloads each. Sequence i depends on
         the seed, the split, its load and i alone. Raises InputError for a load that cannot be served.
         """
-        if count < 1:
-            raise InputError(f"sequences is {count}: must be at least 1")
+        at_least(1, sequences=count)
         scenario, drawn, arrivals, background = self.scenario, [], [], []
         rates = [self._served(load, self.rate[split] * load / scenario.load) for load in loads or (scenario.load,)]
         for i in range(count):

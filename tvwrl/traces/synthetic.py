@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.checks import at_least, one_of
 from tvwrl.traces.statistics import DAY_SECONDS, SHAPE_LEVELS, lag_correlation, lags, row_correlation
 from tvwrl.types import Float, InputError, Trace
 
@@ -30,16 +31,14 @@ def synthetic_trace(
     Usage is a fraction of the reference machine, >= 0, without gaps; all workloads arrive in slot 0. Every workload is
     its own application. Raises InputError for an unknown population, workloads < 1 or less than two slots.
     """
-    if population not in POPULATIONS:
-        raise InputError(f"unknown population {population!r}: must be one of {', '.join(POPULATIONS)}")
+    one_of(POPULATIONS, population=population)
     content = json.loads(files("tvwrl.traces").joinpath(f"populations/{population}.json").read_text("utf-8"))
     return generate(content, workloads, seed, days)
 
 
 def generate(content: dict[str, Any], workloads: int, seed: int, days: float | None = None) -> Trace:
     """The trace that the figures `content` of `fit_population` describe; other arguments as in `synthetic_trace`."""
-    if workloads < 1:
-        raise InputError(f"workloads is {workloads}: must be at least 1")
+    at_least(1, workloads=workloads)
     slot_seconds, resources = content["slot_seconds"], tuple(content["resources"])
     day = DAY_SECONDS // slot_seconds
     if days is not None and not (np.isfinite(days) and round(days * day) >= 2):

@@ -72,7 +72,7 @@ def test_the_reference_machine_is_an_option(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, float("inf"), float("nan")])
 def test_a_reference_machine_without_a_size_is_refused(wrong: float) -> None:
-    with pytest.raises(InputError, match=r"--reference-memory .* must be a finite number > 0"):
+    with pytest.raises(InputError, match=r"reference_memory is .*: must be a number > 0"):
         Azure2019(reference_memory=wrong)
 
 

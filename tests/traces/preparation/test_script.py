@@ -57,7 +57,7 @@ def test_the_report_is_printed(prepare: Any, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("csv", "--scale", "gpu", 1), "--scale: no resource 'gpu'; --columns has: cpu, mem"),
-        (("tianchi", "--reference-cores", -1), "--reference-cores -1.0: must be a finite number > 0"),
+        (("tianchi", "--reference-cores", -1), "reference_cores is -1.0: must be a number > 0"),
     ],
 )
 def test_a_bad_option_is_one_line(arguments: tuple[object, ...], message: str, prepare: Any, tmp_path: Path) -> None:

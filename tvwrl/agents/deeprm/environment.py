@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.agents.deeprm import step_kernels
+from tvwrl.checks import at_least
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import OVER, SLOTS, TERMINATED, TRUNCATED
@@ -41,8 +42,7 @@ class DeepRMVectorEnv:
         unused_weight: float,
         max_slots: int | None = None,
     ) -> None:
-        if slots_ahead < 1:
-            raise InputError(f"slots_ahead is {slots_ahead}: must be at least 1")
+        at_least(1, slots_ahead=slots_ahead)
         whole = Machines(machines.capacity.sum(axis=0, keepdims=True), machines.resources)
         hidden = dict.fromkeys(("observe_request", "observe_demand", "observe_forecast", "observe_peak"), False)
         plain = replace(scenario, K_c=0.0, K_u=0.0, K_o=0.0, K_w=0.0, **hidden)  # type: ignore[arg-type]

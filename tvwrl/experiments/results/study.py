@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as DEEPRM_KNOWLEDGE
 from tvwrl.agents.policy_scheduler import knowledge_of
+from tvwrl.checks import different, one_of
 from tvwrl.command_line import Names, Shares
 from tvwrl.experiments.engine import Cell, folder_of, is_finished
 from tvwrl.experiments.reproduce import Report, commands
@@ -99,8 +100,8 @@ class ResultsStudy(Scale):
             if not values or len(values) != len(getattr(self, what)):
                 given = ", ".join(map(str, getattr(self, what)))
                 raise InputError(f"{what} is {given}: must be different ones, at least one")
-        if not self.agents or set(self.agents) - AGENTS.keys() or len(set(self.agents)) != len(self.agents):
-            raise InputError(f"agents is {', '.join(self.agents)}: must be different ones of {', '.join(AGENTS)}")
+        different(agents=self.agents)
+        one_of(AGENTS, agents=self.agents)
         for load in (*self.loads, *self.train_loads):
             replace(self.base.scenario, load=load)
 

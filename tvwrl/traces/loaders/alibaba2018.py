@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from tvwrl.checks import positive
 from tvwrl.traces.loaders.batch import alibaba_tasks
 from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, usage_column
-from tvwrl.traces.preparation.loader import Extras, Part, PublishedTrace, Rows, check_positive, not_found, together
+from tvwrl.traces.preparation.loader import Extras, Part, PublishedTrace, Rows, not_found, together
 from tvwrl.traces.preparation.reading import read_table
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Alibaba2018(PublishedTrace):
     members: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        check_positive(reference_cores=self.reference_cores)
+        positive(reference_cores=self.reference_cores)
 
     @property
     def reference_machine(self) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tvwrl.checks import positive
 from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, usage_column
-from tvwrl.traces.preparation.loader import EXAMPLES, Part, PublishedTrace, Rows, check_positive, not_found
+from tvwrl.traces.preparation.loader import EXAMPLES, Part, PublishedTrace, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Azure2019(PublishedTrace):
     members: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        check_positive(reference_cores=self.reference_cores, reference_memory=self.reference_memory)
+        positive(reference_cores=self.reference_cores, reference_memory=self.reference_memory)
 
     @property
     def reference_machine(self) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 from urllib.parse import urlencode
 
+from tvwrl.checks import at_least, positive
 from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.loaders.prometheus_api import Server, address
 from tvwrl.traces.preparation.layout import YEAR_10000
-from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, Rows, check_positive
+from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, Rows
 from tvwrl.traces.preparation.series import MICRO
 from tvwrl.types import InputError
 
@@ -94,11 +95,10 @@ class Prometheus:
     keys: ClassVar[tuple[str, ...]] = ("workload",)  # "namespace/pod": with "-" between them two could be the same
 
     def __post_init__(self) -> None:
-        for name, lowest in (("interval", 1), ("retries", 0)):
-            if getattr(self, name) < lowest:
-                raise InputError(f"--{name} {getattr(self, name)}: must be at least {lowest}")
-        check_positive(chunk=self.chunk, timeout=self.timeout)
-        check_positive(reference_cores=self.reference_cores, reference_memory=self.reference_memory)
+        at_least(1, interval=self.interval)
+        at_least(0, retries=self.retries)
+        positive(chunk=self.chunk, timeout=self.timeout)
+        positive(reference_cores=self.reference_cores, reference_memory=self.reference_memory)
 
     @property
     def slot_seconds(self) -> int:

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
+from tvwrl.checks import at_least, positive
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
 from tvwrl.traces.preparation.layout import YEAR_10000, Column, Rule, Table, usage_column
 from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found
@@ -58,11 +59,8 @@ class _OwnTable:
             for name in names:
                 if name not in self.columns:
                     raise InputError(f"--{option}: no resource '{name}'; --columns has: {', '.join(self.columns)}")
-        for name, value in self.scale.items():
-            if not 0 < value < float("inf"):
-                raise InputError(f"--scale {name} {value}: must be a finite number > 0")
-        if self.interval < 1:
-            raise InputError(f"--interval {self.interval}: must be at least 1 second")
+        positive(**{f"scale of {name}": value for name, value in self.scale.items()})
+        at_least(1, interval=self.interval)
 
     @property
     def resources(self) -> tuple[str, ...]:

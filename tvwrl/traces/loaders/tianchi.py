@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from tvwrl.checks import positive
 from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.preparation.files import files_of, zip_members
 from tvwrl.traces.preparation.layout import Column, Table, drop_bad, usage_column
-from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, PublishedTrace, Rows, check_positive, not_found
+from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, PublishedTrace, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
@@ -76,7 +77,7 @@ class Tianchi(PublishedTrace):
     members: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        check_positive(reference_cores=self.reference_cores, reference_memory=self.reference_memory)
+        positive(reference_cores=self.reference_cores, reference_memory=self.reference_memory)
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -164,13 +164,6 @@ class PublishedTrace:
         return Extras()
 
 
-def check_positive(**options: float | None) -> None:
-    """Raise InputError for an option that is given and not a finite number above 0."""
-    for name, value in options.items():
-        if value is not None and not 0 < value < float("inf"):
-            raise InputError(f"--{name.replace('_', '-')} {value}: must be a finite number > 0")
-
-
 def not_found(source: str | Path, needed: str, fetch: str = "") -> InputError:
     """The error for a source without the file that its loader needs."""
     folder = Path(source)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from tvwrl.checks import at_least, within
 from tvwrl.parallel import Call, run_calls
 from tvwrl.runs import provenance
 from tvwrl.traces.canonical import HEADER, USAGE, WORKLOADS
@@ -52,10 +53,8 @@ def prepare(
     >>> report = prepare(Csv(), "usage.csv", Path("my-trace"), SeriesRules(slot_seconds=300))  # doctest: +SKIP
     >>> trace = read_trace("my-trace")  # doctest: +SKIP
     """
-    if not 0 <= max_bad_fraction <= 1:
-        raise InputError(f"max_bad_fraction is {max_bad_fraction}: must be 0 to 1")
-    if workers is not None and workers < 1:
-        raise InputError(f"workers is {workers}: must be at least 1")
+    within(0, 1, max_bad_fraction=max_bad_fraction)
+    at_least(1, workers=workers)
     with working_folder(out, {"loader": repr(loader), "source": source}) as work, full_disk_explained(out.parent):
         folder = unpack(source, work)
         loader = loader.at(folder)

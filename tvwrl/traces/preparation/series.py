@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tvwrl.checks import at_least, one_of
 from tvwrl.traces.preparation.grouping_kernels import number_distinct, sorted_rows
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Float, Int
 
 Records = NDArray[np.void]
 
@@ -30,11 +31,9 @@ class SeriesRules:
     min_records: int = 288
 
     def __post_init__(self) -> None:
-        for name, lowest in (("slot_seconds", 1), ("longest_gap", 0), ("min_records", 1)):
-            if getattr(self, name) < lowest:
-                raise InputError(f"{name} is {getattr(self, name)}: must be at least {lowest}")
-        if self.gaps not in ("drop", "hold", "interpolate"):
-            raise InputError(f"gaps is '{self.gaps}': must be drop, hold or interpolate")
+        at_least(1, slot_seconds=self.slot_seconds, min_records=self.min_records)
+        at_least(0, longest_gap=self.longest_gap)
+        one_of(("drop", "hold", "interpolate"), gaps=self.gaps)
 
 
 @dataclass

@@ -68,9 +68,7 @@ def test_times_may_be_iso(site: Any) -> None:
         ({"start": "nan"}, "--start nan: needed: 2026"),
         ({"start": f"{T0}000"}, f"--start {T0}000: needed: .* seconds since 1970"),  # milliseconds
         ({"start": "0001-01-01T00:00+23:00"}, "needed: 2026"),  # in the year 0 of UTC
-        ({"interval": 0}, "--interval 0: must be at least 1"),
-        ({"chunk": 0.0}, "--chunk 0.0: must be a finite number > 0"),
-        ({"reference_memory": -1.0}, "--reference-memory -1.0: must be a finite number > 0"),
+        ({"interval": 0}, "interval is 0: must be at least 1"),
     ],
 )
 def test_options_refused(site: Any, options: dict[str, Any], message: str) -> None:
