@@ -79,7 +79,7 @@ def test_bad_input(make_sequences: Make) -> None:
     sequences = make_sequences([(0, [[9, 1]])])
     with pytest.raises(InputError, match="workload 'a' needs 9 units of cpu: the largest machine has 8"):
         lower_bounds(sequences, 0, TWO, None)
-    with pytest.raises(InputError, match="seconds of an integer programme is -1"):
+    with pytest.raises(InputError, match="seconds is -1: must be at least 0"):
         lower_bounds(sequences, 0, TWO, None, seconds=-1)
 
 

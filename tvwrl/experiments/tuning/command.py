@@ -12,6 +12,7 @@ from typing import Literal
 import tyro
 
 from tvwrl.agents.config import TrainConfig, preset_of
+from tvwrl.checks import at_least, positive
 from tvwrl.experiments.engine import complete
 from tvwrl.experiments.reproduce import command_to_continue
 from tvwrl.experiments.tuning.report import write_report
@@ -59,11 +60,8 @@ class TuningSettings:
 
     def check(self, default: TuningSettings) -> None:
         """Raise InputError for options that are out of range, or go beyond the `default` where a study is resumed."""
-        for name in ("trials", "workers"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}: must be at least 1")
-        if self.seconds is not None and not (math.isfinite(self.seconds) and self.seconds > 0):
-            raise InputError(f"seconds is {self.seconds}: must be a number > 0")
+        at_least(1, trials=self.trials, workers=self.workers)
+        positive(seconds=self.seconds)
         own = {name: getattr(self, name) for name in ("resume", "trials", "seconds", "workers")}
         if self.resume and self != replace(default, **own):
             raise InputError(
