@@ -144,7 +144,7 @@ def test_resuming_a_finished_run_shows_its_comparison_again(call, run):
     [
         (["--trace", "nowhere"], ["nowhere", "google"]),
         (["--device", "tpu"], ["tpu", "cuda"]),
-        (["--gamma", "2"], ["gamma", "at most 1"]),
+        (["--gamma", "2"], ["gamma is 2.0: must be 0 to 1"]),
         (["--stop-after", "0"], ["stop_after"]),
         (["--resume", "run", "--iterations", "9"], ["--resume", "--stop-after"]),
     ],

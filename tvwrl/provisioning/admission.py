@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.checks import at_least, positive
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.referee import fragments, validate
@@ -45,9 +46,7 @@ class Weights:
     machine: float = 0.0  # >= 0; 0 leaves (16) and (17) out
 
     def __post_init__(self) -> None:
-        for name, value in (("application", self.application), ("machine", self.machine)):
-            if not 0 <= value < np.inf:
-                raise InputError(f"weight of {name} is {value}: must be a number >= 0")
+        at_least(0, **{"weight of application": self.application, "weight of machine": self.machine})
 
 
 def admit(instance: Instance, fleet: Fleet, start: Plan, seconds: float, weights: Weights | None = None) -> Admission:
@@ -59,8 +58,7 @@ def admit(instance: Instance, fleet: Fleet, start: Plan, seconds: float, weights
     weights = weights or Weights()
     if not fleet.fixed:
         raise InputError("the programme of whole applications is for a fixed fleet")
-    if not seconds > 0:
-        raise InputError(f"seconds is {seconds}: must be > 0")
+    positive(seconds=seconds)
     check_limits(instance)
     if not (verdict := validate(instance, fleet, start)).feasible:
         raise InputError(f"the plan to start with is wrong: {verdict.examples[0]}")

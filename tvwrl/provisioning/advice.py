@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tvwrl.checks import positive
 from tvwrl.provisioning.best import NAME as BEST
 from tvwrl.provisioning.best import PORTFOLIO, PORTFOLIO_SHARE
 from tvwrl.provisioning.bounds.counting import by_volume
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance, check_fits
 from tvwrl.provisioning.registry import plan
 from tvwrl.provisioning.suite import warm_up
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Float, Int
 
 DOMINANT = 1.5  # times as many machines as any other resource alone needs: it is the bottleneck (4.5)
 DENSE, RESTRICTIVE = 0.01, 0.05  # density from which DotProduct is the node-centric choice, and orders look at affinity
@@ -70,8 +71,7 @@ def advise(
     Samples are planned on as many machines as they take, like the first of the fleet's largest. Raises InputError if
     seconds is not above 0, or an application fits no machine.
     """
-    if not seconds > 0:
-        raise InputError(f"seconds is {seconds}: must be > 0")
+    positive(seconds=seconds)
     check_fits(instance, fleet)
     features = features_of(instance, fleet)
     kind = Fleet(fleet.capacity.max(axis=0, keepdims=True))

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.checks import positive
 from tvwrl.provisioning.instance import Fleet, Instance, check_fits
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.planners import Watch
 from tvwrl.provisioning.registry import planner
 from tvwrl.provisioning.workspace import Workspace
-from tvwrl.types import InputError
 
 NAME = "best"
 PORTFOLIO = ("FF", "SpreadWFD-Avg-BinSearch", "SpreadWFD-AvgExp-BinSearch", "WFD-AvgExp")  # cheap ones that won often
@@ -57,8 +57,7 @@ def plan_best(
     search. The seed decides what the search does, the clock how far it comes. Raises InputError if an application is
     larger than every machine, or seconds is not above 0.
     """
-    if not seconds > 0:
-        raise InputError(f"seconds is {seconds}: must be > 0")
+    positive(seconds=seconds)
     check_fits(instance, fleet)
     clock = _Clock(seconds, progress, save)
     work = Workspace(instance, fleet)

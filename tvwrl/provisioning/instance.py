@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.checks import at_least, below
 from tvwrl.types import Float, InputError, Int, Strings
 
 Int32 = npt.NDArray[np.int32]
@@ -178,10 +179,8 @@ class Fleet:
             raise InputError(f"machine: {', '.join(map(str, kinds))}: must all have the same resources")
         if count and len(count) != len(kinds):
             raise InputError(f"count has {len(count)} numbers: must be {len(kinds)}, one for each machine given")
-        if count and min(count) < 1:
-            raise InputError(f"count is {min(count)}: must be at least 1")
-        if not 0 <= slack < 1:
-            raise InputError(f"slack is {slack}: must be 0 to below 1, the share of a machine that is kept free")
+        at_least(1, count=count)
+        below(1, slack=slack)
         rows = np.array(kinds, dtype=np.float64) * (1.0 - slack)
         return cls(np.repeat(rows, count or 1, axis=0), fixed)
 

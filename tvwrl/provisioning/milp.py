@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.checks import positive
 from tvwrl.provisioning.bounds import lower_bound
 from tvwrl.provisioning.bounds.counting import most_per_machine
 from tvwrl.provisioning.instance import Fleet, Instance
@@ -51,8 +52,7 @@ def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float) -> Solv
         raise InputError(f"{len(instance)} applications: the integer programme is for {MOST_APPLICATIONS} at most")
     if fleet.fixed:
         raise InputError("the integer programme counts machines: a fixed fleet has nothing to count")
-    if not seconds > 0:
-        raise InputError(f"seconds is {seconds}: must be > 0")
+    positive(seconds=seconds)
     if not (verdict := validate(instance, fleet, start)).feasible:
         raise InputError(f"the plan to start with is wrong: {verdict.examples[0]}")
     begun, deadline = time.process_time(), time.monotonic() + seconds

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from tvwrl.checks import at_least, different, positive
 from tvwrl.provisioning.admission import Weights, admit, check_limits
 from tvwrl.provisioning.best import NAME as BEST
 from tvwrl.provisioning.best import PORTFOLIO, plan_best
@@ -105,19 +106,16 @@ def _check(
     milp_seconds: float | None,
     seed: int,
 ) -> None:
+    if algorithms:
+        different(planners=algorithms)
     for name in algorithms:
         planner(name)
-        if algorithms.count(name) > 1:
-            raise InputError(f"algorithms: '{name}' is given twice")
-    for what, seconds in (("seconds", best_seconds), ("milp_seconds", milp_seconds)):
-        if seconds is not None and not 0 < seconds < np.inf:
-            raise InputError(f"{what} is {seconds}: must be a number of seconds > 0")
+    positive(seconds=best_seconds, milp_seconds=milp_seconds)
     if milp_seconds is not None and len(instance) > MOST_APPLICATIONS:
         raise InputError(f"milp: the instance has {len(instance)} applications: must be {MOST_APPLICATIONS} at most")
     if milp_seconds is not None and fleet.fixed:
         check_limits(instance)
-    if seed < 0:
-        raise InputError(f"seed is {seed}: must be >= 0")
+    at_least(0, seed=seed)
     if not algorithms and best_seconds is None and milp_seconds is None:
         raise InputError("nothing to do: the list of algorithms is empty")
     check_fits(instance, fleet)

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tvwrl.checks import at_least
 from tvwrl.provisioning.bounds.counting import by_self_limits, by_sizes, by_volume
 from tvwrl.provisioning.bounds.exclusion import by_exclusion
 from tvwrl.provisioning.bounds.patterns import by_patterns
 from tvwrl.provisioning.instance import Fleet, Instance, check_fits
-from tvwrl.types import InputError
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,7 @@ def lower_bound(instance: Instance, fleet: Fleet, seconds: float = 0.0) -> Lower
 
     Raises InputError if an application is larger than every machine.
     """
-    if not seconds >= 0:
-        raise InputError(f"seconds of the linear programme is {seconds}: must be >= 0")
+    at_least(0, seconds=seconds)
     check_fits(instance, fleet)
     each = {"volume": by_volume(instance, fleet)}
     each["sizes"] = by_sizes(instance, fleet, max(each.values()))

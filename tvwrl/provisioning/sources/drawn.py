@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvwrl.checks import at_least, positive, within
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
 from tvwrl.types import InputError
 
@@ -28,13 +29,11 @@ class Drawn:
     largest: float = 0.5  # > 0, up to 1
 
     def __post_init__(self) -> None:
-        for name in ("applications", "machines", "dimensions"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}: must be at least 1")
+        at_least(1, applications=self.applications, machines=self.machines, dimensions=self.dimensions)
         if not 1 <= self.replicas[0] <= self.replicas[1]:
             raise InputError(f"replicas is {self.replicas[0]} {self.replicas[1]}: must be two numbers >= 1, rising")
-        if not 0 < self.largest <= 1:
-            raise InputError(f"largest is {self.largest}: must be above 0 and at most 1")
+        positive(largest=self.largest)
+        within(0, 1, largest=self.largest)
 
     def draw(self, seed: int) -> tuple[Instance, Fleet]:
         """The instance, and the fleet: the first `machines` are there, the others may be added without end."""

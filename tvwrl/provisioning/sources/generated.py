@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tvwrl.checks import at_least, one_of, within
 from tvwrl.provisioning.instance import Affinity, Instance, Int32
 from tvwrl.types import InputError, Int
 
@@ -27,12 +28,9 @@ def generate(
     one of `base` and, drawn independently, the replicas of one (varied number). Limits are drawn from those of `base`
     between different applications; self limits are left out, as in the published instances.
     """
-    if graph not in GRAPHS:
-        raise InputError(f"graph is {graph!r}: must be one of {', '.join(GRAPHS)}")
-    if not 0 <= density <= 1:
-        raise InputError(f"density is {density:g}: must be 0 to 1")
-    if applications is not None and applications < 2:
-        raise InputError(f"applications is {applications}: must be at least 2")
+    one_of(GRAPHS, graph=graph)
+    within(0, 1, density=density)
+    at_least(2, applications=applications)
     i = np.repeat(np.arange(len(base), dtype=np.int32), np.diff(base.affinity.start))
     limits = base.affinity.limit[base.affinity.to != i]
     if not len(limits) and density:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tvwrl.checks import at_least
 from tvwrl.provisioning.instance import Instance
 from tvwrl.provisioning.sources.contest import read_contest
 from tvwrl.provisioning.sources.lists import is_list, read_applications
@@ -31,8 +32,7 @@ def open_instance(
     times there are. One time is the paper's two-dimensional form (5.1): with cores and GiB, rounded up to whole ones.
     Raises InputError if it is none of these, and for what is wrong in the files.
     """
-    if times is not None and times < 1:
-        raise InputError(f"times is {times}: must be at least 1")
+    at_least(1, times=times)
     path = Path(source).expanduser()
     if path.is_file() and not path.stat().st_size:
         raise InputError(f"{path}: the file is empty")
