@@ -30,14 +30,12 @@ HEAD = ("algorithm", "machines", "C++", "%", "s", "C++ s", "C++ / ours", "/ plai
 @njit(cache=True)
 def plain_first_fit(a: Any, p: Any) -> None:
     """One replica after another, every open machine asked in turn."""
-    demand, residual, held, cap = a.demand, p.residual, p.held, p.cap
-    for i in range(len(demand)):
+    needed, residual, held, cap = a.needed, p.residual, p.held, p.cap
+    for i in range(len(needed)):
         looked = limit_machines(a, p, i, p.left[i])
         m = 0
         while p.left[i] > 0:
-            while m < p.open[0] and not (
-                held[m] < min(cap[m], a.own[i]) and has_room(demand, i, residual, m, p.capacity)
-            ):
+            while m < p.open[0] and not (held[m] < min(cap[m], a.own[i]) and has_room(needed, i, residual, m)):
                 m += 1
             if m == p.open[0] and not open_next(a, p, i):
                 break

@@ -152,7 +152,7 @@ def _holds(i, application, kinds, m):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _first_position(apps, net, i, tree, at, end):  # type: ignore[no-untyped-def]
     """First position in at .. end - 1 of `tree` whose machine can take a replica of i; `end` if none can."""
-    demand, residual, capacity, order = apps.demand, net.residual, net.capacity, net.order
+    demand, residual, order = apps.demand, net.residual, net.order
     own, width = apps.own[i], net.application.shape[1]
     application, count, kinds, allows, bears = net.application, net.count, net.kinds, net.allows, net.bears
     while True:
@@ -160,7 +160,7 @@ def _first_position(apps, net, i, tree, at, end):  # type: ignore[no-untyped-def
         if at >= end:
             return end
         m = np.int64(order[at])
-        fits = has_room(demand, i, residual, m, capacity) and (kinds[m] < width or _holds(i, application, kinds, m))
+        fits = has_room(apps.needed, i, residual, m) and (kinds[m] < width or _holds(i, application, kinds, m))
         if fits and limits_allow(i, own, application, count, kinds, m, allows, bears):
             return at
         at += 1

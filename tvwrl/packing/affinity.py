@@ -23,6 +23,7 @@ class Applications(NamedTuple):
     """What is to be placed; read only. Typed loosely, since numba sees the dtypes."""
 
     demand: Any  # (A, K) float64, of one replica, >= 0
+    needed: Any  # (A, K) float64, what a machine must have left for it: see `packing.fit.needed`
     replicas: Any  # (A,) int32, >= 1
     own: Any  # (A,) int32, most replicas of it on one machine by itself (a_ii), else UNLIMITED
     start: Any  # (A + 1,) int64: arcs of i in `to`, `limit`
@@ -119,9 +120,7 @@ def open_next(a, p, i):  # type: ignore[no-untyped-def]
     """Open the next machine, whether i fits it or not. False if there is none, or i fits none from there on."""
     m = p.open[0]
     kind = min(m, len(p.capacity) - 1)
-    if m == len(p.residual) or (
-        kind == len(p.capacity) - 1 and not has_room(a.demand, i, p.capacity, kind, p.capacity)
-    ):
+    if m == len(p.residual) or (kind == len(p.capacity) - 1 and not has_room(a.needed, i, p.capacity, kind)):
         return False
     p.residual[m] = p.capacity[kind]
     p.open[0] += 1

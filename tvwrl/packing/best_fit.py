@@ -24,14 +24,14 @@ def _append(p, o):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _scan(order, key, full, held, cap, own, demand, i, residual, capacity, at, end, too_low):  # type: ignore[no-untyped-def]
+def _scan(order, key, full, held, cap, own, needed, i, residual, at, end, too_low):  # type: ignore[no-untyped-def]
     """First position at .. end - 1 whose machine takes a replica of i; `end`: none does, or keys are `too_low`.
 
     A function of its own, with arrays for arguments: a loop with more around it counts references at every step.
     """
     while at < end and key[at] >= too_low:
         m = order[at]
-        if not full[m] and held[m] < cap[m] and held[m] < own and has_room(demand, i, residual, m, capacity):
+        if not full[m] and held[m] < cap[m] and held[m] < own and has_room(needed, i, residual, m):
             return at
         at += 1
     return end
@@ -46,9 +46,7 @@ def _find(a, p, o, i, at, sorted_from_there, full):  # type: ignore[no-untyped-d
     too_low = enough(o, a.demand, i) if sorted_from_there and o.sign > 0.0 else -np.inf
     while True:
         count = o.count[0]
-        at = _scan(
-            o.order, o.key, full, p.held, p.cap, a.own[i], a.demand, i, p.residual, p.capacity, at, count, too_low
-        )
+        at = _scan(o.order, o.key, full, p.held, p.cap, a.own[i], a.needed, i, p.residual, at, count, too_low)
         if at < count:
             return at
         if not open_next(a, p, i):
@@ -74,7 +72,7 @@ def fit_by_passes(a, p, o, order):  # type: ignore[no-untyped-def]
                 break
             m = np.int64(o.order[at])
             put(a, p, i, m, 1)
-            full[m] = not has_room(o.least, 0, p.residual, m, p.capacity)
+            full[m] = not has_room(o.least, 0, p.residual, m)
             remeasure(o, p, at)
             if calm and o.sign > 0.0:
                 sink(o, at, o.count[0])

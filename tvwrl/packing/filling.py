@@ -30,6 +30,7 @@ class Sizes(NamedTuple):
     """Applications by demand. Members of size g are `member[start[g]:start[g + 1]]`, in order of input."""
 
     demand: Any  # (S, K) float64
+    needed: Any  # (S, K) float64, as in `packing.affinity.Applications`
     start: Any  # (S + 1,) int64
     member: Any  # (A,) int64
 
@@ -135,7 +136,7 @@ def _fill_one(a, p, sizes, score, total, m, alive, n, at, value, f, cap, touched
                 alive[c], value[c] = alive[c + 1], value[c + 1]
             n -= 1
             continue
-        placed = most_that_fit(a.demand, i, p.residual, m, p.capacity, min(p.left[i], cap[i], a.own[i]))
+        placed = most_that_fit(a.demand, a.needed, i, p.residual, m, min(p.left[i], cap[i], a.own[i]))
         put(a, p, i, m, placed)
         total[:] -= placed * a.demand[i]
         p.count[p.first[i] + p.used[i] - 1], p.held[m] = placed, 0
@@ -149,10 +150,10 @@ def _fill_one(a, p, sizes, score, total, m, alive, n, at, value, f, cap, touched
 @njit(cache=True)
 def _rescore(a, p, sizes, score, m, alive, n, value, f):  # type: ignore[no-untyped-def]
     """Scores of the sizes that fit machine m; the others leave `alive`. Returns how many are left."""
-    demand, residual, capacity, own, kept = sizes.demand, p.residual, p.capacity, score.own, np.int64(0)
+    demand, needed, residual, own, kept = sizes.demand, sizes.needed, p.residual, score.own, np.int64(0)
     for c in range(n):
         g = alive[c]
-        if has_room(demand, g, residual, m, capacity):
+        if has_room(needed, g, residual, m):
             alive[kept] = g
             value[kept] = _dot(f, demand, g) - own[g]
             kept += 1

@@ -22,16 +22,16 @@ class Row(NamedTuple):
 
     machine: Any  # (M,) int32
     count: Any  # (1,) int64
-    least: Any  # (1, K) float64: least demand of any application, by dimension
+    least: Any  # (1, K) float64: the least that any application needs, by dimension
 
 
 @njit(cache=True)
 def new_row(a, p):  # type: ignore[no-untyped-def]
     """For `first_fit`: no machine is open yet."""
-    least = np.full((1, a.demand.shape[1]), np.inf)
-    for i in range(len(a.demand)):
-        for k in range(a.demand.shape[1]):
-            least[0, k] = min(least[0, k], a.demand[i, k])
+    least = np.full((1, a.needed.shape[1]), np.inf)
+    for i in range(len(a.needed)):
+        for k in range(a.needed.shape[1]):
+            least[0, k] = min(least[0, k], a.needed[i, k])
     return Row(np.empty(len(p.residual), np.int32), np.zeros(1, np.int64), least)
 
 
@@ -41,15 +41,15 @@ def _fill(a, p, row, i):  # type: ignore[no-untyped-def]
 
     Machines too full for any application leave the row for good: most machines, as planning goes on.
     """
-    demand, residual, capacity, cap, machine, own = a.demand, p.residual, p.capacity, p.cap, row.machine, a.own[i]
+    demand, needed, residual, cap, machine, own = a.demand, a.needed, p.residual, p.cap, row.machine, a.own[i]
     n, kept = 0, 0
     count = row.count[0]
     while n < count and p.left[i] > 0:
         m = np.int64(machine[n])
         n += 1
-        if cap[m] > 0 and has_room(demand, i, residual, m, capacity):
-            put(a, p, i, m, most_that_fit(demand, i, residual, m, capacity, min(p.left[i], cap[m], own)))
-            if not has_room(row.least, 0, residual, m, capacity):
+        if cap[m] > 0 and has_room(needed, i, residual, m):
+            put(a, p, i, m, most_that_fit(demand, needed, i, residual, m, min(p.left[i], cap[m], own)))
+            if not has_room(row.least, 0, residual, m):
                 continue
         machine[kept] = m
         kept += 1
@@ -60,10 +60,10 @@ def _fill(a, p, row, i):  # type: ignore[no-untyped-def]
         row.count[0] = kept
     while p.left[i] > 0 and open_next(a, p, i):
         m = p.open[0] - 1
-        most = most_that_fit(demand, i, residual, m, capacity, min(p.left[i], own))
+        most = most_that_fit(demand, needed, i, residual, m, min(p.left[i], own))
         if most > 0:
             put(a, p, i, m, most)
-        if has_room(row.least, 0, residual, m, capacity):
+        if has_room(row.least, 0, residual, m):
             machine[row.count[0]] = m
             row.count[0] += 1
 
@@ -81,13 +81,13 @@ def first_fit(a, p, row, order):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _lose(a, p, gone, i, k, limit, of_i):  # type: ignore[no-untyped-def]
     """How many machines of i are newly lost to its neighbour k, too full or by `limit`: of i on k, or k on i."""
-    machine, count, demand, residual, capacity, lost = p.machine, p.count, a.demand, p.residual, p.capacity, 0
+    machine, count, needed, residual, lost = p.machine, p.count, a.needed, p.residual, 0
     word, bit = k >> 3, np.uint8(1 << (k & 7))
     for r in range(p.first[i], p.first[i] + p.used[i]):
         m = machine[r]
         if gone[m, word] & bit:
             continue
-        if (limit < 1 if of_i else count[r] > limit) or not has_room(demand, k, residual, m, capacity):
+        if (limit < 1 if of_i else count[r] > limit) or not has_room(needed, k, residual, m):
             gone[m, word] |= bit
             lost += 1
     return lost

@@ -3,7 +3,8 @@
 A load fits a capacity unless it exceeds it by more than rounding: `TOLERANCE`, a share of the capacity, so that the
 unit does not matter. Where nothing is left a capacity of 0 (switched off) takes a demand of 0 only.
 
-Kernels call `exceeds`, `lacks`, `has_room` and `most_that_fit`; code in numpy calls `fits` and `replicas_that_fit`.
+Kernels call `exceeds` and `lacks`. Those that ask often take the tolerance off all demands once (`needed`), for
+`has_room` and `most_that_fit`. Code in numpy calls `fits` and `replicas_that_fit`.
 Referees share no code with what they check: they have a tolerance of their own, of the same size.
 """
 
@@ -34,20 +35,22 @@ def exceeds(load: float, capacity: float) -> bool:
     return load > capacity + TOLERANCE * capacity
 
 
-@njit(cache=True)
-def has_room(demand, i, residual, m, capacity):  # type: ignore[no-untyped-def]
-    """Whether row i of `demand` (A, K) fits what is left of machine m, `residual` (M, K), in every dimension.
+@njit(cache=True, inline="always")
+def short(residual: float, needed: float) -> bool:
+    """Whether `residual` is less than `needed`, a demand less the tolerance: see `needed` below."""
+    return needed > residual
 
-    `capacity` (F, K): of machine m row m; machines beyond the last row are like the last one.
-    """
+
+@njit(cache=True)
+def has_room(needed, i, residual, m):  # type: ignore[no-untyped-def]
+    """Whether machine m has left, in `residual` (M, K), what row i of `needed` (A, K) asks for in every dimension."""
     # By blocks without branches, the busiest dimensions first. Unsigned indices need no look at the end that negative
     # ones count from: only so do the blocks compile to vector instructions.
-    row, machine, kind = np.uint64(i), np.uint64(m), np.uint64(min(m, len(capacity) - 1))
-    begin, dimensions = np.uint64(0), np.uint64(demand.shape[1])
+    row, machine, begin, dimensions = np.uint64(i), np.uint64(m), np.uint64(0), np.uint64(needed.shape[1])
     while begin < dimensions:
         end, full = min(begin + BLOCK, dimensions), False
         for k in range(begin, end):
-            full |= lacks(demand[row, k], residual[machine, k], capacity[kind, k])
+            full |= short(residual[machine, k], needed[row, k])
         if full:
             return False
         begin = end
@@ -55,20 +58,29 @@ def has_room(demand, i, residual, m, capacity):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def most_that_fit(demand, i, residual, m, capacity, most):  # type: ignore[no-untyped-def]
-    """How many of at most `most` copies of row i of `demand` fit machine m; arrays as in `has_room`.
+def most_that_fit(demand, needed, i, residual, m, most):  # type: ignore[no-untyped-def]
+    """How many of at most `most` copies of row i of `demand` (A, K) fit machine m; other arrays as in `has_room`.
 
     The floor of residual by demand: Eq. 1 of paper 001 prints a ceiling.
     """
-    if most < 1 or not has_room(demand, i, residual, m, capacity):
+    if most < 1 or not has_room(needed, i, residual, m):
         return 0
     if most == 1:
         return 1
-    ratio, kind = float(most), min(m, len(capacity) - 1)
+    ratio = float(most)
     for k in range(demand.shape[1]):
         if demand[i, k] > 0.0:
-            ratio = min(ratio, (residual[m, k] + TOLERANCE * capacity[kind, k]) / demand[i, k])
+            ratio = min(ratio, 1.0 + (residual[m, k] - needed[i, k]) / demand[i, k])
     return max(int(ratio), 1)
+
+
+def needed(demand: Float, capacity: Float) -> Float:
+    """(A, K) what a machine must have left to take `demand` (A, K), for `has_room`: less by the tolerance.
+
+    That of the smallest machine, for all machines alike: `capacity` (F, K) > 0. So kernels compare two numbers only.
+    """
+    least: Float = demand - TOLERANCE * capacity.min(axis=0)
+    return least
 
 
 def fits(demand: Float, residual: Float | float, capacity: Float | float) -> npt.NDArray[np.bool_]:

@@ -80,12 +80,12 @@ def _rescore(a, p, q, sizes, score, m):  # type: ignore[no-untyped-def]
         entry = q.below[entry]
     pull(score, p.residual, m, q.frozen, q.pull)
     head, scores, f, start, member, left = q.head, q.scores, q.pull, sizes.start, sizes.member, p.left
-    demand, residual, capacity, own = sizes.demand, p.residual, p.capacity, score.own
+    demand, needed, residual, own = sizes.demand, sizes.needed, p.residual, score.own
     for g in range(len(head)):
         while head[g] < start[g + 1] and left[member[head[g]]] == 0:
             head[g] += 1
         value = -np.inf
-        if head[g] < start[g + 1] and has_room(demand, g, residual, m, capacity):
+        if head[g] < start[g + 1] and has_room(needed, g, residual, m):
             value = -own[g]
             for k in range(len(f)):
                 value += f[k] * demand[g, k]

@@ -43,7 +43,7 @@ class Ordering(NamedTuple):
     weight: Any  # (K,) float64: those that keys were computed with
     count: Any  # (1,) int64: machines in the order
     middle: Any  # (1,) int64: the second list begins here; 0: there is but one
-    least: Any  # (1, K) float64: a machine with less of anything is full; see FULL
+    least: Any  # (1, K) float64: a machine with less left of anything is full; see FULL
     old: Any  # (1,) bool: some keys are older than the weights; see `refresh`
     order: Any  # (M,) int32
     key: Any  # (M,) float64
@@ -77,9 +77,9 @@ def measured(largest, weight, values, row):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, inline="always")
-def _key(o, residual, capacity, m):  # type: ignore[no-untyped-def]
+def _key(o, residual, m):  # type: ignore[no-untyped-def]
     """The key of machine m."""
-    if not has_room(o.least, 0, residual, m, capacity):
+    if not has_room(o.least, 0, residual, m):
         return FULL
     return o.sign * measured(o.measure.largest, o.weight, residual, m)
 
@@ -257,11 +257,11 @@ def _leave(o, p, at):  # type: ignore[no-untyped-def]
 
     Those left move together, and the first list gets room at its end for all that are taken out.
     """
-    order, key, middle, residual, capacity, n = o.order, o.key, o.middle[0], p.residual, p.capacity, 0
+    order, key, middle, residual, n = o.order, o.key, o.middle[0], p.residual, 0
     machine, height = np.empty(len(at), np.int32), np.empty(len(at))
     first, last = middle, middle - 1  # positions between which something goes, in the first list and in the second
     for c in at:
-        height[n] = _key(o, residual, capacity, order[c])
+        height[n] = _key(o, residual, order[c])
         if height[n] != key[c]:
             machine[n], order[c] = order[c], -1
             first, last = min(first, c), max(last, c)
@@ -305,7 +305,7 @@ def fall(o, p, at):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def remeasure(o, p, at):  # type: ignore[no-untyped-def]
     """The machine at position `at` has changed: compute its key anew."""
-    o.key[at] = _key(o, p.residual, p.capacity, o.order[at])
+    o.key[at] = _key(o, p.residual, o.order[at])
 
 
 @njit(cache=True)

@@ -121,7 +121,7 @@ def _best_machine(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
         m = m + 1 if m + 1 < machines else 0
         if kinds[m] == width:
             continue
-        fits, direct = has_room(demand, i, residual, m, s.capacity), where >= 0 and entries == 0
+        fits, direct = has_room(a.needed, i, residual, m), where >= 0 and entries == 0
         if direct and not fits:
             continue
         cost, found, ejected = affinity_ejections(
@@ -180,7 +180,7 @@ def _random_moves(a, s, times, rng):  # type: ignore[no-untyped-def]
         set_limits(a, s, i)
         for _ in range(ATTEMPTS):
             to = int(rng.random() * machines)
-            if to == m or s.kinds[to] == width or not has_room(a.demand, i, s.residual, to, s.capacity):
+            if to == m or s.kinds[to] == width or not has_room(a.needed, i, s.residual, to):
                 continue
             cost, _entries, _ejected = affinity_ejections(
                 i, a.own[i], s.application[to], s.count[to], s.kinds[to], s.allows, s.bears, s.weight, DIRECT,

@@ -15,7 +15,7 @@ def _sweep(a, p, o, i, taken):  # type: ignore[no-untyped-def]
     """One replica of i to each machine that takes one, in order. Positions go to `taken`; returns how many."""
     too_low = enough(o, a.demand, i)
     order, key, cap, left = o.order, o.key, p.cap, p.left[i]
-    demand, residual, capacity = a.demand, p.residual, p.capacity
+    needed, residual = a.needed, p.residual
     first, middle, count, n = 0, o.middle[0], o.count[0], 0
     second = middle
     while n < left and (first < middle or second < count):
@@ -28,7 +28,7 @@ def _sweep(a, p, o, i, taken):  # type: ignore[no-untyped-def]
         if key[at] < too_low:
             break
         m = order[at]
-        if cap[m] > 0 and has_room(demand, i, residual, m, capacity):
+        if cap[m] > 0 and has_room(needed, i, residual, m):
             taken[n] = at
             n += 1
     for c in range(n):
@@ -43,11 +43,11 @@ def _sweep_again(a, p, o, i, again):  # type: ignore[no-untyped-def]
     Those that did come to the front; returns how many.
     """
     order, held, cap, own = o.order, p.held, p.cap, a.own[i]
-    demand, residual, capacity = a.demand, p.residual, p.capacity
+    needed, residual = a.needed, p.residual
     n = 0
     for at in again:
         m = order[at]
-        if p.left[i] > 0 and held[m] < cap[m] and held[m] < own and has_room(demand, i, residual, m, capacity):
+        if p.left[i] > 0 and held[m] < cap[m] and held[m] < own and has_room(needed, i, residual, m):
             put(a, p, i, np.int64(m), 1)
             again[n] = at
             n += 1

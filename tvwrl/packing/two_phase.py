@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from tvwrl.packing.affinity import NOT_YET, forget_limits, limit_machines, put, settle
-from tvwrl.packing.fit import lacks
+from tvwrl.packing.fit import short
 from tvwrl.packing.fitness import fitness_weights
 
 NOWHERE = -np.inf  # score of a machine that cannot take another replica
@@ -26,7 +26,7 @@ class Fitness(NamedTuple):
 
     demand: Any  # (K,) S: demand of all applications of the batch; negative: the least fit first
     free: Any  # (K,) F: residual of all open machines, kept up to date
-    least: Any  # (K,) r_min: a machine with less than that of anything is a fragment (Eq. 16, 17)
+    least: Any  # (K,) r_min: a machine with less than that left of anything is a fragment (Eq. 16, 17)
     fragment: float  # share of its fitness that a machine loses if it would become a fragment, 0 to 1
 
 
@@ -39,19 +39,19 @@ class Scratch(NamedTuple):
 
 
 @njit(cache=True)
-def _score(demand, i, residual, capacity, begin, end, cap, weight, least, fragment, score):  # type: ignore[no-untyped-def]
+def _score(demand, needed, i, residual, begin, end, cap, weight, least, fragment, score):  # type: ignore[no-untyped-def]
     """Write the scores of machines begin .. end - 1 for one more replica of i, NOWHERE where it has no room."""
     row, count = np.uint64(i), np.uint64(len(weight))
     for m in range(np.uint64(begin), np.uint64(end)):
-        full, fitness, kind = cap[m] < 1, 0.0, min(m, np.uint64(len(capacity) - 1))
+        full, fitness = cap[m] < 1, 0.0
         for k in range(count):
-            full |= lacks(demand[row, k], residual[m, k], capacity[kind, k])
+            full |= short(residual[m, k], needed[row, k])
             fitness += weight[k] * residual[m, k]
         if fragment > 0.0 and not full:
             was, stays = True, True
             for k in range(count):
-                was &= not lacks(least[k], residual[m, k], capacity[kind, k])
-                stays &= not lacks(least[k] + demand[row, k], residual[m, k], capacity[kind, k])
+                was &= not short(residual[m, k], least[k])
+                stays &= not short(residual[m, k], least[k] + demand[row, k])
             if was and not stays:
                 fitness -= fragment * abs(fitness)  # of negative ones, too: see `improve`
         score[m] = NOWHERE if full else fitness
@@ -71,11 +71,11 @@ def _take_back(p, i, before):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _place_one(a, p, i, fitness, scratch):  # type: ignore[no-untyped-def]
     """Place all replicas of i on open machines, or none. Returns whether it could."""
-    demand, residual, cap, held, own = a.demand, p.residual, p.cap, p.held, a.own[i]
+    demand, needed, residual, cap, held, own = a.demand, a.needed, p.residual, p.cap, p.held, a.own[i]
     score, weight, opened = scratch.score, scratch.weight, p.open[0]
     fitness_weights(demand[i], fitness.demand, fitness.free, weight)
     looked = limit_machines(a, p, i, p.left[i])
-    _score(demand, i, residual, p.capacity, 0, opened, cap, weight, fitness.least, fitness.fragment, score)
+    _score(demand, needed, i, residual, 0, opened, cap, weight, fitness.least, fitness.fragment, score)
     while p.left[i] > 0 and opened > 0:
         m = np.int64(np.argmax(score[:opened]))
         if score[m] == NOWHERE:
@@ -83,7 +83,7 @@ def _place_one(a, p, i, fitness, scratch):  # type: ignore[no-untyped-def]
         if held[m] == NOT_YET:
             scratch.before[p.used[i]] = residual[m]
         put(a, p, i, m, 1)
-        _score(demand, i, residual, p.capacity, m, m + 1, cap, weight, fitness.least, fitness.fragment, score)
+        _score(demand, needed, i, residual, m, m + 1, cap, weight, fitness.least, fitness.fragment, score)
         if held[m] >= min(cap[m], own):
             score[m] = NOWHERE
     forget_limits(a, p, i, looked)

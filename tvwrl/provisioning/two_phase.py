@@ -75,7 +75,7 @@ class TwoPhase:
 
         demand = np.full_like(demand, np.inf) if self.first_fit else demand
         free = packing.residual[: packing.open[0]].sum(axis=0)
-        return Fitness(demand, free, work.demand.min(axis=0), self.fragment)
+        return Fitness(demand, free, work.needed.min(axis=0), self.fragment)
 
     def _improve(
         self, packed: tuple[Any, Any], spare: Any, batch: Int, size: Float, fitness: Any, scratch: Any, watch: Watch

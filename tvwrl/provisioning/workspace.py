@@ -36,6 +36,13 @@ class Workspace:
         self.total = instance.total.ravel()[busy]
 
     @cached_property
+    def needed(self) -> Float:
+        """(A, K) what a machine must have left for one replica: see `packing.fit.needed`."""
+        from tvwrl.packing.fit import needed
+
+        return needed(self.demand, self.kinds)
+
+    @cached_property
     def applications(self) -> Any:
         """`packing.affinity.Applications`."""
         from tvwrl.packing.affinity import Applications
@@ -45,7 +52,7 @@ class Workspace:
             ends.astype(np.int32, copy=False) for ends in (arcs.to, arcs.limit, arcs.into, arcs.into_limit)
         )
         return Applications(
-            self.demand, self.replicas, arcs.own, arcs.start, to, limit, arcs.into_start, into, into_limit
+            self.demand, self.needed, self.replicas, arcs.own, arcs.start, to, limit, arcs.into_start, into, into_limit
         )
 
     @cached_property
@@ -60,6 +67,7 @@ class Workspace:
     def sizes(self) -> Any:
         """`packing.filling.Sizes`: applications by equal demand."""
         from tvwrl.packing.filling import Sizes
+        from tvwrl.packing.fit import needed
 
         demand, of = np.unique(self.demand, axis=0, return_inverse=True)
         member = np.argsort(of.ravel(), kind="stable")
@@ -67,7 +75,8 @@ class Workspace:
         rank = np.argsort(member[first[:-1]], kind="stable")  # sizes in the order of input of their first member
         start = np.concatenate([[0], np.cumsum(np.diff(first)[rank])])
         member = np.concatenate([member[first[g] : first[g + 1]] for g in rank])
-        return Sizes(np.ascontiguousarray(demand[rank]), start, member)
+        demand = np.ascontiguousarray(demand[rank])
+        return Sizes(demand, needed(demand, self.kinds), start, member)
 
     @property
     def most_machines(self) -> int:
@@ -127,7 +136,7 @@ class Workspace:
             weight=weights(measure, total, max(opened, 1), self.capacity),
             count=np.array([opened]),
             middle=np.zeros(1, np.int64),
-            least=self.demand.min(axis=0, keepdims=True) if full_last else np.zeros((1, len(total))),
+            least=self.needed.min(axis=0, keepdims=True) if full_last else np.full((1, len(total)), -np.inf),
             old=np.zeros(1, np.bool_),
             order=np.arange(machines, dtype=np.int32),
             key=np.zeros(machines),

@@ -42,6 +42,7 @@ class Tetris:
         """Place all replicas for which there is room."""
         from tvwrl.flow.baselines.alignment_kernels import place_aligned
         from tvwrl.packing.affinity import Applications
+        from tvwrl.packing.fit import needed
 
         begun = time.process_time()
         instance, times = problem.instance, problem.instance.demand.shape[1]
@@ -49,7 +50,7 @@ class Tetris:
         capacity = np.ascontiguousarray(np.tile(problem.fleet.capacity, times))
         a = instance.affinity
         limits = (a.own, a.start, a.to, a.limit, a.into_start, a.into, a.into_limit)
-        apps = Applications(demand, instance.replicas, *limits)
+        apps = Applications(demand, needed(demand, capacity), instance.replicas, *limits)
         order, copies = self.order(problem), copy_of(problem)
         machine, moves = place_aligned(apps, order, problem.application, copies, capacity, self.reschedules)
         left = np.unique(problem.application[machine == NOWHERE]).tolist()

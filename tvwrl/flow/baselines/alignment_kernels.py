@@ -79,7 +79,7 @@ def breaks_limit(state, i, m):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _first_allowed(apps, state, i, best, mate, capacity):  # type: ignore[no-untyped-def]
+def _first_allowed(apps, state, i, best, mate):  # type: ignore[no-untyped-def]
     """The first machine that breaks no constraint of i, or NOBODY, and the number of reschedulings up to there.
 
     Tries the machine `best[0]`; then `mate`, where the rest of the bundle copy is, if there is one with room; then the
@@ -90,7 +90,7 @@ def _first_allowed(apps, state, i, best, mate, capacity):  # type: ignore[no-unt
         m = best[turn]
         if turn and mate != NOBODY:
             m = best[turn - 1]
-            if turn == 1 and has_room(apps.demand, i, state.residual, mate, capacity):
+            if turn == 1 and has_room(apps.needed, i, state.residual, mate):
                 m = mate
         if m == NOBODY:
             break
@@ -130,7 +130,7 @@ def place_aligned(apps, order, application, copy, capacity, tries):  # type: ign
         if best[0] == NOBODY:
             continue
         mate = mates[copy[r]] if copy[r] != NOBODY else NOBODY
-        m, more = _first_allowed(apps, state, i, best, mate, capacity)
+        m, more = _first_allowed(apps, state, i, best, mate)
         moves += more
         if m == NOBODY:
             m = best[0]
