@@ -23,20 +23,21 @@ class Arguments:
     """
 
     instance: str = GENERATED
-    """generated: drawn like the paper's; a folder with applications.csv, machines.csv and perhaps affinity.csv and
-    anti-affinity.csv; or the Tianchi contest's zip or folder."""
+    """generated (random, with the paper's distributions); a folder with applications.csv, machines.csv and optionally
+    affinity.csv and anti-affinity.csv; or the Tianchi contest's zip or folder."""
     planners: Names = ("Aladdin+H.4",)
-    """Names such as Aladdin+H.4(SRF),Tetris.1, with any numbers; an unknown name lists those that exist."""
+    """Planners, e.g. Aladdin+H.4(SRF),Tetris.1, with any numbers; the error for an unknown name lists all."""
     machines: int | None = None
-    """Machines: 12,000 if generated; of the contest, so many of its 6,000, with a proportional share of its
-    applications."""
+    """Machines; default: 12,000 if generated. For the contest: how many of its 6,000 machines, with a proportional
+    share of its applications."""
     replicas: int | None = None
-    """Replicas to generate; default: 100,000 for 12,000 machines, in proportion."""
+    """Replicas to generate; default: 100,000 per 12,000 machines."""
     load: float | None = None
-    """Share of the scarcer resource of all machines that generated replicas demand, above 0 to 1; default: 0.75."""
+    """Demand of generated replicas, as a share of the scarcer resource of all machines, above 0 and at most 1; default:
+    0.75."""
     times: int | None = None
-    """Of the contest: windows that the 98 points of demand are cut into, each with its largest demand; default: 1, the
-    peaks."""
+    """For the contest: cut its 98 points of demand into this many windows, each with its largest demand; default: 1
+    (the peaks)."""
     bounds: bool = True
     """Also compute a lower bound on the number of machines."""
     seed: int = 0

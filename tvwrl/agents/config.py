@@ -33,72 +33,74 @@ class TrainConfig:
     """Hyper-parameters; all of them travel with the checkpoint."""
 
     algo: ALGORITHMS = "ppo"
-    """ppo: advantages from a critic that values every machine; reinforce: the paper's; sb3-ppo, sb3-a2c: those of
-    Stable-Baselines3."""
+    """ppo: PPO with a critic that values every machine; reinforce: REINFORCE, as in the paper; sb3-ppo, sb3-a2c: PPO
+    and A2C of Stable-Baselines3."""
     policy: Literal["shared", "flat", "deeprm"] = "shared"
-    """shared: one network per machine with shared weights, for any number of machines; flat: the paper's; deeprm: the
-    baseline, which chooses the next workload."""
+    """shared: one network with the same weights for each machine, for any number of machines; flat: the paper's
+    network; deeprm: the DeepRM baseline, which chooses the next workload."""
     hidden: int = 64
     """Neurons of a hidden layer (paper: 20)."""
     iterations: int = 30
     """Updates of the policy."""
     imitate: int = 40
-    """Training sequences on which the policy imitates `teacher` before it learns from rewards; 0: none. Ignored where
-    the teacher is built in."""
+    """Training sequences on which the policy imitates --teacher before it learns from rewards; 0: none. Ignored if the
+    teacher is built in."""
     teacher: str = ""
-    """Scheduler to imitate; it may know more than the policy. A shared policy with forecasts has expected-cost built in
-    instead of imitating it. Default: expected-cost with forecasts and without lifetime peaks, otherwise
-    best-fit-peak."""
+    """Scheduler to start from: the policy imitates it, except that a shared policy with forecasts has expected-cost
+    built in. The teacher may know more than the policy. Default: expected-cost if the policy sees forecasts but no
+    lifetime peaks, otherwise best-fit-peak."""
     imitation_rate: float = 2e-3
-    """Step size of Adam during imitation."""
+    """Learning rate of Adam during imitation."""
     train_sequences: int = 300
     """Arrival sequences to train on (paper: 100)."""
     train_loads: Shares = ()
-    """Offered loads of training and validation sequences, cycled through; default: the scenario's load."""
+    """Offered loads of training and validation sequences, in turn; default: --load."""
     sequences_per_iteration: int = 160
-    """Sequences drawn for one update (paper: a batch of 20)."""
+    """Sequences sampled for one update (paper: 20)."""
     trajectories: int = 1
-    """Episodes on each of them; reinforce takes their mean return as baseline and needs two (paper: N = 20)."""
+    """Episodes per sampled sequence (paper: 20); reinforce uses their mean return as the baseline and needs at least
+    2."""
     learning_rate: float = 2e-3
-    """Step size of Adam at the start (paper: 0.001)."""
+    """Initial learning rate of Adam (paper: 0.001)."""
     final_learning_rate: float = 2e-4
-    """Step size at the end; falls linearly."""
+    """Final learning rate; it falls linearly."""
     gamma: float = 0.999
     """Discount per slot."""
     gae_lambda: float = 0.95
-    """Lambda of generalised advantage estimation, per placement (ppo): 1 relies on returns alone, 0 on the critic."""
+    """Lambda of generalised advantage estimation, per placement (ppo): 1 relies on returns only, 0 on the critic
+    only."""
     entropy_bonus: float = 0.001
-    """Weight of the policy's entropy at the start."""
+    """Initial weight of the policy's entropy."""
     final_entropy_bonus: float = 0.0
-    """Weight of the entropy at the end; falls linearly."""
+    """Final weight of the entropy; it falls linearly."""
     advantage_scaling: bool = True
     """Divide advantages by their standard deviation over the batch."""
     epochs: int = 3
-    """Passes over the episodes of an iteration; 1 with 1 minibatch is plain REINFORCE (paper)."""
+    """Passes over the episodes of an iteration; 1 pass with 1 minibatch is plain REINFORCE (paper)."""
     minibatches: int = 16
-    """Steps of Adam per pass."""
+    """Minibatches, thus steps of Adam, per pass."""
     clip: float = 0.2
-    """Clipping range of the probability ratio of reused episodes; no effect in plain REINFORCE."""
+    """Clipping range of the probability ratio when episodes are reused; no effect in plain REINFORCE."""
     advantage_clip: float = 5.0
-    """Scaled advantages are clipped to +- this, as one overshoot costs as much as hundreds of other slots."""
+    """Clip scaled advantages to +- this value: one overshoot costs as much as hundreds of other slots."""
     max_gradient_norm: float = 0.5
-    """Gradients are clipped to this norm; 0 does not clip."""
+    """Clip gradients to this norm; 0: no clipping."""
     seed: int = 0
-    """Seed of everything random."""
+    """Seed of all random choices."""
     device: str = "cpu"
-    """Where the policy runs: cpu, cuda, cuda:1."""
+    """PyTorch device of the policy: cpu, cuda, cuda:1."""
     threads: int = 1
     """CPU threads for the networks, which are small: more threads rarely help."""
     eval_every: int = 10
-    """Iterations between evaluations on validation sequences."""
+    """Iterations between validations."""
     eval_sequences: int = 60
-    """Validation sequences: of training series, other windows."""
+    """Validation sequences, cut from other windows of the training series."""
     comparison_sequences: int = 30
-    """Test sequences of the comparison that ends the run."""
+    """Test sequences of the comparison at the end of the run."""
     save_every: int = 10
-    """Iterations between two saves of checkpoints/last.pt."""
+    """Iterations between saves of checkpoints/last.pt."""
     picture_every: int = 100
-    """Iterations between two pictures of the cluster in TensorBoard."""
+    """Iterations between pictures of the cluster in TensorBoard."""
     unused_weight: float = 0.1
     """DeepRM: penalty for a slot in which the whole cluster is unreserved."""
     scenario: Scenario = field(default_factory=lambda: INFORMED)

@@ -42,33 +42,33 @@ class OnlineConfig:
     """Settings of online learning; all others come from the checkpoint."""
 
     before: int = 320
-    """Arrival sequences before the shift, played once each."""
+    """Arrival sequences before the shift, each played once."""
     after: int = 1280
-    """Arrival sequences after it."""
+    """Arrival sequences after the shift, each played once."""
     split: Annotated[Literal["train", "test"], tyro.conf.arg(name="series")] = "test"
-    """Series that arrivals are cut from: test, unseen in training; with train, the test series stay for evaluate.py."""
+    """Series that arrivals are cut from: test (unseen in training) or train (leaves the test series to evaluate.py)."""
     clusters: int = 16
-    """Clusters served side by side; the policy learns when an episode has ended in all of them."""
+    """Clusters that the policy serves in parallel; it learns when an episode has ended in all of them."""
     recent: int = 8
-    """Latest episodes of every cluster to learn from."""
+    """Number of latest episodes per cluster that an update learns from."""
     learning_rate: float = 3e-4
-    """Step size of Adam, of policy and critic; 0 plays without learning."""
+    """Learning rate of Adam for policy and critic; 0: play without learning."""
     explore: bool = True
-    """Draw actions by their probability; off: take those of evaluation."""
+    """Sample actions from the policy; otherwise act as in evaluation."""
     epochs: int = 1
     """Passes over the recent episodes in an update."""
     minibatches: int = 8
-    """Steps of Adam per pass."""
+    """Minibatches, thus steps of Adam, per pass."""
     entropy_bonus: float = 0.001
     """Weight of the policy's entropy."""
     gamma: float | None = None
-    """Discount per slot; default: as in training, for which the critic was fitted."""
+    """Discount per slot; default: as in training, which the critic was fitted for."""
     gae_lambda: float | None = None
     """Lambda of generalised advantage estimation; default: as in training."""
     seed: int = 0
-    """Seed of the arrivals and of the actions drawn."""
+    """Seed of the arrivals and of sampled actions."""
     save_every: int = 25
-    """Updates between two saves of checkpoints/last.pt."""
+    """Updates between saves of checkpoints/last.pt."""
 
     def __post_init__(self) -> None:
         counts = ("before", "after", "clusters", "recent", "epochs", "minibatches", "save_every")

@@ -38,7 +38,7 @@ class FitOptions:
     """
 
     trace: str = "google"
-    """google, alibaba, the name of a prepared trace, a canonical trace folder, or a CSV."""
+    """google, alibaba, the name of a prepared trace, a trace folder or a CSV."""
     slot_seconds: int | None = None
     """Interval of a CSV trace, seconds."""
     out: Path | None = None
@@ -46,9 +46,10 @@ class FitOptions:
     compare: Names = REPRESENTATIONS
     """Representations to compare: aggregate, temporal, dtw."""
     representation: Literal["aggregate", "temporal", "dtw"] | None = None
-    """Choose this one whatever the comparison shows; default: the one of highest prediction gain."""
+    """Use this representation whatever the comparison shows; default: the one with the highest prediction gain."""
     k: int | None = None
-    """Number of classes, at most the workloads and 253; default: the one of highest mean silhouette."""
+    """Number of classes, at most 253 and at most the number of workloads; default: the one with the highest mean
+    silhouette."""
     k_min: int = SMALLEST_K
     """Smallest number of classes tried."""
     k_max: int = LARGEST_K
@@ -56,20 +57,21 @@ class FitOptions:
     initialisations: int = INITIALISATIONS
     """Starts of K-Means and K-Medoids for each k."""
     radius: int | None = None
-    """Sakoe-Chiba band of dynamic time warping, slots; default: no band."""
+    """Half-width of the Sakoe-Chiba band of dynamic time warping, slots; default: no band."""
     judge: bool = True
-    """Train the forecaster (minutes); without it k is by silhouette, and temporal goes before dtw and aggregate."""
+    """Train the forecaster that compares representations (minutes); without it the first of temporal, dtw and aggregate
+    is used."""
     fit_on: Literal["train", "all"] = "train"
-    """Series that the classes are fitted on: those for training, or all, to look at a trace: classes then know the test
-    series."""
+    """Series to fit the classes on: training series only, or all (to explore a trace; the classes then depend on test
+    series)."""
     step_seconds: int = Scenario.step_seconds
     """Length of one slot of the environment, seconds."""
     sample: Literal["mean", "max"] = "mean"
-    """How the trace's samples inside a slot become one."""
+    """How to combine the trace's samples within a slot."""
     split: Literal["workloads", "time"] = "workloads"
-    """How training and test series are separated: see train.py."""
+    """How to separate training and test series, as in train.py."""
     seed: int = 0
-    """Seed of everything random, the forecaster's too."""
+    """Seed of all random choices, including the forecaster's."""
     backends: Backends = field(default_factory=Backends)
     forecast: ForecastSettings = field(default_factory=ForecastSettings)
 

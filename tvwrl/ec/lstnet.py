@@ -26,37 +26,38 @@ class ForecastSettings:
     """Hyper-parameters of the forecaster; every model, of a class or of all, is trained with the same."""
 
     window: int = 48
-    """Slots that a forecast sees (48 of 1800 s are a day); fewer if less than half of the workloads last that long."""
+    """Slots that a forecast sees (48 slots of 1800 s are a day); fewer if less than half of the workloads last that
+    long."""
     horizon: int = 4
     """Slots ahead that are forecast."""
     steps: int = 300
-    """Gradient steps of a model, the same for a class as for all workloads."""
+    """Gradient steps per model, the same for a class as for all workloads."""
     batch: int = 128
     """Windows per gradient step."""
     learning_rate: float = 1e-2
-    """Largest step size of AdamW; rises and falls in one cycle."""
+    """Largest learning rate of AdamW; it rises and falls in one cycle."""
     filters: int = 32
     """Filters of the convolution."""
     kernel: int = 6
     """Slots that a filter spans (LSTNet: 6)."""
     stride: int = 3
-    """Slots from one application of the filters to the next (LSTNet: 1); saves more than half of the time."""
+    """Stride of the filters, slots (LSTNet: 1); the default saves more than half of the time."""
     recurrent: int = 32
     """Hidden units of the GRU."""
     skip_recurrent: int = 4
     """Hidden units of the GRU that skips a day."""
     dropout: float = 0.1
-    """Share of recurrent outputs dropped in training."""
+    """Dropout of the recurrent outputs in training."""
     folds: int = 3
-    """Parts of the workloads; each part is held out once."""
+    """Folds of cross-validation over the workloads."""
     min_class: int = 5
-    """A class with fewer workloads that are long enough gets no model and has no gain."""
+    """Fewest sufficiently long workloads for a class to get its own model; a smaller class has no gain."""
     max_forecasts: int = 300
-    """Forecasts that evaluate a held-out workload at most, spread evenly over its life."""
+    """Largest number of forecasts for a held-out workload, spread evenly over its life."""
     seed: int = 0
     """Seed of folds, weights and batches."""
     threads: int = 1
-    """CPU threads of torch; the networks are small, and numbers may differ in the last digits with another number."""
+    """CPU threads of PyTorch; the last digits of results may depend on it."""
 
     def __post_init__(self) -> None:
         floors = {"window": MIN_WINDOW, "folds": 2, "max_forecasts": MIN_FORECASTS, "kernel": self.stride, "seed": 0}

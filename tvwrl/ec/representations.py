@@ -27,11 +27,11 @@ class Backends:
     """Libraries that compute; results are the same. All but tvwrl, which is fastest, are optional dependencies."""
 
     features: Literal["tvwrl", "tsfresh"] = "tvwrl"
-    """Temporal features."""
+    """Library for temporal features."""
     dtw: Literal["tvwrl", "tslearn"] = "tvwrl"
-    """Distances by dynamic time warping."""
+    """Library for dynamic time warping."""
     k_medoids: Literal["tvwrl", "kmedoids", "sklearn-extra"] = "tvwrl"
-    """K-Medoids."""
+    """Library for K-Medoids."""
 
 
 class FeatureRepresentation:

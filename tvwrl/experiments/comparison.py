@@ -23,8 +23,8 @@ from tvwrl.traces import open_and_describe
 from tvwrl.types import InputError
 
 HELP = (
-    f"Names of {', '.join(SCHEDULERS)}. deeprm=RUN is DeepRM as that run trained it; NAME+pism=FILE is "
-    "NAME (also deeprm=RUN+pism=FILE), or `policy` for that of --checkpoint, with the interference score of a file of "
+    f"Schedulers to compare: {', '.join(SCHEDULERS)}. deeprm=RUN: the DeepRM policy of a training run. NAME+pism=FILE: "
+    "NAME, deeprm=RUN or policy (that of --checkpoint) with an interference score, a file of "
     "scripts/fit_interference.py."
 )
 
@@ -46,29 +46,31 @@ class ComparisonSettings:
     """
 
     checkpoint: Path | None = None
-    """A training run (its folder or a .pt file) to compare too; it sets environment, classes and trace."""
+    """Also compare the policy of this training run (its folder or a .pt file); environment, classes and trace default
+    to the run's."""
     schedulers: Annotated[Names, tyro.conf.arg(help=HELP)] = DEFAULT_SCHEDULERS
     trace: str | None = None
-    """google, alibaba, a prepared trace's name, a trace folder or a CSV; default: the checkpoint's, or google."""
+    """google, alibaba, the name of a prepared trace, a trace folder or a CSV; default: the checkpoint's, or google."""
     slot_seconds: int | None = None
     """Interval of a CSV trace, seconds."""
     loads: Shares = (0.5,)
     """Offered loads."""
     machines: int | None = None
-    """Machines in the cluster; default: 10, or the checkpoint's. With --checkpoint only a policy `shared` plays on
-    another number; placements per slot and workloads grow with it."""
+    """Machines in the cluster; default: the checkpoint's, or 10. Only a shared policy can play on a different number of
+    machines than in training; placements per slot and workloads then change in proportion."""
     sequences: int = 30
     """Test sequences per load."""
     seed: int = 0
     """Seed of the test sequences."""
     bounds: bool = True
-    """Lower bounds on the machines that each sequence needs, and every scheduler's gap to them."""
+    """Compute lower bounds on the machines that each sequence needs, and every scheduler's gap to them."""
     bound_seconds: float = 0.0
-    """Seconds for each integer programme that tightens the bounds, of which a sequence has dozens; 0 = none."""
+    """Time limit of each integer programme that tightens the bounds, seconds; a sequence has dozens of them. 0:
+    none."""
     out: Path | None = None
     """Output folder; default: runs/evaluation-<trace>-<timestamp>."""
     device: str = "cpu"
-    """Where a policy runs."""
+    """PyTorch device of policies."""
     environment: tyro.conf.OmitArgPrefixes[Environment] = field(default_factory=Environment)
 
     def check(self) -> None:

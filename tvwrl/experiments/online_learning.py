@@ -34,21 +34,21 @@ class OnlineSettings:
     """
 
     checkpoint: Path | None = None
-    """A training run (its folder or a .pt file) to begin with."""
+    """Training run whose policy continues to learn (its folder or a .pt file)."""
     trace: str | None = None
-    """Where workloads come from at first; default: the checkpoint's trace."""
+    """Trace before the shift; default: the checkpoint's."""
     slot_seconds: int | None = None
     """Interval of a CSV trace, seconds."""
     shift_to: str | None = None
-    """Trace where they come from after the shift; its units are set on its own training series."""
+    """Trace after the shift; its units are fitted on its own training series."""
     shift_load: float | None = None
     """Offered load after the shift."""
     schedulers: Names = ("best-fit-peak", "forecast-fit")
-    """Schedulers to compare with."""
+    """Schedulers to compare the policy with."""
     out: Path | None = None
     """Run folder; default: runs/online-<trace>-<timestamp>."""
     resume: Path | None = None
-    """Continue the run in this folder to its end; no other option but --stop-after goes with it."""
+    """Continue the run in this folder to its end; only --stop-after can be combined with it."""
     stop_after: int | None = None
     """Stop after this number of updates; --resume continues."""
     config: tyro.conf.OmitArgPrefixes[OnlineConfig] = field(default_factory=OnlineConfig)

@@ -41,44 +41,46 @@ class PlanningSettings:
     """
 
     instance: str
-    """The published .csv or .csv.gz, the Tianchi contest's zip or folder, a trace (name, folder or CSV), or a CSV list
-    with columns application, replicas, perhaps limit (replicas on one machine), and one per resource."""
+    """A published .csv or .csv.gz; the Tianchi contest's zip or folder; a trace (name, folder or CSV); or a CSV with
+    columns application, replicas, optionally limit (replicas on one machine), and one column per resource."""
     machine: tyro.conf.UseAppendAction[tuple[tuple[float, ...], ...]] = ()
-    """Capacity of a machine, a number per resource (cores, GiB). Repeat for several kinds, opened in this order."""
+    """Capacity of a machine, one number per resource (cores, GiB). Repeat it for several kinds; machines are opened in
+    this order."""
     machines_file: Path | None = None
-    """Instead of --machine: a CSV with a row per machine, or per kind with a column count; its other columns are the
-    resources, and hold what is free."""
+    """Instead of --machine: a CSV with a row per machine, or per kind with a column count; the other columns hold the
+    free amount of each resource."""
     count: Numbers = ()
-    """How many of each kind; any number of machines like the last may be added, unless --fixed."""
+    """Number of machines of each kind; unless --fixed, any number of machines of the last kind may be added."""
     fixed: bool = False
-    """There are no other machines: place as many replicas as possible."""
+    """Use only these machines and place as many replicas as possible."""
     slack: float = 0.0
-    """Share of every machine that is kept free, 0 to below 1."""
+    """Share of every machine to keep free, at least 0 and below 1."""
     planners: Names = ()
-    """Names such as FF,SpreadWFD-Avg-BinSearch; an unknown name lists those that exist."""
+    """Planners, e.g. FF,SpreadWFD-Avg-BinSearch; the error for an unknown name lists all."""
     best: bool = False
-    """Search for the best plan within --seconds: several algorithms, then guided ejection. Better plans are written
-    as they come."""
+    """Search for the best plan within --seconds: several algorithms, then guided ejection. Writes every better plan as
+    soon as it is found."""
     seconds: float = 30.0
     """Time limit of --best and --advise."""
     milp_seconds: float | None = None
-    """Time limit of the integer programme, up to 2,000 applications; it begins with the best plan of the others. With
-    --fixed it maximises the applications that are placed wholly."""
+    """Also run the integer programme with this time limit, on up to 2,000 applications; it starts from the best plan of
+    the other planners. With --fixed it maximises the number of applications placed completely."""
     fragment_weight: float = 0.0
-    """With --milp-seconds and --fixed: value of a machine without a fragment, in applications (docs/lrasched.md)."""
+    """With --milp-seconds and --fixed: value of a machine without a fragment, in applications (see
+    docs/lrasched.md)."""
     bound_seconds: float = 0.0
-    """Seconds for the linear programme of the lower bound; 0 = the quick bounds only."""
+    """Time limit of the linear programme of the lower bound, seconds; 0: quick bounds only."""
     advise: bool = False
-    """Only say which planner suits the instance and the time limit, and why."""
+    """Only recommend a planner for the instance and the time limit, with the reason."""
     verify: Path | None = None
-    """Only check this plan.parquet against instance and machines; exit code 1 if it breaks a rule."""
+    """Only check this plan.parquet against instance and machines; the exit code is 1 if it is infeasible."""
     hand_over: bool = False
-    """Of a trace: play the plan with the fewest machines in the simulator, slot by slot, and write hand-over/ to
-    --out, an evaluation folder."""
+    """For a trace: play the plan with the fewest machines in the simulator, slot by slot, and write an evaluation
+    folder, hand-over/, to --out."""
     times: int | None = None
-    """Cut the series into so many windows, each with its largest demand; 1 = one number per resource."""
+    """Cut the series into this many windows and plan for the largest demand of each; 1: one number per resource."""
     affinity: Path | None = None
-    """Affinity limits, .parquet or .csv with app_a, app_b, limit; default: those that come with the instance."""
+    """Affinity limits, .parquet or .csv with app_a, app_b, limit; default: the instance's own."""
     slot_seconds: int | None = None
     """Interval of a CSV trace, seconds."""
     seed: int = 0

@@ -49,18 +49,18 @@ class RunOptions:
     """Where results are kept, and how many cells run at once: the options that every figure has."""
 
     out: Path | None = None
-    """Folder of cells, tables and plots; give the same folder again to continue, or to share cells between figures.
+    """Folder of cells, tables and plots; use the same folder again to continue or to share cells between figures.
     Default: runs/<name>-<time>."""
     workers: int = 1
-    """Cells that run at a time, each in a process of its own."""
+    """Cells that run in parallel, one process each."""
     ray: str | None = None
-    """Ray cluster to run the cells on: HOST:PORT, auto or local; all its machines have to share --out."""
+    """Ray cluster to run the cells on: HOST:PORT, auto or local; all its machines must share --out."""
     dry_run: bool = False
-    """Only list the cells, and which of them are finished in --out."""
+    """Only list the cells and show which are finished in --out."""
     report_only: bool = False
-    """Only write tables, plots and page again, from the cells that are finished in --out."""
+    """Only rewrite tables, plots and page from the finished cells in --out."""
     page: Path | None = None
-    """Markdown page to write the tables to as well; its introduction, written by hand, is kept."""
+    """Markdown page to write the tables to as well; its hand-written introduction is preserved."""
 
     def check_run(self) -> None:
         """Raise InputError for values out of range."""

@@ -25,14 +25,15 @@ class Scale:
     """How much is trained and evaluated."""
 
     preset: Literal["smoke", "medium", "paper"] = "medium"
-    """smoke: a trial, seconds a training; medium: PPO, minutes a training, 3 seeds; paper: its hyper-parameters, 5
-    seeds, days."""
+    """smoke: a trial, seconds per training; medium: PPO, minutes per training, 3 seeds; paper: the paper's
+    hyper-parameters, 5 seeds, days."""
     seeds: Numbers | None = None
     """Training seeds; default: the preset's."""
     iterations: int | None = None
     """Updates of a policy; default: the preset's."""
     deeprm_iterations: int | None = None
-    """Updates of DeepRM's policy; default: those of its own preset; with smoke or --iterations as many as of others."""
+    """Updates of DeepRM's policy; default: its preset's, or with smoke or --iterations the same as for other
+    policies."""
     sequences: int | None = None
     """Test sequences of an evaluation; default: the preset's (medium, paper: 30)."""
 

@@ -39,18 +39,20 @@ class TrainingSettings:
     """
 
     trace: str = "google"
-    """google, alibaba, the name of a prepared trace, a canonical trace folder, or a CSV."""
+    """google, alibaba, the name of a prepared trace, a trace folder or a CSV."""
     slot_seconds: int | None = None
     """Interval of a CSV trace, seconds."""
     ec: str = "temporal"
-    """A classes file of scripts/fit_ec.py; or make --classes classes now by temporal, aggregate or dtw; or none."""
+    """Equivalence classes: a file of scripts/fit_ec.py; or temporal, aggregate or dtw to make --classes classes now; or
+    none."""
     preset: Literal["smoke", "medium", "paper", "deeprm"] = "medium"
-    """Hyper-parameters to start from: smoke (a test in seconds), medium (minutes), paper (the paper's values), deeprm
+    """Defaults of the hyper-parameters: smoke (a trial, seconds), medium (minutes), paper (the paper's values), deeprm
     (the default of --policy deeprm)."""
     out: Path | None = None
     """Run folder; default: runs/<trace>-<timestamp>."""
     resume: Path | None = None
-    """Continue the run in this folder to its original total; no other option but --stop-after goes with it."""
+    """Continue the run in this folder to its original number of iterations; only --stop-after can be combined with
+    it."""
     stop_after: int | None = None
     """Stop after this number of iterations; --resume continues."""
     config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)

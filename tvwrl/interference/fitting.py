@@ -37,33 +37,33 @@ class FitOptions:
     out: Path | None = None
     """File to write, .npz."""
     trace: str | None = None
-    """google, alibaba, a prepared trace's name, a trace folder or a CSV."""
+    """google, alibaba, the name of a prepared trace, a trace folder or a CSV."""
     data: Path | None = None
-    """Folder with spar_sample_tasks.csv.gz and ali18_usage_tasks.csv.gz; the second sets the thresholds of categories.
-    """
+    """Folder with spar_sample_tasks.csv.gz and ali18_usage_tasks.csv.gz; the second sets the thresholds between
+    categories."""
     explain: Path | None = None
-    """A score's file: show which categories raise the score of a machine and by how much, and end."""
+    """Only explain the score in this file: which task categories raise a machine's score, and by how much."""
     running: Names = ()
-    """With --explain: what the machine runs, as CATEGORY=INSTANCES,..., categories being 0 to 59; default: 1, 3 or
-    5 instances of one category, for each that makes a difference."""
+    """With --explain: tasks on the machine, as CATEGORY=INSTANCES,..., with categories 0 to 59; default: 1, 3 or 5
+    instances of each category that changes the score."""
     law: str = "memory"
-    """How batch work slows services: memory, queue, control."""
+    """Law by which batch work slows services: memory, queue or control."""
     weighting: str = "corr"
-    """How much each service counts: fair, cpu-quota, corr, cv."""
+    """Weights of the services: fair, cpu-quota, corr, cv."""
     slot_seconds: int | None = None
-    """Interval of a CSV trace, seconds (--trace)."""
+    """Interval of a CSV trace, seconds, with --trace."""
     load: float | None = None
-    """Offered load (--trace); default: 0.5."""
+    """Offered load, with --trace; default: 0.5."""
     episodes: int | None = None
-    """Training sequences to learn from (--trace); default: 24."""
+    """Training sequences to learn from, with --trace; default: 24."""
     machines: int | None = None
-    """Simulated machines; default: 10 with --trace, else 20."""
+    """Simulated machines; default: 10 with --trace, otherwise 20."""
     services: int | None = None
-    """Simulated services (--data); default: 150."""
+    """Simulated services, with --data; default: 150."""
     hours: int | None = None
-    """Length of a day (--data); default: 12."""
+    """Length of a day, hours, with --data; default: 12."""
     seed: int = 0
-    """Seed of everything drawn, and of trees."""
+    """Seed of the simulation and of the trees."""
 
     def check(self) -> None:
         """Raise InputError for options that are wrong by themselves or together."""

@@ -30,24 +30,27 @@ class SizingSettings:
     """
 
     profiles: Path | None = None
-    """Table of earlier applications: application, configuration, performance (0..1); may also hold --configurations."""
+    """Table of earlier applications: application, configuration, performance (0 to 1); may also have the columns of
+    --configurations."""
     measured: Path | None = None
-    """The same columns for the one new application: two sizes at the smallest degree, later degrees of its size."""
+    """The same columns for the new application: first two sizes at the lowest degree of collocation, then further
+    degrees at the chosen size."""
     configurations: Path | None = None
     """Table of configurations: configuration, cpu (cores), mem (GiB) and, if replicas shared machines, collocation;
-    default: these columns of --profiles."""
+    default: taken from --profiles."""
     goal: float = 0.8
-    """Performance to reach, 0..1."""
+    """Performance to reach, 0 to 1."""
     margin: float = 0.02
-    """Performance beyond the goal that is asked for, against errors of prediction."""
+    """Safety margin on top of the goal, against prediction errors."""
     lower_is_better: bool = False
-    """Performance is e.g. a normalised latency: the goal is an upper limit."""
+    """Lower performance values are better, e.g. a normalised latency: the goal is an upper limit."""
     predictor: Literal["factorization-machine", "matrix-factorization", "means"] = "factorization-machine"
-    """Model: the paper's, its baseline (new applications folded in), or plain means, added."""
+    """factorization-machine: the paper's model; matrix-factorization: its baseline, which folds new applications in;
+    means: plain means, our addition."""
     simulate: bool = False
-    """Use the simulated testbed: --earlier applications, and a new one that is measured when needed."""
+    """Use the simulated testbed: --earlier applications, and a new one that is measured on demand."""
     earlier: int = 100
-    """Earlier applications of the simulated testbed, at least 2."""
+    """Number of earlier applications on the simulated testbed, at least 2."""
     seed: int = 0
     """Seed of the model and of the simulated testbed."""
     out: Path | None = None

@@ -28,19 +28,18 @@ class Scenario:
     capacity: tuple[float, ...] = (8.0,)
     """Capacity of a machine in units: one number, or one per resource (C_d)."""
     machine_types: tuple[str, ...] = ()
-    """Machines of several kinds, as COUNTxUNITS,UNITS..., e.g. 6x8,8 4x16,8; 2x0,0 are switched off.
-
-    Replaces machines and capacity."""
+    """Machines of several kinds, as COUNTxUNITS,UNITS..., e.g. 6x8,8 4x16,8; 2x0,0 are switched off. Replaces
+    --machines and --capacity."""
     load: float = 0.5
     """Offered load on the busier resource, as a share of the cluster's capacity."""
     workloads: int | None = None
-    """Workloads that arrive in a sequence; by default max(40, 3 x those that run at a time), at most 200."""
+    """Workloads per sequence; default: 3 times the workloads that run at a time, between 40 and 200."""
     step_seconds: int = 1800
     """Length of one slot of the environment, seconds; a multiple of the trace's interval."""
     sample: Literal["mean", "max"] = "mean"
-    """How the trace's samples inside a slot become one."""
+    """How to combine the trace's samples within a slot."""
     quantise: bool = True
-    """Round demand to whole units 1..peak_units (the paper); off: fractional units, which only the grid rounds."""
+    """Round demand to whole units, 1 to --peak-units (paper); otherwise only the grid is rounded."""
     peak_units: int = 6
     """Units that the 99.5th percentile of demand maps to."""
     history: int = 20
@@ -50,40 +49,42 @@ class Scenario:
     observe_request: bool = True
     """Show the declared request of waiting workloads; the paper's agent does not see it."""
     observe_demand: bool = False
-    """Show what waiting workloads will use in their first slot, which best-fit knows too."""
+    """Show the demand of waiting workloads in their first slot, which best-fit knows too."""
     observe_forecast: bool = False
-    """Show forecasts of demand, of waiting workloads and summed by machine."""
+    """Show forecasts of demand, per waiting workload and summed per machine."""
     observe_peak: bool = False
-    """Show lifetime peaks, as Tetris, DeepRM and best-fit-peak are given them: in forecasts, or by themselves; the
+    """Show lifetime peaks, which Tetris, DeepRM and best-fit-peak know: in place of forecast peaks, or alone. The
     paper's agent does not see them."""
     hold_action: bool = False
-    """Add the action 'place nothing in this slot'."""
+    """Add the action "place nothing in this slot"."""
     placements_per_slot: int | None = 1
-    """Placements in one slot; None lifts the limit."""
+    """Placements per slot; None: no limit."""
     split: Literal["workloads", "time"] = "workloads"
-    """Test on series that training never sees (workloads), or on the last 30 percent of every series (time)."""
+    """Test on series that training never sees (workloads), or on the last 30 % of every series (time)."""
     max_slots: int = 200
-    """Training episodes are cut after so many slots (0: never); evaluation is never cut."""
+    """Cut training episodes after this many slots; 0: never. Evaluation episodes are never cut."""
     classes: int = 6
-    """Equivalence classes that label the workloads (G), where no classes file says otherwise."""
+    """Number of equivalence classes (G), unless a classes file sets it."""
     relabel_every: int = 1
-    """Slots between two predictions of a running workload's class."""
+    """Slots between predictions of a running workload's class."""
     burst: float = 1.0
-    """Mean number of workloads that arrive together: 1 is a Poisson process, above it batches of geometric size do."""
+    """Mean number of workloads that arrive together: 1 is a Poisson process; above 1, batches of geometric size
+    arrive."""
     background: int = 0
-    """Unknown load of 0 to so many units, drawn for every machine, resource and slot (the paper's noise: 1 to 3)."""
+    """Largest background load in units; 0 to this many are drawn for every machine, resource and slot, hidden from the
+    scheduler (the paper's noise: 1 to 3)."""
     perturb: int = 0
-    """Whole units by which a workload's demand is changed at most, drawn for every slot and resource (paper: 1)."""
+    """Largest random change of a workload's demand, in whole units, drawn for every slot and resource (paper: 1)."""
     K_c: float | tuple[float, ...] = 0.1
-    """Weight of contention; one number or one per resource."""
+    """Weight of contention: one number, or one per resource."""
     K_u: float | tuple[float, ...] = 3.0
     """Exponent of under-utilisation; 0 switches the term off."""
     K_o: float | tuple[float, ...] = 30000.0
-    """Penalty of a first overshoot."""
+    """Penalty of a first overshoot: one number, or one per resource."""
     K_w: float = 50.0
     """Penalty per slot and waiting workload."""
     overshoot_per: Literal["workload", "machine"] = "workload"
-    """Who is charged a first overshoot: every workload on the machine (default), or the machine once an episode."""
+    """Charge a first overshoot for every workload on the machine, or once per machine and episode."""
 
     def __post_init__(self) -> None:
         for name in ("capacity", "machine_types", "K_c", "K_u", "K_o"):

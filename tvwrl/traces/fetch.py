@@ -33,16 +33,16 @@ class FetchOptions:
     name: tyro.conf.Positional[str]
     """google2011, google2019, alibaba2018, azure2019 or bitbrains."""
     parts: str | None = None
-    """Numbers of the parts, counted from 0: 0-9, or 0,3,7-8, or all; default: 0."""
+    """Parts to download, counted from 0: 0-9, or 0,3,7-8, or all; default: 0."""
     tables: Names = ()
-    """Names of tables; default: those that are needed. An unknown one lists those that there are."""
+    """Tables to download; default: those that the loader needs. The error for an unknown name lists all."""
     cell: str | None = None
     """Cell of google2019, a to h; default: a."""
     out: Path | None = None
     """Folder to download to; default: raw/<name> in TVWRL_DATA (~/.cache/tvwrl if that is not set)."""
     base_url: str | None = None
-    """A mirror that lays the files out as --out has them, with a SHA256SUM or without: google2011 asks it for
-    <base-url>/task_usage/part-00000-of-00500.csv.gz; docs/traces.md lists the files of every trace."""
+    """Address of a mirror with the same layout as --out, with or without a SHA256SUM, e.g.
+    <base-url>/task_usage/part-00000-of-00500.csv.gz for google2011; docs/traces.md lists the files of every trace."""
 
     @property
     def folder(self) -> Path:

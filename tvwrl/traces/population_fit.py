@@ -30,13 +30,13 @@ class FitOptions:
     population: tyro.conf.Positional[Literal["google", "alibaba"]]
     """Name of the population."""
     trace: str
-    """Folder of the prepared trace: of google2011, or of tianchi for alibaba."""
+    """Folder of the prepared trace: google2011, or tianchi for alibaba."""
     out: Path
     """JSON file to write."""
     repeats: Path | None = None
-    """Alibaba: container_usage.csv.gz of trace v2018, for the days after the first."""
+    """For Alibaba: container_usage.csv.gz of trace v2018, for the days after the first."""
     rounds: int = 10
-    """Rounds of the fit, which each generate a population and correct the figures."""
+    """Rounds of the fit; each generates a population and corrects the parameters."""
 
 
 def fit_and_report(options: FitOptions, report: Callable[[str], object]) -> None:

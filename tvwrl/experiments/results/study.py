@@ -55,10 +55,10 @@ class ResultsStudy(Scale):
     loads: Shares = LOADS
     """Offered loads."""
     agents: Names = tuple(AGENTS)
-    """Agents to train. agent observes requests and class forecasts; agent-history load and history alone; agent-peak
+    """Agents to train: agent observes requests and class forecasts; agent-history only load and history; agent-peak
     requests and lifetime peaks; agent-forecast-peak all of these."""
     train_loads: Shares = LOADS
-    """Offered loads that agents are trained at, sequence by sequence in turn."""
+    """Offered loads of the agents' training sequences, in turn."""
 
     partial = True
 

@@ -34,23 +34,25 @@ class TuningSettings:
     """
 
     trace: str = "google"
-    """google, alibaba, the name of a prepared trace, a canonical trace folder, or a CSV."""
+    """google, alibaba, the name of a prepared trace, a trace folder or a CSV."""
     slot_seconds: int | None = None
     """Interval of a CSV trace, seconds."""
     ec: str = "temporal"
-    """A classes file of scripts/fit_ec.py; or make --classes classes now by temporal, aggregate or dtw; or none."""
+    """Equivalence classes: a file of scripts/fit_ec.py; or temporal, aggregate or dtw to make --classes classes now; or
+    none."""
     preset: Literal["smoke", "medium", "paper", "deeprm"] = "medium"
-    """Hyper-parameters of the first trial, and of all that is not searched."""
+    """Hyper-parameters of the first trial; the search keeps those that it does not vary."""
     trials: int = 30
-    """Trials of the study, complete or pruned, including those of earlier sessions."""
+    """Total number of trials, complete or pruned, including those of earlier sessions."""
     seconds: float | None = None
-    """Begin no trial after this time; default: no limit."""
+    """Start no trial after this time; default: no limit."""
     workers: int = 1
-    """Trials that run at a time, each in a process of its own."""
+    """Trials that run in parallel, one process each."""
     out: Path | None = None
-    """Folder of the study; if it holds one already, that one continues. Default: runs/tune-<trace>-<timestamp>."""
+    """Folder of the study; continues the study that is already there. Default: runs/tune-<trace>-<timestamp>."""
     resume: Path | None = None
-    """Continue the study in this folder with its own settings; only --trials, --seconds and --workers go with it."""
+    """Continue the study in this folder with its own settings; only --trials, --seconds and --workers can be combined
+    with it."""
     config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
 
     @classmethod

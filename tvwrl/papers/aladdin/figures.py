@@ -77,21 +77,21 @@ class AladdinStudy:
     """Aladdin+H, Tetris, Graphene, Medea and Firmament on problems generated like the paper's, and on the contest's."""
 
     preset: Literal["smoke", "paper"] = "paper"
-    """smoke: two sizes below 100 machines, a minute; paper: 1,000 to 12,000 machines."""
+    """smoke: two clusters of fewer than 100 machines, a minute; paper: 1,000 to 12,000 machines."""
     tianchi: str = ""
     """The Tianchi contest's zip or folder; without it, only generated problems are placed."""
     seeds: Numbers = (0,)
     """Seeds of generated problems; values are means over them."""
     planners: Names = (*ALADDIN, *BASELINES)
-    """Planners of Figures 10 and 11; an unknown name lists those that exist."""
+    """Planners of Figures 10 and 11; the error for an unknown name lists all."""
     load: float = 0.75
-    """Demand of generated problems as a share of the scarcer resource of all machines."""
+    """Demand of generated replicas, as a share of the scarcer resource of all machines."""
     medea_machines: int = 1_000
-    """Largest cluster that Medea is run on, where it already takes minutes."""
+    """Largest cluster to run Medea on; it takes minutes even there."""
     medea_seconds: float = 2.0
-    """Time limit of each of Medea's programmes."""
+    """Time limit of each of Medea's integer programmes, seconds."""
     loads: Shares = LOADS
-    """Loads of aladdin-repack."""
+    """Loads of aladdin-repack, as for --load."""
 
     partial = False
 

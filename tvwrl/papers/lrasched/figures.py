@@ -62,13 +62,13 @@ class LearningStudy(PaperStudy):
     """How well performance is predicted, on a simulated testbed and on real measurements."""
 
     seeds: Numbers = tuple(range(10))
-    """Seeds of drawn applications and of models; means and intervals are over them."""
+    """Seeds of applications and models; means and intervals are over them."""
     data: Path | None = None
-    """Folder with erms_inflection.csv.gz and ntua_nginx_ibench.csv.gz; default: simulated data only. Of table2."""
+    """For table2: folder with erms_inflection.csv.gz and ntua_nginx_ibench.csv.gz; default: simulated data only."""
     earlier: int = 100
-    """Simulated applications that were profiled before. Of table2."""
+    """For table2: number of simulated applications profiled earlier."""
     arriving: int = 40
-    """Simulated applications that arrive; twice as many in fig5."""
+    """Number of simulated applications that arrive; doubled in fig5."""
 
     def cells(self, figure: str) -> list[Measurement]:
         """The cells of a figure. Raises InputError for options out of range."""
@@ -95,7 +95,7 @@ class TestbedStudy(PaperStudy):
     seeds: Numbers = tuple(range(5))
     """Seeds of applications, arrivals and noise; means and intervals are over them."""
     margin: float = 0.02
-    """Performance beyond the goal of 0.9 that sizes are chosen for."""
+    """Safety margin on top of the performance goal of 0.9 when sizes are chosen."""
     milp_seconds: float = 5.0
     """Time limit of the integer programme, per batch; 0 leaves it out."""
 
@@ -114,11 +114,11 @@ class PlacementStudy(PaperStudy):
     seeds: Numbers = (0, 1, 2)
     """Seeds of the drawn batches; means and intervals are over them."""
     largest: Shares = (0.5, 0.2)
-    """Largest size of a replica: as printed, and where the published percentages come out."""
+    """Largest sizes of a replica: 0.5 as printed in the paper, 0.2 where its percentages come out."""
     replica_range: tuple[int, int] = (1, 1)
-    """Fewest and most replicas of an application; the paper does not print them."""
+    """Fewest and most replicas of an application (not in the paper)."""
     scales: int = len(SCALES)
-    """How many of the scales: 500, 1,000 and 2,000 applications."""
+    """How many of the three scales to run: 500, 1,000, 2,000 applications."""
     milp_seconds: float = 20.0
     """Time limit of the integer programme, per phase; 0 leaves it out."""
 

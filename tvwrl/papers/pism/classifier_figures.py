@@ -33,7 +33,7 @@ class ClassifierStudy:
     data: Path | None = None
     """Folder with ali18_usage_tasks.csv.gz."""
     seeds: Numbers = (0, 1, 2)
-    """Seeds of the random split by jobs, one fit each."""
+    """Seeds of the random split by jobs; one fit per seed."""
 
     partial = False
 

@@ -68,36 +68,38 @@ class ClusterStudy:
 
     data: Path | None = None
     """Folder with spar_sample_tasks.csv.gz and ali18_usage_tasks.csv.gz, whose tasks are replayed; default: synthetic
-    tasks."""
+    batch tasks."""
     preset: Literal["smoke", "medium", "paper"] = "medium"
-    """smoke: a trial in a minute; medium: 40 machines, 10 seeds, minutes a seed; paper: 600 machines, 150 services,
+    """smoke: a trial, a minute; medium: 40 machines, 10 seeds, minutes per seed; paper: 600 machines, 150 services,
     hours."""
     laws: Names = tuple(LAWS)
-    """memory: bandwidth and cache; queue: run queue and bandwidth; control: total CPU alone."""
+    """Laws by which batch work slows services: memory (bandwidth and cache), queue (run queue and bandwidth), control
+    (total CPU alone)."""
     seeds: Numbers | None = None
-    """Seeds of what is drawn; means and intervals are over them. Default: the preset's."""
+    """Seeds of the simulation; means and intervals are over them. Default: the preset's."""
     machines: int | None = None
-    """Default: the preset's; Figure 15 has 14."""
+    """Simulated machines; default: the preset's, 14 for Figure 15."""
     services: int | None = None
-    """Kinds of services; default: the preset's."""
+    """Number of services; default: the preset's."""
     learns: int | None = None
-    """Minutes of the first period, under the default scheduler, which PISM learns from; default: the preset's."""
+    """Minutes of the first period, under the default scheduler, from which PISM learns; default: the preset's."""
     minutes: int | None = None
-    """Minutes of each later period, of which the first 20 are left out; default: the preset's."""
+    """Minutes of each later period; the first 20 are not measured. Default: the preset's."""
     rounds: int | None = None
-    """Periods under PISM that it learns from again; default: the preset's."""
+    """Further periods, scheduled with PISM, from which it learns again; default: the preset's."""
     pressure: float = 1.0
-    """Pressure of batch work, over the law's assumption that the mean is at the knee of the curve."""
+    """Pressure of batch work, relative to the law's assumption that the mean is at the knee of the curve."""
     truth: bool = False
-    """Schedulers know true categories instead of classified ones."""
+    """Give schedulers the true categories of tasks instead of classified ones."""
     silent: float = 0.0
-    """Share of the machines, each for half an hour on average, whose reports are missing: at least 0 and below 1."""
+    """Share of machines whose reports are missing, each for half an hour on average; at least 0 and below 1."""
     stale_after: float = STALE_AFTER
-    """Seconds without a report, after which PISM takes a machine only if it knows no other."""
+    """Seconds without a report after which PISM avoids a machine if it knows any other."""
     alike: bool = False
-    """All services are equally sensitive, so that knowing which of them suffer is worth nothing."""
+    """Make all services equally sensitive, so that knowing which of them suffer has no value."""
     weighting: str = "corr"
-    """How much each service counts for its machine's score: fair, cpu-quota, corr, cv. Paper: corr is best (6.3.2)."""
+    """Weights of the services in their machine's score: fair, cpu-quota, corr, cv; the paper found corr best
+    (6.3.2)."""
 
     partial = False
 

@@ -20,7 +20,7 @@ from tvwrl.papers.pism.cells import ANCHOR_MACHINES, ANCHOR_SERVICES, AnchorCell
 from tvwrl.papers.pism.law_fitting import fit_curve, fit_erms, held_out, nginx_points, taobench_points
 from tvwrl.papers.pism.options import folder_with
 
-FIGURES = {"laws": "no figure, but the laws of the simulation: fitted to measured response times, at published anchors"}
+FIGURES = {"laws": "additional: the laws of the simulation fitted to measured response times, at published anchors"}
 FILES = ("taobench_colocation.csv", "ntua_nginx_ibench.csv.gz", "erms_inflection.csv.gz")
 KEPT = {
     ("TaoBench, P99", "bandwidth"): laws.TAOBENCH_BANDWIDTH,
@@ -36,8 +36,8 @@ class LawStudy:
     """Measured slowdowns under interference, real; and the anchored services in simulated clusters."""
 
     data: Path | None = None
-    """Folder with taobench_colocation.csv, ntua_nginx_ibench.csv.gz and erms_inflection.csv.gz; with the files of
-    batch tasks too, clusters replay these, else synthetic tasks."""
+    """Folder with taobench_colocation.csv, ntua_nginx_ibench.csv.gz and erms_inflection.csv.gz; if it also has the
+    files of batch tasks, clusters replay them, otherwise synthetic tasks."""
     seeds: Numbers = tuple(range(10))
     """Seeds of the clusters in which anchors are measured."""
 

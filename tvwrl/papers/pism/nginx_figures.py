@@ -17,7 +17,7 @@ from tvwrl.papers.pism.cells import NGINX_PREDICTORS, NginxCell
 from tvwrl.papers.pism.options import folder_with
 from tvwrl.types import Float
 
-FIGURES = {"nginx": "no figure, but levels of real runs of nginx under interference"}
+FIGURES = {"nginx": "additional: levels of real runs of nginx under interference"}
 FILE = "ntua_nginx_ibench.csv.gz"
 COMPOSITION, *OTHERS = NGINX_PREDICTORS
 HALVES = [f"{half}_{part}" for half in ("busy", "idle") for part in ("precision", "recall", "f1")]
@@ -30,7 +30,7 @@ class NginxStudy:
     data: Path | None = None
     """Folder with ntua_nginx_ibench.csv.gz."""
     levels: int = 10
-    """Levels."""
+    """Number of levels of response time."""
 
     partial = False
 

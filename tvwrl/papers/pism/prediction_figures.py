@@ -42,19 +42,19 @@ class PredictionStudy:
     seeds: Numbers = (0, 1, 2)
     """Seeds of deployments, arrivals and noise; means and intervals are over them."""
     laws: Names = tuple(LAWS)
-    """How batch work slows services; control: by its total CPU alone."""
+    """Laws by which batch work slows services: memory, queue, control (its total CPU alone)."""
     data: Path | None = None
     """Folder with spar_sample_tasks.csv.gz and ali18_usage_tasks.csv.gz; default: synthetic batch tasks."""
     machines: int = 40
     """Simulated machines."""
     services: int = 150
-    """Simulated services, 20 instances on a machine."""
+    """Simulated services; each machine runs 20 instances."""
     hours: int = 24
     """Length of a day."""
     truth: bool = False
-    """Scores are learnt from true categories instead of classified ones."""
+    """Learn scores from the true categories of tasks instead of classified ones."""
     report_seconds: int = 300
-    """Between two records of a service instance."""
+    """Seconds between records of a service instance."""
 
     partial = False
 

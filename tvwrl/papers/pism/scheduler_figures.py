@@ -30,7 +30,7 @@ from tvwrl.papers.pism.scheduler_cells import (
 )
 from tvwrl.types import Float, InputError
 
-FIGURES = {"schedulers": "no figure, but schedulers of the time-varying simulator with and without PISM"}
+FIGURES = {"schedulers": "additional: schedulers of the time-varying simulator with and without PISM"}
 COLUMNS = {  # of a row: title, digits, unit
     "slowdown": ("mean slowdown", 3, 1),
     "slowdown_p99": ("P99 slowdown", 2, 1),
@@ -46,15 +46,15 @@ class SchedulerStudy:
     """Schedulers with and without PISM on the same test sequences of a trace; response times are simulated."""
 
     trace: str = "google"
-    """google, alibaba, a prepared trace's name, a trace folder or a CSV."""
+    """google, alibaba, the name of a prepared trace, a trace folder or a CSV."""
     slot_seconds: int | None = None
     """Interval of a CSV trace, seconds."""
     schedulers: Names = ("spread", "stack", "stack-80", "random", "load-aware", "target-load-packing", "risk-balancing")
-    """Registered names."""
+    """Names of schedulers."""
     checkpoint: Path | None = None
-    """A training run whose policy to try too; environment and trace are then the checkpoint's."""
+    """Also compare the policy of this training run; environment and trace are then the run's."""
     laws: Names = tuple(LAWS)
-    """How batch work slows services; control: by its total CPU alone."""
+    """Laws by which batch work slows services: memory, queue, control (its total CPU alone)."""
     load: float = 0.5
     """Offered load."""
     sequences: int = 30
@@ -62,7 +62,7 @@ class SchedulerStudy:
     episodes: int = EPISODES
     """Training sequences to learn scores from."""
     weighting: str = "corr"
-    """How much each service counts: fair, cpu-quota, corr, cv."""
+    """Weights of the services: fair, cpu-quota, corr, cv."""
     seed: int = 0
     """Seed of sequences, services, noise and trees."""
 

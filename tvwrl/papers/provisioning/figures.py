@@ -25,8 +25,8 @@ class ProvisioningStudy(RunOptions):
     """The algorithms of the paper on drawn instances, and on those that its released code was measured on."""
 
     preset: Literal["smoke", "paper"] = "smoke"
-    """smoke: one arbitrary graph each, 50 times fewer applications: seconds. paper: the paper's sizes, 3 graphs and 10
-    instances each: hours."""
+    """smoke: one arbitrary graph, 50 times fewer applications, seconds; paper: the paper's sizes, 3 graphs with 10
+    instances each, hours."""
     graphs: Names | None = None
     """Kinds of affinity graphs: arbitrary, normal, threshold; default: the preset's."""
     instances: int | None = None
@@ -36,7 +36,7 @@ class ProvisioningStudy(RunOptions):
     application_counts: Numbers = FEW
     """Numbers of applications of Figures 5 and 7."""
     base: str = "tianchi"
-    """Instance or trace that applications, replicas and limits are drawn from, unless --reference-data has one."""
+    """Instance or trace to draw applications, replicas and limits from, unless --reference-data has one."""
     reference_data: Path | None = None
     """Folder with published_summary.csv, reference.json and the instances that the released code was measured on."""
     seed: int = 0

@@ -28,9 +28,9 @@ class TvwRlStudy(Scale):
     the paper's agent knows, whatever the preset."""
 
     google: str = "google"
-    """Trace that stands for the published Google one: a name, or a prepared trace's folder."""
+    """Trace to use for the paper's Google trace: a name, or the folder of a prepared trace."""
     alibaba: str = "alibaba"
-    """Trace that stands for the published Alibaba one, e.g. tianchi."""
+    """Trace to use for the paper's Alibaba trace, e.g. tianchi."""
 
     partial = False
 

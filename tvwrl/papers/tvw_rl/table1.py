@@ -76,15 +76,15 @@ class Table1Study:
     """k, f and effective prediction gain of classes by each representation, beside the published values."""
 
     google: str = "google"
-    """Trace to set beside the published Google one; "" leaves it out."""
+    """Trace to compare with the published Google values; "" leaves it out."""
     alibaba: str = "alibaba"
-    """Trace to set beside the published Alibaba one; "" leaves it out."""
+    """Trace to compare with the published Alibaba values; "" leaves it out."""
     radius: int | None = None
-    """Sakoe-Chiba band of dynamic time warping, slots; default: no band."""
+    """Half-width of the Sakoe-Chiba band of dynamic time warping, slots; default: no band."""
     step_seconds: int = Scenario.step_seconds
     """Length of a slot, seconds."""
     seed: int = 0
-    """Seed of everything random."""
+    """Seed of all random choices."""
     forecast: ForecastSettings = field(default_factory=ForecastSettings)
 
     partial = False

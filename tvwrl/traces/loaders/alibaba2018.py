@@ -52,9 +52,9 @@ class Alibaba2018(PublishedTrace):
     """Alibaba cluster trace of 2018 (v2018): one workload per container; batch tasks and their DAGs beside it."""
 
     reference_cores: float | None = None
-    """Cores of the reference machine; default: those of the largest of machine_meta, 96 without it."""
+    """Cores of the reference machine; default: the largest in machine_meta, 96 without that table."""
     own_size: bool = False
-    """Usage as a fraction of the container's own request; always so where there is no container_meta."""
+    """Give usage as a fraction of the container's own request; always the case without container_meta."""
 
     name: ClassVar[str] = "alibaba2018"
     paper_records: ClassVar[int | None] = 2000

@@ -48,9 +48,9 @@ class Azure2019(PublishedTrace):
     """
 
     reference_cores: float = 30
-    """Cores of the reference machine; the largest bucket by default."""
+    """Cores of the reference machine; default: the largest bucket."""
     reference_memory: float = 70
-    """Memory of the reference machine, GB; the largest bucket by default."""
+    """Memory of the reference machine, GB; default: the largest bucket."""
 
     name: ClassVar[str] = "azure2019"
     keys: ClassVar[tuple[str, ...]] = ("vmid",)

@@ -101,7 +101,7 @@ class Google2011(PublishedTrace):
     per: Literal["task", "job"] = "task"
     """A workload is a task, or a job: the sum of its tasks."""
     keep_ended: bool = False
-    """Keep what was evicted, killed, failed or lost, or recorded only in part."""
+    """Keep workloads that were evicted, killed, failed or lost, or recorded only in part."""
 
     name: ClassVar[str] = "google2011"
     paper_records: ClassVar[int | None] = 6000

@@ -82,7 +82,7 @@ class Google2019(PublishedTrace):
     per: Literal["instance", "collection"] = "instance"
     """A workload is an instance, or a collection: the sum of its instances."""
     keep_ended: bool = False
-    """Keep what was evicted, killed, failed or lost, or recorded only in part."""
+    """Keep workloads that were evicted, killed, failed or lost, or recorded only in part."""
 
     name: ClassVar[str] = "google2019"
     paper_records: ClassVar[int | None] = 6000

@@ -67,25 +67,26 @@ class Prometheus:
     """
 
     start: str | None = None
-    """First moment: 2026-01-31T12:00:00Z or seconds since 1970, in whole steps; default: 7 days before the end."""
+    """Start of the trace: 2026-01-31T12:00:00Z or seconds since 1970, a multiple of --interval; default: 7 days before
+    the end."""
     end: str | None = None
-    """Last moment; default: the last midnight UTC on the server's clock."""
+    """End of the trace; default: the last midnight UTC on the server's clock."""
     interval: int = 300
-    """Seconds from one record to the next, at least twice the scrape interval; also the default slot."""
+    """Interval of the records, seconds, at least twice the scrape interval; also the default slot."""
     chunk: float = 6.0
-    """Hours that are asked for at a time; what the server refuses as too many samples is halved."""
+    """Hours per query; halved if the server refuses a query for too many samples."""
     per: Literal["pod", "owner"] = "pod"
     """A workload is a pod, or an owner: the sum of its pods."""
     selector: str = ""
-    """Label matchers that all metrics of pods have to meet: 'namespace="prod"'."""
+    """Label matchers for all metrics of pods, e.g. 'namespace="prod"'."""
     reference_cores: float | None = None
-    """Cores of the reference machine; default: the most that a node has."""
+    """Cores of the reference machine; default: the largest node's."""
     reference_memory: float | None = None
-    """Memory of the reference machine, GiB; default: the most that a node has."""
+    """Memory of the reference machine, GiB; default: the largest node's."""
     timeout: float = 60.0
-    """Seconds to wait for an answer."""
+    """Timeout of a request, seconds."""
     retries: int = 4
-    """Attempts after a failed one, with growing waits between them."""
+    """Number of retries after a failed request, with growing waits between them."""
 
     name: ClassVar[str] = "prometheus"
     resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")

@@ -30,22 +30,23 @@ class _OwnTable:
     columns: dict[str, str] = field(default_factory=dict)
     """Resources and the columns that hold them: --columns cpu cpu_percent mem rss; default: columns cpu and mem."""
     scale: dict[str, float] = field(default_factory=dict)
-    """What one unit of a column is as a fraction of the reference machine: --scale cpu 0.01 (percent)."""
+    """Value of one unit of a column, as a fraction of the reference machine: --scale cpu 0.01 for percent."""
     workload_column: str = "workload_id"
     """Column with the name of the workload."""
     time_column: str = "time"
-    """Column with the moment of the record: it counts in the slot that this lies in."""
+    """Column with the time of the record, which decides the slot it belongs to."""
     time_unit: Literal["s", "ms", "us", "ns", "slot", "iso"] = "s"
-    """Unit of the time: since any origin; numbers of --interval (slot); or ISO 8601 such as 2026-01-31T12:00:00Z, in
-    UTC unless it ends with an offset."""
+    """Unit of the time column: s, ms, us or ns since any origin; slot (multiples of --interval); or iso, such as
+    2026-01-31T12:00:00Z, in UTC unless it ends with an offset."""
     application_column: str | None = None
-    """Column with the application of which the workload is a replica."""
+    """Column with the application that the workload is a replica of."""
     request_columns: dict[str, str] = field(default_factory=dict)
     """Columns with the reservation, scaled like the usage: --request-columns cpu cpu_request."""
     reference: str | None = None
-    """What 1.0 means, in words, for the record."""
+    """Description of the reference machine (what 1.0 means), for the record."""
     interval: int = 300
-    """Interval of the records, seconds; also the default slot. In shorter slots a record stands for an interval."""
+    """Interval of the records, seconds; also the default slot. With shorter slots, a record applies to its whole
+    interval."""
 
     keys: ClassVar[tuple[str, ...]] = ("workload",)
     members: ClassVar[tuple[str, ...]] = ()

@@ -65,11 +65,11 @@ class Tianchi(PublishedTrace):
     per: Literal["application", "instance"] = "application"
     """A workload is an application, or each instance of the deployment, with the series of its application."""
     data_set: str | None = None
-    """Letter of the deployment, machines and jobs to use; default: the first that there is of each."""
+    """Letter of the deployment, machines and jobs to use; default: the first one found of each."""
     reference_cores: float | None = None
-    """Cores of the reference machine; default: the largest of machine_resources, 92 without it."""
+    """Cores of the reference machine; default: the largest in machine_resources, 92 without that table."""
     reference_memory: float | None = None
-    """GiB of the reference machine; default: the largest of machine_resources, 288 without it."""
+    """Memory of the reference machine, GiB; default: the largest in machine_resources, 288 without that table."""
 
     name: ClassVar[str] = "tianchi"
     slot_seconds: ClassVar[int] = 900

@@ -26,31 +26,32 @@ class PrepareOptions:
     """The options of every loader."""
 
     source: str
-    """Folder or file of the published data, or the address of a mirror or of the publisher to fetch all of it from
-    (prometheus: of the server)."""
+    """Folder or file of the published data, or the address of the publisher or a mirror to download it from; for
+    prometheus the address of the server."""
     name: str | None = None
-    """Name of the trace; default: that of its loader, and of csv and parquet the name of the source."""
+    """Name of the trace; default: the loader's name, or for csv and parquet the name of the source."""
     out: Path | None = None
     """Folder to write; default: <name> in TVWRL_DATA (~/.cache/tvwrl), where --trace <name> finds it."""
     slot_seconds: int | None = None
     """Length of a slot, seconds; default: the interval of the published records."""
     gaps: Literal["drop", "hold", "interpolate"] = "hold"
-    """Slots without a record, up to --longest-gap in a row: filled with the last value or linearly; with drop, none is
-    filled, every empty slot divides a series, and --longest-gap means nothing."""
+    """How to fill up to --longest-gap slots in a row without a record: with the last value (hold) or linearly
+    (interpolate); with drop, every empty slot divides a series, and --longest-gap has no effect."""
     longest_gap: int = 3
-    """Slots; a longer gap divides a series into stretches, which each need --min-records."""
+    """Longest gap that is filled, slots; a longer gap divides a series into stretches, each of which needs
+    --min-records."""
     min_records: int | None = None
-    """Records that a stretch needs to be kept; default 288, tianchi 98."""
+    """Fewest records of a stretch that is kept; default: 288, tianchi 98."""
     paper_filter: bool = False
-    """Ask for as many records as the paper does: google 6000, alibaba 2000."""
+    """Require as many records as the paper: google 6000, alibaba 2000."""
     max_bad_fraction: float = 0.01
-    """Stop if more than this share of the rows is bad."""
+    """Stop if more than this share of the rows is invalid."""
     plots: bool = True
     """Draw the page of plots."""
     workers: int | None = None
-    """Files read at a time; default: the number of cores."""
+    """Files read in parallel; default: the number of cores."""
     ray: str | None = None
-    """Address of a Ray cluster to work on ("local" starts one); its machines must share the file system."""
+    """Address of a Ray cluster to run on ("local" starts one); its machines must share the file system."""
 
 
 def prepare_and_report(options: PrepareOptions, loader: Any, report: Callable[[str], object]) -> Path:
