@@ -32,8 +32,8 @@ def folder_of(path, usage=USAGE, header=HEADER, workloads=None):
     return path
 
 
-def csv_of(path, text=CSV):
-    file = path / "data.csv"
+def csv_of(path, text=CSV, name="data.csv"):
+    file = path / name
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     return file
 
@@ -53,10 +53,6 @@ def refused(*parts, path, slot_seconds=None):
         read_trace(path, slot_seconds)
     for part in parts:
         assert str(part) in str(error.value), f"{part!r} is not in: {error.value}"
-
-
-def with_cell(column, row, value):
-    return USAGE | {column: [value if i == row else old for i, old in enumerate(USAGE[column])]}
 
 
 def test_a_folder_worked_out_by_hand(tmp_path):
@@ -88,8 +84,7 @@ def test_without_workloads_all_of_it_is_unknown(tmp_path):
     assert (trace.name, trace.resources, trace.source, trace.slot_seconds) == ("plain", ("mem",), "synthetic", 60)
     assert trace.arrival.tolist() == [3, 0]
     assert trace.application.tolist() == ["", ""]
-    assert np.isnan(trace.priority).all()
-    assert np.isnan(trace.request).all()
+    assert np.isnan([*trace.priority, *trace.request.ravel()]).all()
 
 
 def test_workloads_that_one_of_the_tables_lacks(tmp_path):
@@ -99,9 +94,9 @@ def test_workloads_that_one_of_the_tables_lacks(tmp_path):
         warnings.simplefilter("always")
         trace = read_trace(path)
     np.testing.assert_array_equal(trace.priority, [np.nan, 5])
-    messages = [str(w.message) for w in caught]
-    assert any("workloads.parquet: 1 rows without usage ignored, first: row 1" in m for m in messages)
-    assert any("columns ignored: team" in m for m in messages)
+    messages = "\n".join(str(w.message) for w in caught)
+    assert "workloads.parquet: 1 rows without usage ignored, first: row 1" in messages
+    assert "columns ignored: team" in messages
 
 
 def test_whole_number_ids_become_text(tmp_path):
@@ -127,9 +122,7 @@ def test_whole_number_ids_become_text(tmp_path):
 )
 def test_ways_of_writing_a_csv(tmp_path, text):
     expected = read_trace(csv_of(tmp_path), 300)
-    file = tmp_path / "data.CSV.gz" if isinstance(text, bytes) else tmp_path / "data.csv"
-    file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    trace = read_trace(file, 300)
+    trace = read_trace(csv_of(tmp_path, text, "data.CSV.gz" if isinstance(text, bytes) else "data.csv"), 300)
     assert trace.name == "data"
     assert_equal(trace, expected)
 
@@ -158,18 +151,12 @@ BAD_CELLS = [
 
 
 @pytest.mark.parametrize(("column", "value", "shown", "limit"), BAD_CELLS)
-def test_a_bad_cell_of_a_folder(tmp_path, column, value, shown, limit):
-    path = folder_of(tmp_path / "t", with_cell(column, 2, value))
-    refused("usage.parquet", "row 3", f"column {column}", shown, limit, path=path)
-
-
-@pytest.mark.parametrize(("column", "value", "shown", "limit"), [*BAD_CELLS, ("cpu", "much", "'much'", "not a number")])
-def test_a_bad_cell_of_a_csv(tmp_path, column, value, shown, limit):
-    file = csv_of(tmp_path, pl.DataFrame(with_cell(column, 2, value), strict=False).write_csv(quote_style="never"))
-    shown = {"": "null", "nan": "NaN"}.get(str(value), shown)
-    refused(
-        "data.csv", "line 4", f"column {column}", shown, limit.replace("row 1", "line 2"), path=file, slot_seconds=60
-    )
+def test_a_bad_cell_of_a_folder_and_of_a_csv(tmp_path, column, value, shown, limit):
+    usage = USAGE | {column: [value if i == 2 else old for i, old in enumerate(USAGE[column])]}
+    refused("usage.parquet", "row 3", f"column {column}", shown, limit, path=folder_of(tmp_path / "t", usage))
+    file = csv_of(tmp_path, pl.DataFrame(usage, strict=False).write_csv(quote_style="never"))
+    shown, limit = {"": "null", "nan": "NaN"}.get(str(value), shown), limit.replace("row 1", "line 2")
+    refused("data.csv", "line 4", f"column {column}", shown, limit, path=file, slot_seconds=60)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +181,6 @@ def test_a_column_of_the_wrong_type(tmp_path, column, values, parts):
         ({"workload_id": ["a", None]}, ["row 2", "column workload_id", "null"]),
         ({"workload_id": ["a", "b"], "request_cpu": [0.5, -0.5]}, ["row 2", "request_cpu", "-0.5", ">= 0"]),
         ({"workload_id": ["a"], "arrival": [-3]}, ["row 1", "column arrival", "-3", "whole number"]),
-        ({"workload_id": ["a"], "arrival": [0.5]}, ["row 1", "column arrival", "0.5", "whole number"]),
         ({"workload_id": ["a"], "priority": ["high"]}, ["row 1", "column priority", "'high'", "not a number"]),
         ({"workload_id": ["a"], "class": [float("inf")]}, ["row 1", "column class", "inf", "finite"]),
         ({"workload_id": ["a"], "application": [1.5]}, ["row 1", "column application", "1.5", "text"]),
@@ -208,18 +194,15 @@ def test_bad_workloads(tmp_path, workloads, parts):
     ("header", "parts"),
     [
         ("{", ["cannot be read as JSON"]),
-        ("", ["cannot be read as JSON"]),
         ("[" * 100_000, ["cannot be read as JSON"]),
         ("[1]", ["JSON object"]),
         ({"slot_seconds": 300}, ["field resources", "missing among slot_seconds"]),
         ({"resources": ["cpu"]}, ["field slot_seconds", "missing among resources"]),
         (HEADER | {"resources": []}, ["field resources", "[]", "one or more"]),
-        (HEADER | {"resources": "cpu"}, ["field resources", "'cpu'", "list"]),
         (HEADER | {"resources": [1]}, ["field resources", "[1]", "list"]),
         (HEADER | {"resources": ["cpu", "cpu"]}, ["field resources", "['cpu', 'cpu']", "differ"]),
         (HEADER | {"resources": ["slot"]}, ["field resources", "['slot']", "differ"]),
         (HEADER | {"slot_seconds": 0}, ["slot_seconds", "0", "> 0"]),
-        (HEADER | {"slot_seconds": -300}, ["slot_seconds", "-300", "> 0"]),
         (HEADER | {"slot_seconds": 0.5}, ["slot_seconds", "0.5", "whole number"]),
         (HEADER | {"slot_seconds": "300"}, ["slot_seconds", "'300'", "whole number"]),
         (HEADER | {"slot_seconds": True}, ["slot_seconds", "True", "whole number"]),
@@ -231,25 +214,21 @@ def test_a_bad_header(tmp_path, header, parts):
     refused("trace.json", *parts, path=folder_of(tmp_path / "t", header=header))
 
 
-def test_a_resource_that_is_no_column(tmp_path):
-    path = folder_of(tmp_path / "t", header=HEADER | {"resources": ["cpu", "gpu"]})
-    refused("usage.parquet", "no column 'gpu'", "workload_id, slot, cpu, mem", path=path)
-
-
-@pytest.mark.parametrize("column", ["workload_id", "slot"])
+@pytest.mark.parametrize("column", ["workload_id", "slot", "mem"])
 def test_a_missing_column(tmp_path, column):
     usage = {name: values for name, values in USAGE.items() if name != column}
     there = ", ".join(usage)
     refused("usage.parquet", f"no column {column!r}", there, path=folder_of(tmp_path / "t", usage))
-    file = csv_of(tmp_path, pl.DataFrame(usage).write_csv())
-    refused("data.csv", f"no column {column!r}", there, path=file, slot_seconds=300)
+    if column != "mem":  # a CSV has the resources that it has
+        file = csv_of(tmp_path, pl.DataFrame(usage).write_csv())
+        refused("data.csv", f"no column {column!r}", there, path=file, slot_seconds=300)
 
 
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
         ("", ["empty"]),
-        ("\n\n", ["empty"]),
+        ("workload_id,slot,cpu\na,0,much\n", ["line 2", "column cpu", "'much'", "not a number"]),
         ("workload_id,slot,cpu\n", ["empty"]),
         ("workload_id,slot\na,0\n", ["<resource>", "workload_id, slot"]),
         ("workload_id;slot;cpu\na;0;1\n", ["no column 'workload_id'", "workload_id;slot;cpu"]),
@@ -271,15 +250,11 @@ def test_what_is_not_there(tmp_path):
     refused(tmp_path / "x", "no such file or folder", path=tmp_path / "x")
     refused("no trace.json", path=tmp_path)
     refused("no usage.parquet", path=folder_of(tmp_path / "t", usage=None))
+    refused("usage.parquet", "empty", path=folder_of(tmp_path / "none", pl.DataFrame(USAGE).clear()))
     (tmp_path / "notes.txt").write_text(CSV)
     refused("notes.txt", ".csv", path=tmp_path / "notes.txt", slot_seconds=300)
     (tmp_path / "d.csv.gz").mkdir()
     refused("d.csv.gz", "no trace.json", path=tmp_path / "d.csv.gz")
-
-
-def test_an_empty_folder_trace(tmp_path):
-    usage = pl.DataFrame(schema={"workload_id": pl.String, "slot": pl.Int64, "cpu": pl.Float64, "mem": pl.Float64})
-    refused("usage.parquet", "empty", path=folder_of(tmp_path / "t", usage))
 
 
 @pytest.mark.parametrize("name", ["usage.parquet", "workloads.parquet"])
@@ -291,12 +266,9 @@ def test_a_truncated_parquet(tmp_path, name, share):
     refused(name, "empty or not a parquet file", path=path)
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.5, "300", True, float("nan"), float("inf")])
-def test_bad_slot_seconds(tmp_path, value):
-    refused("data.csv", "--slot-seconds", repr(value), path=csv_of(tmp_path), slot_seconds=value)
-
-
-def test_slot_seconds_missing_or_contradicted(tmp_path):
+def test_slot_seconds_wrong_missing_or_contradicted(tmp_path):
+    for value in (0, -1, 1.5, "300", True, float("nan"), float("inf")):
+        refused("data.csv", "--slot-seconds", repr(value), path=csv_of(tmp_path), slot_seconds=value)
     refused("data.csv", "give --slot-seconds", path=csv_of(tmp_path))
     refused("trace.json", "300", "60", path=folder_of(tmp_path / "t"), slot_seconds=60)
 
@@ -408,10 +380,9 @@ def test_write_refuses_a_folder_in_use(tmp_path):
     write_trace(trace, tmp_path / "deep" / "er")
     assert_equal(read_trace(tmp_path / "empty"), trace)
     for used in ("empty", "data.csv"):
-        before = (tmp_path / "data.csv").read_bytes()
         with pytest.raises(InputError, match=f"{used}: exists and is not an empty folder"):
             write_trace(trace, tmp_path / used)
-        assert (tmp_path / "data.csv").read_bytes() == before
+    assert (tmp_path / "data.csv").read_text() == CSV
 
 
 def test_the_examples_of_the_documentation(tmp_path, monkeypatch):

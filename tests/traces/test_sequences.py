@@ -39,7 +39,9 @@ def mixed_series(count: int, rows: int, seed: int = 0) -> list[np.ndarray]:
 
 @pytest.fixture(scope="module")
 def sampler(google: Trace) -> SequenceSampler:
-    return SequenceSampler(google, SMALL)
+    sampler = SequenceSampler(google, SMALL)
+    assert sampler.notes == []  # series are long enough, and mixed
+    return sampler
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +64,8 @@ def series_of(trace: Trace) -> dict[str, int]:
 
 
 def test_training_and_test_draw_from_disjoint_series(google: Trace, sampler: SequenceSampler) -> None:
-    sources = {
-        split: set(sampler.sequences(split, 40, seed, OneClass()).source_workload.ravel())
-        for split, seed in (("train", 0), ("test", 0), ("validation", 0))
-    }
+    splits = ("train", "test", "validation")
+    sources = {split: set(sampler.sequences(split, 40, 0, OneClass()).source_workload.ravel()) for split in splits}
     assert not sources["train"] & sources["test"]
     assert not sources["validation"] & sources["test"]
     assert len(sources["train"]) > 25
@@ -164,10 +164,6 @@ def test_series_of_less_than_a_day_give_short_workloads_with_a_note(make_trace: 
     assert "no series lasts more than 30 h: all workloads are short" in sampler.notes
     length = sampler.sequences("train", 10, 0, OneClass()).length
     assert (length.min(), length.max()) == (3, 20)
-
-
-def test_long_enough_series_need_no_note(sampler: SequenceSampler, drawn: SequenceSet) -> None:
-    assert sampler.notes == []
 
 
 # ---- units
@@ -323,9 +319,8 @@ def test_loads_take_turns(sampler: SequenceSampler, problem: Problem) -> None:
 def test_a_sequence_does_not_depend_on_the_others(problem: Problem) -> None:
     few, many = problem.sequences("train", 2, 7), problem.sequences("train", 5, 7)
     for i in range(2):
-        assert np.array_equal(few.arrival[i], many.arrival[i])
-        assert np.array_equal(few.workload_id[i], many.workload_id[i])
-        assert np.array_equal(few.source_slot[i], many.source_slot[i])
+        for name in ("arrival", "workload_id", "source_slot"):
+            assert np.array_equal(getattr(few, name)[i], getattr(many, name)[i])
         for n, length in enumerate(few.length[i]):
             assert np.array_equal(few.demand[i, n, :length], many.demand[i, n, :length])
             assert np.array_equal(few.label[i, n, : length + 1], many.label[i, n, : length + 1])
@@ -336,9 +331,8 @@ def test_seed_split_and_number_make_sequences_different(problem: Problem) -> Non
     arrivals = {tuple(row) for own in sets for row in own.arrival}
     assert len(arrivals) == 9
     again = Problem.build(problem.trace, problem.scenario, problem.classes).sequences("train", 3, 0)
-    assert np.array_equal(again.demand, sets[0].demand)
-    assert np.array_equal(again.arrival, sets[0].arrival)
-    assert np.array_equal(again.label, sets[0].label)
+    for name in ("demand", "arrival", "label"):
+        assert np.array_equal(getattr(again, name), getattr(sets[0], name))
 
 
 def test_at_another_load_units_and_classes_stay(problem: Problem) -> None:
@@ -352,11 +346,6 @@ def test_at_another_load_units_and_classes_stay(problem: Problem) -> None:
 # ---- what is refused
 
 
-def test_step_must_be_a_multiple_of_the_traces_interval(google: Trace) -> None:
-    with pytest.raises(InputError, match="step_seconds is 1000: must be a multiple of the trace's slot_seconds, 300"):
-        SequenceSampler(google, replace(SMALL, step_seconds=1000))
-
-
 def test_a_rate_that_cannot_be_served_names_the_way_out(google: Trace) -> None:
     scenario = replace(SMALL, machines=55, workloads=None)
     with pytest.raises(
@@ -368,20 +357,20 @@ def test_a_rate_that_cannot_be_served_names_the_way_out(google: Trace) -> None:
     assert SequenceSampler(google, replace(scenario, placements_per_slot=3)).rate == rate
 
 
-def test_zero_demand(make_trace: MakeTrace) -> None:
-    rows = [np.stack([series[:, 0], np.zeros(100)], axis=1) for series in mixed_series(6, 100)]
-    with pytest.raises(InputError, match="trace 'hand': demand of mem is zero nearly everywhere, nothing to place"):
-        SequenceSampler(make_trace(rows, slot_seconds=3600), HOUR)
-
-
-def test_one_workload(make_trace: MakeTrace) -> None:
-    with pytest.raises(InputError, match="trace 'hand' has 1 workload: at least 2 are needed"):
-        SequenceSampler(make_trace(mixed_series(1, 100), slot_seconds=3600), HOUR)
-
-
-def test_series_shorter_than_a_slot(make_trace: MakeTrace) -> None:
-    with pytest.raises(InputError, match="no train series of trace 'hand' covers one slot of 3600 s"):
-        SequenceSampler(make_trace(mixed_series(6, 11), slot_seconds=300), HOUR)
+@pytest.mark.parametrize(
+    ("series", "slot_seconds", "message"),
+    [
+        (mixed_series(6, 100), 1000, "step_seconds is 3600: must be a multiple of the trace's slot_seconds, 1000"),
+        ([rows * [1, 0] for rows in mixed_series(6, 100)], 3600, "demand of mem is zero nearly everywhere, nothing to"),
+        (mixed_series(1, 100), 3600, "trace 'hand' has 1 workload: at least 2 are needed"),
+        (mixed_series(6, 11), 300, "no train series of trace 'hand' covers one slot of 3600 s"),
+    ],
+)
+def test_a_trace_that_gives_no_sequences(
+    make_trace: MakeTrace, series: list[np.ndarray], slot_seconds: int, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        SequenceSampler(make_trace(series, slot_seconds), HOUR)
 
 
 def test_demand_above_every_machine(google: Trace, make_trace: MakeTrace) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tvwrl.traces import read_trace
+from tests.traces.conftest import prepared
 from tvwrl.traces.loaders import LOADERS
-from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.traces.statistics import compare_populations, lag_correlation, population_statistics
 from tvwrl.traces.synthetic import POPULATIONS, synthetic_trace
@@ -21,31 +21,12 @@ from tvwrl.types import InputError, Trace
 TIANCHI_DAYS = 98 * 900 / 86400  # the 98 points of the sample that alibaba is fitted to
 
 
-def make(workload_series: list[np.ndarray], request: float = np.nan) -> Trace:
-    lengths = [len(x) for x in workload_series]
-    n = len(lengths)
-    ids = np.array([f"w{i}" for i in range(n)], dtype=object)
-    return Trace(
-        name="hand",
-        resources=("cpu", "mem"),
-        slot_seconds=3600,
-        workload_id=ids,
-        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        slot=np.concatenate([np.arange(k) for k in lengths]).astype(np.int64),
-        usage=np.concatenate(workload_series),
-        application=ids,
-        arrival=np.zeros(n, dtype=np.int64),
-        priority=np.full(n, np.nan),
-        scheduling_class=np.full(n, np.nan),
-        request=np.full((n, 2), request),
-    )
-
-
-def test_statistics_of_series_worked_out_by_hand() -> None:
+def test_statistics_of_series_worked_out_by_hand(make_trace: Callable[..., Trace]) -> None:
     square = np.tile([0.1] * 12 + [0.3] * 12, 4)  # half a day low, half a day high, repeated exactly
     other = 0.5 - square
     constant = np.full((24, 2), 0.2)
-    statistics = population_statistics(make([np.stack([square, other], 1), constant], request=0.4))
+    trace = make_trace([np.stack([square, other], 1), constant], slot_seconds=3600, request=np.full((2, 2), 0.4))
+    statistics = population_statistics(trace)
     np.testing.assert_allclose(statistics["cpu_level"], [0.2, 0.2])
     np.testing.assert_allclose(statistics["cpu_variation"], [0.5, 0.0])
     np.testing.assert_allclose(statistics["cpu_peak_ratio"], [1.5, 1.0])
@@ -153,8 +134,7 @@ def test_close_to_the_real_population(
 ) -> None:
     loader = LOADERS[folder]()
     rules = SeriesRules(loader.slot_seconds, min_records=loader.min_records)
-    prepare(loader, str(real_data / folder), tmp_path / "real", rules, plots=False)
-    real = read_trace(tmp_path / "real")
+    real, _ = prepared(loader, real_data / folder, tmp_path / "real", rules)
     # A seed that the fit never generated.
     distances = compare_populations(synthetic_trace(population, workloads=2000, seed=101, days=days), real)
     assert distances.pop("joint") <= joint

@@ -320,17 +320,3 @@ def test_the_real_sample(real_data: Path, tmp_path: Path) -> None:
     last = raw.sort_values("time").groupby("id").last().loc[trace.workload_id.astype(str)]
     np.testing.assert_allclose(trace.request, last[["cpu_limit", "memory_limit"]].to_numpy(float), rtol=1e-6)
     np.testing.assert_allclose(trace.priority, last.priority.to_numpy(float))
-
-
-@pytest.mark.real_data
-def test_what_the_default_rules_keep_of_the_real_sample(real_data: Path, tmp_path: Path) -> None:
-    _, report = prepared(Google2019(), real_data / SAMPLE, tmp_path / "out", SeriesRules(300), workers=2)
-    raw = pl.read_parquet(real_data / SAMPLE).with_columns(slot=pl.col("time") // 300_000_000)
-    slots = raw.group_by("collection_id", "instance_index", "slot").len("records").sort(pl.all())
-    names = ["collection_id", "instance_index"]
-    cut = pl.col("slot").diff().over(names).fill_null(0) > 4  # more than three slots are missing
-    stretches = slots.with_columns(cut.cum_sum().over(names).alias("stretch")).group_by(*names, "stretch")
-    span = (pl.col("slot").max() - pl.col("slot").min() + 1).alias("span")
-    kept = stretches.agg(pl.col("records").sum(), span).filter(pl.col("records") >= 288)
-    assert report["workloads"] == {"seen": 62, "kept": kept.select(names).n_unique()}
-    assert report["slots"] == kept["span"].sum()

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.traces.conftest import prepared, write_file
 from tvwrl.traces.loaders.google2011 import Google2011
 from tvwrl.traces.loaders.table import Csv
-from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules, Slots, make_series, record_type
 from tvwrl.types import InputError
 
@@ -55,9 +55,8 @@ def test_a_filled_slot_is_not_recorded() -> None:
 
 def test_half_of_min_records_is_not_enough(tmp_path: Path) -> None:
     lines = ["time,workload_id,cpu,mem", *(f"{60 + 300 * i},a,0.1,0.2" for i in range(150))]
-    (tmp_path / "x.csv").write_text("\n".join(lines))
     with pytest.raises(InputError, match="the longest stretch has 150 records"):
-        prepare(Csv(), str(tmp_path / "x.csv"), tmp_path / "out", SeriesRules(300), plots=False)
+        prepared(Csv(), write_file(tmp_path / "x.csv", lines), tmp_path / "out", SeriesRules(300))
 
 
 def test_which_of_the_rows_of_one_moment_is_kept_does_not_depend_on_their_order() -> None:
@@ -68,31 +67,25 @@ def test_which_of_the_rows_of_one_moment_is_kept_does_not_depend_on_their_order(
         assert dropped == {"duplicated rows": 1, "rows of the same time as another": 2}
 
 
-def own(tmp_path: Path, slot: int, interval: int = 300) -> list[tuple[int, float]]:
-    """Slots and cpu of samples at seconds 150, 450 and 750."""
+@pytest.mark.parametrize(
+    ("slot", "expected"),
+    [
+        (300, [(0, 0.1), (1, 0.2), (2, 0.3)]),  # a sample counts in the slot that it lies in
+        (600, [(0, 0.15), (1, 0.3)]),
+        (150, [(0, 0.1), (1, 0.1), (2, 0.2), (3, 0.2), (4, 0.3), (5, 0.3)]),  # it stands for its interval
+    ],
+)
+def test_samples_in_slots_of_another_length(slot: int, expected: list[tuple[int, float]], tmp_path: Path) -> None:
     lines = ["time,workload_id,cpu,mem", *(f"{150 + 300 * i},a,0.{i + 1},0.2" for i in range(3))]
-    (tmp_path / "x.csv").write_text("\n".join(lines))
-    rules = SeriesRules(slot, min_records=1)
-    prepare(Csv(interval=interval), str(tmp_path / "x.csv"), tmp_path / "out", rules, plots=False)
-    return pl.read_parquet(tmp_path / "out" / "usage.parquet").select("slot", "cpu").rows()
-
-
-def test_a_sample_counts_in_the_slot_that_it_lies_in(tmp_path: Path) -> None:
-    assert own(tmp_path, 300) == [(0, 0.1), (1, 0.2), (2, 0.3)]
-
-
-def test_a_sample_of_slots_longer_than_its_interval(tmp_path: Path) -> None:
-    assert own(tmp_path, 600) == [(0, pytest.approx(0.15)), (1, 0.3)]
-
-
-def test_a_sample_stands_for_its_interval_in_shorter_slots(tmp_path: Path) -> None:
-    assert own(tmp_path, 150) == [(0, 0.1), (1, 0.1), (2, 0.2), (3, 0.2), (4, 0.3), (5, 0.3)]
+    source = write_file(tmp_path / "x.csv", lines)
+    trace, _ = prepared(Csv(interval=300), source, tmp_path / "out", SeriesRules(slot, min_records=1))
+    assert list(zip(trace.slot, trace.usage[:, 0].round(12), strict=True)) == expected
 
 
 def test_a_record_without_a_sensible_end_is_bad(tmp_path: Path) -> None:
     rest = "1,0,7,0.1,0.2,0,0,0,0,0,0,0,0,0,0,1,0,0.1"
     lines = [f"{SLOT * i},{SLOT * (i + 1)},{rest}" for i in range(400)] + [f"{SLOT * 400},{2**63 - 1},{rest}"]
-    (tmp_path / "task_usage.csv").write_text("\n".join(lines))
-    report = prepare(Google2011(), str(tmp_path), tmp_path / "out", SeriesRules(300), plots=False)
+    source = write_file(tmp_path / "task_usage.csv", lines)
+    _, report = prepared(Google2011(), source, tmp_path / "out", SeriesRules(300))
     assert report["rows"]["bad"] == {"task_usage: end is more than 3 days after begin": 1}
     assert report["slots"] == 400

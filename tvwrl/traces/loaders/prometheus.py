@@ -15,7 +15,7 @@ from tvwrl.checks import at_least, positive
 from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.loaders.prometheus_api import Server, address
 from tvwrl.traces.preparation.layout import YEAR_10000
-from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, Rows
+from tvwrl.traces.preparation.loader import EXAMPLES, LoaderDefaults, Part, Rows
 from tvwrl.traces.preparation.series import MICRO
 from tvwrl.types import InputError
 
@@ -57,7 +57,7 @@ def _iso(seconds: float) -> str:
 
 
 @dataclass(frozen=True)
-class Prometheus:
+class Prometheus(LoaderDefaults):
     """A Prometheus server, e.g. http://host:9090: usage from cAdvisor, requests and owners from kube-state-metrics.
 
     Workloads are pods, or the owners of pods: a ReplicaSet counts as the Deployment that made it. A header that the
@@ -91,8 +91,6 @@ class Prometheus:
     name: ClassVar[str] = "prometheus"
     resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
     sample_seconds: ClassVar[int] = 0
-    min_records: ClassVar[int] = 288
-    paper_records: ClassVar[int | None] = None
     keys: ClassVar[tuple[str, ...]] = ("workload",)  # "namespace/pod": with "-" between them two could be the same
 
     def __post_init__(self) -> None:
@@ -168,10 +166,6 @@ class Prometheus:
 
         requests = [pl.col(f"request_{name}").max() for name in self.resources]
         return facts["kube_state"].group_by("workload").agg(pl.col("application").drop_nulls().last(), *requests)
-
-    def extras(self, source: str | Path) -> Extras:
-        """None."""
-        return Extras()
 
     def _server(self, source: str | Path) -> Server:
         return Server(address(source), self.timeout, self.retries)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tvwrl.checks import at_least, positive
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
 from tvwrl.traces.preparation.layout import YEAR_10000, Column, Rule, Table, usage_column
-from tvwrl.traces.preparation.loader import Extras, Part, Rows, not_found
+from tvwrl.traces.preparation.loader import LoaderDefaults, Part, Rows, not_found
 from tvwrl.traces.preparation.parquet import parquet_columns, read_parquet
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
@@ -26,7 +26,7 @@ PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 @dataclass(frozen=True)
-class _OwnTable:
+class _OwnTable(LoaderDefaults):
     columns: dict[str, str] = field(default_factory=dict)
     """Resources and the columns that hold them: --columns cpu cpu_percent mem rss; default: columns cpu and mem."""
     scale: dict[str, float] = field(default_factory=dict)
@@ -50,8 +50,6 @@ class _OwnTable:
 
     keys: ClassVar[tuple[str, ...]] = ("workload",)
     members: ClassVar[tuple[str, ...]] = ()
-    min_records: ClassVar[int] = 288
-    paper_records: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -82,14 +80,6 @@ class _OwnTable:
     def reference_machine(self) -> str | None:
         """What 1.0 means."""
         return self.reference
-
-    def at(self, source: str) -> Self:
-        """Itself."""
-        return self
-
-    def extras(self, source: str) -> Extras:
-        """None."""
-        return Extras()
 
     def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
         """Application and requests, if columns were named for them."""

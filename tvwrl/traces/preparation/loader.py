@@ -146,12 +146,9 @@ class Loader(Protocol):
         """Other tables worth storing; read before the parts, because a fault in them ends the run."""
 
 
-class PublishedTrace:
-    """What most published traces share: cpu and mem, a record every five minutes, nothing beside the usage."""
+class LoaderDefaults:
+    """What most loaders share: a day of records is enough, the source settles nothing, there is nothing beside it."""
 
-    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
-    slot_seconds: ClassVar[int] = 300
-    sample_seconds: ClassVar[int] = 0
     min_records: ClassVar[int] = 288
     paper_records: ClassVar[int | None] = None
 
@@ -162,6 +159,14 @@ class PublishedTrace:
     def extras(self, source: str) -> Extras:
         """None."""
         return Extras()
+
+
+class PublishedTrace(LoaderDefaults):
+    """What most published traces share: cpu and mem, a record every five minutes."""
+
+    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
+    slot_seconds: ClassVar[int] = 300
+    sample_seconds: ClassVar[int] = 0
 
 
 def not_found(source: str | Path, needed: str, fetch: str = "") -> InputError:
