@@ -1,17 +1,21 @@
 """The referee against cases worked out by hand, a brute-force replay and its own files."""
 
-import dataclasses
 import json
 import math
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
+from tvwrl.experiments.evaluation import evaluate
 from tvwrl.metrics import penalties, replay_run, score_episode
 from tvwrl.penalties import PenaltyWeights
+from tvwrl.schedulers import make_scheduler
 from tvwrl.types import Episode, InputError, Machines
 
 PAPER = PenaltyWeights()
@@ -152,7 +156,7 @@ def test_contradictions_are_refused(field, value, message):
         tuple(value) if field == "demand" else np.array(value, dtype=object if field == "workload_id" else np.int64)
     )
     with pytest.raises(InputError, match=message):
-        score_episode(dataclasses.replace(make_episode(ROWS), **{field: changed}), TWO, PAPER)
+        score_episode(replace(make_episode(ROWS), **{field: changed}), TWO, PAPER)
 
 
 def test_unknown_options_are_refused():
@@ -237,69 +241,30 @@ def test_equals_brute_force(case):
     assert row["reward"] == pytest.approx(-sum(penalties(*case).values()))
 
 
-def write_run(folder, episodes, machines):
-    """The three files of an evaluation; demand once per (load, sequence), shuffled, as its order must not matter."""
-    fields = ("workload_id", "source_workload", "source_slot", "arrival", "start", "finish", "machine")
-    keys = ("scheduler", "load", "sequence")
-    pl.concat(
-        pl.DataFrame({name: list(getattr(e, name)) for name in fields}).select(
-            *(pl.lit(getattr(e, key)).alias(key) for key in keys), pl.all()
-        )
-        for e in episodes
-    ).write_parquet(folder / "episodes.parquet")
-    demand = [
-        (e.load, e.sequence, name, slot, *units[slot].tolist())
-        for e in {(e.load, e.sequence): e for e in episodes}.values()
-        for name, units in zip(e.workload_id, e.demand, strict=True)
-        for slot in range(len(units))
-    ]
-    columns = ["load", "sequence", "workload_id", "slot", *machines.resources]
-    frame = pl.DataFrame(demand, schema=columns, orient="row")
-    frame.sample(fraction=1.0, shuffle=True, seed=1).write_parquet(folder / "demand.parquet")
-    weights = {"K_c": [0.1, 0.2], "K_u": 3, "K_o": 30000.0, "K_w": 50}
-    run = {"capacities": machines.as_dicts(), "penalty_weights": weights, "overshoot_per": "machine"}
-    (folder / "run.json").write_text(json.dumps(run))
+def test_files_alone_give_the_same_rows_or_are_refused(problem, tmp_path):
+    problem = replace(problem, scenario=replace(problem.scenario, K_c=(0.1, 0.2), overshoot_per="machine"))
+    makes = [partial(make_scheduler, name) for name in ("stack", "best-fit-peak")]
+    rows, path = evaluate(problem, makes, [0.3, 0.5], 2, 0, tmp_path / "out"), tmp_path / "out" / "demand.parquet"
+    demand = pl.read_parquet(path)
+    demand.sample(fraction=1.0, shuffle=True, seed=1).write_parquet(path)  # the order does not matter
+    again = replay_run(path.parent)
+    assert again["decision_ms"].is_nan().all()
+    timeless = again.columns[:-1]
+    assert_frame_equal(again[timeless], rows[timeless], rel_tol=1e-9)
 
-
-@pytest.fixture
-def evaluated(tmp_path):
-    machines = Machines(np.array([[4.0, 4.0], [8.0, 2.0]]), ("cpu", "mem"))
-    later = [(arrival, start + 1, machine, demand) for arrival, start, machine, demand in ROWS]
-    dropped = [*ROWS[:2], (1, -1, -1, ROWS[2][3])]
-    episodes = [
-        make_episode(rows, scheduler=name, load=load, sequence=sequence)
-        for name, rows in (("z", ROWS), ("a", later), ("m", dropped))
-        for load in (0.3, 0.5)
-        for sequence in (0, 1)
-    ]
-    write_run(tmp_path, episodes, machines)
-    return tmp_path, episodes, machines
-
-
-def test_files_alone_give_the_same_rows(evaluated):
-    folder, episodes, machines = evaluated
-    weights = PenaltyWeights(K_c=(0.1, 0.2))
-    expected = pl.DataFrame([score_episode(e, machines, weights, "machine") for e in episodes])
-    rows = replay_run(folder)
-    assert rows.drop("decision_ms").equals(expected.drop("decision_ms"))
-    assert rows["decision_ms"].is_nan().all()
-
-
-def test_files_that_lack_something_are_refused(evaluated):
-    folder, _, _ = evaluated
-    demand = pl.read_parquet(folder / "demand.parquet")
+    name = demand["workload_id"][0]
     for part, message in (
         (demand.filter(pl.col("slot") != 0), "slots of .* must be 0, 1, 2"),
-        (demand.filter(pl.col("workload_id") != "b"), "no demand of .*'b'"),
+        (demand.filter(pl.col("workload_id") != name), f"no demand of .*'{name}'"),
         (demand.drop("mem"), "columns \\['mem'\\] are missing"),
     ):
-        part.write_parquet(folder / "demand.parquet")
+        part.write_parquet(path)
         with pytest.raises(InputError, match=message):
-            replay_run(folder)
-    (folder / "run.json").write_text(json.dumps({"capacities": [{"cpu": 4, "mem": 4}]}))
+            replay_run(path.parent)
+    run = path.with_name("run.json")
+    run.write_text(json.dumps({"capacities": [{"cpu": 4, "mem": 4}]}))
     with pytest.raises(InputError, match=r"run\.json: field 'penalty_weights' is missing"):
-        replay_run(folder)
-    (folder / "demand.parquet").unlink()
-    (folder / "run.json").unlink()
+        replay_run(path.parent)
+    run.unlink()
     with pytest.raises(InputError, match=r"run\.json"):
-        replay_run(folder)
+        replay_run(path.parent)

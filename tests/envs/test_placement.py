@@ -7,7 +7,6 @@ from dataclasses import fields
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
 
 from tvwrl.envs import PlacementEnv
 from tvwrl.metrics import score_episode
@@ -42,15 +41,6 @@ def play(env, actions, **reset):
         if steps[-1][2] or steps[-1][3]:
             break
     return seen, steps
-
-
-@pytest.mark.filterwarnings(ADVICE)
-@pytest.mark.parametrize(
-    "changes",
-    [{"hold_action": True, "observe_request": False, "K_u": 0}, {"observe_demand": True, "observe_forecast": True}],
-)
-def test_gymnasium_checker(problem, train, changes):
-    check_env(PlacementEnv(train, problem.machines, problem.scenario, **changes), skip_render_check=True)
 
 
 @pytest.mark.slow

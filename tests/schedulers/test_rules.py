@@ -15,7 +15,7 @@ from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import ForecastTable, Machines, Placement
 
-TWO = Machines.homogeneous(2, 8, ("cpu", "mem"))
+ONE, TWO, THREE = (Machines.homogeneous(count, 8, ("cpu", "mem")) for count in (1, 2, 3))
 
 
 def decide(scheduler, sequences, running, machines, pass_slots=0):
@@ -44,9 +44,6 @@ def now(*units):
     return [(0, [row] * 3) for row in units]
 
 
-THREE = Machines.homogeneous(3, 8, ("cpu", "mem"))
-
-
 def test_best_fit_takes_the_fullest_machine_with_room(make_sequences):
     # cpu 2, 5, 7 are in use; the newcomer needs 2 of it: m2 has no room, m1 has 3 free, m0 has 6.
     assert decide("best-fit", make_sequences(now([2, 5], [5, 1], [7, 1], [2, 1])), [0, 1, 2], THREE) == [(3, 1)]
@@ -54,23 +51,17 @@ def test_best_fit_takes_the_fullest_machine_with_room(make_sequences):
     assert decide("best-fit", make_sequences(now([2, 5], [5, 1], [7, 1], [1, 2])), [0, 1, 2], THREE) == [(3, 0)]
     # A tie of resources goes to the first, a tie of machines to the lowest number.
     assert decide("best-fit", make_sequences(now([2, 5], [5, 1], [5, 2], [2, 2])), [0, 1, 2], THREE) == [(3, 1)]
+    # The head finds no room, so the next one waits too, although it would fit.
+    assert decide("best-fit", make_sequences(now([6, 1], [6, 1], [6, 1], [3, 1], [1, 1])), [0, 1, 2], THREE) == []
 
 
-def test_best_fit_dominant_resource_is_a_share_of_capacity(make_sequences):
+def test_best_fit_on_unequal_capacities(make_sequences):
     # 3 of 8 cpu is more than 4 of 16 mem, so the machine with less cpu free is taken.
     machines = Machines.homogeneous(2, (8, 16), ("cpu", "mem"))
     assert decide("best-fit", make_sequences(now([4, 1], [1, 9], [3, 4])), [0, 1], machines) == [(2, 0)]
-
-
-def test_best_fit_counts_free_units_on_unequal_machines(make_sequences):
     # m0 has 8 - 2 = 6 of cpu free, m1 16 - 9 = 7: more units, though the larger share of m1 is in use.
     machines = Machines(np.array([[8.0, 8.0], [16.0, 8.0]]), ("cpu", "mem"))
     assert decide("best-fit", make_sequences(now([2, 1], [9, 1], [3, 1])), [0, 1], machines) == [(2, 0)]
-
-
-def test_best_fit_waits_first_in_first_out(make_sequences):
-    # The head finds no room, so the next one waits too, although it would fit.
-    assert decide("best-fit", make_sequences(now([6, 1], [6, 1], [6, 1], [3, 1], [1, 1])), [0, 1, 2], THREE) == []
 
 
 def test_best_fit_looks_at_the_first_slot_and_the_load_now(make_sequences):
@@ -103,11 +94,9 @@ def test_the_dominant_resource_is_that_of_what_is_known(make_sequences):
 
 def test_peaks_are_released_when_a_workload_leaves(make_sequences):
     rows = [(0, [[8, 1]]), (0, [[1, 1]] * 4), (1, [[8, 1]])]
-    assert decide("best-fit-peak", make_sequences(rows), [0, 0], Machines.homogeneous(1, 8, ("cpu", "mem")), 1) == []
+    assert decide("best-fit-peak", make_sequences(rows), [0, 0], ONE, 1) == []
     rows[1] = (0, [[1, 1]])
-    assert decide("best-fit-peak", make_sequences(rows), [0, 0], Machines.homogeneous(1, 8, ("cpu", "mem")), 1) == [
-        (2, 0)
-    ]
+    assert decide("best-fit-peak", make_sequences(rows), [0, 0], ONE, 1) == [(2, 0)]
 
 
 def test_stack_takes_the_machine_with_the_fullest_resource(make_sequences):
@@ -244,10 +233,9 @@ def test_clairvoyant_takes_the_tightest_over_the_whole_life(make_sequences):
 
 def test_all_fit_at_the_very_border(make_sequences):
     # Exactly 8 of both is room for everyone who looks at room at all; a hair more is not.
-    one = Machines.homogeneous(1, 8, ("cpu", "mem"))
     for name in (name for name in SCHEDULERS if KNOWLEDGE[name] != FORECASTS):
-        assert decide(name, make_sequences(now([5, 6], [3, 2])), [0], one) == [(1, 0)], name
-        assert decide(name, make_sequences(now([5, 6], [3.001, 2])), [0], one) == [], name
+        assert decide(name, make_sequences(now([5, 6], [3, 2])), [0], ONE) == [(1, 0)], name
+        assert decide(name, make_sequences(now([5, 6], [3.001, 2])), [0], ONE) == [], name
 
 
 def test_forecast_fit_takes_the_fullest_machine_that_is_expected_to_hold(make_sequences):
@@ -255,7 +243,6 @@ def test_forecast_fit_takes_the_fullest_machine_that_is_expected_to_hold(make_se
     # a variance of 0.01 each, 1 deviation of the sum is 0.14: 0.94 and 1.34 with it, and 1.64. So the second would be
     # too full by a hair, and with less caution it is the tightest.
     rows = [(0, [[1, 1]] * 3)] * 4
-    machines = Machines.homogeneous(3, 8, ("cpu", "mem"))
     wide = 2 * len(SEGMENTS)
     values = np.zeros((1, 4, 4, columns(2)), np.uint8)
     for w, need in enumerate((0.5, 0.9, 1.2, 0.3)):
@@ -263,7 +250,7 @@ def test_forecast_fit_takes_the_fullest_machine_that_is_expected_to_hold(make_se
         values[0, w, :, wide : 2 * wide] = 10
     table = ForecastTable(values, steps(2), np.zeros(len(steps(2)), np.bool_))
     sequences = replace(make_sequences(rows), forecast=table)
-    simulation = Simulation(sequences, machines, Scenario(placements_per_slot=None), forecasts=True, max_slots=0)
+    simulation = Simulation(sequences, THREE, Scenario(placements_per_slot=None), forecasts=True, max_slots=0)
     simulation.reset(0)
     for machine in range(3):
         simulation.place(0, machine)

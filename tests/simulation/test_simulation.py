@@ -111,18 +111,21 @@ def test_under_utilisation_by_exponent(make_sequences, exponent, expected):
 OVERLOAD = [(0, [[5, 1]] * 4), (1, [[4, 1], [2, 1], [4, 1]]), (3, [[1, 8]])]
 
 
-def test_first_overshoots_per_workload(make_sequences):
-    # Slot 1: cpu of a and b. Slot 3: cpu of c, for the others it is not the first time; mem of a, b and c.
-    assert overshoot_of(begin(make_sequences(OVERLOAD), ONE, K_o=10), 0, 0, 0) == [0, 20, 40]
-    assert overshoot_of(begin(make_sequences(OVERLOAD), ONE, K_o=(10, 1000)), 0, 0, 0) == [0, 20, 10 + 3000]
-
-
-def test_first_overshoots_per_machine(make_sequences):
-    # cpu of the machine in slot 1, its mem in slot 3.
-    simulation = begin(make_sequences(OVERLOAD), ONE, K_o=(10, 1000), overshoot_per="machine")
-    assert overshoot_of(simulation, 0, 0, 0) == [0, 10, 1000]
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        # Slot 1: cpu of a and b. Slot 3: cpu of c, for the others it is not the first time; mem of a, b and c.
+        ({"K_o": 10}, [0, 20, 40]),
+        ({"K_o": (10, 1000)}, [0, 20, 10 + 3000]),
+        # cpu of the machine in slot 1, its mem in slot 3.
+        ({"K_o": (10, 1000), "overshoot_per": "machine"}, [0, 10, 1000]),
+    ],
+)
+def test_first_overshoots(make_sequences, changes, expected):
+    simulation = begin(make_sequences(OVERLOAD), ONE, **changes)
+    assert overshoot_of(simulation, 0, 0, 0) == expected
     simulation.reset(0)  # the next episode is charged anew
-    assert overshoot_of(simulation, 0, 0, 0) == [0, 10, 1000]
+    assert overshoot_of(simulation, 0, 0, 0) == expected
 
 
 def test_a_full_machine_does_not_overshoot(make_sequences):
