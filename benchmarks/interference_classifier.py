@@ -15,9 +15,11 @@ import tyro
 from timing import least_seconds, measure
 
 from tvwrl.interference.batch_tasks import BatchTasks, read_usage
-from tvwrl.interference.classifier import TaskClassifier
+from tvwrl.interference.classifier import TaskClassifier, declared_features
 from tvwrl.interference.task_graphs import Tags, dependencies, weisfeiler_lehman
+from tvwrl.interference.task_history import History
 from tvwrl.markdown import markdown_table
+from tvwrl.papers.pism.classifiers import split_jobs
 
 
 def whole_jobs(tasks: BatchTasks, count: int) -> BatchTasks:
@@ -34,14 +36,11 @@ def compare_kernels(known: BatchTasks, arriving: BatchTasks, ours: TaskClassifie
     from sklearn.pipeline import make_pipeline
     from sklearn.svm import SVC, LinearSVC
 
-    from tvwrl.interference.classifier import declared_features
-    from tvwrl.interference.task_history import History
-
     def truth(tasks: BatchTasks) -> Any:
         return ours.thresholds_.classes(tasks.cpu, tasks.memory, tasks.makespan)
 
-    inputs = ours._joined(History.of(known, truth(known))[1], declared_features(known))
-    later = ours._joined(ours.history_.inputs(arriving), declared_features(arriving))
+    inputs = ours._features(History.of(known, truth(known))[1], declared_features(known))
+    later = ours._features(ours.history_.inputs(arriving), declared_features(arriving))
     rows = []
     for name, make in {  # the exact one takes minutes
         "linear": lambda: LinearSVC(C=0.3, dual=False, tol=1e-2),
@@ -79,11 +78,9 @@ def main(data: Path, batch: int = 1_000, repeats: int = 20, kernels: bool = Fals
     ]
     print(markdown_table(("", "us"), rows))
     if kernels:
-        cut = tasks.seconds.min() + 6 / 7 * np.ptp(tasks.seconds)
-        begins = dict(zip(tasks.job[::-1], tasks.seconds[::-1], strict=True))
-        early = np.array([begins[job] < cut for job in tasks.job])
-        known, arriving = tasks.only(early), tasks.only(~early)
-        body = compare_kernels(known, arriving, TaskClassifier().fit(known))
+        arriving = split_jobs(tasks, "time", 0)
+        known = tasks.only(~arriving)
+        body = compare_kernels(known, tasks.only(arriving), TaskClassifier().fit(known))
         head = ("SVMs on the same inputs", "fit, CPU s", "us per task", "overall, % of tasks")
         print("\n" + markdown_table(head, body))
 

@@ -14,7 +14,7 @@ from timing import measure
 
 from tvwrl.interference import placement_kernels as kernels
 from tvwrl.interference.levels import Levels
-from tvwrl.interference.machines import Machines
+from tvwrl.interference.machines import Machines, idle_machines
 from tvwrl.interference.observations import CATEGORIES, Observations
 from tvwrl.interference.placement_kernels import place_instances
 from tvwrl.interference.predictor import LevelPredictor
@@ -42,24 +42,17 @@ def learnt(services: int, rng: np.random.Generator) -> LevelPredictor:
     names = tuple(map(str, range(services)))
     cpu = composition.sum(axis=1).astype(np.float64)
     zeros = np.zeros(records)
-    seen = Observations(zeros, zeros.astype(int), service, ms, composition, cpu, names, np.ones(services), False)
+    seen = Observations(zeros, zeros.astype(int), service, ms, composition, cpu, names, np.ones(services))
     return LevelPredictor().fit(seen, Levels.of(seen))
 
 
 def cluster(count: int, services: int, rng: np.random.Generator) -> Machines:
     """Machines with `PER_MACHINE` services and about 60 batch instances each."""
-    rows = count * PER_MACHINE
-    return Machines(
-        cores=np.full(count, 96.0),
-        memory=np.full(count, 1000.0),
-        cpu=rng.uniform(20.0, 60.0, count),
-        batch_cpu=np.zeros(count),
-        used_memory=np.zeros(count),
-        composition=rng.poisson(1.0, (count, CATEGORIES)).astype(np.int32),
-        last_report=np.zeros(count),
-        first=np.arange(count + 1) * PER_MACHINE,
-        service=rng.integers(0, services, rows).astype(np.int32),
-    )
+    cpu = rng.uniform(20.0, 60.0, count)
+    composition = rng.poisson(1.0, (count, CATEGORIES)).astype(np.int32)
+    service = rng.integers(0, services, count * PER_MACHINE)
+    idle = idle_machines(96.0, 1000.0, np.arange(count + 1) * PER_MACHINE, service)
+    return idle._replace(cpu=cpu, composition=composition)
 
 
 def main(machines: int = 10_000, services: int = 150, repeats: int = 50) -> None:

@@ -217,3 +217,24 @@ def fits() -> Callable[..., bool]:
 def fewest_machines() -> Callable[..., int]:
     """The function that tries everything; see `_fewest_machines`."""
     return _fewest_machines
+
+
+@pytest.fixture(scope="session")
+def batch_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both files of batch tasks: 60 jobs of three shapes, three a minute; the graph of the 61st occurs once."""
+    shapes = (("M1", "R2_1"), ("M1", "M2", "J3_1_2"), ("M1", "R2_1", "R3_2", "J4_2"))
+    folder, rng = tmp_path_factory.mktemp("batch"), np.random.default_rng(0)
+    usage, arrivals = [], []
+    for j in range(61):
+        names = shapes[j % 3] if j < 60 else ("M1", "M2", "M3")
+        for k, name in enumerate(names):
+            values = np.array([0.2 * 4**k, 0.05 * 3**k, 20.0 * (k + 1)]) * rng.uniform(0.9, 1.1, 3)
+            cpu, memory, seconds = np.round(values, 4)
+            usage.append(f"j{j},{name},{k + 1},{20 * j},{20 * j + 9},{seconds},100,0.3,1,1,{cpu},{memory}")
+            arrivals.append(f"{20 * j},j{j},{name},{int(seconds)},100,0.3,{k + 1}")
+    head = "job,task,instances,start_time,end_time,mean_inst_duration,plan_cpu,plan_mem,cpu_sum_pct,mem_sum"
+    lines = [f"{head},cpu_per_inst_cores,mem_per_inst", *usage]
+    (folder / "ali18_usage_tasks.csv.gz").write_text("\n".join(lines) + "\n")
+    lines = ["arrive_s,job,task,duration_s,plan_cpu,plan_mem,instances", *arrivals]
+    (folder / "spar_sample_tasks.csv.gz").write_text("\n".join(lines) + "\n")
+    return folder

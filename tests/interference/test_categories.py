@@ -68,7 +68,7 @@ def test_thresholds_are_given_or_found_and_come_back():
     usage = np.exp(rng.normal(0, 2, (3, 500)))
     found = Thresholds.from_usage(*usage)
     assert found.cpu == (0.5, 1.5)
-    assert Thresholds.from_usage(*usage, alpha=None).cpu == natural_breaks(usage[0], 3, "cpu")
+    assert found.memory == natural_breaks(usage[1], 5, "memory")
     assert Thresholds.from_dict({name: list(getattr(found, name)) for name in CLASSES}) == found
 
 

@@ -150,8 +150,3 @@ def test_tags_are_found_again_in_any_order():
         assert list(found.roles) == [whole.roles[i] for i in order]
     assert len(tags) == 1
     assert tags.of("j", []).roles == ()
-
-
-def test_tags_never_change():
-    """They are kept in files of classifiers, so a new version has to make the same ones."""
-    assert Tags().of("j", FIG1).tag == "53d1b0c1361de7cb"

@@ -87,43 +87,20 @@ def test_bad_options(refused, trace, options, said):
     refused("fit_interference.py", "--trace", trace, *options, said=said)
 
 
-def write_batch(folder):
-    """Both files of batch tasks: 120 jobs of two tasks, which use what their job and place say, and a little noise."""
-    rng, usage, arrivals = np.random.default_rng(0), [], []
-    for j in range(120):
-        for k, name in enumerate(("M1", "R2_1")):
-            cpu, memory, seconds = np.array([0.2 * 4**k, 0.05 * 3 ** (j % 4), 20.0 * (j % 5 + 1)]) * rng.uniform(
-                0.9, 1.1, 3
-            )
-            usage.append((f"j{j}", name, k + 1, 20 * j, 20 * j + 9, seconds, 100, 0.3, 1, 1, cpu, memory))
-            arrivals.append((20 * j, f"j{j}", name, int(seconds), 100, 0.3, k + 1))
-    columns = "job task instances start_time end_time mean_inst_duration plan_cpu plan_mem cpu_sum_pct mem_sum"
-    head = f"{columns} cpu_per_inst_cores mem_per_inst".split()
-    pl.DataFrame(usage, head, orient="row").write_csv(folder / "ali18_usage_tasks.csv.gz", compression="gzip")
-    head = ["arrive_s", "job", "task", "duration_s", "plan_cpu", "plan_mem", "instances"]
-    pl.DataFrame(arrivals, head, orient="row").write_csv(folder / "spar_sample_tasks.csv.gz", compression="gzip")
-
-
-def test_batch_tasks_give_a_score_too(call, tmp_path):
+def test_batch_tasks_give_a_score_too(call, batch_data, tmp_path):
     """Of two days of an hour on three machines; the file tells what it was learnt from."""
-    write_batch(tmp_path)
     file = tmp_path / "score.npz"
     small = ["--machines", 3, "--services", 24, "--hours", 1]
-    done = call("fit_interference.py", "--data", tmp_path, *small, "--out", file)
+    done = call("fit_interference.py", "--data", batch_data, *small, "--out", file)
     assert done.returncode == 0, done.stderr
     score = InterferenceScore.load(file)
     assert len(score.services) == 24
-    assert (
-        "two simulated days of 1 h of batch tasks on 3 machines"
-        in call("fit_interference.py", "--explain", file).stdout
-    )
-    for option in (["--load", 0.3], ["--episodes", 16]):
-        assert (
-            f"{option[0]} goes with --trace"
-            in call("fit_interference.py", "--data", tmp_path, *option, "--out", file).stderr
-        )
-    refused_services = call("fit_interference.py", "--data", tmp_path, "--services", 0, "--out", file)
-    assert "services is 0: must be at least" in refused_services.stderr
+    explained = call("fit_interference.py", "--explain", file).stdout
+    assert "two simulated days of 1 h of batch tasks on 3 machines" in explained
+    wrong = {"--load": "--load goes with --trace", "--episodes": "goes with --trace", "--services": "must be at least"}
+    for option, message in wrong.items():
+        done = call("fit_interference.py", "--data", batch_data, option, 0, "--out", file)
+        assert message in done.stderr
 
 
 def test_more_instances_than_a_machine_can_run_are_refused(call, file):

@@ -1,7 +1,5 @@
 """scripts/reproduce.py pism-...: from the command line to tables and plots."""
 
-import pytest
-
 
 def test_a_figure_and_bad_settings(call, refused, tmp_path):
     out = tmp_path / "figure"
@@ -13,8 +11,3 @@ def test_a_figure_and_bad_settings(call, refused, tmp_path):
     assert {path.name for path in (out / "fig12").iterdir()} == expected
     refused("reproduce.py", "pism-fig13", "--laws", "none", said=["laws is 'none'"])
     refused("reproduce.py", "pism-table3", "--data", tmp_path / "none", *small, said=["ali18_usage_tasks.csv.gz"])
-
-
-@pytest.mark.parametrize("name", ["table1", "fig8", "fig10", "nginx", "laws"])
-def test_figures_of_real_data_ask_for_it(refused, name):
-    refused("reproduce.py", f"pism-{name}", said=["data"])

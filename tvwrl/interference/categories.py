@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,17 +33,14 @@ class Thresholds:
                 )
 
     @classmethod
-    def from_usage(
-        cls, cpu: Float, memory: Float, makespan: Float, alpha: Sequence[float] | None = PAPER_CPU
-    ) -> Thresholds:
-        """Natural breaks of N tasks' usage, each (N,) >= 0; for CPU `alpha`, unless it is None.
+    def from_usage(cls, cpu: Float, memory: Float, makespan: Float) -> Thresholds:
+        """The paper's thresholds of CPU, and natural breaks of N tasks' memory and makespan, each (N,) >= 0.
 
         Raises InputError for usage that is not a number >= 0, or has fewer different values than classes.
         """
-        usage = {"cpu": cpu, "memory": memory, "makespan": makespan}
         check_usage(cpu, "cpu")
-        found = {} if alpha is None else {"cpu": tuple(map(float, alpha))}
-        return cls(**{n: found.get(n) or natural_breaks(usage[n], classes, n) for n, classes in CLASSES.items()})
+        breaks = (natural_breaks(values, CLASSES[n], n) for n, values in (("memory", memory), ("makespan", makespan)))
+        return cls(PAPER_CPU, *breaks)
 
     @classmethod
     def even(cls, cpu: Float, memory: Float, makespan: Float) -> Thresholds:
@@ -80,8 +76,7 @@ class Thresholds:
 
 def category_of(classes: Int) -> Int:
     """(...) category of classes (..., 3), each from 0 and below `CLASSES`."""
-    _, memory, makespan = CLASSES.values()
-    category: Int = (classes[..., 0] * memory + classes[..., 1]) * makespan + classes[..., 2]
+    category: Int = np.ravel_multi_index(tuple(np.moveaxis(classes, -1, 0)), tuple(CLASSES.values()))
     return category
 
 
@@ -90,9 +85,7 @@ def classes_of(category: Int) -> Int:
     return np.stack(np.unravel_index(category, tuple(CLASSES.values())), axis=-1).astype(np.int64)
 
 
-CATEGORY_NAMES = tuple(
-    str(row) for row in classes_of(np.arange(CATEGORIES)).tolist()
-)  # as the paper writes them, "[2, 4, 3]"
+CATEGORY_NAMES = tuple(map(str, classes_of(np.arange(CATEGORIES)).tolist()))  # as the paper's, "[2, 4, 3]"
 
 
 def check_usage(values: Float, field: str) -> None:

@@ -44,17 +44,25 @@ def check_machines(machines: Machines, which: Int) -> None:
         raise InputError(f"first must hold {count + 1} rising rows of the {rows} services on machines, from 0 on")
 
 
+def idle_machines(cores: float, memory: float, first: Int, service: Int) -> Machines:
+    """M equal machines without batch work, their usage 0; `first` (M + 1,) and `service` as in `Machines`."""
+    count = len(first) - 1
+    cpu, batch_cpu, used_memory, last_report = np.zeros((4, count))
+    return Machines(
+        cores=np.full(count, cores),
+        memory=np.full(count, memory),
+        cpu=cpu,
+        batch_cpu=batch_cpu,
+        used_memory=used_memory,
+        composition=np.zeros((count, CATEGORIES), np.int32),
+        last_report=last_report,
+        first=first,
+        service=np.asarray(service, np.int32),
+    )
+
+
 def uniform_machines(composition: Int, services: int) -> Machines:
     """M machines with the composition (M, 60), nothing else in use, and one instance of each of `services` services."""
     count = len(composition)
-    return Machines(
-        cores=np.ones(count),
-        memory=np.ones(count),
-        cpu=np.zeros(count),
-        batch_cpu=np.zeros(count),
-        used_memory=np.zeros(count),
-        composition=np.ascontiguousarray(composition, np.int32),
-        last_report=np.zeros(count),
-        first=np.arange(count + 1) * services,
-        service=np.tile(np.arange(services, dtype=np.int32), count),
-    )
+    machines = idle_machines(1.0, 1.0, np.arange(count + 1) * services, np.tile(np.arange(services), count))
+    return machines._replace(composition=np.ascontiguousarray(composition, np.int32))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from tvwrl.types import Float, InputError, Int
 
 CATEGORIES = 60  # 3 classes of CPU x 5 of memory x 4 of makespan (Section 5.2.2)
+COLUMNS = ("seconds", "machine", "service", "response_ms", "composition", "batch_cpu")  # fields with a row per record
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +26,6 @@ class Observations:
     batch_cpu: Float  # (N,) cores that batch instances used on the machine
     services: tuple[str, ...]  # names
     quota: Float  # (services,) cores that an instance of the service requested, > 0
-    real: bool  # measured; False: simulated, and tables must say so
 
     def __post_init__(self) -> None:
         count = len(self.seconds)
@@ -59,14 +60,10 @@ class Observations:
 
     def only(self, rows: Int) -> Observations:
         """The records `rows`: (n,) indices or (N,) bool."""
-        parts = {
-            name: getattr(self, name)[rows]
-            for name in ("seconds", "machine", "service", "response_ms", "composition", "batch_cpu")
-        }
-        return Observations(**parts, services=self.services, quota=self.quota, real=self.real)
+        parts: dict[str, Any] = {name: getattr(self, name)[rows] for name in COLUMNS}
+        return replace(self, **parts)
 
     def and_then(self, later: Observations) -> Observations:
         """These records and `later` ones of the same services."""
-        names = ("seconds", "machine", "service", "response_ms", "composition", "batch_cpu")
-        parts = {name: np.concatenate([getattr(self, name), getattr(later, name)]) for name in names}
-        return Observations(**parts, services=self.services, quota=self.quota, real=self.real and later.real)
+        parts: dict[str, Any] = {name: np.concatenate([getattr(self, name), getattr(later, name)]) for name in COLUMNS}
+        return replace(self, **parts)

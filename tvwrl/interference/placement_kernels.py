@@ -99,6 +99,41 @@ def _drawn(preference, chosen, rng):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def _lowest_score(  # type: ignore[no-untyped-def]
+    machines, trees, weight, kind, category, cpu, since, rng,  # as of `place_instances`
+    preference,  # (M,) of the scheduler
+    chosen,  # (n,) machines in order of preference
+    after,  # (M,) scores after the next instance, updated in place; -1: not computed yet
+    scratch,  # from `score_scratch`
+):  # fmt: skip
+    """The machine of `chosen` with the lowest score after one more instance; the first if all are unknown."""
+    first, service, composition = machines.first, machines.service, machines.composition
+    root, depth, feature, threshold, left, level, pressure = trees
+    nodes, weights, values = scratch
+    best, lowest, equal = chosen[0], np.inf, 0
+    for m in chosen:
+        if after[m] == -1.0:
+            after[m] = np.inf
+            if len(level) == 0:
+                after[m] = (machines.cpu[m] + cpu) / machines.cores[m]
+            elif machines.last_report[m] >= since:
+                composition[m, category] += 1
+                score = score_machine(
+                    m, first, service, weight, composition,
+                    root, depth, feature, threshold, left, level, pressure, nodes, weights, values,
+                )  # fmt: skip
+                composition[m, category] -= 1
+                after[m] = np.inf if np.isnan(score) else score
+        if after[m] < lowest:
+            best, lowest, equal = m, after[m], 1
+        elif after[m] == lowest:
+            equal += 1
+            if preference[m] > preference[best] or (kind == RANDOM and rng.random() * equal < 1.0):
+                best = m
+    return best
+
+
+@njit(cache=True)
 def place_instances(  # type: ignore[no-untyped-def]
     machines,  # `Machines`, updated in place
     trees,  # `Trees`; without nodes the score is the share of CPU in use
@@ -121,11 +156,8 @@ def place_instances(  # type: ignore[no-untyped-def]
     """
     total = len(machines.cores)
     most = min(candidates, total) if 0 <= category < machines.composition.shape[1] else 1
-    first, service, composition = machines.first, machines.service, machines.composition
-    root, depth, feature, threshold, left, level, pressure = trees
-    nodes, weights, values = score_scratch(first)
     preference, chosen = np.full(total, -np.inf), np.empty(most, np.int64)
-    after = np.full(total, -1.0)  # score after the next instance, -1 = not computed yet
+    after, scratch = np.full(total, -1.0), score_scratch(machines.first)
     for m in range(total):
         if has_room(machines, m, cpu, memory):
             preference[m] = _preference(kind, machines, m, cpu, memory, history[m])
@@ -134,27 +166,11 @@ def place_instances(  # type: ignore[no-untyped-def]
         if count == 0:
             placed[i:] = -1
             return i
-        best, lowest, equal = chosen[0], np.inf, 0
-        for j in range(count if most > 1 else 0):
-            m = chosen[j]
-            if after[m] == -1.0:
-                after[m] = np.inf
-                if len(level) == 0:
-                    after[m] = (machines.cpu[m] + cpu) / machines.cores[m]
-                elif machines.last_report[m] >= since:
-                    composition[m, category] += 1
-                    score = score_machine(
-                        m, first, service, weight, composition,
-                        root, depth, feature, threshold, left, level, pressure, nodes, weights, values,
-                    )  # fmt: skip
-                    composition[m, category] -= 1
-                    after[m] = np.inf if np.isnan(score) else score
-            if after[m] < lowest:
-                best, lowest, equal = m, after[m], 1
-            elif after[m] == lowest:
-                equal += 1
-                if preference[m] > preference[best] or (kind == RANDOM and rng.random() * equal < 1.0):
-                    best = m
+        best = chosen[0]
+        if most > 1:
+            best = _lowest_score(
+                machines, trees, weight, kind, category, cpu, since, rng, preference, chosen[:count], after, scratch
+            )
         placed[i] = best
         book(machines, best, category, 1, cpu, memory)
         after[best], preference[best] = -1.0, -np.inf

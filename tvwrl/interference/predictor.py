@@ -37,13 +37,12 @@ class LevelPredictor:
     """A decision tree per service from the composition to the level (Section 5.5).
 
     Paper: a decision tree of the 60 counts, of unknown kind and size. Here: regression on the level, which is within 2
-    levels more often than classification (`classify`), at most `depth` deep with at least `leaf` records in a leaf.
+    levels more often than classification (`classify`), at most `DEPTH` deep with at least `leaf` records in a leaf.
     Unless `counts_alone`, a node may also test the pressure of the composition: a weighted sum of the counts, learnt
     from all services together, because tests of single counts approximate a sum poorly (docs/interference.md has the
     figures). Fitted: `trees_`.
     """
 
-    depth: int = DEPTH
     leaf: int = LEAF
     counts_alone: bool = False
     classify: bool = False
@@ -78,7 +77,7 @@ class LevelPredictor:
         from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
         kind = DecisionTreeClassifier if self.classify else DecisionTreeRegressor
-        found = kind(max_depth=self.depth, min_samples_leaf=self.leaf, random_state=self.random_state)
+        found = kind(max_depth=DEPTH, min_samples_leaf=self.leaf, random_state=self.random_state)
         found.fit(features, level)
         values = found.tree_.value[:, 0]
         return found.tree_, found.classes_[values.argmax(axis=1)] if self.classify else values[:, 0]

@@ -75,25 +75,15 @@ class WithInterference(Scheduler):
             waiting = [workload for workload in waiting if workload is not choice.workload]
             yield Placement(choice.workload, machine)
 
-    def _count_instances(self, cluster: Cluster) -> None:
-        """Count what runs on each machine by its present category."""
+    def _seen(self, cluster: Cluster, seconds: float) -> Machines:
+        """The machines as the score sees them now: what runs on each, by its present category, and their usage."""
         state, b = cluster.simulation.state, cluster.b
         running = state.workloads[b, : state.counters[b, RUNNING], RUNS]
         lasted = cluster.slot - state.workloads[b, running, START]
         composition = self._machines.composition
         composition[:] = 0
         np.add.at(composition, (state.workloads[b, running, MACHINE], self._category[running, lasted]), 1)
-
-    def _seen(self, cluster: Cluster, seconds: float) -> Machines:
-        """The machines as the score sees them now."""
-        self._count_instances(cluster)
         cpu, memory = shares(cluster.load, self._largest, self._cores)
         cores, size = shares(cluster.capacity, self._largest, self._cores)
-        return self._machines._replace(
-            cores=cores,
-            memory=size,
-            cpu=cpu,
-            batch_cpu=cpu,
-            used_memory=memory,
-            last_report=np.full(len(size), seconds),
-        )
+        usage = {"cores": cores, "memory": size, "cpu": cpu, "batch_cpu": cpu, "used_memory": memory}
+        return self._machines._replace(**usage, last_report=np.full(len(size), seconds))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvwrl.interference.machines import Machines
+from tvwrl.interference.machines import Machines, idle_machines
 from tvwrl.interference.observations import CATEGORIES, Observations
 from tvwrl.interference.training import train_on_trace
 
@@ -25,7 +25,6 @@ def _observations(service: Any, ms: Any, cpu: Any = None) -> Observations:
         batch_cpu=np.zeros(count) if cpu is None else np.asarray(cpu, np.float64),
         services=names,
         quota=np.ones(len(names)),
-        real=False,
     )
 
 
@@ -43,19 +42,8 @@ def _slowed(moments: int = 400, seed: int = 0) -> Observations:
 
 
 def _machines(count: int, services: Any = (0, 1)) -> Machines:
-    """Empty machines of 10 cores and 100 of memory, each with the same services, last_report of at second 0."""
-    rows = np.tile(np.asarray(services, np.int32), count)
-    return Machines(
-        cores=np.full(count, 10.0),
-        memory=np.full(count, 100.0),
-        cpu=np.zeros(count),
-        batch_cpu=np.zeros(count),
-        used_memory=np.zeros(count),
-        composition=np.zeros((count, CATEGORIES), np.int32),
-        last_report=np.zeros(count),
-        first=np.arange(count + 1) * len(services),
-        service=rows,
-    )
+    """Empty machines of 10 cores and 100 of memory, each with the same services, reported at second 0."""
+    return idle_machines(10.0, 100.0, np.arange(count + 1) * len(services), np.tile(services, count))
 
 
 @pytest.fixture(scope="session")

@@ -141,10 +141,14 @@ def test_chooses_as_a_plain_version_does(slowed, make_machines):
     assert place(machines, predictor.trees_, kernels.SPREAD, 7, 15, 5, cpu=0.2) == expected
 
 
-def test_random_draws_all_machines_evenly(make_machines):
+@pytest.mark.parametrize("candidates", [1, 8])  # drawn; all machines, whose scores are equal
+def test_random_takes_all_machines_evenly(make_machines, candidates):
     machines = make_machines(8)._replace(cores=np.full(8, 1e6), memory=np.full(8, 1e6))
-    counts = np.bincount(place(machines, stump(7), kernels.RANDOM, 0, 4000, 1), minlength=8)
+    counts = np.bincount(place(machines, stump(7), kernels.RANDOM, 0, 4000, candidates), minlength=8)
     assert counts.min() > 400
+
+
+def test_random_finds_the_few_machines_with_room(make_machines):
     first = []
     for seed in range(60):
         full = make_machines(300)
@@ -161,12 +165,6 @@ def test_without_trees_the_least_used_candidate_is_taken(make_machines):
     machines.cpu[:] = [7.0, 5.0, 2.0, 6.0]
     # stack likes 0 and 3 best (up to 80 %), of which 3 has less in use; then the two are alike, and the first is taken
     assert place(machines, UTILISATION_ALONE, kernels.STACK, 7, 2, 2) == [3, 0]
-
-
-def test_equal_scores_of_all_machines_are_decided_by_chance(make_machines):
-    machines = make_machines(8)._replace(cores=np.full(8, 1e6), memory=np.full(8, 1e6))
-    counts = np.bincount(place(machines, stump(7), kernels.RANDOM, 0, 4000, 8), minlength=8)
-    assert counts.min() > 400
 
 
 def test_peers_by_hand(make_machines):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvwrl.interference.testbed import laws
-from tvwrl.interference.testbed.laws import LAWS, Curve, Law, Means, Pressures, anchored
+from tvwrl.interference.testbed.laws import LAWS, Curve, Law, Pressures, anchored
 
 
 def pressures(**given):
@@ -15,9 +15,9 @@ def pressures(**given):
 
 
 def test_a_law_by_hand():
-    law = Law("l", "", (("cpu", Curve(2.0, 0.1, 0.5)), ("cache", Curve(1.0, 1.0, 0.0))), at_mean=2.0)
+    law = Law((("cpu", Curve(2.0, 0.1, 0.5)), ("cache", Curve(1.0, 1.0, 0.0))), at_mean=2.0)
     seen = pressures(cpu=np.array([[0.3, 0.6]]), cache=np.array([[1.0, 3.0]]))
-    mean = Means(1.0, 2.0, 1.0, 0.3)
+    mean = Pressures(1.0, 2.0, 1.0, 0.3)
     # cpu is 2 and 4 units: 0.2 and 0.2 + 2 x 0.5; cache 1 and 3 units: 1 and 1
     assert law.slowdown(seen, mean) == pytest.approx(np.array([[1.2, 2.2]]))
     assert law.scaled(0.5).slowdown(seen, mean) == pytest.approx(np.array([[0.1 + 0.5, 0.2 + 1.0]]))
@@ -25,7 +25,7 @@ def test_a_law_by_hand():
 
 def test_the_control_sees_total_cpu_alone_and_the_others_do_not():
     rng = np.random.default_rng(0)
-    mean, cpu = Means(1.0, 1.0, 1.0, 1.0), np.full((1, 6), 0.7)
+    mean, cpu = Pressures(1.0, 1.0, 1.0, 1.0), np.full((1, 6), 0.7)
     seen = pressures(cpu=cpu, **{name: rng.uniform(0, 3, (1, 6)) for name in ("bandwidth", "cache", "queue")})
     assert np.ptp(LAWS["control"].slowdown(seen, mean)) == 0.0
     assert all(np.ptp(LAWS[name].slowdown(seen, mean)) > 0.1 for name in ("memory", "queue"))

@@ -3,25 +3,13 @@
 import numpy as np
 import pytest
 
-from tvwrl.interference.machines import Machines
+from tvwrl.interference.machines import idle_machines
 from tvwrl.interference.testbed.reports import Reports
 from tvwrl.types import InputError
 
 
 def machines(count):
-    zeros = np.zeros(count)
-    one = np.ones(count)
-    return Machines(one, one, *(zeros.copy() for _ in range(3)), np.zeros((count, 60), np.int32), zeros.copy(),
-                    np.zeros(count + 1, np.int64), np.zeros(0, np.int32))  # fmt: skip
-
-
-def test_all_report_every_minute():
-    found = machines(3)
-    reports = Reports(found, 0.0, np.random.default_rng(0))
-    found.composition[1, 7] = 2
-    reports.deliver(found, 60.0, lambda: found.composition)
-    assert found.last_report.tolist() == [60.0, 60.0, 60.0]
-    assert found.composition[:, 7].tolist() == [0, 2, 0]
+    return idle_machines(1.0, 1.0, np.zeros(count + 1, np.int64), np.zeros(0, np.int64))
 
 
 def test_a_silent_machine_shows_its_last_report_and_then_the_truth():

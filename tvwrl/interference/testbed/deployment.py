@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvwrl.checks import at_least
-from tvwrl.interference.machines import Machines
-from tvwrl.interference.observations import CATEGORIES
+from tvwrl.interference.machines import Machines, idle_machines
 from tvwrl.interference.testbed.arrivals import Arrivals
 from tvwrl.types import Float, Int
 
@@ -54,18 +53,7 @@ class Deployment:
 
     def machines(self) -> Machines:
         """The machines without batch work; `cpu` does not yet hold what services use."""
-        cpu, batch_cpu, used_memory, last_report = np.zeros((4, self.count))
-        return Machines(
-            cores=np.full(self.count, self.cores),
-            memory=np.full(self.count, self.memory),
-            cpu=cpu,
-            batch_cpu=batch_cpu,
-            used_memory=used_memory,
-            composition=np.zeros((self.count, CATEGORIES), np.int32),
-            last_report=last_report,
-            first=self.first,
-            service=self.service.astype(np.int32),
-        )
+        return idle_machines(self.cores, self.memory, self.first, self.service)
 
 
 def draw_deployment(

@@ -22,7 +22,7 @@ NOISE = 0.05  # assumed: standard deviation of the logarithm; repeated nginx run
 
 
 def intensities(memory: Float, rng: np.random.Generator) -> Float:
-    """(N,) > 0 pressure on memory of instances that use `memory` (N,), in units of its mean (`Means`).
+    """(N,) > 0 pressure on memory of instances that use `memory` (N,), in units of its mean (`Pressures.means`).
 
     Each task has a log-normal trait independent of its category: two tasks of one category typically differ by a factor
     of e. So no sum of counts by category equals the law, and no score can recover it exactly.
@@ -60,18 +60,9 @@ class Pressures(NamedTuple):
     queue: Float  # runnable batch work per core that services leave free, >= 0
     cpu: Float  # cores in use by all, over cores
 
-    def means(self) -> Means:
-        """Over machines and times."""
-        return Means(*(float(part.mean()) for part in self))
-
-
-class Means(NamedTuple):
-    """Mean of each pressure, > 0: the unit in which laws measure it."""
-
-    bandwidth: float
-    cache: float
-    queue: float
-    cpu: float
+    def means(self) -> Pressures:
+        """Means () over machines and times: the units in which laws measure pressures."""
+        return Pressures(*(np.asarray(part.mean()) for part in self))
 
 
 @dataclass(frozen=True)
@@ -82,12 +73,10 @@ class Law:
     curve, so that machines above and below average differ in kind. `scaled` moves it.
     """
 
-    name: str
-    title: str
     curves: tuple[tuple[str, Curve], ...]  # field of Pressures, curve
     at_mean: float  # > 0
 
-    def slowdown(self, pressures: Pressures, mean: Means) -> Float:
+    def slowdown(self, pressures: Pressures, mean: Pressures) -> Float:
         """(T, M) g: slowdown - 1 of a service of sensitivity 1."""
         total: Float = np.zeros_like(pressures.cpu)
         for field, curve in self.curves:
@@ -96,15 +85,13 @@ class Law:
 
     def scaled(self, factor: float) -> Law:
         """The same law with `factor` times the pressure."""
-        return Law(self.name, self.title, self.curves, self.at_mean * factor)
+        return Law(self.curves, self.at_mean * factor)
 
 
-_MEMORY = (("bandwidth", TAOBENCH_BANDWIDTH), ("cache", TAOBENCH_CACHE))
-_QUEUE = (("queue", NGINX_CPU), ("bandwidth", NGINX_BANDWIDTH))
 LAWS = {
-    "memory": Law("memory", "memory bandwidth and last-level cache, as TaoBench", _MEMORY, TAOBENCH_BANDWIDTH.knee),
-    "queue": Law("queue", "run queue and memory bandwidth, as nginx", _QUEUE, NGINX_CPU.knee),
-    "control": Law("control", "total CPU alone (control)", (("cpu", NGINX_CPU),), NGINX_CPU.knee),
+    "memory": Law((("bandwidth", TAOBENCH_BANDWIDTH), ("cache", TAOBENCH_CACHE)), TAOBENCH_BANDWIDTH.knee),
+    "queue": Law((("queue", NGINX_CPU), ("bandwidth", NGINX_BANDWIDTH)), NGINX_CPU.knee),
+    "control": Law((("cpu", NGINX_CPU),), NGINX_CPU.knee),
 }
 
 # Published, under the default scheduler, ms (Sections 4, 5.4): checkout P10, P90; coupon's range of means, its CV < 0.2

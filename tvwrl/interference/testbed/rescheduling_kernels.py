@@ -41,22 +41,34 @@ def move_instances(  # type: ignore[no-untyped-def]
     for place in range(len(order) - 1, len(order) - 1 - some, -1):
         source = order[place]
         for _ in range(min(most, len(moves) - done)):
-            lowest, category = _best_departure(machines, trees, weight, source, score[source], head[source])
-            if category < 0:
+            i, target = _move_one(machines, trees, weight, tasks, owner, source, order[:some], score, head[source])
+            if i < 0:
                 break
-            i = head[source, category]
-            cpu, memory = tasks.cpu[owner[i]], tasks.memory[owner[i]]
-            target, after = _best_target(machines, trees, weight, order[:some], category, cpu, memory)
-            if target < 0 or lowest + after >= score[source] + score[target]:
-                break
-            book(machines, source, category, -1, cpu, memory)
-            book(machines, target, category, 1, cpu, memory)
-            score[source], score[target] = lowest, after
-            head[source, category] = following[i - span[0]]
+            head[source, tasks.category[owner[i]]] = following[i - span[0]]
             placed[i] = target
             moves[done, 0], moves[done, 1], moves[done, 2] = i, source, target
             done += 1
     return done
+
+
+@njit(cache=True)
+def _move_one(machines, trees, weight, tasks, owner, source, targets, score, head):  # type: ignore[no-untyped-def]
+    """Books one instance from machine `source` to one of `targets`, updating both scores.
+
+    `head` (60,): the instance of each category on `source` that may leave. Returns instance and target, -1: no move.
+    """
+    lowest, category = _best_departure(machines, trees, weight, source, score[source], head)
+    if category < 0:
+        return -1, -1
+    i = head[category]
+    cpu, memory = tasks.cpu[owner[i]], tasks.memory[owner[i]]
+    target, after = _best_target(machines, trees, weight, targets, category, cpu, memory)
+    if target < 0 or lowest + after >= score[source] + score[target]:
+        return -1, -1
+    book(machines, source, category, -1, cpu, memory)
+    book(machines, target, category, 1, cpu, memory)
+    score[source], score[target] = lowest, after
+    return i, target
 
 
 @njit(cache=True)

@@ -15,7 +15,7 @@ from tvwrl.interference.testbed.laws import (
     MOST_SENSITIVE,
     NOISE,
     Law,
-    Means,
+    Pressures,
     anchored,
 )
 from tvwrl.interference.testbed.snapshots import Snapshots
@@ -29,7 +29,7 @@ class ResponseModel:
     """Response time of each of S services = base (1 + sensitivity g) times log-normal noise; the law gives g."""
 
     law: Law
-    mean: Means  # of pressures: the units in which the law measures them
+    mean: Pressures  # of pressures: the units in which the law measures them
     base: Float  # (S,) ms, > 0
     sensitivity: Float  # (S,) > 0
     noise: Float  # (S,) standard deviation of the logarithm
@@ -86,5 +86,4 @@ def observe(
         batch_cpu=seen.batch_cpu[times][when, machine],
         services=deployment.services,
         quota=deployment.quota,
-        real=False,
     )

@@ -51,11 +51,6 @@ class Record:
         """(instances,) row of `arrivals`."""
         return np.repeat(np.arange(len(self.arrivals)), self.arrivals.instances)
 
-    @property
-    def rejected(self) -> int:
-        """Number of instances that found no room."""
-        return int((self.machine < 0).sum())
-
     def stays(self) -> tuple[Int, Int, Int, Int]:
         """Task, machine, begin and end (stays,) of every stay of an instance on one machine; it leaves before `end`."""
         placed = np.flatnonzero(self.machine >= 0)

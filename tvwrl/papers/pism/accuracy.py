@@ -6,23 +6,24 @@ import numpy as np
 
 from tvwrl.types import Float
 
-NEAR = 2.0  # of 10: "accurate with an absolute error of no more than 2"
-SEVERE = (3.0, 8.0)  # of 10: a severe error is predicted below the first and observed above the second, or reverse
+MIDDLE = 5.5  # of levels 1 to 10
+NEAR = 2.0  # levels: "accurate with an absolute error of no more than 2"
+SEVERE = (3.0, 8.0)  # a severe error is predicted below the first and observed above the second, or reverse
 
 
-def accuracy(predicted: Float, observed: Float, k: int = 10) -> dict[str, float]:
-    """Agreement of n pairs of `predicted` and `observed` in [1, k], in percent; NaN for shares of nothing.
+def accuracy(predicted: Float, observed: Float) -> dict[str, float]:
+    """Agreement of n pairs of `predicted` and `observed` in [1, 10], in percent; NaN for shares of nothing.
 
-    `within`: error of at most 2 levels of 10 (2 k / 10); `exact`: less than half a level. BUSY is the upper half,
-    > (k + 1) / 2, IDLE the lower: `busy_precision`, `busy_recall`, `busy_f1`, and the same of IDLE. `read_as_low`:
-    share of all pairs that are observed > 8 and predicted < 3 (k / 10 times as much); `read_as_high`: the reverse.
+    `within`: error of at most 2 levels; `exact`: less than half a level. BUSY is the upper half, > 5.5, IDLE the lower:
+    `busy_precision`, `busy_recall`, `busy_f1`, and the same of IDLE. `read_as_low`: share of all pairs that are
+    observed > 8 and predicted < 3; `read_as_high`: the reverse.
     """
     predicted, observed = np.asarray(predicted, dtype=np.float64), np.asarray(observed, dtype=np.float64)
     error = np.abs(predicted - observed)
-    middle, (low, high) = (k + 1) / 2, (bound * k / 10 for bound in SEVERE)
-    busy, is_busy = predicted > middle, observed > middle
+    busy, is_busy = predicted > MIDDLE, observed > MIDDLE
+    low, high = SEVERE
     return {
-        "within": _percent((error <= NEAR * k / 10 + 1e-9).sum(), len(error)),
+        "within": _percent((error <= NEAR + 1e-9).sum(), len(error)),
         "exact": _percent((error < 0.5).sum(), len(error)),
         **_agreement("busy", busy, is_busy),
         **_agreement("idle", ~busy, ~is_busy),

@@ -44,7 +44,6 @@ class UtilisationTree:
     """A stronger baseline than the paper's: trees as of `LevelPredictor`, of the CPU use of batch work instead of the
     composition. Fitted: `trees_` by service."""
 
-    depth: int = DEPTH
     leaf: int = LEAF
     random_state: int = 0
 
@@ -54,9 +53,7 @@ class UtilisationTree:
 
         self.trees_: dict[int, DecisionTreeRegressor] = {}
         for s, rows, level in services_with_levels(observations, levels):
-            tree = DecisionTreeRegressor(
-                max_depth=self.depth, min_samples_leaf=self.leaf, random_state=self.random_state
-            )
+            tree = DecisionTreeRegressor(max_depth=DEPTH, min_samples_leaf=self.leaf, random_state=self.random_state)
             self.trees_[s] = tree.fit(rows.batch_cpu[:, None], level)
         return self
 

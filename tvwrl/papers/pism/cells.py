@@ -137,7 +137,7 @@ class PredictionCell(RowsCell):
         rows: Rows = []
         for s in np.unique(test.service[observed > 0]):
             own = (test.service == s) & (observed > 0)
-            found = accuracy(np.rint(predicted[own]), observed[own], K)
+            found = accuracy(np.rint(predicted[own]), observed[own])
             rows.append({"of": "service", "service": test.services[s]} | found)
         if self.predictor == COMPOSITION and CHECKOUT in test.services:
             own = (test.service == test.services.index(CHECKOUT)) & (observed > 0)
@@ -148,9 +148,7 @@ class PredictionCell(RowsCell):
             for weighting in WEIGHTINGS:
                 scores = mean_levels(test, predicted, levels, service_weights(weighting, train))
                 correlation = float(np.corrcoef(*scores)[0, 1])
-                rows.append(
-                    {"of": "machine", "weighting": weighting, "correlation": correlation} | accuracy(*scores, K)
-                )
+                rows.append({"of": "machine", "weighting": weighting, "correlation": correlation} | accuracy(*scores))
         about = {"law": self.law, "seed": self.days.seed, "predictor": self.predictor, "k": K}
         return [about | row for row in rows]
 
@@ -218,26 +216,25 @@ class NginxCell(RowsCell):
     """One predictor on real runs of nginx: each campaign's levels, learnt from all other campaigns."""
 
     predictor: str  # of `NGINX_PREDICTORS`
-    k: int  # levels
     runs: Path  # ntua_nginx_ibench.csv.gz
 
     @property
     def name(self) -> str:
-        """The predictor and the number of levels."""
-        return f"nginx-{self.k}/{re.sub('[^a-z]+', '-', self.predictor).strip('-')}"
+        """The predictor."""
+        return f"nginx/{re.sub('[^a-z]+', '-', self.predictor).strip('-')}"
 
     def measure(self) -> Rows:
-        """A row per campaign. Services with fewer than k runs in the other campaigns are left out."""
+        """A row per campaign. Services with fewer than `K` runs in the other campaigns are left out."""
         observations, campaign = read_nginx(self.runs)
         rows = []
         for one in sorted(set(campaign)):
             train, test = (observations.only(np.flatnonzero(part)) for part in (campaign != one, campaign == one))
-            levels = Levels.of(train, self.k, skip_rare=True)
+            levels = Levels.of(train, K, skip_rare=True)
             observed = levels.level(test.service, test.response_ms)
             known = observed > 0
             if known.any():
                 predicted = NGINX_PREDICTORS[self.predictor]().fit(train, levels).predict(test)
-                found = accuracy(np.rint(predicted[known]), observed[known].astype(np.float64), self.k)
+                found = accuracy(np.rint(predicted[known]), observed[known].astype(np.float64))
                 rows.append({"campaign": one, "predictor": self.predictor, "runs": int(known.sum())} | found)
         return rows
 

@@ -20,6 +20,7 @@ from tvwrl.papers.pism import published
 from tvwrl.papers.pism.cells import ClassifierCell
 from tvwrl.papers.pism.classifiers import classifiers_of
 from tvwrl.papers.pism.options import folder_with
+from tvwrl.papers.pism.rows import column, select
 
 FIGURES = {"fig10": "Figure 10, accuracy of the task classifier by task and by instance"}
 COLUMNS = (*CLASSES, "overall")
@@ -59,16 +60,11 @@ class ClassifierStudy:
         return Report(text, rows, {"plot": lambda file: _plot(rows, file)})
 
 
-def _pick(rows: Rows, split: str, name: str, of: str, hit: str) -> Rows:
-    asked = {"split": split, "predictor": name, "of": of, "hit": hit}
-    return [row for row in rows if asked.items() <= row.items()]
-
-
 def _plot(rows: Rows, file: Path) -> None:
     lines = {}
     for name in classifiers_of("jobs"):
-        own = _pick(rows, "jobs", name, "instances", "exact")
-        lines[name] = np.array([[row[column] for row in own] for column in COLUMNS])
+        own = select(rows, split="jobs", predictor=name, of="instances", hit="exact")
+        lines[name] = np.array([column(own, field) for field in COLUMNS])
     plot_lines(file, COLUMNS, lines, "", "% of instances in the predicted class (real)", joined=False)
 
 
@@ -79,8 +75,8 @@ def _tables(rows: Rows) -> str:
             body = [["paper, instances of one day", *published.CLASSIFIER[hit]]] if of == "instances" else []
             for split in ("time", "jobs"):
                 for name in classifiers_of(split):
-                    own = _pick(rows, split, name, of, hit)
-                    cells = [mean_with_range(np.array([row[column] for row in own])) for column in COLUMNS]
+                    own = select(rows, split=split, predictor=name, of=of, hit=hit)
+                    cells = [mean_with_range(column(own, field)) for field in COLUMNS]
                     body.append([f"{name}, by {split}", *cells])
             parts.append(f"## % of {of} {title}\n\n" + markdown_table((f"of {of}", *COLUMNS), body))
     return "\n\n".join(parts)

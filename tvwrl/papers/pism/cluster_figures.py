@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from tvwrl.checks import at_least, below, one_of, positive
+from tvwrl.checks import at_least, below, positive
 from tvwrl.command_line import Names, Numbers
 from tvwrl.experiments.engine import read_rows
 from tvwrl.experiments.reproduce import Report, check_seeds
@@ -15,7 +15,6 @@ from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE
 from tvwrl.interference.score import STALE_AFTER
 from tvwrl.interference.testbed.deployment import LEAST_SERVICES
 from tvwrl.interference.testbed.laws import LAWS
-from tvwrl.interference.weights import WEIGHTINGS
 from tvwrl.papers.pism.cells import ClusterCell
 from tvwrl.papers.pism.cluster_tables import FIG15_SCHEDULERS, describe_setting, fig12, fig13, fig15, table3
 from tvwrl.papers.pism.clusters import (
@@ -96,10 +95,7 @@ class ClusterStudy:
     stale_after: float = STALE_AFTER
     """Seconds without a report after which PISM avoids a machine if it knows any other."""
     alike: bool = False
-    """Make all services equally sensitive, so that knowing which of them suffer has no value."""
-    weighting: str = "corr"
-    """Weights of the services in their machine's score: fair, cpu-quota, corr, cv; the paper found corr best
-    (6.3.2)."""
+    """All services are equally sensitive, so that knowing which of them suffer is worth nothing."""
 
     partial = False
 
@@ -107,8 +103,7 @@ class ClusterStudy:
         """The figure's schedulers on the cluster of every seed and law."""
         preset = PRESETS[self.preset]
         size = _size(preset, figure, self.preset != "smoke")
-        given = {name: getattr(self, name) for name in size}
-        size |= {name: value for name, value in given.items() if value is not None}
+        size |= {name: given for name in size if (given := getattr(self, name)) is not None}
         seeds = preset.seeds if self.seeds is None else self.seeds
         self._check(size, seeds)
         clusters = [
@@ -121,7 +116,6 @@ class ClusterStudy:
                 silent=self.silent,
                 stale_after=self.stale_after,
                 alike=self.alike,
-                weighting=self.weighting,
                 **size,
             )
             for seed in seeds
@@ -146,7 +140,6 @@ class ClusterStudy:
         least = {"machines": 3, "services": LEAST_SERVICES, "learns": shortest, "minutes": shortest, "rounds": 0}
         for name, limit in least.items():
             at_least(limit, **{name: size[name]})
-        one_of(WEIGHTINGS, weighting=self.weighting)
         positive(pressure=self.pressure)
         below(1, silent=self.silent)
         at_least(0, stale_after=self.stale_after)
@@ -154,14 +147,10 @@ class ClusterStudy:
 
 def _size(preset: Preset, figure: str, full: bool) -> dict[str, int]:
     """How large the clusters of a figure are by default, and how long they run."""
-    small = figure == "fig15"
-    return {
-        "machines": FIG15_MACHINES if small else preset.machines,
-        "services": preset.services,
-        "learns": preset.learns,
-        "minutes": preset.minutes * (FIG15_LONGER if small and full else 1),
-        "rounds": preset.rounds,
-    }
+    size = {name: getattr(preset, name) for name in ("machines", "services", "learns", "minutes", "rounds")}
+    if figure == "fig15":
+        size |= {"machines": FIG15_MACHINES, "minutes": preset.minutes * (FIG15_LONGER if full else 1)}
+    return size
 
 
 def _tried(figure: str, ways: Sequence[str]) -> list[tuple[str, str]]:

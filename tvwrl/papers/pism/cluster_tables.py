@@ -15,7 +15,7 @@ from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import published
 from tvwrl.papers.pism.cluster_metrics import QUANTILES
 from tvwrl.papers.pism.clusters import AGAIN, ALONE, COUNTS, KINDS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, WARM_UP
-from tvwrl.types import Float
+from tvwrl.papers.pism.rows import column, select
 
 Plots = dict[str, Callable[[Path], None]]
 Made = tuple[str, Plots]  # table, plots by name
@@ -30,10 +30,9 @@ def describe_setting(rows: Rows) -> str:
         f"{one['machines']} machines, {one['services']} services, learnt from {one['learns']} minutes",
         f"measured in the last {one['minutes'] - WARM_UP} of {one['minutes']}",
         "tasks replayed from a recorded hour" if one["data"] else "synthetic tasks",
-        f"the scheduler assumes the right category of {_column(rows, 'right').mean():.0f} % of the instances",
+        f"the scheduler assumes the right category of {column(rows, 'right').mean():.0f} % of the instances",
     ]
     parts += ["all services equally sensitive"] * one["alike"]
-    parts += [f"services weighted by {one['weighting']}"] * (one["weighting"] != "corr")
     parts += [f"each instance kept in each copy of the hour with probability {one['kept']:.2f} %"] * (one["kept"] < 100)
     silent = f"{100 * one['silent']:g} % of the machines silent, stale after {one['stale_after']:g} s"
     parts += [silent] * (one["silent"] > 0)
@@ -46,13 +45,8 @@ def describe_setting(rows: Rows) -> str:
 
 def _of(rows: Rows, law: str, scheduler: str, learnt: str, trees: str = "") -> Rows:
     """Rows by seed; `trees` that predicted scores: by default those that placed, else those learnt once."""
-    asked = {"law": law, "scheduler": scheduler, "learnt": learnt}
-    asked["trees"] = trees or (learnt if learnt not in ("", UTILISATION) else ONCE)
-    return [row for row in rows if asked.items() <= row.items()]
-
-
-def _column(rows: Rows, name: str) -> Float:
-    return np.array([row[name] for row in rows])
+    trees = trees or (learnt if learnt not in ("", UTILISATION) else ONCE)
+    return select(rows, law=law, scheduler=scheduler, learnt=learnt, trees=trees)
 
 
 def _laws(rows: Rows) -> list[str]:
@@ -61,7 +55,7 @@ def _laws(rows: Rows) -> list[str]:
 
 def _change(now: Rows, before: Rows, name: str) -> str:
     """Change in percent, seed by seed."""
-    return mean_with_range(100.0 * (_column(now, name) / _column(before, name) - 1.0), 1, "+")
+    return mean_with_range(100.0 * (column(now, name) / column(before, name) - 1.0), 1, "+")
 
 
 def _ways(rows: Rows) -> list[str]:
@@ -83,16 +77,16 @@ def fig12(rows: Rows) -> Made:
         for name, learnt, trees in shown:
             now, before = _of(rows, law, name, learnt, trees), _of(rows, law, "default", "", trees)
             line = [law, f"{name}, {learnt}" if learnt else f"{name}, trees {trees}"]
-            for column in ("predicted", "score"):
+            for field in ("predicted", "score"):
                 line += [
-                    mean_with_range(_column(now, column), 2),
-                    _change(now, before, column) if name != "default" else "",
+                    mean_with_range(column(now, field), 2),
+                    _change(now, before, field) if name != "default" else "",
                 ]
-            for column in ("predicted_0", "predicted_9", "score_0", "score_9"):
-                line.append(mean_with_range(_column(now, column), 1))
-            line += [mean_with_range(_column(now, "slowdown"), 2), mean_with_range(_column(now, "slowdown_p99"), 2)]
+            for field in ("predicted_0", "predicted_9", "score_0", "score_9"):
+                line.append(mean_with_range(column(now, field), 1))
+            line += [mean_with_range(column(now, "slowdown"), 2), mean_with_range(column(now, "slowdown_p99"), 2)]
             line.append(_change(now, before, "slowdown_p99") if name != "default" else "")
-            lines.append([*line, f"{_column(now, 'moves').mean():.2f}"])
+            lines.append([*line, f"{column(now, 'moves').mean():.2f}"])
         plots[f"plot-{law}"] = partial(_plot_buckets, rows, law)
     best = _ways(rows)[-1]
     over = [
@@ -111,7 +105,7 @@ def _plot_buckets(rows: Rows, law: str, file: Path) -> None:
     lines = {}
     for name, (scheduler, learnt, part) in shown.items():
         mine = _of(rows, law, scheduler, learnt)
-        lines[name] = np.array([_column(mine, f"{part}_{bucket}") for bucket in range(10)])
+        lines[name] = np.array([column(mine, f"{part}_{bucket}") for bucket in range(10)])
     places = [f"{1 + 0.9 * bucket:.1f}" for bucket in range(10)]
     plot_lines(file, places, lines, "score of a machine, from", "% of machines and minutes")
 
@@ -123,8 +117,8 @@ def table3(rows: Rows) -> Made:
         shown = {f"{ALONE}, {learnt}": (ALONE, learnt) for learnt in _ways(rows)}
         for name, (scheduler, learnt) in (shown | {"spread, without PISM": ("spread", "")}).items():
             now = _of(rows, law, scheduler, learnt)
-            gains = [mean_with_range(_column(now, column), 1, "+") for column in ("heavy", "light")]
-            lines.append([law, name, *gains, mean_with_range(_column(now, "heaviest"), 2)])
+            gains = [mean_with_range(column(now, field), 1, "+") for field in ("heavy", "light")]
+            lines.append([law, name, *gains, mean_with_range(column(now, "heaviest"), 2)])
     text = (
         "Percent more throughput than under the default scheduler, mean over services; throughput: a fixed number of "
         "requests under way over the mean response time. Tail-heavy: the 9.3 % of services (as in the paper) with the "
@@ -146,20 +140,20 @@ def fig13(rows: Rows) -> Made:
                 now = _of(rows, law, name, learnt)
                 before = _of(rows, law, name, "", "" if learnt == UTILISATION else learnt)
                 line = [law, name, learnt or "none"]
-                for column in ("predicted", "score", "slowdown", "slowdown_p99"):
-                    line += [mean_with_range(_column(now, column), 2), _change(now, before, column) if learnt else ""]
+                for field in ("predicted", "score", "slowdown", "slowdown_p99"):
+                    line += [mean_with_range(column(now, field), 2), _change(now, before, field) if learnt else ""]
                 known = _of(rows, law, name, UTILISATION)
                 line.append(_change(now, known, "slowdown_p99") if learnt not in ("", UTILISATION) else "")
-                ends = [f"{_column(now, f'utilisation_p{q}').mean():.0f}" for q in (5, 95)]
+                ends = [f"{column(now, f'utilisation_p{q}').mean():.0f}" for q in (5, 95)]
                 lines.append([*line, " to ".join(ends)])
         plots[f"plot-{law}"] = partial(_plot_schedulers, rows, law, "slowdown_p99", "99th percentile of slowdown")
     return markdown_table(head, lines), plots
 
 
-def _plot_schedulers(rows: Rows, law: str, column: str, label: str, file: Path) -> None:
+def _plot_schedulers(rows: Rows, law: str, field: str, label: str, file: Path) -> None:
     names = [name for name in KINDS if name != "default"]
     lines = {
-        learnt or "alone": np.array([_column(_of(rows, law, name, learnt), column) for name in names])
+        learnt or "alone": np.array([column(_of(rows, law, name, learnt), field) for name in names])
         for learnt in ("", UTILISATION, *_ways(rows))
     }
     short = [name.replace("LoadVariationRisk", "Risk").replace("TargetLoad", "Target") for name in names]
@@ -176,7 +170,7 @@ def fig15(rows: Rows) -> Made:
             for name in FIG15_SCHEDULERS:
                 for learnt in ("", UTILISATION, *_ways(rows)):
                     now = _of(rows, law, name, learnt)
-                    ms = [mean_with_range(_column(now, f"{service}_p{q}"), 0) for q in QUANTILES]
+                    ms = [mean_with_range(column(now, f"{service}_p{q}"), 0) for q in QUANTILES]
                     lines.append([law, service, name, learnt or "none", *ms])
     plots: Plots = {
         f"plot-{law}": partial(_plot_schedulers, rows, law, "checkout_p99", "P99 of checkout, ms")

@@ -68,7 +68,6 @@ class SimulatedCluster:
     silent: float  # share of the machines that do not report
     stale_after: float  # seconds after which a machine's last report no longer counts
     alike: bool  # services are equally sensitive
-    weighting: str  # how much each service counts for its machine's score
 
     @property
     def name(self) -> str:
@@ -97,7 +96,7 @@ class Learnt(NamedTuple):
 def first_period(cluster: SimulatedCluster) -> FirstPeriod:
     """Deployment, recorded hour, and the first period under the default scheduler."""
     later = replace(cluster, minutes=0, rounds=0, silent=0.0, stale_after=0.0)  # what the first period does not see
-    return _first_period(replace(later, law="", factor=1.0, alike=False, weighting=""))
+    return _first_period(replace(later, law="", factor=1.0, alike=False))
 
 
 @lru_cache(maxsize=1)
@@ -119,7 +118,7 @@ def learn(cluster: SimulatedCluster) -> Learnt:
     responses = responses.equally_sensitive() if cluster.alike else responses
     observations = _observe(deployment, responses, seen, rng)
     levels = Levels.of(observations, K, skip_rare=True)
-    weight = row_weights(deployment.service, service_weights(cluster.weighting, observations))
+    weight = row_weights(deployment.service, service_weights("corr", observations))
     other = np.random.default_rng([cluster.seed, 6]).permutation(len(observations.seconds))
     shuffled = replace(observations, composition=observations.composition[other])
     predictors = {

@@ -19,6 +19,7 @@ from tvwrl.papers.pism import published
 from tvwrl.papers.pism.cells import ANCHOR_MACHINES, ANCHOR_SERVICES, AnchorCell
 from tvwrl.papers.pism.law_fitting import fit_curve, fit_erms, held_out, nginx_points, taobench_points
 from tvwrl.papers.pism.options import folder_with
+from tvwrl.papers.pism.rows import column, select
 
 FIGURES = {"laws": "additional: the laws of the simulation fitted to measured response times, at published anchors"}
 FILES = ("taobench_colocation.csv", "ntua_nginx_ibench.csv.gz", "erms_inflection.csv.gz")
@@ -107,15 +108,14 @@ def _erms(path: Path) -> tuple[Rows, str]:
 
 
 def _anchor_table(rows: Rows) -> str:
-    paper = ["paper", "one cluster", *published.ANCHORS.values(), published.COUPON_CV]
-    lines = [paper]
+    lines = [["paper", "one cluster", *published.ANCHORS.values(), published.COUPON_CV]]
     for law in laws.LAWS:
         cells = []
         for service in laws.ANCHORS:
-            own = [row for row in rows if (row["law"], row["service"]) == (law, service)]
-            cells.append(", ".join(mean_with_range(np.array([row[name] for row in own]), 1) for name in ("p10", "p90")))
-        coupon = np.array([row["cv"] for row in rows if (row["law"], row["service"]) == (law, "coupon")])
-        lines.append([law, CURVES[law], *cells, mean_with_range(coupon, 3)])
+            own = select(rows, law=law, service=service)
+            cells.append(", ".join(mean_with_range(column(own, name), 1) for name in ("p10", "p90")))
+        cv = column(select(rows, law=law, service="coupon"), "cv")
+        lines.append([law, CURVES[law], *cells, mean_with_range(cv, 3)])
     return markdown_table(
         ("law (simulated)", "curves", "checkout P10, P90, ms", "coupon P10, P90, ms", "coupon CV"), lines
     )

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tvwrl.interference.testbed.laws import LEAST_SENSITIVE, Curve
 from tvwrl.provisioning.sources.tables import read_table
 from tvwrl.types import Float, InputError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 KNEES = 181  # tried, evenly from half the least pressure to 95 % of the greatest
 TAOBENCH = ("offline_type", "offline_label", "p99_slowdown")
@@ -47,7 +43,7 @@ def taobench_points(path: Path) -> dict[str, tuple[Float, Float]]:
     """Pressure, slowdown - 1 of bandwidth and cache: 99th percentile beside 2, 4, 8 workers of iBench over none."""
     import polars as pl
 
-    table = _read(path, TAOBENCH)
+    table = read_table(path, TAOBENCH)
     found = {}
     for name, kind in (("bandwidth", "ibench_membw"), ("cache", "ibench_l3")):
         rows = table.filter(pl.col("offline_type") == kind)
@@ -66,7 +62,7 @@ def nginx_points(path: Path) -> dict[str, tuple[Float, Float]]:
     import polars as pl
 
     same = ["campaign", "Replicas", "Given_RPS"]
-    table = _read(path, NGINX).filter(pl.col("Interference_ID") <= PURE)
+    table = read_table(path, NGINX).filter(pl.col("Interference_ID") <= PURE)
     name = pl.col("Interference_Name")
     baseline = table.filter(name.str.starts_with("Baseline")).group_by(same).agg(base=pl.col("Avg_Latency").median())
     slowed = table.join(baseline, on=same).with_columns(
@@ -90,7 +86,7 @@ def fit_erms(path: Path) -> Float:
     """
     import polars as pl
 
-    table = _read(path, ERMS).filter(pl.col("success") & pl.col("inflection").is_not_null())
+    table = read_table(path, ERMS).filter(pl.col("success") & pl.col("inflection").is_not_null())
     found = []
     for _, rows in table.sort("tag", "cpuInter", "memInter").group_by("tag", maintain_order=True):
         a1, b1, a2, b2, inflection = (rows[name].to_numpy() for name in ("a1", "b1", "a2", "b2", "inflection"))
@@ -101,10 +97,3 @@ def fit_erms(path: Path) -> Float:
     if len(found) < 2:
         raise InputError(f"{path}: {len(found)} microservices with six rows that fit: must be at least 2")
     return np.array(found)
-
-
-def _read(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
-    table = read_table(path)
-    if missing := [name for name in columns if name not in table.columns]:
-        raise InputError(f"{path}: no column {missing[0]!r}; the columns are: {', '.join(table.columns)}")
-    return table

@@ -15,6 +15,7 @@ from tvwrl.experiments.statistics import mean_with_interval, paired_bootstrap
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism.cells import NGINX_PREDICTORS, NginxCell
 from tvwrl.papers.pism.options import folder_with
+from tvwrl.papers.pism.rows import column, select
 from tvwrl.types import Float
 
 FIGURES = {"nginx": "additional: levels of real runs of nginx under interference"}
@@ -29,46 +30,42 @@ class NginxStudy:
 
     data: Path | None = None
     """Folder with ntua_nginx_ibench.csv.gz."""
-    levels: int = 10
-    """Number of levels of response time."""
 
     partial = False
 
     def cells(self, figure: str) -> list[NginxCell]:
         """Every predictor on all campaigns."""
         runs = folder_with(self.data, FILE) / FILE
-        return [NginxCell(name, self.levels, runs) for name in NGINX_PREDICTORS]
+        return [NginxCell(name, runs) for name in NGINX_PREDICTORS]
 
     def report(self, figure: str, out: Path, cells: Sequence[NginxCell]) -> Report:
         """Accuracy of each predictor, and a plot by campaign."""
         rows = read_rows(out, cells)
-        near = round(2 * self.levels / 10)
         fields = ("within", "exact", *HALVES, "read_as_low", "read_as_high")
         body = [[name, *(_mean(rows, name, field) for field in fields)] for name in NGINX_PREDICTORS]
         titles = (field.replace("_", " ").replace("busy", "BUSY").replace("idle", "IDLE") for field in HALVES)
-        head = ("predictor (real)", f"within {near}", "exact", *titles, "high read as low", "low as high")
+        head = ("predictor (real)", "within 2", "exact", *titles, "high read as low", "low as high")
         notes = []
         for name in OTHERS:
-            difference, low, high = paired_bootstrap(
-                _column(rows, COMPOSITION, "within"), _column(rows, name, "within")
-            )
+            ours, other = (_column(rows, one, "within") for one in (COMPOSITION, name))
+            difference, low, high = paired_bootstrap(ours, other)
             notes.append(f"{difference:+.1f} [{low:+.1f}, {high:+.1f}] to {name}")
         runs = _column(rows, COMPOSITION, "runs")
         text = (
             "# Levels of nginx under iBench and stress-ng (real)\n\n"
-            f"{runs.sum():.0f} measured runs of {len(runs)} campaigns. Levels 1..{self.levels} of mean response time "
-            "by number of replicas and offered load, learnt from all campaigns but one and predicted for that one. "
+            f"{runs.sum():.0f} measured runs of {len(runs)} campaigns. Levels 1..10 of mean response time by "
+            "number of replicas and offered load, learnt from all campaigns but one and predicted for that one. "
             "Percent, means over campaigns [95 % bootstrap interval over campaigns]. The paper has no such data; on "
             "its own cluster (150 services, batch work by category) it reports 75.2 % within 2 for composition and "
             f"58.3 % for utilisation.\n\n{markdown_table(head, body)}\n\n"
-            f"Within {near}, {COMPOSITION} less the others, paired: {'; '.join(notes)}."
+            f"Within 2, {COMPOSITION} less the others, paired: {'; '.join(notes)}."
         )
         return Report(text, rows, {"plot": lambda file: _plot(rows, file)})
 
 
 def _column(rows: Rows, name: str, field: str) -> Float:
     """(campaigns,)."""
-    return np.array([row[field] for row in rows if row["predictor"] == name], dtype=np.float64)
+    return column(select(rows, predictor=name), field)
 
 
 def _mean(rows: Rows, name: str, field: str) -> str:

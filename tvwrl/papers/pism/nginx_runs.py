@@ -60,6 +60,5 @@ def read_nginx(path: Path) -> tuple[Observations, Strings]:
         batch_cpu=composition.sum(axis=1).astype(np.float64),
         services=tuple(services.tolist()),
         quota=np.ones(len(services)),
-        real=True,
     )
     return observations, np.array(campaign, dtype=object)

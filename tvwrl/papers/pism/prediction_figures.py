@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from tvwrl.command_line import Names, Numbers
 from tvwrl.experiments.engine import Rows, read_rows
 from tvwrl.experiments.plots import plot_lines
 from tvwrl.experiments.reproduce import Report, check_seeds
-from tvwrl.experiments.statistics import interval_name, mean_with_range, paired_bootstrap
+from tvwrl.experiments.statistics import interval_name, mean_with_range, paired_bootstrap, point_estimate
 from tvwrl.interference.testbed.laws import LAWS
 from tvwrl.interference.testbed.two_days import TwoDays
 from tvwrl.interference.weights import WEIGHTINGS
@@ -22,6 +21,7 @@ from tvwrl.papers.pism import published
 from tvwrl.papers.pism.cells import CHECKOUT, COMPOSITION, LINEAR, PREDICTORS, TREE, PredictionCell
 from tvwrl.papers.pism.clusters import K
 from tvwrl.papers.pism.options import check_laws
+from tvwrl.papers.pism.rows import column, select
 from tvwrl.types import Float
 
 FIGURES = {
@@ -89,23 +89,18 @@ class PredictionStudy:
 
     def _by_seed(self, rows: Rows, field: str) -> Float:
         """(seeds,) means of a field without NaN; NaN where nothing is left."""
-        found = []
-        for seed in self.seeds:
-            values = np.array([row[field] for row in rows if row["seed"] == seed], dtype=np.float64)
-            known = values[~np.isnan(values)]
-            found.append(known.mean() if len(known) else np.nan)
-        return np.array(found)
+        return np.array([point_estimate(column(select(rows, seed=seed), field)) for seed in self.seeds])
 
     def _means(self, rows: Rows, fields: Sequence[str], decimals: int = 1) -> list[str]:
         return [mean_with_range(self._by_seed(rows, field), decimals) for field in fields]
 
     def _table4(self, rows: Rows) -> Made:
         halves = [(half, part) for half in ("busy", "idle") for part in ("precision", "recall", "f1")]
-        own = _pick(rows, of="service", service=CHECKOUT)
+        own = select(rows, of="service", service=CHECKOUT)
         body = []
         for law in self.laws:
             for name in COMPARED:
-                part = _pick(own, law=law, predictor=name)
+                part = select(own, law=law, predictor=name)
                 cells = self._means(part, [f"{half}_{field}" for half, field in halves])
                 body.append([f"{law}: {name}", *cells, *self._means(part, ("read_as_low", "read_as_high"), 2)])
         names = [f"{half.upper()} {field}" for half, field in halves]
@@ -116,14 +111,14 @@ class PredictionStudy:
         return text, own, {}
 
     def _fig16(self, rows: Rows) -> Made:
-        pairs, own = _pick(rows, of="pair"), _pick(rows, of="service", service=CHECKOUT)
+        pairs, own = select(rows, of="pair"), select(rows, of="service", service=CHECKOUT)
         paper = published.FIG16_CHECKOUT
         body = [["paper (its cluster)", *(f"{value:g}" for value in paper.values())]]
-        body += [[law, *self._means(_pick(own, law=law), tuple(paper), 2)] for law in self.laws]
+        body += [[law, *self._means(select(own, law=law), tuple(paper), 2)] for law in self.laws]
         parts = [markdown_table(("law (simulated)", "within 2", "high read as low", "low read as high"), body)]
         for law in self.laws:
             grid = np.zeros((K, K))
-            for row in _pick(pairs, law=law):
+            for row in select(pairs, law=law):
                 grid[row["observed"] - 1, row["predicted"] - 1] += row["records"]
             share = 100 * grid / np.maximum(grid.sum(axis=1, keepdims=True), 1)
             cells = [[str(level + 1), *(f"{value:.0f}" for value in share[level])] for level in range(K)]
@@ -132,10 +127,10 @@ class PredictionStudy:
         return "\n\n".join(["", *parts]), pairs + own, {}
 
     def _fig17(self, rows: Rows) -> Made:
-        own = _pick(rows, of="service")
+        own = select(rows, of="service")
         lines, body, notes = {}, [], []
         for name in PREDICTORS:
-            lines[name] = np.array([self._by_seed(_pick(own, law=law, predictor=name), "within") for law in self.laws])
+            lines[name] = np.array([self._by_seed(select(own, law=law, predictor=name), "within") for law in self.laws])
             paper = f"{published.FIG17_WITHIN[name]:g}" if name in published.FIG17_WITHIN else ""
             body.append([name, paper, *map(mean_with_range, lines[name])])
         for i, law in enumerate(self.laws):
@@ -153,17 +148,17 @@ class PredictionStudy:
         return text, own, self._plot(lines, "records within 2 levels, % (simulated)")
 
     def _fig18(self, rows: Rows) -> Made:
-        own = _pick(rows, of="machine")
+        own = select(rows, of="machine")
         fields = ("within", "busy_precision", "busy_recall", "busy_f1", "read_as_low")
         body, lines = [], {}
         for law in self.laws:
             for weighting in WEIGHTINGS:
                 for name in (COMPOSITION, TREE):
-                    part = _pick(own, law=law, weighting=weighting, predictor=name)
+                    part = select(own, law=law, weighting=weighting, predictor=name)
                     cells = self._means(part, fields) + self._means(part, ("correlation",), 3)
                     body.append([f"{law}: {weighting}, {name}", *cells])
         for weighting in WEIGHTINGS:
-            chosen = [_pick(own, law=law, weighting=weighting, predictor=COMPOSITION) for law in self.laws]
+            chosen = [select(own, law=law, weighting=weighting, predictor=COMPOSITION) for law in self.laws]
             lines[weighting] = np.array([self._by_seed(part, "correlation") for part in chosen])
         names = ("within 2", "BUSY precision", "BUSY recall", "BUSY F1", "high read as low", "correlation")
         text = (
@@ -175,8 +170,3 @@ class PredictionStudy:
 
     def _plot(self, lines: dict[str, Float], label: str) -> dict[str, Callable[[Path], None]]:
         return {"plot": lambda file: plot_lines(file, self.laws, lines, "law", label, joined=False)}
-
-
-def _pick(rows: Rows, **fields: Any) -> Rows:
-    """Rows with these values."""
-    return [row for row in rows if all(row.get(field) == value for field, value in fields.items())]

@@ -75,10 +75,8 @@ class SchedulerCell(RowsCell):
         """Rewards and waits, response times under the law, and how many workloads PISM places elsewhere."""
         learnt, scheduler = _learn(self.trial, self.law), scheduler_of(self.trial, self.scheduler)
         runner = _runner(self.trial, scheduler.needs_forecasts)
-        ways = {
-            way: WithInterference(scheduler, score)
-            for way, score in ((UTILISATION, LeastCpu.of_score(learnt.score)), (PISM, learnt.score))
-        }
+        scores = {UTILISATION: LeastCpu.of_score(learnt.score), PISM: learnt.score}
+        ways = {way: WithInterference(scheduler, score) for way, score in scores.items()}
         rows = []
         for i, before in enumerate(_play_alone(self.trial, self.scheduler)):
             for way, episode in {ALONE: before, **{way: runner.play(ways[way], i) for way in ways}}.items():

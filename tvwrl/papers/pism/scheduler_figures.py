@@ -18,6 +18,7 @@ from tvwrl.interference.testbed.laws import LAWS
 from tvwrl.interference.training import EPISODES, check_training, describe_trace
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism.options import check_laws
+from tvwrl.papers.pism.rows import column, select
 from tvwrl.papers.pism.scheduler_cells import (
     ALONE,
     PISM,
@@ -28,7 +29,7 @@ from tvwrl.papers.pism.scheduler_cells import (
     problem_of,
     scheduler_of,
 )
-from tvwrl.types import Float, InputError
+from tvwrl.types import InputError
 
 FIGURES = {"schedulers": "additional: schedulers of the time-varying simulator with and without PISM"}
 COLUMNS = {  # of a row: title, digits, unit
@@ -90,13 +91,10 @@ class SchedulerStudy:
         body = []
         for law in self.laws:
             for name in dict.fromkeys(row["scheduler"] for row in rows):
-                own = {
-                    way: [row for row in rows if (row["law"], row["scheduler"], row["way"]) == (law, name, way)]
-                    for way in (ALONE, UTILISATION, PISM)
-                }
+                own = {way: select(rows, law=law, scheduler=name, way=way) for way in (ALONE, UTILISATION, PISM)}
                 body.append([f"{law}: {name}", "", *_means(own[ALONE])])
                 for way in (UTILISATION, PISM):
-                    elsewhere = f"{np.mean(_column(own[way], 'elsewhere')):.0f}"
+                    elsewhere = f"{np.mean(column(own[way], 'elsewhere')):.0f}"
                     body.append([f"{law}: {name} + {way}", elsewhere, *_changes(own[way], own[ALONE])])
         head = ("law: scheduler (simulated)", "elsewhere, %", *(title for title, *_ in COLUMNS.values()))
         text = (
@@ -118,17 +116,13 @@ class SchedulerStudy:
 
 
 def _means(rows: Rows) -> list[str]:
-    return [f"{np.mean(_column(rows, field, unit)):.{digits}f}" for field, (_, digits, unit) in COLUMNS.items()]
+    return [f"{np.mean(column(rows, field) / unit):.{digits}f}" for field, (_, digits, unit) in COLUMNS.items()]
 
 
 def _changes(rows: Rows, alone: Rows) -> list[str]:
     """Differences to the scheduler alone, with intervals."""
     found = []
     for field, (_, digits, unit) in COLUMNS.items():
-        difference, low, high = paired_bootstrap(_column(rows, field, unit), _column(alone, field, unit))
+        difference, low, high = paired_bootstrap(column(rows, field) / unit, column(alone, field) / unit)
         found.append(f"{difference:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]")
     return found
-
-
-def _column(rows: Rows, field: str, unit: float = 1.0) -> Float:
-    return np.array([row[field] for row in rows], np.float64) / unit

@@ -1,8 +1,7 @@
-"""Tables 1 and 2, Figures 4 and 8 on real traces: arrivals, how often graphs recur, usage and its thresholds."""
+"""Tables 1 and 2 and Figure 8 on real traces: arrivals, how often graphs recur, usage and its thresholds."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,34 +11,33 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.experiments.engine import Cell, Rows, folder_of
+from tvwrl.experiments.engine import Rows, RowsCell, read_rows
 from tvwrl.experiments.reproduce import Report
-from tvwrl.experiments.statistics import bootstrap_interval, mean
+from tvwrl.experiments.statistics import bootstrap_interval, mean, point_estimate
 from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE, BatchTasks, read_arrivals, read_usage
 from tvwrl.interference.categories import CLASSES, Thresholds, category_of
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import published
 from tvwrl.papers.pism.options import folder_with
-from tvwrl.papers.pism.trace_plots import KINDS, kind_of, plot_arrivals, plot_usage
-from tvwrl.runs import write_json
+from tvwrl.plotting import COLOURS, DPI, new_figure
 from tvwrl.types import Float, Int
 
 FIGURES = {
     "table1": "Table 1, how much batch work arrives and how long it runs",
     "table2": "Table 2, how often graphs of jobs recur",
-    "fig4": "Figure 4, arrivals over time",
     "fig8": "Figure 8, usage of batch tasks and thresholds between its classes",
 }
 FILES = {"arrivals": (ARRIVALS_FILE, read_arrivals), "usage": (USAGE_FILE, read_usage)}
 TITLES = {"arrivals": "an hour of arrivals (real)", "usage": "tasks with usage (real)"}
 SHORT = 60.0  # seconds
 RESAMPLES = 400
+KINDS = {"M": "map", "J": "join", "R": "reduce"}  # first letter of a task's name
+UNITS = {"cpu": "cores of an instance", "memory": "memory of an instance, normalised", "makespan": "seconds"}
 Made = tuple[str, Rows]  # text, rows
-DESCRIPTION = "description.json"
 
 
 @dataclass(frozen=True)
-class TraceCell(Cell):
+class TraceCell(RowsCell):
     """Text and rows of one figure."""
 
     figure: str
@@ -50,14 +48,13 @@ class TraceCell(Cell):
         """By figure."""
         return f"traces/{self.figure}"
 
-    def run(self, folder: Path) -> None:
-        """Describe the tasks; malformed names are counted."""
+    def measure(self) -> Rows:
+        """A row with the figure's text, then its rows; malformed names are counted."""
         tasks, bad = _read(self.data)
-        make = {"table1": _table1, "table2": _table2, "fig4": _fig4, "fig8": _fig8}[self.figure]
-        text, rows = make(tasks)
+        text, rows = {"table1": _table1, "table2": _table2, "fig8": _fig8}[self.figure](tasks)
         counts = (f"{bad[kind]:,} of {len(one):,} ({TITLES[kind]})" for kind, one in tasks.items())
         note = f"Malformed task names, treated as independent tasks: {', '.join(counts)}."
-        write_json(folder / DESCRIPTION, {"text": f"{text}\n\n{note}", "rows": rows})
+        return [{"text": f"{text}\n\n{note}"}, *rows]
 
 
 @dataclass(frozen=True)
@@ -74,11 +71,10 @@ class TraceStudy:
         return [TraceCell(figure, folder_with(self.data, ARRIVALS_FILE, USAGE_FILE))]
 
     def report(self, figure: str, out: Path, cells: Sequence[TraceCell]) -> Report:
-        """The figure as described, and the plots of Figures 4 and 8."""
-        made = json.loads((folder_of(out, cells[0]) / DESCRIPTION).read_text(encoding="utf-8"))
-        plot = {"fig4": _plot_fig4, "fig8": _plot_fig8}.get(figure)
-        plots = {"plot": partial(plot, data=cells[0].data)} if plot else {}
-        return Report(f"# {FIGURES[figure]} (real)\n\n{made['text']}", made["rows"], plots)
+        """The figure, and the plot of Figure 8."""
+        first, *rows = read_rows(out, cells)
+        plots = {"plot": partial(_plot_usage, _read(cells[0].data)[0]["usage"])} if figure == "fig8" else {}
+        return Report(f"# {FIGURES[figure]} (real)\n\n{first['text']}", rows, plots)
 
 
 @lru_cache(maxsize=1)
@@ -98,13 +94,9 @@ def _jobs(tasks: BatchTasks) -> tuple[Int, Int]:
 
 def _with_interval(values: Float, decimals: int = 1) -> str:
     """Mean and 95 % interval of independent values (n,) or, of (n, 2), the ratio of sums."""
-    rng = np.random.default_rng(0)
-    if values.ndim == 1:
-        low, high = bootstrap_interval(values, rng, resamples=RESAMPLES)
-        centre = values.mean()
-    else:
-        low, high = bootstrap_interval(values, rng, _ratio, RESAMPLES)
-        centre = _ratio(values[None])[0]
+    statistic = mean if values.ndim == 1 else _ratio
+    low, high = bootstrap_interval(values, statistic=statistic, resamples=RESAMPLES)
+    centre = point_estimate(values, statistic)
     return f"{centre:,.{decimals}f} [{low:,.{decimals}f}, {high:,.{decimals}f}]"
 
 
@@ -121,9 +113,8 @@ def _percent(of: Any, among: Any, tasks: BatchTasks) -> str:
 
 def _per_minute(tasks: BatchTasks) -> dict[str, Float]:
     """(minutes,) jobs, tasks and instances that arrive in each whole minute; the last, begun one is left out."""
-    minute = (tasks.seconds // 60).astype(np.int64)
+    minute, first = (tasks.seconds // 60).astype(np.int64), _jobs(tasks)[0]
     whole = int(minute.max())
-    first = _jobs(tasks)[0]
     parts = {"jobs": (minute[first], None), "tasks": (minute, None), "instances": (minute, tasks.instances)}
     return {name: np.bincount(at, weight, whole + 1)[:whole].astype(float) for name, (at, weight) in parts.items()}
 
@@ -144,10 +135,7 @@ def _table1(tasks: Mapping[str, BatchTasks]) -> Made:
         [*paper["machines"], none, none],
         [*paper["services; instances of them on a machine"], none, none],
         [*paper["jobs a day"], f"{per_day:,} at the file's rate", none],
-        *(
-            [f"{name} that arrive in a minute", "", "", _with_interval(values), none]
-            for name, values in arrivals.items()
-        ),
+        *([f"{name} that arrive in a minute", "", "", _with_interval(n), none] for name, n in arrivals.items()),
         [*paper["instances that begin on a machine in a minute"], none, none],
         ["tasks of less than a minute, %", "", "", short["arrivals", "tasks"], short["usage", "tasks"]],
         [*paper[instances], short["arrivals", "instances"], short["usage", "instances"]],
@@ -159,9 +147,8 @@ def _table1(tasks: Mapping[str, BatchTasks]) -> Made:
         "they are means over a task's instances.\n\n"
     )
     head = ("", "paper", "paper, Google 2019", *(TITLES[kind] for kind in tasks))
-    rows = [
-        {"minute": i, **{name: values[i] for name, values in arrivals.items()}} for i in range(len(arrivals["jobs"]))
-    ]
+    minutes = zip(*(values.tolist() for values in arrivals.values()), strict=True)
+    rows: Rows = [{"minute": i} | dict(zip(arrivals, row, strict=True)) for i, row in enumerate(minutes)]
     return text + markdown_table(head, body), rows
 
 
@@ -198,50 +185,9 @@ def _table2(tasks: Mapping[str, BatchTasks]) -> Made:
 
 def _repeats(jobs: Int) -> list[str]:
     """Rows of Table 2 for numbers of jobs by graph (graphs,)."""
-    unique = int((jobs == 1).sum())
-    infrequent = int(jobs[jobs < published.INFREQUENT].sum())
-    total = int(jobs.sum())
-    recurring = 100 * (1 - unique / total)
-    counts = [total, len(jobs), round(total / len(jobs)), infrequent, unique]
-    return [*(f"{count:,}" for count in counts), f"{recurring:.2f}"]
-
-
-def _fig4(tasks: Mapping[str, BatchTasks]) -> Made:
-    minutes = _per_minute(tasks["arrivals"])
-    hours = _per_hour(tasks["usage"])
-    body = [
-        [what, f"{v.mean():,.1f}", f"{v.min():,.0f}", f"{v.max():,.0f}", f"{v.std() / v.mean():.2f}"]
-        for what, v in (
-            *((f"{name} in a minute, one hour", values) for name, values in minutes.items()),
-            ("tasks with usage in an hour, seven days", hours),
-        )
-    ]
-    by_clock = [hours[start::24].mean() for start in range(min(24, len(hours)))]
-    text = (
-        "Paper: about 100,000 jobs an hour over seven days, with a peak at midnight, beside the cluster's CPU "
-        "utilisation. Here arrivals are complete for one hour only, minute by minute, and utilisation is not in the "
-        "data. The tasks with usage span seven days but are a sample: their number by hour depends on the sampling as "
-        f"much as on arrivals (mean by hour of the day from {min(by_clock):.0f} to "
-        f"{max(by_clock):.0f} tasks).\n\n"
-    )
-    rows: Rows = [
-        {"what": name, "time": i, "number": float(value)}
-        for name, values in (*minutes.items(), ("tasks with usage by hour", hours))
-        for i, value in enumerate(values)
-    ]
-    table = markdown_table(("", "mean", "least", "most", "coefficient of variation"), body)
-    return text + table, rows
-
-
-def _plot_fig4(file: Path, data: Path) -> None:
-    tasks = _read(data)[0]
-    plot_arrivals(file, _per_minute(tasks["arrivals"]), _per_hour(tasks["usage"]))
-
-
-def _per_hour(tasks: BatchTasks) -> Float:
-    """(hours,) tasks submitted in each hour, from the first that has any."""
-    hours = np.bincount((tasks.seconds // 3600).astype(np.int64)).astype(float)
-    return hours[np.flatnonzero(hours)[0] :]
+    total, unique = int(jobs.sum()), int((jobs == 1).sum())
+    counts = [total, len(jobs), round(total / len(jobs)), int(jobs[jobs < published.INFREQUENT].sum()), unique]
+    return [*(f"{count:,}" for count in counts), f"{100 * (1 - unique / total):.2f}"]
 
 
 def _fig8(tasks: Mapping[str, BatchTasks]) -> Made:
@@ -260,7 +206,7 @@ def _fig8(tasks: Mapping[str, BatchTasks]) -> Made:
                 low, high = np.quantile(resampled[name][:, c - 1], [0.025, 0.975])
                 begin += f" [{low:.3g}, {high:.3g}]"
             share, weighted = _percent(own, np.ones(len(one)), one), _percent(own * one.instances, one.instances, one)
-            kinds = [100 * own[kind_of(one) == letter].mean() for letter in KINDS]
+            kinds = [100 * own[_kind_of(one) == letter].mean() for letter in KINDS]
             body.append([f"{name} {c}", begin, share, weighted, *(f"{value:.0f}" for value in kinds)])
             weighted_pct = 100 * np.average(own, weights=one.instances)
             about = {"dimension": name, "class": c, "from": 0.0 if c == 0 else cuts[c - 1]}
@@ -277,22 +223,36 @@ def _fig8(tasks: Mapping[str, BatchTasks]) -> Made:
     return text + markdown_table(head, body), rows
 
 
-def _plot_fig8(file: Path, data: Path) -> None:
-    tasks = _read(data)[0]["usage"]
-    plot_usage(file, tasks, Thresholds.from_usage(tasks.cpu, tasks.memory, tasks.makespan))
-
-
 def _resampled_thresholds(tasks: BatchTasks, resamples: int = 100) -> dict[str, Float]:
     """(resamples, thresholds) by dimension, of jobs drawn with replacement."""
     number = _jobs(tasks)[1]
-    order = np.argsort(number, kind="stable")
-    begin = np.concatenate([[0], np.cumsum(np.bincount(number))])
-    rng = np.random.default_rng(0)
-    found: dict[str, list[tuple[float, ...]]] = {name: [] for name in CLASSES}
+    jobs = np.split(np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1])
+    rng, found = np.random.default_rng(0), []
     for _ in range(resamples):
-        drawn = rng.integers(len(begin) - 1, size=len(begin) - 1)
-        rows = order[np.concatenate([np.arange(begin[i], begin[i + 1]) for i in drawn])]
-        one = Thresholds.from_usage(tasks.cpu[rows], tasks.memory[rows], tasks.makespan[rows])
-        for name in CLASSES:
-            found[name].append(getattr(one, name))
-    return {name: np.array(rows) for name, rows in found.items()}
+        rows = np.concatenate([jobs[i] for i in rng.integers(len(jobs), size=len(jobs))])
+        found.append(Thresholds.from_usage(tasks.cpu[rows], tasks.memory[rows], tasks.makespan[rows]))
+    return {name: np.array([getattr(one, name) for one in found]) for name in CLASSES}
+
+
+def _kind_of(tasks: BatchTasks) -> Any:
+    """(N,) first letter of each task's name."""
+    return np.array([name[0] for name in tasks.task])
+
+
+def _plot_usage(tasks: BatchTasks, file: Path) -> None:
+    """A PNG of the distributions of CPU, memory and makespan over tasks, thresholds as dotted lines."""
+    thresholds = Thresholds.from_usage(tasks.cpu, tasks.memory, tasks.makespan)
+    figure = new_figure(12, 3.8)
+    kind = _kind_of(tasks)
+    for axis, name in zip(figure.subplots(1, 3), CLASSES, strict=True):
+        values = getattr(tasks, name)
+        for colour, (letter, label) in zip(COLOURS, {"": "all", **KINDS}.items(), strict=False):
+            own = np.sort(values[kind == letter] if letter else values)
+            axis.plot(own, np.linspace(0, 1, len(own)), color=colour, label=label, lw=2 if not letter else 1.2)
+        for cut in getattr(thresholds, name):
+            axis.axvline(cut, color="#555555", ls=":", lw=1)
+        axis.set_xscale("log")
+        axis.set(xlabel=f"{name}: {UNITS[name]}", ylabel="share of tasks (real)", ylim=(0, 1))
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].legend(frameon=False, loc="upper left")
+    figure.savefig(file, dpi=DPI, format="png")

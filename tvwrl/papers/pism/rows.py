@@ -1,0 +1,20 @@
+"""Rows of finished cells: those with given values, and a field of each as an array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvwrl.experiments.engine import Rows
+from tvwrl.types import Float
+
+
+def select(rows: Rows, **values: Any) -> Rows:
+    """The rows that have all these values."""
+    return [row for row in rows if values.items() <= row.items()]
+
+
+def column(rows: Rows, name: str) -> Float:
+    """(rows,) values of a field; NaN for None."""
+    return np.array([row[name] for row in rows], np.float64)
