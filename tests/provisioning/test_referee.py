@@ -32,13 +32,13 @@ def test_good_plan(make: Make) -> None:
     verdict = validate(instance, FLEET, plan_of((0, 0, 2), (1, 0, 2), (0, 1, 1)))
     assert verdict.feasible
     assert verdict.examples == ()
-    assert (verdict.machines, verdict.missing) == (2, 0)
+    assert (verdict.machines, verdict.replicas, verdict.placed, verdict.missing) == (2, 5, 5, 0)
 
 
 def test_capacity_at_one_time_only(make: Make) -> None:
     instance = make([2], [[[1, 1], [4, 5]]])
     verdict = validate(instance, FLEET, plan_of((0, 0, 2)))
-    assert (verdict.feasible, verdict.capacity) == (False, 1)
+    assert (verdict.feasible, verdict.over_capacity) == (False, 1)
     assert verdict.examples == ("machine 0, time 1: mem 10 of 8",)
     assert validate(instance, Fleet(np.array([[8.0, 8.0], [8.0, 10.0]])), plan_of((0, 1, 2))).feasible
 
@@ -56,7 +56,7 @@ def test_affinity_in_each_direction(make: Make, arcs: list[tuple[int, int, int]]
     instance = make([1, 2, 1], np.ones((3, 2)), arcs)
     verdict = validate(instance, FLEET, plan_of((0, 0, 1), (1, 0, 2), (2, 1, 1)))
     assert verdict.examples == faults
-    assert verdict.affinity == len(faults)
+    assert verdict.above_limits == len(faults)
 
 
 def test_replicas(make: Make) -> None:

@@ -1,16 +1,17 @@
-"""Lower bounds on the machines that an arrival sequence needs if nothing overshoots: what no schedule can beat.
+"""Lower bounds on the machines that any schedule of an arrival sequence needs to avoid overshoot.
 
 A machine's load may exceed capacity in no slot. What runs in a slot is known once the starts are: in a schedule
 *without waiting* they are those of `no_wait_starts`. Two facts bound the machines used in slot t then:
 
-- what runs in t has to be packed into machines (vector bin packing);
+- the workloads that run in t have to be packed into machines (vector bin packing);
 - a workload never migrates, so two that share a machine in t share it in every slot in which both run, before and
   after t: a group must fit in all slots of its members' lives, not only in t.
 
 So the problem of slot t depends only on the set that runs, and is the same from one start or finish to the next. Each
 set is bounded by volume, by dual feasible functions per resource and slot, by a clique of workloads that clash, and,
 given time, by the integer programme that covers the set with groups that fit (Gilmore and Gomory 1961, HiGHS). From one
-set to the next a machine set free is not carried over, so the sum over slots may still be below what is possible.
+set to the next the machines of workloads are not carried over, so the sum over slots may still be below what is
+possible.
 
 A schedule that lets workloads wait longer moves demand to other slots and may need fewer machines at a time, or fewer
 used-machine slots; `machine_slots_waiting` holds for those too. No bound above 1 on their peak exists: with patience
@@ -200,5 +201,5 @@ def _fewest_groups(groups: npt.NDArray[np.bool_], seconds: float) -> tuple[int, 
 
 
 def _up(bound: float) -> int:
-    """The whole number that a real lower bound amounts to."""
+    """A real lower bound rounded up to a whole number of machines."""
     return int(np.ceil(bound - SLACK))

@@ -22,8 +22,8 @@ class Score(NamedTuple):
     weight: Any  # (K,) float64
     power: int  # 1 or -1
     of_total: bool
-    own: Any  # (S,) float64: what each size's score is less by, e.g. its squares in a distance
-    distance: bool  # the machine's own squares count too
+    own: Any  # (S,) float64: subtracted from each size's score, e.g. its squares in a distance
+    distance: bool  # whether the score is a distance, so that the machine's own squares count
 
 
 class Sizes(NamedTuple):

@@ -1,9 +1,9 @@
 """Compiled planner that takes the best-scored pair of application and machine, one replica at a time (Algorithm 4).
 
-A machine's best application changes only with what it holds and when an application is through. So every machine keeps
-its best score, machines wait in a heap by it, and only the one at the top is looked at: its score is right if its
-application still has replicas, else it bounds the right one from above and the machine is scored anew. Machines that
-are still empty are alike, so only the first of them is in the heap.
+A machine's best application changes only when the machine receives a replica or the application has none left. So
+machines are kept in a heap by their best score, and only the top one is examined: its score is exact if its application
+still has replicas; otherwise the score is an upper bound and the machine is scored again. Empty machines of the same
+kind are alike, so only the first of them is in the heap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Pairs(NamedTuple):
 
     heap: Any  # (M,) int32: machines, best first (ties: lowest machine)
     size: Any  # (1,) int64: machines in the heap
-    value: Any  # (M,) float64: best score of a machine, an upper bound if the application is through
+    value: Any  # (M,) float64: best score of a machine, an upper bound if the application has no replicas left
     best: Any  # (M,) int32: the application, -1: none fits
     top: Any  # (M,) int32: newest entry on a machine, -1: empty
     below: Any  # (R,) int32: entry before it on the same machine

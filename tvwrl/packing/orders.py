@@ -2,8 +2,8 @@
 
 A measure (Tables 1 and 2) is the largest, or the weighted sum, of an application's demand or a machine's residual over
 the K dimensions. The weights come from totals: see `weights`. An order is a list of machines `order` (M,), and, by
-position in it, their keys, falling: `key` (M,) is the measure, or its negative for best fit. Where many machines fall
-at once it is two such lists, one after the other, that are read as if merged: see `fall`.
+position in it, their keys in decreasing order: `key` (M,) is the measure, or its negative for best fit. Where many keys
+decrease at once, the order is two such lists, one after the other, that are read as if merged: see `fall`.
 """
 
 from __future__ import annotations

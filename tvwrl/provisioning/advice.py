@@ -1,7 +1,7 @@
 """Which algorithm suits an instance and a time budget (paper 001, 4.5, Section 6 and Figure 8), and why.
 
-Times are not guessed: candidates are run on samples of the applications, and what they take is carried on to the whole
-by the growth that was measured. Table 4 gives the worst case beside it.
+Candidates are run on samples of the applications, and their times are extrapolated to the whole instance by the growth
+measured between samples. Table 4 gives the worst case.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from tvwrl.provisioning.registry import plan
 from tvwrl.provisioning.suite import warm_up
 from tvwrl.types import Float, Int
 
-DOMINANT = 1.5  # times as many machines as any other resource alone needs: it is the bottleneck (4.5)
+DOMINANT = 1.5  # a resource that needs so many times the machines of any other is the bottleneck (4.5)
 DENSE, RESTRICTIVE = 0.01, 0.05  # density from which DotProduct is the node-centric choice, and orders look at affinity
 SMALL = 1_600  # applications; fewer are sampled more coarsely
 SAMPLES, SAMPLES_OF_SMALL = (1 / 16, 1 / 8, 1 / 4), (1 / 4, 1 / 2, 1.0)
-MOST_GROWTH = 2.0  # power of A that times are carried on with: small samples overstate it
-LEAST_SECONDS = 1e-3  # below which a time is not measured but noise
+MOST_GROWTH = 2.0  # largest power of A for extrapolation: small samples overstate the growth
+LEAST_SECONDS = 1e-3  # shorter times are noise
 
 
 @dataclass(frozen=True)
 class Features:
-    """What decides."""
+    """Properties of an instance that the choice depends on."""
 
     applications: int
     replicas: int
     times: int
     density: float  # affinity limits by ordered pairs of different applications
-    needed: dict[str, int]  # resource -> machines that it alone needs (Eq. 4)
-    dominant: str | None  # the resource that needs `DOMINANT` times as many as any other
+    needed: dict[str, int]  # resource -> machines needed for its total demand (Eq. 4)
+    dominant: str | None  # the resource that needs `DOMINANT` times as many machines as any other
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An algorithm, as it did on the samples."""
+    """An algorithm and its results on the samples."""
 
     algorithm: str
-    why: str  # it is a candidate
+    why: str  # why it is a candidate
     worst_case: str  # Table 4, with all numbers in proportion to the applications A
     growth: float  # seconds grow like A to this power, measured
-    seconds: float  # that the whole instance will take
+    seconds: float  # expected for the whole instance
     deviation_pct: float  # from Eq. 4, on the largest sample
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What to use, and everything that it rests on."""
+    """The recommended algorithm, and the measurements behind it."""
 
     features: Features
     candidates: tuple[Candidate, ...]
@@ -66,7 +66,7 @@ class Advice:
 def advise(
     instance: Instance, fleet: Fleet, seconds: float, seed: int = 0, progress: Callable[[str], None] | None = None
 ) -> Advice:
-    """The algorithm to use within `seconds` > 0 of planning. `progress` is told what is tried.
+    """The algorithm to use within `seconds` > 0 of planning. `progress` is called with the name of each candidate.
 
     Samples are planned on as many machines as they take, like the first of the fleet's largest. Raises InputError if
     seconds is not above 0, or an application fits no machine.
@@ -107,7 +107,7 @@ def features_of(instance: Instance, fleet: Fleet) -> Features:
 
 
 def names_for(features: Features) -> dict[str, str]:
-    """Algorithms that come into question (Figure 8), with the reason."""
+    """Candidate algorithms (Figure 8), each with the reason why."""
     size = "Max" if features.dominant else "AvgExp"
     one = f"{features.dominant} dominates, so the largest share is the size (4.5)" if features.dominant else ""
     names = {"FF": "the fastest", "Medea-TP": "as fast, most neighbours first"}

@@ -16,31 +16,42 @@ from tvwrl.provisioning.plan import Plan
 from tvwrl.types import Int
 
 TOLERANCE = 2e-9  # share of the capacity: twice what planners allow, as sums in another order differ
-EXAMPLES = 5  # faults of each kind that are told
+EXAMPLES = 5  # faults of each kind that are described
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is wrong with a plan: how often, and the first few in words."""
+    """Counts of a plan and of its faults, and the first faults of each kind in words."""
 
     algorithm: str
-    machines: int  # that hold a replica
-    missing: int  # replicas that are on no machine
+    replicas: int
+    placed: int
     whole: int  # applications all of whose replicas are on machines
-    replicas: int  # applications with more replicas than they have, and rows that cannot be
-    capacity: int  # (machine, time, resource) above capacity
-    affinity: int  # (machine, i, j) above the limit
+    machines: int  # machines with at least one replica
+    misplaced: int  # applications with too many or too few replicas, and rows that name no application or machine
+    over_capacity: int  # combinations of machine, time and resource with demand above capacity
+    above_limits: int  # combinations of a machine and two applications above their affinity limit
     examples: tuple[str, ...]
 
     @property
+    def missing(self) -> int:
+        """Replicas that are on no machine: faults (`misplaced`) unless the fleet is fixed."""
+        return self.replicas - self.placed
+
+    @property
+    def violations(self) -> int:
+        """Faults other than exceeded capacities."""
+        return self.misplaced + self.above_limits
+
+    @property
     def feasible(self) -> bool:
-        """Whether nothing is wrong; missing replicas are wrong unless the fleet is fixed, where `missing` tells."""
-        return not (self.replicas or self.capacity or self.affinity)
+        """Whether no capacity is exceeded and no rule broken."""
+        return self.violations == self.over_capacity == 0
 
 
 class _Faults:
     def __init__(self) -> None:
-        self.counts = {"replicas": 0, "capacity": 0, "affinity": 0}
+        self.counts = {"misplaced": 0, "over_capacity": 0, "above_limits": 0}
         self.examples: list[str] = []
 
     def add(self, kind: str, example: str) -> None:
@@ -52,40 +63,40 @@ class _Faults:
 def validate(instance: Instance, fleet: Fleet, plan: Plan) -> Verdict:
     """Check a plan against its instance and fleet."""
     faults = _Faults()
-    missing, whole = _check_replicas(instance, fleet, plan, faults)
-    if not faults.counts["replicas"]:
+    placed, whole = _check_replicas(instance, fleet, plan, faults)
+    if not faults.counts["misplaced"]:
         _check_capacity(instance, fleet, plan, faults)
         _check_affinity(instance, plan, faults)
-    machines = len(np.unique(plan.machine))
-    return Verdict(plan.algorithm, machines, missing, whole, examples=tuple(faults.examples), **faults.counts)
+    replicas, machines = int(instance.replicas.sum()), len(np.unique(plan.machine))
+    return Verdict(plan.algorithm, replicas, placed, whole, machines, examples=tuple(faults.examples), **faults.counts)
 
 
 def _check_replicas(instance: Instance, fleet: Fleet, plan: Plan, faults: _Faults) -> tuple[int, int]:
-    """Rows that can be, each application with what it has; returns replicas that are nowhere, whole applications."""
+    """Check rows and numbers of replicas. Returns how many replicas, and how many whole applications, are placed."""
     rows = zip(plan.application.tolist(), plan.machine.tolist(), plan.replicas.tolist(), strict=True)
-    placed, seen = [0] * len(instance), set()
-    numbered = len(fleet.capacity) + int(instance.replicas.sum())  # nobody needs more
+    counts, seen = [0] * len(instance), set()
+    numbered = len(fleet.capacity) + int(instance.replicas.sum())  # no plan needs more
     last = len(fleet.capacity) if fleet.fixed else min(plan.machines, numbered)
     for row, (i, machine, replicas) in enumerate(rows):
         if not 0 <= i < len(instance):
-            faults.add("replicas", f"row {row}: there is no application {i}")
+            faults.add("misplaced", f"row {row}: there is no application {i}")
             continue
         if not 0 <= machine < last:
-            faults.add("replicas", f"row {row}: machine {machine} is not open: there are {last}")
+            faults.add("misplaced", f"row {row}: machine {machine} is not open: there are {last}")
         if replicas < 1:
-            faults.add("replicas", f"row {row}: {replicas} replicas")
+            faults.add("misplaced", f"row {row}: {replicas} replicas")
         if (i, machine) in seen:
-            faults.add("replicas", f"row {row}: application '{instance.application[i]}' on machine {machine} again")
+            faults.add("misplaced", f"row {row}: application '{instance.application[i]}' on machine {machine} again")
         seen.add((i, machine))
-        placed[i] += replicas
-    missing = whole = 0
-    for i, (has, found) in enumerate(zip(instance.replicas.tolist(), placed, strict=True)):
-        missing += max(has - found, 0)
+        counts[i] += replicas
+    placed = whole = 0
+    for i, (has, found) in enumerate(zip(instance.replicas.tolist(), counts, strict=True)):
+        placed += min(has, found)
         whole += found == has
         if found > has or (found < has and not fleet.fixed):
             name = instance.application[i]
-            faults.add("replicas", f"application '{name}': {found} replicas placed, it has {has}")
-    return missing, whole
+            faults.add("misplaced", f"application '{name}': {found} replicas placed, it has {has}")
+    return placed, whole
 
 
 def fragments(instance: Instance, fleet: Fleet, plan: Plan) -> int:
@@ -117,13 +128,13 @@ def _check_capacity(instance: Instance, fleet: Fleet, plan: Plan, faults: _Fault
             load = np.bincount(plan.machine, weights=demand, minlength=plan.machines)
             for machine in np.flatnonzero(load > capacity[:, d] * (1 + TOLERANCE)).tolist():
                 faults.add(
-                    "capacity",
+                    "over_capacity",
                     f"machine {machine}, time {h}: {resource} {load[machine]:g} of {capacity[machine, d]:g}",
                 )
 
 
 def _check_affinity(instance: Instance, plan: Plan, faults: _Faults) -> None:
-    """For each application its limits, looked up for all that is on the machines that hold it."""
+    """Check the limits of each application against everything on the machines that hold it."""
     arcs, by_machine = instance.affinity, np.argsort(plan.machine, kind="stable")
     begin = np.searchsorted(plan.machine[by_machine], np.arange(plan.machines + 1))
     limit_of = np.full(len(instance), np.iinfo(np.int64).max)
@@ -137,7 +148,7 @@ def _check_affinity(instance: Instance, plan: Plan, faults: _Faults) -> None:
         for at in beside[plan.replicas[beside] > limits].tolist():
             j, machine = int(plan.application[at]), int(plan.machine[at])
             faults.add(
-                "affinity",
+                "above_limits",
                 f"machine {machine}: {plan.replicas[at]} replicas of '{instance.application[j]}' beside "
                 f"'{instance.application[i]}', which allows {limit_of[j]}",
             )

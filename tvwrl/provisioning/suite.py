@@ -43,8 +43,8 @@ def provision(
 ) -> Results:
     """Plan by every one of `algorithms`, then by `best`, then by the integer programme, where seconds (> 0) are given.
 
-    Fills the folder `out`, new or empty: `run.json` (with `facts`), `rows.csv`, `plan.parquet`, `trade-off.png`. What
-    was found stays there if the run is interrupted; `best` hands on every better plan. Raises InputError for unknown
+    Writes `run.json` (with `facts`), `rows.csv`, `plan.parquet` and `trade-off.png` to the folder `out`, new or empty.
+    Plans found before an interruption are kept there, with every improvement of `best`. Raises InputError for unknown
     or repeated names, bad seconds, and an application that no machine holds, before anything is written.
     """
     _check(instance, fleet, algorithms, best_seconds, milp_seconds, seed)
@@ -82,7 +82,7 @@ def provision(
 
 
 def describe(instance: Instance, fleet: Fleet) -> dict[str, Any]:
-    """What run.json says of the problem."""
+    """What run.json records about the instance and the fleet."""
     kinds, first, count = np.unique(fleet.capacity, axis=0, return_index=True, return_counts=True)
     order = np.argsort(first)
     return {
@@ -122,7 +122,7 @@ def _check(
 
 
 def _shown(bar: Any, done: int) -> Callable[..., None]:
-    """A planner's progress, share done and perhaps machines so far, on the bar."""
+    """A callback that shows a planner's progress on the bar: the share done, and machines so far if known."""
 
     def show(share: float, machines: int | None = None) -> None:
         if machines is not None:
@@ -157,7 +157,7 @@ def _add_best(results: Results, seconds: float, seed: int, show: Callable[..., N
 
 
 def _add_milp(results: Results, seconds: float, weights: Weights) -> None:
-    """From the best plan so far, or first fit's; what it proves is a bound for all rows."""
+    """Solve the integer programme from the best plan so far, or first fit's; its bound then holds for all rows."""
     results.write()
     forget_peak()
     if results.fleet.fixed:
@@ -180,8 +180,8 @@ def _add_milp(results: Results, seconds: float, weights: Weights) -> None:
 def warm_up(instance: Instance, name: str) -> None:
     """Compile (or load) what an algorithm needs, so that its seconds are those of planning.
 
-    First fit takes four machines for these five, three do, and Eq. 4 says two: `best` finds three and then searches in
-    vain, which runs all of it.
+    First fit needs four machines for these five applications, the optimum is three, and Eq. 4 gives two: `best` finds
+    three and then searches in vain for two, so that all of its code runs.
     """
     times, resources = instance.demand.shape[1:]
     i = np.repeat(4, 4), np.arange(4)
@@ -195,13 +195,13 @@ def warm_up(instance: Instance, name: str) -> None:
         return
     for rule in PORTFOLIO:
         plan(tiny, fleet, rule)
-    for _ in range(3):  # compiling alone can use the time up
+    for _ in range(3):  # compiling alone can use up the time
         if plan_best(tiny, fleet, 0.05).steps:
             return
 
 
 def forget_peak() -> None:
-    """Begin to measure the peak of memory anew, where the system can (Linux)."""
+    """Reset the peak of memory where the system allows it (Linux)."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

@@ -1,12 +1,12 @@
-"""Lower bounds on the machines that an instance needs, so that gaps are honest.
+"""Lower bounds on the number of machines that an instance needs.
 
-Each is a proof by itself; the largest counts. Machines that differ count as one that has the most of every resource,
-but for the volume, which knows them in their order.
+Each bound holds by itself; the largest counts. A fleet of different machines is replaced by one with the largest
+capacity of every resource, except for the volume, which takes the machines in the order of the fleet.
 
 - `volume`: total demand in each resource at each time, Eq. 4 of paper 001;
 - `sizes`: dual feasible functions of the sizes, in each resource at each time: large replicas leave room that nothing
   fills (Martello and Toth 1990; Fekete and Schepers 2001);
-- `self_limits`: an application alone, with no more replicas on a machine than fit or its self limit lets;
+- `self_limits`: an application alone, with no more replicas on a machine than fit and its self limit allows;
 - `exclusion`: applications of which no two share a machine (an affinity limit of 0, or one replica of each is too much)
   need machines of their own, each as many as it needs alone;
 - `patterns`: given time, the linear programme over all fillings of a machine (Gilmore and Gomory 1961) in which at most

@@ -12,12 +12,12 @@ FUNCTIONS = 12  # dual feasible functions u^(k) per resource and time
 
 
 def up(bound: float) -> int:
-    """The whole number that a real lower bound amounts to."""
+    """A real lower bound rounded up to a whole number of machines."""
     return int(np.ceil(bound - SLACK))
 
 
 def largest(fleet: Fleet) -> Float:
-    """(D,) a machine with the largest capacity of each resource, a little enlarged."""
+    """(D,) the largest capacity of each resource, enlarged by the tolerance of fits."""
     from tvwrl.packing.fit import enlarged
 
     return enlarged(fleet.capacity.max(axis=0))
@@ -39,7 +39,7 @@ def needed_alone(instance: Instance, fleet: Fleet) -> Int:
 
 
 def by_volume(instance: Instance, fleet: Fleet) -> int:
-    """Eq. 4 at every time; machines that differ are counted in the order in which they are opened."""
+    """Eq. 4 at every time, with different machines counted in the order in which they are opened."""
     from tvwrl.packing.fit import enlarged
 
     peak = instance.total.max(axis=0)
@@ -56,12 +56,12 @@ def by_volume(instance: Instance, fleet: Fleet) -> int:
 
 
 def by_self_limits(instance: Instance, fleet: Fleet) -> int:
-    """The application that needs most machines by itself."""
+    """Machines that the most demanding application needs by itself."""
     return int(needed_alone(instance, fleet).max())
 
 
 def by_sizes(instance: Instance, fleet: Fleet, least: int = 1) -> int:
-    """Dual feasible functions; resources and times that cannot give more than `least` are passed over."""
+    """Dual feasible functions; resources and times that cannot exceed `least` are skipped."""
     from tvwrl.packing.bound_kernels import fewest_bins
 
     capacity, count = largest(fleet), instance.replicas
@@ -70,7 +70,7 @@ def by_sizes(instance: Instance, fleet: Fleet, least: int = 1) -> int:
         for h in range(instance.demand.shape[1]):
             share = instance.demand[:, h, d] / capacity[d]
             if not count[share > 0.5].any() or count @ np.where(share > 0.5, 1.0, share) <= best:
-                pass  # no large ones to speak of: `fewest_bins` gives no more than the volume
+                pass  # without large replicas `fewest_bins` gives no more than the volume
             else:
                 order = np.argsort(share)
                 best = max(best, fewest_bins(np.repeat(share[order], count[order])))
@@ -81,7 +81,7 @@ def by_sizes(instance: Instance, fleet: Fleet, least: int = 1) -> int:
 def _stepped(share: Float, k: int) -> Float:
     """u^(k) of Fekete and Schepers (2001): no k + 1 shares above 1 / (k + 1) fit a machine.
 
-    A share so near to a multiple of 1 / (k + 1) that rounding may have moved it counts as what it is.
+    A share within rounding of a multiple of 1 / (k + 1) counts as that multiple.
     """
     times = share * (k + 1)
     near = np.abs(times - np.rint(times)) < 1e-9

@@ -1,4 +1,4 @@
-"""Applications of which no two can share a machine: cliques of the graph of conflicts, heavy ones."""
+"""Applications of which no two can share a machine: heavy cliques in the graph of conflicts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.types import Float, Int
 
 SEEDS = 50  # cliques that are grown, from the applications that need most machines
-NUMBERS = 20_000_000  # numbers of demand that are looked at together at most
+NUMBERS = 20_000_000  # most demand values compared at once
 
 
 def by_exclusion(instance: Instance, fleet: Fleet) -> tuple[int, Int]:

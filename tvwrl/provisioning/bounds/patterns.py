@@ -1,8 +1,8 @@
 """The linear programme over all fillings of a machine, by column generation.
 
 Every dual vector y whose most valuable filling is worth v proves replicas * y / v machines (Farley 1990), so the bound
-holds whenever it is stopped. Fillings respect capacities, self limits and one clique of conflicts; the other affinity
-limits are left out, so they can only be too good and the bound too low. Applications outside of the clique count by
+holds whenever the search is stopped. Fillings respect capacities, self limits and one clique of conflicts; the other
+affinity limits are left out, so the bound stays valid but may be too low. Applications outside of the clique count by
 their size, which makes the programme small.
 """
 
@@ -19,8 +19,8 @@ from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.types import Float, Int
 
 CELLS = 60_000_000  # of the tables of the dynamic programme
-STILL = 40  # steps without a better bound after which the duals are taken as the programme gives them
-SMOOTH = 0.8  # share of the best duals so far in those that are tried (Wentges 1997)
+STILL = 40  # steps without a better bound after which the duals are no longer smoothed
+SMOOTH = 0.8  # share of the best duals so far in the next ones (Wentges 1997)
 
 
 @dataclass(frozen=True)
