@@ -161,8 +161,6 @@ class FlowNetwork:
         return self._place(queue[~np.isin(queue, list(self._refused))], self.settings.examined)
 
     def _place(self, queue: Int, examined: int) -> int:
-        from tvwrl.flow.rerouting_kernels import place_all
-
         every, cheapest = self.settings.regroup_every, self.settings.repack == "cheapest"
         before = int(self.left.sum())
         size = np.cumsum(self.left[queue])
@@ -172,16 +170,19 @@ class FlowNetwork:
             end = len(queue) if not every else int(np.searchsorted(size, had + every - self._since)) + 1
             part = queue[begin:end]
             waiting = int(self.left[part].sum())
-            place_all(self._applications, self._n, part, self.left, cheapest, self._chain_length, examined, self._moved)
+            self._place_now(part, examined, cheapest)
             self._since += waiting - int(self.left[part].sum())
             if every and self._since >= every:
                 self.regroup()
             begin = min(end, len(queue))
         return before - int(self.left.sum())
 
-    @property
-    def _chain_length(self) -> int:
-        return 0 if self.settings.repack == "none" else self.settings.chain_length
+    def _place_now(self, queue: Int, examined: int, cheapest: bool) -> None:
+        """Place waiting replicas without regrouping in between."""
+        from tvwrl.flow.rerouting_kernels import place_all
+
+        chain = 0 if self.settings.repack == "none" else self.settings.chain_length
+        place_all(self._applications, self._n, queue, self.left, cheapest, chain, examined, self._moved)
 
     def arrive(self, vertex: int, replicas: int = 1) -> int:
         """Add replicas of a vertex. Returns how many waiting ones found a machine; the others stay in `left`."""
@@ -207,7 +208,6 @@ class FlowNetwork:
     def fail(self, machine: int) -> Repair:
         """Take a machine out of service and place its replicas elsewhere, moving others where that is necessary."""
         from tvwrl.flow.network_kernels import INITIAL_WEIGHT, remove_replica, update_trees
-        from tvwrl.flow.rerouting_kernels import place_all
 
         self._check_machine(machine)
         n, moved = self._n, self.migrations
@@ -226,18 +226,9 @@ class FlowNetwork:
         self.left[:] = 0
         self.left[vertices] = counts
         size = self._applications.demand[vertices] / self._capacity.max(axis=0)
-        examined = min(self.settings.examined, ONLINE_EXAMINED)
         n.weight[:] = INITIAL_WEIGHT  # earlier ejections say nothing about this failure
-        place_all(
-            self._applications,
-            n,
-            vertices[np.argsort(-size.max(axis=1))],
-            self.left,
-            False,
-            self._chain_length,
-            examined,
-            self._moved,
-        )
+        largest_first = vertices[np.argsort(-size.max(axis=1))]
+        self._place_now(largest_first, min(self.settings.examined, ONLINE_EXAMINED), cheapest=False)
         lost = int(self.left.sum())
         self.left += waiting
         displaced = int(counts.sum())

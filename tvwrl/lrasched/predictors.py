@@ -36,11 +36,6 @@ class Predictor(Protocol):
         """(k,) predicted performance of an application in configurations (k,), 0..1."""
 
 
-def pairs_of(application: int, configuration: Int) -> Int:
-    """(k, 2) application and configuration, for one application."""
-    return np.stack([np.full(len(configuration), application), configuration], axis=1).astype(np.int64)
-
-
 def _clip(performance: Float) -> Float:
     """Clip to 0..1; np.clip would take as long as the prediction itself."""
     return np.minimum(np.maximum(performance, 0.0), 1.0)
@@ -92,12 +87,14 @@ class MatrixFactorizationPredictor:
         self.model.fit(profiles.pairs, profiles.performance)
 
     def learn(self, application: int, configuration: Int, performance: Float) -> None:
-        check_configurations(configuration, self.configurations)
-        self.model.partial_fit(pairs_of(application, configuration), performance, self.passes)
+        self.model.partial_fit(self._pairs(application, configuration), performance, self.passes)
 
     def predict(self, application: int, configuration: Int) -> Float:
+        return _clip(self.model.predict(self._pairs(application, configuration)))
+
+    def _pairs(self, application: int, configuration: Int) -> Int:
         check_configurations(configuration, self.configurations)
-        return _clip(self.model.predict(pairs_of(application, configuration)))
+        return np.stack([np.full(len(configuration), application), configuration], axis=1).astype(np.int64)
 
 
 @dataclass
