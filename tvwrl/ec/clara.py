@@ -12,9 +12,9 @@ from sklearn.utils import check_random_state
 from tqdm import tqdm
 
 from tvwrl.checks import at_least, within
-from tvwrl.ec.checks import checked_series
 from tvwrl.ec.dtw import distance_scale, dtw_distances, mean_distance, nearest
 from tvwrl.ec.k_medoids import KMedoids
+from tvwrl.ec.series import checked_series
 from tvwrl.types import Float, Int
 
 

@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from tvwrl.checks import one_of
-from tvwrl.ec.checks import checked_series
 from tvwrl.ec.distance_kernels import BLOCK, nearest_rows, warp_rows
+from tvwrl.ec.series import checked_series
 from tvwrl.types import Float, InputError, Int
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tvwrl.checks import at_least
-from tvwrl.ec.checks import checked_series
+from tvwrl.ec.series import checked_series
 from tvwrl.types import Float, InputError, Int
 
 MIN_FORECASTS = 16  # no workload is evaluated by fewer: the correlation of a handful of points is noise

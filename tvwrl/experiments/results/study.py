@@ -96,18 +96,14 @@ class ResultsStudy(Scale):
         return Report(text, rows.to_dicts(), plots, facts, {"trainings": trained.to_dicts()})
 
     def _check(self) -> None:
-        for what, values in (("traces", self._named()), ("loads", set(self.loads))):
-            if not values or len(values) != len(getattr(self, what)):
-                given = ", ".join(map(str, getattr(self, what)))
-                raise InputError(f"{what} is {given}: must be different ones, at least one")
-        different(agents=self.agents)
+        different(traces=[_name(argument) for argument in self.traces], loads=self.loads, agents=self.agents)
         one_of(AGENTS, agents=self.agents)
         for load in (*self.loads, *self.train_loads):
             replace(self.base.scenario, load=load)
 
     def _named(self) -> dict[str, str]:
         """Name in the tables -> what to open."""
-        return {re.sub(r"[^\w.-]+", "-", Path(argument).name): argument for argument in self.traces}
+        return {_name(argument): argument for argument in self.traces}
 
     def _setup(self) -> Setup:
         return self.setup(replace(self.base, train_loads=self.train_loads), self._named())
@@ -192,6 +188,11 @@ def trainings(out: Path, columns: Sequence[Column]) -> pl.DataFrame:
             }
         )
     return pl.DataFrame(rows)
+
+
+def _name(argument: str) -> str:
+    """A trace's name in the tables."""
+    return re.sub(r"[^\w.-]+", "-", Path(argument).name)
 
 
 TITLE = "agents and DeepRM per trace and seed beside every heuristic at every load, as a page"

@@ -1,4 +1,4 @@
-"""The one check of series that come from outside."""
+"""Series of usage that come from outside, checked."""
 
 from __future__ import annotations
 
