@@ -15,8 +15,13 @@ from .test_ppo import TINY
 ON_A_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=ON_A_GPU)])
-@pytest.mark.parametrize("algo", ["ppo", "reinforce", "sb3-ppo", "sb3-a2c"])
+@pytest.mark.parametrize(
+    ("algo", "device"),
+    [
+        ("ppo", "cpu"),  # the others run on the CPU in test_training.py
+        *(pytest.param(algo, "cuda", marks=ON_A_GPU) for algo in ("ppo", "reinforce", "sb3-ppo", "sb3-a2c")),
+    ],
+)
 def test_a_training_runs_on_its_device(problem, tmp_path, algo, device):
     if algo.startswith("sb3"):
         pytest.importorskip("stable_baselines3")
