@@ -142,7 +142,7 @@ def test_the_reference_machine_can_be_given(tmp_path: Path) -> None:
     trace, _ = run(write(tmp_path / "in"), tmp_path / "out", Tianchi(reference_cores=23, reference_memory=72))
     np.testing.assert_allclose(trace.series(0)[0], [1, 0.5])
     for option in ("reference_cores", "reference_memory"):
-        with pytest.raises(InputError, match=f"--{option.replace('_', '-')}"):
+        with pytest.raises(InputError, match=f"{option} is 0.0: must be a number > 0"):
             Tianchi(**{option: 0.0})
 
 
