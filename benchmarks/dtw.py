@@ -1,4 +1,4 @@
-"""Time and memory of DTW against tslearn, of K-Medoids against its backends, and of CLARA on many series."""
+"""Time and memory of DTW against tslearn, and of K-Medoids against its backends."""
 
 from __future__ import annotations
 
@@ -12,29 +12,25 @@ import numpy as np
 import tyro
 from timing import in_own_process, measure, peak
 
-from tvwrl.ec.clara import clara
-from tvwrl.ec.dtw import dtw_distances, mean_distance
+from tvwrl.ec.dtw import dtw_distances
 from tvwrl.ec.k_medoids import KMedoids
 from tvwrl.markdown import markdown_table
 
 CLASSES = 8
-CHECKED = 1_000  # series on which CLARA is compared with exact K-Medoids
 
 
 @dataclass(frozen=True)
 class Options:
-    """Time and memory of DTW, K-Medoids and CLARA."""
+    """Time and memory of DTW and K-Medoids."""
 
     series: int = 1_000
-    many: int = 10_000
-    """Series for CLARA."""
     slots: int = 300
     radius: int = 30
     """Of the band, slots."""
     seconds: float = 60
     """For tslearn, per comparison."""
     threads: int | None = os.cpu_count()
-    jobs: tuple[str, ...] = ("dtw", "banded", "k_medoids", "clara")
+    jobs: tuple[str, ...] = ("dtw", "banded", "k_medoids")
 
 
 def make_series(count: int, slots: int) -> list[np.ndarray]:
@@ -80,27 +76,9 @@ def cluster(a: Options) -> dict[str, float]:
     return figures
 
 
-def sample(a: Options) -> dict[str, float]:
-    """CLARA on all series; and on `CHECKED` of them, beside exact K-Medoids from the full matrix."""
-    series = make_series(a.many, a.slots)
-    ours = partial(clara, k=CLASSES, radius=a.radius, random_state=0, threads=a.threads)
-    clara(series[:20], 2, radius=a.radius, threads=a.threads)  # compiles
-    before = peak()
-    found, wall, cpu, most = measure(ours, series)
-    figures = {"series": a.many, "s": wall, "cpu": cpu, "peak_mib": 1024 * most, "of_it_mib": 1024 * (most - before)}
-    part, lengths = series[:CHECKED], [a.slots] * min(CHECKED, a.many)
-    per_resource = dtw_distances(part, radius=a.radius, threads=a.threads)
-    full = mean_distance(per_resource, lengths, lengths, found.scale)
-    exact = KMedoids(CLASSES, metric="precomputed", n_init=50, random_state=0).fit(full).inertia_ / len(part)
-    alone = ours(part, scale=found.scale)
-    return figures | {"loss": found.loss, "subset_loss": alone.loss, "exact_subset_loss": exact}
-
-
 def job(name: str, a: Options) -> Any:
     """The figures of a job, by name."""
-    if name == "k_medoids":
-        return cluster(a)
-    return sample(a) if name == "clara" else warp(a, a.radius if name == "banded" else None)
+    return cluster(a) if name == "k_medoids" else warp(a, a.radius if name == "banded" else None)
 
 
 def main(asked: Options) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -39,9 +39,12 @@ def hard_cases() -> list[np.ndarray]:
     return series
 
 
-def assert_equal_to_1e_9(ours: np.ndarray, theirs: np.ndarray) -> None:
-    assert np.array_equal(np.isnan(ours), np.isnan(theirs))
-    assert np.allclose(ours, theirs, rtol=1e-9, atol=1e-15, equal_nan=True)
+def assert_as_by_tsfresh(series: list[np.ndarray], resources: tuple[str, ...], near_zero: float) -> None:
+    """The same names and, but for rounding, the same values."""
+    ours, names = temporal_features(series, resources, DAY)
+    theirs, their_names = temporal_features(series, resources, DAY, backend="tsfresh")
+    assert names == their_names
+    assert np.allclose(ours, theirs, rtol=1e-9, atol=near_zero, equal_nan=True)
 
 
 def test_aggregate_features_by_hand() -> None:
@@ -58,11 +61,9 @@ def test_aggregate_features_by_hand() -> None:
 
 
 def test_aggregate_features_of_one_and_of_three_resources() -> None:
-    one, three = np.array([[1.0], [3.0]]), np.array([[1.0, 2.0, 4.0]])
-    assert row_of(aggregate_features([one], ["cpu"])) == {"cpu__total": 4, "cpu__mean": 2, "duration": 2}
-    row = row_of(aggregate_features([three], ["cpu", "mem", "disk"]))
-    assert len(row) == 13
-    assert (row["mem_per_cpu__mean"], row["disk_per_cpu__mean"]) == (2, 4)
+    assert row_of(aggregate_features([[[1.0], [3.0]]], ["cpu"])) == {"cpu__total": 4, "cpu__mean": 2, "duration": 2}
+    row = row_of(aggregate_features([[[1.0, 2.0, 4.0]]], ["cpu", "mem", "disk"]))
+    assert (len(row), row["mem_per_cpu__mean"], row["disk_per_cpu__mean"]) == (13, 2, 4)
 
 
 def test_temporal_features_by_hand() -> None:
@@ -84,19 +85,15 @@ def test_temporal_features_by_hand() -> None:
     assert row['cpu__agg_linear_trend__attr_"slope"__chunk_len_10__f_agg_"mean"'] == 7.5
 
 
-def test_lags_go_from_a_slot_to_a_day() -> None:
-    assert autocorrelation_lags(288) == [1, 2, 4, 36, 72, 144, 288]
-    assert autocorrelation_lags(DAY) == [1, 2, 4, 8, 16]
-    assert autocorrelation_lags(3) == [1, 2, 3]
-    assert autocorrelation_lags(1) == [1]
+@pytest.mark.parametrize(
+    ("day", "lags"), [(288, [1, 2, 4, 36, 72, 144, 288]), (DAY, [1, 2, 4, 8, 16]), (3, [1, 2, 3]), (1, [1])]
+)
+def test_lags_go_from_a_slot_to_a_day(day, lags) -> None:
+    assert autocorrelation_lags(day) == lags
 
 
 def test_tsfresh_gives_the_same_names_and_values() -> None:
-    series = hard_cases()
-    ours, names = temporal_features(series, CPU_MEM, DAY)
-    theirs, their_names = temporal_features(series, CPU_MEM, DAY, backend="tsfresh")
-    assert names == their_names
-    assert_equal_to_1e_9(ours, theirs)
+    assert_as_by_tsfresh(hard_cases(), CPU_MEM, 1e-15)
 
 
 @settings(max_examples=10)
@@ -108,11 +105,7 @@ def test_any_series_has_the_features_of_tsfresh(data: st.DataObject) -> None:
     series = data.draw(
         st.lists(shapes.flatmap(lambda shape: arrays(float, shape, elements=value)), min_size=1, max_size=3)
     )
-    ours, names = temporal_features(series, ["cpu"], DAY)
-    theirs, their_names = temporal_features(series, ["cpu"], DAY, backend="tsfresh")
-    assert names == their_names
-    assert np.array_equal(np.isnan(ours), np.isnan(theirs))
-    assert np.allclose(ours, theirs, rtol=1e-9, atol=1e-12, equal_nan=True)
+    assert_as_by_tsfresh(series, ("cpu",), 1e-12)
 
 
 @pytest.mark.parametrize("features", [aggregate_features, lambda s, r: temporal_features(s, r, DAY)])
@@ -138,11 +131,8 @@ def test_a_resource_has_the_same_features_in_any_column() -> None:
     assert [name.split("__")[0] for name in names] == ["mem"] * half + ["cpu"] * half
 
 
-def test_aggregate_features_are_finite_for_hard_cases() -> None:
+def test_short_constant_and_idle_workloads_have_no_nan_once_scaled() -> None:
     assert np.isfinite(aggregate_features(hard_cases(), CPU_MEM)[0]).all()
-
-
-def test_short_constant_and_idle_workloads_are_scaled_without_nan() -> None:
     table, _ = temporal_features(hard_cases(), CPU_MEM, 288)
     assert np.isnan(table).any()
     scaled = FeatureScaler().fit_transform(table)
@@ -195,20 +185,10 @@ def test_scaled_features_lie_in_0_1_and_survive_json(train: np.ndarray, data: st
     ("series", "resources", "message"),
     [
         ([], CPU_MEM, "no series"),
-        ([np.ones((3, 2)), np.ones((0, 2))], CPU_MEM, r"workload 1: its series has shape \(0, 2\)"),
-        (
-            [np.ones((3, 2)), np.ones((3, 3))],
-            CPU_MEM,
-            r"workload 1: its series has shape \(3, 3\), must be \(length, 2\)",
-        ),
+        ([np.ones((3, 2)), np.ones((3, 3))], CPU_MEM, r"workload 1: .* shape \(3, 3\), must be \(length, 2\)"),
         ([np.ones(3)], CPU_MEM, r"shape \(3,\)"),
         ([[["a", "b"]]], CPU_MEM, "workload 0: its series is not an array of numbers"),
-        (
-            [np.ones((3, 2)), np.array([[1, 1], [1, np.nan]])],
-            CPU_MEM,
-            "workload 1, slot 1, resource 1: usage is nan.*gaps first",
-        ),
-        ([np.array([[np.inf, 1]])], CPU_MEM, "workload 0, slot 0, resource 0: usage is inf"),
+        ([[[1, 1], [1, np.nan]]], CPU_MEM, "workload 0, slot 1, resource 1: usage is nan.*gaps first"),
         ([np.ones((3, 0))], (), "at least one"),
         ([np.ones((3, 2))], ("cpu", "cpu"), "different ones"),
         ([np.ones((3, 1))], ("cpu__a",), "'cpu__a': its name must not contain '__'"),
@@ -218,9 +198,8 @@ def test_scaled_features_lie_in_0_1_and_survive_json(train: np.ndarray, data: st
 def test_series_that_have_no_features_are_refused(series, resources, message) -> None:
     with pytest.raises(InputError, match=message):
         aggregate_features(series, resources)
-    for backend in ("tvwrl", "tsfresh"):
-        with pytest.raises(InputError, match=message):
-            temporal_features(series, resources, DAY, backend=backend)
+    with pytest.raises(InputError, match=message):
+        temporal_features(series, resources, DAY)
 
 
 def test_other_arguments_are_checked(monkeypatch) -> None:
@@ -229,34 +208,12 @@ def test_other_arguments_are_checked(monkeypatch) -> None:
         temporal_features(series, CPU_MEM, 0)
     with pytest.raises(InputError, match="backend is 'numpy': must be one of tvwrl, tsfresh"):
         temporal_features(series, CPU_MEM, DAY, backend="numpy")
-    original = builtins.__import__
-
-    def without_tsfresh(name, *rest, **named):
-        if name == "tsfresh":
-            raise ImportError(name)
-        return original(name, *rest, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without_tsfresh)
+    monkeypatch.setitem(sys.modules, "tsfresh", None)
     with pytest.raises(InputError, match="needs tsfresh: pip install"):
         temporal_features(series, CPU_MEM, DAY, backend="tsfresh")
 
 
-def test_the_scaler_refuses_what_it_cannot_scale() -> None:
-    scaler = FeatureScaler()
-    with pytest.raises(InputError, match="not fitted"):
-        scaler.transform(np.ones((1, 2)))
-    for table in (np.ones((0, 2)), np.ones((2, 0)), np.ones(2)):
-        with pytest.raises(InputError, match=r"must be \(n, F\)"):
-            scaler.fit(table)
-    with pytest.raises(InputError, match="3 features: the scaler was fitted on 2"):
-        scaler.fit(np.ones((1, 2))).transform(np.ones((1, 3)))
-    good = scaler.to_dict()
-    for bad in (
-        {},
-        {**good, "low": [1.0]},
-        {**good, "width": [-1.0, 1.0]},
-        {**good, "fill": [np.nan, 1]},
-        {**good, "low": "x"},
-    ):
-        with pytest.raises(InputError, match="not a scaler of features"):
-            FeatureScaler.from_dict(bad)
+@pytest.mark.parametrize("damage", [{"low": [1.0]}, {"width": [-1.0, 1.0]}, {"fill": [np.nan, 1]}, {"low": "x"}])
+def test_a_damaged_scaler_is_refused(damage) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 its reader says which file is damaged
+        FeatureScaler.from_dict(FeatureScaler().fit(np.ones((1, 2))).to_dict() | damage)

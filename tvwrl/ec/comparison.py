@@ -18,11 +18,7 @@ if TYPE_CHECKING:
     from tvwrl.ec.forecaster import GainReport
     from tvwrl.ec.lstnet import ForecastSettings
 
-PREFERRED = (
-    "temporal",
-    "dtw",
-    "aggregate",
-)  # where gains are equal; the first is the paper's choice
+PREFERRED = ("temporal", "dtw", "aggregate")  # where gains are equal; the first is the paper's choice
 
 
 @dataclass

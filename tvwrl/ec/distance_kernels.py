@@ -46,10 +46,10 @@ def _warp(x, start, n, y, other_start, m, radius, limit, work):  # type: ignore[
     """Smallest sum of squared differences along a warping path, or inf where it is certain to exceed `limit`.
 
     Args:
-        x: (D, points) of all series, stored forwards; a slice would not be known to be contiguous.
+        x: (points,) of all series, stored forwards.
         start: first point of the series in `x`, followed by BLOCK points of padding.
         n: points of the series.
-        y: (D, points) of the other series, stored backwards.
+        y: (points,) of the other series, stored backwards.
         other_start: first point of the other series in `y`, followed by BLOCK points of padding.
         m: points of the other series.
         radius: of the Sakoe-Chiba band, slots; < 0 = no band.
@@ -59,10 +59,7 @@ def _warp(x, start, n, y, other_start, m, radius, limit, work):  # type: ignore[
     low, high = _band(n, m, radius)
     base = low - 2  # k stands in work[(k - base) & 1, (k - base) >> 1]
     work[:, : ((high - base) >> 1) + 2 + BLOCK] = np.inf
-    corner = 0.0
-    for r in range(len(x)):
-        corner += (x[r, start] - y[r, other_start + m - 1]) ** 2
-    work[-base & 1, -base >> 1] = corner
+    work[-base & 1, -base >> 1] = (x[start] - y[other_start + m - 1]) ** 2
     first, cells = -base >> 1, 1
     for d in range(1, n + m - 1):
         first_before, cells_before = first, cells
@@ -75,18 +72,13 @@ def _warp(x, start, n, y, other_start, m, radius, limit, work):  # type: ignore[
         own = work[odd, first : first + count]
         others = work[1 - odd, first + odd - 1 : first + odd + count]
         i, back = start + ((d + lowest) >> 1), other_start + m - 1 - ((d - lowest) >> 1)
-        x_part, y_part = x[0, i : i + count], y[0, back : back + count]
+        x_part, y_part = x[i : i + count], y[back : back + count]
         for h in range(count):
             best = own[h]
             best = others[h] if others[h] < best else best
             best = others[h + 1] if others[h + 1] < best else best
             apart = x_part[h] - y_part[h]
             own[h] = best + apart * apart
-        for r in range(1, len(x)):
-            x_part, y_part = x[r, i : i + count], y[r, back : back + count]
-            for h in range(count):
-                apart = x_part[h] - y_part[h]
-                own[h] += apart * apart
         work[odd, first + cells] = np.inf  # computed in the last block, but outside the band
         # Every path crosses diagonal d or d - 1.
         if d & 15 == 15 and limit < np.inf:
@@ -103,10 +95,10 @@ def warp_rows(  # type: ignore[no-untyped-def]
     """Fill some rows of a matrix with distances of series to other series.
 
     Args:
-        forwards: (D, points) of all series, each followed by BLOCK points of padding.
+        forwards: (points,) of all series, each followed by BLOCK points of padding.
         starts: (n,) first point of each series.
         lengths: (n,) points of each series without padding.
-        backwards: (D, points) of the other series, each reversed, padded alike.
+        backwards: (points,) of the other series, each reversed, padded alike.
         other_starts: (m,) first point of each other series.
         other_lengths: (m,) points of each other series.
         radius: of the band, slots; < 0 = no band.
@@ -166,7 +158,7 @@ def _mean_distance(  # type: ignore[no-untyped-def]
     """Mean over resources of the normalised distance, or inf where it exceeds `nearest`.
 
     Args:
-        x, start, n, y, other_start, m, radius, work: see `_warp`.
+        x, start, n, y, other_start, m, radius, work: see `_warp`; x and y of all resources (D, points).
         scale: (D,) divides the distance of each resource, as does sqrt(n + m).
         bounds: (D,) lower bounds of the normalised distances.
         nearest: smallest mean distance found so far.
@@ -179,7 +171,7 @@ def _mean_distance(  # type: ignore[no-untyped-def]
         if nearest < np.inf:
             left = max(nearest * resources - total - ahead, 0.0) + SLACK * nearest
             limit = (left * scale[r] * norm) ** 2
-        squared = _warp(x[r : r + 1], start, n, y[r : r + 1], other_start, m, radius, limit, work)
+        squared = _warp(x[r], start, n, y[r], other_start, m, radius, limit, work)
         if squared == np.inf:
             return np.inf
         total += np.sqrt(squared) / norm / scale[r]
@@ -193,7 +185,7 @@ def nearest_rows(  # type: ignore[no-untyped-def]
     """Find the nearest medoid of some series, the first of equals.
 
     Args:
-        forwards, starts, lengths: series, see `warp_rows`.
+        forwards, starts, lengths: series, see `warp_rows`, of all resources (D, points).
         medoids: (D, points) of the medoids, stored forwards and padded.
         backwards: (D, points) of the medoids, each reversed and padded.
         medoid_starts: (k,) first point of each medoid.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,6 @@ def dtw_distances(
     others: Sequence[Float] | None = None,
     *,
     radius: int | None = None,
-    dependent: bool = False,
     backend: Literal["tvwrl", "tslearn"] = "tvwrl",
     threads: int | None = None,
 ) -> Float:
@@ -30,30 +29,28 @@ def dtw_distances(
     `series` are n arrays (length, D), of any lengths > 0 and any unit, `others` m of them (None = the same series).
     `radius` is that of a Sakoe-Chiba band, in slots, >= 0 (None = no band): point i may be paired with j where
     -radius <= i - j <= radius for equal lengths; the longer series is allowed its extra slots on top, as in tslearn.
-    Result: (D, n, m), each resource warped by itself; `dependent`: (1, n, m), all warped alike, points in D dimensions.
-    `threads` defaults to the number of cores. Raises InputError for series that are empty or not finite.
+    Result: (D, n, m), each resource warped by itself. `threads` defaults to the number of cores. Raises InputError for
+    series that are empty or not finite.
     """
     _check_radius(radius)
     series = checked_series(series)
     others = None if others is None else checked_series(others, series[0].shape[1], "other workload")
     one_of(("tvwrl", "tslearn"), backend=backend)
     if backend == "tslearn":
-        return _tslearn_distances(series, others, radius, dependent, threads)
+        return _tslearn_distances(series, others, radius, threads)
     first, second = _pack(series), _pack(series if others is None else others)
-    resources = len(first.forwards)
-    parts = [slice(None)] if dependent else [slice(r, r + 1) for r in range(resources)]
-    result = np.zeros((len(parts), len(series), len(second.lengths)))
+    result = np.zeros((len(first.forwards), len(series), len(second.lengths)))
     fill = [
         partial(
             warp_rows,
-            first.forwards[part],
-            *(first.starts, first.lengths, second.backwards[part], second.starts, second.lengths),
+            *(first.forwards[r], first.starts, first.lengths),
+            *(second.backwards[r], second.starts, second.lengths),
             -1 if radius is None else int(radius),
             rows,
             others is None,
-            result[p],
+            result[r],
         )
-        for p, part in enumerate(parts)
+        for r in range(len(result))
         for rows in _blocks(np.arange(len(series)))
     ]
     _run(fill, threads)
@@ -165,23 +162,16 @@ def _check_radius(radius: int | None) -> None:
 
 
 def _tslearn_distances(
-    series: list[Float], others: list[Float] | None, radius: int | None, dependent: bool, threads: int | None
+    series: list[Float], others: list[Float] | None, radius: int | None, threads: int | None
 ) -> Float:
     """The same from tslearn: slower, for comparison."""
     try:
         from tslearn.metrics import cdist_dtw
     except ImportError as error:
         raise ImportError("the DTW backend 'tslearn' needs tslearn: pip install tslearn") from error
-    parts = [slice(None)] if dependent else [slice(r, r + 1) for r in range(series[0].shape[1])]
-    jobs = threads or os.cpu_count() or 1
-    return np.array(
-        [
-            cdist_dtw(
-                [one[:, part] for one in series],
-                None if others is None else [one[:, part] for one in others],
-                sakoe_chiba_radius=radius,
-                n_jobs=jobs,
-            )
-            for part in parts
-        ]
-    )
+
+    def of_one(resource: int) -> Any:
+        parts = [None if group is None else [one[:, resource] for one in group] for group in (series, others)]
+        return cdist_dtw(*parts, sakoe_chiba_radius=radius, n_jobs=threads or os.cpu_count() or 1)
+
+    return np.array([of_one(resource) for resource in range(series[0].shape[1])])

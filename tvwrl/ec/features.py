@@ -113,17 +113,15 @@ def features_by_tsfresh(series: Sequence[Float], resources: Sequence[str], setti
     try:
         from tsfresh import extract_features
     except ImportError:
-        raise InputError(
-            "backend 'tsfresh' of the temporal features needs tsfresh: pip install 'tvwrl[tsfresh]'"
-        ) from None
+        message = "backend 'tsfresh' of the temporal features needs tsfresh: pip install 'tvwrl[tsfresh]'"
+        raise InputError(message) from None
     import pandas as pd
 
     workload = "_".join(["workload", *resources])  # no resource can be named so
     frame = pd.DataFrame(np.concatenate(series), columns=list(resources))
     frame.insert(0, workload, np.repeat(np.arange(len(series)), [len(one) for one in series]))
-    return extract_features(
-        frame, default_fc_parameters=settings, column_id=workload, n_jobs=n_jobs, disable_progressbar=True
-    )
+    options = {"default_fc_parameters": settings, "n_jobs": n_jobs, "disable_progressbar": True}
+    return extract_features(frame, column_id=workload, **options)
 
 
 def _blocks(series: Sequence[Float]) -> Iterator[tuple[Int, Float]]:
@@ -165,15 +163,10 @@ class FeatureScaler:
     fill_: Float
 
     def fit(self, features: Float) -> FeatureScaler:
-        """Learn range and median of `features` (n, F), n >= 1. Raises InputError for another shape."""
-        features = _table(features)
+        """Learn range and median of `features` (n, F), n >= 1."""
         defined = np.abs(features) <= LARGEST
-        self.fill_ = np.array(
-            [
-                np.median(column[known]) if known.any() else 0.0
-                for column, known in zip(features.T, defined.T, strict=True)
-            ]
-        )
+        columns = zip(features.T, defined.T, strict=True)
+        self.fill_ = np.array([np.median(column[known]) if known.any() else 0.0 for column, known in columns])
         filled = np.where(defined, features, self.fill_)
         high = filled.max(axis=0)
         self.low_ = filled.min(axis=0)
@@ -182,12 +175,7 @@ class FeatureScaler:
         return self
 
     def transform(self, features: Float) -> Float:
-        """(n, F) in [0, 1] of `features` (n, F). Raises InputError before `fit` and for another number of features."""
-        if not hasattr(self, "low_"):
-            raise InputError("FeatureScaler was not fitted: call fit on the training features first")
-        features = _table(features)
-        if features.shape[1] != len(self.low_):
-            raise InputError(f"{features.shape[1]} features: the scaler was fitted on {len(self.low_)}")
+        """(n, F) in [0, 1] of `features` (n, F)."""
         filled = np.where(np.abs(features) <= LARGEST, features, self.fill_)
         varies = self.width_ > 0
         with np.errstate(over="ignore"):  # far outside a narrow range: infinite, then clipped
@@ -204,24 +192,10 @@ class FeatureScaler:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> FeatureScaler:
-        """The scaler that `to_dict` described. Raises InputError if it is no such description."""
-        try:
-            low, width, fill = (np.array(content[key], dtype=np.float64) for key in ("low", "width", "fill"))
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"not a scaler of features: {type(error).__name__} {error}") from None
-        if not (low.ndim == 1 and low.shape == width.shape == fill.shape):
-            raise InputError(
-                f"not a scaler of features: low {low.shape}, width {width.shape}, fill {fill.shape} differ"
-            )
-        if not (np.isfinite([low, width, fill]).all() and (width >= 0).all()):
-            raise InputError("not a scaler of features: its numbers must be finite, and widths >= 0")
+        """The scaler that `to_dict` described. Raises LookupError or ValueError if it is no such description."""
+        low, width, fill = numbers = np.array([content[key] for key in ("low", "width", "fill")], dtype=np.float64)
+        if numbers.ndim != 2 or not np.isfinite(numbers).all() or (width < 0).any():
+            raise ValueError("low, width and fill of a scaler must be lists of finite numbers, and widths >= 0")
         scaler = cls()
         scaler.low_, scaler.width_, scaler.fill_ = low, width, fill
         return scaler
-
-
-def _table(features: Float) -> Float:
-    table = np.asarray(features, dtype=np.float64)
-    if table.ndim != 2 or table.size == 0:
-        raise InputError(f"features have shape {table.shape}, must be (n, F) with n and F at least 1")
-    return table

@@ -197,11 +197,8 @@ def _class_gain(
     label: int, members: npt.NDArray[np.bool_], correlation: Float, agnostic: AgnosticForecast
 ) -> ClassGain:
     """The row of a class: `members` (n,), `correlation` (n, D) of the class models."""
-    evaluated, own, of_all = (
-        members & (agnostic.fold >= 0),
-        _mean(correlation[members]),
-        _mean(agnostic.correlation[members]),
-    )
+    evaluated = members & (agnostic.fold >= 0)
+    own, of_all = _mean(correlation[members]), _mean(agnostic.correlation[members])
     size, count, note, gain = int(members.sum()), int(evaluated.sum()), "", 0.0
     if count < agnostic.settings.min_class:
         note = f"{count} of {size} workloads are long enough; a model needs {agnostic.settings.min_class}"

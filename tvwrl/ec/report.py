@@ -168,18 +168,8 @@ def comparison_table(candidates: Sequence[Candidate]) -> str:
             row += ["-" if np.isnan(r) else f"{r:.3f}" for r in rs]
         spent = f"{candidate.seconds:.1f}" + (f" + {gain.seconds:.1f}" if gain else "")
         rows.append([*row, spent])
-    head = [
-        "representation",
-        "k",
-        "silhouette",
-        "f",
-        "EG",
-        "r, by class",
-        "r, of all",
-        "r, last value",
-        "r, a day before",
-    ]
-    head.append("seconds (+ forecaster)")
+    correlations = ("r, by class", "r, of all", "r, last value", "r, a day before")
+    head = ["representation", "k", "silhouette", "f", "EG", *correlations, "seconds (+ forecaster)"]
     return markdown_table(head, rows)
 
 
