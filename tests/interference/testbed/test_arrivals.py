@@ -15,14 +15,13 @@ from tvwrl.interference.testbed.arrivals import (
     match_tasks,
     replay_hour,
     synthetic_hour,
-    with_usage,
 )
 from tvwrl.types import InputError
 
 THRESHOLDS = Thresholds((0.5, 1.5), (0.1, 0.2, 0.3, 0.4), (10.0, 60.0, 300.0))
 
 
-def tasks(instances, tag=None, role=None, cpu=1.0, makespan=60.0, seconds=0.0):
+def tasks(instances, tag=None, role=None, seconds=0.0):
     count = len(instances)
     names = np.array([str(i) for i in range(count)], dtype=object)
     return BatchTasks(
@@ -34,9 +33,9 @@ def tasks(instances, tag=None, role=None, cpu=1.0, makespan=60.0, seconds=0.0):
         plan_memory=np.ones(count),
         tag=np.array(tag or ["t"] * count, dtype=object),
         role=np.array(role or ["r"] * count, dtype=object),
-        cpu=np.full(count, cpu) * np.ones(count),
+        cpu=np.ones(count),
         memory=np.full(count, 0.25),
-        makespan=np.full(count, makespan),
+        makespan=np.full(count, 60.0),
     )
 
 
@@ -61,13 +60,11 @@ def test_waves_keep_every_instance_within_the_hour(instances, lasts, seconds):
 
 
 def test_usage_comes_from_the_same_place_of_the_same_graph():
-    known = tasks([1] * 6, tag=["a", "a", "b", "b", "c", "c"], role=["x", "y"] * 3, cpu=np.arange(1.0, 7.0))
-    two = tasks([3, 3], tag=["b", "c"], role=["y", "x"], cpu=0.0)
-    drawn = with_usage(two, known, match_tasks(two, known, np.random.default_rng(0)))
-    assert drawn.cpu.tolist() == [4.0, 5.0]
-    many = tasks([3] * 200, tag=["z"] * 200, cpu=0.0)
-    lost = with_usage(many, known, match_tasks(many, known, np.random.default_rng(0)))
-    assert set(lost.cpu) == {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}  # all are as near
+    known = tasks([1] * 6, tag=["a", "a", "b", "b", "c", "c"], role=["x", "y"] * 3)
+    two = tasks([3, 3], tag=["b", "c"], role=["y", "x"])
+    assert match_tasks(two, known, np.random.default_rng(0)).tolist() == [3, 4]
+    many = tasks([3] * 200, tag=["z"] * 200)
+    assert set(match_tasks(many, known, np.random.default_rng(0))) == set(range(6))  # all are as near
 
 
 @pytest.mark.parametrize("machines", [1, 50])

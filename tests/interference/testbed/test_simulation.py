@@ -216,7 +216,7 @@ def test_a_site_is_as_large_as_its_batch_work_needs():
     assert all(len(set(found.service[20 * m : 20 * m + 20])) == 20 for m in range(20))
     used = tasks.cores() / 3600 / (20 * found.cores) + found.use.sum() / (20 * found.cores)
     assert used == pytest.approx(0.45)
-    with pytest.raises(InputError, match="20 machines, 5 services"):
+    with pytest.raises(InputError, match="services is 5: must be at least 23"):
         draw_deployment(20, 5, tasks, 3600, rng)
 
 

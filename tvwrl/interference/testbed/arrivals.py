@@ -83,11 +83,6 @@ def match_tasks(tasks: BatchTasks, usage: BatchTasks, rng: np.random.Generator) 
     return source
 
 
-def with_usage(tasks: BatchTasks, usage: BatchTasks, source: Int) -> BatchTasks:
-    """`tasks` with CPU, memory and makespan of rows `source` (N,) of `usage`."""
-    return replace(tasks, cpu=usage.cpu[source], memory=usage.memory[source], makespan=usage.makespan[source])
-
-
 def as_arrivals(
     tasks: BatchTasks, lasts: Float, thresholds: Thresholds, rng: np.random.Generator, assumed: Int | None = None
 ) -> Arrivals:
@@ -200,4 +195,5 @@ def read_hour(data: Path | None, truth: bool, rng: np.random.Generator) -> Arriv
     assumed = None
     if not truth:
         assumed = TaskClassifier(thresholds).fit(usage.only(np.flatnonzero(known))).predict(others)[source]
-    return as_arrivals(with_usage(tasks, others, source), tasks.makespan, thresholds, rng, assumed)
+    used = replace(tasks, cpu=others.cpu[source], memory=others.memory[source], makespan=others.makespan[source])
+    return as_arrivals(used, tasks.makespan, thresholds, rng, assumed)

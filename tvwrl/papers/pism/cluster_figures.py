@@ -95,7 +95,7 @@ class ClusterStudy:
     stale_after: float = STALE_AFTER
     """Seconds without a report after which PISM avoids a machine if it knows any other."""
     alike: bool = False
-    """All services are equally sensitive, so that knowing which of them suffer is worth nothing."""
+    """Make all services equally sensitive, so that knowing which of them suffer has no value."""
 
     partial = False
 
