@@ -169,3 +169,19 @@ def test_a_cell_can_refuse_what_it_left(tmp_path):
 
     assert complete(tmp_path, [Picky()], report=print) == {"picky": "a.txt is too short"}
     assert not is_finished(tmp_path, Picky())
+
+
+def test_different_cells_of_one_name_are_refused(tmp_path):
+    with pytest.raises(InputError, match="two different cells are called square-1"):
+        complete(tmp_path / "out", [*cells(tmp_path, 1), *cells(tmp_path, 1, setting=0.7)], report=print)
+
+
+@pytest.mark.parametrize("manifest", ['{"request": []}', '{"request": 3}', '{"request": {}, "files": "x"}', "[]", "7"])
+def test_a_manifest_of_another_shape_is_refused_by_name(tmp_path, manifest):
+    complete(tmp_path / "out", cells(tmp_path, 1), report=print)
+    (tmp_path / "out" / "cells" / "square-1" / "cell.json").write_text(manifest)
+    try:
+        failed = complete(tmp_path / "out", cells(tmp_path, 1), report=print)
+    except InputError as error:
+        failed = {"square-1": str(error)}
+    assert "square-1" in failed["square-1"]

@@ -53,12 +53,12 @@ def test_an_interrupted_evaluation_continues_where_it_stopped(problem, broken, t
     with pytest.raises(KeyboardInterrupt):
         asked(problem, tmp_path / "out", [*makes[:2], broken(KeyboardInterrupt())], origins={})
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["cells"]
-    done = (tmp_path / "out" / "cells" / "tetris" / "load-0.3" / "rows.json").stat().st_mtime_ns
+    done = (tmp_path / "out" / "cells" / "evaluation" / "tetris" / "load-0.3" / "rows.json").stat().st_mtime_ns
     with pytest.raises(InputError, match=r"tetris/load-0\.3.*origin is None there, retrained here"):
         asked(problem, tmp_path / "out", origins={"tetris": "retrained"})
     with pytest.raises(KeyboardInterrupt):
         asked(problem, tmp_path / "out", [*makes[:2], broken(KeyboardInterrupt())], origins={})
-    assert (tmp_path / "out" / "cells" / "tetris" / "load-0.3" / "rows.json").stat().st_mtime_ns == done
+    assert (tmp_path / "out" / "cells" / "evaluation" / "tetris" / "load-0.3" / "rows.json").stat().st_mtime_ns == done
     asked(problem, tmp_path / "out", origins={})
     asked(problem, tmp_path / "whole")
     same_files(tmp_path / "whole", tmp_path / "out")
@@ -80,3 +80,12 @@ def test_bad_loads_and_no_schedulers(problem, tmp_path):
     with pytest.raises(InputError, match=r"loads is 0\.3, 0\.3: must be different"):
         evaluate(problem, [partial(make_scheduler, "random")], [0.3, 0.3], 2, 0, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_cells_of_another_experiment_are_neither_used_nor_removed(problem, tmp_path):
+    other = tmp_path / "out" / "cells" / "google-tvw-rl-seed0" / "training" / "cell.json"
+    other.parent.mkdir(parents=True)
+    other.write_text("{}")
+    with pytest.raises(InputError, match="not empty"):
+        asked(problem, tmp_path / "out", origins={})
+    assert other.exists()

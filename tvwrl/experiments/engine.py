@@ -73,6 +73,11 @@ class RowsCell(Cell):
         """Measure, and keep the rows."""
         write_json(folder / ROWS, self.measure())
 
+    def check(self, folder: Path) -> None:
+        """Raise InputError if there are no rows."""
+        if not (folder / ROWS).is_file():
+            raise InputError(f"{folder / ROWS} is missing: remove {folder} to have it made again")
+
 
 def folder_of(out: Path, cell: Cell) -> Path:
     """Where a cell's result is kept."""
@@ -88,7 +93,8 @@ def is_finished(out: Path, cell: Cell) -> bool:
     again = f"remove {folder} to have it made again"
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        made, digests = manifest["request"], manifest.get("files")
+        made, digests = dict(manifest["request"]), manifest.get("files")
+        digests = None if digests is None else dict(digests)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{folder / MANIFEST} is damaged ({error}): {again}") from error
     if found := ", ".join(differences(made, _plain(cell.request()))):
@@ -154,9 +160,12 @@ def complete(
 
 
 def distinct(cells: Sequence[Cell]) -> list[Cell]:
-    """Each cell once, in order of appearance."""
-    found = {cell.name: cell for cell in reversed(cells)}
-    return list(dict.fromkeys(found[cell.name] for cell in cells))
+    """Each cell once, in order of appearance. Raises InputError if two that differ have one name."""
+    found: dict[str, Cell] = {}
+    for cell in cells:
+        if found.setdefault(cell.name, cell) != cell:
+            raise InputError(f"two different cells are called {cell.name}: measure them in two folders (--out)")
+    return list(found.values())
 
 
 def overview(out: Path, cells: Sequence[Cell]) -> str:

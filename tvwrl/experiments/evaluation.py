@@ -34,6 +34,7 @@ DEFAULT_SCHEDULERS = (
     "tetris", "best-fit", "best-fit-peak", "forecast-fit", "expected-cost", "spread", "random", "clairvoyant",
 )  # fmt: skip
 EPISODES = "episodes.parquet"
+OWN = "evaluation"  # folder of an evaluation's cells; nothing else lies beside it
 
 
 def evaluate(
@@ -67,7 +68,8 @@ def evaluate(
     if not schedulers:
         raise InputError("the list of schedulers is empty")
     different(loads=loads)
-    if origins is None or not (out / CELLS).is_dir():
+    begun = (out / CELLS).is_dir() and {path.name for path in (out / CELLS).iterdir() if path.is_dir()} == {OWN}
+    if origins is None or not begun:
         check_new_folder(out)
     if any(make().needs_forecasts for make in schedulers):
         problem = problem.with_forecasts()
@@ -85,7 +87,8 @@ def evaluate(
                 plot_comparison(table, folder / "plots")
     if failed:
         raise InputError("; ".join(f"{name}: {error}" for name, error in failed.items()))
-    shutil.rmtree(out / CELLS, ignore_errors=True)
+    if origins is not None:
+        shutil.rmtree(out / CELLS)
     return table
 
 
@@ -139,7 +142,7 @@ class _EpisodesCell(Cell):
 
     @property
     def name(self) -> str:
-        return f"{self.scheduler.name}/load-{self.stage.load}"
+        return f"{OWN}/{self.scheduler.name}/load-{self.stage.load}"
 
     def request(self) -> dict[str, Any]:
         return self.stage.request() | {
@@ -185,7 +188,7 @@ class _BoundsCell(RowsCell):
 
     @property
     def name(self) -> str:
-        return f"bounds/load-{self.stage.load}"
+        return f"{OWN}/bounds/load-{self.stage.load}"
 
     def request(self) -> dict[str, Any]:
         return self.stage.request() | {"seconds": self.seconds}
