@@ -1,4 +1,4 @@
-"""Fit the figures of a synthetic workload population to a real trace sample."""
+"""Fit the parameters of a synthetic workload population to a real trace sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let a trained policy go on learning while workloads arrive, and the mix of them shifts half way."""
+"""Let a trained policy keep learning while workloads arrive and their mix shifts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reproduce the papers' figures and tables beside the published numbers, and set an agent beside every heuristic."""
+"""Reproduce the papers' figures and tables next to the published numbers, and compare agents with every heuristic."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ def test_files_alone_give_the_same_rows_or_are_refused(problem, tmp_path):
     name = demand["workload_id"][0]
     for part, message in (
         (demand.filter(pl.col("slot") != 0), "slots of .* must be 0, 1, 2"),
-        (demand.filter(pl.col("workload_id") != name), f"no demand of .*'{name}'"),
+        (demand.filter(pl.col("workload_id") != name), f"no demand for .*'{name}'"),
         (demand.drop("mem"), "columns \\['mem'\\] are missing"),
     ):
         part.write_parquet(path)

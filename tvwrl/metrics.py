@@ -294,9 +294,9 @@ def _read_episodes(folder: Path, machines: Machines, noisy: bool) -> Iterator[Ep
         scheduler, load, sequence = group.select(keys).row(0)
         names = [(load, sequence, name) for name in group["workload_id"]]
         if absent := [name for name in names if name not in demand]:
-            raise InputError(f"{path}: no demand of (load, sequence, workload_id) {absent[0]}")
+            raise InputError(f"{path}: no demand for (load, sequence, workload_id) {absent[0]}")
         if noisy and (load, sequence) not in background:
-            raise InputError(f"{folder / 'background.parquet'}: nothing of (load, sequence) {(load, sequence)}")
+            raise InputError(f"{folder / 'background.parquet'}: no rows for (load, sequence) {(load, sequence)}")
         yield Episode(
             **{name: group[name].to_numpy() for name in fields},
             demand=tuple(demand[name] for name in names),

@@ -51,7 +51,7 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"{folder} is being worked on by another process: wait for it, or stop it") from None
+            raise InputError(f"{folder} is in use by another process: wait for it, or stop it") from None
         yield
 
 

@@ -146,6 +146,6 @@ def test_an_untrained_policy_with_forecasts_places_as_expected_cost(problem, cha
 
 def test_a_teacher_that_foresees_is_refused_where_nothing_is_forecast():
     blind = replace(INFORMED, observe_forecast=False)
-    with pytest.raises(InputError, match="teacher is forecast-fit: must be one without forecasts, or add --observe"):
+    with pytest.raises(InputError, match="teacher is forecast-fit: it needs --observe-forecast"):
         TrainConfig(teacher="forecast-fit", scenario=blind)
     assert TrainConfig(teacher="forecast-fit", scenario=replace(blind, observe_peak=True)).imitates == "forecast-fit"

@@ -309,6 +309,6 @@ def test_series_that_are_too_short_leave_nothing(name: str, tmp_path: Path) -> N
     loader = LOADERS[name]()
     rules = SeriesRules(loader.slot_seconds, min_records=sample.slots + 1)
     advice = f"try --min-records {sample.slots} or fewer, a larger --longest-gap, or longer --slot-seconds"
-    with pytest.raises(InputError, match=rf"no workload is left \(--min-records {sample.slots + 1}.*{advice}"):
+    with pytest.raises(InputError, match=rf"no workload remains \(--min-records {sample.slots + 1}.*{advice}"):
         prepare(loader, str(tmp_path / "source"), tmp_path / "out", rules)
     assert not (tmp_path / "out").exists()

@@ -42,7 +42,7 @@ def test_invalid_bundles_are_refused(replicas: list[int], bundles: list[dict[int
 
 def test_fleets_must_be_fixed_and_have_the_same_resources(make: Make) -> None:
     problem = make([1], [(1, 1)], [(4, 4)])
-    with pytest.raises(InputError, match="the fleet has no end"):
+    with pytest.raises(InputError, match="the fleet is unlimited"):
         Problem(problem.instance, Fleet.of((4, 4)), Bundles.of([]))
     with pytest.raises(InputError, match="machines have 1 resources, applications 2"):
         Problem(problem.instance, Fleet(np.array([[4.0]]), fixed=True), Bundles.of([]))

@@ -87,7 +87,7 @@ def test_habits_of_scikit_learn(fitted, tasks):
 
 
 def test_bad_input_is_refused(tasks):
-    with pytest.raises(InputError, match="no tasks"):
+    with pytest.raises(InputError, match="at least one task"):
         TaskClassifier(HAND).fit(tasks.only(np.zeros(len(tasks), bool)))
     with pytest.raises(InputError, match="penalty is 0"):
         TaskClassifier(HAND, penalty=0).fit(tasks)

@@ -94,9 +94,9 @@ def test_it_finds_the_most(
 
 def test_bad_input(make: Make) -> None:
     instance = make([1, 1], [[1, 1], [1, 1]], [(0, 1, 0)])
-    with pytest.raises(InputError, match="limits of an application on itself only"):
+    with pytest.raises(InputError, match="only limits of an application on itself"):
         admit(instance, fixed((2, 2)), NOTHING, 1)
-    with pytest.raises(InputError, match="for a fixed fleet"):
+    with pytest.raises(InputError, match="needs a fixed fleet"):
         admit(instance, Fleet.of([2, 2]), NOTHING, 1)
     with pytest.raises(InputError, match="seconds is 0"):
         admit(make([1], [[1, 1]]), fixed((2, 2)), NOTHING, 0)

@@ -79,7 +79,7 @@ def test_bad_input(refused, made, trace, tiny, tmp_path):
     refused(
         "train.py", "--trace", trace, "--ec", made[0], *hour, said=["made with step_seconds 1800, but here it is 3600"]
     )
-    refused("reproduce.py", "table1", "--google", "", "--alibaba", "", said=["nothing to do"])
+    refused("reproduce.py", "table1", "--google", "", "--alibaba", "", said=["give at least one"])
     refused("reproduce.py", "table2-clustering", "--seeds", -1, said=["seeds is -1: must be at least 0"])
 
 

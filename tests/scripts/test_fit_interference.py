@@ -78,9 +78,9 @@ def test_schedulers_and_a_policy_take_the_file(call, trace, run, file, tmp_path)
         (["--load", "0"], ["load is 0"]),
         (["--data", "folder"], ["trace and data given", "one of"]),
         (["--explain", "score.npz"], ["trace and explain given"]),
-        (["--running", "3=1"], ["--running goes with --explain"]),
-        (["--services", "30"], ["--services goes with --data"]),
-        (["--hours", "2"], ["--hours goes with --data"]),
+        (["--running", "3=1"], ["--running needs --explain"]),
+        (["--services", "30"], ["--services needs --data"]),
+        (["--hours", "2"], ["--hours needs --data"]),
     ],
 )
 def test_bad_options(refused, trace, options, said):
@@ -97,7 +97,7 @@ def test_batch_tasks_give_a_score_too(call, batch_data, tmp_path):
     assert len(score.services) == 24
     explained = call("fit_interference.py", "--explain", file).stdout
     assert "two simulated days of 1 h of batch tasks on 3 machines" in explained
-    wrong = {"--load": "--load goes with --trace", "--episodes": "goes with --trace", "--services": "must be at least"}
+    wrong = {"--load": "--load needs --trace", "--episodes": "needs --trace", "--services": "must be at least"}
     for option, message in wrong.items():
         done = call("fit_interference.py", "--data", batch_data, option, 0, "--out", file)
         assert message in done.stderr
@@ -108,7 +108,9 @@ def test_more_instances_than_a_machine_can_run_are_refused(call, file):
         done = call("fit_interference.py", "--explain", file, "--running", f"13={count}")
         assert done.returncode == 2
         assert "no machine runs more than 100,000 instances" in done.stderr
-    assert "do not go with --explain" in call("fit_interference.py", "--explain", file, "--out", "x.npz").stderr
+    assert (
+        "cannot be combined with --explain" in call("fit_interference.py", "--explain", file, "--out", "x.npz").stderr
+    )
 
 
 def test_bad_sources(refused, call, file, tmp_path):
@@ -131,7 +133,7 @@ def test_bad_files_are_refused_before_anything_is_played(call, refused, trace, f
         (cut, "not an interference score"),
         (other, "not an interference score"),
         (tmp_path / "none.npz", "no such file"),
-        (blind, "no thresholds"),
+        (blind, "no category thresholds"),
     ):
         refused("evaluate.py", "--trace", trace, "--schedulers", f"spread+pism={path}", said=[said])
     refused("evaluate.py", "--trace", trace, "--schedulers", f"best+pism={file}", said=["scheduler is 'best'"])

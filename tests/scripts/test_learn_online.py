@@ -62,7 +62,7 @@ def test_stream_comparison_resumption_and_evaluation(call, refused, run, tmp_pat
 
 def test_bad_input_is_refused(refused, tmp_path):
     refused("learn_online.py", said=["--checkpoint"])
-    refused("learn_online.py", "--checkpoint", tmp_path, said=["no checkpoint"])
+    refused("learn_online.py", "--checkpoint", tmp_path, said=["no checkpoint in this run"])
     refused("learn_online.py", "--checkpoint", tmp_path, "--after", 0, said=["after is 0"])
     refused(
         "learn_online.py", "--resume", tmp_path, "--seed", 1, said=["--resume continues with the run's own settings"]

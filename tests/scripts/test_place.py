@@ -29,7 +29,7 @@ def test_a_folder_of_tables(call, folder, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "mine: 4 applications, 6 replicas, 3 machines, 2 limits, 1 affinity groups" in done.stdout
     assert "Aladdin+H.2: without a machine: 1 of 'huge': it needs 99, 1" in done.stdout
-    assert "no placement holds all replicas: 'huge': it needs 99, 1" in done.stdout
+    assert "not all replicas can be placed: 'huge': it needs 99, 1" in done.stdout
     assert "nan" not in done.stdout
     rows = pl.read_csv(out / "rows.csv")
     assert rows["scheduler"].to_list() == ["Aladdin+H.2", "Tetris.1"]
@@ -74,15 +74,15 @@ def test_a_bound_above_the_machines_says_that_not_all_can_be_placed(call, folder
 def test_bad_input_is_refused(call, refused, folder, tmp_path):
     refused("place.py", "--planners", "Best", said=["there is no scheduler 'Best'", "Aladdin+H.4(LRF)"])
     refused("place.py", "--planners", "Best", said=["other numbers go too", "-still"])
-    refused("place.py", "--planners", "Medea(0,0,0)", said=["weights are 0, 0, 0: one must be above 0"])
-    refused("place.py", "--planners", "Aladdin+H.4-none-still", said=["with -none nothing moves"])
+    refused("place.py", "--planners", "Medea(0,0,0)", said=["weights are 0, 0, 0: at least one must be above 0"])
+    refused("place.py", "--planners", "Aladdin+H.4-none-still", said=["no effect with -none"])
     refused("place.py", "--planners", "Tetris.1,Tetris.1", said=["must be different ones"])
     refused("place.py", "--machines", 3, said=["machines is 3: must be at least 23"])
     refused("place.py", "--instance", tmp_path / "none", said=["must be generated, or a file or folder that exists"])
-    refused("place.py", "--instance", folder, "--load", 0.5, said=["--load goes with --instance generated alone"])
-    refused("place.py", "--times", 98, said=["--times goes with the contest alone"])
-    refused("place.py", "--instance", folder, "--machines", 2, said=["do not go with a folder of tables"])
-    refused("place.py", "--instance", folder, "--replicas", 2, said=["--replicas goes with"])
+    refused("place.py", "--instance", folder, "--load", 0.5, said=["--load applies only to --instance generated"])
+    refused("place.py", "--times", 98, said=["--times applies only to the contest"])
+    refused("place.py", "--instance", folder, "--machines", 2, said=["do not apply to a folder of tables"])
+    refused("place.py", "--instance", folder, "--replicas", 2, said=["--replicas applies only to"])
     (folder / "affinity.csv").write_text("group,application\nfront,nobody\n")
     refused("place.py", "--instance", folder, said=["affinity.csv: row 1, group 'front': application is 'nobody'"])
     done = call("place.py", "--machines", 30, "--out", folder)

@@ -78,8 +78,8 @@ def test_bad_input_is_refused(refused, tables, tmp_path):
     history, new = tables
     both = ["--profiles", history, "--measured", new]
     refused("size.py", *both, "--goal", 1.5, said=["goal is 1.5"])
-    refused("size.py", "--profiles", history, said=["--profiles and --measured go together"])
-    refused("size.py", *both, "--simulate", said=["--simulate goes with none"])
+    refused("size.py", "--profiles", history, said=["must be given together"])
+    refused("size.py", *both, "--simulate", said=["--simulate cannot be combined"])
     refused("size.py", "--earlier", 1, said=["earlier is 1: must be at least 2"])
     for text, said in (
         ("application,configuration,performance\nmine,xl,0.5\n", "row 1: configuration is 'xl'"),

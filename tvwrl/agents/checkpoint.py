@@ -59,7 +59,7 @@ class Checkpoint:
     def load(cls, path: Path) -> Checkpoint:
         """Read a checkpoint. Raises InputError for a missing, damaged or foreign file."""
         if not path.is_file():
-            raise InputError(f"no checkpoint {path}")
+            raise InputError(f"{path}: no such checkpoint")
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
         except (*DAMAGE, RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
@@ -81,7 +81,7 @@ class Checkpoint:
             if fields["forecaster"] is not None:
                 fields["forecaster"] = DemandForecaster.from_dict(fields["forecaster"], fields["classes"])
         except DAMAGE as error:
-            raise InputError(f"{path} is damaged or of another version: {error}") from error
+            raise InputError(f"{path} is damaged or from another version: {error}") from error
         return cls(**fields)
 
     def knows(self, trace: Trace) -> bool:
@@ -119,7 +119,7 @@ def find_checkpoint(run: Path, names: tuple[str, ...] = ("best.pt", "last.pt")) 
     for name in names:
         if (run / "checkpoints" / name).is_file():
             return run / "checkpoints" / name
-    raise InputError(f"{run} holds no checkpoint (looked for checkpoints/{', checkpoints/'.join(names)})")
+    raise InputError(f"{run}: no checkpoint in this run (looked for checkpoints/{', checkpoints/'.join(names)})")
 
 
 def generator_state(rng: np.random.Generator) -> dict[str, Any]:

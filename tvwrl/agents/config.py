@@ -118,7 +118,7 @@ class TrainConfig:
             raise InputError(f"imitate is {self.imitate}: must be 0 for policy deeprm, which chooses no machines")
         foresees = bool(self.teacher) and KNOWLEDGE[self.teacher].group == GROUPS[2]
         if self.imitate and foresees and not self.scenario.looks_ahead:
-            raise InputError(f"teacher is {self.teacher}: must be one without forecasts, or add --observe-forecast")
+            raise InputError(f"teacher is {self.teacher}: it needs --observe-forecast")
 
     @property
     def starts_from_expected_cost(self) -> bool:

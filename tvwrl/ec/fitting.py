@@ -30,10 +30,10 @@ LARGEST_LABEL = 253  # labels are bytes, of which some mean something else
 
 @dataclass(frozen=True)
 class FitOptions:
-    """Find equivalence classes of a trace's training workloads, and report why these were chosen.
+    """Find equivalence classes of a trace's training workloads, and report how they were chosen.
 
-    Clusters by every representation with k by silhouette, evaluates the classes by how much a forecaster gains that is
-    trained on each, trains the run-time classifier. Writes classes.json (train.py --ec takes it), report.md,
+    Clusters by every representation (the silhouette chooses k), measures how much a forecaster gains if it is
+    trained per class, and trains the run-time classifier. Writes classes.json (for train.py --ec), report.md,
     report.json and plots/ to --out, and prints the report.
     """
 

@@ -23,7 +23,7 @@ from tvwrl.types import Float, Int
 
 @dataclass(frozen=True)
 class ForecastSettings:
-    """Hyper-parameters of the forecaster; every model, of a class or of all, is trained with the same."""
+    """Hyper-parameters of the forecaster, the same for the models of classes and of all workloads."""
 
     window: int = 48
     """Slots that a forecast sees (48 slots of 1800 s are a day); fewer if less than half of the workloads last that

@@ -24,7 +24,7 @@ ALIKE = 9  # decimals to which features of equal workloads agree, whatever the o
 
 @dataclass(frozen=True)
 class Backends:
-    """Libraries that compute; results are the same. All but tvwrl, which is fastest, are optional dependencies."""
+    """Libraries that compute; results are the same. tvwrl is the fastest; the others are optional dependencies."""
 
     features: Literal["tvwrl", "tsfresh"] = "tvwrl"
     """Library for temporal features."""

@@ -83,9 +83,9 @@ class ComparisonSettings:
         at_least(0, seed=self.seed, bound_seconds=self.bound_seconds)
         if self.checkpoint is not None:
             if self.environment != Environment():
-                raise InputError("environment options do not go with --checkpoint: the environment is the checkpoint's")
+                raise InputError("environment options cannot be combined with --checkpoint, which sets the environment")
             if self.trace is None and self.slot_seconds is not None:
-                raise InputError("--slot-seconds goes with --trace: without one the checkpoint's trace is used")
+                raise InputError("--slot-seconds needs --trace: without it, the checkpoint's trace is used")
         elif of_policy := [entry for entry in self.schedulers if entry.startswith("policy+pism=")]:
             raise InputError(f"{of_policy[0]} is the policy of --checkpoint, which is not given")
 

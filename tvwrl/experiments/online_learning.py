@@ -26,11 +26,12 @@ START = "start.pt"  # the pretrained policy, kept for the comparison
 
 @dataclass(frozen=True)
 class OnlineSettings:
-    """Let a trained policy go on learning while workloads arrive (Algorithm 1), and compare it with itself, frozen.
+    """Let a trained policy keep learning while workloads arrive (Algorithm 1), and compare it with a frozen copy.
 
     Every episode is a new arrival sequence, played once. With --shift-to or --shift-load the stream changes after
-    --before episodes and goes on for --after. The run folder holds run.json, progress.csv, checkpoints/start.pt and
-    last.pt, rows.csv, table.md and rewards.png. Ctrl-C leaves a checkpoint; --resume continues from it exactly.
+    --before episodes and continues for --after more. The run folder holds run.json, progress.csv,
+    checkpoints/start.pt and last.pt, rows.csv, table.md and rewards.png. Ctrl-C saves a checkpoint; --resume continues
+    from it exactly.
     """
 
     checkpoint: Path | None = None
@@ -58,7 +59,7 @@ class OnlineSettings:
         at_least(1, stop_after=self.stop_after)
         if self.resume and replace(self, resume=None, stop_after=None) != OnlineSettings():
             raise InputError(
-                "--resume continues with the run's own settings: of the other options only --stop-after goes with it"
+                "--resume continues with the run's own settings: only --stop-after can be combined with it"
             )
 
 
@@ -90,7 +91,7 @@ def learn_online(settings: OnlineSettings) -> int:
 def _start(settings: OnlineSettings) -> tuple[OnlineLearner, list[str]]:
     """A new run in its folder."""
     if settings.checkpoint is None:
-        raise InputError("nothing to begin with: give --checkpoint RUN, or --resume RUN")
+        raise InputError("no policy to start from: give --checkpoint RUN or --resume RUN")
     saved = Checkpoint.load(find_checkpoint(settings.checkpoint))
     names = list(settings.schedulers)
     [make_scheduler(name) for name in names]  # refuses a bad name before anything long begins

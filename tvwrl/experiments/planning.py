@@ -34,7 +34,7 @@ MILP_ENDS = {
 
 @dataclass(frozen=True)
 class PlanningSettings:
-    """Plan how few machines hold all replicas of many applications, by the planners asked for.
+    """Plan as few machines as possible for all replicas of many applications, by one or more planners.
 
     Writes rows.csv, plan.parquet, trade-off.png and run.json to --out, and prints the rows. Without --planners, --best
     or --milp-seconds it searches for the best plan, as --best does. Every plan is checked before it is written.
@@ -92,11 +92,11 @@ class PlanningSettings:
         """The machines to plan with. Raises InputError for options that exclude one another or are out of range."""
         if self.machines_file is not None:
             if self.machine or self.count:
-                raise InputError("--machines-file goes with neither --machine nor --count: the file has both")
+                raise InputError("--machines-file cannot be combined with --machine or --count: the file has both")
             kinds, count = read_machines(self.machines_file, resources)
             return Fleet.of_kinds(kinds, count, self.fixed, self.slack)
         if self.fixed and not self.count:
-            raise InputError("--fixed: give --count, how many machines there are of each kind, or --machines-file")
+            raise InputError("--fixed needs --count (the number of machines of each kind) or --machines-file")
         return Fleet.of_kinds(self.machine, self.count, self.fixed, self.slack)
 
     def trace(self) -> Trace:
@@ -113,7 +113,7 @@ def plan_machines(settings: PlanningSettings) -> int:
     written.
     """
     if settings.planners and (settings.advise or settings.verify is not None):
-        raise InputError("--planners goes with neither --advise nor --verify: they plan nothing")
+        raise InputError("--planners cannot be combined with --advise or --verify, which do not plan")
     instance = open_instance(settings.instance, settings.times, settings.affinity, settings.slot_seconds)
     fleet = settings.fleet(instance.resources)
     if fleet.capacity.shape[1] != len(instance.resources):

@@ -66,7 +66,7 @@ class RunOptions:
         """Raise InputError for values out of range."""
         at_least(1, workers=self.workers)
         if self.report_only and self.out is None:
-            raise InputError("--report-only needs --out: the folder whose cells the tables are made from")
+            raise InputError("--report-only needs --out, the folder of the finished cells")
 
 
 def check_seeds(seeds: Sequence[int]) -> None:

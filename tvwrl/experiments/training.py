@@ -35,7 +35,7 @@ class TrainingSettings:
     """Train a placement policy on a trace, then compare it with the heuristics on unseen workloads.
 
     The run folder holds run.json, progress.csv, tensorboard/, checkpoints/last.pt and best.pt, and evaluation/.
-    Ctrl-C leaves a checkpoint; --resume continues from it exactly.
+    Ctrl-C saves a checkpoint; --resume continues from it exactly.
     """
 
     trace: str = "google"
@@ -67,7 +67,7 @@ class TrainingSettings:
         at_least(1, stop_after=self.stop_after)
         if self.resume and replace(self, resume=None, stop_after=None) != TrainingSettings():
             raise InputError(
-                "--resume continues with the run's own settings: of the other options only --stop-after goes with it"
+                "--resume continues with the run's own settings: only --stop-after can be combined with it"
             )
 
 
@@ -120,7 +120,7 @@ def _resume(folder: Path) -> tuple[Trainer, Trace]:
         raise InputError(f"no run folder {folder}")
     saved = Checkpoint.load(find_checkpoint(folder, ("last.pt",)))
     if (folder / "checkpoints" / "start.pt").exists():
-        raise InputError(f"{folder} is a run of scripts/learn_online.py: resume it with that")
+        raise InputError(f"{folder}is a run of scripts/learn_online.py: resume it with that script")
     trace = open_and_describe(saved.trace["argument"], saved.trace["slot_seconds"], print)
     if not saved.knows(trace):
         raise InputError(

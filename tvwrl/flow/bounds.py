@@ -32,7 +32,7 @@ def lower_bound(problem: Problem) -> LowerBound:
     vertices = Vertices.of(problem)
     if vertices.refused:
         v, why = next(iter(vertices.refused.items()))
-        raise InputError(f"no placement holds all replicas: '{vertices.instance.application[v]}': {why}")
+        raise InputError(f"not all replicas can be placed: '{vertices.instance.application[v]}': {why}")
     each = {"volume": by_volume(vertices, problem.fleet.capacity)}
     each["self_limits"] = by_self_limits(vertices.instance, problem.fleet)
     each["exclusion"], _ = by_exclusion(vertices.instance, problem.fleet)
@@ -86,7 +86,7 @@ def by_volume(vertices: Vertices, capacity: Float) -> int:
         method="highs",
     )
     if found.status == 2:
-        raise InputError("no placement holds all replicas: together they demand more than the machines have")
+        raise InputError("not all replicas can be placed: together they demand more than the machines have")
     if not found.success:
         raise RuntimeError(f"the linear programme of the bound ended with: {found.message}")
     return up(float(found.fun))

@@ -36,16 +36,16 @@ def open_problem(
     path = Path(instance).expanduser()
     if instance == GENERATED:
         if times is not None:
-            raise InputError("--times goes with the contest alone: generated demand does not change over time")
+            raise InputError("--times applies only to the contest: generated demand does not change over time")
         machines = MACHINES if machines is None else machines
         replicas = usual_replicas(machines) if replicas is None else replicas
         return generate(machines, replicas, seed, LOAD if load is None else load)
     for option, value in (("replicas", replicas), ("load", load)):
         if value is not None:
-            raise InputError(f"--{option} goes with --instance {GENERATED} alone")
+            raise InputError(f"--{option} applies only to --instance {GENERATED}")
     if (path / "applications.csv").exists() or (path / "machines.csv").exists():
         if machines is not None or times is not None:
-            raise InputError("--machines and --times do not go with a folder of tables, which has its own")
+            raise InputError("--machines and --times do not apply to a folder of tables")
         return read_folder(path)
     if not path.exists():
         raise InputError(f"instance is '{instance}': must be {GENERATED}, or a file or folder that exists")

@@ -86,7 +86,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         if not self.fleet.fixed:
-            raise InputError("the fleet has no end: placement by flow needs a fixed one")
+            raise InputError("the fleet is unlimited: placement by flow needs a fixed number of machines")
         resources = len(self.instance.resources)
         if self.fleet.capacity.shape[1] != resources:
             raise InputError(f"machines have {self.fleet.capacity.shape[1]} resources, applications {resources}")

@@ -33,7 +33,7 @@ def scheduler(name: str, seed: int = 0) -> Scheduler:
     """
     if found := re.fullmatch(r"Aladdin\+H\.([1-9]\d*)(?:\((LRF|SRF)\))?(?:-(none|blocked|cheapest))?(-still)?", name):
         if found[3] == "none" and found[4]:
-            raise InputError(f"scheduler '{name}': with -none nothing moves: leave -still out")
+            raise InputError(f"scheduler '{name}': -still has no effect with -none: leave it out")
         order: Any = found[2] or "LRF"
         repack: Any = found[3] or "blocked"
         settings = FlowSettings(int(found[1]), order, repack, consolidate=not found[4])

@@ -46,7 +46,7 @@ def scaled(problem: Problem, machines: int, seed: int = 0) -> Problem:
     there = len(problem.fleet.capacity)
     within(1, there, machines=machines)
     if len(problem.bundles):
-        raise InputError("a problem with affinity groups cannot be scaled: its groups would be torn apart")
+        raise InputError("a problem with affinity groups cannot be scaled: that would split its groups")
     if machines == there:
         return problem
     rows = np.arange(machines) * there // machines

@@ -107,7 +107,7 @@ def natural_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]
     check_usage(values, field)
     positive = values[values > 0]
     if not len(positive):
-        raise InputError(f"{field}: no value > 0 to find thresholds in")
+        raise InputError(f"{field}: no value > 0 to compute thresholds from")
     logs = np.log(np.maximum(values, positive.min()))
     counts, edges = np.histogram(logs, BINS)
     filled = np.flatnonzero(counts)
@@ -138,7 +138,7 @@ def even_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]:
     check_usage(values, field)
     left = np.sort(values[values > 0])
     if not len(left):
-        raise InputError(f"{field}: no value > 0 to find thresholds in")
+        raise InputError(f"{field}: no value > 0 to compute thresholds from")
     found: list[float] = []
     for others in range(classes - 1, 0, -1):
         if not len(left):

@@ -35,7 +35,7 @@ class TaskClassifier(Parameters):
     def fit(self, tasks: BatchTasks) -> TaskClassifier:
         """Learn from tasks of known usage. Raises InputError for no tasks, or usage that is not a number >= 0."""
         if not len(tasks):
-            raise InputError("no tasks to learn from")
+            raise InputError("the classifier needs at least one task to learn from")
         positive(penalty=self.penalty)
         usage = (tasks.cpu, tasks.memory, tasks.makespan)
         self.thresholds_ = self.thresholds or Thresholds.from_usage(*usage)

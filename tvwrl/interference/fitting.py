@@ -29,9 +29,9 @@ Value = TypeVar("Value")
 class FitOptions:
     """Learn an interference score and write it to a file, or explain one.
 
-    From a trace (--trace): workloads are the batch work, their use sets the thresholds of categories; for
-    `evaluate.py --schedulers spread,spread+pism=FILE` on that trace. From batch tasks (--data): two simulated days.
-    Response times are simulated under --law; the score learns from what monitoring would see, never from the law.
+    With --trace, the trace's workloads are the batch work and their usage sets the category thresholds; use it for
+    `evaluate.py --schedulers spread,spread+pism=FILE` on that trace. With --data: batch tasks on two simulated days.
+    Response times are simulated by --law; the score learns only from what monitoring would record, not from the law.
     """
 
     out: Path | None = None
@@ -69,19 +69,19 @@ class FitOptions:
         """Raise InputError for options that are wrong by themselves or together."""
         sources = [name for name in ("trace", "data", "explain") if getattr(self, name) is not None]
         if self.running and self.explain is None:
-            raise InputError("--running goes with --explain: it is what a machine runs")
+            raise InputError("--running needs --explain")
         if len(sources) != 1:
             raise InputError(f"{' and '.join(sources) or 'none'} given: must be one of --trace, --data and --explain")
         if self.explain is not None and (self.out is not None or self.machines is not None):
-            raise InputError("--out and --machines do not go with --explain, which only reads a file")
+            raise InputError("--out and --machines cannot be combined with --explain, which only reads a file")
         if self.out is not None and self.out.is_dir():
             raise InputError(f"{self.out}: is a folder: must be the file to write, .npz")
         if self.out is None and sources != ["explain"]:
-            raise InputError("--out is missing: the file to write")
+            raise InputError("--out is missing: give the file to write")
         for source, names in OPTIONS.items():
             for name in names:
                 if getattr(self, name) is not None and source not in sources:
-                    raise InputError(f"--{name.replace('_', '-')} goes with --{source}")
+                    raise InputError(f"--{name.replace('_', '-')} needs --{source}")
         check_training(self.law, self.weighting, _or_default(self.episodes, EPISODES))
         at_least(0, seed=self.seed)
 

@@ -56,7 +56,7 @@ class LevelPredictor:
             for s, rows, level in services_with_levels(observations, levels)
         }
         if not fitted:
-            raise InputError("no service has response times enough for its levels: nothing to learn from")
+            raise InputError("no service has enough response times for its levels: nothing to learn from")
         self.trees_ = _joined(fitted, len(observations.services))._replace(pressure=pressure)
         return self
 

@@ -37,7 +37,7 @@ class WithInterference(Scheduler):
         Raises InputError for a score without thresholds of categories, or count < 1.
         """
         if score.thresholds is None:
-            raise InputError("this interference score has no thresholds to categorise workloads by")
+            raise InputError("this interference score has no category thresholds: it cannot categorise workloads")
         at_least(1, candidates=count)
         self.name = f"{inner.name}+pism"
         self.looks_at_grid, self.needs_forecasts = inner.looks_at_grid, inner.needs_forecasts

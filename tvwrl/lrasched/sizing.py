@@ -24,8 +24,8 @@ class SizingSettings:
     """Recommend how much CPU and memory the replicas of a new application need, and how many may share a machine.
 
     Learns from --profiles, applications measured in many configurations, and from --measured, the new application in
-    two of them. Chooses the smallest size that reaches the goal, then the largest degree of collocation that still
-    does. Without files everything comes from a simulated testbed. Prints the decision and writes recommendation.json,
+    two of them. Chooses the smallest size that reaches the goal, then the highest degree of collocation that still
+    does. Without files it uses a simulated testbed. Prints the decision and writes recommendation.json,
     curve.csv and curve.png to --out. Tables are CSV or Parquet.
     """
 
@@ -60,16 +60,16 @@ class SizingSettings:
         """Raise InputError for options out of range or that exclude one another."""
         files = (self.profiles, self.measured, self.configurations)
         if self.simulate and any(files):
-            raise InputError("--simulate goes with none of --profiles, --measured, --configurations")
+            raise InputError("--simulate cannot be combined with --profiles, --measured or --configurations")
         if any(files) and (self.profiles is None or self.measured is None):
-            raise InputError("--profiles and --measured go together: earlier applications, and the new one")
+            raise InputError("--profiles (earlier applications) and --measured (the new one) must be given together")
         at_least(0, seed=self.seed)
         Goal(self.goal, self.margin)
         if any(files):
             return
         at_least(2, earlier=self.earlier)
         if self.lower_is_better:
-            raise InputError("--lower-is-better: performance of the simulated testbed is throughput, more is better")
+            raise InputError("--lower-is-better does not apply to the simulated testbed, where higher is better")
 
 
 def size_application(settings: SizingSettings) -> str:

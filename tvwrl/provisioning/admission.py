@@ -57,11 +57,11 @@ def admit(instance: Instance, fleet: Fleet, start: Plan, seconds: float, weights
     """
     weights = weights or Weights()
     if not fleet.fixed:
-        raise InputError("the programme of whole applications is for a fixed fleet")
+        raise InputError("the programme that places whole applications needs a fixed fleet")
     positive(seconds=seconds)
     check_limits(instance)
     if not (verdict := validate(instance, fleet, start)).feasible:
-        raise InputError(f"the plan to start with is wrong: {verdict.examples[0]}")
+        raise InputError(f"the initial plan is infeasible: {verdict.examples[0]}")
     begun, deadline = time.process_time(), time.monotonic() + seconds
     best = _without_parts(instance, replace(start, algorithm=NAME))
     value = _value(instance, fleet, best, weights)
@@ -85,7 +85,7 @@ def check_limits(instance: Instance) -> None:
     """Raise InputError for limits between different applications, which (13) does not have."""
     i = np.repeat(np.arange(len(instance)), np.diff(instance.affinity.start))
     if (instance.affinity.to != i).any():
-        raise InputError("milp: the programme for a fixed fleet knows limits of an application on itself only")
+        raise InputError("milp: with a fixed fleet, only limits of an application on itself are supported")
 
 
 def volume_bound(instance: Instance, fleet: Fleet, seconds: float, weights: Weights | None = None) -> float:

@@ -51,10 +51,10 @@ def solve(instance: Instance, fleet: Fleet, start: Plan, seconds: float) -> Solv
     if len(instance) > MOST_APPLICATIONS:
         raise InputError(f"{len(instance)} applications: the integer programme is for {MOST_APPLICATIONS} at most")
     if fleet.fixed:
-        raise InputError("the integer programme counts machines: a fixed fleet has nothing to count")
+        raise InputError("the integer programme minimises machines: it needs a fleet that is not fixed")
     positive(seconds=seconds)
     if not (verdict := validate(instance, fleet, start)).feasible:
-        raise InputError(f"the plan to start with is wrong: {verdict.examples[0]}")
+        raise InputError(f"the initial plan is infeasible: {verdict.examples[0]}")
     begun, deadline = time.process_time(), time.monotonic() + seconds
     best = replace(start, algorithm=NAME)
     bound = lower_bound(instance, fleet).machines

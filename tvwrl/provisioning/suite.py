@@ -117,7 +117,7 @@ def _check(
         check_limits(instance)
     at_least(0, seed=seed)
     if not algorithms and best_seconds is None and milp_seconds is None:
-        raise InputError("nothing to do: the list of algorithms is empty")
+        raise InputError("the list of algorithms is empty")
     check_fits(instance, fleet)
 
 

@@ -86,7 +86,7 @@ def write_trace(trace: Trace, folder: str | os.PathLike[str]) -> None:
             target.rmdir()
         temporary.rename(target)
     except InputError as error:
-        raise InputError(f"nothing written: {str(error).replace(str(temporary), str(target))}") from None
+        raise InputError(f"nothing was written: {str(error).replace(str(temporary), str(target))}") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -195,7 +195,7 @@ def _read_csv(file: Path) -> _Table:
         data = file.read_bytes()
         text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8-sig").rstrip("\r\n")
         if not text.strip():
-            raise InputError(f"{file}: the trace is empty: the file holds nothing")
+            raise InputError(f"{file}: the trace is empty: the file has no content")
         header, _, body = text.partition("\n")
         names = [name.strip() for name in next(csv.reader([header]), [])]
         if not all(names) or len(set(names)) < len(names):

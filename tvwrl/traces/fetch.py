@@ -25,9 +25,9 @@ from tvwrl.types import InputError
 class FetchOptions:
     """Download a published trace from its publisher's own address.
 
-    Without --parts, only the first part of each table that comes in several is fetched, and all of the small tables
-    with facts about machines and workloads. An interrupted download goes on where it stopped when the same command
-    is given again; files that are there are kept.
+    Without --parts, it downloads only the first part of each table that has several, and all of the small tables
+    with facts about machines and workloads. An interrupted download continues where it stopped when the same command
+    is run again; complete files are kept.
     """
 
     name: tyro.conf.Positional[str]

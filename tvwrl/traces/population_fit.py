@@ -25,7 +25,7 @@ PAIRS_OF_HOURS = 72  # that a container needs for an autocorrelation
 
 @dataclass(frozen=True)
 class FitOptions:
-    """Fit the figures of a synthetic workload population (tvwrl/traces/populations/NAME.json) to a real trace."""
+    """Fit the parameters of a synthetic workload population (tvwrl/traces/populations/NAME.json) to a real trace."""
 
     population: tyro.conf.Positional[Literal["google", "alibaba"]]
     """Name of the population."""
@@ -43,7 +43,7 @@ def fit_and_report(options: FitOptions, report: Callable[[str], object]) -> None
     """Fit a population, write its figures, and pass `report` how far generated ones are from the real one."""
     alibaba = options.population == "alibaba"
     if alibaba and options.repeats is None:
-        raise InputError("alibaba needs --repeats: one day of data says nothing of the next day")
+        raise InputError("alibaba needs --repeats: one day of data does not show how days repeat")
     real = replace(read_trace(options.trace), name=options.population)
     days, daily = (8.0, read_repeats(options.repeats)) if alibaba and options.repeats else (0.0, None)
     content = fit_population(real, days, daily, options.rounds)

@@ -64,7 +64,7 @@ def test_the_score_decides_among_the_best(score, make_sequences):
 
 
 def test_refuses_scores_without_thresholds_and_no_candidates(score):
-    with pytest.raises(InputError, match="no thresholds"):
+    with pytest.raises(InputError, match="no category thresholds"):
         WithInterference(make_scheduler("spread"), replace(score, thresholds=None))
     with pytest.raises(InputError, match="candidates is 0"):
         WithInterference(make_scheduler("spread"), score, count=0)

@@ -177,7 +177,7 @@ def test_other_text_than_utf8_is_refused_with_its_line(rows: int, line: int, tmp
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\n\ntime,workload_id,cpu,mem\n0,a,1,1\n", "line 1 is blank: it has to hold the names of the columns"),
+        (b"\n\ntime,workload_id,cpu,mem\n0,a,1,1\n", "line 1 is blank: it must hold the names of the columns"),
         (b"time,workload_id,cpu,mem\r0,a,1,1\r", "line 1 holds null bytes or carriage returns"),
         (b"\0" * 99, "line 1 holds null bytes or carriage returns"),
         (b"time,workload_id,cpu,cpu\n0,a,1,1\n", "line 1: two columns have the same name: time, workload_id, cpu, cpu"),

@@ -171,7 +171,7 @@ def test_hidden_files_are_not_seen(tmp_path: Path) -> None:
 
 def test_a_replaced_archive_is_read_without_the_old_one(tmp_path: Path) -> None:
     path = archive(tmp_path / "source" / "container_usage.tar.gz", {"container_usage.csv": container(20)})
-    with pytest.raises(InputError, match="no workload is left"):  # which leaves the work folder
+    with pytest.raises(InputError, match="no workload remains"):  # which leaves the work folder
         prepare(LOADERS["alibaba2018"](), str(path.parent), tmp_path / "out", SeriesRules(300, min_records=100))
     assert list(tmp_path.glob(".out.work/unpacked/*/container_usage.csv"))
     archive(path, {"container_usage.csv": container(12, cpu=10)})

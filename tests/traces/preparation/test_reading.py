@@ -74,7 +74,7 @@ def test_one_separator_after_the_last_field_is_no_fault(kind: str, tmp_path: Pat
 def test_a_quote_that_is_never_closed_is_refused(tmp_path: Path) -> None:
     lines = [written("quoted", ("a", "1", "2", "b"))] * 99
     lines[40] = '"a,1,2,b'
-    with pytest.raises(InputError, match="x: line 42: a quote is opened here and never closed"):
+    with pytest.raises(InputError, match="x: line 42: a quote opens here and is never closed"):
         read("quoted", lines, tmp_path / "x")
 
 

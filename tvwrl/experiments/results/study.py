@@ -47,7 +47,7 @@ LOADS = (0.3, 0.5, 0.8)
 
 @dataclass(frozen=True)
 class ResultsStudy(Scale):
-    """Train agents and DeepRM per trace and seed, evaluate them beside every heuristic at every load, and write a page;
+    """Train agents and DeepRM per trace and seed, evaluate them and every heuristic at every load, and write a page;
     resumable."""
 
     traces: Names = ("google2011", "google2019", "tianchi", "bitbrains")

@@ -26,11 +26,11 @@ ITERATIONS, EVAL_EVERY = 40, 5  # of a trial
 
 @dataclass(frozen=True)
 class TuningSettings:
-    """Search hyper-parameters by many short trainings; those without promise are cut short.
+    """Search hyper-parameters by many short trainings; unpromising ones are pruned.
 
     The folder holds the study, trials.csv, best.json, search.png, and each trial as a training run. Ctrl-C, or a crash,
-    costs the trials under way: the same command continues, with more trials if asked. The parameters searched are in
-    SPACE of tvwrl/experiments/tuning/search_space.py.
+    loses only the trials in progress: run the same command again to continue. The search space is SPACE of
+    tvwrl/experiments/tuning/search_space.py.
     """
 
     trace: str = "google"
@@ -67,7 +67,8 @@ class TuningSettings:
         own = {name: getattr(self, name) for name in ("resume", "trials", "seconds", "workers")}
         if self.resume and self != replace(default, **own):
             raise InputError(
-                "--resume continues with the study's own settings: only --trials, --seconds and --workers go with it"
+                "--resume continues with the study's own settings: only --trials, --seconds and --workers can be "
+                "combined with it"
             )
 
 

@@ -126,9 +126,9 @@ def open_study(search: Search, folder: Path) -> None:
         except (KeyError, TypeError) as error:
             raise InputError(f"{folder / FACTS} is damaged or not of a search: {error}") from error
         if found := ", ".join(differences(begun, asked)):
-            raise InputError(f"{folder} holds the study of another search: {found}; give another --out")
+            raise InputError(f"{folder} holds a study with other settings: {found}; give another --out")
         if not (folder / STUDY).exists():
-            raise InputError(f"{folder / STUDY} is missing: give another --out to begin anew")
+            raise InputError(f"{folder / STUDY} is missing: give another --out to start a new study")
         load_study(folder)
         return
     check_new_folder(folder)
@@ -157,7 +157,7 @@ def load_study(folder: Path, seed: int | None = None) -> Any:
         pruner = optuna.pruners.MedianPruner(n_startup_trials=UNGUIDED)
         return optuna.load_study(study_name="search", storage=_storage(folder), sampler=sampler, pruner=pruner)
     except (KeyError, RuntimeError) as error:
-        raise InputError(f"{path} holds no study of this program: {error}") from error
+        raise InputError(f"{path}: not a study of this program: {error}") from error
 
 
 def ended_trials(study: Any) -> list[Any]:
@@ -225,7 +225,7 @@ def _request(search: Search, trace_hash: str) -> dict[str, Any]:
 def _facts(folder: Path) -> dict[str, Any]:
     path = folder / FACTS
     if not path.is_file():
-        raise InputError(f"{folder} holds no study: it has no {FACTS}")
+        raise InputError(f"{folder}: no study in this folder: it has no {FACTS}")
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

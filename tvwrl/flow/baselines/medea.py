@@ -44,7 +44,7 @@ class Medea:
     def __post_init__(self) -> None:
         within(0, 1, a=self.a, b=self.b, c=self.c)
         if not (self.a or self.b or self.c):
-            raise InputError("weights are 0, 0, 0: one must be above 0, or nothing is worth placing")
+            raise InputError("weights are 0, 0, 0: at least one must be above 0")
 
     @property
     def name(self) -> str:

@@ -109,7 +109,7 @@ class TestbedStudy(PaperStudy):
 
 @dataclass(frozen=True)
 class PlacementStudy(PaperStudy):
-    """Batches of applications on unequal machines: LRASched, a local search, first fit and the integer programme."""
+    """Placing batches of applications on unequal machines: LRASched, local search, first fit, integer programme."""
 
     seeds: Numbers = (0, 1, 2)
     """Seeds of the drawn batches; means and intervals are over them."""
@@ -137,7 +137,7 @@ class PlacementStudy(PaperStudy):
 
 @dataclass(frozen=True)
 class PlanningTimeStudy(PaperStudy):
-    """How long placing takes by size of the cluster: LRASched, first fit and the integer programme."""
+    """How long placement takes, by cluster size: LRASched, first fit and the integer programme."""
 
     seed: int = 0
     """Seed of the drawn batches."""

@@ -22,7 +22,7 @@ SHRINK = 50  # divides the number of applications in the smoke preset
 
 @dataclass(frozen=True)
 class ProvisioningStudy(RunOptions):
-    """The algorithms of the paper on drawn instances, and on those that its released code was measured on."""
+    """The paper's algorithms on generated instances, and on those used to measure its released code."""
 
     preset: Literal["smoke", "paper"] = "smoke"
     """smoke: one arbitrary graph, 50 times fewer applications, seconds; paper: the paper's sizes, 3 graphs with 10

@@ -24,8 +24,8 @@ TABLE1 = "table1"
 
 @dataclass(frozen=True)
 class TvwRlStudy(Scale):
-    """Train what is missing, evaluate it, and print the table beside the published one; resumable. Agents know what
-    the paper's agent knows, whatever the preset."""
+    """Train what is missing, evaluate it, and print the table next to the published values; resumable. Agents know what
+    the paper's agent knows, with every preset."""
 
     google: str = "google"
     """Trace to use for the paper's Google trace: a name, or the folder of a prepared trace."""

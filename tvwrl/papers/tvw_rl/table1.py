@@ -73,7 +73,7 @@ class Comparison(RowsCell):
 
 @dataclass(frozen=True)
 class Table1Study:
-    """k, f and effective prediction gain of classes by each representation, beside the published values."""
+    """k, f and effective prediction gain of classes by each representation, next to the published values."""
 
     google: str = "google"
     """Trace to compare with the published Google values; "" leaves it out."""
@@ -93,7 +93,7 @@ class Table1Study:
         """One per trace."""
         asked = {"google": self.google, "alibaba": self.alibaba}
         if not any(asked.values()):
-            raise InputError("both traces are left out: nothing to do")
+            raise InputError("both traces are left out: give at least one")
         found = [
             Comparison(published, trace, self.radius, self.step_seconds, self.seed, self.forecast)
             for published, trace in asked.items()

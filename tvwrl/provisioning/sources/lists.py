@@ -77,7 +77,7 @@ def read_machines(
     full = ~free.any(axis=1, keepdims=True) if some_lack else free == 0
     if full.any():
         row, column = np.argwhere(full)[0]
-        raise InputError(f"{path}: row {row + 1}: {resources[column]} is 0: leave machines out that have nothing free")
+        raise InputError(f"{path}: row {row + 1}: {resources[column]} is 0: leave out machines without free capacity")
     return free.tolist(), (_whole(path, table, COUNT).tolist() if COUNT in table.columns else [1] * len(free))
 
 

@@ -42,7 +42,7 @@ class Azure2019(PublishedTrace):
     """Azure VM trace of 2019 (public dataset V2): vmtable.csv.gz and vm_cpu_readings-file-*-of-195.csv.gz, no header.
 
     A workload is a VM: its CPU is the average reading, in percent of its cores; its memory, which is not recorded,
-    stays at what it has. Cores and memory are given as buckets, by their upper end; the open ones, >24 cores and
+    is constant at what it has. Cores and memory are given as buckets, by their upper end; the open ones, >24 cores and
     >64 GB, are taken as 30 and 70, as in the publisher's own analysis. A VM without a row in vmtable is left out.
     The class is 0 for delay-insensitive VMs, 1 for interactive ones, unknown for the others.
     """

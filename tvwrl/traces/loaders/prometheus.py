@@ -62,13 +62,13 @@ class Prometheus(LoaderDefaults):
 
     Workloads are pods, or the owners of pods: a ReplicaSet counts as the Deployment that made it. A header that the
     server asks for goes into the environment variable TVWRL_PROMETHEUS_HEADER ("Authorization: Bearer ...", one per
-    line), so that no record holds it. A run that was stopped goes on where it was if its range is the same: without
-    --end until the next midnight UTC, else always.
+    line), so that no record holds it. A stopped run continues where it was if its range is the same: without
+    --end until the next midnight UTC, otherwise always.
     """
 
     start: str | None = None
-    """Start of the trace: 2026-01-31T12:00:00Z or seconds since 1970, a multiple of --interval; default: 7 days before
-    the end."""
+    """Start of the trace: 2026-01-31T12:00:00Z or seconds since 1970, rounded down to --interval; default: 7 days
+    before the end."""
     end: str | None = None
     """End of the trace; default: the last midnight UTC on the server's clock."""
     interval: int = 300
@@ -127,7 +127,7 @@ class Prometheus(LoaderDefaults):
         start = end - 7 * DAY if self.start is None else _moment("start", self.start)
         start -= start % self.interval
         if not 0 <= start < end:
-            raise InputError(f"--start {_iso(start)}: not before --end {_iso(end)}, or before 1970, in whole steps")
+            raise InputError(f"--start {_iso(start)}: must be in 1970 or later, and before --end {_iso(end)}")
         fixed = replace(self, start=str(start), end=str(end))
         for metric in (CPU, MEMORY, *([OWNER] if self.per == "owner" else [])):
             fixed._check_recorded(server, metric)

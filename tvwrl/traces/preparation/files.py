@@ -193,7 +193,7 @@ def header_of(source: str, separator: str = ",") -> list[str]:
     except DAMAGE as error:
         raise InputError(f"{source}: cannot be read, truncated or damaged: {error}") from None
     if blank:
-        raise InputError(f"{source}: line 1 is blank: it has to hold the names of the columns")
+        raise InputError(f"{source}: line 1 is blank: it must hold the names of the columns")
     if "\0" in first or "\r" in first.rstrip("\r\n"):
         raise InputError(f"{source}: line 1 holds null bytes or carriage returns: not a text file with line feeds")
     names = [name.strip() for name in next(csv.reader([first], delimiter=separator))]

@@ -146,7 +146,7 @@ def _report(
         gaps = "--gaps hold" if rules.gaps == "drop" else "a larger --longest-gap"
         advice = f"; try --min-records {longest} or fewer, {gaps}, or longer --slot-seconds" if longest else ""
         dropped = _listed(found["rows"]["dropped"])
-        raise InputError(f"{source}: no workload is left ({limits}){advice}; dropped: {dropped}")
+        raise InputError(f"{source}: no workload remains ({limits}){advice}; dropped: {dropped}")
     return {
         "loader": loader.name,
         "options": repr(loader),

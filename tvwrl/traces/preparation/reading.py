@@ -147,7 +147,7 @@ def _split(source: str, table: Table, before: int, block: bytes) -> Iterator[tup
             if row:
                 yield before + reader.line_num, row
             if reader.line_num > begin and open_quote and reader.line_num >= text.count("\n"):
-                raise InputError(f"{source}: line {before + begin}: a quote is opened here and never closed")
+                raise InputError(f"{source}: line {before + begin}: a quote opens here and is never closed")
             begin = reader.line_num + 1
     except csv.Error as error:
         line = before + reader.line_num

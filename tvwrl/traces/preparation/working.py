@@ -75,7 +75,7 @@ def _locked(work: Path, out: Path) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 other = f"another preparation is writing {out}"
-                raise InputError(f"{other}: let it end, or give --out another folder") from None
+                raise InputError(f"{other}: wait until it ends, or give --out another folder") from None
             except OSError:  # a file system without locks
                 pass
             if _is_at(work / LOCK, file.fileno()):
