@@ -8,7 +8,7 @@ from timing import measure
 from tvwrl.markdown import markdown_table
 from tvwrl.provisioning.bounds import lower_bound
 from tvwrl.provisioning.instance import Fleet
-from tvwrl.provisioning.sources.opening import open_instance
+from tvwrl.provisioning.sources.open_instance import open_instance
 
 BOUNDS = ("volume", "sizes", "self_limits", "exclusion", "patterns")
 

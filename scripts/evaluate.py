@@ -5,7 +5,7 @@ from __future__ import annotations
 import tyro
 
 from tvwrl import command_line
-from tvwrl.experiments.comparison import ComparisonSettings, compare_schedulers
+from tvwrl.experiments.evaluate_command import ComparisonSettings, compare_schedulers
 
 
 def main() -> None:

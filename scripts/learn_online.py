@@ -5,7 +5,7 @@ from __future__ import annotations
 import tyro
 
 from tvwrl import command_line
-from tvwrl.experiments.online_learning import OnlineSettings, learn_online
+from tvwrl.experiments.learn_online_command import OnlineSettings, learn_online
 
 
 def main() -> int:

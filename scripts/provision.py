@@ -5,7 +5,7 @@ from __future__ import annotations
 import tyro
 
 from tvwrl import command_line
-from tvwrl.experiments.planning import PlanningSettings, plan_machines
+from tvwrl.experiments.provision_command import PlanningSettings, plan_machines
 
 
 def main() -> int:

@@ -7,7 +7,7 @@ import sys
 import tyro
 
 from tvwrl import command_line
-from tvwrl.experiments.training import TrainingSettings, train
+from tvwrl.experiments.train_command import TrainingSettings, train
 
 
 def main() -> int:

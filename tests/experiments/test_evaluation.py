@@ -66,7 +66,7 @@ def test_an_interrupted_evaluation_continues_where_it_stopped(problem, broken, t
 
 def test_a_failing_scheduler_is_named_and_the_others_have_their_table(problem, broken, tmp_path):
     makes = [broken(ValueError("no luck")), *(partial(make_scheduler, name) for name in NAMES)]
-    with pytest.raises(InputError, match=r"spread/load-0\.3: ValueError: no luck; spread/load-0\.5: ValueError"):
+    with pytest.raises(InputError, match=r"spread/load-0\.3: ValueError: no luck; .*spread/load-0\.5: ValueError"):
         asked(problem, tmp_path / "out", makes, origins={})
     assert set(pl.read_csv(tmp_path / "out" / "rows.csv")["scheduler"]) == set(NAMES)
     asked(problem, tmp_path / "out", origins={})  # without it: nothing is played again

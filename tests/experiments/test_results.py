@@ -17,7 +17,7 @@ from tvwrl.experiments.results.page import measure
 from tvwrl.experiments.results.study import ResultsStudy, finished_rows, trainings
 from tvwrl.experiments.results.targets import AGENT, AGENTS, gap_closed, of_another, targets
 from tvwrl.experiments.statistics import crossed_estimate
-from tvwrl.experiments.trained import PLAYED, Column
+from tvwrl.experiments.training_cells import PLAYED, Column
 from tvwrl.schedulers import GROUPS
 from tvwrl.types import InputError
 

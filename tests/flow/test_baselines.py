@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 
 from tests.flow.conftest import Make, constrained_problems
-from tvwrl.flow.baselines.aligned import Graphene, Tetris, copy_of
 from tvwrl.flow.baselines.firmament import Firmament
 from tvwrl.flow.baselines.medea import Medea
+from tvwrl.flow.baselines.tetris_graphene import Graphene, Tetris, copy_of
 from tvwrl.flow.problem import NOWHERE, Problem
 from tvwrl.flow.referee import validate
 from tvwrl.flow.registry import ALADDIN, BASELINES, scheduler

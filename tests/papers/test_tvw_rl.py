@@ -13,7 +13,7 @@ from tvwrl.agents.config import PRESETS
 from tvwrl.experiments.engine import distinct
 from tvwrl.experiments.scale import SCALES, describe_training
 from tvwrl.experiments.statistics import crossed_estimate as crossed
-from tvwrl.experiments.trained import cells_of
+from tvwrl.experiments.training_cells import cells_of
 from tvwrl.papers.tvw_rl.cells import EXPERIMENTS, WAITING_WEIGHTS, Experiment
 from tvwrl.papers.tvw_rl.figures import TvwRlStudy
 from tvwrl.papers.tvw_rl.published import CLUSTERING, FIGURE_CLAIMS, KU, NOISE, SIX, Claim

@@ -8,7 +8,7 @@ import pytest
 
 from tvwrl.provisioning.instance import NO_LIMIT
 from tvwrl.provisioning.sources.lists import read_machines
-from tvwrl.provisioning.sources.opening import open_instance
+from tvwrl.provisioning.sources.open_instance import open_instance
 from tvwrl.types import InputError
 
 

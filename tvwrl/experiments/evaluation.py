@@ -17,8 +17,8 @@ from tqdm import tqdm
 from tvwrl.checks import different
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import CELLS, ROWS, Cell, Rows, RowsCell, complete, folder_of, read_rows
+from tvwrl.experiments.episode_tables import background_table, demand_table, episode_table
 from tvwrl.experiments.plots import plot_comparison
-from tvwrl.experiments.records import background_table, demand_table, episode_table
 from tvwrl.experiments.tables import comparison_table, with_gaps
 from tvwrl.packing.bounds import lower_bounds
 from tvwrl.runs import check_new_folder, provenance, whole_folder, write_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tvwrl.experiments.records import demand_table, episode_table
+from tvwrl.experiments.episode_tables import demand_table, episode_table
 from tvwrl.metrics import score_episode
 from tvwrl.penalties import PenaltyWeights
 from tvwrl.provisioning.handover import play

@@ -10,7 +10,7 @@ from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.policy_scheduler import knowledge_of
 from tvwrl.command_line import Numbers
 from tvwrl.experiments.reproduce import check_seeds
-from tvwrl.experiments.trained import DEEPRM, Setup
+from tvwrl.experiments.training_cells import DEEPRM, Setup
 from tvwrl.schedulers import Knowledge
 
 SCALES = {  # --preset: hyper-parameters, training seeds

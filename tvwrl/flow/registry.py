@@ -8,9 +8,9 @@ from typing import Any
 
 from tvwrl.flow.aladdin import place_by_flow
 from tvwrl.flow.assignment import Scheduler
-from tvwrl.flow.baselines.aligned import Graphene, Tetris
 from tvwrl.flow.baselines.firmament import Firmament
 from tvwrl.flow.baselines.medea import Medea
+from tvwrl.flow.baselines.tetris_graphene import Graphene, Tetris
 from tvwrl.flow.settings import FlowSettings
 from tvwrl.types import InputError
 

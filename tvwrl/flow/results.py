@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tvwrl.flow.assignment import Assignment
-from tvwrl.flow.baselines.aligned import Tetris
 from tvwrl.flow.baselines.medea import Medea
+from tvwrl.flow.baselines.tetris_graphene import Tetris
 from tvwrl.flow.generated import generate
 from tvwrl.flow.problem import NOWHERE, Problem
 from tvwrl.flow.referee import validate

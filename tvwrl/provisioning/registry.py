@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from tvwrl.provisioning.instance import Fleet, Instance, check_fits
+from tvwrl.provisioning.lrasched import TwoPhase
 from tvwrl.provisioning.measures import SCORES, SIZES, ByInput, BySize
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.planners import (
@@ -24,7 +25,6 @@ from tvwrl.provisioning.planners import (
     Strategy,
     Watch,
 )
-from tvwrl.provisioning.two_phase import TwoPhase
 from tvwrl.provisioning.workspace import Workspace
 from tvwrl.types import InputError
 

@@ -23,7 +23,7 @@ from tvwrl.experiments.reproduce import Report, commands
 from tvwrl.experiments.results.page import plot_trace, write_page
 from tvwrl.experiments.results.targets import AGENTS, LEARNT
 from tvwrl.experiments.scale import Scale, describe_training
-from tvwrl.experiments.trained import (
+from tvwrl.experiments.training_cells import (
     DEEPRM,
     HEURISTICS,
     TVW_RL,

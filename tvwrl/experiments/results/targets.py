@@ -10,7 +10,7 @@ import numpy as np
 
 from tvwrl.experiments.statistics import NO_ESTIMATE, Estimate
 from tvwrl.experiments.tables import CEILING, FLOOR
-from tvwrl.experiments.trained import DEEPRM
+from tvwrl.experiments.training_cells import DEEPRM
 from tvwrl.schedulers import GROUPS
 from tvwrl.types import Float
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tvwrl.checks import one_of
 from tvwrl.flow.assignment import Assignment
-from tvwrl.flow.baselines.aligned import NO_ROOM
+from tvwrl.flow.baselines.tetris_graphene import NO_ROOM
 from tvwrl.flow.problem import NOWHERE, Problem
 from tvwrl.packing.fit import fits, replicas_that_fit
 from tvwrl.types import Float, InputError, Int

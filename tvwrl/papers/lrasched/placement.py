@@ -12,13 +12,13 @@ import numpy as np
 from tvwrl.experiments.engine import Rows
 from tvwrl.provisioning.admission import admit, volume_bound
 from tvwrl.provisioning.instance import Fleet, Instance, check_fits
+from tvwrl.provisioning.lrasched import TwoPhase
 from tvwrl.provisioning.milp import solve
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.planners import Watch
 from tvwrl.provisioning.referee import utilisation, validate
 from tvwrl.provisioning.sources.drawn import Drawn
 from tvwrl.provisioning.suite import warm_up
-from tvwrl.provisioning.two_phase import TwoPhase
 from tvwrl.provisioning.workspace import Workspace
 
 HEURISTICS = {

@@ -15,8 +15,8 @@ from tvwrl.packing.fit import TOLERANCE
 from tvwrl.papers.lrasched.placement import HEURISTICS, MILP, plan_by
 from tvwrl.provisioning.admission import admit
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
+from tvwrl.provisioning.lrasched import TwoPhase
 from tvwrl.provisioning.plan import Plan
-from tvwrl.provisioning.two_phase import TwoPhase
 
 MACHINES, ARRIVING, EARLIER = 10, 40, 100
 EVERY, PERIOD = 20, 100  # seconds between arrivals, and between two runs of the scheduler

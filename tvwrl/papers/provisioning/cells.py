@@ -12,7 +12,7 @@ from tvwrl.provisioning.bounds.counting import by_volume
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.results import judged, row_of
 from tvwrl.provisioning.sources.generated import generate
-from tvwrl.provisioning.sources.opening import open_instance, windowed
+from tvwrl.provisioning.sources.open_instance import open_instance, windowed
 from tvwrl.provisioning.suite import measured
 from tvwrl.types import InputError
 

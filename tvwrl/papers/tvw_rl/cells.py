@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from tvwrl.experiments.trained import DEEPRM, TVW_RL, Column, Setup
+from tvwrl.experiments.training_cells import DEEPRM, TVW_RL, Column, Setup
 from tvwrl.papers.tvw_rl import published as paper
 from tvwrl.papers.tvw_rl.published import INFINITE, Claim, Numbers
 

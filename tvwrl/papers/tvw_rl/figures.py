@@ -12,7 +12,7 @@ from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as DEEPRM_KNOWLEDGE
 from tvwrl.experiments.engine import Cell
 from tvwrl.experiments.reproduce import Report, commands
 from tvwrl.experiments.scale import Scale, describe_training
-from tvwrl.experiments.trained import DEEPRM, Column, Setup, cells_of, opened, read_columns
+from tvwrl.experiments.training_cells import DEEPRM, Column, Setup, cells_of, opened, read_columns
 from tvwrl.papers.tvw_rl.cells import EXPERIMENTS
 from tvwrl.papers.tvw_rl.table1 import TABLE1_TITLE, Table1Study
 from tvwrl.papers.tvw_rl.tables import plot, summarise, write_tables

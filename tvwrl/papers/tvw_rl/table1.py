@@ -15,7 +15,7 @@ from tvwrl.ec.comparison import compare
 from tvwrl.ec.lstnet import ForecastSettings
 from tvwrl.experiments.engine import Cell, Rows, RowsCell, read_rows
 from tvwrl.experiments.reproduce import Report
-from tvwrl.experiments.trained import opened
+from tvwrl.experiments.training_cells import opened
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.tvw_rl.published import TABLE1
 from tvwrl.simulation.scenario import Scenario

@@ -19,7 +19,7 @@ from tvwrl.provisioning.plan_file import read_plans
 from tvwrl.provisioning.referee import validate
 from tvwrl.provisioning.results import Results
 from tvwrl.provisioning.sources.lists import read_machines
-from tvwrl.provisioning.sources.opening import is_trace, open_instance
+from tvwrl.provisioning.sources.open_instance import is_trace, open_instance
 from tvwrl.provisioning.suite import provision
 from tvwrl.runs import default_folder
 from tvwrl.traces import open_trace

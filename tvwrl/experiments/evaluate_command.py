@@ -12,9 +12,9 @@ import tyro
 from tvwrl.checks import at_least, different
 from tvwrl.command_line import Names, Shares
 from tvwrl.envs.problem import Problem
-from tvwrl.experiments.entries import maker_of, parts_of, scores_behind, with_interference
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
 from tvwrl.experiments.reproduce import command_to_continue
+from tvwrl.experiments.scheduler_names import maker_of, parts_of, scores_behind, with_interference
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.runs import default_folder
 from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, Scheduler

@@ -14,7 +14,7 @@ from tvwrl.agents.online import OnlineConfig, OnlineLearner, Phase
 from tvwrl.checks import at_least
 from tvwrl.command_line import Names
 from tvwrl.experiments.online_report import compare_on_stream
-from tvwrl.experiments.training import EXIT_CODES
+from tvwrl.experiments.train_command import EXIT_CODES
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
 from tvwrl.schedulers import make_scheduler
 from tvwrl.traces import open_and_describe

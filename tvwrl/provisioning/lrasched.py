@@ -32,12 +32,12 @@ class TwoPhase:
     existing: int | None = None  # machines of phase 1, the first of the fleet; None: those that it lists
     fragment: float = 0.0  # share of its fitness that a machine loses if it would be left a fragment (Eq. 16, 17)
     first_fit: bool = False  # the first machine with room, at most one replica of an application on each (FFD)
-    search: bool = False  # after phase 1: ruin and recreate (Schrimpf et al. 2000), see `packing.two_phase.improve`
+    search: bool = False  # after phase 1: ruin and recreate (Schrimpf et al. 2000), see `packing.lrasched.improve`
     seed: int = 0  # of the search
 
     def pack(self, work: Workspace, watch: Watch) -> Any:
         """See `planners.Planner`. Batches are placed one after another, phase 2 comes after the last."""
-        from tvwrl.packing.two_phase import place_whole, scratch_for
+        from tvwrl.packing.lrasched import place_whole, scratch_for
 
         applications, packing = self._applications(work), self._opened(work)
         scratch, count = scratch_for(packing, work.replicas), len(work.replicas)
@@ -71,7 +71,7 @@ class TwoPhase:
         return packing
 
     def _fitness(self, work: Workspace, packing: Any, demand: Float) -> Any:
-        from tvwrl.packing.two_phase import Fitness
+        from tvwrl.packing.lrasched import Fitness
 
         demand = np.full_like(demand, np.inf) if self.first_fit else demand
         free = packing.residual[: packing.open[0]].sum(axis=0)
@@ -81,7 +81,7 @@ class TwoPhase:
         self, packed: tuple[Any, Any], spare: Any, batch: Int, size: Float, fitness: Any, scratch: Any, watch: Watch
     ) -> None:
         """Search from what phase 1 placed of this batch, until the steps are done or time is up."""
-        from tvwrl.packing.two_phase import improve
+        from tvwrl.packing.lrasched import improve
 
         sizes, rng = np.zeros(len(spare.left)), np.random.default_rng(self.seed)
         sizes[batch] = size

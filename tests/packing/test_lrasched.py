@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tvwrl.packing.two_phase import Fitness, improve, place_whole, scratch_for
+from tvwrl.packing.lrasched import Fitness, improve, place_whole, scratch_for
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.provisioning.workspace import Workspace
 
