@@ -125,11 +125,11 @@ def test_shares_and_ratios_by_hand(tmp_path: Path) -> None:
     knowledge = dict(rows.select("column", "knowledge").unique().rows())
     found = targets(measures, knowledge, 0.5)
     assert [one.met for one in found] == [True, True, True, True, True]
-    assert found[0].said == "least: +20.00 [+20.00, +20.00] thousand against forecast-fit"
-    assert "0.15 [0.15, 0.15] x" in found[3].said
+    assert found[0].evidence == "least: +20.00 [+20.00, +20.00] thousand against forecast-fit"
+    assert "0.15 [0.15, 0.15] x" in found[3].evidence
     assert targets(measures, knowledge, 0.8)[2].met is None
     waiting = "37.5 [37.5, 37.5] % above the lower bound for schedules that wait"
-    assert waiting in targets(measures, knowledge, 0.8)[2].said
+    assert waiting in targets(measures, knowledge, 0.8)[2].evidence
 
 
 @pytest.mark.parametrize(
@@ -200,12 +200,12 @@ def test_every_agent_competes_with_those_that_know_as_much(tmp_path: Path) -> No
     knowledge = dict(rows.select("column", "knowledge").unique().rows())
     assert [list(GROUPS).index(knowledge[agent]) for agent in agents] == [2, 0, 1, 2]
     measures = measure(rows)["wild, load 0.3"]
-    assert targets(measures, knowledge, 0.3, "agent-history")[0].said.endswith("best-fit")
+    assert targets(measures, knowledge, 0.3, "agent-history")[0].evidence.endswith("best-fit")
     assert targets(measures, knowledge, 0.3, "agent-history")[1].met is None
     both = targets(measures, knowledge, 0.3, "agent-forecast-peak")
     assert both[1].met
-    assert all(one.said.startswith("it also knows lifetime peaks") for one in both[:2])
-    assert not any("lifetime peaks" in one.said for one in targets(measures, knowledge, 0.3))
+    assert all(one.evidence.startswith("it also knows lifetime peaks") for one in both[:2])
+    assert not any("lifetime peaks" in one.evidence for one in targets(measures, knowledge, 0.3))
     text = page(own, tmp_path)
     above = "`agent` is above every scheduler that does not know the future in 2 of 2 (wild, load 0.3; wild, load 0.8)."
     assert above in text
@@ -227,7 +227,7 @@ def test_deeprm_competes_where_peaks_are_known(tmp_path: Path) -> None:
     for agent, position in (("agent", 1), ("agent-peak", 0)):
         found = targets(measures, knowledge, 0.5, agent)
         assert not found[position].met
-        assert found[position].said.endswith("thousand against deeprm")
+        assert found[position].evidence.endswith("thousand against deeprm")
     assert trainings(tmp_path, columns)["of"].to_list() == [9, 6, 6]
     text = page(own, tmp_path)
     assert re.search(r"\| *wild *\| *deeprm *\| *0 *\| *9 *\|", text)

@@ -27,7 +27,7 @@ def test_above_is_surely_above(ours, met):
     others = {"forecast_fit": (-100.0, -100.0), "best_fit_peak": (-100.0, -100.0), "clairvoyant": (0.0, 0.0)}
     found = targets(measured(**others, agent=ours), KNOWLEDGE, 0.5)
     assert [one.met for one in found[:2]] == [met, met]
-    assert found[0].said.startswith("least: " if met else "not surely: ")
+    assert found[0].evidence.startswith("least: " if met else "not surely: ")
 
 
 @pytest.mark.parametrize(("ours", "met"), [(-50.0, True), (-49.0, True), (-51.0, False)])

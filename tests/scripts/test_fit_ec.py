@@ -59,7 +59,9 @@ def test_training_and_checkpoints_use_the_file(call, tiny, made, trace, tmp_path
 @pytest.mark.slow
 def test_one_representation_and_k_can_be_asked_for(call, trace, tmp_path):
     options = ["--representation", "aggregate", "--compare", "aggregate", "--k", "3", "--initialisations", "2"]
-    done = call("fit_ec.py", "--trace", trace, "--out", tmp_path / "a", "--no-judge", "--fit-on", "all", *options)
+    done = call(
+        "fit_ec.py", "--trace", trace, "--out", tmp_path / "a", "--no-compare-by-forecast", "--fit-on", "all", *options
+    )
     assert done.returncode == 0, done.stderr
     assert "**aggregate** with 3 classes; it was asked for" in done.stdout
     assert "24 workloads" in done.stdout

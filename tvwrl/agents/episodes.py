@@ -119,7 +119,7 @@ class DeterministicActions:
     """Deterministic actions for B environments: the most probable machine, after the median waiting time.
 
     A policy decides anew in every slot whether to hold. If it holds with probability 0.6, it waits about two slots when
-    actions are drawn, but its most probable action would be to hold for ever. Here a workload is held only while the
+    actions are drawn, but its most probable action would be to hold for good. Here a workload is held only while the
     probability of having held it for so long is at least one half.
     """
 

@@ -58,7 +58,7 @@ class FitOptions:
     """Starts of K-Means and K-Medoids for each k."""
     radius: int | None = None
     """Half-width of the Sakoe-Chiba band of dynamic time warping, slots; default: no band."""
-    judge: bool = True
+    compare_by_forecast: bool = True
     """Train the forecaster that compares representations (minutes); without it the first of temporal, dtw and aggregate
     is used."""
     fit_on: Literal["train", "all"] = "train"
@@ -101,7 +101,7 @@ def fit_and_report(options: FitOptions, report: Callable[[str], object]) -> Path
     asked = options.k, options.initialisations, options.radius, range(options.k_min, options.k_max + 1)
     names = options.compare if options.representation is None else (*options.compare, options.representation)
     makes = [partial(EquivalenceClasses, name, *asked, options.seed, options.backends) for name in dict.fromkeys(names)]
-    settings = replace(options.forecast, seed=options.seed) if options.judge else None
+    settings = replace(options.forecast, seed=options.seed) if options.compare_by_forecast else None
     begun = time.perf_counter()
     comparison = compare(population, makes, settings, options.representation)
     seconds = {f"clustering by {c.name}": c.seconds for c in comparison.candidates}

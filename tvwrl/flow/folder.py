@@ -10,7 +10,7 @@ import numpy as np
 from tvwrl.flow.problem import Bundles, Problem, check_bundles
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance, Int32
 from tvwrl.provisioning.sources.lists import read_applications, read_machines
-from tvwrl.provisioning.sources.tables import affinity_of, check_columns, numbers_of, read_text_table, told
+from tvwrl.provisioning.sources.tables import affinity_of, check_columns, numbers_of, quoted, read_text_table
 from tvwrl.types import Float, InputError
 
 APPLICATIONS, MACHINES = "applications.csv", "machines.csv"
@@ -89,9 +89,9 @@ def _read_groups(path: Path, instance: Instance) -> Bundles:
             raise InputError(f"{path}: row {row}: group is empty: must be its name")
         place = f"row {row}, group '{group}'"
         if name not in number:
-            raise InputError(f"{path}: {place}: application is {told(name)}, which is no application here")
+            raise InputError(f"{path}: {place}: application is {quoted(name)}, which is no application here")
         if not (count >= 1 and count.is_integer()):
-            raise InputError(f"{path}: {place}: count is {told(given[COUNT])}: must be a whole number of at least 1")
+            raise InputError(f"{path}: {place}: count is {quoted(given[COUNT])}: must be a whole number of at least 1")
         if number[name] in places:
             raise InputError(
                 f"{path}: {place}: application '{name}' is given a second time, after {places[number[name]]}: must be "

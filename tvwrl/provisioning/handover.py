@@ -23,7 +23,7 @@ LARGEST = 250_000_000  # numbers of demand that are held at most
 class Planned(Scheduler):
     """Workloads go where a plan has them, the others where another scheduler wants them, once those are placed.
 
-    `machine_of`: workload id -> machine. Without `then` a workload that the plan does not know waits for ever.
+    `machine_of`: workload id -> machine. Without `then` a workload that the plan does not know waits until the end.
     """
 
     knowledge = FUTURE

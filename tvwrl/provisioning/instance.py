@@ -47,7 +47,7 @@ class Affinity:
 
         Raises InputError for unknown applications, negative limits, self limits of 0, and pairs given twice.
         """
-        from tvwrl.provisioning.sources.kernels import grouped
+        from tvwrl.provisioning.sources.affinity_kernels import grouped
 
         for what, ends in (("i", i), ("j", j)):
             wrong = np.flatnonzero((ends < 0) | (ends >= applications))
@@ -69,7 +69,7 @@ class Affinity:
     @classmethod
     def of_rows(cls, start: Int, to: Int32, limit: Int32) -> Affinity:
         """From compressed sparse rows that are known to be good: nothing is checked, nothing copied."""
-        from tvwrl.provisioning.sources.kernels import transposed
+        from tvwrl.provisioning.sources.affinity_kernels import transposed
 
         return cls(start, to, limit, *transposed(start, to, limit))
 
@@ -78,7 +78,7 @@ class Affinity:
 
     def first_twice(self) -> int:
         """First arc (in order of rows) whose pair was there before, or -1."""
-        from tvwrl.provisioning.sources.kernels import first_twice
+        from tvwrl.provisioning.sources.affinity_kernels import first_twice
 
         return int(first_twice(self.start, self.to))
 

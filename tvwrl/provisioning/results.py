@@ -62,7 +62,7 @@ class Results:
 
         Raises RuntimeError if the plan breaks a rule: it is a fault of the planner, and nothing of it is written.
         """
-        self._waiting[plan.algorithm] = lambda: judged(self.instance, self.fleet, plan, peak_mb)
+        self._waiting[plan.algorithm] = lambda: validated(self.instance, self.fleet, plan, peak_mb)
         if time.monotonic() >= self._next:
             self.write()
 
@@ -103,7 +103,7 @@ class Results:
         return row | dict(zip(OF_FIXED, (result.verdict.missing, result.verdict.whole, broken), strict=True))
 
 
-def judged(instance: Instance, fleet: Fleet, plan: Plan, peak_mb: float) -> Result:
+def validated(instance: Instance, fleet: Fleet, plan: Plan, peak_mb: float) -> Result:
     """The plan without gaps, if the referee lets it pass; RuntimeError if it breaks a rule."""
     plan = without_gaps(plan, fleet)
     verdict = validate(instance, fleet, plan)

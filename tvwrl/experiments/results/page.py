@@ -88,7 +88,7 @@ def write_page(rows: pl.DataFrame, trained: pl.DataFrame, groups: Sequence[str],
         for agent in AGENTS:
             found = verdicts.get((group, agent), [])
             parts += [f"`{agent}`:"] if found else []
-            parts.append("\n".join(f"- {t.title}: **{t.answer}**; {t.said}" for t in found))
+            parts.append("\n".join(f"- {t.title}: **{t.answer}**; {t.evidence}" for t in found))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -220,5 +220,5 @@ def _line(measures: Measures, name: str) -> list[str]:
 def _unplaced(measures: Measures) -> str:
     """Who left workloads unplaced."""
     left = {name: of["unplaced"].mean for name, of in measures.items() if of["unplaced"].mean}
-    told = ", ".join(f"{name} {mean:.2f}" for name, mean in left.items())
-    return f"Left workloads unplaced, per episode (what never ran costs only its wait): {told}." if left else ""
+    listed = ", ".join(f"{name} {mean:.2f}" for name, mean in left.items())
+    return f"Left workloads unplaced, per episode (what never ran costs only its wait): {listed}." if left else ""

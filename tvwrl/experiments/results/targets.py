@@ -33,8 +33,8 @@ class Target:
     """One of them."""
 
     title: str
-    met: bool | None  # None: not asked here, or it cannot be said
-    said: str  # the figures behind it
+    met: bool | None  # None: not asked here, or it cannot be decided
+    evidence: str  # the figures behind it
 
     @property
     def answer(self) -> str:
@@ -63,7 +63,7 @@ def targets(measures: Measures, knowledge: Mapping[str, str], load: float, agent
     """All of them, for one of the `AGENTS`; `knowledge`: the group of every scheduler.
 
     Means decide, for rewards the paired 95 % interval. To be above all is only asked of those that see forecasts;
-    where one of these knows more than forecasts (`beyond_forecasts`), that is said.
+    where one of these knows more than forecasts (`beyond_forecasts`), that is stated.
     """
     own = [n for n in measures if n not in AGENTS and knowledge[n] == knowledge[agent]]
     blind = [n for n in measures if n not in AGENTS and n != CEILING]
@@ -77,14 +77,14 @@ def targets(measures: Measures, knowledge: Mapping[str, str], load: float, agent
         aim,
     ]
     if knowledge[agent] != GROUPS[2]:
-        found[1] = Target(found[1].title, None, f"not asked of it; {found[1].said}")
+        found[1] = Target(found[1].title, None, f"not asked of it; {found[1].evidence}")
     elif beyond := beyond_forecasts(agent):
-        found[:2] = [Target(one.title, one.met, f"{beyond}: {one.said}") for one in found[:2]]
+        found[:2] = [Target(one.title, one.met, f"{beyond}: {one.evidence}") for one in found[:2]]
     left = measures[agent]["unplaced"].mean
     if not left:
         return found
     note = f"it left {left:.2f} workloads unplaced per episode: "
-    return [Target(one.title, None if one.met is None else False, note + one.said) for one in found]
+    return [Target(one.title, None if one.met is None else False, note + one.evidence) for one in found]
 
 
 def beyond_forecasts(agent: str) -> str:
@@ -113,8 +113,8 @@ def _above(title: str, measures: Measures, agent: str, others: list[str]) -> Tar
     failed = {name: one for name, one in found.items() if not one.interval[0] > 0}
     nearest = min(found, key=lambda name: found[name].mean)
     named = failed or {nearest: found[nearest]}
-    said = ", ".join(f"{shown(one, scale=0.001, sign='+')} thousand against {name}" for name, one in named.items())
-    return Target(title, not failed, ("not surely: " if failed else "least: ") + said)
+    evidence = ", ".join(f"{shown(one, scale=0.001, sign='+')} thousand against {name}" for name, one in named.items())
+    return Target(title, not failed, ("not surely: " if failed else "least: ") + evidence)
 
 
 def _machines(measures: Measures, agent: str, load: float) -> Target:
@@ -122,11 +122,11 @@ def _machines(measures: Measures, agent: str, load: float) -> Target:
     title = f"at most {MACHINES:g} x tetris' machines with overshoot of at most {OVERSHOOT:g} %"
     used, over = of_another(measures, agent, "tetris", "machines_used"), measures[agent]["overshoot_pct"]
     met = None if np.isnan(used.mean) else used.mean <= MACHINES and over.mean <= OVERSHOOT
-    said = f"{shown(used)} x, overshoot {shown(over, 3)} %"
+    evidence = f"{shown(used)} x, overshoot {shown(over, 3)} %"
     if load <= DENSE:
-        return Target(title, met, said)
+        return Target(title, met, evidence)
     bound = f"{shown(measures[agent][slots_gap(load)], 1)} % above the lower bound for schedules that wait"
-    return Target(title, None, f"not asked at this load; {said}; machine slots {bound}")
+    return Target(title, None, f"not asked at this load; {evidence}; machine slots {bound}")
 
 
 def slots_gap(load: float) -> str:
@@ -139,5 +139,5 @@ def _overshoot(measures: Measures, agent: str) -> Target:
     if "best-fit" not in measures:
         return Target(title, None, "best-fit is missing")
     mine, its = measures[agent]["overshoot_pct"], measures["best-fit"]["overshoot_pct"]
-    said = f"{shown(mine, 3)} % against {shown(its, 3)} %, {shown(mine / its)} x"
-    return Target(title, mine.mean <= OF_BEST_FIT * its.mean, said)
+    evidence = f"{shown(mine, 3)} % against {shown(its, 3)} %, {shown(mine / its)} x"
+    return Target(title, mine.mean <= OF_BEST_FIT * its.mean, evidence)

@@ -10,7 +10,7 @@ from tvwrl.experiments.engine import Rows, RowsCell
 from tvwrl.papers.provisioning.published import DENSITY, MACHINE, STUDIES
 from tvwrl.provisioning.bounds.counting import by_volume
 from tvwrl.provisioning.instance import Fleet, Instance
-from tvwrl.provisioning.results import judged, row_of
+from tvwrl.provisioning.results import row_of, validated
 from tvwrl.provisioning.sources.generated import generate
 from tvwrl.provisioning.sources.open_instance import open_instance, windowed
 from tvwrl.provisioning.suite import measured
@@ -49,7 +49,7 @@ class PlanCell(RowsCell):
     def measure(self) -> Rows:
         """One row: `provisioning.results.row_of`, with the instance's study, graph, value, number and sizes."""
         (instance, bound), fleet = _instance(replace(self, algorithm="")), Fleet.of(MACHINE)
-        result = judged(instance, fleet, *measured(instance, fleet, self.algorithm))
+        result = validated(instance, fleet, *measured(instance, fleet, self.algorithm))
         row = {"study": self.study, "graph": self.graph, "value": self.value, "number": self.number}
         row |= {"applications": len(instance), "limits": len(instance.affinity)}
         return [row | row_of(instance, bound, result)]

@@ -152,7 +152,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         f"placement, for bursts. The agent may let a slot pass here (hold_action) and place any number of workloads in "
         f"one, so that no wait is forced while there is room; burst: {BURST:g} workloads arrive "
         "together on average, at the same rate. The claim predicts shorter waits at the cost of packing as K_w rises. "
-        "An agent that waits for ever leaves workloads unplaced, and its other figures mean nothing. "
+        "An agent that never stops waiting leaves workloads unplaced, and its other figures mean nothing. "
         "Rewards of different columns are sums of different penalties.",
     ),
 }

@@ -82,7 +82,7 @@ def _bound(options: _Options, seconds: float) -> float:
 
     The clock starts after the first filling, whose kernel may have to be compiled.
     """
-    from tvwrl.provisioning.bounds.kernels import best_pattern
+    from tvwrl.provisioning.bounds.pattern_kernels import best_pattern
 
     if not len(options.kind):
         return 1.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tvwrl.provisioning.instance import NO_LIMIT, Affinity, Instance
-from tvwrl.provisioning.sources.tables import check_columns, numbers_of, read_text_table, told
+from tvwrl.provisioning.sources.tables import check_columns, numbers_of, quoted, read_text_table
 from tvwrl.types import Float, InputError, Int
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _numbers(path: Path, table: pl.DataFrame, name: str, least: float) -> Float:
     if (good := np.isfinite(values) & (values >= least)).all():
         return values
     row, limit = int(np.argmin(good)), f"must be a number of at least {least:g}"
-    raise InputError(f"{path}: row {row + 1}: {name} is {told(table[name][row])}: {limit}")
+    raise InputError(f"{path}: row {row + 1}: {name} is {quoted(table[name][row])}: {limit}")
 
 
 def _whole(path: Path, table: pl.DataFrame, name: str, empty: int | None = None) -> Int:

@@ -82,7 +82,7 @@ class _Rows:
     """The rows of a file, as far as they were read."""
 
     def __init__(self, path: Path) -> None:
-        from tvwrl.provisioning.sources.kernels import pairs
+        from tvwrl.provisioning.sources.affinity_kernels import pairs
 
         self._path, self.line = path, 1
         self._pairs: Callable[..., tuple[Int32, bool]] = pairs

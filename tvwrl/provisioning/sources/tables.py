@@ -85,7 +85,7 @@ def numbers_of(column: pl.Series) -> Float:
     return column.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy().astype(np.float64)
 
 
-def told(value: object) -> str:
+def quoted(value: object) -> str:
     """A value in a message: numbers as they are, other text in quotes."""
     if value is None:
         return "empty"
@@ -109,7 +109,7 @@ def affinity_of(applications: Strings, table: pl.DataFrame, source: str) -> Affi
     numbers = numbers_of(table[value])
     if not (good := np.isfinite(numbers) & (numbers == np.rint(numbers))).all():
         row = int(np.argmin(good))
-        raise InputError(f"{source}: row {row + 1}: {value} is {told(table[value][row])}: must be a whole number")
+        raise InputError(f"{source}: row {row + 1}: {value} is {quoted(table[value][row])}: must be a whole number")
     limit = numbers.astype(np.int64)
     if value == "k":
         limit = np.where((i == j) & (limit >= 0), limit + 1, limit)

@@ -66,15 +66,15 @@ def with_replicas(instance: Instance, folder: Path) -> Instance:
     table = read_table(path)
     if not {"application", "replicas"} <= set(table.columns):
         return instance
-    told: dict[str, int] = {}
+    given: dict[str, int] = {}
     for row, (name, count) in enumerate(table.select("application", "replicas").iter_rows(), 1):
-        if name in told:
+        if name in given:
             raise InputError(f"{path}: row {row}: application '{name}' is given a second time")
         if count is not None:
             if not isinstance(count, int) or count < 1:
                 raise InputError(f"{path}: row {row}: replicas is {count}: must be a whole number >= 1")
-            told[name] = count
-    replicas = [told.get(name, one) for name, one in zip(instance.application, instance.replicas, strict=True)]
+            given[name] = count
+    replicas = [given.get(name, one) for name, one in zip(instance.application, instance.replicas, strict=True)]
     return Instance(
         instance.name,
         instance.application,
