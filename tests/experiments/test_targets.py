@@ -22,12 +22,12 @@ def measured(**rewards):
 
 
 @pytest.mark.parametrize(("ours", "met"), [((-90.0, -99.0), True), ((-60.0, -101.0), False), ((-100.0, -100.0), False)])
-def test_above_is_surely_above(ours, met):
+def test_above_is_significantly_above(ours, met):
     """Against -100 on both: ahead of it on both, ahead of it in the mean alone, and equal."""
     others = {"forecast_fit": (-100.0, -100.0), "best_fit_peak": (-100.0, -100.0), "clairvoyant": (0.0, 0.0)}
     found = targets(measured(**others, agent=ours), KNOWLEDGE, 0.5)
     assert [one.met for one in found[:2]] == [met, met]
-    assert found[0].evidence.startswith("least: " if met else "not surely: ")
+    assert found[0].evidence.startswith("least: " if met else "not significantly: ")
 
 
 @pytest.mark.parametrize(("ours", "met"), [(-50.0, True), (-49.0, True), (-51.0, False)])

@@ -41,9 +41,9 @@ SHORT = ("above its group", "above all without the future", "machines and oversh
 NOTE = (
     "Mean [95 % bootstrap interval over test sequences and training seeds, drawn independently of each other]; IQM = "
     "interquartile mean; ratios and differences are paired by sequence. Agents: over their seeds. Gap closed: "
-    f"how far the mean reward is on the way from `{FLOOR}` (0 %) to `{CEILING}` (100 %). "
-    f"The bound is for schedules without waiting, as nearly everybody plays at loads up to {DENSE:g}; above, agents "
-    "hold and nobody plays so: then only the bound with waiting holds, and the peak has none (docs/optimality.md). "
+    f"mean reward on a scale from `{FLOOR}` (0 %) to `{CEILING}` (100 %). "
+    f"The bound is for schedules without waiting, which nearly all are at loads up to {DENSE:g}; at higher loads "
+    "agents hold, so that only the bound with waiting applies, and the peak has no bound (docs/optimality.md). "
     "*Above* a scheduler: the paired interval of the difference in reward is above 0."
 )
 
@@ -164,7 +164,7 @@ def _missing(measures: Mapping[str, Measures], trained: pl.DataFrame, groups: Se
             .rows()
         ):
             lines.append(f"- {group}: {agent} of seed {seed} ({done} of {of} iterations trained, not evaluated)")
-    return "Missing, and so in no figure below:\n\n" + "\n".join(lines) if lines else ""
+    return "Missing from all figures below:\n\n" + "\n".join(lines) if lines else ""
 
 
 def _overview(verdicts: Mapping[tuple[str, str], Sequence[Target]]) -> str:

@@ -114,7 +114,7 @@ def _above(title: str, measures: Measures, agent: str, others: list[str]) -> Tar
     nearest = min(found, key=lambda name: found[name].mean)
     named = failed or {nearest: found[nearest]}
     evidence = ", ".join(f"{shown(one, scale=0.001, sign='+')} thousand against {name}" for name, one in named.items())
-    return Target(title, not failed, ("not surely: " if failed else "least: ") + evidence)
+    return Target(title, not failed, ("not significantly: " if failed else "least: ") + evidence)
 
 
 def _machines(measures: Measures, agent: str, load: float) -> Target:
