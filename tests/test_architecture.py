@@ -118,6 +118,11 @@ def test_referee_shares_no_code_with_the_simulation():
     }
 
 
+def test_the_tolerance_is_applied_in_packing_alone():
+    names = {"tvwrl.packing.fit.TOLERANCE", "tvwrl.packing.fit.SINGLE_TOLERANCE"}
+    assert not [path for path in MODULES if room_of(path) != "packing" and names & set(imports(path))]
+
+
 PAPERS = sorted(path for path in (PACKAGE / "papers").iterdir() if (path / "__init__.py").exists())
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numba import njit
 
 from tvwrl.ec.forecast import SEGMENTS
-from tvwrl.packing.fit import SINGLE_TOLERANCE
+from tvwrl.packing.fit import overbooked
 from tvwrl.schedulers.expected_cost import LEAST_SPREAD, OVERSHOOT, UNUSED
 from tvwrl.types import Float
 
@@ -99,7 +99,7 @@ def _cost_features(costs, sizes, left, limit, seen, logits):  # type: ignore[no-
             on, able[m] = False, True
             for d in range(resources):
                 on = on or sizes[b, m, d] > 0
-                able[m] = able[m] and left[b, m, d] >= -SINGLE_TOLERANCE * sizes[b, m, d]
+                able[m] = able[m] and not overbooked(left[b, m, d], sizes[b, m, d])
             able[m] = able[m] and on
             room = room or able[m]
         best, least = 0, np.inf

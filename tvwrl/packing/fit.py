@@ -36,6 +36,12 @@ def exceeds(load: float, capacity: float) -> bool:
 
 
 @njit(cache=True, inline="always")
+def overbooked(residual: float, capacity: float) -> bool:
+    """Whether `residual`, summed in single precision, shows more load than `capacity`, in the same unit."""
+    return residual < -SINGLE_TOLERANCE * capacity
+
+
+@njit(cache=True, inline="always")
 def short(residual: float, needed: float) -> bool:
     """Whether `residual` is less than `needed`, a demand less the tolerance: see `needed` below."""
     return needed > residual
@@ -91,6 +97,12 @@ def fits(demand: Float, residual: Float | float, capacity: Float | float) -> npt
     """
     room: npt.NDArray[np.bool_] = np.all(demand <= residual + TOLERANCE * capacity, axis=-1)
     return room
+
+
+def is_used_up(residual: Float, capacity: Float) -> npt.NDArray[np.bool_]:
+    """(...) whether in some dimension nothing but rounding is left of `capacity` (..., K)."""
+    used_up: npt.NDArray[np.bool_] = np.any(residual <= TOLERANCE * capacity, axis=-1)
+    return used_up
 
 
 def enlarged(capacity: Float) -> Float:

@@ -11,7 +11,7 @@ from tvwrl.experiments.engine import Rows
 from tvwrl.lrasched.profiles import Configuration
 from tvwrl.lrasched.recommender import Recommender
 from tvwrl.lrasched.testbed import CORES, MEMORY, SimulatedApplication, configurations, draw_applications, profile
-from tvwrl.packing.fit import TOLERANCE
+from tvwrl.packing.fit import is_used_up
 from tvwrl.papers.lrasched.placement import HEURISTICS, MILP, plan_by
 from tvwrl.provisioning.admission import admit
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
@@ -72,7 +72,7 @@ def _place_by_programme(bed: Testbed, seconds: float) -> Plan:
     free, made = bed.fleet.capacity.copy(), []
     for begin in range(0, ARRIVING, BATCH):
         own = np.arange(begin, min(begin + BATCH, ARRIVING))
-        part, machines = bed.instance.only(own), np.flatnonzero((free > TOLERANCE * bed.fleet.capacity).all(axis=1))
+        part, machines = bed.instance.only(own), np.flatnonzero(~is_used_up(free, bed.fleet.capacity))
         if not len(machines):
             break
         fleet = Fleet(free[machines], fixed=True)
