@@ -1,4 +1,4 @@
-"""Samples per second that the factorization machine learns, and time of a prediction, beside a plain numpy version.
+"""Training samples per second of the factorization machine, and prediction time, against a plain numpy version.
 
 The numpy version takes the same rows through the same equations, a vector operation per row, so the ratio says the
 same on a busy machine as on a quiet one. Times are processor time of one core, the least of --repeats.

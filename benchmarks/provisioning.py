@@ -1,4 +1,4 @@
-"""Machines and seconds of every planner beside the published C++ suite's, on the reference instances.
+"""Machines and seconds of every planner compared with the published C++ suite, on the reference instances.
 
 Seconds are processor time of a solve, the least of `--repeats`, compiling and reading left out. The C++ ran on another,
 quiet machine. So a plain First-Fit, compiled like the planners but without any structure to skip machines, runs in the

@@ -1,4 +1,4 @@
-"""Evaluation: schedulers on the same test sequences, recorded so that anybody can recompute every number."""
+"""Evaluation: schedulers on the same test sequences, recorded so that every number can be recomputed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Online learning set beside the frozen policy and heuristics on the same streams: rows, tables, a plot."""
+"""Online learning compared with the frozen policy and heuristics on the same streams: rows, tables, a plot."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ FROZEN = "frozen"  # the policy as it was pretrained, played as evaluation does
 FROZEN_DRAWN = "frozen-drawn"  # the same, its actions drawn as the online policy's are
 BLOCKS = 20  # points of a curve
 NOTE = (
-    "Mean reward per episode, thousands; every scheduler on the same arrivals, each played once. Intervals: paired "
-    "bootstrap over episodes, taken as independent. Those of one seed are not, as they share a policy that goes on "
-    "learning, so the intervals are too narrow for what another seed would give."
+    "Mean reward per episode, thousands; every scheduler plays the same arrivals once. Intervals: paired bootstrap "
+    "over episodes, treated as independent. Episodes of one seed are not, as they share a policy that keeps "
+    "learning, so the intervals are too narrow to predict another seed."
 )
 Rewards = list[dict[str, Float]]  # by phase: scheduler -> (episodes, seeds) thousands
 

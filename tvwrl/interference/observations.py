@@ -1,4 +1,4 @@
-"""What monitoring records: response times of services and the batch work beside them; all that a score may know."""
+"""What monitoring records, which is all a score may know: response times of services, batch work on their machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predicts the level of a service from the composition of the batch work beside it: decision trees."""
+"""Decision trees that predict the level of a service from the composition of the batch work on its machine."""
 
 from __future__ import annotations
 

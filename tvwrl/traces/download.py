@@ -200,7 +200,7 @@ class Client:
                 reached = progress()
                 failures, furthest = (1 if reached > furthest else failures + 1), max(reached, furthest)
                 wait = policy.first_wait * 2 ** (failures - 1) if drop.wait is None else drop.wait
-                kept = f"; {readable(reached)} are kept: the same command goes on from there" if reached else ""
+                kept = f"; {readable(reached)} are kept: run the same command again to continue" if reached else ""
                 if failures >= policy.attempts:
                     advice = f"{failures} times in a row; try again later, or give a mirror with --base-url{kept}"
                     raise InputError(f"{url}: {drop}, {advice}") from None

@@ -131,7 +131,7 @@ def fetch_and_report(options: FetchOptions, report: Callable[[str], object]) -> 
     try:
         paths = fetch(options)
     except KeyboardInterrupt:
-        sys.stderr.write(f"the same command goes on where it stopped; what was fetched is in {options.folder}\n")
+        sys.stderr.write(f"run the same command again to continue; the downloaded part is in {options.folder}\n")
         raise
     report(f"{len(paths)} {'file' if len(paths) == 1 else 'files'} in {options.folder}; to go on:")
     report(f"python scripts/prepare_trace.py {options.name} --source {shlex.quote(str(options.source))}")

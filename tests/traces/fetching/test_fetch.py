@@ -124,7 +124,7 @@ def test_an_interrupted_script_says_how_to_go_on(call, site, tmp_path, monkeypat
     monkeypatch.setattr(downloading.Client, "fetch_file", stop)
     done = call("fetch_trace.py", "bitbrains", "--base-url", site.url, "--out", tmp_path / "raw")
     assert done.returncode == 130
-    hint = f"the same command goes on where it stopped; what was fetched is in {tmp_path / 'raw'}\n"
+    hint = f"run the same command again to continue; the downloaded part is in {tmp_path / 'raw'}\n"
     assert done.stderr.endswith(hint + "interrupted\n")
 
 

@@ -104,7 +104,7 @@ def test_an_interruption_says_how_to_go_on(prepare: Any, tmp_path: Path, monkeyp
     out = tmp_path / "out"
     monkeypatch.setattr(preparing, "make_share", _stop)
     code, _, err = prepare("csv", "--source", tmp_path / "x.csv", "--out", out, "--workers", 1)
-    hint = f"the same command goes on where it stopped; what is finished is in {tmp_path / '.out.work'}\n"
+    hint = f"run the same command again to continue; finished parts are in {tmp_path / '.out.work'}\n"
     assert (code, err) == (130, hint + "interrupted\n")
     monkeypatch.setattr(preparing, "read_part", _stop)
     code, _, err = prepare("csv", "--source", tmp_path / "x.csv", "--out", tmp_path / "none", "--workers", 1)
@@ -118,4 +118,4 @@ def test_an_interrupted_download_says_how_to_go_on(
     (tmp_path / "raw" / "bitbrains").mkdir(parents=True)
     monkeypatch.setattr(fetching, "fetch", _stop)
     code, _, err = prepare("bitbrains", "--source", "http://127.0.0.1:9/")
-    assert (code, f"what is finished is in {tmp_path / 'raw' / 'bitbrains'}\n" in err) == (130, True)
+    assert (code, f"finished parts are in {tmp_path / 'raw' / 'bitbrains'}\n" in err) == (130, True)

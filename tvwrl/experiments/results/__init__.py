@@ -1,1 +1,1 @@
-"""The results page: agents trained with several seeds on every trace, beside all other schedulers."""
+"""The results page: agents trained with several seeds on every trace, compared with all other schedulers."""

@@ -1,4 +1,4 @@
-"""The command behind the results page: agents trained with several seeds on every trace, beside all other schedulers.
+"""The command of the results page: agents trained with several seeds on every trace, and all other schedulers.
 
 Agents and DeepRM are trained at all loads in turn and play at each; heuristics are played once per trace and load, on
 the same sequences.

@@ -1,4 +1,4 @@
-"""What an agent has to reach beside the heuristics, at one load of one trace, and whether it does."""
+"""The targets of an agent relative to the heuristics, at one load of one trace, and whether it meets them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The laws of the simulated testbed: measured slowdowns (real) beside the fitted curves, and the published anchors."""
+"""The laws of the simulated testbed: measured slowdowns (real), fitted curves and published anchors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Levels of a real web server predicted from the load beside it, campaign by campaign (Section 6.3.1, real data)."""
+"""Levels of a real web server predicted from the load on its machine, by campaign (Section 6.3.1, real data)."""
 
 from __future__ import annotations
 

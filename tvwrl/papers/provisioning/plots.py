@@ -1,4 +1,4 @@
-"""Plots of the provisioning paper: deviation against seconds (Figure 3), or bars of both beside published values."""
+"""Plots of the provisioning paper: deviation against seconds (Figure 3), or bars of both next to published values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of the provisioning paper: results here beside published and measured ones, and whether rankings hold."""
+"""Tables of the provisioning paper: our results, the published and measured ones, and whether rankings hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of the TVW-RL paper: figures and tables beside the published numbers."""
+"""The commands of the TVW-RL paper: figures and tables next to the published numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From rows to tables beside the published numbers, with a verdict on each published order and claim, and a plot."""
+"""From rows to tables next to the published numbers, with a verdict on each published order and claim, and a plot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that are stored beside a trace: read before the long work, and kept until it is done."""
+"""Additional tables of a trace: read before the usage, and kept until it is prepared."""
 
 from __future__ import annotations
 

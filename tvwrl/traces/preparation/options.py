@@ -90,7 +90,7 @@ def _interruption_explained(folder: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if folder.exists():
-            sys.stderr.write(f"the same command goes on where it stopped; what is finished is in {folder}\n")
+            sys.stderr.write(f"run the same command again to continue; finished parts are in {folder}\n")
         raise
 
 

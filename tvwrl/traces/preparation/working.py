@@ -1,4 +1,4 @@
-"""The working folder beside the output: its lock, which finished pieces are used again, and its removal."""
+"""The working folder next to the output: its lock, the reuse of finished pieces, and its removal."""
 
 from __future__ import annotations
 
