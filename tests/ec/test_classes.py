@@ -115,7 +115,7 @@ def test_classes_take_any_seed(four_kinds: Population) -> None:
 @pytest.mark.parametrize("name", REPRESENTATIONS)
 def test_odd_populations(name: str, make_population: Callable[..., Population]) -> None:
     flat = [np.full((60, 2), level) for level in (2.0, 1.0, 2.0, 1.0, 2.0)]
-    with pytest.warns(UserWarning, match="6 classes are wanted, but only 2 of 5 workloads are distinct"):
+    with pytest.warns(UserWarning, match="6 classes were requested, but only 2 of 5 workloads are distinct"):
         classes = EquivalenceClasses(name, 6, 2).fit(make_population(flat), examples=200)
     assert (classes.k, classes.labels_.tolist()) == (2, [2, 1, 2, 1, 2])
     with pytest.warns(UserWarning, match="only 1 of 1 workloads are distinct"):

@@ -86,7 +86,7 @@ class EquivalenceClasses(Parameters):
         if self.n_classes is not None and distinct <= max(self.n_classes, 2):
             if distinct < self.n_classes:
                 found_only = f"only {distinct} of {len(kinds)} workloads are distinct: there are {distinct} classes"
-                warnings.warn(f"{self.n_classes} classes are wanted, but {found_only}", stacklevel=3)
+                warnings.warn(f"{self.n_classes} classes were requested, but {found_only}", stacklevel=3)
             groups = kinds if self.n_classes > 1 else np.zeros_like(kinds)
         elif self.n_classes == 1:
             groups = np.zeros_like(kinds)

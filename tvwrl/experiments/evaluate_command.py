@@ -133,7 +133,7 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
     print(terminal_table(rows, KNOWLEDGE | knowledge))
     print(f"written to {out}")
     if any("+pism=" in entry for entry in entries):
-        print("what services gain from scores of interference, simulated: python scripts/reproduce.py pism-schedulers")
+        print("to simulate what services gain from interference scores: python scripts/reproduce.py pism-schedulers")
 
 
 def _problem(settings: ComparisonSettings) -> Problem:
@@ -166,7 +166,7 @@ def _problem_and_policy(settings: ComparisonSettings, run: Path) -> tuple[Proble
     else:
         trace = open_and_describe(settings.trace, settings.slot_seconds, print)
     if not saved.knows(trace):
-        print("note: this is not the trace that the policy was trained on; units are set anew for it, classes not")
+        print("note: the policy was trained on another trace; its units are refitted, the classes are not")
     problem = saved.problem(trace, settings.loads[0])
     if machines is not None and machines != trained_on:
         problem = problem.at_load(max(settings.loads)).on_machines(machines)  # with as many workloads as the most needs

@@ -173,7 +173,9 @@ def _report(instance: Instance, results: Results) -> None:
     for result in results.made.values():
         names = _not_whole(instance, result.plan)
         if names:
-            print(f"{result.plan.algorithm}: not wholly placed: {', '.join(names[:10])}{', ...' * (len(names) > 10)}")
+            print(
+                f"{result.plan.algorithm}: not placed completely: {', '.join(names[:10])}{', ...' * (len(names) > 10)}"
+            )
 
 
 def _not_whole(instance: Instance, plan: Plan) -> list[str]:

@@ -74,7 +74,7 @@ class Client:
         try:
             text = self.retry(url, attempt).decode(errors="replace")
         except Refused as error:
-            self.report(f"{url}: no checksums there (HTTP {error.status}): sizes are checked only")
+            self.report(f"{url}: no checksums there (HTTP {error.status}): only sizes are checked")
             return {}
         if text.startswith("{"):
             with contextlib.suppress(ValueError):
@@ -93,7 +93,7 @@ class Client:
             if self.is_finished(url, path, sha256):
                 self.report(f"{path}: already there")
                 return
-            self.report(f"{path}: is not what {url} holds, fetched anew")
+            self.report(f"{path}: differs from {url}: downloaded again")
         for _ in range(2):
             self.download(url, part, title)
             kind, stated = ("sha256", sha256) if sha256 else ("md5", _origin(part).get("md5"))

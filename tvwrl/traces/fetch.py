@@ -118,7 +118,7 @@ def fetch(
             local, published = publisher.tables[table].names(number, cell)
             remote = local if mirror else published
             if number > 0 and not isinstance(numbers, Sequence) and not client.exists(base + remote):
-                report(f"{table}: {number} parts are all that there are")
+                report(f"{table}: {number} parts are all there are")
                 break
             title = f"file {len(paths) + 1}{total}: {local}"
             client.fetch_file(base + remote, options.folder / local, _find_sum(sums, remote), title)
@@ -133,7 +133,7 @@ def fetch_and_report(options: FetchOptions, report: Callable[[str], object]) -> 
     except KeyboardInterrupt:
         sys.stderr.write(f"run the same command again to continue; the downloaded part is in {options.folder}\n")
         raise
-    report(f"{len(paths)} {'file' if len(paths) == 1 else 'files'} in {options.folder}; to go on:")
+    report(f"{len(paths)} {'file' if len(paths) == 1 else 'files'} in {options.folder}; next:")
     report(f"python scripts/prepare_trace.py {options.name} --source {shlex.quote(str(options.source))}")
 
 

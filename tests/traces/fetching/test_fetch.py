@@ -130,7 +130,7 @@ def test_an_interrupted_script_says_how_to_go_on(call, site, tmp_path, monkeypat
 
 def test_a_mirror_without_checksums_is_reported(get, site, messages):
     get()
-    assert f"{site.url}/SHA256SUM: no checksums there (HTTP 404): sizes are checked only" in messages
+    assert f"{site.url}/SHA256SUM: no checksums there (HTTP 404): only sizes are checked" in messages
     assert not any("--base-url" in line for line in messages)
 
 

@@ -194,7 +194,9 @@ def test_an_archive_beside_what_was_in_it_is_read_once(member: str, tmp_path: Pa
 def test_a_file_beside_its_gz_is_read_once(tmp_path: Path) -> None:
     for end in ("", ".gz"):
         write_file(tmp_path / "source" / f"container_usage.csv{end}", container(20))
-    with pytest.warns(UserWarning, match=r"container_usage\.csv\.gz is not read: container_usage\.csv is beside it"):
+    with pytest.warns(
+        UserWarning, match=r"container_usage\.csv\.gz is not read: container_usage\.csv is in the same folder"
+    ):
         report = run("alibaba2018", tmp_path / "source", tmp_path / "out")
     assert report["rows"]["read"] == {"container_usage": 60}
 

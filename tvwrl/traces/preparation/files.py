@@ -36,7 +36,7 @@ def files_of(source: str | Path, patterns: Sequence[str]) -> list[Path]:
     seen = []
     for path in sorted(found):
         if path.suffix == ".gz" and path.with_suffix("") in found:
-            warnings.warn(f"{path} is not read: {path.stem} is beside it", stacklevel=1)  # once, whoever asks
+            warnings.warn(f"{path} is not read: {path.stem} is in the same folder", stacklevel=1)  # once, whoever asks
         elif not any(name.startswith(".") for name in path.relative_to(root).parts):
             seen.append(path)
     return seen
