@@ -71,10 +71,13 @@ def test_an_interrupted_head_start_is_not_made_twice(problem, tmp_path, monkeypa
 
 
 def steps_of(folder, name):
-    """Steps at which TensorBoard has a figure, all files of the run read."""
-    events = EventAccumulator(str(folder / "tensorboard"), {"scalars": 0})
-    events.Reload()
-    return [event.step for event in events.Scalars(name)]
+    """Steps at which TensorBoard has a figure: each file by itself, as files of one second are not read in order."""
+    found = []
+    for file in (folder / "tensorboard").glob("events*"):
+        events = EventAccumulator(str(file), {"scalars": 0})
+        events.Reload()
+        found += [event.step for event in events.Scalars(name)] if name in events.Tags()["scalars"] else []
+    return sorted(found)
 
 
 @pytest.mark.parametrize(("rewards", "best"), [([-1.0, -5.0, -3.0], 0), ([-5.0, -1.0, -3.0], 1)])

@@ -98,10 +98,10 @@ def test_a_table_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 def test_full_machines_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "m.csv", "cpu,mem\n4,8\n4,0\n")
-    with pytest.raises(InputError, match="row 2: mem is 0: leave machines out"):
+    with pytest.raises(InputError, match="row 2: mem is 0: leave out machines"):
         read_machines(path, ("cpu", "mem"))
     assert read_machines(path, ("cpu", "mem"), some_lack=True)[0] == [[4, 8], [4, 0]]
     with pytest.raises(InputError, match="no machine has any mem"):
         read_machines(written(path, "cpu,mem\n4,0\n"), ("cpu", "mem"), some_lack=True)
-    with pytest.raises(InputError, match="row 2: cpu is 0: leave machines out"):
+    with pytest.raises(InputError, match="row 2: cpu is 0: leave out machines"):
         read_machines(written(path, "cpu,mem\n4,1\n0,0\n"), ("cpu", "mem"), some_lack=True)

@@ -3,15 +3,15 @@
 import re
 
 
-def test_deeprm_is_trained_as_its_preset_says_unless_told_otherwise(call, refused, tmp_path):
+def test_deeprm_is_trained_as_its_preset_says_unless_asked_otherwise(call, refused, tmp_path):
     def listed(*arguments):
         done = call("reproduce.py", *arguments, "--seeds", 0, "--out", tmp_path / "runs", "--dry-run")
-        return dict(re.findall(r"^\| *(\S+) *\| *0 of (\d+) *\|", done.stdout, re.MULTILINE))
+        return dict(re.findall(r"^\| *(\S+)/training *\| *0 of (\d+) iterations *\|", done.stdout, re.MULTILINE))
 
     figure = listed("fig4")
     assert (figure["google-deeprm-seed0"], figure["google-tvw-rl-seed0"]) == ("200", "30")
     table = listed("results", "--traces", "google", "--agents", "agent", "--iterations", 7)
     assert table == {"google-deeprm-seed0": "7", "google-tvw-rl-seed0": "7"}
-    told = listed("fig4", "--preset", "smoke", "--deeprm-iterations", 9)
-    assert (told["google-deeprm-seed0"], told["google-tvw-rl-seed0"]) == ("9", "6")
+    asked = listed("fig4", "--preset", "smoke", "--deeprm-iterations", 9)
+    assert (asked["google-deeprm-seed0"], asked["google-tvw-rl-seed0"]) == ("9", "6")
     refused("reproduce.py", "fig5", "--deeprm-iterations", 0, said=["iterations is 0"])
