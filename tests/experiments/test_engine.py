@@ -185,3 +185,23 @@ def test_a_manifest_of_another_shape_is_refused_by_name(tmp_path, manifest):
     except InputError as error:
         failed = {"square-1": str(error)}
     assert "square-1" in failed["square-1"]
+
+
+def test_a_file_counts_by_its_content_not_by_its_path(tmp_path):
+    @dataclass(frozen=True)
+    class Reading(RowsCell):
+        source: Path
+        name = "reading"
+
+        def measure(self):
+            return [{"text": self.source.read_text()}]
+
+    first, copy = tmp_path / "a.txt", tmp_path / "copy" / "b.txt"
+    copy.parent.mkdir()
+    first.write_text("1")
+    copy.write_text("1")
+    assert complete(tmp_path / "out", [Reading(first)], report=print) == {}
+    assert complete(tmp_path / "out", [Reading(copy)], report=print) == {}
+    first.write_text("2")
+    with pytest.raises(InputError, match="source is"):
+        complete(tmp_path / "out", [Reading(first)], report=print)

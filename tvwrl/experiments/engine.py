@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,11 @@ class Cell(ABC):
         return self.name
 
     def request(self) -> dict[str, Any]:
-        """Everything the result depends on, as JSON can hold it. Compared field by field before a result is used."""
+        """Everything the result depends on, compared field by field before a result is used.
+
+        Values as JSON can hold them, and paths: a file counts by its content, a folder by the names and sizes of its
+        files.
+        """
         return asdict(self)  # type: ignore[call-overload, no-any-return]
 
     @abstractmethod
@@ -253,9 +258,26 @@ def _digest(path: Path) -> str:
 
 
 def _plain(request: Mapping[str, Any]) -> dict[str, Any]:
-    """As it reads back from JSON, paths as text."""
-    content: dict[str, Any] = json.loads(json.dumps(request, default=str))
+    """As it reads back from JSON; a path counts by what lies there, not by how it is spelled."""
+    content: dict[str, Any] = json.loads(json.dumps(request, default=_content))
     return content
+
+
+def _content(value: object) -> str:
+    if not isinstance(value, Path) or not value.exists():
+        return str(value)
+    if value.is_file():
+        return _file_content(value, value.stat().st_mtime_ns, value.stat().st_size)
+    files = sorted(
+        (path.relative_to(value).as_posix(), path.stat().st_size) for path in value.rglob("*") if path.is_file()
+    )
+    return f"folder {hashlib.sha256(json.dumps(files).encode()).hexdigest()}"
+
+
+@lru_cache(maxsize=64)
+def _file_content(path: Path, modified: int, size: int) -> str:
+    """Hashed once as long as it does not change."""
+    return f"file {_digest(path)}"
 
 
 def differences(made: Mapping[str, Any], asked: Mapping[str, Any], within: str = "") -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from tvwrl.experiments.engine import Rows, RowsCell
@@ -41,11 +42,12 @@ class PlacementCell(RowsCell):
         return f"{self.instance}-{self.machines}{load}-seed{self.seed}"
 
     def request(self) -> dict[str, Any]:
-        """The fields that this problem and scheduler depend on."""
+        """The fields that this problem and scheduler depend on; the contest's file by its content."""
         irrelevant = {"tianchi" if self.instance == GENERATED else "load"}
         if not self.scheduler.startswith("Medea"):
             irrelevant.add("medea_seconds")
-        return {name: value for name, value in asdict(self).items() if name not in irrelevant}
+        asked = asdict(self) | {"tianchi": Path(self.tianchi)}
+        return {name: value for name, value in asked.items() if name not in irrelevant}
 
     def measure(self) -> Rows:
         """One row: `flow.results.row_of`, with the instance, seed, load and scheduler."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, is_dataclass
+from pathlib import Path
 from typing import Any
 
 from tvwrl.experiments.engine import Rows, RowsCell
@@ -29,7 +30,8 @@ class Measurement(RowsCell):
         return self.path.rpartition("/")[0]
 
     def request(self) -> dict[str, Any]:
-        return {"function": self.function.__name__} | self._columns()
+        paths = {name: value for name, value in self.arguments if isinstance(value, Path)}  # by their content
+        return {"function": self.function.__name__} | self._columns() | paths
 
     def measure(self) -> Rows:
         return [self._columns() | row for row in self.function(**dict(self.arguments))]

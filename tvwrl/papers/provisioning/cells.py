@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from tvwrl.experiments.engine import Rows, RowsCell
@@ -43,8 +44,8 @@ class PlanCell(RowsCell):
         return self.graph if self.study == KNOWN else f"{self.study}-{self.graph}-{self.value}-{self.number}"
 
     def request(self) -> dict[str, Any]:
-        """The fields and the machine."""
-        return asdict(self) | {"machine": list(MACHINE)}
+        """The fields and the machine; the source by its content."""
+        return asdict(self) | {"machine": list(MACHINE), "source": Path(self.source)}
 
     def measure(self) -> Rows:
         """One row: `provisioning.results.row_of`, with the instance's study, graph, value, number and sizes."""
