@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvwrl.traces.preparation.layout import Column, Table, drop_bad, dtype_of, without_blanks
@@ -19,10 +20,12 @@ NEEDED = {float: "numbers", int: "whole numbers", str: "text or whole numbers", 
 def parquet_columns(source: str) -> dict[str, tuple[pl.Expr, Any]]:
     """Expression and type of every column of a Parquet file by name, of nested fields by outer.inner.
 
-    Raises InputError if the file is damaged.
+    A file of zero bytes has none. Raises InputError if the file is damaged.
     """
     import polars as pl
 
+    if Path(source).stat().st_size == 0:
+        return {}
     try:
         schema = pl.scan_parquet(source, glob=False).collect_schema()
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -44,6 +47,9 @@ def read_parquet(part: Part, table: Table, names: Mapping[str, str] | None = Non
     import polars as pl
 
     there, given = parquet_columns(part.source), []
+    if not there:
+        nothing = pl.DataFrame(schema={column.name: dtype_of(column) for column in table.columns})
+        return Rows(nothing, 0, empty=[part.source])
     for column in table.columns:
         name = (names or {}).get(column.name, column.name)
         if name not in there:
