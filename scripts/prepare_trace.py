@@ -22,14 +22,14 @@ def main() -> None:
 def _command(kind: Any) -> Callable[..., None]:
     """A subcommand with the options of one loader beside those of all."""
 
-    def command(options: PrepareOptions, loader: Any) -> None:
+    def command(common: PrepareOptions, loader: Any) -> None:
         made = kind(**{field.name: getattr(loader, field.name) for field in fields(kind)})
-        prepare_and_report(options, made, print)
+        prepare_and_report(common, made, print)
 
     # The options are checked only inside the command: tyro would report an error as a fault of a parameter "loader".
     unchecked = type(kind.__name__, (kind,), {"__post_init__": lambda self: None, "__module__": kind.__module__})
     command.__doc__ = unchecked.__doc__ = kind.__doc__
-    command.__annotations__ = {"options": PrepareOptions, "loader": unchecked, "return": None}
+    command.__annotations__ = {"common": PrepareOptions, "loader": unchecked, "return": None}
     return command
 
 
