@@ -14,7 +14,7 @@ from tvwrl.provisioning.workspace import Workspace
 
 
 def matched(work, machines, score, steps=99):
-    """A packing of so many machines after up to so many steps, and whether there may be more."""
+    """A packing of at most `machines` machines after at most `steps` steps, and whether more steps may help."""
     packing = work.packing(machines, opened=True)
     arguments = work.applications, packing, work.pairs(packing), work.sizes, SCORES[score].score(work), steps
     return packing, match(*arguments)
