@@ -77,10 +77,10 @@ def cost_features(
     `sizes`, `left`: (B, M, D) capacity, and capacity left with the head of the queue
     `limit`: cost of overshoot above which to hold
 
-    Able machines have capacity and room for the head of the queue; if none has room, all with capacity. Features:
-    overshoot, unused capacity, and their sum beyond that of the cheapest able machine. Logits: about the choice of
-    expected-cost. The cheapest able machine is the most probable, but holding is if no machine has room or the
-    overshoot exceeds `limit`.
+    A machine is able if it has capacity, and room for the head of the queue unless no machine has. Features:
+    overshoot, unused capacity, and how much more than the cheapest able machine the two cost together. Logits:
+    roughly what `expected-cost` would choose. The cheapest able machine is the most probable choice; holding is more
+    probable if no machine has room or overshoot costs more than `limit`.
     """
     batch, machines, _ = sizes.shape
     seen = np.empty((batch, machines, COSTS), np.float32)
