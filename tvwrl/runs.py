@@ -46,13 +46,23 @@ def locked(folder: Path) -> Iterator[None]:
 
     Raises InputError if somebody does, in this process or another.
     """
+    lock, ours = folder.parent / f".{folder.name}.lock", False
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f".{folder.name}.lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{folder} is in use by another process: wait for it, or stop it") from None
-        yield
+    while not ours:
+        with lock.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"{folder} is in use by another process: wait for it, or stop it") from None
+            except OSError:  # a file system without locks
+                pass
+            with contextlib.suppress(FileNotFoundError):  # its last owner may have removed it meanwhile
+                ours = os.path.samestat(lock.stat(), os.fstat(file.fileno()))
+            if ours:
+                try:
+                    yield
+                finally:
+                    lock.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -68,14 +78,18 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder beside `folder` that takes its name if the block succeeds, and is removed if it does not."""
+def whole_folder(folder: Path, within: Path | None = None) -> Iterator[Path]:
+    """A temporary folder that takes the name `folder` if the block succeeds, and is removed if it does not.
+
+    It lies beside `folder`, or in a folder `within` the same file system.
+    """
     check_new_folder(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
+    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=within or folder.parent))
     partial.chmod(0o755)
     try:
         yield partial
+        check_new_folder(folder)
         if folder.exists():
             folder.rmdir()
         os.replace(partial, folder)

@@ -8,7 +8,7 @@ a *slot* is one time step; "fraction" means a fraction of the trace's reference 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,27 +55,15 @@ class Trace:
     def select(self, index: Sequence[int] | Int) -> Trace:
         """The same trace with the workloads of `index` only, in that order."""
         index = np.asarray(index, dtype=np.int64)
-        counts = np.diff(self.offsets)[index]
-        rows = (
-            np.concatenate([np.arange(self.offsets[i], self.offsets[i + 1]) for i in index])
-            if len(index)
-            else np.empty(0, np.int64)
-        )
-        return Trace(
-            name=self.name,
-            resources=self.resources,
-            slot_seconds=self.slot_seconds,
-            workload_id=self.workload_id[index],
-            offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            slot=self.slot[rows],
-            usage=self.usage[rows],
-            application=self.application[index],
-            arrival=self.arrival[index],
-            priority=self.priority[index],
-            scheduling_class=self.scheduling_class[index],
-            request=self.request[index],
-            reference_machine=self.reference_machine,
-            source=self.source,
+        rows = [np.arange(self.offsets[i], self.offsets[i + 1]) for i in index]
+        row = np.concatenate([np.empty(0, np.int64), *rows])
+        by_workload = ("workload_id", "application", "arrival", "priority", "scheduling_class", "request")
+        return replace(
+            self,
+            offsets=np.cumsum([0, *map(len, rows)]),
+            slot=self.slot[row],
+            usage=self.usage[row],
+            **{name: getattr(self, name)[index] for name in by_workload},
         )
 
 

@@ -380,7 +380,7 @@ def test_write_refuses_a_folder_in_use(tmp_path):
     write_trace(trace, tmp_path / "deep" / "er")
     assert_equal(read_trace(tmp_path / "empty"), trace)
     for used in ("empty", "data.csv"):
-        with pytest.raises(InputError, match=f"{used}: exists and is not an empty folder"):
+        with pytest.raises(InputError, match=f"{used} already exists and is not empty"):
             write_trace(trace, tmp_path / used)
     assert (tmp_path / "data.csv").read_text() == CSV
 

@@ -7,8 +7,6 @@ import gzip
 import hashlib
 import json
 import os
-import shutil
-import uuid
 import warnings
 import zlib
 from collections.abc import Sequence
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from tvwrl.runs import whole_folder
 from tvwrl.types import Float, InputError, Int, Trace
 
 if TYPE_CHECKING:
@@ -60,10 +59,7 @@ def write_trace(trace: Trace, folder: str | os.PathLike[str]) -> None:
     """
     import polars as pl
 
-    target = Path(folder).resolve()
-    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-        raise InputError(f"{target}: exists and is not an empty folder; a trace is only written to a new one")
-    rows = np.diff(trace.offsets)
+    target, rows = Path(folder).resolve(), np.diff(trace.offsets)
     if not rows.all():
         raise InputError(f"{target}: workload {trace.workload_id[np.argmin(rows)]!r} is empty: it has no usage rows")
     fields = ("name", "resources", "slot_seconds", "reference_machine", "source")
@@ -74,21 +70,31 @@ def write_trace(trace: Trace, folder: str | os.PathLike[str]) -> None:
     workloads |= {"priority": trace.priority, "class": trace.scheduling_class}
     workloads |= {f"request_{name}": column for name, column in zip(trace.resources, trace.request.T, strict=True)}
     text = {"workload_id": pl.String, "application": pl.String}
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}"  # a sibling: a rename never crosses file systems
-    try:
-        temporary.mkdir()
-        pl.DataFrame(usage, schema_overrides={"workload_id": pl.String}).write_parquet(temporary / USAGE)
-        pl.DataFrame(workloads, schema_overrides=text).fill_nan(None).write_parquet(temporary / WORKLOADS)
-        (temporary / HEADER).write_text(header, encoding="utf-8")
-        read_trace(temporary)
-        if target.exists():
-            target.rmdir()
-        temporary.rename(target)
-    except InputError as error:
-        raise InputError(f"nothing was written: {str(error).replace(str(temporary), str(target))}") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with whole_folder(target) as partial:
+        pl.DataFrame(usage, schema_overrides={"workload_id": pl.String}).write_parquet(partial / USAGE)
+        pl.DataFrame(workloads, schema_overrides=text).fill_nan(None).write_parquet(partial / WORKLOADS)
+        (partial / HEADER).write_text(header, encoding="utf-8")
+        try:
+            read_trace(partial)
+        except InputError as error:
+            raise InputError(f"nothing was written: {str(error).replace(str(partial), str(target))}") from None
+
+
+def read_sample(folder: Path, most_rows: int) -> tuple[Trace, int]:
+    """The trace in a folder, and how many workloads it has.
+
+    With more than `most_rows` rows of usage it is the usage of every n-th workload only, and nothing else is known.
+    """
+    import polars as pl
+
+    usage = pl.scan_parquet(folder / USAGE, glob=False)
+    ids = pl.read_parquet(folder / WORKLOADS, columns=["workload_id"], glob=False)["workload_id"]
+    every = -(-usage.select(pl.len()).collect().item() // most_rows)
+    if every == 1:
+        return read_trace(folder), len(ids)
+    chosen = ids.gather_every(every)  # spread over all: neighbours may be alike
+    sample = usage.filter(pl.col("workload_id").is_in(chosen.implode())).collect()
+    return _trace(_Table(folder / USAGE, sample), None, _read_header(folder / HEADER)), len(ids)
 
 
 def trace_hash(trace: Trace) -> str:

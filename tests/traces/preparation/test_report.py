@@ -51,8 +51,7 @@ def test_the_whole_is_not_called_a_sample(tmp_path: Path, titles: list[str]) -> 
 
 def test_tables_beside_the_trace_are_listed(tmp_path: Path) -> None:
     report = prepared(tmp_path, [30], plots=False) | {"beside": {"affinity": 12_345, "machines": 7}}
-    table = "| written beside | rows |\n|---|---:|\n| affinity.parquet | 12,345 |\n| machines.parquet | 7 |\n\n"
-    assert table in report_text(report)
+    assert "| affinity.parquet | 12,345 |\n| machines.parquet |      7 |\n\n" in report_text(report)
     assert "written beside" not in report_text(report | {"beside": {}})
 
 

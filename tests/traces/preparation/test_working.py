@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import fcntl
 import subprocess
 import sys
 import textwrap
@@ -10,16 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from tvwrl.traces.preparation.working import LOCK, assembled, working_folder, working_path
+from tvwrl.runs import whole_folder
+from tvwrl.traces.preparation.working import working_folder, working_path
 from tvwrl.types import InputError
 
 SETTINGS = {"source": "x"}
 KILLED = """
     import os, signal, sys
     from pathlib import Path
-    from tvwrl.traces.preparation.working import assembled, working_folder
+    from tvwrl.runs import whole_folder
+    from tvwrl.traces.preparation.working import working_folder
     out = Path(sys.argv[1])
-    with working_folder(out, {"source": "x"}) as work, assembled(work, out) as partial:
+    with working_folder(out, {"source": "x"}) as work, whole_folder(out, work) as partial:
         (work / "1-shares-x").mkdir()
         (work / "1-shares-x" / "a.json").touch()
         (partial / "half").touch()
@@ -37,7 +39,7 @@ def test_a_second_preparation_is_refused_while_the_first_runs(tmp_path: Path) ->
         (work / "piece").touch()
         for other in (SETTINGS, {"source": "y"}):
             with (
-                pytest.raises(InputError, match=r"another preparation is writing .*/out: .*--out another folder"),
+                pytest.raises(InputError, match=r"/out is in use by another process: wait for it, or stop it"),
                 working_folder(out, other),
             ):
                 pass
@@ -51,9 +53,9 @@ def test_nothing_stays_of_a_run_that_was_killed(tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-c", textwrap.dedent(KILLED), str(out)]
     assert subprocess.run(command, timeout=600).returncode < 0
-    assert names(tmp_path) == [".out.work"]
-    assert names(working_path(out)) == ["1-shares-x", "assembled", LOCK, "settings.json"]
-    with working_folder(out, SETTINGS) as work, assembled(work, out) as partial:
+    assert names(tmp_path) == [".out.lock", ".out.work"]
+    assert [name.endswith(".partial") for name in names(working_path(out))] == [True, False, False]
+    with working_folder(out, SETTINGS) as work, whole_folder(out, work) as partial:
         assert names(partial) == []
         assert (work / "1-shares-x" / "a.json").exists()
         (partial / "whole").touch()
@@ -61,7 +63,7 @@ def test_nothing_stays_of_a_run_that_was_killed(tmp_path: Path) -> None:
     assert names(out) == ["whole"]
 
 
-def test_other_settings_begin_anew_and_keep_the_lock(tmp_path: Path) -> None:
+def test_other_settings_begin_anew(tmp_path: Path) -> None:
     out = tmp_path / "out"
     piece = working_path(out) / "1-shares-x" / "a.json"
     piece.parent.mkdir(parents=True)
@@ -71,7 +73,7 @@ def test_other_settings_begin_anew_and_keep_the_lock(tmp_path: Path) -> None:
         raise KeyboardInterrupt
     assert piece.exists()
     with working_folder(out, {"source": "y"}) as work:
-        assert names(work) == [LOCK, "settings.json"]
+        assert names(work) == ["settings.json"]
 
 
 def test_a_folder_that_is_taken_is_refused_and_the_pieces_stay(tmp_path: Path) -> None:
@@ -87,18 +89,15 @@ def test_a_folder_that_is_taken_is_refused_and_the_pieces_stay(tmp_path: Path) -
 
 def test_a_lock_that_was_removed_meanwhile_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the first process ends between opening and locking of the second."""
-    import fcntl
+    file, lock, calls = tmp_path / ".out.lock", fcntl.flock, []
 
-    work, lock, calls = working_path(tmp_path / "out"), fcntl.flock, []
-
-    def late(file: object, operation: int) -> None:
+    def late(descriptor: object, operation: int) -> None:
         if not calls:
-            os.unlink(work / LOCK)
-            work.rmdir()
+            file.unlink()
         calls.append(operation)
-        lock(file, operation)  # type: ignore[arg-type]
+        lock(descriptor, operation)  # type: ignore[arg-type]
 
     monkeypatch.setattr(fcntl, "flock", late)
     with working_folder(tmp_path / "out", SETTINGS):
-        assert (work / LOCK).exists()
+        assert file.exists()
     assert len(calls) == 2

@@ -35,6 +35,12 @@ class Part:
         return [self.size, path.stat().st_mtime_ns if path.exists() else 0, *map(str, self.detail), *(self.span or ())]
 
 
+def _no_rows() -> pl.DataFrame:
+    import polars as pl
+
+    return pl.DataFrame()
+
+
 @dataclass
 class Rows:
     """A part as it was read.
@@ -44,8 +50,8 @@ class Rows:
     choice; one that lacks some keys is passed to `Loader.workloads` whole for every share of the workloads.
     """
 
-    frame: pl.DataFrame
-    read: int  # rows in the part, good, bad and dropped
+    frame: pl.DataFrame = field(default_factory=_no_rows)
+    read: int = 0  # rows in the part, good, bad and dropped
     bad: Counter[str] = field(default_factory=Counter)  # rows that break a rule of the format, by rule
     dropped: Counter[str] = field(default_factory=Counter)  # good rows that are left out, by rule
     examples: list[str] = field(default_factory=list)  # "file: line 7: ...", a few of the bad rows
@@ -71,7 +77,7 @@ def together(pieces: Iterable[Rows]) -> Rows:
     """The rows of at least one part, as one."""
     import polars as pl
 
-    total, frames = Rows(pl.DataFrame(), 0), []
+    total, frames = Rows(), []
     for rows in pieces:
         total.count(rows)
         frames.append(rows.frame)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import warnings
 from collections import Counter
@@ -17,15 +16,15 @@ from tqdm import tqdm
 
 from tvwrl.checks import at_least, within
 from tvwrl.parallel import Call, run_calls
-from tvwrl.runs import provenance
+from tvwrl.runs import provenance, whole_folder, write_json
 from tvwrl.traces.canonical import HEADER, USAGE, WORKLOADS
 from tvwrl.traces.preparation.extras import copy_extras, read_extras
-from tvwrl.traces.preparation.loader import EXAMPLES, Loader, Part
-from tvwrl.traces.preparation.report import LEVELS, describe, write_report
-from tvwrl.traces.preparation.series import SeriesRules
-from tvwrl.traces.preparation.shares import first_slot, full_disk_explained, make_share, read_part
+from tvwrl.traces.preparation.loader import EXAMPLES, Loader, Part, Rows
+from tvwrl.traces.preparation.report import LEVELS, describe, report_text
+from tvwrl.traces.preparation.series import MICRO, SeriesRules
+from tvwrl.traces.preparation.shares import full_disk_explained, make_share, read_part
 from tvwrl.traces.preparation.unpacking import unpack
-from tvwrl.traces.preparation.working import assembled, working_folder
+from tvwrl.traces.preparation.working import working_folder
 from tvwrl.types import InputError
 
 SHARE_BYTES = 48 << 20  # of input per share: about a million rows of a compressed trace
@@ -74,18 +73,19 @@ def prepare(
             warnings.warn(f"{file}: empty: it holds no rows; the other files are used", stacklevel=2)
         if not found["spans"]:
             raise InputError(f"{source}: empty: no usable row of usage; dropped: {_listed(found['rows']['dropped'])}")
-        origin = first_slot(found["spans"], rules.slot_seconds)
+        origin = min(begin for begin, _ in found["spans"]) // (rules.slot_seconds * MICRO)  # slot of the first record
         calls = [(make_share, (loader, rules, parts, pieces, share, origin)) for share in range(shares)]
         made = run("making series", [1] * shares, calls)
         report = _report(loader, source, rules, found, made)
         report |= {"name": name or loader.name, "max_bad_fraction": max_bad_fraction}
-        with assembled(work, out) as partial:
+        with whole_folder(out, work) as partial:
             _assemble(report["name"], loader, rules, pieces, shares, partial)
             report["beside"] = copy_extras(pieces, partial)
             _warn_of_empty_slots(loader, report)
             report |= describe(partial, plots) | provenance()
             _warn_of_large_usage(loader, report)
-            write_report(partial, report)
+            write_json(partial / "report.json", report)
+            (partial / "report.md").write_text(report_text(report), encoding="utf-8")
     return report
 
 
@@ -98,31 +98,29 @@ def _shares(parts: Sequence[Part]) -> int:
 
 def _sum_up(read: list[dict[str, Any]], max_bad_fraction: float) -> dict[str, Any]:
     """The sum of the counts of all parts. Raises InputError if a table is empty or too many of its rows are bad."""
-    rows: dict[str, Counter[str]] = {"read": Counter(), "bad": Counter(), "dropped": Counter()}
-    empty: list[str] = []
+    tables: dict[str, Rows] = {}
     for piece in read:
-        rows["read"][piece["table"]] += piece["rows"]
-        rows["bad"].update({f"{piece['table']}: {rule}": count for rule, count in piece["bad"].items()})
-        rows["dropped"].update(piece["dropped"])
-    for table, total in rows["read"].items():  # each by itself: a large one must not hide the faults of another
-        pieces = [piece for piece in read if piece["table"] == table]
-        if without := [file for piece in pieces for file in piece["empty"]]:
-            if not total:
-                raise InputError(f"{without[0]}: empty: it holds no rows of {table}")
-            rows["dropped"][f"files without rows of {table}"] = len(without)
-            empty += without
-        found = sum((Counter(piece["bad"]) for piece in pieces), Counter())
-        examples = [example for piece in pieces for example in piece["examples"]][:EXAMPLES]
-        if found.total() > max_bad_fraction * total:
+        tables.setdefault(piece["table"], Rows()).count(Rows(**piece["rows"]))
+    for table, found in tables.items():  # each by itself: a large one must not hide the faults of another
+        if found.empty:
+            if not found.read:
+                raise InputError(f"{found.empty[0]}: empty: it holds no rows of {table}")
+            found.dropped[f"files without rows of {table}"] = len(found.empty)
+        bad = found.bad.total()
+        if bad > max_bad_fraction * found.read:
             raise InputError(
-                f"{found.total()} of {total} rows of {table} are bad ({found.total() / total:.2%}), more than "
-                f"--max-bad-fraction {max_bad_fraction:g}: {_listed(found)}; first: {'; '.join(examples)}"
+                f"{bad} of {found.read} rows of {table} are bad ({bad / found.read:.2%}), more than "
+                f"--max-bad-fraction {max_bad_fraction:g}: {_listed(found.bad)}; first: {'; '.join(found.examples)}"
             )
-    examples = [example for piece in read for example in piece["examples"]][:EXAMPLES]
+    rows = {
+        "read": Counter({table: found.read for table, found in tables.items()}),
+        "bad": Counter({f"{table}: {rule}": n for table, found in tables.items() for rule, n in found.bad.items()}),
+        "dropped": sum((found.dropped for found in tables.values()), Counter()),
+    }
     return {
         "rows": rows,
-        "examples": examples,
-        "empty": empty,
+        "examples": [example for found in tables.values() for example in found.examples][:EXAMPLES],
+        "empty": [file for found in tables.values() for file in found.empty],
         "spans": [piece["span"] for piece in read if piece["span"]],
     }
 
@@ -202,4 +200,4 @@ def _assemble(name: str, loader: Loader, rules: SeriesRules, work: Path, shares:
         pl.scan_ipc(files, glob=False).sink_parquet(folder / file, maintain_order=True, compression="lz4")
     header = {"name": name, "resources": list(loader.resources), "slot_seconds": rules.slot_seconds}
     header |= {"reference_machine": loader.reference_machine, "source": "real"}
-    (folder / HEADER).write_text(json.dumps(header, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / HEADER, header)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tvwrl.markdown import markdown_table
 from tvwrl.plotting import new_figure
-from tvwrl.traces.canonical import USAGE, WORKLOADS, read_trace
+from tvwrl.traces.canonical import read_sample
 from tvwrl.traces.statistics import DAY_SECONDS, population_statistics
 from tvwrl.types import Float, Trace
 
@@ -26,7 +27,7 @@ EXAMPLES = 4  # series that are drawn, from much to little variation
 
 def describe(folder: Path, plots: bool = True) -> dict[str, Any]:
     """Quantiles over workloads of the statistics of the canonical trace in `folder`, and the page of plots."""
-    trace, workloads = _sample(folder)
+    trace, workloads = read_sample(folder, LARGEST)
     statistics = population_statistics(trace)
     quantiles = {
         name: [round(float(v), 6) for v in np.quantile(known, LEVELS)]
@@ -36,12 +37,6 @@ def describe(folder: Path, plots: bool = True) -> dict[str, Any]:
     if plots:
         _plot(trace, statistics, workloads, folder / "report.png")
     return {"quantiles": {"levels": LEVELS, **quantiles}, "described": len(trace), "plots": plots}
-
-
-def write_report(folder: Path, report: dict[str, Any]) -> None:
-    """report.json and report.md of what `prepare` found."""
-    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    (folder / "report.md").write_text(report_text(report), encoding="utf-8")
 
 
 def report_text(report: dict[str, Any]) -> str:
@@ -63,18 +58,17 @@ def report_text(report: dict[str, Any]) -> str:
         *_counts(rows),
         *(f"- {example}" for example in report["examples"]),
         *([""] if report["examples"] else []),
-        *_beside(report["beside"]),
-        "| over workloads | " + " | ".join(f"{level:.0%}" for level in LEVELS) + " |",
-        "|---|" + "---:|" * len(LEVELS),
+        *_table("written beside", ["rows"], {f"{name}.parquet": [f"{n:,}"] for name, n in report["beside"].items()}),
     ]
     quantiles = {name: values for name, values in report["quantiles"].items() if name != "levels"}
-    lines += [f"| {name} | " + " | ".join(f"{v:.4g}" for v in values) + " |" for name, values in quantiles.items()]
+    values = {name: [f"{value:.4g}" for value in row] for name, row in quantiles.items()}
+    lines += _table("over workloads", [f"{level:.0%}" for level in LEVELS], values)
     if report["described"] < workloads["kept"]:
         sample = f"{report['described']:,} of the {workloads['kept']:,} workloads"
-        lines += ["", f"Quantiles and plots are of a sample: {sample}."]
+        lines += [f"Quantiles and plots are of a sample: {sample}.", ""]
     if report["plots"]:
-        lines += ["", "![population, examples, daily pattern](report.png)"]
-    return "\n".join([*lines, ""])
+        lines += ["![population, examples, daily pattern](report.png)", ""]
+    return "\n".join(lines)
 
 
 def _moment(microseconds: int) -> str:
@@ -86,52 +80,23 @@ def _moment(microseconds: int) -> str:
 
 def _counts(rows: dict[str, dict[str, int]]) -> list[str]:
     """Tables of what was read and dropped, one for each unit: rows, files, slots, workloads."""
-    found = {"rows": [f"| read: {table} | {count:,} |" for table, count in sorted(rows["read"].items()) if count]}
-    found["rows"].append(f"| bad | {sum(rows['bad'].values()):,} |")
-    found["rows"] += [f"| bad: {rule} | {count:,} |" for rule, count in sorted(rows["bad"].items())]
+    found = {"rows": {f"read: {table}": count for table, count in sorted(rows["read"].items()) if count}}
+    found["rows"] |= {"bad": sum(rows["bad"].values())}
+    found["rows"] |= {f"bad: {rule}": count for rule, count in sorted(rows["bad"].items())}
     for rule, count in sorted(rows["dropped"].items()):
         unit = rule.partition(" ")[0]
         unit = unit if unit in ("files", "slots", "workloads") else "rows"
-        found.setdefault(unit, []).append(f"| dropped: {rule} | {count:,} |")
-    return [line for unit, lines in found.items() for line in (f"| {unit} | |", "|---|---:|", *lines, "")]
+        found.setdefault(unit, {})[f"dropped: {rule}"] = count
+    return [
+        line
+        for unit, counts in found.items()
+        for line in _table(unit, [""], {name: [f"{count:,}"] for name, count in counts.items()})
+    ]
 
 
-def _beside(tables: dict[str, int]) -> list[str]:
-    """The tables that are stored beside the trace, with their rows."""
-    lines = [f"| {name}.parquet | {rows:,} |" for name, rows in tables.items()]
-    return ["| written beside | rows |", "|---|---:|", *lines, ""] if lines else []
-
-
-def _sample(folder: Path) -> tuple[Trace, int]:
-    """The trace, or if it is very large a trace of a part of its workloads; and how many workloads there are."""
-    import polars as pl
-
-    rows = pl.scan_parquet(folder / USAGE, glob=False).select(pl.len()).collect().item()
-    if rows <= LARGEST:
-        trace = read_trace(folder)
-        return trace, len(trace)
-    header = json.loads((folder / "trace.json").read_text())
-    ids = pl.read_parquet(folder / WORKLOADS, columns=["workload_id"], glob=False)["workload_id"]
-    chosen = ids.gather_every(-(-rows // LARGEST))  # spread over all: neighbours may be alike
-    usage = pl.scan_parquet(folder / USAGE, glob=False).filter(pl.col("workload_id").is_in(chosen.implode())).collect()
-    counts = usage.group_by("workload_id", maintain_order=True).len()["len"].to_numpy()
-    n = len(counts)
-    unknown = np.full(n, np.nan)
-    trace = Trace(
-        name=header["name"],
-        resources=tuple(header["resources"]),
-        slot_seconds=header["slot_seconds"],
-        workload_id=usage["workload_id"].unique(maintain_order=True).to_numpy().astype(object),
-        offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        slot=usage["slot"].to_numpy(),
-        usage=usage.select(header["resources"]).to_numpy(),
-        application=np.full(n, "", dtype=object),
-        arrival=np.zeros(n, np.int64),
-        priority=unknown,
-        scheduling_class=unknown,
-        request=np.full((n, len(header["resources"])), np.nan),
-    )
-    return trace, len(ids)
+def _table(title: str, head: Sequence[str], rows: Mapping[str, Sequence[str]]) -> list[str]:
+    """The lines of a table and a blank one, or none without rows; `title` stands above the names of the rows."""
+    return [markdown_table([title, *head], [[name, *row] for name, row in rows.items()]), ""] if rows else []
 
 
 def _plot(trace: Trace, statistics: dict[str, Float], workloads: int, path: Path) -> None:

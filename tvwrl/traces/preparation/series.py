@@ -48,12 +48,26 @@ class Slots:
 
     def first_rows(self) -> Int:
         """(owners,) first row of each owner."""
-        return np.flatnonzero(np.append(True, self.owner[1:] != self.owner[:-1])[: len(self.owner)])
+        return np.flatnonzero(_changes(self.owner))
 
-    def take(self, rows: Int | slice) -> Slots:
+    def take(self, rows: Int) -> Slots:
         """Some of the rows."""
-        of = self.owner[rows], self.slot[rows], self.usage[rows]
-        return Slots(*of, self.records[rows], self.recorded[rows])
+        return Slots(*(column[rows] for column in vars(self).values()))
+
+
+def _changes(*columns: Int) -> NDArray[np.bool_]:
+    """(R,) whether a row differs from the one before it in any of the columns (R,); the first does."""
+    differs = np.zeros(len(columns[0]), np.bool_)
+    differs[:1] = True
+    for column in columns:
+        differs[1:] |= column[1:] != column[:-1]
+    return differs
+
+
+def _repeated(times: Int) -> tuple[Int, Int]:
+    """Row numbers, each as many `times` (R,) as its row says, and which time it is, 0, 1, ..."""
+    row = np.repeat(np.arange(len(times)), times)
+    return row, np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
 
 
 def record_type(resources: Sequence[str]) -> np.dtype[Any]:
@@ -133,12 +147,12 @@ def _to_slots(owner: Int, begin: Int, end: Int, usage: Float, length: int, origi
     slot = begin // length
     more = np.maximum(end - 1, begin) // length - slot  # slots that a record reaches into after its first
     if more.any():
-        row = np.repeat(np.arange(len(owner)), more + 1)
-        slot = slot[row] + np.arange(len(row)) - np.repeat(np.cumsum(more + 1) - more - 1, more + 1)
+        row, further = _repeated(more + 1)
+        slot = slot[row] + further
         order = np.lexsort((slot, owner[row]))
         row, slot = row[order], slot[order]
         owner, begin, end, usage = owner[row], begin[row], end[row], usage[row]
-    starts = np.append(True, (owner[1:] != owner[:-1]) | (slot[1:] != slot[:-1]))[: len(owner)]
+    starts = _changes(owner, slot)
     begins, recorded = (begin // length == slot).astype(np.int64), np.ones(int(starts.sum()), np.bool_)
     if starts.all():
         return Slots(owner, slot - origin, usage, begins, recorded)
@@ -158,8 +172,7 @@ def _fill(slots: Slots, rules: SeriesRules) -> Slots:
     gap[gap > rules.longest_gap] = 0
     if rules.gaps == "drop" or not gap.any():
         return slots
-    row = np.repeat(np.arange(len(gap)), gap + 1)
-    after = np.arange(len(row)) - np.repeat(np.cumsum(gap + 1) - gap - 1, gap + 1)  # slots after the recorded one
+    row, after = _repeated(gap + 1)  # slots after the recorded one
     usage = slots.usage[row]
     if rules.gaps == "interpolate":
         following = slots.usage[np.minimum(row + 1, len(gap) - 1)]
@@ -173,7 +186,7 @@ def _sum_members(slots: Slots, row: Int) -> Slots:
     owner = row[slots.owner]
     order = np.lexsort((slots.slot, owner))
     owner, slot = owner[order], slots.slot[order]
-    first = np.flatnonzero(np.r_[True, (owner[1:] != owner[:-1]) | (slot[1:] != slot[:-1])][: len(owner)])
+    first = np.flatnonzero(_changes(owner, slot))
     if not len(first):
         return slots
     return Slots(
@@ -189,7 +202,7 @@ def _long_stretches(slots: Slots, min_records: int) -> tuple[Slots, int]:
     """Only stretches without a gap in which at least `min_records` records begin; and the most that do in one."""
     if not len(slots.owner):
         return slots, 0
-    starts = np.append(True, (slots.owner[1:] != slots.owner[:-1]) | (slots.slot[1:] != slots.slot[:-1] + 1))
+    starts = _changes(slots.owner, slots.slot - np.arange(len(slots.slot)))  # within a stretch slots rise by one
     begins = np.flatnonzero(starts)
     records = np.add.reduceat(slots.records, begins)
     enough, longest = records >= min_records, int(records.max())

@@ -54,9 +54,8 @@ def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str
 
 
 def counts_of(table: str, rows: Rows) -> dict[str, Any]:
-    """Counts of the rows of a table, good, bad and dropped, with examples of bad ones."""
-    found = {"table": table, "rows": rows.read, "bad": rows.bad, "dropped": rows.dropped}
-    return found | {"examples": rows.examples, "empty": rows.empty, "span": []}
+    """What was found in rows of a table, to be kept as JSON."""
+    return {"table": table, "rows": {name: value for name, value in vars(rows).items() if name != "frame"}, "span": []}
 
 
 def _write_usage(loader: Loader, frame: pl.DataFrame, stem: Path, shares: int) -> dict[str, Any]:
@@ -164,6 +163,7 @@ def _usage_of(parts: Sequence[Part], folder: Path, share: int, kind: np.dtype[An
 
 
 def _facts_of(parts: Sequence[Part], folder: Path, share: int) -> dict[str, pl.DataFrame]:
+    """What is known of one share of the workloads, by table."""
     files: dict[str, list[Path]] = {}
     for part in parts:
         if not part.usage:
@@ -223,8 +223,3 @@ def full_disk_explained(folder: Path) -> Iterator[None]:
             f"{folder}: no space left on the disk; make room, or put the output elsewhere with --out, and run the same "
             "command again: finished parts are kept"
         ) from None
-
-
-def first_slot(spans: Sequence[list[int]], slot_seconds: int) -> int:
-    """The slot, counted from time 0, in which the earliest record begins."""
-    return min(begin for begin, _ in spans) // (slot_seconds * MICRO)
