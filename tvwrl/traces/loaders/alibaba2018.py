@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import polars as pl
 
 from tvwrl.checks import positive
 from tvwrl.traces.loaders.batch import alibaba_tasks
@@ -11,9 +13,6 @@ from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, usage_column
 from tvwrl.traces.preparation.loader import Extras, Part, PublishedTrace, Rows, not_found, together
 from tvwrl.traces.preparation.reading import read_table
-
-if TYPE_CHECKING:
-    import polars as pl
 
 CORES = 96.0  # of a machine of the trace
 
@@ -85,8 +84,6 @@ class Alibaba2018(PublishedTrace):
 
     def read(self, part: Part) -> Rows:
         """Usage as fractions of the container's own request; facts reduced to one row per container."""
-        import polars as pl
-
         if not part.usage:
             rows = read_table(part, CONTAINER_META)
             rows.frame = _last(rows.frame)
@@ -101,8 +98,6 @@ class Alibaba2018(PublishedTrace):
 
     def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
         """Application and request; the request is also what usage is a fraction of."""
-        import polars as pl
-
         if "container_meta" not in facts:
             return None
         known = _last(facts["container_meta"])
@@ -140,8 +135,6 @@ def _largest(source: str) -> float:
 
 def _last(meta: pl.DataFrame) -> pl.DataFrame:
     """One row per container of its rows: when it was last seen, and its last known facts."""
-    import polars as pl
-
     facts = ("application", "cpu_request", "mem_size")
     return (
         meta.sort("time", maintain_order=True)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import polars as pl
 
 from tvwrl.checks import positive
 from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, usage_column
 from tvwrl.traces.preparation.loader import EXAMPLES, Part, PublishedTrace, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
-
-if TYPE_CHECKING:
-    import polars as pl
 
 INTERVAL = 300_000_000  # microseconds that a reading is for
 BUCKETS = ("vmcorecountbucket", "vmmemorybucket")
@@ -76,8 +75,6 @@ class Azure2019(PublishedTrace):
 
     def read(self, part: Part) -> Rows:
         """Usage as a fraction of the VM's own size; sizes of VMs as numbers."""
-        import polars as pl
-
         if not part.usage:
             return _sized(part, read_table(part, VMTABLE))
         rows = read_table(part, READINGS)
@@ -88,8 +85,6 @@ class Azure2019(PublishedTrace):
 
     def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
         """Deployment, category and size of the VMs."""
-        import polars as pl
-
         cores, memory = (pl.col(bucket) for bucket in BUCKETS)
         size = {"cpu": cores / self.reference_cores, "mem": memory / self.reference_memory}
         return (
@@ -106,8 +101,6 @@ class Azure2019(PublishedTrace):
 
 def _sized(part: Part, rows: Rows) -> Rows:
     """With the buckets as numbers; a VM with a bucket that is not a number is a bad row."""
-    import polars as pl
-
     for bucket in BUCKETS:
         number = pl.col(bucket).str.strip_chars().replace(OPEN_BUCKETS[bucket]).cast(pl.Float64, strict=False)
         numbers = rows.frame.with_columns(number.alias("number"))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from tvwrl.traces.preparation.files import parts_of
 from tvwrl.traces.preparation.layout import Column, Table
 from tvwrl.traces.preparation.loader import Extras, Part, Rows, together
 from tvwrl.traces.preparation.reading import read_table
-
-if TYPE_CHECKING:
-    import polars as pl
 
 NODE = r"^([A-Za-z]+)(\d+)((?:_.*)?)$"  # a task of a DAG: kind, number, and after "_" whatever else is in the name
 
@@ -49,8 +47,6 @@ def alibaba_tasks(tasks: Sequence[Path], instances: Sequence[Path]) -> Extras:
     `start` and `end` (s, end null if it did not end), `plan_cpu` (100 = one core) and `plan_mem` (normalised) of an
     instance, and `duration` (s, mean of its instances; null where there are none, or no batch_instance).
     """
-    import polars as pl
-
     rows = together(read_table(part, BATCH_TASK) for part in parts_of("batch_task", tasks, usage=False))
     read = {"batch_task": rows}
     ended = pl.when(pl.col("end") >= pl.col("start")).then(pl.col("end")).alias("end")
@@ -70,8 +66,6 @@ def decoded(task: pl.Expr) -> list[pl.Expr]:
     J5_2_4 is task 5 of kind J, after the tasks 2 and 4 of its job; M1 follows none. A name of another form (task_xxx)
     has no kind and number, and stands alone.
     """
-    import polars as pl
-
     numbers = pl.element().cast(pl.Int64, strict=False)  # what is no number is no task: M2_1_Stg4
     after = task.str.extract(NODE, 3).fill_null("").str.split("_").list.eval(numbers).list.drop_nulls()
     number = task.str.extract(NODE, 2).cast(pl.Int64, strict=False)
@@ -80,7 +74,6 @@ def decoded(task: pl.Expr) -> list[pl.Expr]:
 
 def _durations(files: Sequence[Path]) -> Rows:
     """`duration` by `job` and `task`: the mean over the instances that ended, in seconds."""
-    import polars as pl
 
     def summed(part: Part) -> Rows:
         rows = read_table(part, BATCH_INSTANCE)

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import polars as pl
 
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of, zip_members
 from tvwrl.traces.preparation.layout import YEAR_10000, Column, Table, usage_column
@@ -15,9 +17,6 @@ from tvwrl.traces.preparation.loader import Extras, Part, PublishedTrace, Rows, 
 from tvwrl.traces.preparation.parquet import read_parquet
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 FILES = 50  # VMs read at a time
 MILLISECONDS = 100_000_000_000  # a time above this is in milliseconds, below in seconds
@@ -81,8 +80,6 @@ class Bitbrains(PublishedTrace):
 
     def read(self, part: Part) -> Rows:
         """Usage in MHz and KB, or of the Parquet as fractions of the VM's own capacity; capacities of VMs."""
-        import polars as pl
-
         if part.table == "usage":
             return _read_usage(part)
         if part.table == "meta":
@@ -100,8 +97,6 @@ class Bitbrains(PublishedTrace):
 
     def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
         """Request: the VM's capacity, as a fraction of the largest there is."""
-        import polars as pl
-
         if not facts:
             return None
         known = _capacities([*facts.values()]).rename({"number": "vm"})
@@ -168,8 +163,6 @@ def _months(places: Collection[str]) -> dict[str, str]:
 
 def _read_vm(part: Part, place: str, number: int) -> Rows:
     """The usage of one VM, whose file is at `place`, or its largest capacities."""
-    import polars as pl
-
     titles = [title.lower() for title in header_of(place, ";")] or list(PUBLISHED.values())  # none: an empty file
     fields = [next((n for n, start in PUBLISHED.items() if t.startswith(start)), f"{t} (not read)") for t in titles]
     for field, title in PUBLISHED.items():
@@ -197,8 +190,6 @@ def _capacities(frames: list[pl.DataFrame]) -> pl.DataFrame:
 
     Its number is not called vm, so that every share of the workloads gets all VMs and finds the same largest.
     """
-    import polars as pl
-
     renamed = [frame.rename({"vm": "number"}, strict=False) for frame in frames]
     together = pl.concat(renamed, how="diagonal")
     if "cores" not in together.columns:
@@ -209,8 +200,6 @@ def _capacities(frames: list[pl.DataFrame]) -> pl.DataFrame:
 
 def _read_usage(part: Part) -> Rows:
     """Hundredths of a percent of the VM's own capacity: columns month, vm, slot, cpu, mem."""
-    import polars as pl
-
     rows = read_parquet(part, USAGE)
     begin = pl.col("slot") * SLOT
     rows.frame = rows.frame.select(

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from pathlib import Path
+from typing import ClassVar, Literal
 
-from tvwrl.traces.loaders.google_events import kinds_of_machines, sum_members, workload_facts
+import polars as pl
+
+from tvwrl.traces.loaders.google import REQUESTS, Google
 from tvwrl.traces.preparation.files import files_of, parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, usage_column
-from tvwrl.traces.preparation.loader import Extras, Part, PublishedTrace, Rows, not_found, together
+from tvwrl.traces.preparation.loader import Part, Rows, not_found
 from tvwrl.traces.preparation.parquet import read_parquet
 from tvwrl.traces.preparation.reading import read_table
-
-if TYPE_CHECKING:
-    import polars as pl
-
-ENDED = {2: "that were evicted", 3: "that failed", 5: "that were killed", 6: "that were lost"}  # event types
 
 TASK_USAGE = Table(
     fields=(
@@ -95,41 +94,40 @@ TABLES = {"task_usage": TASK_USAGE, "task_events": TASK_EVENTS, "job_events": JO
 
 
 @dataclass(frozen=True)
-class Google2011(PublishedTrace):
+class Google2011(Google):
     """Google cluster trace 2011: a folder of task_usage, task_events, job_events and machine_events parts (csv.gz)."""
 
     per: Literal["task", "job"] = "task"
     """A workload is a task, or a job: the sum of its tasks."""
-    keep_ended: bool = False
-    """Keep workloads that were evicted, killed, failed or lost, or recorded only in part."""
 
     name: ClassVar[str] = "google2011"
-    paper_records: ClassVar[int | None] = 6000
     reference_machine: ClassVar[str] = "the largest machine of the cluster"
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Columns that name a workload."""
-        return ("job", "task") if self.per == "task" else ("job",)
-
-    @property
-    def members(self) -> tuple[str, ...]:
-        """Columns of what is summed."""
-        return () if self.per == "task" else ("task",)
+    ids: ClassVar[tuple[str, str]] = ("job", "task")
+    events: ClassVar[tuple[str, str]] = ("job_events", "task_events")
+    ended: ClassVar[Mapping[int, str]] = {
+        2: "that were evicted",
+        3: "that failed",
+        5: "that were killed",
+        6: "that were lost",
+    }
 
     def at(self, source: str) -> Google2011:
         """Per job where the usage is already summed per job."""
         return replace(self, per="job") if files_of(source, ["job_usage.parquet"]) else self
 
+    def files(self, source: str, table: str) -> list[Path]:
+        """Files of the published names, in folders or with the table's name in front."""
+        return tables_of(source, table)
+
     def parts(self, source: str) -> list[Part]:
-        """Files of the published names, in folders or with the table's name in front; or job_usage.parquet."""
+        """Usage and events; or job_usage.parquet and its facts."""
         found = parts_of("job_usage", files_of(source, ["job_usage.parquet"]))
         if found:
             return found + parts_of("job_meta", files_of(source, ["job_meta.csv"]), usage=False)
         found = parts_of("task_usage", tables_of(source, "task_usage"))
         if not found:
             raise not_found(source, "task_usage/part-*.csv.gz", "python scripts/fetch_trace.py google2011")
-        for table in ("task_events", "job_events") if self.per == "task" else ("job_events", "task_events"):
+        for table in self.events if self.grouped else self.events[::-1]:
             found += parts_of(table, tables_of(source, table), usage=False)
         return found
 
@@ -141,75 +139,27 @@ class Google2011(PublishedTrace):
             return read_table(part, JOB_META)
         rows = read_table(part, TABLES[part.table])
         if not part.usage:
-            rows.frame = _last_events(rows.frame)
+            partly = pl.col("missing").is_not_null()
+            rows.frame = self.last_facts(rows.frame.with_columns(self.outcomes("event"), partly=partly))
         return rows
 
     def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
-        """Request, priority and class from task_events, application and outcome of jobs from job_events."""
-        if "job_meta" in facts:
-            return _meta(facts["job_meta"])
-        tasks, jobs = facts.get("task_events"), facts.get("job_events")
-        own = _last_events(tasks) if tasks is not None else None
-        if self.per == "job":
-            own = sum_members(own, "job") if own is not None else None
-        if own is None:
-            return None if jobs is None or self.per == "task" else self._facts(_last_events(jobs))
-        if jobs is not None:
-            jobs = _last_events(jobs)
-            own = own.join(jobs.select("job", "logical_name"), on="job", how="left")
-            if self.per == "job":  # the outcome is that of the job's own events, not of one of its tasks
-                own = own.drop("outcome", "partly").join(jobs.select("job", "outcome", "partly"), on="job", how="left")
-        return self._facts(own)
+        """Request, priority and class from task_events; application and outcome of jobs from job_events."""
+        if "job_meta" in facts:  # requests there are those of one task
+            requests = [pl.col(name) * pl.col("tasks") for name in REQUESTS]
+            return facts["job_meta"].select("job", "class", "priority", *requests)
+        of_tasks = {table: frame for table, frame in facts.items() if table == "task_events"}
+        return super().workloads(facts if self.grouped else of_tasks)
 
-    def _facts(self, known: pl.DataFrame) -> pl.DataFrame:
-        import polars as pl
-
-        job = pl.col("job").cast(pl.String)
-        named = self.per == "job" and "logical_name" in known.columns
-        return workload_facts(
-            known, self.keys, pl.col("logical_name").fill_null(job) if named else job, ENDED, self.keep_ended
-        )
-
-    def extras(self, source: str) -> Extras:
-        """The kinds of machines at the trace's beginning, and how many there are of each."""
-        import polars as pl
-
-        files = tables_of(source, "machine_events")
-        if not files:
-            return Extras()
-        parts = parts_of("machine_events", files, usage=False)
-        events = together(read_table(part, MACHINE_EVENTS) for part in parts)
-        first = events.frame.filter((pl.col("time") == 0) & (pl.col("event") == 0))
-        return Extras({"machines": kinds_of_machines(first)}, {"machine_events": events})
-
-
-def _last_events(events: pl.DataFrame) -> pl.DataFrame:
-    """One row per workload of its events, or of such rows: last known facts and how it ended."""
-    import polars as pl
-
-    keys = [key for key in ("job", "task") if key in events.columns]
-    if "outcome" not in events.columns:
-        ended = pl.col("event").filter(pl.col("event").is_in(list(ENDED)))
-        outcome, partly = ended.last(), pl.col("missing").is_not_null().any()
-    else:
-        outcome, partly = pl.col("outcome").drop_nulls().last(), pl.col("partly").any()
-    facts = [n for n in ("class", "priority", "request_cpu", "request_mem", "logical_name") if n in events.columns]
-    return (
-        events.sort("time", maintain_order=True)
-        .group_by(keys, maintain_order=True)
-        .agg(
-            pl.col("time").last(),
-            *(pl.col(name).drop_nulls().last() for name in facts),
-            outcome.alias("outcome"),
-            partly.alias("partly"),
-        )
-    )
+    def first_machines(self, part: Part) -> Rows:
+        """`cpu` and `mem` of the machines that a part of machine_events adds at the trace's beginning."""
+        rows = read_table(part, MACHINE_EVENTS)
+        rows.frame = rows.frame.filter(time=0, event=0).select("cpu", "mem")
+        return rows
 
 
 def _read_job_usage(part: Part) -> Rows:
     """Usage summed per job already, in percent of the largest machine: columns job, day, slot, cpu_pct, mem_pct."""
-    import polars as pl
-
     rows = read_parquet(part, JOB_USAGE)
     begin = ((pl.col("day") - 1) * 288 + pl.col("slot")) * 300_000_000
     usage = [(pl.col(f"{name}_pct") / 100).alias(name) for name in ("cpu", "mem")]
@@ -217,11 +167,3 @@ def _read_job_usage(part: Part) -> Rows:
         "job", pl.lit(0, pl.Int64).alias("task"), *usage, begin=begin, end=begin + 300_000_000
     )
     return rows
-
-
-def _meta(meta: pl.DataFrame) -> pl.DataFrame:
-    """Facts of job_usage.parquet: requests there are those of one task."""
-    import polars as pl
-
-    requests = [(pl.col(n) * pl.col("tasks")).alias(n) for n in ("request_cpu", "request_mem")]
-    return meta.select("job", "class", "priority", *requests)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from tvwrl.traces.loaders.google_events import kinds_of_machines, sum_members, workload_facts
+import polars as pl
+
+from tvwrl.traces.loaders.google import Google
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
 from tvwrl.traces.preparation.json_lines import read_json_lines
 from tvwrl.traces.preparation.layout import Column, Table, dtype_of, usage_column
-from tvwrl.traces.preparation.loader import Extras, Part, PublishedTrace, Rows, not_found, together
+from tvwrl.traces.preparation.loader import Part, Rows, not_found
 from tvwrl.traces.preparation.parquet import parquet_columns, read_parquet
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
-if TYPE_CHECKING:
-    import polars as pl
-
 WINDOW = 300_000_000  # microseconds; records end at its multiples, or earlier
 ALLOC_SET, ADD = 1, 1  # collection type, type of machine event
-ENDED = {4: "that were evicted", 5: "that failed", 7: "that were killed", 8: "that were lost"}  # event types
 
 COLLECTION, INSTANCE = Column("collection_id", int), Column("instance_index", int)
 REQUEST = tuple(usage_column(f"resource_request.{name}", optional=True) for name in ("cpus", "memory"))
@@ -70,7 +68,7 @@ FACTS = {
 
 
 @dataclass(frozen=True)
-class Google2019(PublishedTrace):
+class Google2019(Google):
     """Google cluster trace 2019: instance_usage, instance_events, collection_events, machine_events of one cell.
 
     JSON lines (.json.gz), Parquet, or CSV with a header, nested fields as average_usage.cpus. Without instance_events,
@@ -81,125 +79,62 @@ class Google2019(PublishedTrace):
 
     per: Literal["instance", "collection"] = "instance"
     """A workload is an instance, or a collection: the sum of its instances."""
-    keep_ended: bool = False
-    """Keep workloads that were evicted, killed, failed or lost, or recorded only in part."""
 
     name: ClassVar[str] = "google2019"
-    paper_records: ClassVar[int | None] = 6000
     reference_machine: ClassVar[str] = "normalised units of the trace: 1 NCU, 1 of memory"
+    ids: ClassVar[tuple[str, str]] = ("collection_id", "instance_index")
+    events: ClassVar[tuple[str, str]] = ("collection_events", "instance_events")
+    ended: ClassVar[Mapping[int, str]] = {
+        4: "that were evicted",
+        5: "that failed",
+        7: "that were killed",
+        8: "that were lost",
+    }
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Columns that name a workload."""
-        return ("collection_id", "instance_index") if self.per == "instance" else ("collection_id",)
-
-    @property
-    def members(self) -> tuple[str, ...]:
-        """Columns of what is summed."""
-        return () if self.per == "instance" else ("instance_index",)
+    def files(self, source: str, table: str) -> list[Path]:
+        """Files in a folder of the table's name, or with the name in front."""
+        ends = [f".{kind}{packed}" for kind in ("json", "csv", "parquet") for packed in ("", ".gz")]
+        return files_of(source, [f"{table}{between}*{end}" for between in ("/", "") for end in ends])
 
     def parts(self, source: str) -> list[Part]:
-        """Files in folders of the tables' names, or with the name in front."""
-        usage = _files(source, "instance_usage")
+        """Usage and events. Without instance_events, those of collections decide, and usage may hold limits."""
+        usage = self.files(source, "instance_usage")
         if not usage:
             raise not_found(source, "instance_usage-*.json.gz", "python scripts/fetch_trace.py google2019")
-        found = parts_of("instance_usage", usage)
-        for table in ("instance_events", "collection_events"):
-            found += parts_of(table, _files(source, table), usage=False)
-        if not any(part.table == "instance_events" for part in found):
-            found = [
-                replace(part, detail=("decides",)) if part.table == "collection_events" else part for part in found
-            ]
+        instances = parts_of("instance_events", self.files(source, "instance_events"), usage=False)
+        collections = parts_of("collection_events", self.files(source, "collection_events"), usage=False)
+        if not instances:
+            collections = [replace(part, detail=("decides",)) for part in collections]
             flat = [path for path in usage if {"priority", "cpu_limit"} & set(_names(str(path)))]
-            found += parts_of("limits", flat, usage=False)
-        return found
+            collections += parts_of("limits", flat, usage=False)
+        return parts_of("instance_usage", usage) + instances + collections
 
     def read(self, part: Part) -> Rows:
         """Usage as recorded; events reduced to one row per workload."""
-        import polars as pl
-
         if part.usage:
             rows = _read(part, USAGE)
             rows.drop("alloc instances", pl.col("collection_type").fill_null(0) != ALLOC_SET)
             usage = {"begin": "start_time", "end": "end_time"}
             usage |= {"cpu": "average_usage.cpus", "mem": "average_usage.memory"}
-            rows.frame = rows.frame.select("collection_id", "instance_index", **usage)
+            rows.frame = rows.frame.select(*self.ids, **usage)
             return rows
         rows = _read(part, TABLES[part.table])
-        rows.frame = _last_events(_events(rows.frame))
-        if part.table == "collection_events" and self.per == "instance" and not part.detail:  # for every share: small
+        events = rows.frame.rename(FACTS, strict=False)
+        partly = pl.col("missing_type").fill_null(0) != 0
+        rows.frame = self.last_facts(events.with_columns(self.outcomes("type"), partly=partly))
+        if part.table == "collection_events" and not self.grouped and not part.detail:  # for every share: small
             rows.frame = rows.frame.select("collection_id", "time", "logical_name").drop_nulls()
         return rows
 
-    def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
-        """Request, priority and class from instance_events, application and outcome also from collection_events."""
-        known = {table: _last_events(frame) for table, frame in facts.items()}
-        own, collections = known.get("instance_events", known.get("limits")), known.get("collection_events")
-        if self.per == "collection" and own is not None:
-            own = sum_members(own, "collection_id")
-        if own is None:
-            return self._facts(collections) if collections is not None else None
-        if collections is not None:
-            # The outcome of a collection, and of instances without events, is that of the collection's own events.
-            decides = self.per == "collection" or "instance_events" not in known
-            columns = ["logical_name", "outcome", "partly"] if decides else ["logical_name"]
-            own = own.drop(columns, strict=False).join(
-                collections.select("collection_id", *columns), on="collection_id", how="left"
-            )
-        return self._facts(own)
-
-    def _facts(self, known: pl.DataFrame) -> pl.DataFrame:
-        import polars as pl
-
-        collection = pl.col("collection_id").cast(pl.String)
-        application = pl.col("logical_name").fill_null(collection) if "logical_name" in known.columns else collection
-        return workload_facts(known, self.keys, application, ENDED, self.keep_ended)
-
-    def extras(self, source: str) -> Extras:
-        """The kinds of machines at the trace's beginning, and how many there are of each."""
-        import polars as pl
-
-        parts = parts_of("machine_events", _files(source, "machine_events"), usage=False)
-        if not parts:
-            return Extras()
-        events = together(_read(part, MACHINE_EVENTS) for part in parts)
-        first = events.frame.filter((pl.col("time") == 0) & (pl.col("type") == ADD))
-        kinds = kinds_of_machines(first.select(cpu="capacity.cpus", mem="capacity.memory"))
-        return Extras({"machines": kinds}, {"machine_events": events})
-
-
-def _files(source: str, table: str) -> list[Path]:
-    ends = [f".{kind}{packed}" for kind in ("json", "csv", "parquet") for packed in ("", ".gz")]
-    return files_of(source, [f"{table}{between}*{end}" for between in ("/", "") for end in ends])
-
-
-def _events(frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows of events as facts: facts about the workload, how it ended, whether events are missing."""
-    import polars as pl
-
-    return frame.select(
-        *(name for name in ("collection_id", "instance_index", "time") if name in frame.columns),
-        *(pl.col(name).alias(fact) for name, fact in FACTS.items() if name in frame.columns),
-        pl.when(pl.col("type").is_in(list(ENDED))).then("type").alias("outcome"),
-        (pl.col("missing_type").fill_null(0) != 0).alias("partly"),
-    )
-
-
-def _last_events(facts: pl.DataFrame) -> pl.DataFrame:
-    """One row per workload of its facts: those last known, when it was last seen."""
-    import polars as pl
-
-    keys = [key for key in ("collection_id", "instance_index") if key in facts.columns]
-    last = [name for name in (*FACTS.values(), "outcome") if name in facts.columns]
-    partly = [pl.col("partly").any()] if "partly" in facts.columns else []
-    groups = facts.sort("time", maintain_order=True).group_by(keys, maintain_order=True)
-    return groups.agg(pl.col("time").last(), *(pl.col(name).drop_nulls().last() for name in last), *partly)
+    def first_machines(self, part: Part) -> Rows:
+        """`cpu` and `mem` of the machines that a part of machine_events adds at the trace's beginning."""
+        rows = _read(part, MACHINE_EVENTS)
+        rows.frame = rows.frame.filter(time=0, type=ADD).select(cpu="capacity.cpus", mem="capacity.memory")
+        return rows
 
 
 def _read(part: Part, columns: Sequence[Column]) -> Rows:
     """The columns of a file of any of the formats, by their published names; optional ones it lacks are empty."""
-    import polars as pl
-
     periods = ("start_time", "end_time") if columns is USAGE else None
     table = Table(tuple(column.name for column in columns), tuple(columns), begin_end=periods)
     if ".json" in Path(part.source).name:

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 from urllib.parse import urlencode
+
+import polars as pl
 
 from tvwrl.checks import at_least, positive
 from tvwrl.traces.canonical import LARGEST_USAGE
@@ -18,9 +20,6 @@ from tvwrl.traces.preparation.layout import YEAR_10000
 from tvwrl.traces.preparation.loader import EXAMPLES, LoaderDefaults, Part, Rows
 from tvwrl.traces.preparation.series import MICRO
 from tvwrl.types import InputError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 DAY, GIB, LOOKBACK = 86400, 2**30, 300  # seconds, bytes, seconds that a server holds an old sample to be current
 POINT_BYTES = 50  # of one moment of one pod, cpu and memory, in an answer
@@ -162,8 +161,6 @@ class Prometheus(LoaderDefaults):
 
     def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
         """The last application, the largest request."""
-        import polars as pl
-
         requests = [pl.col(f"request_{name}").max() for name in self.resources]
         return facts["kube_state"].group_by("workload").agg(pl.col("application").drop_nulls().last(), *requests)
 
@@ -207,8 +204,6 @@ class Prometheus(LoaderDefaults):
         return (self.reference_cores or math.nan) if resource == "cpu" else (self.reference_memory or math.nan) * GIB
 
     def _usage(self, server: Server, begin: int, end: int) -> Rows:
-        import polars as pl
-
         span, pod, length = (begin + self.interval, end), ("namespace", "pod"), self.interval * MICRO
         sums = {"cpu": f"rate({self._all(CPU)}[{self.interval}s])", "mem": self._all(MEMORY)}
         cpu, mem = (
@@ -236,8 +231,6 @@ class Prometheus(LoaderDefaults):
 
     def _owners(self, server: Server, begin: int, end: int) -> pl.DataFrame:
         """Columns namespace, pod, owner ("namespace/deployment/name"): whoever owned a pod in a stretch of time."""
-        import polars as pl
-
         labels, kind, name = (
             ("namespace", "pod", "owner_kind", "owner_name"),
             pl.col("owner_kind"),
@@ -257,8 +250,6 @@ class Prometheus(LoaderDefaults):
 
     def _facts(self, server: Server, begin: int, end: int) -> Rows:
         """Application of every workload, and the most that it requested at a time, of the reference machine."""
-        import polars as pl
-
         labels = ("namespace", "pod", "resource")
         query = f"sum by ({', '.join(labels)}) ({self._all(REQUESTS)})"
         requests = server.table(query, (begin + self.interval, end), self.interval, labels, "request")
@@ -280,8 +271,6 @@ class Prometheus(LoaderDefaults):
 
 def _drop_bad(rows: Rows, url: str, highest: Mapping[str, float]) -> None:
     """Leave out usage that is not finite, negative or above the `highest` of its resource, count and name it."""
-    import polars as pl
-
     for name, limit in highest.items():
         value = pl.col(name)
         for rule, wrong in (

@@ -13,16 +13,15 @@ import zlib
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
+import polars as pl
+
 from tvwrl.traces.preparation.series import MICRO
 from tvwrl.types import InputError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 HEADER = "TVWRL_PROMETHEUS_HEADER"  # environment variable
 AT_ONCE = threading.BoundedSemaphore(4)  # queries: a server that watches a cluster has other things to do
@@ -71,8 +70,6 @@ class Server:
 
     def table(self, query: str, span: tuple[int, int], step: int, labels: tuple[str, ...], name: str) -> pl.DataFrame:
         """Values of a query at first, first + step, ..., last: `labels`, `time` (microseconds) and the value `name`."""
-        import polars as pl
-
         found = self._matrix(query, *span, step)
         try:
             columns: dict[str, Any] = {label: [one["metric"].get(label, "") for one in found] for label in labels}

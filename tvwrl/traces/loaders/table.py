@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
+
+import polars as pl
 
 from tvwrl.checks import at_least, positive
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
@@ -14,9 +16,6 @@ from tvwrl.traces.preparation.loader import LoaderDefaults, Part, Rows, not_foun
 from tvwrl.traces.preparation.parquet import parquet_columns, read_parquet
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 ISO_8601 = (
     r"^(?<date>\d{4}-\d\d-\d\d)"
@@ -83,8 +82,6 @@ class _OwnTable(LoaderDefaults):
 
     def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
         """Application and requests, if columns were named for them."""
-        import polars as pl
-
         if not facts:
             return None
         frame = facts["facts"]
@@ -122,7 +119,6 @@ class _OwnTable(LoaderDefaults):
 
     def _rows(self, part: Part, rows: Rows) -> Rows:
         """The rows under the names and in the units of `Rows`."""
-        import polars as pl
 
         def scaled(name: str, column: str) -> pl.Expr:
             return (pl.col(column).cast(pl.Float64) * self.scale.get(name, 1.0)).alias(name)
@@ -139,8 +135,6 @@ class _OwnTable(LoaderDefaults):
 
     def _moment(self, time: pl.Expr) -> pl.Expr:
         """Microseconds."""
-        import polars as pl
-
         if self.time_unit == "iso":
             return _iso(time)
         if self.time_unit == "slot":
@@ -150,8 +144,6 @@ class _OwnTable(LoaderDefaults):
 
 def _iso(time: pl.Expr) -> pl.Expr:
     """Microseconds since 1970 of ISO 8601 text, null if it is something else, such as 01/05/2026 00:05."""
-    import polars as pl
-
     parts = time.str.extract_groups(ISO_8601).struct
     clock = pl.concat_str(parts.field("minute").fill_null("00:00"), parts.field("second").fill_null(":00"))
     offset = pl.when(parts.field("offset").str.to_uppercase() != "Z").then(parts.field("offset")).fill_null("+00")
@@ -201,8 +193,6 @@ class Parquet(_OwnTable):
 
     def read(self, part: Part) -> Rows:
         """One file. A column of dates needs no unit."""
-        import polars as pl
-
         _, dtype = parquet_columns(part.source).get(self.time_column, (None, None))
         reader, columns = self, self._columns()
         if dtype in (pl.Date, pl.Datetime):

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
+
+import polars as pl
 
 from tvwrl.checks import positive
 from tvwrl.traces.canonical import LARGEST_USAGE
@@ -15,9 +17,6 @@ from tvwrl.traces.preparation.layout import Column, Table, drop_bad, usage_colum
 from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, PublishedTrace, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 POINTS = 98  # of a series
 STEP = 900_000_000  # between them, microseconds
@@ -114,8 +113,6 @@ class Tianchi(PublishedTrace):
 
     def read(self, part: Part) -> Rows:
         """The series as fractions of the reference machine, or which applications or instances there are."""
-        import polars as pl
-
         if part.table == "instance_deploy":
             rows = read_table(part, DEPLOYMENT)
             rows.frame = rows.frame.select("instance", "application")
@@ -191,8 +188,6 @@ def _home(part: Part) -> str:
 
 def _series(rows: Rows, source: str, cores: float, memory: float) -> pl.DataFrame:
     """`application` and lists `cpu` and `mem` of POINTS values; bad series are noted in `rows`."""
-    import polars as pl
-
     points = pl.element().str.strip_chars().cast(pl.Float64, strict=False)
     frame = rows.frame.with_columns(pl.col(n).str.split("|").list.eval(points) for n in ("cpu", "mem"))
     bad = pl.repeat(False, len(frame), eager=True)
@@ -226,8 +221,6 @@ def _note(rows: Rows, source: str, rule: str, applications: list[str]) -> None:
 
 def _counted(applications: pl.DataFrame, deployment: pl.DataFrame | None) -> pl.DataFrame:
     """With `replicas`, the instances of the deployment, after the name; null where there is no deployment."""
-    import polars as pl
-
     replicas = pl.lit(None, pl.Int64).alias("replicas")
     if deployment is not None:
         counts = deployment.group_by("application").agg(pl.len().cast(pl.Int64).alias("replicas"))
@@ -241,8 +234,6 @@ def _tasks(part: Part) -> Rows:
 
     cpu (cores), mem (GiB) and minutes are those of one instance.
     """
-    import polars as pl
-
     rows = read_table(part, LINES)
     fields = pl.col("line").str.strip_chars().str.split(",")
     task = fields.list.get(0)
