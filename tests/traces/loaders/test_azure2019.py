@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,7 @@ def test_a_vm_with_an_unreadable_size_is_named_and_left_out(tmp_path: Path, size
     trace, report = run(write(tmp_path / "in", vms), tmp_path / "out", max_bad_fraction=0.5)
     check_usage(trace, {name: BY_HAND[name] for name in ("vm/a+1=", "vmb")})
     assert sum(report["rows"]["bad"].values()) == 1
-    assert "vmtable.csv.gz: VM vmc: vm" in report["examples"][0]
-    assert "bucket is not a number above 0: " in report["examples"][0]
+    assert re.search(r"vmtable.csv.gz: line 3: vm\w+bucket is not a number above 0: '", report["examples"][0])
 
 
 def test_both_tables_are_needed(tmp_path: Path) -> None:

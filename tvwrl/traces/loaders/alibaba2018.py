@@ -58,7 +58,6 @@ class Alibaba2018(PublishedTrace):
     name: ClassVar[str] = "alibaba2018"
     paper_records: ClassVar[int | None] = 2000
     keys: ClassVar[tuple[str, ...]] = ("container",)
-    members: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         positive(reference_cores=self.reference_cores)

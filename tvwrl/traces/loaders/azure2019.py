@@ -10,13 +10,23 @@ import polars as pl
 from tvwrl.checks import positive
 from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, usage_column
-from tvwrl.traces.preparation.loader import EXAMPLES, Part, PublishedTrace, Rows, not_found
+from tvwrl.traces.preparation.loader import Part, PublishedTrace, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
 
 INTERVAL = 300_000_000  # microseconds that a reading is for
-BUCKETS = ("vmcorecountbucket", "vmmemorybucket")
 OPEN_BUCKETS = {"vmcorecountbucket": {">24": "30"}, "vmmemorybucket": {">64": "70"}}  # as the publisher takes them
 CATEGORIES = {"Delay-insensitive": 0.0, "Interactive": 1.0}
+
+
+def _size(bucket: str) -> pl.Expr:
+    """A bucket as a number; null if it is not one above 0."""
+    size = pl.col(bucket).replace(OPEN_BUCKETS[bucket]).cast(pl.Float64, strict=False)
+    return pl.when((size > 0) & size.is_finite()).then(size)
+
+
+def _size_column(bucket: str) -> Column:
+    return Column(bucket, str, rules=(("is not a number above 0", lambda _: _size(bucket).is_null()),))
+
 
 READINGS = Table(
     fields=("timestamp", "vmid", "mincpu", "maxcpu", "avgcpu"),
@@ -25,13 +35,13 @@ READINGS = Table(
 VMTABLE = Table(
     fields=(
         *("vmid", "subscriptionid", "deploymentid", "vmcreated", "vmdeleted", "maxcpu", "avgcpu", "p95maxcpu"),
-        *("vmcategory", *BUCKETS),
+        *("vmcategory", *OPEN_BUCKETS),
     ),
     columns=(
         Column("vmid", str),
         Column("deploymentid", str, optional=True),
         Column("vmcategory", str, optional=True),
-        *(Column(bucket, str) for bucket in BUCKETS),
+        *map(_size_column, OPEN_BUCKETS),
     ),
 )
 
@@ -53,7 +63,6 @@ class Azure2019(PublishedTrace):
 
     name: ClassVar[str] = "azure2019"
     keys: ClassVar[tuple[str, ...]] = ("vmid",)
-    members: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         positive(reference_cores=self.reference_cores, reference_memory=self.reference_memory)
@@ -74,9 +83,9 @@ class Azure2019(PublishedTrace):
         return found
 
     def read(self, part: Part) -> Rows:
-        """Usage as a fraction of the VM's own size; sizes of VMs as numbers."""
+        """Usage as a fraction of the VM's own size; facts about VMs as they are."""
         if not part.usage:
-            return _sized(part, read_table(part, VMTABLE))
+            return read_table(part, VMTABLE)
         rows = read_table(part, READINGS)
         begin = pl.col("timestamp") * 1_000_000
         cpu, mem = pl.col("avgcpu") / 100, pl.lit(1.0)
@@ -85,7 +94,7 @@ class Azure2019(PublishedTrace):
 
     def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
         """Deployment, category and size of the VMs."""
-        cores, memory = (pl.col(bucket) for bucket in BUCKETS)
+        cores, memory = map(_size, OPEN_BUCKETS)
         size = {"cpu": cores / self.reference_cores, "mem": memory / self.reference_memory}
         return (
             facts["vmtable"]
@@ -97,18 +106,3 @@ class Azure2019(PublishedTrace):
                 *(value.alias(f"{use}_{name}") for name, value in size.items() for use in ("request", "scale")),
             )
         )
-
-
-def _sized(part: Part, rows: Rows) -> Rows:
-    """With the buckets as numbers; a VM with a bucket that is not a number is a bad row."""
-    for bucket in BUCKETS:
-        number = pl.col(bucket).str.strip_chars().replace(OPEN_BUCKETS[bucket]).cast(pl.Float64, strict=False)
-        numbers = rows.frame.with_columns(number.alias("number"))
-        fits = ((pl.col("number") > 0) & pl.col("number").is_finite()).fill_null(False)
-        for vm, value in numbers.filter(~fits).select("vmid", bucket).rows():
-            rule = f"{bucket} is not a number above 0"
-            rows.bad[rule] += 1
-            if len(rows.examples) < EXAMPLES:
-                rows.examples.append(f"{part.source}: VM {vm}: {rule}: {value!r}")
-        rows.frame = numbers.filter(fits).drop(bucket).rename({"number": bucket})
-    return rows

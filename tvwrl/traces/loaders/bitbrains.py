@@ -12,11 +12,10 @@ from typing import Any, ClassVar
 import polars as pl
 
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of, zip_members
-from tvwrl.traces.preparation.layout import YEAR_10000, Column, Table, usage_column
+from tvwrl.traces.preparation.layout import YEAR_10000, Column, Table, no_column, usage_column
 from tvwrl.traces.preparation.loader import Extras, Part, PublishedTrace, Rows, not_found
 from tvwrl.traces.preparation.parquet import read_parquet
 from tvwrl.traces.preparation.reading import read_table
-from tvwrl.types import InputError
 
 FILES = 50  # VMs read at a time
 MILLISECONDS = 100_000_000_000  # a time above this is in milliseconds, below in seconds
@@ -56,7 +55,6 @@ class Bitbrains(PublishedTrace):
     name: ClassVar[str] = "bitbrains"
     sample_seconds: ClassVar[int] = 300
     keys: ClassVar[tuple[str, ...]] = ("month", "vm")
-    members: ClassVar[tuple[str, ...]] = ()
     reference_machine: ClassVar[str] = (
         "the largest CPU capacity and the largest memory capacity of a VM in the data (capacities.parquet); "
         "the VM's own capacity where capacities are not known"
@@ -167,7 +165,7 @@ def _read_vm(part: Part, place: str, number: int) -> Rows:
     fields = [next((n for n, start in PUBLISHED.items() if t.startswith(start)), f"{t} (not read)") for t in titles]
     for field, title in PUBLISHED.items():
         if fields.count(field) != 1 and field != "cores":
-            raise InputError(f"{place}: no column '{title}'; the columns are: {', '.join(titles)}")
+            raise no_column(place, title, titles)
     cores = [Column("cores", optional=True, lowest=0)] if "cores" in fields else []
     columns = [*cores, *CAPACITY]
     if part.usage:  # with the capacities, so that bad ones are counted

@@ -12,11 +12,10 @@ import polars as pl
 from tvwrl.traces.loaders.google import Google
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
 from tvwrl.traces.preparation.json_lines import read_json_lines
-from tvwrl.traces.preparation.layout import Column, Table, dtype_of, usage_column
+from tvwrl.traces.preparation.layout import Column, Table, dtype_of, no_column, usage_column
 from tvwrl.traces.preparation.loader import Part, Rows, not_found
 from tvwrl.traces.preparation.parquet import parquet_columns, read_parquet
 from tvwrl.traces.preparation.reading import read_table
-from tvwrl.types import InputError
 
 WINDOW = 300_000_000  # microseconds; records end at its multiples, or earlier
 ALLOC_SET, ADD = 1, 1  # collection type, type of machine event
@@ -172,5 +171,5 @@ def _found(part: Part, columns: Sequence[Column], names: Collection[str]) -> dic
         if name is not None:
             found[column.name] = name
         elif not column.optional and column.name != "end_time":
-            raise InputError(f"{part.source}: no column '{column.name}'; the columns are: {', '.join(names)}")
+            raise no_column(part.source, column.name, names)
     return found

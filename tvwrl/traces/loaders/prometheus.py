@@ -14,10 +14,9 @@ from urllib.parse import urlencode
 import polars as pl
 
 from tvwrl.checks import at_least, positive
-from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.loaders.prometheus_api import Server, address
-from tvwrl.traces.preparation.layout import YEAR_10000
-from tvwrl.traces.preparation.loader import EXAMPLES, LoaderDefaults, Part, Rows
+from tvwrl.traces.preparation.layout import YEAR_10000, Table, good_rows, usage_column
+from tvwrl.traces.preparation.loader import LoaderDefaults, Part, Rows
 from tvwrl.traces.preparation.series import MICRO
 from tvwrl.types import InputError
 
@@ -216,7 +215,7 @@ class Prometheus(LoaderDefaults):
             rows.dropped[f"chunks without {CPU} and {MEMORY}"] += 1
         rows.drop(f"rows without a rate of {CPU} over --interval", pl.col("cpu").is_not_null())
         rows.drop(f"rows without {MEMORY}", pl.col("mem").is_not_null())
-        _drop_bad(rows, server.url, {name: LARGEST_USAGE * self._unit(name) for name in self.resources})
+        _drop_bad(rows, server.url, {name: self._unit(name) for name in self.resources})
         workload = pl.concat_str(pod, separator="/")
         if self.per == "owner":
             rows.frame = rows.frame.join(self._owners(server, begin, end), on=pod, how="left", maintain_order="left")
@@ -269,20 +268,13 @@ class Prometheus(LoaderDefaults):
         return Rows(found, len(found))
 
 
-def _drop_bad(rows: Rows, url: str, highest: Mapping[str, float]) -> None:
-    """Leave out usage that is not finite, negative or above the `highest` of its resource, count and name it."""
-    for name, limit in highest.items():
-        value = pl.col(name)
-        for rule, wrong in (
-            (f"{name} is not finite", ~value.is_finite()),
-            (f"{name} is negative", value < 0),
-            (f"{name} is above {limit:g}", value > limit),
-        ):
-            bad = rows.frame.filter(wrong)
-            if not len(bad):
-                continue
-            rows.bad[rule] += len(bad)
-            rows.frame = rows.frame.filter(~wrong)
-            for row in bad.head(EXAMPLES - len(rows.examples)).to_dicts():
-                pod, moment = f"{row['namespace']}/{row['pod']}", _iso(row["time"] / MICRO)
-                rows.examples.append(f"{url}: pod {pod} at {moment}: {rule}: {row[name]:g}")
+def _drop_bad(rows: Rows, url: str, units: Mapping[str, float]) -> None:
+    """Leave out usage that is not finite, negative or too large, count and name it; `units`: of one machine."""
+    table = Table(tuple(units), tuple(usage_column(name, unit) for name, unit in units.items()))
+    frame = rows.frame
+
+    def place(row: int) -> str:
+        namespace, pod, time = frame.select("namespace", "pod", "time").row(row)
+        return f"pod {namespace}/{pod} at {_iso(time / MICRO)}"
+
+    rows.frame = good_rows(rows, url, table, frame, frame, place)

@@ -11,7 +11,7 @@ import polars as pl
 
 from tvwrl.checks import at_least, positive
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
-from tvwrl.traces.preparation.layout import YEAR_10000, Column, Rule, Table, usage_column
+from tvwrl.traces.preparation.layout import YEAR_10000, Column, Rule, Table, no_column, usage_column
 from tvwrl.traces.preparation.loader import LoaderDefaults, Part, Rows, not_found
 from tvwrl.traces.preparation.parquet import parquet_columns, read_parquet
 from tvwrl.traces.preparation.reading import read_table
@@ -48,7 +48,6 @@ class _OwnTable(LoaderDefaults):
     interval."""
 
     keys: ClassVar[tuple[str, ...]] = ("workload",)
-    members: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -173,7 +172,7 @@ class Csv(_OwnTable):
         names = header_of(part.source, self.separator) or [column.name for column in asked]  # none: an empty file
         for column in asked:
             if column.name not in names:
-                raise InputError(f"{part.source}: no column '{column.name}'; the columns are: {', '.join(names)}")
+                raise no_column(part.source, column.name, names)
         table = Table(tuple(names), asked, self.separator, header=True, quoted=True)
         return self._rows(part, read_table(replace(part, table="usage"), table))
 

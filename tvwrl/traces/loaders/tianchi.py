@@ -13,8 +13,8 @@ import polars as pl
 from tvwrl.checks import positive
 from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.preparation.files import files_of, zip_members
-from tvwrl.traces.preparation.layout import Column, Table, drop_bad, usage_column
-from tvwrl.traces.preparation.loader import EXAMPLES, Extras, Part, PublishedTrace, Rows, not_found
+from tvwrl.traces.preparation.layout import Column, Rule, Table, drop_bad, usage_column
+from tvwrl.traces.preparation.loader import Extras, Part, PublishedTrace, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
@@ -73,7 +73,6 @@ class Tianchi(PublishedTrace):
     name: ClassVar[str] = "tianchi"
     slot_seconds: ClassVar[int] = 900
     min_records: ClassVar[int] = POINTS
-    members: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         positive(reference_cores=self.reference_cores, reference_memory=self.reference_memory)
@@ -117,10 +116,13 @@ class Tianchi(PublishedTrace):
             rows = read_table(part, DEPLOYMENT)
             rows.frame = rows.frame.select("instance", "application")
             return rows
-        rows = read_table(part, APP_RESOURCES)
-        if not part.usage:  # these rows were counted with the usage
-            return Rows(rows.frame.select("application"), 0)
-        series = _series(rows, part.source, self.reference_cores or CORES, self.reference_memory or MEMORY)
+        if not part.usage:  # these rows are counted with the usage
+            return Rows(read_table(part, APP_RESOURCES).frame.select("application"), 0)
+        lists = tuple(_list_column(name, unit) for name, unit in self.reference_machine.items())
+        columns = (APP_RESOURCES.columns[0], *lists, *APP_RESOURCES.columns[3:])
+        rows = read_table(part, replace(APP_RESOURCES, columns=columns))
+        usage = [_points(pl.col(name)) / unit for name, unit in self.reference_machine.items()]
+        series = rows.frame.select("application", *usage)
         if self.per == "instance":
             instances = read_table(Part("instance_deploy", "", part.detail[0], 0), DEPLOYMENT).frame
             series = instances.select("instance", "application").join(series, on="application").drop("application")
@@ -186,37 +188,26 @@ def _home(part: Part) -> str:
     return path if archived else str(Path(path).parent)
 
 
-def _series(rows: Rows, source: str, cores: float, memory: float) -> pl.DataFrame:
-    """`application` and lists `cpu` and `mem` of POINTS values; bad series are noted in `rows`."""
-    points = pl.element().str.strip_chars().cast(pl.Float64, strict=False)
-    frame = rows.frame.with_columns(pl.col(n).str.split("|").list.eval(points) for n in ("cpu", "mem"))
-    bad = pl.repeat(False, len(frame), eager=True)
-    for name, unit in (("cpu", cores), ("mem", memory)):
-        value = pl.element()
-        for rule, where in (
-            (f"{name} has not {POINTS} points", pl.col(name).list.len() != POINTS),
-            (f"{name} is not a number", pl.col(name).list.eval(value.is_null() | ~value.is_finite()).list.any()),
-            (f"{name} is negative", pl.col(name).list.eval(value < 0).list.any()),
-            (f"{name} is above {LARGEST_USAGE * unit:g}", pl.col(name).list.max() > LARGEST_USAGE * unit),
-        ):
-            broken = frame.select(where).to_series().fill_null(True) & ~bad
-            _note(rows, source, rule, frame["application"].filter(broken).to_list())
-            bad = bad | broken
-    if int(bad.sum()) > len(bad) / 2:
-        raise InputError(f"{source}: not an app_resources file: more than half of its rows are bad: {rows.examples[0]}")
-    return frame.filter(~bad).select("application", pl.col("cpu") / cores, pl.col("mem") / memory)
+def _points(text: pl.Expr) -> pl.Expr:
+    """The numbers of a list in text; null where one cannot be read."""
+    return text.str.split("|").list.eval(pl.element().str.strip_chars().cast(pl.Float64, strict=False))
 
 
-def _note(rows: Rows, source: str, rule: str, applications: list[str]) -> None:
-    """Count bad rows, and name the lines of a few."""
-    if not applications:
-        return
-    rows.bad[rule] += len(applications)
-    wanted = set(applications[: EXAMPLES - len(rows.examples)])
-    lines = read_table(Part("app_resources", "", source, 0), LINES).frame["line"].to_list() if wanted else []
-    for line, text in enumerate(lines, 1):
-        if text.partition(",")[0] in wanted:
-            rows.examples.append(f"{source}: line {line}: {rule}")
+def _list_column(name: str, unit: float) -> Column:
+    """A column with lists of POINTS numbers, of which `unit` make one reference machine."""
+    value, highest = pl.element(), LARGEST_USAGE * unit
+    rules: tuple[Rule, ...] = (
+        (f"has not {POINTS} points", lambda text: _points(text).list.len() != POINTS),
+        ("is not a number", lambda text: _any(text, value.is_null() | ~value.is_finite())),
+        ("is negative", lambda text: _any(text, value < 0)),
+        (f"is above {highest:g}", lambda text: _any(text, value > highest)),
+    )
+    return Column(name, str, rules=rules)
+
+
+def _any(text: pl.Expr, wrong: pl.Expr) -> pl.Expr:
+    """Whether a test of `pl.element()` holds for any number of a list in text."""
+    return _points(text).list.eval(wrong).list.any()
 
 
 def _counted(applications: pl.DataFrame, deployment: pl.DataFrame | None) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 YEAR_10000 = 253_402_300_800  # seconds since 1970; no date is as late
 LONGEST_RECORD = 3  # days; a record with an absurd end must not become a million slots
+SHOWN = 60  # characters of a bad value that a message shows
 WRONG_FILE = 0.5  # share of bad rows above which a file is taken for something else
 
 Rule = tuple[str, "Callable[[pl.Expr], pl.Expr]"]  # "is odd", and a test for values that break the rule
@@ -113,9 +114,12 @@ def good_rows(
 
 
 def _shown(given: pl.DataFrame, rule: str, row: int) -> str:
-    """The value that breaks a rule."""
+    """The value that breaks a rule, or its beginning."""
     name = next((name for name in given.columns if rule.startswith(f"{name} ")), None)
-    return "" if name is None or rule.endswith(" is missing") else f": {given[name][row]!r}"
+    if name is None or rule.endswith(" is missing"):
+        return ""
+    value = repr(given[name][row])
+    return f": {value}" if len(value) <= SHOWN else f": {value[:SHOWN]}..."
 
 
 def drop_bad(rows: Rows, source: str, table: Table, first: int = 0, given: pl.DataFrame | None = None) -> Rows:
@@ -130,6 +134,11 @@ def drop_bad(rows: Rows, source: str, table: Table, first: int = 0, given: pl.Da
         example = rows.examples[0].removeprefix(f"{source}: ")
         raise InputError(f"{source}: more than half of its rows are bad; first: {example}")
     return rows
+
+
+def no_column(source: str, name: str, names: Iterable[str]) -> InputError:
+    """The error for a file whose columns `names` lack one that is needed."""
+    return InputError(f"{source}: no column '{name}'; the columns are: {', '.join(names)}")
 
 
 def note(rows: Rows, source: str, rule: str, line: int, what: str) -> None:

@@ -158,6 +158,11 @@ class LoaderDefaults:
     min_records: ClassVar[int] = 288
     paper_records: ClassVar[int | None] = None
 
+    @property
+    def members(self) -> tuple[str, ...]:
+        """None: a workload is not a sum."""
+        return ()
+
     def at(self, source: str) -> Self:
         """Itself."""
         return self

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvwrl.traces.preparation.layout import Column, Table, drop_bad, dtype_of, without_blanks
+from tvwrl.traces.preparation.layout import Column, Table, drop_bad, dtype_of, no_column, without_blanks
 from tvwrl.traces.preparation.loader import Part, Rows
 from tvwrl.types import InputError
 
@@ -53,7 +53,7 @@ def read_parquet(part: Part, table: Table, names: Mapping[str, str] | None = Non
     for column in table.columns:
         name = (names or {}).get(column.name, column.name)
         if name not in there:
-            raise InputError(f"{part.source}: no column '{name}'; the columns are: {', '.join(there)}")
+            raise no_column(part.source, name, there)
         value, dtype = there[name]
         if not _fits(column, dtype):
             needed = f"{NEEDED[column.kind]} are needed"
