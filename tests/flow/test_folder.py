@@ -44,7 +44,7 @@ def test_tables_become_a_problem(tmp_path: Path) -> None:
         ({"affinity": "group,application\nx,z\n"}, "affinity.csv: row 1, group 'x': application is 'z', which is no"),
         (
             {"affinity": "group,application,count\nx,a,0\n"},
-            "affinity.csv: row 1, group 'x': count is 0: must be a whole number",
+            "affinity.csv: row 1: count is 0: must be a whole number",
         ),
         ({"affinity": "group,application\nx,a\nx,a\n"}, "row 2, group 'x': application 'a' is given a second time"),
         (

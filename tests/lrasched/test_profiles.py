@@ -77,7 +77,10 @@ def test_configurations_are_read_once_each(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("application,configuration,performance\na,b,nan\n", "row 1: performance is nan: must be a number from 0 to 1"),
+        (
+            "application,configuration,performance\na,b,nan\n",
+            "row 1: performance is 'nan': must be a number from 0 to 1",
+        ),
         ("application,configuration,performance\na,b,0.5\na,c,1.5\n", "row 2: performance is 1.5"),
         ("application,configuration,performance\na,b,fast\n", "row 1: performance is 'fast': must be a number"),
         ("application,configuration,performance\n,b,0.5\n", "row 1: application is empty"),
@@ -85,7 +88,7 @@ def test_configurations_are_read_once_each(tmp_path):
         ("application,configuration,performance\na,q,0.5\n", "row 1: configuration is 'q'"),
         ("application,configuration,performance\n", "no rows"),
         ("application,configuration\na,b\n", "no column 'performance'"),
-        ("", "cannot be read"),
+        ("", "the file is empty"),
     ],
 )
 def test_bad_profiles_are_refused_with_file_and_row(tmp_path, text, message):
@@ -102,7 +105,7 @@ def test_bad_profiles_are_refused_with_file_and_row(tmp_path, text, message):
     [
         ("s,0,2,1", "row 1: configuration 's': cpu is 0.0: must be a number > 0"),
         ("s,1,-2,1", "mem is -2.0"),
-        ("s,1,2,0", "collocation is 0: must be at least 1"),
+        ("s,1,2,0", "collocation is 0: must be a whole number of at least 1"),
         ("s,1,2,1.5", "collocation is 1.5: must be a whole number"),
         ("s,1,2,1\ns,1,3,1", "row 2: configuration 's' is"),
     ],

@@ -48,7 +48,7 @@ def test_machines_are_rows_or_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("application,replicas,cpu\nweb,0,2\n", "row 1: replicas is 0: must be a number of at least 1"),
+        ("application,replicas,cpu\nweb,0,2\n", "row 1: replicas is 0: must be a whole number from 1 to 2147483646"),
         ("application,replicas,cpu\nweb,1,2\ndb,1.5,2\n", "row 2: replicas is 1.5: must be a whole number"),
         ("application,replicas,cpu\nweb,1,-2\n", "row 1: cpu is -2"),
         ("application,replicas,cpu\nweb,1,NaN\n", "row 1: cpu is 'NaN'"),
@@ -64,7 +64,7 @@ def test_machines_are_rows_or_counted(tmp_path: Path) -> None:
         ("application,replicas\nweb,1\n", "no column of a resource"),
         ("application,replicas,cpu\n", "no rows"),
         ("application,replicas,cpu,mem\nweb,1,0,0\n", "row 1: application 'web' requests 0 of everything"),
-        ("application,replicas,cpu\n  ,1,1\n", "row 1: the application has no name"),
+        ("application,replicas,cpu\n  ,1,1\n", "row 1: application is empty"),
         ("application,replicas,limit,cpu\nweb,1,2147483647,2\n", "row 1: limit is 2147483647"),
     ],
 )

@@ -85,7 +85,7 @@ def test_bad_input_is_refused(refused, tables, tmp_path):
         ("application,configuration,performance\nmine,xl,0.5\n", "row 1: configuration is 'xl'"),
         ("application,configuration,performance\nmine,m2,0.5\n", "measured in no size"),
         ("application,configuration,performance\nmine,s,0.5\nyours,s,0.5\n", "holds 2 applications"),
-        ("", "new.csv: cannot be read"),
+        ("", "new.csv: the file is empty"),
     ):
         new.write_text(text)
         refused("size.py", *both, said=[said])

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl.flow.problem import Bundles, Problem, check_bundles
+from tvwrl.input_tables import InputTable, quoted
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance, Int32
+from tvwrl.provisioning.sources.limits import affinity_of
 from tvwrl.provisioning.sources.lists import read_applications, read_machines
-from tvwrl.provisioning.sources.tables import affinity_of, check_columns, numbers_of, quoted, read_text_table
 from tvwrl.types import Float, InputError
 
 APPLICATIONS, MACHINES = "applications.csv", "machines.csv"
@@ -36,10 +37,10 @@ def read_folder(folder: Path) -> Problem:
     instance = read_applications(folder / APPLICATIONS)
     kinds, count = read_machines(folder / MACHINES, instance.resources, some_lack=True)
     if (anti := folder / ANTI_AFFINITY).exists():
-        table = read_text_table(anti)
+        table = InputTable.read(anti)
         limit = "k" if "k" in table.columns and "limit" not in table.columns else "limit"
-        check_columns(str(anti), table.columns, ("app_a", "app_b", limit), "not known here")
-        given = affinity_of(instance.application, table, str(anti))
+        table.only(("app_a", "app_b", limit), "not known here")
+        given = affinity_of(instance.application, table)
         instance = replace(instance, affinity=_lower_limits(instance.affinity, given))
     groups = _read_groups(folder / AFFINITY, instance) if (folder / AFFINITY).exists() else Bundles.of([])
     rows = _above_zero(np.array(kinds), instance).tolist()
@@ -74,30 +75,26 @@ def _lower_limits(one: Affinity, other: Affinity) -> Affinity:
 
 def _read_groups(path: Path, instance: Instance) -> Bundles:
     """The bundles in a table of affinity groups."""
-    table = read_text_table(path)
-    for name in (GROUP, NAME):
-        if name not in table.columns:
-            raise InputError(f"{path}: no column '{name}'; the columns are: {', '.join(table.columns)}")
-    check_columns(str(path), table.columns, (GROUP, NAME, COUNT), "not known here")
+    table = InputTable.read(path)
+    table.need(GROUP, NAME)
+    table.only((GROUP, NAME, COUNT), "not known here")
     number = {str(name): i for i, name in enumerate(instance.application)}
-    counts = numbers_of(table[COUNT]).tolist() if COUNT in table.columns else [1.0] * len(table)
+    counts = table.whole_numbers(COUNT, 1).tolist() if COUNT in table.columns else [1] * len(table)
     groups: dict[str, dict[int, int]] = {}
     places: dict[int, str] = {}  # application -> its row and group
-    for row, (given, count) in enumerate(zip(table.iter_rows(named=True), counts, strict=True), 1):
+    for row, (given, count) in enumerate(zip(table.frame.iter_rows(named=True), counts, strict=True), 1):
         group, name = given[GROUP], given[NAME]
         if group is None:
             raise InputError(f"{path}: row {row}: group is empty: must be its name")
         place = f"row {row}, group '{group}'"
         if name not in number:
             raise InputError(f"{path}: {place}: application is {quoted(name)}, which is no application here")
-        if not (count >= 1 and count.is_integer()):
-            raise InputError(f"{path}: {place}: count is {quoted(given[COUNT])}: must be a whole number of at least 1")
         if number[name] in places:
             raise InputError(
                 f"{path}: {place}: application '{name}' is given a second time, after {places[number[name]]}: must be "
                 f"in one group"
             )
-        groups.setdefault(group, {})[number[name]] = int(count)
+        groups.setdefault(group, {})[number[name]] = count
         places[number[name]] = place
     bundles = Bundles.of(list(groups.values()))
     check_bundles(instance, bundles, lambda application: f"{path}: {places[application]}")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tvwrl.input_tables import read_table
 from tvwrl.interference.task_graphs import Tags
-from tvwrl.provisioning.sources.tables import read_table
 from tvwrl.types import Float, InputError, Int, Strings
 
 if TYPE_CHECKING:

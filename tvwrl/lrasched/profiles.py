@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from tvwrl.checks import at_least, positive
+from tvwrl.input_tables import InputTable
 from tvwrl.lrasched.factorization_machine import Rows
-from tvwrl.provisioning.sources.tables import read_table
 from tvwrl.types import Float, InputError, Int
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 Bool = npt.NDArray[np.bool_]
 
@@ -117,24 +112,21 @@ def read_profiles(path: Path, configurations: Sequence[str] | None = None, highe
     `configurations`: all that are allowed, in order; default: those of the file. Raises InputError with file, row and
     field.
     """
-    table = _table(path, ("application", "configuration", "performance"))
-    applications, configuration = (_names(path, table, name) for name in ("application", "configuration"))
-    performance = _numbers(path, table, "performance")
-    bad = ~((performance >= 0) & (performance <= 1))
-    if bad.any():
-        row = int(bad.argmax())
-        raise InputError(f"{path}: row {row + 1}: performance is {performance[row]:g}: must be a number from 0 to 1")
+    table = _table(path, "application", "configuration", "performance")
+    applications, configuration = (table.names(name).tolist() for name in ("application", "configuration"))
+    performance = table.numbers("performance", 0, 1)
     known = list(dict.fromkeys(configuration)) if configurations is None else list(configurations)
     names = list(dict.fromkeys(applications))
     place_a, place_c = ({name: i for i, name in enumerate(of)} for of in (names, known))
     seen: dict[tuple[str, str], int] = {}
-    for row, pair in enumerate(zip(applications, configuration, strict=True), 1):
+    for row, pair in enumerate(zip(applications, configuration, strict=True)):
         if pair[1] not in place_c:
-            raise InputError(f"{path}: row {row}: configuration is {pair[1]!r}, which is not among the known ones")
+            table.refuse(row, f"configuration is {pair[1]!r}, which is not among the known ones")
         if pair in seen:
-            raise InputError(
-                f"{path}: row {row}: application {pair[0]!r} in configuration {pair[1]!r} is already in row "
-                f"{seen[pair]}: each pair once, e.g. the mean of its runs"
+            table.refuse(
+                row,
+                f"application {pair[0]!r} in configuration {pair[1]!r} is already in row {seen[pair] + 1}: each pair "
+                "once, e.g. the mean of its runs",
             )
         seen[pair] = row
     a = np.array([place_a[name] for name in applications], np.int64)
@@ -147,45 +139,22 @@ def read_configurations(path: Path) -> tuple[Configuration, ...]:
 
     A configuration may occur in several rows if they agree. Raises InputError with file and row.
     """
-    table = _table(path, ("configuration", "cpu", "mem"))
-    names = _names(path, table, "configuration")
-    cpu, mem = (_numbers(path, table, name) for name in ("cpu", "mem"))
-    degree = _numbers(path, table, "collocation") if "collocation" in table.columns else np.ones(len(names))
+    table = _table(path, "configuration", "cpu", "mem")
+    cpu, mem = (table.numbers(name).tolist() for name in ("cpu", "mem"))
+    degree = table.whole_numbers("collocation", 1).tolist() if "collocation" in table.columns else [1] * len(table)
     found: dict[str, Configuration] = {}
-    for row, (name, c, m, d) in enumerate(zip(names, cpu, mem, degree, strict=True), 1):
-        if d != np.floor(d) or not np.isfinite(d):
-            raise InputError(f"{path}: row {row}: collocation is {d:g}: must be a whole number >= 1")
+    for row, given in enumerate(zip(table.names("configuration"), cpu, mem, degree, strict=True)):
         try:
-            one = Configuration(name, float(c), float(m), int(d))
+            one = Configuration(*given)
         except InputError as error:
-            raise InputError(f"{path}: row {row}: {error}") from None
-        if found.setdefault(name, one) != one:
-            raise InputError(f"{path}: row {row}: configuration {name!r} is {one} here, but was {found[name]} above")
+            table.refuse(row, str(error))
+        if found.setdefault(one.name, one) != one:
+            table.refuse(row, f"configuration {one.name!r} is {one} here, but was {found[one.name]} above")
     return tuple(found.values())
 
 
-def _table(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
-    table = read_table(path, columns)
-    if table.is_empty():
-        raise InputError(f"{path}: no rows")
+def _table(path: Path, *columns: str) -> InputTable:
+    table = InputTable.read(path)
+    table.need(*columns)
+    table.need_rows()
     return table
-
-
-def _names(path: Path, table: pl.DataFrame, column: str) -> list[str]:
-    import polars as pl
-
-    names = table[column].cast(pl.String)
-    if names.has_nulls() or (names == "").any():
-        row = (names.is_null() | (names == "")).arg_max() or 0
-        raise InputError(f"{path}: row {row + 1}: {column} is empty")
-    return list(names)
-
-
-def _numbers(path: Path, table: pl.DataFrame, column: str) -> Float:
-    import polars as pl
-
-    numbers = table[column].cast(pl.Float64, strict=False)
-    if numbers.has_nulls():
-        row = numbers.is_null().arg_max() or 0
-        raise InputError(f"{path}: row {row + 1}: {column} is {table[column][row]!r}: must be a number")
-    return numbers.to_numpy()

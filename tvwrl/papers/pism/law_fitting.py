@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tvwrl.input_tables import read_table
 from tvwrl.interference.testbed.laws import LEAST_SENSITIVE, Curve
-from tvwrl.provisioning.sources.tables import read_table
 from tvwrl.types import Float, InputError
 
 KNEES = 181  # tried, evenly from half the least pressure to 95 % of the greatest

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from tvwrl.input_tables import read_table
 from tvwrl.interference.batch_tasks import numbers
 from tvwrl.interference.observations import CATEGORIES, Observations
-from tvwrl.provisioning.sources.tables import read_table
 from tvwrl.types import InputError, Int, Strings
 
 COLUMNS = ("campaign", "Replicas", "Interference_Name", "Given_RPS", "Avg_Latency")

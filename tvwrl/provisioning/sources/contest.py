@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvwrl.input_tables import InputTable
 from tvwrl.provisioning.instance import Affinity, Instance
-from tvwrl.provisioning.sources.tables import affinity_of
+from tvwrl.provisioning.sources.limits import affinity_of
 from tvwrl.traces.loaders.tianchi import POINTS, Tianchi
 from tvwrl.traces.preparation.loader import Rows
 from tvwrl.types import InputError, Strings
@@ -30,7 +31,7 @@ def read_contest(source: str) -> Instance:
         raise InputError(f"{source}: no instance_deploy*.csv, which says how many replicas there are")
     demand = series.select("cpu", "mem").to_numpy().reshape(len(names), POINTS, 2)
     if "affinity" in extras.tables:
-        affinity = affinity_of(names, extras.tables["affinity"], f"{source}: app_interference")
+        affinity = affinity_of(names, InputTable(f"{source}: app_interference", extras.tables["affinity"]))
     else:
         none = np.empty(0, np.int32)
         affinity = Affinity.of(len(names), none, none, none)

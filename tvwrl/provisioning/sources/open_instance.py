@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl.checks import at_least
+from tvwrl.input_tables import InputTable
 from tvwrl.provisioning.instance import Instance
 from tvwrl.provisioning.sources.contest import read_contest
+from tvwrl.provisioning.sources.limits import affinity_of
 from tvwrl.provisioning.sources.lists import is_list, read_applications
 from tvwrl.provisioning.sources.published import HEADER, read_published
-from tvwrl.provisioning.sources.tables import affinity_of, read_text_table
 from tvwrl.provisioning.sources.traces import instance_of, with_replicas
 from tvwrl.traces.canonical import HEADER as TRACE
 from tvwrl.traces.catalogue import find_trace, open_trace
@@ -43,7 +44,7 @@ def open_instance(
     else:
         instance = windowed(read_published(path) if _is_published(path) else read_contest(str(path)), times)
     if affinity is not None:
-        arcs = affinity_of(instance.application, read_text_table(Path(affinity)), str(affinity))
+        arcs = affinity_of(instance.application, InputTable.read(Path(affinity)))
         instance = replace(instance, affinity=arcs)
     return instance
 
@@ -80,5 +81,5 @@ def _from_trace(source: str, times: int | None, affinity: str | Path | None, slo
     trace = open_trace(source, slot_seconds)
     beside = None if folder is None or not folder.is_dir() else folder / "affinity.parquet"
     table = Path(affinity) if affinity is not None else beside if beside is not None and beside.exists() else None
-    instance = instance_of(trace, times, None if table is None else read_text_table(table))
+    instance = instance_of(trace, times, None if table is None else InputTable.read(table))
     return instance if folder is None else with_replicas(instance, folder)

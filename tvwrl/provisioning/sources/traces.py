@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tvwrl.input_tables import InputTable, read_table
 from tvwrl.provisioning.instance import Affinity, Instance
-from tvwrl.provisioning.sources.tables import affinity_of, read_table
+from tvwrl.provisioning.sources.limits import affinity_of
 from tvwrl.types import Float, InputError, Int, Strings, Trace
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 ROUNDING = 1e-6  # of fractions times units
 LARGEST = 2_000_000_000  # numbers of demand that are held at most
 
 
-def instance_of(trace: Trace, windows: int | None = None, affinity: pl.DataFrame | None = None) -> Instance:
+def instance_of(trace: Trace, windows: int | None = None, affinity: InputTable | None = None) -> Instance:
     """Applications in order of their first workload; a workload without one is an application by itself.
 
     A replica needs, per window of time, the most that any workload of the application used in it, nothing where none
     ran; `windows` equal ones from the first slot to the last, by default one per slot. Units are those of the trace's
-    reference machine where it has numbers (cores, GiB), else fractions of it. `affinity` as in `tables.affinity_of`.
+    reference machine where it has numbers (cores, GiB), else fractions of it. `affinity` as in `limits.affinity_of`.
     """
     names, of = _applications(trace)
     first, slots = int(trace.slot.min()), int(np.ptp(trace.slot)) + 1
@@ -45,7 +46,7 @@ def instance_of(trace: Trace, windows: int | None = None, affinity: pl.DataFrame
         none = np.empty(0, np.int32)
         arcs = Affinity.of(len(names), none, none, none)
     else:
-        arcs = affinity_of(names, affinity, f"affinity of trace '{trace.name}'")
+        arcs = affinity_of(names, affinity)
     return Instance(trace.name, names, np.bincount(of, minlength=len(names)), demand, trace.resources, arcs)
 
 

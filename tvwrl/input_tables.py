@@ -1,0 +1,151 @@
+"""Tables that a user brings, CSV or Parquet: how they are read, and how what is wrong in one is refused."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from tvwrl.types import Float, InputError, Int, Strings
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def read_table(path: Path, columns: Sequence[str] = ()) -> pl.DataFrame:
+    """A .parquet or .csv file (also .csv.gz), as it is. Raises InputError if it cannot be read or lacks a column."""
+    import polars as pl
+
+    try:
+        table = pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, infer_schema_length=None)
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    InputTable(str(path), table).need(*columns)
+    return table
+
+
+@dataclass(frozen=True)
+class InputTable:
+    """A table whose methods raise InputError with file, row (from 1) and column for what they cannot use."""
+
+    source: str  # named in errors
+    frame: pl.DataFrame
+
+    @classmethod
+    def read(cls, path: Path) -> InputTable:
+        """A .csv file (also .csv.gz) with every value as text, null if empty; a .parquet file as it is.
+
+        Blanks around names and values, and blank rows, are left out; rows that end early are filled up with nulls.
+        Refuses columns without a name or given twice, and rows with too many values.
+        """
+        import polars as pl
+
+        if path.suffix == ".parquet":
+            return cls(str(path), read_table(path))
+        try:
+            with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+                text = file.read().decode("utf-8-sig")
+            lines = [[value.strip() for value in line] for line in csv.reader(io.StringIO(text, newline=""))]
+        except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+            raise InputError(f"{path}: cannot be read: {error}") from None
+        names, *rows = [line for line in lines if any(line)] or [[]]
+        if not names:
+            raise InputError(f"{path}: the file is empty")
+        if "" in names:
+            raise InputError(f"{path}: column {names.index('') + 1} has no name; the columns are: {', '.join(names)}")
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"{path}: column '{twice}' is given {names.count(twice)} times; must be once")
+        for number, row in enumerate(rows, 1):
+            if len(row) > len(names):
+                raise InputError(
+                    f"{path}: row {number} has {len(row)} values: must be at most {len(names)}: {', '.join(names)}"
+                )
+        filled = [[value or None for value in row] + [None] * (len(names) - len(row)) for row in rows]
+        return cls(str(path), pl.DataFrame(filled, schema=dict.fromkeys(names, pl.String), orient="row"))
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @property
+    def columns(self) -> list[str]:
+        """Their names, in order."""
+        return self.frame.columns
+
+    def need(self, *columns: str) -> None:
+        """Refuse the table if it lacks one of these columns."""
+        if missing := [name for name in columns if name not in self.columns]:
+            raise InputError(f"{self.source}: no column '{missing[0]}'; the columns are: {', '.join(self.columns)}")
+
+    def need_rows(self) -> None:
+        """Refuse the table if it has no rows."""
+        if not len(self):
+            raise InputError(f"{self.source}: no rows under the header")
+
+    def only(self, known: Sequence[str], what: str) -> None:
+        """Refuse a column that is none of `known`, so that none is ignored unnoticed.
+
+        `what` says what such a column is not, as in "no resource of applications.csv".
+        """
+        small = {name.casefold(): name for name in known}
+        for name in self.columns:
+            if name not in known:
+                close = get_close_matches(name.casefold(), small, n=1)
+                hint = f"did you mean '{small[close[0]]}'?" if close else "leave it out"
+                raise InputError(f"{self.source}: column '{name}' is {what}: must be one of {', '.join(known)}; {hint}")
+
+    def refuse(self, row: int, said: str) -> NoReturn:
+        """Raise InputError for a row, counted from 0 here."""
+        raise InputError(f"{self.source}: row {row + 1}: {said}")
+
+    def names(self, column: str) -> Strings:
+        """(rows,) text of a column, none of it empty."""
+        import polars as pl
+
+        names = self.frame[column].cast(pl.String).fill_null("").to_numpy().astype(object)
+        if (empty := names == "").any():
+            self.refuse(int(np.argmax(empty)), f"{column} is empty")
+        return names
+
+    def numbers(self, column: str, least: float = -np.inf, most: float = np.inf) -> Float:
+        """(rows,) finite numbers of a column, from `least` to `most`."""
+        return self._within(column, "number", least, most)
+
+    def whole_numbers(self, column: str, least: float, most: float = np.inf, empty: int | None = None) -> Int:
+        """(rows,) whole numbers of a column, from `least` to `most`, and `empty` where it is empty, if given."""
+        return self._within(column, "whole number", least, most, empty).astype(np.int64)
+
+    def _within(self, column: str, kind: str, least: float, most: float, empty: int | None = None) -> Float:
+        import polars as pl
+
+        given = self.frame[column]
+        values = given.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy().astype(np.float64)
+        good = np.isfinite(values) & (least <= values) & (values <= most)
+        if kind == "whole number":
+            good &= values == np.rint(values)
+        if empty is not None:
+            blank = given.is_null().to_numpy()
+            values, good = np.where(blank, empty, values), good | blank
+        if not good.all():
+            row = int(np.argmin(good))
+            limit = f" of at least {least:g}" if most == np.inf else f" from {least:.0f} to {most:.0f}"
+            limit = "" if least == -np.inf else limit
+            self.refuse(row, f"{column} is {quoted(given[row])}: must be a {kind}{limit}")
+        return values
+
+
+def quoted(value: object) -> str:
+    """A value in a message: numbers as they are, other text in quotes."""
+    if value is None:
+        return "empty"
+    try:
+        return str(value) if np.isfinite(float(str(value))) else f"'{value}'"
+    except ValueError:
+        return f"'{value}'"
