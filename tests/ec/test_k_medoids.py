@@ -1,4 +1,4 @@
-"""K-Medoids: by hand, scikit-learn's checks, backends against one another, bad input."""
+"""K-Medoids: by hand, no swap left, backends against one another."""
 
 from __future__ import annotations
 
@@ -10,102 +10,77 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import check_estimator
 
-from tvwrl.ec.k_medoids import KMedoids
+from tvwrl.ec.k_medoids import k_medoids
 from tvwrl.types import InputError
 
 LINE = np.array([[0.0], [1], [2], [10], [11], [13]])
 
 
-def points(seed: int, count: int) -> np.ndarray:
-    """Random points of three features."""
-    return np.random.default_rng(seed).normal(size=(count, 3))
+def distances(seed: int, count: int) -> np.ndarray:
+    """Among random points of three features."""
+    points = np.random.default_rng(seed).normal(size=(count, 3))
+    return cdist(points, points)
 
 
-def test_by_hand() -> None:
-    model = KMedoids(2, random_state=0).fit(LINE)
-    # 1 is one from 0 and 2, 11 is one from 10 and two from 13.
-    assert model.medoid_indices_.tolist() == [1, 4]
-    assert model.labels_.tolist() == [0, 0, 0, 1, 1, 1]
-    assert model.cluster_centers_.tolist() == [[1], [11]]
-    assert model.inertia_ == 5
-    assert model.predict([[5.0], [7.0], [6.0]]).tolist() == [0, 1, 0]  # the first of equals
-
-
-def test_precomputed_by_hand() -> None:
-    model = KMedoids(2, metric="precomputed", random_state=0).fit(cdist(LINE, LINE))
-    assert (model.medoid_indices_.tolist(), model.inertia_, model.cluster_centers_) == ([1, 4], 5, None)
-    assert model.predict(cdist([[5.0], [7.0]], LINE)).tolist() == [0, 1]
+def loss(apart: np.ndarray, medoids: np.ndarray) -> float:
+    """Summed distance of all samples to the nearest medoid."""
+    return apart[:, medoids].min(axis=1).sum()
 
 
 @pytest.mark.parametrize(
-    ("k", "samples", "medoids", "loss"),
-    [(1, LINE, [2], 2 + 1 + 8 + 9 + 11), (1, [[3.0, 4.0]], [0], 0), (6, LINE, [0, 1, 2, 3, 4, 5], 0)],
-    ids=["the most central", "of one", "all"],
+    ("k", "samples", "medoids"),
+    [(2, LINE, [1, 4]), (1, LINE, [2]), (1, [[3.0, 4.0]], [0]), (6, LINE, [0, 1, 2, 3, 4, 5])],
+    ids=["1 is one from 0 and 2, 11 one from 10 and two from 13", "the most central", "of one", "all"],
 )
-def test_one_cluster_and_as_many_as_samples(k: int, samples: object, medoids: list[int], loss: float) -> None:
-    model = KMedoids(k, random_state=0).fit(samples)
-    assert (model.medoid_indices_.tolist(), model.inertia_) == (medoids, loss)
-    assert model.labels_[medoids].tolist() == list(range(k))
+def test_by_hand(k: int, samples: object, medoids: list[int]) -> None:
+    assert k_medoids(cdist(samples, samples), k).tolist() == medoids
 
 
-def test_fewer_distinct_samples_than_clusters() -> None:
+def test_fewer_distinct_samples_than_groups() -> None:
     samples = np.repeat([[5.0], [0.0], [1.0]], 4, axis=0)
     for seed in range(20):
-        with pytest.warns(ConvergenceWarning, match="3 distinct clusters for n_clusters=7"):
-            model = KMedoids(7, random_state=seed).fit(samples)
-        assert model.labels_.tolist() == [0] * 4 + [1] * 4 + [2] * 4
-        assert model.predict([[0.9], [4.0]]).tolist() == [2, 0]
-        assert model.inertia_ == 0
+        with pytest.warns(UserWarning, match="3 groups instead of 7"):
+            medoids = k_medoids(cdist(samples, samples), 7, seed)
+        assert samples[medoids].ravel().tolist() == [5, 0, 1]
 
 
 def test_no_end_within_the_passes_is_warned_of() -> None:
-    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
-        model = KMedoids(9, max_iter=1, random_state=0).fit(points(0, 200))
-    assert model.n_iter_ == 1
-
-
-def test_more_starts_do_not_lose() -> None:
-    samples = points(1, 150)
-    losses = [KMedoids(8, n_init=n, random_state=3).fit(samples).inertia_ for n in (1, 5, 20)]
-    assert losses == sorted(losses, reverse=True)
-    first, again = (KMedoids(8, n_init=5, random_state=3).fit(samples) for _ in range(2))
-    assert first.medoid_indices_.tolist() == again.medoid_indices_.tolist()
+    with pytest.warns(UserWarning, match="no end after 1 passes"):
+        k_medoids(distances(0, 200), 9, passes=1)
 
 
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 10**6), count=st.integers(2, 9), data=st.data())
 def test_no_single_swap_lowers_the_loss(seed: int, count: int, data: st.DataObject) -> None:
-    samples, k = points(seed, count), data.draw(st.integers(1, count))
-    apart = cdist(samples, samples)
-    model = KMedoids(k, random_state=seed).fit(samples)
-    assert model.inertia_ == pytest.approx(apart[:, model.medoid_indices_].min(axis=1).sum())
-    assert (model.labels_ == apart[:, model.medoid_indices_].argmin(axis=1)).all()
+    apart, k = distances(seed, count), data.draw(st.integers(1, count))
+    medoids = k_medoids(apart, k, seed)
+    assert medoids.tolist() == k_medoids(apart, k, seed).tolist()
     for leaving, coming in itertools.product(range(k), range(count)):
-        swapped = model.medoid_indices_.copy()
+        swapped = medoids.copy()
         swapped[leaving] = coming
-        assert apart[:, swapped].min(axis=1).sum() >= model.inertia_ - 1e-9
+        assert loss(apart, swapped) >= loss(apart, medoids) - 1e-9
 
 
 def test_the_kmedoids_package_finds_the_same() -> None:
     pytest.importorskip("kmedoids")
     same = 0
     for seed in range(20):
-        samples = points(seed, 60 + seed)
-        both = [KMedoids(2 + seed // 2, backend=b, random_state=seed).fit(samples) for b in ("tvwrl", "kmedoids")]
-        assert both[0].inertia_ == pytest.approx(both[1].inertia_)
-        same += both[0].medoid_indices_.tolist() == both[1].medoid_indices_.tolist()
-    assert same >= 15  # of a cluster of two either may be the medoid, which rounding decides
+        apart = distances(seed, 60 + seed)
+        ours, theirs = (k_medoids(apart, 2 + seed // 2, seed, backend) for backend in ("tvwrl", "kmedoids"))
+        assert loss(apart, ours) == pytest.approx(loss(apart, theirs))
+        same += ours.tolist() == theirs.tolist()
+    assert same >= 15  # of a group of two either may be the medoid, which rounding decides
 
 
 def test_scikit_learn_extra_is_as_good() -> None:
     pytest.importorskip("sklearn_extra.cluster", exc_type=(ImportError, ValueError))
-    samples = points(0, 120)
-    ours, theirs = (KMedoids(5, n_init=20, backend=b, random_state=0).fit(samples) for b in ("tvwrl", "sklearn-extra"))
-    assert ours.inertia_ == pytest.approx(theirs.inertia_)
-    assert ours.medoid_indices_.tolist() == theirs.medoid_indices_.tolist()
+    apart = distances(0, 120)
+    best = [
+        min((k_medoids(apart, 5, seed, backend) for seed in range(20)), key=lambda found: loss(apart, found)).tolist()
+        for backend in ("tvwrl", "sklearn-extra")
+    ]
+    assert best[0] == best[1]
 
 
 @pytest.mark.parametrize(
@@ -117,28 +92,9 @@ def test_missing_backends_say_how_to_get_them(
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=command):
-        KMedoids(2, backend=backend).fit(LINE)
+        k_medoids(cdist(LINE, LINE), 2, backend=backend)
 
 
-def test_scikit_learn_checks() -> None:
-    check_estimator(KMedoids(), on_skip=None)
-    # That check passes features whatever the metric.
-    expected = {"check_clustering": "needs square input"}
-    check_estimator(KMedoids(metric="precomputed"), expected_failed_checks=expected, on_skip=None)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "samples", "message"),
-    [
-        ({"n_clusters": 7}, LINE, "n_clusters=7 is more than n_samples=6"),
-        ({"n_clusters": 0}, LINE, "n_clusters is 0: must be at least 1"),
-        ({"metric": "cosine"}, LINE, "metric is 'cosine': must be one of euclidean, precomputed"),
-        ({"backend": "pam"}, LINE, "backend is 'pam'"),
-        ({"metric": "precomputed"}, LINE, r"shape \(6, 1\): must be square"),
-        ({"metric": "precomputed"}, [[0.0, -1.0], [-1.0, 0.0]], "distance 0, 1 is -1.0, must be >= 0"),
-        ({"metric": "precomputed"}, [[0.0, 1.0], [2.0, 0.0]], "distance 0, 1 is 1.0 and 1, 0 is 2.0"),
-    ],
-)
-def test_bad_input(parameters: dict[str, object], samples: object, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        KMedoids(**{"n_clusters": 2, **parameters}).fit(samples)
+def test_an_unknown_backend_is_refused() -> None:
+    with pytest.raises(InputError, match="backend is 'pam'"):
+        k_medoids(cdist(LINE, LINE), 2, backend="pam")

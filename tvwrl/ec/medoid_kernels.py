@@ -32,7 +32,7 @@ def _assign(distances, medoids, first, second, owner, removal):  # type: ignore[
 
 @njit(cache=True, nogil=True)
 def swap_medoids(distances, medoids, max_iter):  # type: ignore[no-untyped-def]
-    """FasterPAM: improve `medoids` (k,), k > 1, in place until no swap lowers the loss; passes taken, and whether done.
+    """FasterPAM: improve `medoids` (k,), k > 1, in place until no swap lowers the loss; whether so.
 
     `distances` (n, n) are symmetric. Every sample in turn is tried in place of all medoids at once, in O(n), and the
     best swap is taken at once (Schubert and Rousseeuw 2021, https://doi.org/10.1016/j.is.2021.101804).
@@ -42,11 +42,11 @@ def swap_medoids(distances, medoids, max_iter):  # type: ignore[no-untyped-def]
     owner, removal = np.zeros(n, np.int64), np.empty(len(medoids))
     _assign(distances, medoids, first, second, owner, removal)
     last = -1
-    for passes in range(1, max_iter + 1):
+    for _ in range(max_iter):
         swapped = False
         for candidate in range(n):
             if candidate == last:  # all others were tried since the last swap
-                return passes, True
+                return True
             if (medoids == candidate).any():
                 continue
             change, shared = removal.copy(), 0.0
@@ -62,5 +62,5 @@ def swap_medoids(distances, medoids, max_iter):  # type: ignore[no-untyped-def]
                 medoids[leaving], last, swapped = candidate, candidate, True
                 _assign(distances, medoids, first, second, owner, removal)
         if not swapped:
-            return passes, True
-    return max_iter, False
+            return True
+    return False

@@ -145,10 +145,10 @@ class DTWRepresentation:
 
     def cluster(self, k: int, random_state: int) -> Int:
         """(n,) groups of K-Medoids."""
-        from tvwrl.ec.k_medoids import KMedoids
+        from tvwrl.ec.k_medoids import k_medoids
 
-        found = KMedoids(k, metric="precomputed", backend=self.backends.k_medoids, random_state=random_state)
-        groups: Int = found.fit(self.distances_).labels_.astype(np.int64)
+        medoids = k_medoids(self.distances_, k, random_state, self.backends.k_medoids)
+        groups: Int = self.distances_[:, medoids].argmin(axis=1)
         return groups
 
     def settle(self, groups: Int) -> None:

@@ -84,41 +84,24 @@ def _autocorrelation(x: Float, sets: Sequence[Mapping[str, Any]]) -> Float:
     return values
 
 
-def _linear_trend(x: Float, sets: Sequence[Mapping[str, Any]]) -> Float:
-    """(B, attributes) of the straight line through each series against 0, 1, ..., n - 1."""
-    return _regression(x, [parameters["attr"] for parameters in sets])
-
-
 def _agg_linear_trend(x: Float, sets: Sequence[Mapping[str, Any]]) -> Float:
     """(B, sets): attribute of the line through aggregates of chunks of `chunk_len` slots; NaN if n <= chunk_len."""
-    columns = {(p["chunk_len"], p["f_agg"], p["attr"]): column for column, p in enumerate(sets)}
-    values = np.full((len(x), len(sets)), np.nan)
-    for chunk in dict.fromkeys(chunk for chunk, _, _ in columns):
-        if chunk >= x.shape[1]:
-            continue
-        aggregates = list(dict.fromkeys(f for c, f, _ in columns if c == chunk))
-        attributes = list(dict.fromkeys(attr for c, _, attr in columns if c == chunk))
-        chunks = _chunk_aggregates(x, chunk, aggregates)
-        lines = _regression(chunks.reshape(-1, chunks.shape[2]), attributes)
-        lines = lines.reshape(len(aggregates), len(x), len(attributes))
-        for (c, f, attr), column in columns.items():
-            if c == chunk:
-                values[:, column] = lines[aggregates.index(f), :, attributes.index(attr)]
-    return values
+    lines: dict[tuple[int, str], Float] = {}  # (B, TREND) of each chunk length and aggregate
+    for chunk, aggregate in dict.fromkeys((p["chunk_len"], p["f_agg"]) for p in sets):
+        undefined = chunk >= x.shape[1]
+        found = np.full((len(x), len(TREND)), np.nan) if undefined else _regression(_chunks(x, chunk, aggregate), TREND)
+        lines[chunk, aggregate] = found
+    return np.column_stack([lines[p["chunk_len"], p["f_agg"]][:, TREND.index(p["attr"])] for p in sets])
 
 
-def _chunk_aggregates(x: Float, chunk: int, aggregates: Sequence[str]) -> Float:
-    """(A, B, ceil(n / chunk)) aggregates of the consecutive chunks of each series; the last chunk may be shorter."""
-    whole = x.shape[1] // chunk
-    table = np.empty((len(aggregates), len(x), -(-x.shape[1] // chunk)))
+def _chunks(x: Float, chunk: int, aggregate: str) -> Float:
+    """(B, ceil(n / chunk)) an aggregate of the consecutive chunks of each series; the last chunk may be shorter."""
+    whole = x.shape[1] // chunk * chunk
     # The slots of a chunk come first: numpy reduces a long first axis many times faster than a short last one.
-    body = np.ascontiguousarray(x[:, : whole * chunk].reshape(len(x), whole, chunk).transpose(2, 0, 1))
-    rest = x[:, None, whole * chunk :].transpose(2, 0, 1)
-    for row, name in zip(table, aggregates, strict=True):
-        row[:, :whole] = _AGGREGATES[name](body)
-        if len(rest):
-            row[:, whole:] = _AGGREGATES[name](rest)
-    return table
+    parts = [np.ascontiguousarray(x[:, :whole].reshape(len(x), -1, chunk).transpose(2, 0, 1))]
+    if whole < x.shape[1]:
+        parts.append(x[:, None, whole:].transpose(2, 0, 1))
+    return np.concatenate([_AGGREGATES[aggregate](part) for part in parts], axis=1)
 
 
 def _mean(x: Float) -> Float:
@@ -165,7 +148,7 @@ _AGGREGATES: Mapping[str, Callable[[Float], Float]] = {
 
 _CALCULATORS: Mapping[str, Callable[[Float, Sequence[Mapping[str, Any]]], Float]] = {
     "autocorrelation": _autocorrelation,
-    "linear_trend": _linear_trend,
+    "linear_trend": lambda x, sets: _regression(x, [parameters["attr"] for parameters in sets]),
     "agg_linear_trend": _agg_linear_trend,
     "mean": lambda x, _: x.mean(axis=1, keepdims=True),
     "mean_abs_change": _mean_abs_change,
