@@ -15,8 +15,8 @@ from tvwrl.ec.population import Population
 from tvwrl.types import InputError, Int
 
 if TYPE_CHECKING:
-    from tvwrl.ec.forecaster import GainReport
     from tvwrl.ec.lstnet import ForecastSettings
+    from tvwrl.ec.prediction_gain import GainReport
 
 PREFERRED = ("temporal", "dtw", "aggregate")  # where gains are equal; the first is the paper's choice
 
@@ -95,7 +95,7 @@ def _clustered(population: Population, classes: EquivalenceClasses) -> Candidate
 
 def _gain_function(population: Population, settings: ForecastSettings) -> Callable[[str, Int], GainReport]:
     """A function from the name of a progress bar and labels to their gain; trains the model of all workloads once."""
-    from tvwrl.ec.forecaster import agnostic_forecast, prediction_gain
+    from tvwrl.ec.prediction_gain import agnostic_forecast, prediction_gain
 
     def bar_of(name: str) -> Callable[[int, int], None]:
         bar = tqdm(desc=f"forecaster, {name}", leave=False, disable=None)
@@ -108,9 +108,8 @@ def _gain_function(population: Population, settings: ForecastSettings) -> Callab
 
         return show
 
-    series, day = population.series, population.slots_per_day
-    of_all = agnostic_forecast(series, day, settings, bar_of("all workloads"))
-    return lambda name, labels: prediction_gain(series, labels, day, settings, bar_of(name), of_all)
+    of_all = agnostic_forecast(population.series, population.slots_per_day, settings, bar_of("all workloads"))
+    return lambda name, labels: prediction_gain(of_all, labels, bar_of(name))
 
 
 def _choose(candidates: list[Candidate], wanted: str | None, why_not: str) -> Comparison:

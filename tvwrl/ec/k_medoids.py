@@ -14,9 +14,10 @@ from tvwrl.types import Float, Int
 def k_medoids(distances: Float, k: int, random_state: int = 0, backend: str = "tvwrl", passes: int = 100) -> Int:
     """Rising samples (k,) whose summed distance to all samples' nearest one is least, from a random start.
 
-    `distances` (n, n) are symmetric and >= 0, 1 <= k <= n. Swaps medoids (FasterPAM) in at most `passes` passes over all
-    samples, and warns if one more could help. `backend` "kmedoids" is FasterPAM of that package, "sklearn-extra" its PAM.
-    Medoids that no sample is nearest to, because samples are equal, are left out with a warning: k is then smaller.
+    `distances` (n, n) are symmetric and >= 0, 1 <= k <= n. Swaps medoids (FasterPAM) in at most `passes` passes over
+    all samples, and warns if one more could help. `backend` "kmedoids" is FasterPAM of that package, "sklearn-extra"
+    PAM of scikit-learn-extra. Medoids that no sample is nearest to, because samples are equal, are left out with a
+    warning: k is then smaller.
 
     Raises:
         InputError: an unknown backend.

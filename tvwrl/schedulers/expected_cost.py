@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from tvwrl.ec.forecast import SEGMENTS
+from tvwrl.ec.demand_forecast import SEGMENTS
 from tvwrl.penalties import under_utilisation
 from tvwrl.schedulers.base import HeadOfQueue
 from tvwrl.schedulers.knowledge import FORECASTS
@@ -72,7 +72,7 @@ class ExpectedCost(HeadOfQueue):
 def expected_costs(load: Any, own: Any, sizes: Any, units: float, weights: Float) -> Float:
     """(B, M, 2) expected increase of the overshoot and under-utilisation penalties if a workload goes to each machine.
 
-    `load`: (B, M, K) forecasts of what runs on each machine, summed (`tvwrl.ec.forecast.Forecast` names the columns)
+    `load`: (B, M, K) forecasts of what runs on each machine, summed (columns: `tvwrl.ec.demand_forecast.Forecast`)
     `own`: (B, K) forecast of the workload
     `sizes`: (B, M, D) capacities as multiples of `peak_units`
     `units`: `peak_units` of the scenario

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.ec.forecast import Forecast
+from tvwrl.ec.demand_forecast import Forecast
 from tvwrl.schedulers.base import Greedy
 from tvwrl.schedulers.knowledge import FORECASTS
 from tvwrl.simulation.cluster import Cluster, Mask

@@ -1,6 +1,6 @@
-"""Evaluates equivalence classes: the gain of a forecaster that is trained per class instead of on all workloads.
+"""What equivalence classes are worth: how much better LSTNet forecasts if trained per class, not on all workloads.
 
-Letters: n workloads, D resources, P forecasts. Imports torch at once: import this module late.
+Letters: n workloads, D resources. Imports torch at once: import this module late.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from tvwrl.ec.forecast_windows import MIN_FORECASTS, Windows, correlations
 from tvwrl.ec.lstnet import ForecastSettings, evaluate_forecaster, train_forecaster
-from tvwrl.types import Float, InputError, Int
+from tvwrl.ec.lstnet_windows import MIN_FORECASTS, Windows, correlations
+from tvwrl.types import Float, Int
 
-Progress = Callable[[int, int], None]  # models trained so far, models in all
+Progress = Callable[[int, int], object]  # models trained so far, models in all
 
 MIN_TRAINING = 2  # workloads of a class in the training part of a fold
 MIN_CORRELATION = 0.05  # least |denominator| of G: the percentage of a correlation near 0 means nothing
+
+
+def _ignore(*_: int) -> None:
+    pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,67 +107,41 @@ def gaining_fraction(gains: Sequence[float], sizes: Sequence[int]) -> float:
 def agnostic_forecast(
     series: Sequence[Float],
     slots_per_day: int,
-    settings: ForecastSettings | None = None,
-    progress: Progress | None = None,
+    settings: ForecastSettings,
+    progress: Progress = _ignore,
 ) -> AgnosticForecast:
     """Train the model of all workloads, once per fold, and evaluate it and the plain rules on the workloads held out.
 
     `series`: n arrays (length, D) of usage without gaps, units >= 0. Raises InputError if they cannot be used.
     """
-    settings = settings or ForecastSettings()
     began = time.perf_counter()
     windows = Windows(series, slots_per_day, settings.window, settings.horizon)
     fold = _folds(series, windows.usable, settings)
     correlation, last_value, seasonal = (np.full(windows.varies.shape, np.nan) for _ in range(3))
-    for number in range(fold.max() + 1):
-        model = train_forecaster(windows, np.flatnonzero((fold >= 0) & (fold != number)), settings, number)
-        held_out = np.flatnonzero(fold == number)
-        correlation[held_out] = evaluate_forecaster(model, windows, held_out, settings)
-        if progress:
-            progress(number + 1, int(fold.max()) + 1)
+    _cross_validate(windows, fold, np.ones_like(fold, np.bool_), settings, correlation, progress=progress)
     for i in windows.usable:
         last_value[i], seasonal[i] = _plain_rules(windows, int(i), settings)
     seconds = time.perf_counter() - began
     return AgnosticForecast(settings, windows, fold, correlation, last_value, seasonal, seconds)
 
 
-def prediction_gain(
-    series: Sequence[Float],
-    labels: Int,
-    slots_per_day: int,
-    settings: ForecastSettings | None = None,
-    progress: Progress | None = None,
-    agnostic: AgnosticForecast | None = None,
-) -> GainReport:
+def prediction_gain(agnostic: AgnosticForecast, labels: Int, progress: Progress = _ignore) -> GainReport:
     """How much better usage is forecast by a model per class than by one model of all workloads, out of sample.
 
-    `series`: n arrays (length, D) of usage without gaps, units >= 0; `labels` (n,) >= 1. Whole workloads are held out,
-    each in one fold; folds depend on no label. All models have the same capacity, first weights and number of gradient
-    steps. `agnostic`: what `agnostic_forecast` made of the same series and settings, to train it only once. A class
+    `agnostic`: the model of all; `labels` (n,) >= 1 of its workloads. Whole workloads are held out, each in one fold;
+    folds depend on no label. All models have the same capacity, first weights and number of gradient steps. A class
     with fewer than `min_class` workloads that are long enough has G = 0 and a note; held-out workloads of a class with
     fewer than MIN_TRAINING in the other folds count with the correlation of the model of all.
     """
-    settings = settings or (agnostic.settings if agnostic else ForecastSettings())
-    labels = _check_labels(labels, len(series))
-    if agnostic is None:
-        agnostic = agnostic_forecast(series, slots_per_day, settings)
-    elif not _made_of(agnostic, Windows(series, slots_per_day, settings.window, settings.horizon), settings):
-        raise InputError("the agnostic forecast was made of other series or settings: make it anew")
     began = time.perf_counter()
     correlation, kinds = agnostic.correlation.copy(), np.unique(labels)
     rows = []
     for done, label in enumerate(kinds):
         members = labels == label
-        if (members & (agnostic.fold >= 0)).sum() >= settings.min_class:
-            correlation[members] = _class_correlations(agnostic, members)[members]
+        if (members & (agnostic.fold >= 0)).sum() >= agnostic.settings.min_class:
+            _cross_validate(agnostic.windows, agnostic.fold, members, agnostic.settings, correlation, MIN_TRAINING)
         rows.append(_class_gain(int(label), members, correlation, agnostic))
-        if progress:
-            progress(done + 1, len(kinds))
-    return _report(rows, correlation, agnostic, time.perf_counter() - began)
-
-
-def _report(rows: Sequence[ClassGain], correlation: Float, agnostic: AgnosticForecast, seconds: float) -> GainReport:
-    """The rows of all classes summed up; `correlation` (n, D) of the class models."""
+        progress(done + 1, len(kinds))
     gains, sizes = [row.gain for row in rows], [row.size for row in rows]
     return GainReport(
         classes=tuple(rows),
@@ -176,21 +153,32 @@ def _report(rows: Sequence[ClassGain], correlation: Float, agnostic: AgnosticFor
         seasonal=_mean(agnostic.seasonal),
         window=agnostic.windows.window,
         horizon=agnostic.settings.horizon,
-        seconds=seconds,
+        seconds=time.perf_counter() - began,
         agnostic_seconds=agnostic.seconds,
     )
 
 
-def _class_correlations(agnostic: AgnosticForecast, members: npt.NDArray[np.bool_]) -> Float:
-    """(n, D) correlations as of the agnostic forecast, those of the class `members` (n,) by models of its own."""
-    correlation = agnostic.correlation.copy()
-    for number in range(agnostic.fold.max() + 1):
-        held_out = np.flatnonzero(members & (agnostic.fold == number))
-        training = np.flatnonzero(members & (agnostic.fold >= 0) & (agnostic.fold != number))
-        if len(held_out) and len(training) >= MIN_TRAINING:
-            model = train_forecaster(agnostic.windows, training, agnostic.settings, number)
-            correlation[held_out] = evaluate_forecaster(model, agnostic.windows, held_out, agnostic.settings)
-    return correlation
+def _cross_validate(
+    windows: Windows,
+    fold: Int,
+    members: npt.NDArray[np.bool_],
+    settings: ForecastSettings,
+    correlation: Float,
+    least: int = 1,
+    progress: Progress = _ignore,
+) -> None:
+    """Fill the rows of `correlation` (n, D) of `members` (n,) by models of the members in the other folds.
+
+    Members for which fewer than `least` are left to train on keep what they have.
+    """
+    count = int(fold.max()) + 1
+    for number in range(count):
+        held_out = np.flatnonzero(members & (fold == number))
+        training = np.flatnonzero(members & (fold >= 0) & (fold != number))
+        if len(held_out) and len(training) >= least:
+            model = train_forecaster(windows, training, settings, number)
+            correlation[held_out] = evaluate_forecaster(model, windows, held_out, settings)
+        progress(number + 1, count)
 
 
 def _class_gain(
@@ -235,23 +223,6 @@ def _plain_rules(windows: Windows, workload: int, settings: ForecastSettings) ->
     if seen.sum() >= MIN_FORECASTS:
         seasonal = correlations(windows.value(target[seen]), windows.value(before[seen]))
     return correlations(windows.value(target), windows.value(last)), seasonal
-
-
-def _check_labels(labels: Int, count: int) -> Int:
-    """(n,) labels as an array of integers; refuse another number of them, or one below 1."""
-    checked = np.asarray(labels)
-    if checked.shape != (count,):
-        raise InputError(f"labels have shape {checked.shape}: must be ({count},), one per series")
-    if not np.issubdtype(checked.dtype, np.integer) or (checked < 1).any():
-        raise InputError("labels must be integers of at least 1")
-    return checked.astype(np.int64)
-
-
-def _made_of(agnostic: AgnosticForecast, windows: Windows, settings: ForecastSettings) -> bool:
-    """Whether the forecast was made of these windows with these settings."""
-    same = agnostic.settings == settings and agnostic.windows.slots_per_day == windows.slots_per_day
-    same = same and np.array_equal(agnostic.windows.length, windows.length)
-    return same and torch.equal(agnostic.windows.values, windows.values)
 
 
 def _mean(found: Float) -> float:
