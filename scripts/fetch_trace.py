@@ -5,7 +5,7 @@ from __future__ import annotations
 import tyro
 
 from tvwrl import command_line
-from tvwrl.traces.fetch import FetchOptions, fetch_and_report
+from tvwrl.traces.fetch_trace import FetchOptions, fetch_and_report
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from tvwrl.traces.download import RetryPolicy
-from tvwrl.traces.fetch import FetchOptions, fetch
+from tvwrl.traces.fetch_trace import FetchOptions, fetch
+from tvwrl.traces.http_requests import RetryPolicy
 
 ZIP = "gwa_t_12_fastStorage.zip"
 BODY = bytes(range(256)) * 4096  # 1 MiB: several reads

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tvwrl.traces import fetch as fetching
+from tvwrl.traces import fetch_trace as fetching
 from tvwrl.traces.preparation import prepare as preparing
 
 

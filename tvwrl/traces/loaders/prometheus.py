@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 import polars as pl
 
 from tvwrl.checks import at_least, positive
+from tvwrl.traces.http_requests import RetryPolicy
 from tvwrl.traces.loaders.prometheus_api import Server, address
 from tvwrl.traces.preparation.layout import YEAR_10000, Table, good_rows, usage_column
 from tvwrl.traces.preparation.loader import LoaderDefaults, Part, Rows
@@ -164,7 +165,7 @@ class Prometheus(LoaderDefaults):
         return facts["kube_state"].group_by("workload").agg(pl.col("application").drop_nulls().last(), *requests)
 
     def _server(self, source: str | Path) -> Server:
-        return Server(address(source), self.timeout, self.retries)
+        return Server(address(source), RetryPolicy(self.retries + 1, self.timeout))
 
     @property
     def _coarse(self) -> tuple[tuple[int, int], int]:

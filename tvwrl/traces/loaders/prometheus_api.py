@@ -7,7 +7,6 @@ import json
 import os
 import re
 import threading
-import time
 import warnings
 import zlib
 from dataclasses import dataclass
@@ -20,17 +19,13 @@ from urllib.request import Request, urlopen
 
 import polars as pl
 
+from tvwrl.traces.http_requests import MayPass, RetryPolicy, is_address, passing
 from tvwrl.traces.preparation.series import MICRO
 from tvwrl.types import InputError
 
 HEADER = "TVWRL_PROMETHEUS_HEADER"  # environment variable
 AT_ONCE = threading.BoundedSemaphore(4)  # queries: a server that watches a cluster has other things to do
-FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0  # seconds before another attempt
 TOO_MUCH = re.compile("too many samples|maximum resolution", re.IGNORECASE)
-
-
-class _Retryable(Exception):
-    """A failure after which another attempt may succeed."""
 
 
 class _TooMuch(InputError):
@@ -39,26 +34,21 @@ class _TooMuch(InputError):
 
 @dataclass(frozen=True)
 class Server:
-    """The HTTP API of a Prometheus server at `url`; `timeout` in seconds, `retries` after the first attempt."""
+    """The HTTP API of a Prometheus server at `url`."""
 
     url: str
-    timeout: float
-    retries: int
+    retries: RetryPolicy
 
     def get(self, path: str, arguments: dict[str, Any]) -> Any:
         """The data of an answer. Raises InputError, with the URL, for a refusal or if no attempt succeeds."""
         url = f"{self.url}/api/v1/{path}?{urlencode(arguments)}"
-        reason = ""
-        for attempt in range(self.retries + 1):
-            if attempt:
-                time.sleep(min(FIRST_WAIT * 2 ** min(attempt - 1, 10), LONGEST_WAIT))
-            try:
-                with AT_ONCE:
-                    body = self._fetch(url)
-                return self._data(url, body)
-            except _Retryable as error:
-                reason = str(error)
-        raise InputError(f"{url}: {reason}; given up after {self.retries + 1} attempts (--retries, --timeout, --chunk)")
+
+        def attempt() -> Any:
+            with AT_ONCE:
+                body = self._fetch(url)
+            return self._data(url, body)
+
+        return self.retries.call(url, attempt, "try more --retries, a longer --timeout or a smaller --chunk")
 
     def clock(self) -> int:
         """The server's time, seconds since 1970."""
@@ -99,23 +89,23 @@ class Server:
         for name, value in _secret_headers():
             request.add_unredirected_header(name, value)  # not for whoever it may be redirected to
         try:
-            with urlopen(request, timeout=self.timeout) as response:
+            with urlopen(request, timeout=self.retries.timeout) as response:
                 return _body(response)
         except HTTPError as error:
             raise _refusal(url, error) from None
         except (HTTPException, EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise _Retryable(f"the answer is truncated or damaged: {error!r}") from None
+            raise MayPass(f"the answer is truncated or damaged: {error!r}") from None
         except TimeoutError:
-            raise _Retryable(f"no answer within {self.timeout:g} seconds") from None
+            raise MayPass(f"no answer within {self.retries.timeout:g} seconds") from None
         except OSError as error:
-            raise _Retryable(f"cannot be reached: {getattr(error, 'reason', error)}") from None
+            raise MayPass(f"cannot be reached: {getattr(error, 'reason', error)}") from None
 
     def _data(self, url: str, body: bytes) -> Any:
         try:
             answer = json.loads(body)
         except ValueError as error:
             if body.lstrip()[:1] in (b"", b"{"):
-                raise _Retryable(f"the answer is truncated: {len(body)} bytes, {error}") from None
+                raise MayPass(f"the answer is truncated: {len(body)} bytes, {error}") from None
             raise _foreign(url, "the answer is not JSON") from None
         if not isinstance(answer, dict) or answer.get("status") != "success" or "data" not in answer:
             raise _foreign(url, "the answer has no status 'success' with data")
@@ -145,8 +135,8 @@ def _refusal(url: str, error: HTTPError) -> Exception:
         return _TooMuch(
             f"{url}: {what}; a single step is too much for the server, narrow it down with --selector, or --chunk"
         )
-    if error.code >= 500 or error.code in (408, 429):
-        return _Retryable(what)
+    if failure := passing(error, what):
+        return failure
     if error.code in (401, 403):
         return InputError(f"{url}: {what}; put the header it wants into {HEADER}: 'Authorization: Bearer ...'")
     return InputError(f"{url}: {what}") if reason else _foreign(url, what)
@@ -163,14 +153,9 @@ def _secret_headers() -> list[tuple[str, str]]:
 def address(source: str | Path) -> str:
     """The URL without a slash at its end, also from a path that has lost one of its two slashes."""
     url = re.sub(r"^(https?):/+", r"\1://", str(source).strip()).rstrip("/")
-    try:
-        split = urlsplit(url)
-        good = split.scheme in ("http", "https") and bool((split.hostname or "").encode("idna")) and split.port != 0
-    except ValueError:  # a port that is no number, a name that no host can have
-        good = False
     shown = url.rpartition("@")[2]  # what is before it may be secret
-    if good and split.username is not None:
-        raise InputError(f"{shown}: no user and password in the address: put a header into {HEADER}")
-    if not good or split.query or split.fragment or not re.fullmatch("[!-~]+", url):
+    if not is_address(url) or "?" in url or "#" in url:
         raise InputError(f"{shown}: not the address of a Prometheus server; needed is e.g. http://host:9090")
+    if urlsplit(url).username is not None:
+        raise InputError(f"{shown}: no user and password in the address: put a header into {HEADER}")
     return url

@@ -110,7 +110,7 @@ def _name(options: PrepareOptions, loader: Any) -> str:
 
 def _fetched(name: str, url: str) -> str:
     """The folder to which all parts at an address were downloaded."""
-    from tvwrl.traces.fetch import FetchOptions, fetch, split_cell
+    from tvwrl.traces.fetch_trace import FetchOptions, fetch, split_cell
 
     if name in OWN_TABLES:
         raise InputError(f"--source {url}: {name} reads files only: download it first, and give its path")

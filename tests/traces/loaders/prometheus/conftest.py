@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ import numpy as np
 import pytest
 
 from tests.traces.conftest import prepared
-from tvwrl.traces.loaders import prometheus_api
+from tvwrl.traces.http_requests import RetryPolicy
+from tvwrl.traces.loaders import prometheus, prometheus_api
 from tvwrl.traces.loaders.prometheus import CPU, MEMORY, OWNER, REQUESTS, Prometheus
 from tvwrl.traces.preparation.series import SeriesRules
 
@@ -30,7 +32,7 @@ POD = {"namespace": "prod", "pod": "web-5d4f8c7b9d-aaaaa"}
 def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv(prometheus_api.HEADER, raising=False)
-    monkeypatch.setattr(prometheus_api, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(prometheus, "RetryPolicy", partial(RetryPolicy, sleep=lambda seconds: None))
 
 
 def run(source: str, out: Path, loader: Prometheus, rules: SeriesRules = FEW, **options: Any) -> Any:

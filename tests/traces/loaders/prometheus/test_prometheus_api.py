@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import socket
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 
 from tests.traces.conftest import series
 from tests.traces.loaders.prometheus.conftest import T0, hours, run
-from tvwrl.traces.loaders import prometheus_api
+from tvwrl.traces.http_requests import RetryPolicy
+from tvwrl.traces.loaders import prometheus, prometheus_api
 from tvwrl.traces.loaders.prometheus import CPU, MEMORY, Prometheus
 from tvwrl.types import InputError
 
@@ -90,7 +92,7 @@ def test_failures_are_retried_and_then_named(site: Any, tmp_path: Path, fault: A
     with pytest.raises(InputError, match=message) as raised:
         run(site.url, tmp_path / "never", hours(1, timeout=0.2))
     assert f"{site.url}/api/v1/query_range?query=" in str(raised.value)
-    assert "given up after 3 attempts" in str(raised.value)
+    assert "3 times in a row; try more --retries" in str(raised.value)
     assert len(site.asked(CPU)) == asked + 3
     assert not (tmp_path / "never").exists()
 
@@ -105,20 +107,18 @@ def test_matrix_that_is_none(site: Any, result: Any) -> None:
 
 def test_waits_do_not_grow_forever(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(prometheus_api.time, "sleep", waits.append)
-    monkeypatch.setattr(prometheus_api, "FIRST_WAIT", 1.0)
+    monkeypatch.setattr(prometheus, "RetryPolicy", partial(RetryPolicy, sleep=waits.append))
     site.fault = lambda path, query: (503, b"")
-    with pytest.raises(InputError, match="given up after 1101 attempts"):
-        hours(1, retries=1100).at(site.url)
-    assert waits[:6] == [1, 2, 4, 8, 16, 30]
-    assert waits[-1] == 30
+    with pytest.raises(InputError, match="HTTP 503 Service Unavailable, 15 times in a row; try more --retries"):
+        hours(1, retries=14).at(site.url)
+    assert waits == [1, 2, 4, 8, 16, 32, *[64] * 8]
 
 
 def test_nobody_there() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    with pytest.raises(InputError, match=rf"{url}/api/v1/label.*cannot be reached: .*refused; given up after 3"):
+    with pytest.raises(InputError, match=rf"{url}/api/v1/label.*cannot be reached: .*refused, 3 times in a row"):
         hours(1).at(url)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.traces.fetching.conftest import ZIP
-from tvwrl.traces import download as downloading
-from tvwrl.traces.fetch import FetchOptions, split_cell
+from tvwrl.traces import http_download
+from tvwrl.traces.fetch_trace import FetchOptions, split_cell
 from tvwrl.traces.publishers import PUBLISHERS
 from tvwrl.types import InputError
 
@@ -121,7 +121,7 @@ def test_an_interrupted_script_says_how_to_go_on(call, site, tmp_path, monkeypat
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(downloading.Client, "fetch_file", stop)
+    monkeypatch.setattr(http_download.Client, "fetch_file", stop)
     done = call("fetch_trace.py", "bitbrains", "--base-url", site.url, "--out", tmp_path / "raw")
     assert done.returncode == 130
     hint = f"run the same command again to continue; the downloaded part is in {tmp_path / 'raw'}\n"

@@ -13,8 +13,8 @@ from unittest import mock
 import pytest
 
 from tests.traces.fetching.conftest import BODY, ZIP
-from tvwrl.traces import download as downloading
-from tvwrl.traces.download import RetryPolicy
+from tvwrl.traces import http_download
+from tvwrl.traces.http_requests import RetryPolicy
 from tvwrl.types import InputError
 
 SHA256 = hashlib.sha256(BODY).hexdigest()
@@ -189,12 +189,12 @@ def test_a_checksum_in_the_headers_is_verified(get, site, header, good):
 
 def test_digests_of_a_release_are_read_from_its_description(site, messages):
     site.files["tags/v1"] = b'{"assets": [{"name": "a", "digest": "sha256:12"}, {"name": "b", "digest": null}]}'
-    client = downloading.Client(messages.append, RetryPolicy())
+    client = http_download.Client(messages.append, RetryPolicy())
     assert client.read_sums(f"{site.url}/tags/v1") == {"a": "12"}
 
 
 def test_too_little_space_is_found_before_writing(get, monkeypatch, tmp_path):
-    monkeypatch.setattr(downloading.shutil, "disk_usage", lambda _: mock.Mock(free=48_576))
+    monkeypatch.setattr(http_download.shutil, "disk_usage", lambda _: mock.Mock(free=48_576))
     with pytest.raises(InputError, match=r"needs 1\.05MB and 48\.6kB are free: make room for 1\.00MB"):
         get()
     assert not (tmp_path / "raw" / ZIP).exists()

@@ -1,50 +1,28 @@
-"""Downloads one file over HTTP: resumes, retries, checks disk space and checksums; knows nothing of traces."""
+"""Downloads one file over HTTP: resumes, checks disk space and checksums. Which files a trace has: `fetch_trace`."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import email.utils
 import errno
 import hashlib
 import http.client
 import json
 import os
 import shutil
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from email.message import Message
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from tqdm import tqdm
 
+from tvwrl.traces.http_requests import MayPass, RetryPolicy, T, passing, readable
 from tvwrl.types import InputError
 
-T = TypeVar("T")
 CHUNK = 1 << 18  # bytes
-
-
-@dataclass(frozen=True)
-class RetryPolicy:
-    """When a failed request is tried again, and when it is given up; times in seconds."""
-
-    attempts: int = 8  # in a row that bring no new byte
-    first_wait: float = 1.0  # doubled after each failure
-    longest_wait: float = 600.0  # that a server may ask for
-    timeout: float = 60.0  # to connect, and between two packets
-    sleep: Callable[[float], None] = time.sleep
-
-
-class _Dropped(Exception):
-    """A failure that may pass; `wait` in seconds where it is known how long to wait."""
-
-    def __init__(self, message: str, wait: float | None = None) -> None:
-        super().__init__(message)
-        self.wait = wait
 
 
 class Refused(InputError):
@@ -150,7 +128,7 @@ class Client:
             if error.status != 416:
                 raise
             _discard(part)
-            raise _Dropped("the server's file has become shorter, begun anew", wait=0.0) from None
+            raise MayPass("the server's file has become shorter, begun anew", wait=0.0) from None
         with response:
             total = _length(response)
             if response.status != 206:
@@ -159,7 +137,7 @@ class Client:
                     _begin(part, response)
             elif not _goes_on(response, offset, origin):
                 _discard(part)
-                raise _Dropped("the server's file has changed, begun anew", wait=0.0)
+                raise MayPass("the server's file has changed, begun anew", wait=0.0)
             _check_space(url, part, offset, total)
             bar.reset(total)
             bar.update(offset)
@@ -181,55 +159,28 @@ class Client:
         except urllib.error.HTTPError as error:
             error.close()
             status = f"HTTP {error.code} {error.reason}"
-            if error.code == 429 or error.code >= 500:
-                raise _Dropped(status, _retry_after(error.headers)) from None
-            raise Refused(
-                f"{url}: {status}; if the file has moved, give its new address with --base-url", error.code
-            ) from None
+            moved = f"{url}: {status}; if the file has moved, give its new address with --base-url"
+            raise passing(error, status) or Refused(moved, error.code) from None
         except (OSError, http.client.HTTPException) as error:
-            raise _Dropped(_reason(error)) from None
+            raise MayPass(_reason(error)) from None
         return response
 
     def retry(self, url: str, attempt: Callable[[], T], progress: Callable[[], int] = lambda: 0) -> T:
-        """What `attempt` returns, once it does; `progress` in bytes tells failures in a row from slow success."""
-        failures, furthest, policy = 0, progress(), self.retries
-        while True:
-            try:
-                return attempt()
-            except _Dropped as drop:
-                reached = progress()
-                failures, furthest = (1 if reached > furthest else failures + 1), max(reached, furthest)
-                wait = policy.first_wait * 2 ** (failures - 1) if drop.wait is None else drop.wait
-                kept = f"; {readable(reached)} are kept: run the same command again to continue" if reached else ""
-                if failures >= policy.attempts:
-                    advice = f"{failures} times in a row; try again later, or give a mirror with --base-url{kept}"
-                    raise InputError(f"{url}: {drop}, {advice}") from None
-                if wait > policy.longest_wait:
-                    raise InputError(f"{url}: {drop}; the server asks to come back in {wait:.0f} s{kept}") from None
-                self.report(f"{url}: {drop}; trying again in {wait:.0f} s")
-                policy.sleep(wait)
+        """What `attempt` returns, once it succeeds."""
+        advice = "try again later, or give a mirror with --base-url"
+        return self.retries.call(url, attempt, advice, self.report, progress)
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:
     try:
         return response.read(CHUNK)
     except (OSError, http.client.HTTPException) as error:
-        raise _Dropped(_reason(error)) from None
+        raise MayPass(_reason(error)) from None
 
 
 def _reason(error: Exception) -> str:
     reason = getattr(error, "reason", error)
     return "timed out" if isinstance(reason, TimeoutError) else str(reason) or type(reason).__name__
-
-
-def _retry_after(headers: Message) -> float | None:
-    """Seconds to wait, which the server gives as such or as a date."""
-    text = headers["Retry-After"] or ""
-    if text.isdecimal():
-        return float(text)
-    with contextlib.suppress(ValueError):
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-    return None
 
 
 def _length(response: http.client.HTTPResponse) -> int | None:
@@ -243,7 +194,7 @@ def _length(response: http.client.HTTPResponse) -> int | None:
 
 def _check_whole(size: int, total: int | None) -> None:
     if total is not None and size < total:
-        raise _Dropped(f"connection closed after {size} of {total} bytes")
+        raise MayPass(f"connection closed after {size} of {total} bytes")
 
 
 def _check_space(url: str, part: Path, offset: int, total: int | None) -> None:
@@ -312,7 +263,3 @@ def size_of(path: Path) -> int:
 def _digest(path: Path, kind: str) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, kind).hexdigest()
-
-
-def readable(size: int) -> str:
-    return str(tqdm.format_sizeof(size, "B"))

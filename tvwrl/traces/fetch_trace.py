@@ -1,22 +1,22 @@
-"""Downloads a published trace from its publisher's own address, or from a mirror of it."""
+"""Downloads a published trace from its publisher or a mirror: which files, to where. How: `http_download`."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import tyro
 from tqdm import tqdm
 
 from tvwrl.command_line import Names
 from tvwrl.traces.catalogue import data_folder
-from tvwrl.traces.download import Client, RetryPolicy
+from tvwrl.traces.http_download import Client
+from tvwrl.traces.http_requests import RetryPolicy, is_address
 from tvwrl.traces.publishers import Table, publisher_of
 from tvwrl.types import InputError
 
@@ -148,12 +148,9 @@ def split_cell(name: str, url: str) -> tuple[str, str | None]:
 
 
 def _check_address(url: str) -> str:
-    with contextlib.suppress(ValueError):  # a port that is no number
-        split = urlsplit(url)
-        well_formed = split.scheme in ("http", "https") and split.hostname and split.port != 0
-        if well_formed and url.isascii() and url.isprintable() and " " not in url:
-            return url.rstrip("/") + "/"
-    raise InputError(f"base URL is {url!r}: must be like https://host/folder")
+    if not is_address(url):
+        raise InputError(f"base URL is {url!r}: must be like https://host/folder")
+    return url.rstrip("/") + "/"
 
 
 def _find_sum(sums: Mapping[str, str], path: str) -> str | None:
