@@ -1,7 +1,6 @@
 """Unknown background load: penalties, pixels and metrics by hand, what schedulers see of it, and its record."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import polars as pl
@@ -101,7 +100,7 @@ def test_what_schedulers_see(noisy):
 def test_drawn_by_scenario_and_kept_in_the_files(problem, tmp_path):
     scenario = replace(problem.scenario, background=2, perturb=1)
     noisy = Problem.build(problem.trace, scenario, problem.classes)
-    rows = evaluate(noisy, [partial(make_scheduler, "best-fit")], [0.5], 2, 0, tmp_path / "out")
+    rows = evaluate(noisy, [make_scheduler("best-fit")], [0.5], 2, 0, tmp_path / "out")
     again = replay_run(tmp_path / "out")
     assert_frame_equal(again.drop("decision_ms"), rows[again.columns].drop("decision_ms"), rel_tol=1e-9)
     path = tmp_path / "out" / "background.parquet"

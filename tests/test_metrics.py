@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import polars as pl
@@ -243,8 +242,8 @@ def test_equals_brute_force(case):
 
 def test_files_alone_give_the_same_rows_or_are_refused(problem, tmp_path):
     problem = replace(problem, scenario=replace(problem.scenario, K_c=(0.1, 0.2), overshoot_per="machine"))
-    makes = [partial(make_scheduler, name) for name in ("stack", "best-fit-peak")]
-    rows, path = evaluate(problem, makes, [0.3, 0.5], 2, 0, tmp_path / "out"), tmp_path / "out" / "demand.parquet"
+    schedulers = [make_scheduler(name) for name in ("stack", "best-fit-peak")]
+    rows, path = evaluate(problem, schedulers, [0.3, 0.5], 2, 0, tmp_path / "out"), tmp_path / "out" / "demand.parquet"
     demand = pl.read_parquet(path)
     demand.sample(fraction=1.0, shuffle=True, seed=1).write_parquet(path)  # the order does not matter
     again = replay_run(path.parent)

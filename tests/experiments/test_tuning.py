@@ -8,10 +8,10 @@ import pytest
 
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.experiments.engine import complete
-from tvwrl.experiments.tuning import study as module
+from tvwrl.experiments.tuning import search as module
 from tvwrl.experiments.tuning.report import write_report
+from tvwrl.experiments.tuning.search import Search, TrialCell, load_search, load_study, open_search
 from tvwrl.experiments.tuning.search_space import SPACE
-from tvwrl.experiments.tuning.study import Search, TrialCell, load_study, open_study
 from tvwrl.types import InputError
 
 optuna = pytest.importorskip("optuna")
@@ -20,15 +20,15 @@ SEARCH = Search("google", None, "temporal", replace(PRESETS["smoke"], iterations
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A study in a folder, on no trace in particular."""
+    """A search in a folder, on no trace in particular."""
     monkeypatch.setattr(module, "_problem", lambda search: (None, {"hash": search.trace}))
-    open_study(SEARCH, tmp_path / "study")
-    return tmp_path / "study"
+    open_search(SEARCH, tmp_path / "search")
+    return tmp_path / "search"
 
 
 @pytest.fixture
 def trial(folder, monkeypatch):
-    """Runs trial `number` of the study; its training only pretends to see these validation rewards, or raises one."""
+    """Runs trial `number` of the search; its training only pretends to see these validation rewards, or raises one."""
 
     def run(number, *rewards):
         class Pretended:
@@ -112,7 +112,7 @@ def test_a_trial_whose_process_was_killed_is_retried(folder, trial):
     asked.set_user_attr("cell", "trial-0")
     parameters = {name: one.suggest(asked, name) for name, one in SEARCH.space.items()}
     load_study(folder).ask().set_user_attr("cell", "trial-1")  # still runs, in another process
-    open_study(SEARCH, folder)
+    open_search(SEARCH, folder)
     assert trial(0, -8.0) == "complete"
     assert states(folder) == ["FAIL", "RUNNING", "COMPLETE"]
     assert load_study(folder).trials[2].params == parameters
@@ -135,9 +135,9 @@ def test_a_failing_trial_is_named_and_its_parameters_are_dropped(folder, trial):
     ],
 )
 def test_another_search_is_refused(folder, change, difference):
-    assert Search.load(folder) == SEARCH
+    assert load_search(folder)[0] == SEARCH
     with pytest.raises(InputError, match=difference):
-        open_study(replace(SEARCH, **change), folder)
+        open_search(replace(SEARCH, **change), folder)
 
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense" * 1000, None])
@@ -145,7 +145,7 @@ def test_a_damaged_study_is_named(folder, damage):
     whole = (folder / "study.db").read_bytes()
     (folder / "study.db").write_bytes(whole[: len(whole) // 2] if damage is None else damage)
     with pytest.raises(InputError, match=r"study\.db"):
-        open_study(SEARCH, folder)
+        open_search(SEARCH, folder)
     (folder / "run.json").write_text("{")
     with pytest.raises(InputError, match=r"run\.json is damaged"):
-        Search.load(folder)
+        load_search(folder)

@@ -88,8 +88,17 @@ def test_the_same_seed_gives_the_same_files(call, trace, tmp_path):
         rows = pl.read_csv(out / "rows.csv").drop("decision_ms").write_csv()
         return hashlib.sha256(rows.encode() + (out / "demand.parquet").read_bytes()).hexdigest()
 
-    assert digest("a", 1) == digest("b", 1)
-    assert digest("c", 2) != digest("d", 1)
+    one = digest("a", 1)
+    assert digest("b", 1) == one
+    assert digest("c", 2) != one
+
+
+def test_a_dry_run_lists_what_would_be_played(call, trace, tmp_path):
+    options = ["--trace", trace, "--schedulers", "tetris", "--loads", "0.3,0.5", "--out", tmp_path / "out"]
+    done = call("evaluate.py", *options, "--dry-run")
+    assert "evaluation/tetris/load-0.3" in done.stdout
+    assert "0 of 4 cells are finished" in done.stdout
+    assert not (tmp_path / "out").exists()
 
 
 CSV = "workload_id,slot,cpu,mem\n"

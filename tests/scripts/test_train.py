@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from tvwrl.schedulers.runner import Runner
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -27,15 +29,30 @@ def test_training_ends_with_the_comparison(run):
 
 
 @pytest.mark.slow
-def test_resuming_continues_bit_exactly(call, tiny, run, trace, tmp_path):
+def test_resuming_continues_bit_exactly(call, tiny, run, trace, tmp_path, monkeypatch):
+    """After a stop in the training, and after one in the comparison."""
     whole, _ = run
     out = tmp_path / "parts"
     first = call("train.py", "--trace", trace, "--out", out, *tiny, "--iterations", 6, "--stop-after", 3)
     assert first.returncode == 0, first.stderr
     assert "--resume" in first.stdout
     assert not (out / "evaluation").exists()
-    second = call("train.py", "--resume", out)
-    assert second.returncode == 0, second.stderr
+    play = Runner.play
+
+    def interrupted(runner, scheduler, sequence):
+        if scheduler.name == "spread":
+            raise KeyboardInterrupt
+        return play(runner, scheduler, sequence)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Runner, "play", interrupted)
+        second = call("train.py", "--resume", out)
+    assert second.returncode == 130, second.stderr
+    assert f"continue with: --resume {out}" in second.stdout
+    assert [path.name for path in (out / "evaluation").iterdir()] == ["cells"]
+    third = call("train.py", "--resume", out)
+    assert third.returncode == 0, third.stderr
+    assert third.stdout.splitlines()[-3] == run[1].splitlines()[-3]  # of the table
     one, two = (torch.load(f / "checkpoints/last.pt", weights_only=True) for f in (whole, out))
     assert one["iteration"] == two["iteration"] == 6
     for part in ("policy", "learner", "random"):
@@ -119,15 +136,6 @@ def test_a_signal_leaves_a_checkpoint_to_resume_from(call, tiny, trace, tmp_path
     resumed = call("train.py", "--resume", out, "--stop-after", 1)
     assert resumed.returncode == 0, resumed.stderr
     assert torch.load(out / "checkpoints/last.pt", weights_only=True)["iteration"] == saved["iteration"] + 1
-
-
-@pytest.mark.slow
-def test_a_signal_in_the_comparison_leaves_no_half_of_it(call, tiny, trace, tmp_path):
-    out = tmp_path / "late"
-    options = [*tiny, "--iterations", 2, "--comparison-sequences", 300]
-    stop(out / ".evaluation*", signal.SIGTERM, ["--trace", trace, "--out", out, *options])
-    assert sorted(p.name for p in out.iterdir()) == ["checkpoints", "progress.csv", "run.json", "tensorboard"]
-    assert torch.load(out / "checkpoints/last.pt", weights_only=True)["iteration"] == 2
 
 
 @pytest.mark.slow

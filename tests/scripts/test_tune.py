@@ -14,7 +14,7 @@ import pytest
 
 from tvwrl.agents.config import PRESETS
 from tvwrl.experiments.tuning.report import OF_THE_SEARCH, train_command
-from tvwrl.experiments.tuning.study import Search
+from tvwrl.experiments.tuning.search import Search, load_search
 
 pytest.importorskip("optuna")
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
@@ -48,7 +48,7 @@ def test_the_command_trains_with_the_parameters(trace, preset):
     [
         (["--trials", "0"], ["trials is 0: must be at least 1"]),
         (["--resume", "runs", "--gamma", "1"], ["--resume", "--trials"]),
-        (["--resume", "no-such-folder"], ["no-such-folder", "no study"]),
+        (["--resume", "no-such-folder"], ["no-such-folder", "no search"]),
     ],
 )
 def test_bad_arguments(refused, trace, arguments, said):
@@ -75,11 +75,12 @@ def test_a_search_continues_after_a_kill(call, trace, tiny, tmp_path):
     options = ["--trace", trace, "--out", out, *tiny, "--iterations", 2, "--trials", 2]
     killed = subprocess.run([sys.executable, "-c", KILLED, SCRIPTS / "tune.py", *map(str, options)], check=False)
     assert killed.returncode == -signal.SIGKILL
+    assert "0 of 2 cells are finished" in call("tune.py", "--resume", out, "--trials", 2, "--dry-run").stdout
     done = call("tune.py", "--resume", out, "--trials", 2)
     assert done.returncode == 0, done.stderr
     assert [row["state"] for row in rows(out)] == ["fail", "complete", "complete"]
     assert rows(out)[1]["retry_of"] == "0"
-    names = list(Search.load(out).space)
+    names = list(load_search(out)[0].space)
     assert [rows(out)[0][name] for name in names] == [rows(out)[1][name] for name in names]
     best = json.loads((out / "best.json").read_text())
     assert best["command"] in done.stdout

@@ -102,8 +102,7 @@ def is_finished(out: Path, cell: Cell) -> bool:
         digests = None if digests is None else dict(digests)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{folder / MANIFEST} is damaged ({error}): {again}") from error
-    if found := ", ".join(differences(made, _plain(cell.request()))):
-        raise AnotherRequest(f"{folder} was made for another request: {found}; give another --out, or {again}")
+    check_request(folder, made, cell.request())
     if digests is None:
         return False
     for name, digest in digests.items():
@@ -116,11 +115,20 @@ def is_finished(out: Path, cell: Cell) -> bool:
 
 
 class AnotherRequest(InputError):
-    """A cell was made or begun for a request that differs from the one asked."""
+    """What a folder holds was made or begun for a request that differs from the one asked."""
 
 
-def read_rows(out: Path, cells: Sequence[RowsCell]) -> Rows:
-    """The rows of finished cells, in order. Raises InputError for a cell that is missing or damaged."""
+def check_request(folder: Path, made: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    """Raise AnotherRequest, naming the fields, where what is asked differs from what the folder was `made` for."""
+    if found := ", ".join(_differences(_plain(made), _plain(asked))):
+        raise AnotherRequest(
+            f"{folder} was made for another request: {found}; give another --out, "
+            f"or remove {folder} to have it made again"
+        )
+
+
+def read_rows(out: Path, cells: Sequence[Cell]) -> Rows:
+    """The rows that finished cells left, in order. Raises InputError for a cell that is missing or damaged."""
     found: Rows = []
     for cell in cells:
         if not is_finished(out, cell):
@@ -151,7 +159,7 @@ def complete(
     groups: dict[str, list[Cell]] = {}
     for cell in missing:
         groups.setdefault(cell.group, []).append(cell)
-    ended = 0
+    ended, begun = 0, time.monotonic()
     with tqdm(total=len(missing), desc="cells", unit="cell", disable=None) as bar:
         for own, errors in _outcomes(out, list(groups.values()), workers, ray, deadline):
             ended += len(own)
@@ -160,8 +168,16 @@ def complete(
             for name, error in errors.items():
                 report(f"{name}: failed: {error}")
             if bar.disable:  # no terminal, but a log that should show that work goes on
-                report(f"{ended} of {len(missing)} cells: {own[-1].group}")
+                seconds = time.monotonic() - begun
+                taken, left = map(tqdm.format_interval, (seconds, seconds / ended * (len(missing) - ended)))
+                report(f"{ended} of {len(missing)} cells in {taken}, about {left} left: {own[-1].group}")
     return failed
+
+
+def refuse_failed(failed: Mapping[str, str]) -> None:
+    """Raise InputError, naming each cell, if cells failed."""
+    if failed:
+        raise InputError("; ".join(f"cell {name}: {error}" for name, error in failed.items()))
 
 
 def distinct(cells: Sequence[Cell]) -> list[Cell]:
@@ -280,11 +296,11 @@ def _file_content(path: Path, modified: int, size: int) -> str:
     return f"file {_digest(path)}"
 
 
-def differences(made: Mapping[str, Any], asked: Mapping[str, Any], within: str = "") -> Iterator[str]:
+def _differences(made: Mapping[str, Any], asked: Mapping[str, Any], within: str = "") -> Iterator[str]:
     """`field is A there, here B`, with dots between the names of nested fields."""
     for name in dict.fromkeys((*made, *asked)):
         found, wanted = made.get(name), asked.get(name)
         if isinstance(found, dict) and isinstance(wanted, dict):
-            yield from differences(found, wanted, f"{within}{name}.")
+            yield from _differences(found, wanted, f"{within}{name}.")
         elif found != wanted and not (found != found and wanted != wanted):  # NaN is not equal to itself
             yield f"{within}{name} is {found} there, {wanted} here"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +11,9 @@ import tyro
 from tvwrl.checks import at_least, different
 from tvwrl.command_line import Names, Shares
 from tvwrl.envs.problem import Problem
+from tvwrl.experiments.cell_options import CellOptions
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
-from tvwrl.experiments.reproduce import command_to_continue
-from tvwrl.experiments.scheduler_names import maker_of, parts_of, scores_behind, with_interference
+from tvwrl.experiments.scheduler_names import parts_of, scheduler_of, scores_behind, with_interference
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.runs import default_folder
 from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, Scheduler
@@ -38,7 +37,7 @@ class Environment(Scenario):
 
 
 @dataclass(frozen=True)
-class ComparisonSettings:
+class ComparisonSettings(CellOptions):
     """Compare schedulers, and trained policies, on the same arrival sequences of a trace.
 
     Writes rows.csv, bounds.csv, episodes.parquet, demand.parquet, run.json, table.md and plots/ to --out, and prints
@@ -67,14 +66,13 @@ class ComparisonSettings:
     bound_seconds: float = 0.0
     """Time limit of each integer programme that tightens the bounds, seconds; a sequence has dozens of them. 0:
     none."""
-    out: Path | None = None
-    """Output folder; default: runs/evaluation-<trace>-<timestamp>."""
     device: str = "cpu"
     """PyTorch device of policies."""
     environment: tyro.conf.OmitArgPrefixes[Environment] = field(default_factory=Environment)
 
     def check(self) -> None:
         """Raise InputError for options that are wrong by themselves or together."""
+        self.check_run()
         names = [parts_of(entry)[0] for entry in self.schedulers]
         if len(set(names)) != len(names):
             raise InputError(f"schedulers: '{max(names, key=names.count)}' is given twice")
@@ -98,7 +96,7 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
     settings.check()
     entries = settings.schedulers
     of_policy = [entry for entry in entries if entry.startswith("policy+pism=")]
-    schedulers = [maker_of(entry, settings.device) for entry in entries if entry not in of_policy]
+    schedulers = [scheduler_of(entry, settings.device) for entry in entries if entry not in of_policy]
     facts: dict[str, Any] = {"schedulers": entries}
     origins: dict[str, Any] = {parts_of(entry)[0]: entry for entry in entries}
     reference = None
@@ -107,29 +105,28 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
     else:
         problem, policy, facts["checkpoint"] = _problem_and_policy(settings, settings.checkpoint)
         reference, origins[policy.name] = policy.name, facts["checkpoint"]
-        schedulers.insert(0, lambda: policy)
-        schedulers += [partial(with_interference, policy, parts_of(entry)[2]) for entry in of_policy]
+        schedulers = [policy, *schedulers]
+        schedulers += [with_interference(policy, parts_of(entry)[2]) for entry in of_policy]
     if scores := scores_behind(entries):
         facts["scores"] = scores
-    knowledge = {scheduler.name: scheduler.knowledge for scheduler in (make() for make in schedulers)}
+    knowledge = {scheduler.name: scheduler.knowledge for scheduler in schedulers}
     out = settings.out or default_folder(f"evaluation-{problem.trace.name}")
-    try:
-        rows = evaluate(
-            problem,
-            schedulers,
-            settings.loads,
-            settings.sequences,
-            settings.seed,
-            out,
-            facts,
-            knowledge,
-            reference,
-            bound_seconds=settings.bound_seconds if settings.bounds else None,
-            origins=origins,
-        )
-    except (KeyboardInterrupt, SystemExit):
-        print(f"stopped; continue with:\n  {command_to_continue(out)}")
-        raise
+    rows = evaluate(
+        problem,
+        schedulers,
+        settings.loads,
+        settings.sequences,
+        settings.seed,
+        out,
+        facts,
+        knowledge,
+        reference,
+        bound_seconds=settings.bound_seconds if settings.bounds else None,
+        origins=origins,
+        completed=settings.complete,
+    )
+    if rows is None:
+        return
     print(terminal_table(rows, KNOWLEDGE | knowledge))
     print(f"written to {out}")
     if any("+pism=" in entry for entry in entries):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, make_dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
 from tvwrl.checks import at_least, different
-from tvwrl.experiments.engine import Cell, Rows, complete, distinct, is_finished, overview
+from tvwrl.experiments.cell_options import CellOptions
+from tvwrl.experiments.engine import Cell, Rows, is_finished, refuse_failed
 from tvwrl.markdown import preserved_introduction
 from tvwrl.runs import default_folder, provenance, whole_file, write_csv, write_json
 from tvwrl.types import InputError
@@ -45,18 +45,9 @@ class Study(Protocol):
 
 
 @dataclass(frozen=True)
-class RunOptions:
-    """Where results are kept, and how many cells run at once: the options that every figure has."""
+class RunOptions(CellOptions):
+    """The options that every figure has."""
 
-    out: Path | None = None
-    """Folder of cells, tables and plots; use the same folder again to continue or to share cells between figures.
-    Default: runs/<name>-<time>."""
-    workers: int = 1
-    """Cells that run in parallel, one process each."""
-    ray: str | None = None
-    """Ray cluster to run the cells on: HOST:PORT, auto or local; all its machines must share --out."""
-    dry_run: bool = False
-    """Only list the cells and show which are finished in --out."""
     report_only: bool = False
     """Only rewrite tables, plots and page from the finished cells in --out."""
     page: Path | None = None
@@ -64,7 +55,7 @@ class RunOptions:
 
     def check_run(self) -> None:
         """Raise InputError for values out of range."""
-        at_least(1, workers=self.workers)
+        super().check_run()
         if self.report_only and self.out is None:
             raise InputError("--report-only needs --out, the folder of the finished cells")
 
@@ -83,18 +74,15 @@ def reproduce(study: Study, figures: Sequence[str], label: str, options: RunOpti
     """
     options.check_run()
     cells = {figure: list(study.cells(figure)) for figure in figures}
-    every = distinct([cell for own in cells.values() for cell in own])
     out = options.out or default_folder(label)
-    if options.dry_run:
-        print(overview(out, every))
+    no_run = options.report_only and not options.dry_run
+    failed = {} if no_run else options.complete(out, list(chain.from_iterable(cells.values())))
+    if failed is None:
         return
-    failed = {} if options.report_only else _complete(out, every, options)
     texts = {}
     for figure, own in cells.items():
-        if not own:  # the options leave it out
-            continue
         finished = [cell for cell in own if cell.name not in failed and is_finished(out, cell)]
-        if (not finished and own) or (len(finished) < len(own) and not study.partial):
+        if not finished or (len(finished) < len(own) and not study.partial):  # none at all: the options leave it out
             continue
         texts[figure] = _write(out / figure, study.report(figure, out, finished), study)
         print(texts[figure])
@@ -102,28 +90,9 @@ def reproduce(study: Study, figures: Sequence[str], label: str, options: RunOpti
     if options.page is not None and texts:
         write_page(options.page, out, texts, label.replace("-", " ").capitalize())
         print(f"written to {options.page}")
-    if failed:
-        raise InputError("; ".join(f"cell {name}: {error}" for name, error in failed.items()))
+    refuse_failed(failed)
     if not texts:
         raise InputError(f"{out} holds too few finished cells for {', '.join(figures)}")
-
-
-def _complete(out: Path, cells: Sequence[Cell], options: RunOptions) -> dict[str, str]:
-    again = command_to_continue(out)
-    print(f"{len(cells)} cells in {out}; if stopped, continue with:\n  {again}")
-    try:
-        return complete(out, cells, options.workers, options.ray)
-    except (KeyboardInterrupt, SystemExit):
-        print(f"stopped; continue with:\n  {again}")
-        raise
-
-
-def command_to_continue(out: Path) -> str:
-    """The command line of this process, with `--out` if it names no folder to continue in."""
-    given = ["python", *sys.argv]
-    if not any(word.partition("=")[0] in ("--out", "--resume") for word in given):
-        given += ["--out", str(out)]
-    return shlex.join(given)
 
 
 def _write(folder: Path, report: Report, study: Study) -> str:

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 from tvwrl.schedulers import Scheduler, make_scheduler
 from tvwrl.types import InputError
 
 
-def maker_of(entry: str, device: str) -> Callable[[], Scheduler]:
-    """What makes the scheduler of an entry of --schedulers. Raises InputError for a bad entry."""
+def scheduler_of(entry: str, device: str) -> Scheduler:
+    """The scheduler that an entry of --schedulers names. Raises InputError for a bad entry."""
     name, run, file = parts_of(entry)
     if name.endswith("+pism") and not file:
         raise InputError(f"{name}=FILE: the file of scripts/fit_interference.py is missing")
     if name.removesuffix("+pism") == "deeprm":
         from tvwrl.agents.deeprm.scheduler import load_deeprm
 
-        deeprm = load_deeprm(run, device)
-        plain: Callable[[], Scheduler] = lambda: deeprm  # noqa: E731
+        plain: Scheduler = load_deeprm(run, device)
     else:
-        plain = partial(make_scheduler, entry.partition("+pism")[0])
-        plain()
-    if not file:
-        return plain
-    with_interference(plain(), file)
-    return lambda: with_interference(plain(), file)
+        plain = make_scheduler(entry.partition("+pism")[0])
+    return with_interference(plain, file) if file else plain
 
 
 def parts_of(entry: str) -> tuple[str, str, str]:

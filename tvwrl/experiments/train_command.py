@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import tyro
 from tqdm import tqdm
@@ -18,7 +17,7 @@ from tvwrl.agents.training import Trainer
 from tvwrl.checks import at_least
 from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs.problem import Problem
-from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
+from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate, is_unfinished
 from tvwrl.experiments.tables import read_rows, terminal_table
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
 from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, make_scheduler
@@ -81,15 +80,17 @@ def train(settings: TrainingSettings) -> int:
     trainer, trace = _resume(settings.resume) if settings.resume else _start(settings)
     try:
         ended = trainer.run(settings.stop_after)
-    except (KeyboardInterrupt, SystemExit):  # before its first iteration, or a second time
+        if ended != "finished":
+            print(f"stopped after iteration {trainer.iteration}; continue with: --resume {trainer.folder}")
+            return EXIT_CODES[ended]
+        if trainer.best_iteration == 0:
+            print(
+                "training did not improve on the initial policy, which is the best on validation sequences and is kept"
+            )
+        _compare(trainer, trace)
+    except (KeyboardInterrupt, SystemExit):  # before its first iteration, a second time, or in the comparison
         print(f"stopped; continue with: --resume {trainer.folder}")
         raise
-    if ended != "finished":
-        print(f"stopped after iteration {trainer.iteration}; continue with: --resume {trainer.folder}")
-        return EXIT_CODES[ended]
-    if trainer.best_iteration == 0:
-        print("training did not improve on the initial policy, which is kept: it is the best on validation sequences")
-    _compare(trainer, trace)
     return 0
 
 
@@ -120,7 +121,7 @@ def _resume(folder: Path) -> tuple[Trainer, Trace]:
         raise InputError(f"no run folder {folder}")
     saved = Checkpoint.load(find_checkpoint(folder, ("last.pt",)))
     if (folder / "checkpoints" / "start.pt").exists():
-        raise InputError(f"{folder}is a run of scripts/learn_online.py: resume it with that script")
+        raise InputError(f"{folder} is a run of scripts/learn_online.py: resume it with that script")
     trace = open_and_describe(saved.trace["argument"], saved.trace["slot_seconds"], print)
     if not saved.knows(trace):
         raise InputError(
@@ -139,19 +140,18 @@ def _compare(trainer: Trainer, trace: Trace) -> None:
     out = folder / "evaluation"
     saved = Checkpoint.load(find_checkpoint(folder))
     policy = load_policy(folder, saved, trainer.config.device)
-    if not out.exists():
-        scenario = trainer.config.scenario
-        schedulers: list[Any] = [lambda: policy, *(partial(make_scheduler, name) for name in DEFAULT_SCHEDULERS)]
+    if not out.exists() or is_unfinished(out):
         evaluate(
             trainer.problem,
-            schedulers,
-            [scenario.load],
+            [policy, *(make_scheduler(name) for name in DEFAULT_SCHEDULERS)],
+            [trainer.config.scenario.load],
             trainer.config.comparison_sequences,
             0,
             out,
             {"checkpoint": {"run": policy.name, "iteration": saved.iteration, "trace": saved.trace}},
             {policy.name: policy.knowledge},
             policy.name,
+            origins={policy.name: saved.iteration},
         )
     print(terminal_table(read_rows(out), KNOWLEDGE | {policy.name: policy.knowledge}))
     print(f"unseen workloads of trace '{trace.name}' ({trace.source}); tables, plots and records are in {out}")

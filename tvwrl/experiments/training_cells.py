@@ -9,7 +9,7 @@ import json
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -23,11 +23,11 @@ from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.training import Trainer
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.envs.problem import Problem
-from tvwrl.experiments.engine import Cell, folder_of
+from tvwrl.experiments.engine import Cell, complete, folder_of
 from tvwrl.experiments.evaluation import evaluate
 from tvwrl.experiments.tables import read_rows as read_evaluation
 from tvwrl.runs import provenance, read_csv, write_json
-from tvwrl.schedulers import SCHEDULERS, Knowledge, make_scheduler
+from tvwrl.schedulers import SCHEDULERS, Knowledge, Scheduler, make_scheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace, trace_hash
 from tvwrl.traces.catalogue import trace_identity
@@ -155,7 +155,7 @@ class Evaluation(Cell):
         shutil.rmtree(folder / PLAYED, ignore_errors=True)
         trace = opened(self.trace)[0]
         knowledge: dict[str, Knowledge] = {}
-        makes: list[Callable[[], Any]]
+        schedulers: list[Scheduler]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if self.training:
@@ -163,13 +163,22 @@ class Evaluation(Cell):
                 policy = load_policy(folder.with_name("training"), saved, self.device)
                 problem = Problem.build(trace, self.scenario, saved.classes, np.array(saved.unit), saved.forecaster)
                 policy.name = self.run_name
-                makes, names, knowledge = [lambda: policy], [policy.name], {policy.name: policy.knowledge}
+                schedulers, knowledge = [policy], {policy.name: policy.knowledge}
             else:
                 problem = Problem.build(trace, self.scenario, fitted(self.trace, self.classes, self.classes_scenario))
-                names = sorted(self.schedulers)
-                makes = [partial(make_scheduler, name) for name in names]
-            facts, loads = {"schedulers": names}, [self.scenario.load]
-            evaluate(problem, makes, loads, self.sequences, TEST_SEED, folder / PLAYED, facts, knowledge, plots=False)
+                schedulers = [make_scheduler(name) for name in sorted(self.schedulers)]
+            evaluate(
+                problem,
+                schedulers,
+                [self.scenario.load],
+                self.sequences,
+                TEST_SEED,
+                folder / PLAYED,
+                {"schedulers": [scheduler.name for scheduler in schedulers]},
+                knowledge,
+                plots=False,
+                completed=partial(complete, report=_silent),
+            )
 
 
 class Column(NamedTuple):

@@ -13,22 +13,23 @@ import tyro
 
 from tvwrl.agents.config import TrainConfig, preset_of
 from tvwrl.checks import at_least, positive
-from tvwrl.experiments.engine import complete
-from tvwrl.experiments.reproduce import command_to_continue
+from tvwrl.experiments.cell_options import CellOptions
+from tvwrl.experiments.engine import refuse_failed
 from tvwrl.experiments.tuning.report import write_report
-from tvwrl.experiments.tuning.study import Search, TrialCell, open_study
+from tvwrl.experiments.tuning.search import Search, TrialCell, load_search, open_search
 from tvwrl.runs import default_folder
 from tvwrl.traces import open_and_describe
 from tvwrl.types import InputError
 
 ITERATIONS, EVAL_EVERY = 40, 5  # of a trial
+WITH_RESUME = ("trials", "seconds", "workers", "ray", "dry_run")
 
 
 @dataclass(frozen=True)
-class TuningSettings:
+class TuningSettings(CellOptions):
     """Search hyper-parameters by many short trainings; unpromising ones are pruned.
 
-    The folder holds the study, trials.csv, best.json, search.png, and each trial as a training run. Ctrl-C, or a crash,
+    The folder holds study.db, trials.csv, best.json, search.png, and each trial as a training run. Ctrl-C, or a crash,
     loses only the trials in progress: run the same command again to continue. The search space is SPACE of
     tvwrl/experiments/tuning/search_space.py.
     """
@@ -46,13 +47,9 @@ class TuningSettings:
     """Total number of trials, complete or pruned, including those of earlier sessions."""
     seconds: float | None = None
     """Start no trial after this time; default: no limit."""
-    workers: int = 1
-    """Trials that run in parallel, one process each."""
-    out: Path | None = None
-    """Folder of the study; continues the study that is already there. Default: runs/tune-<trace>-<timestamp>."""
     resume: Path | None = None
-    """Continue the study in this folder with its own settings; only --trials, --seconds and --workers can be combined
-    with it."""
+    """Continue the search in this folder with its own settings; only --trials, --seconds, --workers, --ray and
+    --dry-run can be combined with it."""
     config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
 
     @classmethod
@@ -61,42 +58,40 @@ class TuningSettings:
         return cls(config=replace(preset_of(options), iterations=ITERATIONS, eval_every=EVAL_EVERY))
 
     def check(self, default: TuningSettings) -> None:
-        """Raise InputError for options that are out of range, or go beyond the `default` where a study is resumed."""
-        at_least(1, trials=self.trials, workers=self.workers)
+        """Raise InputError for options that are out of range, or go beyond the `default` where a search is resumed."""
+        self.check_run()
+        at_least(1, trials=self.trials)
         positive(seconds=self.seconds)
-        own = {name: getattr(self, name) for name in ("resume", "trials", "seconds", "workers")}
+        own = {name: getattr(self, name) for name in ("resume", *WITH_RESUME)}
         if self.resume and self != replace(default, **own):
+            allowed = ", ".join(f"--{name.replace('_', '-')}" for name in WITH_RESUME)
             raise InputError(
-                "--resume continues with the study's own settings: only --trials, --seconds and --workers can be "
-                "combined with it"
+                f"--resume continues with the search's own settings: only {allowed} can be combined with it"
             )
 
 
 def tune(settings: TuningSettings) -> None:
-    """Bring a study to as many trials as asked for, those of earlier sessions among them, and report the best.
+    """Bring a search to as many trials as asked for, those of earlier sessions among them, and report the best.
 
     Writes study.db, run.json, trials.csv, best.json, search.png, and each trial as a training run in `cells/`. Raises
     InputError if the folder holds another search, and at the end if trials failed, naming each.
     """
     if settings.resume:
-        search, folder = Search.load(settings.resume), settings.resume
+        (search, _), folder = load_search(settings.resume), settings.resume
     else:
         search = Search(settings.trace, settings.slot_seconds, settings.ec, settings.config)
         folder = settings.out or default_folder(f"tune-{Path(settings.trace).stem}")
     open_and_describe(search.trace, search.slot_seconds, print)
-    open_study(search, folder)
-    again = command_to_continue(folder)
-    print(f"study: {folder}; if stopped, continue with:\n  {again}")
     cells = [TrialCell(search, number) for number in range(settings.trials)]
+    if settings.dry_run:
+        settings.complete(folder, cells)
+        return
+    open_search(search, folder)
     deadline = math.inf if settings.seconds is None else time.time() + settings.seconds
     try:
-        failed = complete(folder, cells, settings.workers, deadline=deadline)
-    except (KeyboardInterrupt, SystemExit):
-        print(f"stopped; continue with:\n  {again}")
-        raise
+        failed = settings.complete(folder, cells, deadline)
     finally:
         best = write_report(search, folder)
     print(best)
     print(f"trials, plot and the runs of the trials are in {folder}")
-    if failed:
-        raise InputError("; ".join(f"{name}: {error}" for name, error in failed.items()))
+    refuse_failed(failed or {})

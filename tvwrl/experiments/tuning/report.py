@@ -11,7 +11,7 @@ from typing import Any
 
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.experiments.engine import CELLS
-from tvwrl.experiments.tuning.study import CELL, RETRIED, TROUBLE, Search, complete_trials, ended_trials, load_study
+from tvwrl.experiments.tuning.search import CELL, RETRIED, TROUBLE, Search, complete_trials, ended_trials, load_study
 from tvwrl.plotting import COLOURS, DPI, new_figure
 from tvwrl.runs import whole_file, write_json
 

@@ -1,4 +1,4 @@
-"""What is searched, and how one trial of the study runs: Optuna chooses its parameters, a short training rates them.
+"""What is searched, and how one trial runs: Optuna, in its study, chooses the parameters; a short training rates them.
 
 Optuna suggests by the tree-structured Parzen estimator and prunes by the median of the validation rewards of earlier
 trials at the same iteration.
@@ -23,7 +23,7 @@ from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.training import Trainer
 from tvwrl.ec import find_classes
 from tvwrl.envs.problem import Problem
-from tvwrl.experiments.engine import Cell, differences
+from tvwrl.experiments.engine import Cell, check_request
 from tvwrl.experiments.tuning.search_space import SPACE, WITHOUT_EFFECT, Choice, Range
 from tvwrl.runs import check_new_folder, provenance, write_json
 from tvwrl.traces import open_trace
@@ -37,7 +37,7 @@ CELL, RETRIED, TROUBLE = "cell", "retry_of", "trouble"  # attributes of a trial
 
 @dataclass(frozen=True)
 class Search:
-    """What is searched for: everything that must not change while a study goes on."""
+    """What is searched for: everything that must not change while it goes on."""
 
     trace: str
     slot_seconds: int | None
@@ -58,15 +58,9 @@ class Search:
                 chosen[f"final_{name}"] = chosen[name] * end / start
         return replace(base, **chosen)
 
-    @classmethod
-    def load(cls, folder: Path) -> Search:
-        """The search of a study's folder. Raises InputError if it holds none, or its run.json is damaged."""
-        facts = _facts(folder)
-        try:
-            content = facts["search"]
-            return cls(**{**content, "base": TrainConfig.from_dict(content["base"])})
-        except (KeyError, TypeError) as error:
-            raise InputError(f"{folder / FACTS} is damaged or not of a search: {error}") from error
+    def request(self, trace_hash: str) -> dict[str, Any]:
+        """What decides the result of a trial."""
+        return {"trace_hash": trace_hash, "ec": self.ec, "config": self.base.to_dict()}
 
 
 @dataclass(frozen=True)
@@ -82,7 +76,7 @@ class TrialCell(Cell):
 
     def request(self) -> dict[str, Any]:
         """The search; the trace counts by its content, wherever it lies."""
-        return _request(self.search, _problem(self.search)[1]["hash"])
+        return self.search.request(_problem(self.search)[1]["hash"])
 
     def run(self, folder: Path) -> None:
         """Train with the parameters that the study suggests, and report the reward to it.
@@ -113,22 +107,17 @@ class TrialCell(Cell):
         _announce(study, trial.number)
 
 
-def open_study(search: Search, folder: Path) -> None:
+def open_search(search: Search, folder: Path) -> None:
     """Create the study of a search in a folder, or check that the one it holds is of the same search.
 
     Raises InputError, naming what differs or is damaged.
     """
     optuna, (_, identity) = _optuna(), _problem(search)  # refuses what cannot be trained before there is a folder
-    asked = _request(search, identity["hash"])
     if (folder / FACTS).exists():
-        try:
-            begun = _request(Search.load(folder), _facts(folder)["trace"]["hash"])
-        except (KeyError, TypeError) as error:
-            raise InputError(f"{folder / FACTS} is damaged or not of a search: {error}") from error
-        if found := ", ".join(differences(begun, asked)):
-            raise InputError(f"{folder} holds a study with other settings: {found}; give another --out")
+        begun, trace_hash = load_search(folder)
+        check_request(folder, begun.request(trace_hash), search.request(identity["hash"]))
         if not (folder / STUDY).exists():
-            raise InputError(f"{folder / STUDY} is missing: give another --out to start a new study")
+            raise InputError(f"{folder / STUDY} is missing: give another --out to start a new search")
         load_study(folder)
         return
     check_new_folder(folder)
@@ -140,8 +129,21 @@ def open_study(search: Search, folder: Path) -> None:
     write_json(folder / FACTS, provenance() | {"trace": identity, "search": described})
 
 
+def load_search(folder: Path) -> tuple[Search, str]:
+    """The search of a folder and the hash of its trace. Raises InputError if there is none, or it is damaged."""
+    path = folder / FACTS
+    if not path.is_file():
+        raise InputError(f"{folder}: no search in this folder: it has no {FACTS}")
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        content = facts["search"]
+        return Search(**{**content, "base": TrainConfig.from_dict(content["base"])}), facts["trace"]["hash"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is damaged or not of a search: {error}") from error
+
+
 def load_study(folder: Path, seed: int | None = None) -> Any:
-    """The Optuna study of a folder; `seed` decides what it suggests. Raises InputError if its file is damaged."""
+    """Optuna's study of a search; `seed` decides what it suggests. Raises InputError if its file is damaged."""
     path, optuna = folder / STUDY, _optuna()
     try:
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
@@ -213,24 +215,6 @@ def _announce(study: Any, number: int) -> None:
     rewards = [trial.value for trial in complete_trials(study)]
     state = "best so far" if rewards and ended.value == max(rewards) else ended.state.name.lower()
     tqdm.write(f"trial {number}: {state}" + ("" if ended.value is None else f", {ended.value:.6g}"))
-
-
-def _request(search: Search, trace_hash: str) -> dict[str, Any]:
-    """What decides the result of a trial, as JSON holds it."""
-    content = {"trace_hash": trace_hash, "ec": search.ec, "config": search.base.to_dict()}
-    plain: dict[str, Any] = json.loads(json.dumps(content))
-    return plain
-
-
-def _facts(folder: Path) -> dict[str, Any]:
-    path = folder / FACTS
-    if not path.is_file():
-        raise InputError(f"{folder}: no study in this folder: it has no {FACTS}")
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path} is damaged: {error}") from error
-    return content
 
 
 @lru_cache(maxsize=1)
