@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tvwrl.checks import at_least, different, one_of
 from tvwrl.command_line import Names, Numbers
@@ -17,16 +17,25 @@ from tvwrl.papers.provisioning.published import FEW, FIGURES, GRAPHS, INSTANCES,
 from tvwrl.papers.provisioning.reference import Reference, read_reference
 from tvwrl.papers.provisioning.tables import tables_of
 
-SHRINK = 50  # divides the number of applications in the smoke preset
+
+class Scale(NamedTuple):
+    """How much a preset plans."""
+
+    graphs: tuple[str, ...]
+    instances: int  # of each graph and value
+    shrink: int  # divides the number of applications
+
+
+SCALES = {"smoke": Scale(GRAPHS[:1], 1, 50), "medium": Scale(GRAPHS, 3, 10), "paper": Scale(GRAPHS, INSTANCES, 1)}
 
 
 @dataclass(frozen=True)
 class ProvisioningStudy(RunOptions):
     """The paper's algorithms on generated instances, and on those used to measure its released code."""
 
-    preset: Literal["smoke", "paper"] = "smoke"
-    """smoke: one arbitrary graph, 50 times fewer applications, seconds; paper: the paper's sizes, 3 graphs with 10
-    instances each, hours."""
+    preset: Literal["smoke", "medium", "paper"] = "smoke"
+    """smoke: one arbitrary graph, 50 times fewer applications, seconds; medium: 3 graphs with 3 instances each, 10
+    times fewer applications, minutes; paper: the paper's sizes, 3 graphs with 10 instances each, hours."""
     graphs: Names | None = None
     """Kinds of affinity graphs: arbitrary, normal, threshold; default: the preset's."""
     instances: int | None = None
@@ -47,12 +56,12 @@ class ProvisioningStudy(RunOptions):
     @property
     def kinds(self) -> tuple[str, ...]:
         """Graphs to draw."""
-        return self.graphs if self.graphs is not None else GRAPHS[:1] if self.preset == "smoke" else GRAPHS
+        return SCALES[self.preset].graphs if self.graphs is None else self.graphs
 
     @property
     def count(self) -> int:
         """Instances per graph and value."""
-        return self.instances if self.instances is not None else 1 if self.preset == "smoke" else INSTANCES
+        return SCALES[self.preset].instances if self.instances is None else self.instances
 
     def cells(self, figure: str) -> list[Cell]:
         """Every algorithm on known instances, then on drawn ones. Raises InputError for bad options or sources."""
@@ -62,7 +71,7 @@ class ProvisioningStudy(RunOptions):
         base = str(reference.instance("TClab_TS" if study.series else "TClab_2D") or self.base)
         if not (self.report_only or self.dry_run):
             base_instance(base, study.series)
-        shrink = SHRINK if self.preset == "smoke" else 1
+        shrink = SCALES[self.preset].shrink
         return self._known(wanted, reference) + [
             PlanCell(wanted.study, graph, value, number, algorithm, base, shrink, self.seed)
             for number in range(self.count)
@@ -75,9 +84,10 @@ class ProvisioningStudy(RunOptions):
         """Tables beside what was published and measured, and a plot."""
         rows, reference = read_rows(out, cells), read_reference(self.reference_data)
         text = tables_of(figure, rows, reference)
-        if self.preset == "smoke":
+        if (shrink := SCALES[self.preset].shrink) > 1:
             title, _, rest = text.partition("\n")
-            note = f"Smoke: drawn instances are {SHRINK} times smaller than the published ones, so do not compare them."
+            note = f"{self.preset.capitalize()}: drawn instances are {shrink} times smaller than the published ones, "
+            note += "so do not compare them."
             text = f"{title}\n\n{note}\n{rest}"
         return Report(text, rows, plots_of(figure, rows, reference))
 
@@ -85,7 +95,7 @@ class ProvisioningStudy(RunOptions):
         """Cells of the instances that the reference folder has, by the figure's algorithms and all measured there."""
         files = {
             name: file
-            for name in (figure.small if self.preset == "smoke" else figure.known)
+            for name in (figure.known if self.preset == "paper" else figure.small)
             if (file := reference.instance(name))
         }
         return [

@@ -78,7 +78,7 @@ class Figure:
     study: str
     algorithms: tuple[str, ...]
     known: tuple[str, ...] = ()  # instances on which the released code was measured
-    small: tuple[str, ...] = ()  # the same for the smoke preset
+    small: tuple[str, ...] = ()  # the same for presets smaller than the paper's
     deviation: dict[str, str] = field(default_factory=dict)  # algorithm -> deviation from the bound, %, in the text
     seconds: dict[str, str] = field(default_factory=dict)  # algorithm -> seconds, in the text
     claims: tuple[Claim, ...] = ()
