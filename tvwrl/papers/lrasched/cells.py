@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, is_dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from tvwrl.experiments.engine import Rows, RowsCell
-from tvwrl.papers.lrasched import learning, placement
-from tvwrl.provisioning.sources.drawn import Drawn
 
 
 @dataclass(frozen=True)
@@ -20,6 +19,13 @@ class Measurement(RowsCell):
     path: str  # cells with the same parent run in one process and share what is drawn and planned for them
     function: Callable[..., Rows]
     arguments: tuple[tuple[str, Any], ...]
+
+    @classmethod
+    def of(cls, path: str, function: Callable[..., Rows], *arguments: Any, **others: Any) -> Measurement:
+        """The cell of a call of a function, below a path whose parts may hold any text."""
+        parts = (re.sub(r"[^\w.]+", "-", part).strip("-") for part in path.split("/"))
+        given = signature(function).bind(*arguments, **others).arguments
+        return cls("/".join(parts), function, tuple(given.items()))
 
     @property
     def name(self) -> str:
@@ -43,47 +49,3 @@ class Measurement(RowsCell):
             flat |= asdict(value) if is_dataclass(value) and not isinstance(value, type) else {name: value}
         flat = {name: "-".join(map(str, value)) if isinstance(value, tuple) else value for name, value in flat.items()}
         return {name: value if isinstance(value, int | float) else str(value) for name, value in flat.items()}
-
-
-def prediction(data: str, predictor: str, seed: int, **source: Any) -> Measurement:
-    """Table 2: errors of a predictor on one data set; `source`: earlier and arriving, or the folder of real data."""
-    path = f"predictions/{_slug(data)}-seed{seed}/{_slug(predictor)}"
-    return _cell(path, learning.prediction_errors, data=data, seed=seed, predictor=predictor, **source)
-
-
-def degrees(seed: int) -> Measurement:
-    """Figure 2: performance by degree of collocation."""
-    return _cell(f"degrees/seed{seed}", learning.performance_by_degree, seed=seed)
-
-
-def arrivals(predictor: str, seed: int, arriving: int) -> Measurement:
-    """Figure 5: errors of a predictor as applications arrive."""
-    path = f"arrivals/seed{seed}/{_slug(predictor)}"
-    return _cell(path, learning.errors_by_tenth, predictor=predictor, seed=seed, arriving=arriving)
-
-
-def on_testbed(function: Callable[..., Rows], seed: int, margin: float, scheme: str, seconds: float) -> Measurement:
-    """Figures 6 and 7: a function of `testbed` with one scheme."""
-    path = f"testbed/margin{margin:g}-seed{seed}/{_slug(function.__name__)}-{scheme}"
-    return _cell(path, function, seed=seed, scheme=scheme, margin=margin, milp_seconds=seconds)
-
-
-def batch(drawn: Drawn, seed: int, scheme: str, seconds: float) -> Measurement:
-    """Figures 8 to 10: one drawn batch placed by one scheme."""
-    sizes = f"{drawn.applications}-{drawn.machines}-{drawn.dimensions}-{'to'.join(map(str, drawn.replicas))}"
-    path = f"batches/{sizes}-{drawn.largest:g}-seed{seed}/{scheme}"
-    return _cell(path, placement.measure_placement, drawn=drawn, seed=seed, scheme=scheme, milp_seconds=seconds)
-
-
-def planning_time(drawn: Drawn, seed: int, scheme: str, seconds: float) -> Measurement:
-    """Figures 11 and 12: how long one scheme takes to place a batch."""
-    path = f"planning-times/{drawn.dimensions}-{drawn.machines}-seed{seed}/{scheme}"
-    return _cell(path, placement.measure_planning_time, drawn=drawn, seed=seed, scheme=scheme, milp_seconds=seconds)
-
-
-def _cell(path: str, function: Callable[..., Rows], **arguments: Any) -> Measurement:
-    return Measurement(path, function, tuple(arguments.items()))
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^\w.]+", "-", text).strip("-")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ from tvwrl.command_line import Numbers, Shares
 from tvwrl.experiments.engine import read_rows
 from tvwrl.experiments.reproduce import Report, check_seeds, commands
 from tvwrl.papers.lrasched import learning, tables, testbed
-from tvwrl.papers.lrasched.cells import Measurement, arrivals, batch, degrees, on_testbed, planning_time, prediction
-from tvwrl.papers.lrasched.placement import HEURISTICS, MILP
+from tvwrl.papers.lrasched.cells import Measurement
+from tvwrl.papers.lrasched.placement import HEURISTICS, MILP, measure_placement, measure_planning_time
 from tvwrl.provisioning.sources.drawn import Drawn
 from tvwrl.types import InputError
 
@@ -54,7 +54,8 @@ class PaperStudy:
 
     def report(self, figure: str, out: Path, cells: Sequence[Measurement]) -> Report:
         """The figure, made of finished cells."""
-        return tables.TABLES[figure](FIGURES[figure], read_rows(out, cells))
+        made = tables.TABLES[figure](read_rows(out, cells))
+        return replace(made, text=f"# {FIGURES[figure]}\n\n{made.text}")
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,13 @@ class LearningStudy(PaperStudy):
         """The cells of a figure. Raises InputError for options out of range."""
         check(vars(self))
         if figure == "fig2":
-            return [degrees(seed) for seed in self.seeds]
+            return [Measurement.of(f"degrees/seed{seed}", learning.performance_by_degree, seed) for seed in self.seeds]
+        asked = [(seed, name) for seed in self.seeds for name in learning.PREDICTORS]
         if figure == "fig5":
-            return [arrivals(name, seed, 2 * self.arriving) for seed in self.seeds for name in learning.PREDICTORS]
+            return [
+                Measurement.of(f"arrivals/seed{seed}/{name}", learning.errors_by_tenth, name, seed, 2 * self.arriving)
+                for seed, name in asked
+            ]
         source: dict[str, dict[str, Any]]
         source = {data: {"earlier": self.earlier, "arriving": self.arriving} for data in learning.SIMULATED}
         if self.data is not None:
@@ -84,8 +89,11 @@ class LearningStudy(PaperStudy):
                 if not (self.data / file).is_file():
                     raise InputError(f"{self.data / file}: no such file")
                 source[data] = {"folder": self.data}
-        asked = [(data, name, seed) for data in source for seed in self.seeds for name in learning.PREDICTORS]
-        return [prediction(*one, **source[one[0]]) for one in asked]
+        return [
+            Measurement.of(f"predictions/{data}-seed{seed}/{name}", learning.prediction_errors, data, seed, name, **own)
+            for data, own in source.items()
+            for seed, name in asked
+        ]
 
 
 @dataclass(frozen=True)
@@ -103,8 +111,18 @@ class TestbedStudy(PaperStudy):
         """The cells of a figure. Raises InputError for options out of range."""
         check(vars(self))
         function = {"fig6": testbed.utilisation_over_time, "fig7": testbed.response_times}[figure]
-        asked = [(seed, scheme) for seed in self.seeds for scheme in schemes(WITHOUT_SEARCH, self.milp_seconds)]
-        return [on_testbed(function, seed, self.margin, *scheme) for seed, scheme in asked]
+        return [
+            Measurement.of(
+                f"testbed/margin{self.margin:g}-seed{seed}/{function.__name__}-{scheme}",
+                function,
+                seed,
+                scheme,
+                self.margin,
+                seconds,
+            )
+            for seed in self.seeds
+            for scheme, seconds in schemes(WITHOUT_SEARCH, self.milp_seconds)
+        ]
 
 
 @dataclass(frozen=True)
@@ -125,13 +143,21 @@ class PlacementStudy(PaperStudy):
     def cells(self, figure: str) -> list[Measurement]:
         """The cells of a figure. Raises InputError for options out of range."""
         check(vars(self))
+        fewest, most = self.replica_range
         return [
-            batch(Drawn(*scale, dimensions, self.replica_range, largest), seed, *scheme)
+            Measurement.of(
+                f"batches/{applications}-{machines}-{dimensions}-{fewest}to{most}-{largest:g}-seed{seed}/{scheme}",
+                measure_placement,
+                Drawn(applications, machines, dimensions, self.replica_range, largest),
+                seed,
+                scheme,
+                seconds,
+            )
             for largest in self.largest
-            for scale in ((SMALL,) if figure == "gap" else SCALES[: self.scales])
+            for applications, machines in ((SMALL,) if figure == "gap" else SCALES[: self.scales])
             for dimensions in DIMENSIONS
             for seed in self.seeds
-            for scheme in schemes(HEURISTICS, self.milp_seconds)
+            for scheme, seconds in schemes(HEURISTICS, self.milp_seconds)
         ]
 
 
@@ -147,13 +173,20 @@ class PlanningTimeStudy(PaperStudy):
     def cells(self, figure: str) -> list[Measurement]:
         """The cells of a figure. Raises InputError for options out of range."""
         check(vars(self))
-        dimensions, found = {"fig11": 3, "fig12": 6}[figure], []
-        for machines in MACHINES:
-            # Replicas so small that hardly any application is rejected, which would be quicker
-            drawn = Drawn(100, machines, dimensions, replicas=(1, 10), largest=0.2)
-            seconds = self.milp_seconds if machines <= LARGEST_FOR_MILP else 0.0
-            found += [planning_time(drawn, self.seed, *scheme) for scheme in schemes(WITHOUT_SEARCH, seconds)]
-        return found
+        dimensions = {"fig11": 3, "fig12": 6}[figure]
+        return [
+            Measurement.of(
+                f"planning-times/{dimensions}-{machines}-seed{self.seed}/{scheme}",
+                measure_planning_time,
+                # Replicas so small that hardly any application is rejected, which would be quicker
+                Drawn(100, machines, dimensions, replicas=(1, 10), largest=0.2),
+                self.seed,
+                scheme,
+                seconds,
+            )
+            for machines in MACHINES
+            for scheme, seconds in schemes(WITHOUT_SEARCH, self.milp_seconds * (machines <= LARGEST_FOR_MILP))
+        ]
 
 
 def schemes(heuristics: Iterable[str], milp_seconds: float) -> list[tuple[str, float]]:

@@ -10,7 +10,14 @@ import numpy as np
 
 from tvwrl.experiments.engine import Rows
 from tvwrl.lrasched.evaluation import held_out_errors, rmse, seconds_of_prediction
-from tvwrl.lrasched.predictors import Means, Predictor, factorization_machine, folding_in, matrix_factorization
+from tvwrl.lrasched.predictors import (
+    Means,
+    Predictor,
+    both_means,
+    factorization_machine,
+    folding_in,
+    matrix_factorization,
+)
 from tvwrl.lrasched.profiles import Profiles
 from tvwrl.lrasched.testbed import SimulatedApplication, configurations, draw_applications, profile
 from tvwrl.papers.lrasched.measurements import read_erms, read_nginx
@@ -22,7 +29,7 @@ PREDICTORS: dict[str, Callable[[int], Predictor]] = {
     "matrix factorization, folding in": folding_in,
     "mean of configuration": lambda seed: Means(of_application=False),
     "mean of application": lambda seed: Means(of_configuration=False),
-    "both means, added": lambda seed: Means(),
+    "both means, added": both_means,
 }
 SIZE = (2.0, 4.0)  # cores, GiB of the size whose degrees are compared; eight replicas of it fill a machine
 DEGREES = [one for one in configurations() if one.size == SIZE]
@@ -34,7 +41,7 @@ SATURATED = 40  # applications of Figure 2 per seed
 
 
 def prediction_errors(
-    data: str, predictor: str, seed: int, earlier: int = 0, arriving: int = 0, folder: Path | None = None
+    data: str, seed: int, predictor: str, earlier: int = 0, arriving: int = 0, folder: Path | None = None
 ) -> Rows:
     """RMSE over all arriving applications and of the worst one, and milliseconds of a prediction.
 

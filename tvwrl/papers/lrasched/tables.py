@@ -43,7 +43,7 @@ def distinct(rows: Rows, name: str) -> list[Any]:
     return list(dict.fromkeys(row[name] for row in rows))
 
 
-def table2(title: str, rows: Rows) -> Report:
+def table2(rows: Rows) -> Report:
     """Errors and latency of every predictor on every data set."""
     data, names, seeds = (distinct(rows, name) for name in ("data", "predictor", "seed"))
     intro = (
@@ -53,7 +53,7 @@ def table2(title: str, rows: Rows) -> Report:
         "and configuration to performance, in the fastest seed."
     )
     head = ("predictor", "RMSE", "paper", "worst", "latency, ms", "paper, ms")
-    parts = [f"# {title}", intro]
+    parts = [intro]
     for one in data:
         body, differences = [], []
         best = column(rows, "rmse", data=one, predictor=learning.FM)
@@ -74,7 +74,7 @@ def table2(title: str, rows: Rows) -> Report:
     return Report("\n\n".join(parts), rows, {"plot": plot})
 
 
-def fig2(title: str, rows: Rows) -> Report:
+def fig2(rows: Rows) -> Report:
     """Throughput and 99th percentile of the four services by degree of collocation."""
     services, degrees, seeds = [one.name for one in SERVICES], distinct(rows, "collocation"), distinct(rows, "seed")
 
@@ -91,7 +91,7 @@ def fig2(title: str, rows: Rows) -> Report:
     ]
     head = ("service (simulated)", "% of alone", *(f"{d} on a machine" for d in degrees))
     text = (
-        f"# {title}\n\nReplicas of 2 cores and 4 GiB on a machine of 16 cores and 32 GiB; "
+        f"Replicas of 2 cores and 4 GiB on a machine of 16 cores and 32 GiB; "
         f"{learning.SATURATED // len(services)} applications per service and seed, {len(seeds)} seeds [95 % bootstrap "
         "interval]. Paper: two Cassandra replicas on a machine cost about 1 % of throughput (or add it to the 99th "
         "percentile), more degrade it significantly; HBase does best with two.\n\n" + markdown_table(head, body)
@@ -102,7 +102,7 @@ def fig2(title: str, rows: Rows) -> Report:
     return Report(text, rows, {"plot": plot})
 
 
-def fig5(title: str, rows: Rows) -> Report:
+def fig5(rows: Rows) -> Report:
     """Errors of every predictor for each tenth of the arriving applications."""
     tenths, arriving = distinct(rows, "tenth"), rows[0]["arriving"]
     lines = {name: by_place(rows, "rmse", "tenth", predictor=name) for name in distinct(rows, "predictor")}
@@ -110,7 +110,7 @@ def fig5(title: str, rows: Rows) -> Report:
     body = [[name, *(mean_with_interval(values[tenth - 1], 3) for tenth in shown)] for name, values in lines.items()]
     head = ("predictor (simulated)", *(f"{10 * tenth - 10}-{10 * tenth} %" for tenth in shown))
     text = (
-        f"# {title}\n\nRMSE of the held-out sizes of the applications that arrive in each tenth of the time: "
+        f"RMSE of the held-out sizes of the applications that arrive in each tenth of the time: "
         f"{learning.FIRST} were profiled before, {arriving} arrive. Two sizes of each are measured and the rest "
         "predicted; then the rest is learnt too, as would be measured while the application runs. Paper: 0.25 on "
         "average, below 0.5, falling over time.\n\n" + markdown_table(head, body)
@@ -129,11 +129,11 @@ def with_best_bound(rows: Rows) -> Rows:
     return [row | {"bound_pct": least[tuple(row[name] for name in BATCH)]} for row in rows]
 
 
-def batches(figure: str, title: str, rows: Rows) -> Report:
+def batches(figure: str, rows: Rows) -> Report:
     """Figures 8 to 10: a table per largest size and scale, a column per number of dimensions."""
     rows = with_best_bound(rows)
     measure, label = MEASURES[figure]
-    parts, plots = [f"# {title}"], {}
+    parts, plots = [], {}
     dimensions, scales = distinct(rows, "dimensions"), distinct(rows, "applications")
     for largest in distinct(rows, "largest"):
         for applications in scales:
@@ -167,7 +167,7 @@ def _means(found: Float) -> list[str]:
     return [*(f"{row.mean():.1f}" for row in found), mean_with_interval(found.mean(axis=0))]
 
 
-def gap(title: str, rows: Rows) -> Report:
+def gap(rows: Rows) -> Report:
     """Applications placed of small batches, and how much more the best bound allows."""
     rows = with_best_bound(rows)
     sizes, lines = distinct(rows, "largest"), []
@@ -180,7 +180,7 @@ def gap(title: str, rows: Rows) -> Report:
     solved = f"The programme solved {ends.count('optimal')} of {len(ends)} batches to optimality." if ends else ""
     dimensions = distinct(rows, "dimensions")
     text = (
-        f"# {title}\n\n{rows[0]['applications']} applications, {rows[0]['machines']} machines, means over "
+        f"{rows[0]['applications']} applications, {rows[0]['machines']} machines, means over "
         f"{dimensions[0]} to {dimensions[-1]} dimensions and {len(distinct(rows, 'seed'))} seeds. Gap: how much more "
         f"the best bound allows. {solved}\n\n"
     )
@@ -188,7 +188,7 @@ def gap(title: str, rows: Rows) -> Report:
     return Report(text + markdown_table(head, lines), rows)
 
 
-def planning_time(figure: str, title: str, rows: Rows) -> Report:
+def planning_time(figure: str, rows: Rows) -> Report:
     """Figures 11 and 12: milliseconds per application by cluster size."""
     sizes, lines = distinct(rows, "machines"), []
     for scheme in distinct(rows, "scheme"):
@@ -198,7 +198,7 @@ def planning_time(figure: str, title: str, rows: Rows) -> Report:
         lines.append([scheme, *shown, grows, published.PLANNING_TIME[figure].get(scheme, "")])
     seconds, batch = max(column(rows, "milp_seconds")), rows[0]["applications"]
     text = (
-        f"# {title}\n\nMilliseconds of processor time per application of a batch of {batch}, by number of machines, "
+        f"Milliseconds of processor time per application of a batch of {batch}, by number of machines, "
         f"which the paper does not print. The programme (wall-clock time) stops after {seconds:g} s for the whole "
         "batch and is tried on small clusters only.\n\n"
     )
@@ -227,7 +227,7 @@ def _plot_planning_time(rows: Rows, file: Path) -> None:
     figure.savefig(file, dpi=DPI, format="png")
 
 
-def fig6(title: str, rows: Rows) -> Report:
+def fig6(rows: Rows) -> Report:
     """Utilisation of the testbed over time by scheme."""
     times, seeds = distinct(rows, "seconds"), distinct(rows, "seed")
     lines = {s: by_place(rows, "utilisation_pct", "seconds", scheme=s) for s in distinct(rows, "scheme")}
@@ -237,7 +237,7 @@ def fig6(title: str, rows: Rows) -> Report:
         for scheme, found in lines.items()
     ]
     text = (
-        f"# {title}\n\nUtilisation (1 - R_free / R_total) of {testbed.MACHINES} machines after so many seconds. One "
+        f"Utilisation (1 - R_free / R_total) of {testbed.MACHINES} machines after so many seconds. One "
         f"of {testbed.ARRIVING} applications arrives every {testbed.EVERY} s; the scheduler runs every "
         f"{testbed.PERIOD} s. Means over {len(seeds)} seeds. Paper: alike for 200 s, then LRASched near the programme, "
         "FFD below.\n\n"
@@ -247,7 +247,7 @@ def fig6(title: str, rows: Rows) -> Report:
     return Report(text, rows, {"plot": partial(plot_lines, places=places, lines=lines, across="seconds", up=up)})
 
 
-def fig7(title: str, rows: Rows) -> Report:
+def fig7(rows: Rows) -> Report:
     """99th percentiles of the placed applications, by service and scheme."""
     services, body, lines = [service.name for service in SERVICES], [], {}
     for scheme in distinct(rows, "scheme"):
@@ -263,7 +263,7 @@ def fig7(title: str, rows: Rows) -> Report:
     paper = [f"+{published.P99_INCREASE[service]} %" for service in services]
     body.append(["published, LRASched against FFD", *paper, "", "", ""])
     text = (
-        f"# {title}\n\nLargest 99th percentile of response time, ms, mean over {len(distinct(rows, 'seed'))} seeds; in "
+        f"Largest 99th percentile of response time, ms, mean over {len(distinct(rows, 'seed'))} seeds; in "
         "brackets, how much their mean exceeds that of the same sizes apart, which is how FFD places them. "
         f"Goal met: placed applications whose true performance is at least {testbed.GOAL}. p99 met: those whose "
         "99th percentile is at most what it is where one replica of their size, alone, just reaches the goal. "
@@ -275,7 +275,7 @@ def fig7(title: str, rows: Rows) -> Report:
     return Report(text, rows, {"plot": plot})
 
 
-TABLES: dict[str, Callable[[str, Rows], Report]] = {
+TABLES: dict[str, Callable[[Rows], Report]] = {
     "table2": table2,
     "fig2": fig2,
     "fig5": fig5,
