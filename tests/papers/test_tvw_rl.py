@@ -16,14 +16,17 @@ from tvwrl.experiments.statistics import crossed_estimate as crossed
 from tvwrl.experiments.training_cells import cells_of
 from tvwrl.papers.tvw_rl.cells import EXPERIMENTS, WAITING_WEIGHTS, Experiment
 from tvwrl.papers.tvw_rl.figures import TvwRlStudy
-from tvwrl.papers.tvw_rl.published import CLUSTERING, FIGURE_CLAIMS, KU, NOISE, SIX, Claim
+from tvwrl.papers.tvw_rl.published import FIGURE_CLAIMS, INFINITE, KU, NOISE, SIX, Claim
 from tvwrl.papers.tvw_rl.table1 import orders
-from tvwrl.papers.tvw_rl.tables import EVERY_METRIC, _claim, _orders, plot, summarise, write_tables
+from tvwrl.papers.tvw_rl.tables import EVERY_METRIC, Group, _claim, _orders, plot, summarise, write_tables
 from tvwrl.schedulers import GROUPS
 
-COLUMNS = {"a": 2.0, "b": 1.0, "c": 1.0}
-FLAT = {name: crossed(np.array([[value, value]])) for name, value in COLUMNS.items()}
-GROUP = {metric.column: FLAT for metric in SIX}
+FLAT = {"a": [2.0, 2.0], "b": [1.0, 1.0], "c": [1.0, 1.0], "none": [0.0, 0.0]}  # column -> value in each sequence
+
+
+def group_of(columns: dict[str, list[float]]) -> Group:
+    """Every metric of the paper with these values."""
+    return {metric.column: {name: crossed(np.array([values])) for name, values in columns.items()} for metric in SIX}
 
 
 def published(**values: float) -> Experiment:
@@ -33,40 +36,72 @@ def published(**values: float) -> Experiment:
 
 
 def test_orders() -> None:
-    assert _orders(published(a=0.3, b=0.2), GROUP) == [
+    group = group_of(FLAT)
+    assert _orders(published(a=0.3, b=0.2), group) == [
         "- CPU util: the paper's order holds: of 1 pairs of columns 1 stand as in the paper (1 beyond chance), "
         "0 the other way round (0 beyond chance)"
     ]
     # a below b and b below c: one pair the other way round, one equal here; a and c as well.
     assert (
         "does not hold: of 3 pairs of columns 0 stand as in the paper (0 beyond chance), 2 the"
-        in _orders(published(a=0.1, b=0.2, c=0.3), GROUP)[0]
+        in _orders(published(a=0.1, b=0.2, c=0.3), group)[0]
     )
-    assert _orders(published(a=0.3, b=0.3), GROUP) == []  # the paper has them equal
-    assert _orders(published(a=0.3, z=0.2), GROUP) == []  # not measured
+    assert _orders(published(a=0.3, b=0.3), group) == []  # the paper has them equal
+    assert _orders(published(a=0.3, z=0.2), group) == []  # not measured
 
 
-def test_statements() -> None:
-    def verdict(over: str, under: str, low: float, high: float) -> str:
-        (line,) = _claim(Claim("utilisation_cpu", over, under, low, high, "as said"), GROUP)
-        return line.rpartition(": ")[2]
+UNSURE = {"a": [1.5, 0.7], "b": [0.5, 1.3]}  # one sequence says 3 and one 1/2: the ratio of the means is 1.1 / 0.9
+TOUCHING = {"a": [1.5, 1.0], "b": [1.0, 1.0]}
 
-    assert verdict("a", "b", 1.5, 2.5) == "holds"
-    assert verdict("a", "b", 1.0, float("inf")) == "holds"
-    assert verdict("a", "b", 2.5, 3.0) == "holds in direction, not in size"
-    assert verdict("a", "b", 5.0, float("inf")) == "holds in direction, not in size"
-    assert verdict("a", "b", 1.2, 1.4) == "holds, beyond what was published"
-    assert verdict("b", "a", 0.6, 0.8) == "holds, beyond what was published"
-    assert verdict("b", "a", 0.1, 0.4) == "holds in direction, not in size"
-    assert verdict("a", "b", 0.5, 0.9) == "does not hold"
-    assert verdict("b", "c", 1.5, 2.5) == "does not hold"
-    assert verdict("b", "c", 1.0, float("inf")) == "does not hold"  # "above 1", and it is 1
-    assert verdict("a", "b", 2.0, 2.0) == "holds, it is in our interval"
-    assert verdict("a", "b", 2.4, 2.4) == "holds in direction, not in size"
-    assert verdict("a", "b", 1.6, 1.6) == "holds, beyond what was published"
-    assert _claim(Claim("utilisation_cpu", "a", "absent", 1, 2, ""), GROUP) == []
-    zero = {"utilisation_cpu": {name: crossed(np.zeros((1, 2))) for name in "ab"}}
-    assert _claim(Claim("utilisation_cpu", "a", "b", 1, 2, ""), zero)[0].endswith("cannot be said, both are 0")
+
+@pytest.mark.parametrize(
+    ("columns", "over", "under", "low", "high", "verdict"),
+    [
+        (FLAT, "a", "b", 1.5, 2.5, "holds"),
+        (FLAT, "a", "b", 1.0, INFINITE, "holds"),
+        (FLAT, "a", "b", 2.5, 3.0, "holds in direction, not in size"),
+        (FLAT, "a", "b", 5.0, INFINITE, "holds in direction, not in size"),
+        (FLAT, "a", "b", 1.2, 1.4, "holds, beyond what was published"),
+        (FLAT, "b", "a", 0.6, 0.8, "holds, beyond what was published"),
+        (FLAT, "b", "a", 0.1, 0.4, "holds in direction, not in size"),
+        (FLAT, "a", "b", 0.5, 0.9, "does not hold"),
+        (FLAT, "b", "c", 1.5, 2.5, "does not hold"),
+        (FLAT, "b", "c", 1.0, INFINITE, "does not hold"),  # "above 1", and it is 1
+        (FLAT, "a", "b", 2.0, 2.0, "holds, it is in our interval"),
+        (FLAT, "a", "b", 2.4, 2.4, "holds in direction, not in size"),
+        (FLAT, "a", "b", 1.6, 1.6, "holds, beyond what was published"),
+        (FLAT, "none", "none", 1.0, 2.0, "cannot be said, both are 0"),
+        (UNSURE, "a", "b", 1.0, INFINITE, "holds, but chance may decide"),
+        (UNSURE, "a", "b", 1.5, 2.0, "holds in direction, not in size, but chance may decide"),
+        (UNSURE, "a", "b", 0.5, 0.9, "does not hold, but chance may decide"),
+        (UNSURE, "a", "b", 0.9, 0.9, "holds, it is in our interval, but chance may decide"),
+        (TOUCHING, "a", "b", 1.0, INFINITE, "holds, but chance may decide"),
+        ({"a": [1.5, 1.4], "b": [0.5, 1.3]}, "a", "b", 1.0, INFINITE, "holds"),
+    ],
+)
+def test_statements(
+    columns: dict[str, list[float]], over: str, under: str, low: float, high: float, verdict: str
+) -> None:
+    (line,) = _claim(Claim("utilisation_cpu", over, under, low, high, "as said"), group_of(columns))
+    assert line.rpartition(": ")[2] == verdict
+
+
+def test_a_statement_names_ratio_interval_and_source_unless_a_column_was_not_measured() -> None:
+    claim = Claim("utilisation_cpu", "a", "b", 1.0, INFINITE, "as said")
+    assert _claim(claim, group_of(TOUCHING)) == [
+        '- CPU util, a / b: 1.25 [1.00, 1.50]; paper above 1 ("as said"): holds, but chance may decide'
+    ]
+    assert _claim(replace(claim, under="absent"), group_of(TOUCHING)) == []
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict"), [(6.0, "holds"), (4.0, "holds in direction, not in size"), (0.5, "does not hold")]
+)
+def test_overshoot_is_huge_from_five_times_on(times: float, verdict: str) -> None:
+    (claim,) = (claim for claim in FIGURE_CLAIMS if claim.metric == "overshoot_pct")
+    (line,) = _claim(claim, group_of({claim.over: [times, times], claim.under: [1.0, 1.0]}))
+    assert "paper at least 5" in line
+    assert line.endswith(f": {verdict}")
 
 
 def test_the_claim_about_waiting_is_judged_in_calm_and_in_bursts() -> None:
@@ -89,69 +124,16 @@ def test_the_claim_about_waiting_is_judged_in_calm_and_in_bursts() -> None:
     assert burst.count("paper above 1") == 6
 
 
-def test_chance_may_decide_where_the_interval_of_the_ratio_holds_1() -> None:
-    """Of two sequences one says 3 and one 1/3: the ratio of the means is 1.1 / 0.9, between 1/3 and 3 when drawn."""
-    group = {
-        "utilisation_cpu": {
-            "a": crossed(np.array([[1.5, 0.7]])),
-            "b": crossed(np.array([[0.5, 1.3]])),
-        }
-    }
-
-    def said(low: float, high: float) -> str:
-        return _claim(Claim("utilisation_cpu", "a", "b", low, high, ""), group)[0].rpartition(": ")[2]
-
-    assert said(1.0, float("inf")) == "holds, but chance may decide"
-    assert said(1.5, 2.0) == "holds in direction, not in size, but chance may decide"
-    assert said(0.5, 0.9) == "does not hold, but chance may decide"
-    assert said(0.9, 0.9) == "holds, it is in our interval, but chance may decide"
-    touching = {
-        "utilisation_cpu": {
-            "a": crossed(np.array([[1.5, 1.0]])),
-            "b": crossed(np.array([[1.0, 1.0]])),
-        }
-    }
-    (line,) = _claim(Claim("utilisation_cpu", "a", "b", 1.0, float("inf"), ""), touching)
-    assert line.endswith('1.25 [1.00, 1.50]; paper above 1 (""): holds, but chance may decide')
-    surely = {
-        "utilisation_cpu": {
-            "a": crossed(np.array([[1.5, 1.4]])),
-            "b": crossed(np.array([[0.5, 1.3]])),
-        }
-    }
-    assert _claim(Claim("utilisation_cpu", "a", "b", 1.0, float("inf"), ""), surely)[0].endswith(": holds")
-
-
-def test_overshoot_is_huge_from_five_times_on() -> None:
-    (claim,) = (claim for claim in FIGURE_CLAIMS if claim.metric == "overshoot_pct")
-    for times, verdict in ((6.0, "holds"), (4.0, "holds in direction, not in size"), (0.5, "does not hold")):
-        group = {
-            "overshoot_pct": {
-                claim.over: crossed(np.full((1, 2), times)),
-                claim.under: crossed(np.ones((1, 2))),
-            }
-        }
-        (line,) = _claim(claim, group)
-        assert "paper at least 5" in line
-        assert line.endswith(f": {verdict}")
-
-
-def make_rows(columns: list[str]) -> pl.DataFrame:
-    names = [metric.column for metric in EVERY_METRIC]
-    return pl.DataFrame(
-        [
-            {"group": "load 0.5", "column": column, "seed": seed, "sequence": sequence}
-            | dict.fromkeys(names, 0.1 * place + 0.01 * sequence)
-            for place, column in enumerate(columns)
-            for seed in (0, 1)
-            for sequence in (0, 1, 2)
-        ]
-    )
-
-
 def test_table_and_plot(tmp_path: Path) -> None:
-    experiment = EXPERIMENTS["table3-ku"]
-    groups = summarise(make_rows(["K_u = 0", "K_u = 1", "K_u = 2", "K_u = 3"]))
+    experiment, metrics = EXPERIMENTS["table3-ku"], [metric.column for metric in EVERY_METRIC]
+    rows = [
+        {"group": "load 0.5", "column": f"K_u = {place}", "seed": seed, "sequence": sequence}
+        | dict.fromkeys(metrics, 0.1 * place + 0.01 * sequence)
+        for place in range(4)
+        for seed in (0, 1)
+        for sequence in (0, 1, 2)
+    ]
+    groups = summarise(pl.DataFrame(rows))
     text = write_tables(experiment, groups)
     line = next(line for line in text.splitlines() if line.startswith("| CPU util"))
     assert [cell.strip() for cell in line.split("|")[2:4]] == [
@@ -210,9 +192,7 @@ def test_trainings_are_shared_between_figures_and_scenarios() -> None:
     assert any(cell.group.endswith("hold_action-any_placements_per_slot-K_w500-burst8-seed0") for cell in cells)
 
 
-def test_published_tables_are_complete() -> None:
-    for numbers in (NOISE, CLUSTERING, KU):
-        assert all(len(values) == 6 for values in numbers.values())
+def test_published_numbers_are_in_their_places() -> None:
     assert NOISE["not trained [0-3]"]["overshoot_pct"] == 0.132
     assert KU["K_u = 3"]["machines_used"] == 5.167
 
