@@ -74,45 +74,32 @@ def test_configurations_are_read_once_each(tmp_path):
     assert read_configurations(path) == (Configuration("7", 1, 2, 1),)
 
 
+PROFILES, CONFIGURATIONS = "application,configuration,performance\n", "configuration,cpu,mem,collocation\n"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "application,configuration,performance\na,b,nan\n",
-            "row 1: performance is 'nan': must be a number from 0 to 1",
-        ),
-        ("application,configuration,performance\na,b,0.5\na,c,1.5\n", "row 2: performance is 1.5"),
-        ("application,configuration,performance\na,b,fast\n", "row 1: performance is 'fast': must be a number"),
-        ("application,configuration,performance\n,b,0.5\n", "row 1: application is empty"),
-        ("application,configuration,performance\na,b,0.5\na,b,0.6\n", "row 2: application 'a' in configuration 'b'"),
-        ("application,configuration,performance\na,q,0.5\n", "row 1: configuration is 'q'"),
-        ("application,configuration,performance\n", "no rows"),
-        ("application,configuration\na,b\n", "no column 'performance'"),
+        (PROFILES + "a,b,nan", "row 1: performance is 'nan': must be a number from 0 to 1"),
+        (PROFILES + "a,b,0.5\na,c,1.5", "row 2: performance is 1.5"),
+        (PROFILES + "a,b,fast", "row 1: performance is 'fast': must be a number"),
+        (PROFILES + ",b,0.5", "row 1: application is empty"),
+        (PROFILES + "a,b,0.5\na,b,0.6", "row 2: application 'a' in configuration 'b' is already in row 1"),
+        (PROFILES + "a,q,0.5", "row 1: configuration is 'q'"),
+        (PROFILES, "no rows"),
+        ("application,configuration\na,b", "no column 'performance'"),
         ("", "the file is empty"),
+        (CONFIGURATIONS + "s,0,2,1", "row 1: configuration 's': cpu is 0.0: must be a number > 0"),
+        (CONFIGURATIONS + "s,1,-2,1", "mem is -2.0"),
+        (CONFIGURATIONS + "s,1,2,0", "collocation is 0: must be a whole number of at least 1"),
+        (CONFIGURATIONS + "s,1,2,1.5", "collocation is 1.5: must be a whole number"),
+        (CONFIGURATIONS + "s,1,2,1\ns,1,3,1", "row 2: configuration 's' is"),
     ],
 )
-def test_bad_profiles_are_refused_with_file_and_row(tmp_path, text, message):
+def test_bad_tables_are_refused_with_file_and_row(tmp_path, text, message):
     path = tmp_path / "p.csv"
     path.write_text(text)
     with pytest.raises(InputError) as refusal:
-        read_profiles(path, ["b", "c"])
+        read_configurations(path) if text.startswith(CONFIGURATIONS) else read_profiles(path, ["b", "c"])
     assert str(path) in str(refusal.value)
-    assert message in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ("s,0,2,1", "row 1: configuration 's': cpu is 0.0: must be a number > 0"),
-        ("s,1,-2,1", "mem is -2.0"),
-        ("s,1,2,0", "collocation is 0: must be a whole number of at least 1"),
-        ("s,1,2,1.5", "collocation is 1.5: must be a whole number"),
-        ("s,1,2,1\ns,1,3,1", "row 2: configuration 's' is"),
-    ],
-)
-def test_bad_configurations_are_refused(tmp_path, rows, message):
-    path = tmp_path / "c.csv"
-    path.write_text(f"configuration,cpu,mem,collocation\n{rows}\n")
-    with pytest.raises(InputError) as refusal:
-        read_configurations(path)
     assert message in str(refusal.value)

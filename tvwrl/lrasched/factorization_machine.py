@@ -41,24 +41,18 @@ class Rows:
         """The rows of a scipy CSR or a dense (n, p) array. Raises InputError for another shape, NaN or infinity."""
         if isinstance(table, cls):
             return table
-        if hasattr(table, "tocsr"):
-            sparse = table.tocsr()
-            if not sparse.has_canonical_format:
-                sparse = sparse.copy()
-                sparse.sum_duplicates()
-            start, index, value, features = sparse.indptr, sparse.indices, sparse.data, sparse.shape[1]
-        else:
-            dense = np.asarray(table, dtype=np.float64)
-            if dense.ndim != 2:
-                raise InputError(f"X has shape {dense.shape}: must be rows of features, (n, p)")
-            row, index = np.nonzero(dense)  # NaN differs from zero
-            start, value, features = np.searchsorted(row, np.arange(len(dense) + 1)), dense[row, index], dense.shape[1]
-        value = np.asarray(value, np.float64)
-        if not np.isfinite(value).all():
-            entry = int(np.argmin(np.isfinite(value)))
-            row_number = int(np.searchsorted(start, entry, side="right")) - 1
-            raise InputError(f"X: row {row_number}, feature {index[entry]} is {value[entry]}: must be finite")
-        return cls(np.asarray(start, np.int64), np.asarray(index, np.int64), value, int(features))
+        from scipy.sparse import csr_array
+
+        given: Any = table if hasattr(table, "tocsr") else np.asarray(table, dtype=np.float64)
+        if given.ndim != 2:
+            raise InputError(f"X has shape {given.shape}: must be rows of features, (n, p)")
+        sparse = csr_array(given, dtype=np.float64, copy=True)
+        sparse.sum_duplicates()
+        if not (finite := np.isfinite(sparse.data)).all():
+            entry = np.argmin(finite)
+            row, feature = (place[entry] for place in sparse.tocoo().coords)
+            raise InputError(f"X: row {row}, feature {feature} is {sparse.data[entry]}: must be finite")
+        return cls(sparse.indptr.astype(np.int64), sparse.indices.astype(np.int64), sparse.data, sparse.shape[1])
 
 
 @dataclass
