@@ -14,7 +14,7 @@ from timing import measure
 
 from tvwrl.interference import placement_kernels as kernels
 from tvwrl.interference.levels import Levels
-from tvwrl.interference.machines import Machines, idle_machines
+from tvwrl.interference.machines import MonitoredMachines, idle_machines
 from tvwrl.interference.observations import CATEGORIES, Observations
 from tvwrl.interference.placement_kernels import place_instances
 from tvwrl.interference.predictor import LevelPredictor
@@ -46,7 +46,7 @@ def learnt(services: int, rng: np.random.Generator) -> LevelPredictor:
     return LevelPredictor().fit(seen, Levels.of(seen))
 
 
-def cluster(count: int, services: int, rng: np.random.Generator) -> Machines:
+def cluster(count: int, services: int, rng: np.random.Generator) -> MonitoredMachines:
     """Machines with `PER_MACHINE` services and about 60 batch instances each."""
     cpu = rng.uniform(20.0, 60.0, count)
     composition = rng.poisson(1.0, (count, CATEGORIES)).astype(np.int32)
@@ -88,7 +88,9 @@ def main(machines: int = 10_000, services: int = 150, repeats: int = 50) -> None
             free = small._replace(cpu=small.cpu.copy(), used_memory=np.zeros(600), composition=small.composition.copy())
             settings = candidates, 0.0, rng, placed
 
-            def place(free: Machines = free, kind: int = kind, settings: tuple[object, ...] = settings) -> None:
+            def place(
+                free: MonitoredMachines = free, kind: int = kind, settings: tuple[object, ...] = settings
+            ) -> None:
                 for task in range(20):
                     place_instances(free, trees, weight, history, kind, task, 0.001, 0.001, *settings)
 

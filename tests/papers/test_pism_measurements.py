@@ -11,15 +11,13 @@ from hypothesis import strategies as st
 from tvwrl.experiments.engine import complete, read_rows
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.observations import CATEGORIES, Observations
-from tvwrl.interference.predictor import LevelPredictor
 from tvwrl.interference.testbed import laws
 from tvwrl.interference.testbed.laws import Curve
-from tvwrl.papers.pism.accuracy import accuracy
-from tvwrl.papers.pism.baselines import MiddleLevel, UtilisationPredictor, UtilisationTree
-from tvwrl.papers.pism.cells import NGINX_PREDICTORS, NginxCell
-from tvwrl.papers.pism.law_fitting import fit_curve, fit_erms, held_out, nginx_points, taobench_points
-from tvwrl.papers.pism.nginx_figures import FILE as NGINX
+from tvwrl.papers.pism.cells import NginxCell
+from tvwrl.papers.pism.law_fitting import NGINX_FILE, fit_curve, fit_erms, held_out, nginx_points, taobench_points
+from tvwrl.papers.pism.metrics import accuracy
 from tvwrl.papers.pism.nginx_runs import pods_of, read_nginx
+from tvwrl.papers.pism.predictors import NGINX_PREDICTORS, always_the_middle, by_composition, by_line, by_utilisation
 from tvwrl.types import InputError
 
 BATCH = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")) / "batch"
@@ -49,9 +47,7 @@ def observations(response_ms, batch_cpu, composition=None):
 def test_utilisation_is_a_line_by_hand():
     """10 + 2 cpu ms: of cpu 0..9 the median is 19 ms, so cpu 4 (18 ms) is level 1 and cpu 5 (20 ms) level 2."""
     seen = observations(10.0 + 2.0 * np.arange(10), np.arange(10.0))
-    predictor = UtilisationPredictor().fit(seen, Levels.of(seen, 2))
-    assert predictor.line_[0] == pytest.approx([10, 2])
-    assert predictor.predict(seen).tolist() == [1] * 5 + [2] * 5
+    assert by_line(seen, Levels.of(seen, 2), seen).tolist() == [1] * 5 + [2] * 5
 
 
 def test_composition_beats_cpu_use_where_categories_differ():
@@ -68,8 +64,8 @@ def test_composition_beats_cpu_use_where_categories_differ():
     levels = Levels.of(seen, 10)
     observed = levels.level(later.service, later.response_ms)
     composition, tree, line, middle = (
-        accuracy(np.rint(one.fit(seen, levels).predict(later)), observed)["within"]
-        for one in (LevelPredictor(), UtilisationTree(), UtilisationPredictor(), MiddleLevel())
+        accuracy(np.rint(predict(seen, levels, later)), observed)["within"]
+        for predict in (by_composition, by_utilisation, by_line, always_the_middle)
     )
     assert composition > 95
     assert composition > tree + 15
@@ -105,7 +101,7 @@ def test_a_file_without_what_is_fitted_is_refused(tmp_path):
 @pytest.mark.skipif(not BATCH.is_dir(), reason="the measurements are not here")
 def test_the_curves_that_are_kept_are_those_that_are_fitted():
     taobench = taobench_points(BATCH / "taobench_colocation.csv")
-    nginx = nginx_points(BATCH / NGINX)
+    nginx = nginx_points(BATCH / NGINX_FILE)
     points = (taobench["bandwidth"], taobench["cache"], nginx["cpu"], nginx["bandwidth"])
     fitted = [fit_curve(*one) for one in points]
     kept = (laws.TAOBENCH_BANDWIDTH, laws.TAOBENCH_CACHE, laws.NGINX_CPU, laws.NGINX_BANDWIDTH)
@@ -130,11 +126,11 @@ def test_pods_by_hand():
 
 
 @pytest.mark.real_data
-@pytest.mark.skipif(not (BATCH / NGINX).exists(), reason="the measurements are not here")
+@pytest.mark.skipif(not (BATCH / NGINX_FILE).exists(), reason="the measurements are not here")
 def test_kinds_of_pods_predict_nginx_better_than_their_number(tmp_path):
-    runs, campaign = read_nginx(BATCH / NGINX)
+    runs, campaign = read_nginx(BATCH / NGINX_FILE)
     assert (len(runs.seconds), len(campaign), len(set(campaign))) == (2644, 2644, 23)
-    cells = [NginxCell(name, BATCH / NGINX) for name in NGINX_PREDICTORS]
+    cells = [NginxCell(name, BATCH / NGINX_FILE) for name in NGINX_PREDICTORS]
     assert complete(tmp_path, cells) == {}
     kinds, line, tree, middle = (np.mean([row["within"] for row in read_rows(tmp_path, [cell])]) for cell in cells)
     assert kinds > 85

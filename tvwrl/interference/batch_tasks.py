@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,15 +26,8 @@ USAGE = {
     "makespan": "mean_inst_duration",
 }
 ARRIVALS = {"seconds": "arrive_s", "makespan": "duration_s"}
-LEAST = {
-    "instances": 1.0,
-    "plan_cpu": 1e-9,
-    "plan_memory": 1e-9,
-    "seconds": 0.0,
-    "cpu": 0.0,
-    "memory": 0.0,
-    "makespan": 0.0,
-}
+LEAST = {"instances": 1.0, "plan_cpu": 1e-9, "plan_memory": 1e-9}
+LEAST |= dict.fromkeys(("seconds", "cpu", "memory", "makespan"), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,22 +77,11 @@ def _read(path: Path, own: dict[str, str], bad: Counter[str] | None) -> BatchTas
         raise InputError(f"{path}: no rows")
     names = {name: _text(path, table[columns[name]]) for name in ("job", "task")}
     usage = {name: numbers(path, table[columns[name]], LEAST[name]) for name in columns if name in LEAST}
-    unknown = np.full(len(table), np.nan)
+    usage = dict.fromkeys(("cpu", "memory"), np.full(len(table), np.nan)) | usage
     tag, role = _graphs(path, names["job"], names["task"], bad)
-    tasks = BatchTasks(
-        job=names["job"],
-        task=names["task"],
-        seconds=usage["seconds"],
-        instances=usage["instances"].astype(np.int64),
-        plan_cpu=usage["plan_cpu"] / PERCENT_OF_A_CORE,
-        plan_memory=usage["plan_memory"],
-        tag=tag,
-        role=role,
-        cpu=usage.get("cpu", unknown),
-        memory=usage.get("memory", unknown),
-        makespan=usage["makespan"],
-    )
-    return tasks.only(np.argsort(tasks.seconds, kind="stable"))
+    whole: dict[str, Any] = {"instances": usage["instances"].astype(np.int64)}
+    whole |= {"plan_cpu": usage["plan_cpu"] / PERCENT_OF_A_CORE, "tag": tag, "role": role}
+    return BatchTasks(**(names | usage | whole)).only(np.argsort(usage["seconds"], kind="stable"))
 
 
 def _text(path: Path, column: pl.Series) -> Strings:
@@ -125,7 +107,7 @@ def numbers(path: Path, column: pl.Series, least: float) -> Float:
 
 def _graphs(path: Path, job: Strings, task: Strings, bad: Counter[str] | None) -> tuple[Strings, Strings]:
     """(N,) tag and role of each task. `bad` counts a repeated `J1` as a duplicate number, a repeated `task_x` not."""
-    tags = Tags(lenient=bad is not None)
+    tags = Tags(bad)
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(job):
         rows.setdefault(name, []).append(row)
@@ -140,6 +122,4 @@ def _graphs(path: Path, job: Strings, task: Strings, bad: Counter[str] | None) -
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         tag[own], role[own] = graph.tag, graph.roles
-    if bad is not None:
-        bad.update(tags.bad)
     return tag, role

@@ -24,32 +24,28 @@ def explain_score(score: InterferenceScore, running: Sequence[str] = ()) -> str:
     Raises InputError as `parse_running`.
     """
     counts, services = parse_running(running), len(score.services)
+    tried = [count * np.eye(CATEGORIES, dtype=np.int64) for count in TRIED]
+    machines = uniform_machines(np.concatenate([counts[None], np.zeros_like(counts)[None], *tried]), services)
+    total, empty, *others = score.of(machines, 0.0)
+    head = ["category", "CPU, memory, makespan"]
     if running:
-        head: tuple[str, ...] = ("category", "CPU, memory, makespan", "instances", "points")
+        head += ["instances", "points"]
         rows = [
             [str(one.category), CATEGORY_NAMES[one.category], str(one.instances), f"{one.points:+.1f}"]
-            for one in score.explain(uniform_machines(counts[None], services), 0)
+            for one in score.explain(machines, 0)
         ]
+        scores = f"The machine scores {total:.1f} of 100, an empty one {empty:.1f}."
     else:
-        head = ("category", "CPU, memory, makespan", *(f"points of {count}" for count in TRIED))
-        points = np.array([[_points(score, category, n) for n in TRIED] for category in range(CATEGORIES)])
+        head += [f"points of {count}" for count in TRIED]
+        points = (np.array(others) - empty).reshape(len(TRIED), CATEGORIES).T
         rows = [
             [str(c), CATEGORY_NAMES[c], *(f"{value:+.1f}" for value in points[c])]
             for c in np.argsort(-points.sum(axis=1), kind="stable")
             if points[c].any()
         ]
-    empty, total = score.of(uniform_machines(np.stack([np.zeros_like(counts), counts]), services), 0.0)
-    scores = f"The machine scores {total:.1f} of 100, an empty one {empty:.1f}."
-    scores = scores if running else f"The empty machine scores {empty:.1f} of 100."
+        scores = f"The empty machine scores {empty:.1f} of 100."
     classes = "" if score.thresholds is None else f"Classes begin at {score.thresholds.describe()}.\n\n"
     return f"Learnt from {score.about or 'observations'}.\n\n{classes}{markdown_table(head, rows)}\n\n{scores}"
-
-
-def _points(score: InterferenceScore, category: int, instances: int) -> float:
-    """Points of instances of a category on an otherwise empty machine."""
-    counts = np.zeros((1, CATEGORIES), np.int64)
-    counts[0, category] = instances
-    return score.explain(uniform_machines(counts, len(score.services)), 0)[0].points
 
 
 def parse_running(running: Sequence[str]) -> Int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -15,14 +15,13 @@ from tvwrl.envs.problem import Problem
 from tvwrl.interference.explanation import explain_score
 from tvwrl.interference.score import InterferenceScore
 from tvwrl.interference.testbed.two_days import TwoDays
-from tvwrl.interference.training import EPISODES, check_training, train_on_batch_tasks, train_on_trace
+from tvwrl.interference.training import check_training, train_on_batch_tasks, train_on_trace
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_and_describe
 from tvwrl.types import InputError
 
 OPTIONS = {"trace": ("slot_seconds", "load", "episodes"), "data": ("services", "hours")}  # of one source only
-
-Value = TypeVar("Value")
+SMALL = {"machines": 20, "services": 150, "hours": 12}  # two days, unless others are given
 
 
 @dataclass(frozen=True)
@@ -79,28 +78,25 @@ class FitOptions:
         if self.out is None and sources != ["explain"]:
             raise InputError("--out is missing: give the file to write")
         for source, names in OPTIONS.items():
-            for name in names:
-                if getattr(self, name) is not None and source not in sources:
+            for name in self._given(*names):
+                if source not in sources:
                     raise InputError(f"--{name.replace('_', '-')} needs --{source}")
-        check_training(self.law, self.weighting, _or_default(self.episodes, EPISODES))
+        check_training(self.law, self.weighting, self.episodes)
         at_least(0, seed=self.seed)
 
     def train(self, report: Callable[[str], None]) -> InterferenceScore:
         """The score of the trace or batch tasks; `report` receives a description of the trace."""
         if self.data is not None:
-            machines, services = _or_default(self.machines, 20), _or_default(self.services, 150)
-            days = TwoDays(self.seed, self.data, machines, services, _or_default(self.hours, 12))
+            days = TwoDays(self.seed, self.data, **(SMALL | self._given(*SMALL)))
             return train_on_batch_tasks(self.data, days, self.law, self.weighting)
         assert self.trace is not None
         trace = open_and_describe(self.trace, self.slot_seconds, report)
-        machines, load = _or_default(self.machines, Scenario.machines), _or_default(self.load, Scenario.load)
-        problem = Problem.build(trace, Scenario(machines=machines, load=load), "none")
-        episodes = _or_default(self.episodes, EPISODES)
-        return train_on_trace(problem, self.law, self.weighting, episodes, self.seed).score
+        problem = Problem.build(trace, Scenario(**self._given("machines", "load")), "none")
+        return train_on_trace(problem, self.law, self.weighting, seed=self.seed, **self._given("episodes")).score
 
-
-def _or_default(value: Value | None, default: Value) -> Value:
-    return default if value is None else value
+    def _given(self, *names: str) -> dict[str, Any]:
+        """Those of the options that are given."""
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 def fit_or_explain(options: FitOptions, report: Callable[[str], None]) -> None:

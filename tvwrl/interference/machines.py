@@ -10,7 +10,7 @@ from tvwrl.interference.observations import CATEGORIES
 from tvwrl.types import Float, InputError, Int
 
 
-class Machines(NamedTuple):
+class MonitoredMachines(NamedTuple):
     """M machines, updated in place as batch instances start and end. Typed loosely, for numba checks the dtypes.
 
     Services stay where they are; those of machine m are rows `first[m] .. first[m + 1] - 1` of `service`.
@@ -31,7 +31,7 @@ class Machines(NamedTuple):
         return np.stack([self.cpu / self.cores, self.used_memory / self.memory], axis=1)
 
 
-def check_machines(machines: Machines, which: Int) -> None:
+def check_machines(machines: MonitoredMachines, which: Int) -> None:
     """Raise InputError for machines `which` (n,) out of range, or arrays that would lead a kernel out of bounds."""
     count, rows = len(machines.cores), len(machines.service)
     if len(which) and not (which.min() >= 0 and which.max() < count):
@@ -44,11 +44,11 @@ def check_machines(machines: Machines, which: Int) -> None:
         raise InputError(f"first must hold {count + 1} rising rows of the {rows} services on machines, from 0 on")
 
 
-def idle_machines(cores: float, memory: float, first: Int, service: Int) -> Machines:
-    """M equal machines without batch work, their usage 0; `first` (M + 1,) and `service` as in `Machines`."""
+def idle_machines(cores: float, memory: float, first: Int, service: Int) -> MonitoredMachines:
+    """M equal machines without batch work, their usage 0; `first` and `service` as above."""
     count = len(first) - 1
     cpu, batch_cpu, used_memory, last_report = np.zeros((4, count))
-    return Machines(
+    return MonitoredMachines(
         cores=np.full(count, cores),
         memory=np.full(count, memory),
         cpu=cpu,
@@ -61,7 +61,7 @@ def idle_machines(cores: float, memory: float, first: Int, service: Int) -> Mach
     )
 
 
-def uniform_machines(composition: Int, services: int) -> Machines:
+def uniform_machines(composition: Int, services: int) -> MonitoredMachines:
     """M machines with the composition (M, 60), nothing else in use, and one instance of each of `services` services."""
     count = len(composition)
     machines = idle_machines(1.0, 1.0, np.arange(count + 1) * services, np.tile(np.arange(services), count))

@@ -58,7 +58,7 @@ class Observations:
         edges = np.searchsorted(self.service[order], np.arange(len(self.services) + 1))
         return [order[edges[s] : edges[s + 1]] for s in range(len(self.services))]
 
-    def only(self, rows: Int) -> Observations:
+    def only(self, rows: Int | npt.NDArray[np.bool_]) -> Observations:
         """The records `rows`: (n,) indices or (N,) bool."""
         parts: dict[str, Any] = {name: getattr(self, name)[rows] for name in COLUMNS}
         return replace(self, **parts)

@@ -135,7 +135,7 @@ def _lowest_score(  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def place_instances(  # type: ignore[no-untyped-def]
-    machines,  # `Machines`, updated in place
+    machines,  # `MonitoredMachines`, updated in place
     trees,  # `Trees`; without nodes the score is the share of CPU in use
     weight,  # (rows of machines.service,) >= 0
     history,  # (M, 2, 2) as of `load_aware.remember`; only RISK_BALANCING reads it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +18,6 @@ LEAF_THRESHOLD = np.iinfo(np.int32).max  # no machine has as many instances
 DEPTH, LEAF = 6, 20
 PRESSURE_STEPS = 1000  # integers, because trees compare integers
 NEGLIGIBLE = 1e-9  # levels per instance: rounding
-
-
-class Predictor(Protocol):
-    """Learns from some observations and predicts the levels of others."""
-
-    def fit(self, observations: Observations, levels: Levels) -> Predictor:
-        """Learn; services without levels are left out."""
-        ...
-
-    def predict(self, observations: Observations) -> Float:
-        """(N,) levels in [1, k], NaN for services that were not learnt. Reads no response times."""
-        ...
 
 
 @dataclass
@@ -61,7 +49,7 @@ class LevelPredictor:
         return self
 
     def predict(self, observations: Observations) -> Float:
-        """(N,) levels in [1, k]."""
+        """(N,) levels in [1, k], NaN for services that were not learnt. Reads no response times."""
         return self.levels_of(observations.service, observations.composition)
 
     def levels_of(self, service: Int, composition: Int) -> Float:

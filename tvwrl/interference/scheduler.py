@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tvwrl.checks import at_least
-from tvwrl.interference.categories import Thresholds
-from tvwrl.interference.machines import Machines, uniform_machines
+from tvwrl.interference.machines import MonitoredMachines, uniform_machines
 from tvwrl.interference.observations import CATEGORIES
 from tvwrl.interference.score import InterferenceScore
-from tvwrl.interference.workloads import CORES, categories, shares
+from tvwrl.interference.workloads import categories, shares
 from tvwrl.schedulers import Scheduler
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.state import MACHINE, RUNNING, RUNS, SEQUENCE, START
@@ -25,13 +24,10 @@ class WithInterference(Scheduler):
     """The scheduler `inner`, whose choice is replaced by the machine with the lowest score among those it prefers.
 
     The simulator has no services: every machine is assumed to run one instance of each service that the score knows.
-    Workloads are the batch work, categorised by their use so far (`workloads.categories`): CPU in cores of the largest
-    machine, which has `cores` of them, memory in percent of it.
+    Workloads are the batch work, categorised by their use so far (`workloads.categories`).
     """
 
-    def __init__(
-        self, inner: Scheduler, score: InterferenceScore, count: int | None = None, cores: float = CORES
-    ) -> None:
+    def __init__(self, inner: Scheduler, score: InterferenceScore, count: int | None = None) -> None:
         """`count` candidates; default: `CANDIDATES`, but at most half of the machines, so that `inner` still matters.
 
         Raises InputError for a score without thresholds of categories, or count < 1.
@@ -42,8 +38,7 @@ class WithInterference(Scheduler):
         self.name = f"{inner.name}+pism"
         self.looks_at_grid, self.needs_forecasts = inner.looks_at_grid, inner.needs_forecasts
         self.knowledge = inner.knowledge._replace(note=f"{inner.knowledge.note}; scores of interference")
-        self._inner, self._score, self._asked, self._cores = inner, score, count, cores
-        self._thresholds: Thresholds = score.thresholds
+        self._inner, self._score, self._asked, self._thresholds = inner, score, count, score.thresholds
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Start an episode."""
@@ -53,7 +48,7 @@ class WithInterference(Scheduler):
         sequence = simulation.state.counters[cluster.b, SEQUENCE]
         self._largest = cluster.capacity.max(axis=0)
         demand, step = simulation.sequences.demand[sequence], simulation.scenario.step_seconds
-        self._category = categories(demand, self._largest, step, self._thresholds, self._cores)
+        self._category = categories(demand, self._largest, step, self._thresholds)
         if len(self._category) > 1 and (self._category[:, 0] == self._category[0, 0]).all():
             warnings.warn(
                 f"{self.name}: all workloads start in one category of the score's thresholds, so it hardly "
@@ -75,7 +70,7 @@ class WithInterference(Scheduler):
             waiting = [workload for workload in waiting if workload is not choice.workload]
             yield Placement(choice.workload, machine)
 
-    def _seen(self, cluster: Cluster, seconds: float) -> Machines:
+    def _seen(self, cluster: Cluster, seconds: float) -> MonitoredMachines:
         """The machines as the score sees them now: what runs on each, by its present category, and their usage."""
         state, b = cluster.simulation.state, cluster.b
         running = state.workloads[b, : state.counters[b, RUNNING], RUNS]
@@ -83,7 +78,7 @@ class WithInterference(Scheduler):
         composition = self._machines.composition
         composition[:] = 0
         np.add.at(composition, (state.workloads[b, running, MACHINE], self._category[running, lasted]), 1)
-        cpu, memory = shares(cluster.load, self._largest, self._cores)
-        cores, size = shares(cluster.capacity, self._largest, self._cores)
+        cpu, memory = shares(cluster.load, self._largest)
+        cores, size = shares(cluster.capacity, self._largest)
         usage = {"cores": cores, "memory": size, "cpu": cpu, "batch_cpu": cpu, "used_memory": memory}
         return self._machines._replace(**usage, last_report=np.full(len(size), seconds))

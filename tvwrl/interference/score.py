@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.levels import Levels
-from tvwrl.interference.machines import Machines, check_machines
+from tvwrl.interference.machines import MonitoredMachines, check_machines
 from tvwrl.interference.observations import CATEGORIES, Observations
 from tvwrl.interference.predictor import LEAF_THRESHOLD, LevelPredictor
 from tvwrl.interference.score_kernels import Trees, score_machines
-from tvwrl.interference.weights import row_weights, service_weights
+from tvwrl.interference.weights import service_weights
 from tvwrl.runs import whole_file
 from tvwrl.types import Float, InputError, Int
 
@@ -62,7 +62,7 @@ class InterferenceScore:
 
     trees: Trees
     weights: Float  # (services,) > 0
-    services: tuple[str, ...]  # names, in the order of `Machines.service`
+    services: tuple[str, ...]  # names, in the order of `MonitoredMachines.service`
     k: int
     knots: Float  # (knots,) mean levels predicted, rising
     percent: Float  # (knots,) 0..100, not falling
@@ -103,13 +103,13 @@ class InterferenceScore:
         knots, percent = _scale(predicted, observed)
         return cls(predictor.trees_, weights, observations.services, k, knots, percent, thresholds)
 
-    def weight_rows(self, machines: Machines) -> Float:
-        """(rows of machines.service,) weights, as kernels take them."""
+    def weight_rows(self, machines: MonitoredMachines) -> Float:
+        """(rows of machines.service,) weights, as kernels take them; anything for services that were not learnt."""
         if self._rows is None or self._rows[0] is not machines.service:
-            self._rows = machines.service, row_weights(machines.service, self.weights)
+            self._rows = machines.service, np.take(self.weights, machines.service, mode="clip")
         return self._rows[1]
 
-    def mean_level(self, machines: Machines, category: int = -1, which: Int | None = None) -> Float:
+    def mean_level(self, machines: MonitoredMachines, category: int = -1, which: Int | None = None) -> Float:
         """(n,) weighted mean of the levels 1..k predicted for machines `which` (n,), default all M, with one more
         instance of `category` (-1: none); NaN if none of their services was learnt, 0 without services.
 
@@ -128,7 +128,7 @@ class InterferenceScore:
         found: Float = np.where(mean_level == 0, 0.0, np.interp(mean_level, self.knots, self.percent))
         return found
 
-    def of(self, machines: Machines, now: float, category: int = -1) -> Float:
+    def of(self, machines: MonitoredMachines, now: float, category: int = -1) -> Float:
         """(M,) scores 0..100 at second `now`, with one more instance of `category` (-1: none).
 
         Unknown machines have the mean of the others; NaN if all are unknown. An unknown category counts as -1 and
@@ -140,7 +140,7 @@ class InterferenceScore:
         found[unknown] = found[~unknown].mean() if not unknown.all() else np.nan
         return found
 
-    def choose(self, machines: Machines, now: float, category: int, candidates: Int) -> int:
+    def choose(self, machines: MonitoredMachines, now: float, category: int, candidates: Int) -> int:
         """The machine of `candidates` (n,) with the lowest score after an instance of `category` has arrived.
 
         Candidates are in a scheduler's order of preference, which breaks ties. Unknown machines come last; if all are
@@ -163,7 +163,7 @@ class InterferenceScore:
         self._warn_once("category", f"category {category} is not one of 0 to {CATEGORIES - 1}: its score is unknown")
         return False
 
-    def explain(self, machines: Machines, machine: int) -> list[Contribution]:
+    def explain(self, machines: MonitoredMachines, machine: int) -> list[Contribution]:
         """The categories on a machine by how much its score falls without them, greatest first.
 
         The composition counts, however old it is. Trees are not additive: if two categories are harmful only together,
@@ -218,7 +218,7 @@ class InterferenceScore:
             raise InputError(f"{path}: {fault}")
         return found
 
-    def _fresh(self, machines: Machines, now: float) -> npt.NDArray[np.bool_]:
+    def _fresh(self, machines: MonitoredMachines, now: float) -> npt.NDArray[np.bool_]:
         """(M,) whether the last report is recent and the usage a number."""
         if now < self._latest:
             self._warn_once(

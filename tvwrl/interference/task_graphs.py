@@ -139,36 +139,28 @@ def _hash(words: tuple[str, ...]) -> str:
 class Tags:
     """Cache of jobs' graphs, by the parsed names of their tasks in any order.
 
-    Isomorphic jobs with other numbers are separate entries with the same tag. `lenient`: bad names do not raise, they
-    are counted in `bad`.
+    Isomorphic jobs with other numbers are separate entries with the same tag. `bad`: counts bad names instead of
+    refusing them.
     """
 
-    def __init__(self, lenient: bool = False) -> None:
-        self.bad: Counter[str] = Counter()
-        self.lenient = lenient
+    def __init__(self, bad: Counter[str] | None = None) -> None:
+        self._bad = bad
         self._known: dict[tuple[TaskName, ...], Graph] = {}
-
-    def __len__(self) -> int:
-        """Number of entries; there may be fewer distinct graphs."""
-        return len(self._known)
 
     def of(self, job: str, names: Sequence[str]) -> Graph:
         """Tag of a job with tasks of these names, and their roles in that order. Errors: as of `dependencies`."""
         try:
             parsed = [parse(name) for name in names]
         except InputError:
-            return self._computed(job, names)
+            return weisfeiler_lehman(dependencies(job, names, self._bad))
         order = sorted(range(len(names)), key=parsed.__getitem__)
         key = tuple([parsed[i] for i in order])
         if (graph := self._known.get(key)) is None:
-            wrong = self.bad.total()
-            graph = self._computed(job, [names[i] for i in order])
-            if wrong == self.bad.total():  # bad names must be counted each time
+            before = Counter(self._bad)
+            graph = weisfeiler_lehman(dependencies(job, [names[i] for i in order], self._bad))
+            if before == Counter(self._bad):  # bad names must be counted each time
                 self._known[key] = graph
         roles = [""] * len(names)
         for i, role in zip(order, graph.roles, strict=True):
             roles[i] = role
         return Graph(graph.tag, tuple(roles))
-
-    def _computed(self, job: str, names: Sequence[str]) -> Graph:
-        return weisfeiler_lehman(dependencies(job, names, self.bad if self.lenient else None))

@@ -14,10 +14,9 @@ from tvwrl.envs.problem import Problem
 from tvwrl.interference.batch_tasks import USAGE_FILE, read_usage
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.score import InterferenceScore
-from tvwrl.interference.testbed.deployment import Deployment
 from tvwrl.interference.testbed.episodes import episode_snapshots, uniform_deployment
 from tvwrl.interference.testbed.laws import LAWS
-from tvwrl.interference.testbed.responses import ResponseModel, draw_response_model, observe
+from tvwrl.interference.testbed.responses import ResponseModel, draw_response_model
 from tvwrl.interference.testbed.two_days import TwoDays, observe_days
 from tvwrl.interference.weights import WEIGHTINGS
 from tvwrl.interference.workloads import thresholds_of
@@ -34,19 +33,18 @@ class TrainedScore(NamedTuple):
     """A score, and the simulated services that it learnt from, which only an evaluation may use."""
 
     score: InterferenceScore
-    deployment: Deployment
     responses: ResponseModel
     seed: int  # of the workloads' traits
 
 
-def check_training(law: str, weighting: str, episodes: int) -> None:
+def check_training(law: str, weighting: str, episodes: int | None) -> None:
     """Raise InputError for an unknown law or weighting, or too few episodes."""
     one_of(LAWS, law=law)
     one_of(WEIGHTINGS, weighting=weighting)
     at_least(LEAST_EPISODES, episodes=episodes)
 
 
-def train_on_trace(problem: Problem, law: str, weighting: str, episodes: int, seed: int) -> TrainedScore:
+def train_on_trace(problem: Problem, law: str, weighting: str, episodes: int = EPISODES, seed: int = 0) -> TrainedScore:
     """A score for a trace, learnt from `episodes` training sequences that `TEACHERS` placed in turn.
 
     Workloads are the batch work, with thresholds of their own (`thresholds_of`). Response times are simulated under the
@@ -65,15 +63,18 @@ def train_on_trace(problem: Problem, law: str, weighting: str, episodes: int, se
     seen = episode_snapshots(placed, problem.machines, step, thresholds, seed)
     deployment = uniform_deployment(len(problem.machines), rng)
     responses = draw_response_model(LAWS[law], deployment, seen, rng)
-    observations = observe(deployment, seen, responses.response_ms(deployment, seen, rng), slice(None, None, EVERY))
     score = InterferenceScore.fit(
-        observations, weighting=weighting, random_state=seed, skip_rare=True, thresholds=thresholds
+        responses.observe(seen, rng, EVERY),
+        weighting=weighting,
+        random_state=seed,
+        skip_rare=True,
+        thresholds=thresholds,
     )
     score.about = (
         f"{episodes} training sequences of trace {describe_trace(problem)} on {len(problem.machines)} machines at "
         f"load {problem.scenario.load:g}, law {law}, weighting {weighting}, seed {seed}"
     )
-    return TrainedScore(score, deployment, responses, seed)
+    return TrainedScore(score, responses, seed)
 
 
 def train_on_batch_tasks(data: Path, days: TwoDays, law: str, weighting: str) -> InterferenceScore:

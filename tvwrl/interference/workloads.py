@@ -10,16 +10,16 @@ from tvwrl.types import Float, Int, SequenceSet
 CORES = 104.0  # of the largest machine: two of the paper's processors, with 26 cores of two threads each
 
 
-def shares(demand: Float, largest: Float, cores: float = CORES) -> tuple[Float, Float]:
+def shares(demand: Float, largest: Float) -> tuple[Float, Float]:
     """CPU in cores and memory in percent of the largest machine, each (...), of demand (..., D) units.
 
     `largest` (D,) units: capacity of that machine. The first resource is CPU, the last is memory.
     """
     share = demand / largest
-    return share[..., 0] * cores, 100.0 * share[..., -1]
+    return share[..., 0] * CORES, 100.0 * share[..., -1]
 
 
-def categories(demand: Float, largest: Float, step_seconds: float, thresholds: Thresholds, cores: float = CORES) -> Int:
+def categories(demand: Float, largest: Float, step_seconds: float, thresholds: Thresholds) -> Int:
     """(N, L) category of N workloads of demand (N, L, D) units after each has run l + 1 slots.
 
     By mean use and run time so far: entry l depends on no later slot, and entry 0 is what a scheduler may assume of a
@@ -27,16 +27,16 @@ def categories(demand: Float, largest: Float, step_seconds: float, thresholds: T
     predict it from.
     """
     length = demand.shape[1]
-    cpu, memory = shares(_mean_so_far(demand), largest, cores)
+    cpu, memory = shares(_mean_so_far(demand), largest)
     lasted = np.broadcast_to(step_seconds * np.arange(1.0, length + 1), cpu.shape)
     return thresholds.category(cpu.ravel(), memory.ravel(), lasted.ravel()).reshape(cpu.shape)
 
 
-def thresholds_of(sequences: SequenceSet, largest: Float, step_seconds: float, cores: float = CORES) -> Thresholds:
+def thresholds_of(sequences: SequenceSet, largest: Float, step_seconds: float) -> Thresholds:
     """Thresholds that split `sequences` evenly: use slot by slot, makespan by whole lives."""
     runs = np.arange(sequences.demand.shape[2]) < sequences.length[..., None]
     so_far = np.stack([_mean_so_far(demand) for demand in sequences.demand])[runs]
-    return Thresholds.even(*shares(so_far, largest, cores), step_seconds * sequences.length.ravel().astype(np.float64))
+    return Thresholds.even(*shares(so_far, largest), step_seconds * sequences.length.ravel().astype(np.float64))
 
 
 def _mean_so_far(demand: Float) -> Float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvwrl.interference.machines import Machines, idle_machines
+from tvwrl.interference.machines import MonitoredMachines, idle_machines
 from tvwrl.interference.observations import CATEGORIES, Observations
 from tvwrl.interference.training import train_on_trace
 
@@ -41,7 +41,7 @@ def _slowed(moments: int = 400, seed: int = 0) -> Observations:
     return replace(made, composition=composition, seconds=pair.astype(np.float64), machine=pair % 3)
 
 
-def _machines(count: int, services: Any = (0, 1)) -> Machines:
+def _machines(count: int, services: Any = (0, 1)) -> MonitoredMachines:
     """Empty machines of 10 cores and 100 of memory, each with the same services, reported at second 0."""
     return idle_machines(10.0, 100.0, np.arange(count + 1) * len(services), np.tile(services, count))
 

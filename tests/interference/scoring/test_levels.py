@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tvwrl.interference.levels import Levels
-from tvwrl.interference.weights import WEIGHTINGS, row_weights, service_weights
+from tvwrl.interference.weights import WEIGHTINGS, service_weights
 from tvwrl.types import InputError
 
 
@@ -51,7 +51,6 @@ def test_weights_by_hand(make_observations):
     assert service_weights("cv", seen) == pytest.approx([0.5 / 0.375, 0.25 / 0.375])
     corr = service_weights("corr", seen)
     assert corr[0] > 100 * corr[1] > 0
-    assert row_weights(np.array([1, 0, -1, 9]), np.array([2.0, 3.0])).tolist() == [3, 2, 0, 0]
     with pytest.raises(InputError, match="weighting is 'age': must be one of fair, cpu-quota, corr, cv"):
         service_weights("age", seen)
 

@@ -16,10 +16,10 @@ from tvwrl.types import InputError, Machines
 
 @pytest.fixture(scope="module")
 def score(slowed):
-    """Thresholds such that, of machines of 8 cores, 1 unit of memory is category 3 and 2 or 3 units are 7, of which the
+    """Thresholds such that, of machines of 8 units, 1 unit of memory is category 3 and 2 or 3 units are 7, of which the
     rule of `slowed` says that the first disturbs nobody and the other does."""
     return InterferenceScore.fit(
-        slowed, thresholds=Thresholds((7.5, 9.0), (15.0, 40.0, 98.0, 99.0), (10.0, 100.0, 1000.0))
+        slowed, thresholds=Thresholds((97.5, 117.0), (15.0, 40.0, 98.0, 99.0), (10.0, 100.0, 1000.0))
     )
 
 
@@ -28,7 +28,7 @@ def test_places_everything_and_repeats_itself(problem, train, score, name):
     machines = Machines.homogeneous(3, 8, ("cpu", "mem"))
     for limit in (1, None):
         runner = Runner(train, machines, replace(problem.scenario, placements_per_slot=limit), seed=3)
-        scheduler = WithInterference(make_scheduler(name), score, cores=8)
+        scheduler = WithInterference(make_scheduler(name), score)
         first = runner.play(scheduler, 1)
         runner.play(scheduler, 4)
         again = runner.play(scheduler, 1)
@@ -59,7 +59,7 @@ def test_the_score_decides_among_the_best(score, make_sequences):
     scenario = Scenario(machines=2, workloads=3, placements_per_slot=None)
     runner = Runner(sequences, machines, scenario, seed=0)
     assert runner.play(make_scheduler("stack"), 0).machine.tolist() == [0, 0, 1]
-    spread_out = runner.play(WithInterference(make_scheduler("stack"), score, cores=8), 0).machine.tolist()
+    spread_out = runner.play(WithInterference(make_scheduler("stack"), score), 0).machine.tolist()
     assert spread_out == [0, 1, 0]
 
 

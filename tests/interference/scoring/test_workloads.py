@@ -19,11 +19,11 @@ LARGEST = np.array([8.0, 8.0])
 
 
 def test_categories_by_hand():
-    """Of 8 cores and units, CPU 1, 3, 8 has means 1, 2, 4: classes 0, 1, 2. Memory 4 of 8 is 50 %: class 2. After 10,
-    20, 30 s the class of makespan is 0, 0, 1."""
+    """CPU 1, 3, 8 of 8 units, of 13 cores each, has means 13, 26, 52: classes 0, 1, 2. Memory 4 of 8 is 50 %: class 2.
+    After 10, 20, 30 s the class of makespan is 0, 0, 1."""
     demand = np.array([[[1.0, 4.0], [3.0, 4.0], [8.0, 4.0]]])
     expected = category_of(np.array([[0, 2, 0], [1, 2, 0], [2, 2, 1]]))
-    assert categories(demand, LARGEST, 10.0, LIMITS, cores=8.0).tolist() == [expected.tolist()]
+    assert categories(demand, LARGEST, 10.0, replace(LIMITS, cpu=(19.5, 39.0))).tolist() == [expected.tolist()]
 
 
 @given(st.integers(0, 1000), st.integers(1, 9))

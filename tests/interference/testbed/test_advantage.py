@@ -11,10 +11,10 @@ from tvwrl.interference.testbed.arrivals import Arrivals, replay_hour
 from tvwrl.interference.testbed.clock_kernels import DEFAULT
 from tvwrl.interference.testbed.deployment import draw_deployment
 from tvwrl.interference.testbed.laws import LAWS, intensities
-from tvwrl.interference.testbed.responses import draw_response_model, observe
+from tvwrl.interference.testbed.responses import draw_response_model
 from tvwrl.interference.testbed.simulation import PlacementRule, simulate
 from tvwrl.interference.testbed.snapshots import take_snapshots
-from tvwrl.interference.weights import row_weights, service_weights
+from tvwrl.interference.weights import service_weights
 
 MACHINES, SERVICES, MINUTES, PER_MINUTE, CANDIDATES = 16, 30, 60, 8.0, 10
 SEEDS = range(3)
@@ -45,16 +45,16 @@ def slowdowns(seed, law):
     first, second = (replay_hour(hour, MACHINES, MINUTES, rng, PER_MINUTE) for _ in range(2))
     deployment = draw_deployment(MACHINES, SERVICES, first, 60 * MINUTES, rng)
     every = np.arange(600.0, 60.0 * MINUTES, 60.0)
-    seen = take_snapshots(simulate(deployment, first, PlacementRule(DEFAULT), rng, 8.0), every)
+    seen = take_snapshots(simulate(deployment, first, PlacementRule(DEFAULT), rng), every)
     response_model = draw_response_model(LAWS[law], deployment, seen, rng)
-    known = observe(deployment, seen, response_model.response_ms(deployment, seen, rng), slice(None, None, 2))
+    known = response_model.observe(seen, rng, 2)
     trees = LevelPredictor().fit(known, Levels.of(known, 10, skip_rare=True)).trees_
-    weight = row_weights(deployment.service, service_weights("corr", known))
+    weight = service_weights("corr", known)[deployment.service]
     ways = {"pism": (CANDIDATES, trees, weight), "utilisation": (CANDIDATES, UTILISATION_ALONE), "chance": (1,)}
     found = {}
     for name, way in ways.items():
         policy = PlacementRule(kernels.RANDOM, *way)
-        after = take_snapshots(simulate(deployment, second, policy, np.random.default_rng(seed + 100), 8.0), every)
+        after = take_snapshots(simulate(deployment, second, policy, np.random.default_rng(seed + 100)), every)
         slow = response_model.slowdown(after)[:, deployment.machine] * response_model.sensitivity[deployment.service]
         found[name] = float(1.0 + slow.mean())
     return found

@@ -14,7 +14,7 @@ from tvwrl.interference.testbed.arrivals import Arrivals, replay_hour, synthetic
 from tvwrl.interference.testbed.clock_kernels import DEFAULT
 from tvwrl.interference.testbed.deployment import LEAST_SERVICES, Deployment, draw_deployment
 from tvwrl.interference.testbed.laws import LAWS
-from tvwrl.interference.testbed.responses import draw_response_model, observe
+from tvwrl.interference.testbed.responses import draw_response_model
 from tvwrl.interference.testbed.simulation import PlacementRule, Record, simulate
 from tvwrl.interference.testbed.snapshots import take_snapshots
 from tvwrl.types import InputError
@@ -59,7 +59,7 @@ def counting_tree(category, steps):
 
 def test_spread_by_hand():
     tasks = arrivals((0, 2, 2.0, 1.0, 30, LIGHT), (10, 1, 1.0, 1.0, 60, HEAVY), (30, 1, 3.0, 2.0, 10, LIGHT))
-    record = simulate(deployment(), tasks, PlacementRule(kernels.SPREAD), np.random.default_rng(0), 0.0)
+    record = simulate(deployment(), tasks, PlacementRule(kernels.SPREAD), np.random.default_rng(0))
     assert record.machine.tolist() == [0, 1, 0, 1]  # at 30 the first two have left, so machine 1 is empty
     assert (record.machine >= 0).all()
     seen = take_snapshots(record, np.array([0.0, 10.0, 29.0, 30.0, 40.0, 70.0]))
@@ -77,7 +77,7 @@ def test_spread_by_hand():
 def test_a_task_of_unknown_category_is_placed_and_counted_in_no_composition(kind, unknown):
     tasks = arrivals((0, 2, 2.0, 1.0, 30, LIGHT), (10, 1, 1.0, 1.0, 60, HEAVY))
     tasks = replace(tasks, assumed=np.array([unknown, HEAVY]))  # what a classifier made of them
-    record = simulate(deployment(), tasks, PlacementRule(kind), np.random.default_rng(0), 0.0)
+    record = simulate(deployment(), tasks, PlacementRule(kind), np.random.default_rng(0))
     assert (record.machine >= 0).all()
     seen = take_snapshots(record, np.array([0.0, 10.0, 40.0]))
     assert seen.batch_cpu.sum(axis=1).tolist() == [4, 5, 1]
@@ -95,7 +95,7 @@ def test_scores_import_nothing_of_the_testbed():
 def test_without_room_an_instance_is_lost_and_seen_nowhere():
     tasks = arrivals((0, 3, 6.0, 1.0, 30, LIGHT))
     for kind in (kernels.SPREAD, kernels.RANDOM, DEFAULT):
-        record = simulate(deployment(), tasks, PlacementRule(kind), np.random.default_rng(0), 0.0)
+        record = simulate(deployment(), tasks, PlacementRule(kind), np.random.default_rng(0))
         placed = (record.machine >= 0).sum()
         assert placed < 3
         assert take_snapshots(record, np.array([0.0])).batch_cpu.sum() == pytest.approx(6.0 * placed)
@@ -117,12 +117,12 @@ def test_the_record_agrees_with_the_clock_at_every_minute(seed, kind, moves):
         clock.append((second, *(getattr(machines, name).copy() for name in ("batch_cpu", "composition"))))
 
     policy = PlacementRule(kind, 3 if moves else 1, trees, None, moves)
-    record = simulate(cluster, tasks, policy, np.random.default_rng(1), 0.0, watch)
+    record = simulate(cluster, tasks, policy, np.random.default_rng(1), watch)
     seen = take_snapshots(record, np.array([second - 0.5 for second, *_ in clock]))  # the clock has played up to then
     for row, (_, batch, composition) in enumerate(clock):
         assert np.array_equal(seen.composition[row], composition)
         assert seen.batch_cpu[row] == pytest.approx(batch, abs=1e-6)
-    again = simulate(cluster, tasks, policy, np.random.default_rng(1), 0.0)
+    again = simulate(cluster, tasks, policy, np.random.default_rng(1))
     assert np.array_equal(again.machine, record.machine)
     assert np.array_equal(again.moves, record.moves)
 
@@ -132,11 +132,11 @@ def test_an_instance_moves_where_the_two_scores_together_fall():
     ten = deployment(machines=10)
     # stack puts all four on one machine; a level is 1 + the number of heavy ones, counted up to 1: three can stay
     concave = PlacementRule(kernels.STACK, 1, counting_tree(HEAVY, 1), None, 5)
-    assert len(simulate(ten, tasks, concave, np.random.default_rng(0), 0.0).moves) == 0
+    assert len(simulate(ten, tasks, concave, np.random.default_rng(0)).moves) == 0
     # counted from the third on, two that leave help and do no harm elsewhere
     tree = counting_tree(HEAVY, 4)
     convex = tree._replace(level=np.where(tree.level <= 3, 1.0, tree.level))
-    moved = simulate(ten, tasks, PlacementRule(kernels.STACK, 1, convex, None, 5), np.random.default_rng(0), 0.0)
+    moved = simulate(ten, tasks, PlacementRule(kernels.STACK, 1, convex, None, 5), np.random.default_rng(0))
     assert moved.moves[:, 0].tolist() == [60, 60]
     heavy = take_snapshots(moved, np.array([59.0, 61.0])).composition[:, :, HEAVY]
     assert heavy.max(axis=1).tolist() == [4, 2]
@@ -149,7 +149,7 @@ def test_a_machine_is_left_alone_once_its_last_report_is_stale(stale_after):
     policy = PlacementRule(kernels.RANDOM, 6, counting_tree(LIGHT, 1), None, 0, stale_after)
     age = []
     record = simulate(
-        deployment(machines=6), tasks, policy, np.random.default_rng(0), 0.0,
+        deployment(machines=6), tasks, policy, np.random.default_rng(0),
         watch=lambda second, machines: age.append(second - 60 - machines.last_report), silent=0.4,
     )  # fmt: skip
     ages = np.array(age)
@@ -170,7 +170,6 @@ def test_nothing_moves_from_or_to_a_silent_machine():
     silent = {}
     record = simulate(
         deployment(machines=10), tasks, PlacementRule(kernels.STACK, 1, convex, None, 5, 1e9), np.random.default_rng(0),
-        0.0,
         watch=lambda second, machines: silent.update({second - 60: machines.last_report < second - 60}), silent=0.4,
     )  # fmt: skip
     where = record.machine.copy()
@@ -191,7 +190,7 @@ def test_a_silent_machine_never_shows_less_than_nothing_and_reports_the_truth():
         shown.append(machines.composition.copy())
         reports.append((second, machines.last_report == second - 60))
 
-    record = simulate(cluster, tasks, PlacementRule(kernels.SPREAD), np.random.default_rng(1), 0.0, watch, 0.3)
+    record = simulate(cluster, tasks, PlacementRule(kernels.SPREAD), np.random.default_rng(1), watch, 0.3)
     true = take_snapshots(record, np.array([second - 0.5 for second, _ in reports])).composition
     assert min(composition.min() for composition in shown) == 0
     for (_, reporting), composition, real in zip(reports, shown, true, strict=True):
@@ -202,7 +201,7 @@ def test_a_silent_machine_never_shows_less_than_nothing_and_reports_the_truth():
 def test_stays_of_an_instance_that_moves_twice():
     tasks = arrivals((0, 2, 1.0, 1.0, 100, LIGHT))
     moves = np.array([[20, 1, 1], [50, 1, 2]])
-    record = Record(deployment(machines=3), tasks, np.array([0, 0]), moves, 0.0)
+    record = Record(deployment(machines=3), tasks, np.array([0, 0]), moves)
     task, machine, start, end = record.stays()
     assert task.tolist() == [0, 0, 0, 0]
     assert list(zip(machine, start, end, strict=True)) == [(0, 0, 100), (0, 0, 20), (1, 20, 50), (2, 50, 100)]
@@ -224,10 +223,10 @@ def test_the_scorer_sees_response_times_and_compositions_alone():
     rng = np.random.default_rng(0)
     tasks = replay_hour(synthetic_hour(rng), 4, 6, rng)
     cluster = draw_deployment(4, LEAST_SERVICES, tasks, 360, rng)
-    seen = take_snapshots(simulate(cluster, tasks, PlacementRule(DEFAULT), rng, 8.0), np.array([200.0, 260.0, 320.0]))
+    seen = take_snapshots(simulate(cluster, tasks, PlacementRule(DEFAULT), rng), np.array([200.0, 260.0, 320.0]))
     response_model = draw_response_model(LAWS["memory"], cluster, seen, np.random.default_rng(1))
-    times = response_model.response_ms(cluster, seen, np.random.default_rng(2))
-    found = observe(cluster, seen, times, slice(None, None, 2))
+    times = response_model.response_ms(seen, np.random.default_rng(2))
+    found = response_model.observe(seen, np.random.default_rng(2), 2)
     assert len(found.seconds) == 2 * 80
     assert set(found.seconds) == {200.0, 320.0}
     row = 80 + 47
@@ -236,4 +235,4 @@ def test_the_scorer_sees_response_times_and_compositions_alone():
     still = replace(response_model, noise=response_model.noise * 0.0)
     expected = response_model.base * (1 + response_model.sensitivity * response_model.slowdown(seen)[1, 2])
     own = cluster.machine == 2
-    assert still.response_ms(cluster, seen, rng)[1, own] == pytest.approx(expected[cluster.service[own]])
+    assert still.response_ms(seen, rng)[1, own] == pytest.approx(expected[cluster.service[own]])

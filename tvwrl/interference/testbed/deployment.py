@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvwrl.checks import at_least
-from tvwrl.interference.machines import Machines, idle_machines
-from tvwrl.interference.testbed.arrivals import Arrivals
+from tvwrl.interference.machines import MonitoredMachines, idle_machines
+from tvwrl.interference.testbed.arrivals import RECORDED_AT, Arrivals
 from tvwrl.types import Float, Int
 
 UTILISATION = 0.45  # mean share of the CPU that services and batch work use (Figure 13(b): 40 to 50 %)
@@ -45,15 +45,25 @@ class Deployment:
         """(R,) machine of each row."""
         return np.repeat(np.arange(self.count), np.diff(self.first))
 
-    def service_cpu(self, seconds: Float, start_hour: float) -> Float:
-        """(T, M) cores that services use at `seconds` (T,) after hour `start_hour` of the day."""
-        hour = start_hour + seconds / 3600
+    def rows_of(self, service: str) -> Int:
+        """(n,) rows of a service's instances."""
+        return np.flatnonzero(self.service == self.services.index(service))
+
+    def service_cpu(self, seconds: Float) -> Float:
+        """(T, M) cores that services use at `seconds` (T,) after the hour of the day at which arrivals begin."""
+        hour = RECORDED_AT + seconds / 3600
         daily = 1.0 + EVENING * np.cos(2 * np.pi * (hour - 20.0) / 24)
         return np.outer(daily, np.bincount(self.machine, self.use, self.count))
 
-    def machines(self) -> Machines:
+    def machines(self) -> MonitoredMachines:
         """The machines without batch work; `cpu` does not yet hold what services use."""
         return idle_machines(self.cores, self.memory, self.first, self.service)
+
+
+def draw_services(count: int, rng: np.random.Generator) -> tuple[tuple[str, ...], Float]:
+    """Names of `count` services, those of `NAMED` first, and the cores that an instance of each requests (count,)."""
+    names = (*NAMED, *(f"service{number}" for number in range(len(NAMED), count)))
+    return names, np.array([NAMED.get(name, 2.0 ** rng.integers(0, 6)) for name in names])  # 1 .. 32, Section 6.3.2
 
 
 def draw_deployment(
@@ -68,8 +78,7 @@ def draw_deployment(
     """
     at_least(1, machines=machines)
     at_least(LEAST_SERVICES, services=services)
-    names = (*NAMED, *(f"service{number}" for number in range(len(NAMED), services)))
-    quota = np.array([NAMED.get(name, 2.0 ** rng.integers(0, 6)) for name in names])  # 1 .. 32 cores, Section 6.3.2
+    names, quota = draw_services(services, rng)
     rank = np.arange(1, services - len(NAMED) + 1) ** -0.5
     rows = []
     for machine in range(machines):

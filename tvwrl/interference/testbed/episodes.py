@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.observations import CATEGORIES
-from tvwrl.interference.testbed.deployment import NAMED, PER_MACHINE, Deployment
+from tvwrl.interference.testbed.deployment import PER_MACHINE, Deployment, draw_services
 from tvwrl.interference.testbed.laws import Pressures
 from tvwrl.interference.testbed.snapshots import Snapshots
 from tvwrl.interference.workloads import CORES, categories, shares
@@ -26,10 +26,10 @@ TRAIT = 0.5  # assumed: standard deviation of the logarithm
 
 def uniform_deployment(machines: int, rng: np.random.Generator) -> Deployment:
     """Equal machines of the largest size, each with one instance of every service."""
-    names = (*NAMED, *(f"service{number}" for number in range(len(NAMED), PER_MACHINE)))
+    names, quota = draw_services(PER_MACHINE, rng)
     return Deployment(
         services=names,
-        quota=np.array([NAMED.get(name, 2.0 ** rng.integers(0, 6)) for name in names]),
+        quota=quota,
         first=np.arange(machines + 1) * PER_MACHINE,
         service=np.tile(np.arange(PER_MACHINE), machines),
         use=np.zeros(machines * PER_MACHINE),

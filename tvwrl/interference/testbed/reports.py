@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvwrl.interference.machines import Machines
+from tvwrl.interference.machines import MonitoredMachines
 from tvwrl.types import InputError, Int
 
 SILENCE = 30.0  # mean minutes that a machine stays silent
@@ -21,7 +21,7 @@ class Reports:
     recover at random; 0 draws no random numbers. Raises InputError for a share outside [0, 1).
     """
 
-    def __init__(self, machines: Machines, silent: float, rng: np.random.Generator) -> None:
+    def __init__(self, machines: MonitoredMachines, silent: float, rng: np.random.Generator) -> None:
         if not 0 <= silent < 1:
             raise InputError(f"silent is {silent:g}: must be a share of machines, at least 0 and below 1")
         self._silent, self._rng = silent, rng
@@ -29,7 +29,7 @@ class Reports:
         self._is_silent = rng.random(count) < silent if silent else np.zeros(count, bool)
         self._reported = machines.composition.copy()
 
-    def deliver(self, machines: Machines, now: float, count_running: Callable[[], Int]) -> None:
+    def deliver(self, machines: MonitoredMachines, now: float, count_running: Callable[[], Int]) -> None:
         """Update the machines with the reports of second `now`; `count_running` gives the true composition (M, 60)."""
         if not self._silent:
             machines.last_report[:] = now

@@ -13,7 +13,7 @@ SHARE = 0.2  # of the machines have high scores, as many low ones
 
 @njit(cache=True)
 def move_instances(  # type: ignore[no-untyped-def]
-    machines,  # `Machines`, updated in place
+    machines,  # `MonitoredMachines`, updated in place
     trees,  # `Trees`
     weight,  # (rows of machines.service,) >= 0
     tasks,  # `clock_kernels.Tasks`
@@ -22,7 +22,7 @@ def move_instances(  # type: ignore[no-untyped-def]
     span,  # (first, last + 1) instances that may run now
     most,  # instances that may leave one machine
     placed,  # (instances,) machine of each, updated in place
-    moves,  # (n, 3) receives rows (instance, from, to)
+    moves,  # (n, 3) receives rows (now, instance, destination)
 ):  # fmt: skip
     """Moves instances from the machines with the highest scores to those with the lowest; returns how many.
 
@@ -46,7 +46,7 @@ def move_instances(  # type: ignore[no-untyped-def]
                 break
             head[source, tasks.category[owner[i]]] = following[i - span[0]]
             placed[i] = target
-            moves[done, 0], moves[done, 1], moves[done, 2] = i, source, target
+            moves[done, 0], moves[done, 1], moves[done, 2] = now, i, target
             done += 1
     return done
 

@@ -19,7 +19,7 @@ from tvwrl.interference.testbed.laws import (
     anchored,
 )
 from tvwrl.interference.testbed.snapshots import Snapshots
-from tvwrl.types import Float, Int
+from tvwrl.types import Float
 
 BASES = (2.0, 200.0)  # ms undisturbed, assumed: drawn between these, uniformly in the logarithm
 
@@ -28,6 +28,7 @@ BASES = (2.0, 200.0)  # ms undisturbed, assumed: drawn between these, uniformly 
 class ResponseModel:
     """Response time of each of S services = base (1 + sensitivity g) times log-normal noise; the law gives g."""
 
+    deployment: Deployment
     law: Law
     mean: Pressures  # of pressures: the units in which the law measures them
     base: Float  # (S,) ms, > 0
@@ -42,12 +43,29 @@ class ResponseModel:
         """The same model with all services as sensitive as the measured one."""
         return replace(self, sensitivity=np.ones_like(self.sensitivity), noise=np.full_like(self.noise, NOISE))
 
-    def response_ms(self, deployment: Deployment, seen: Snapshots, rng: np.random.Generator) -> Float:
+    def response_ms(self, seen: Snapshots, rng: np.random.Generator) -> Float:
         """(T, R) mean response time of every service instance at the times of `seen`."""
-        slow = self.slowdown(seen)[:, deployment.machine]
-        noise = np.exp(self.noise[deployment.service] * rng.normal(size=slow.shape))
-        times: Float = self.base[deployment.service] * (1.0 + self.sensitivity[deployment.service] * slow) * noise
+        service = self.deployment.service
+        slow = self.slowdown(seen)[:, self.deployment.machine]
+        noise = np.exp(self.noise[service] * rng.normal(size=slow.shape))
+        times: Float = self.base[service] * (1.0 + self.sensitivity[service] * slow) * noise
         return times
+
+    def observe(self, seen: Snapshots, rng: np.random.Generator, every: int = 1) -> Observations:
+        """A record per service instance at every `every`-th time of `seen`: all that a score may know."""
+        ms = self.response_ms(seen, rng)[::every]
+        machine = np.tile(self.deployment.machine, len(ms))
+        when = every * np.repeat(np.arange(len(ms)), ms.shape[1])
+        return Observations(
+            seconds=seen.seconds[when],
+            machine=machine,
+            service=np.tile(self.deployment.service, len(ms)),
+            response_ms=ms.ravel(),
+            composition=seen.composition[when, machine],
+            batch_cpu=seen.batch_cpu[when, machine],
+            services=self.deployment.services,
+            quota=self.deployment.quota,
+        )
 
 
 def draw_response_model(law: Law, deployment: Deployment, seen: Snapshots, rng: np.random.Generator) -> ResponseModel:
@@ -66,24 +84,4 @@ def draw_response_model(law: Law, deployment: Deployment, seen: Snapshots, rng: 
         s = deployment.services.index(name)
         base[s], sensitivity[s], noise[s] = anchored(slow, low, high)
     sensitivity[deployment.services.index("browse_product")] = 1.0
-    return ResponseModel(law, mean, base, sensitivity, noise)
-
-
-def observe(
-    deployment: Deployment, seen: Snapshots, response_ms: Float, times: Int | slice = slice(None)
-) -> Observations:
-    """One record per service instance and time of `seen` at `times`: all that a score may know."""
-    ms = response_ms[times]
-    count = len(ms)
-    machine = np.tile(deployment.machine, count)
-    when = np.repeat(np.arange(count), len(deployment.service))
-    return Observations(
-        seconds=seen.seconds[times][when],
-        machine=machine,
-        service=np.tile(deployment.service, count),
-        response_ms=ms.ravel(),
-        composition=seen.composition[times][when, machine],
-        batch_cpu=seen.batch_cpu[times][when, machine],
-        services=deployment.services,
-        quota=deployment.quota,
-    )
+    return ResponseModel(deployment, law, mean, base, sensitivity, noise)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tvwrl.interference.machines import Machines
+from tvwrl.interference.machines import MonitoredMachines
 from tvwrl.interference.score import STALE_AFTER
-from tvwrl.interference.score_kernels import Trees
+from tvwrl.interference.score_kernels import UTILISATION_ALONE, Trees
 from tvwrl.interference.testbed.arrivals import Arrivals
 from tvwrl.interference.testbed.clock_kernels import Tasks, count_running_now, empty_calendar, play
 from tvwrl.interference.testbed.deployment import Deployment
@@ -30,7 +30,7 @@ class PlacementRule(NamedTuple):
 
     kind: int  # of scheduler: a code of `placement_kernels`, or `clock_kernels.DEFAULT`
     candidates: int = 1  # that PISM chooses from; 1: the scheduler decides alone
-    trees: Trees | None = None  # of services; None: none learnt; `UTILISATION_ALONE`: the score is CPU utilisation
+    trees: Trees = UTILISATION_ALONE  # of services; without any the score is CPU utilisation
     weight: Float | None = None  # (R,) of service instances in a machine's score, default 1
     moves: int = 0  # running instances that may leave a machine of high interference per minute
     stale_after: float = STALE_AFTER  # seconds after which a machine's last report no longer counts
@@ -44,7 +44,6 @@ class Record:
     arrivals: Arrivals
     machine: Int  # (instances,) first machine, in order of arrival; -1 = no machine had room
     moves: Int  # (n, 3) second, instance and destination of each move, in order of time
-    start_hour: float  # hour of the day at second 0
 
     @property
     def task(self) -> Int:
@@ -71,8 +70,7 @@ def simulate(
     arrivals: Arrivals,
     rule: PlacementRule,
     rng: np.random.Generator,
-    start_hour: float,
-    watch: Callable[[int, Machines], None] | None = None,
+    watch: Callable[[int, MonitoredMachines], None] | None = None,
     silent: float = 0.0,
 ) -> Record:
     """Place `arrivals` on the deployment's machines by `rule`, minute by minute.
@@ -82,7 +80,6 @@ def simulate(
     """
     machines, history = deployment.machines(), no_history(deployment.count)
     reports = Reports(machines, silent, rng)
-    trees = rule.trees or no_trees(len(deployment.services))
     weight = np.ones(len(deployment.service)) if rule.weight is None else rule.weight
     first = np.concatenate([[0], np.cumsum(arrivals.instances)])
     tasks = Tasks(arrivals.second, arrivals.cpu, arrivals.memory, arrivals.makespan, arrivals.assumed, first)
@@ -90,8 +87,7 @@ def simulate(
     placed = np.full(first[-1], -1, np.int64)
     minutes = int(arrivals.second.max(initial=-1)) // 60 + 1
     edges = np.searchsorted(arrivals.second, 60 * np.arange(minutes + 1))
-    service_cpu = deployment.service_cpu(np.arange(0.0, 60.0 * minutes, 60.0), start_hour)
-    added_cpu = np.diff(service_cpu, axis=0, prepend=0.0)
+    added_cpu = np.diff(deployment.service_cpu(np.arange(0.0, 60.0 * minutes, 60.0)), axis=0, prepend=0.0)
     began, moved = placed.copy(), [np.zeros((0, 3), np.int64)]
     for minute in range(minutes):
         now, (task, last) = 60 * minute, edges[minute : minute + 2]
@@ -101,36 +97,16 @@ def simulate(
         reports.deliver(machines, now, lambda: count(np.zeros_like(machines.composition)))  # noqa: B023
         remember(machines.shares(), history, REPORT_WEIGHT)
         if rule.moves:
-            moved.append(_reschedule(machines, trees, weight, tasks, calendar.task, now, may_run, rule.moves, placed))
+            moves = np.empty((rule.moves * deployment.count, 3), np.int64)
+            done = move_instances(
+                machines, rule.trees, weight, tasks, calendar.task, now, may_run, rule.moves, placed, moves
+            )
+            moved.append(moves[:done])
         play(
-            machines, trees, weight, history, tasks, calendar, deployment.cumulative_share,
+            machines, rule.trees, weight, history, tasks, calendar, deployment.cumulative_share,
             rule.kind, rule.candidates, now - rule.stale_after, rng, (now, now + 60, task, last), placed,
         )  # fmt: skip
         began[first[task] : first[last]] = placed[first[task] : first[last]]
         if watch is not None:
             watch(now + 60, machines)
-    return Record(deployment, arrivals, began, np.concatenate(moved), start_hour)
-
-
-def _reschedule(
-    machines: Machines,
-    trees: Trees,
-    weight: Float,
-    tasks: Tasks,
-    owner: Int,
-    now: int,
-    may_run: tuple[int, int],
-    most: int,
-    placed: Int,
-) -> Int:
-    """(n, 3) second, instance and destination of the moves of one minute; arguments as of `move_instances`."""
-    moves = np.full((most * len(machines.cores), 4), now, np.int64)  # second, instance, from, to
-    done = move_instances(machines, trees, weight, tasks, owner, now, may_run, most, placed, moves[:, 1:])
-    return moves[:done][:, [0, 1, 3]]
-
-
-def no_trees(services: int) -> Trees:
-    """Trees where no service was learnt."""
-    one = np.zeros(1, np.int32)
-    unknown, depth = np.full(services, -1, np.int32), np.zeros(services, np.int32)
-    return Trees(unknown, depth, np.zeros(1, np.uint8), one, one, np.zeros(1))
+    return Record(deployment, arrivals, began, np.concatenate(moved))

@@ -36,7 +36,7 @@ def take_snapshots(record: Record, seconds: Float) -> Snapshots:
 
     composition = np.zeros((*shape, CATEGORIES), np.int32)
     count_running(*rows, arrivals.assumed[task], composition)
-    batch, services = total(arrivals.cpu), deployment.service_cpu(seconds, record.start_hour)
+    batch, services = total(arrivals.cpu), deployment.service_cpu(seconds)
     return Snapshots(
         seconds=seconds,
         composition=composition,

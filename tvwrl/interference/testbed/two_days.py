@@ -11,11 +11,11 @@ from tqdm import tqdm
 
 from tvwrl.checks import at_least, within
 from tvwrl.interference.observations import Observations
-from tvwrl.interference.testbed.arrivals import RECORDED_AT, read_hour, replay_hour
+from tvwrl.interference.testbed.arrivals import read_hour, replay_hour
 from tvwrl.interference.testbed.clock_kernels import DEFAULT
 from tvwrl.interference.testbed.deployment import LEAST_SERVICES, Deployment, draw_deployment
 from tvwrl.interference.testbed.laws import LAWS
-from tvwrl.interference.testbed.responses import draw_response_model, observe
+from tvwrl.interference.testbed.responses import draw_response_model
 from tvwrl.interference.testbed.simulation import PlacementRule, simulate
 from tvwrl.interference.testbed.snapshots import Snapshots, take_snapshots
 
@@ -47,10 +47,9 @@ def observe_days(days: TwoDays, law: str, stream: int) -> tuple[Observations, Ob
     """
     deployment, seen = _simulate_days(days)
     rng = np.random.default_rng([days.seed, stream])
-    response_ms = draw_response_model(LAWS[law], deployment, seen, rng).response_ms(deployment, seen, rng)
-    half = int(np.searchsorted(seen.seconds, 3600.0 * days.hours))
-    first, second = (observe(deployment, seen, response_ms, part) for part in (slice(0, half), slice(half, None)))
-    return first, second
+    both = draw_response_model(LAWS[law], deployment, seen, rng).observe(seen, rng)
+    second = both.seconds >= 3600.0 * days.hours
+    return both.only(~second), both.only(second)
 
 
 @lru_cache(maxsize=1)
@@ -61,7 +60,6 @@ def _simulate_days(days: TwoDays) -> tuple[Deployment, Snapshots]:
     arrivals = replay_hour(hour, days.machines, seconds // 60, rng)
     deployment = draw_deployment(days.machines, days.services, arrivals, seconds, rng)
     with tqdm(total=seconds // 60, desc="simulating two days", unit="min", disable=None, leave=False) as bar:
-        rule = PlacementRule(DEFAULT)
-        record = simulate(deployment, arrivals, rule, rng, RECORDED_AT, watch=lambda *_: bar.update())
+        record = simulate(deployment, arrivals, PlacementRule(DEFAULT), rng, watch=lambda *_: bar.update())
     every = np.arange(min(WARM_UP_SECONDS, seconds // 4), seconds, days.report_seconds, dtype=np.float64)
     return deployment, take_snapshots(record, every)

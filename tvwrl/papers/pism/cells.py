@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,9 +14,8 @@ from tvwrl.interference.batch_tasks import USAGE_FILE, BatchTasks, read_usage
 from tvwrl.interference.categories import CLASSES, Thresholds
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.observations import Observations
-from tvwrl.interference.predictor import LevelPredictor, Predictor
 from tvwrl.interference.score import mean_levels
-from tvwrl.interference.testbed.arrivals import RECORDED_AT, Arrivals, kept_share, read_hour, replay_hour
+from tvwrl.interference.testbed.arrivals import Arrivals, kept_share, read_hour, replay_hour
 from tvwrl.interference.testbed.clock_kernels import DEFAULT
 from tvwrl.interference.testbed.deployment import draw_deployment
 from tvwrl.interference.testbed.laws import ANCHORS, LAWS, QUANTILES
@@ -26,25 +24,43 @@ from tvwrl.interference.testbed.simulation import PlacementRule, simulate
 from tvwrl.interference.testbed.snapshots import Snapshots, take_snapshots
 from tvwrl.interference.testbed.two_days import TwoDays, observe_days
 from tvwrl.interference.weights import WEIGHTINGS, service_weights
-from tvwrl.papers.pism.accuracy import accuracy
-from tvwrl.papers.pism.baselines import MiddleLevel, UtilisationPredictor, UtilisationTree
 from tvwrl.papers.pism.classifiers import CLASSIFIERS, split_jobs
-from tvwrl.papers.pism.cluster_metrics import mean_and_tail, score_metrics, service_metrics, throughput
-from tvwrl.papers.pism.clusters import (
-    WARM_UP,
-    K,
-    SimulatedCluster,
-    first_period,
-    learn,
-    predictors_of,
-    try_scheduler,
-)
+from tvwrl.papers.pism.clusters import WARM_UP, K, SimulatedCluster, first_period, learn, predictors_of, try_scheduler
+from tvwrl.papers.pism.metrics import accuracy, mean_and_tail, score_metrics, service_metrics, throughput
 from tvwrl.papers.pism.nginx_runs import read_nginx
+from tvwrl.papers.pism.predictors import COMPOSITION, LINEAR, NGINX_PREDICTORS, PREDICTORS, TREE
+from tvwrl.papers.pism.trace_tables import trace_figure
+from tvwrl.papers.pism.trials import SchedulerTrial, compare_ways
 from tvwrl.types import Float, Int
 
 
+class GroupedCell(RowsCell):
+    """A cell of the group that its name begins with."""
+
+    @property
+    def group(self) -> str:
+        """The folder above its own."""
+        return self.name.rpartition("/")[0] or self.name
+
+
 @dataclass(frozen=True)
-class ClusterCell(RowsCell):
+class TraceCell(GroupedCell):
+    """A figure of real traces: a row with its text, then its rows."""
+
+    figure: str  # table1, table2 or fig8
+    data: Path
+
+    @property
+    def name(self) -> str:
+        return f"traces/{self.figure}"
+
+    def measure(self) -> Rows:
+        text, rows = trace_figure(self.figure, self.data)
+        return [{"text": text}, *rows]
+
+
+@dataclass(frozen=True)
+class ClusterCell(GroupedCell):
     """One scheduler on one cluster, its score learnt in one way; a row per kind of trees that predict scores.
 
     A scheduler without PISM has a row for all trees, one with PISM for its own.
@@ -55,14 +71,8 @@ class ClusterCell(RowsCell):
     learnt: str  # how the score was learnt: a value of `clusters`, "" = no score
 
     @property
-    def group(self) -> str:
-        """The cluster."""
-        return self.cluster.name
-
-    @property
     def name(self) -> str:
-        """The scheduler's folder in that of the cluster."""
-        return f"{self.group}/{re.sub('[ ,]+', '-', self.scheduler + (self.learnt and '+' + self.learnt))}"
+        return f"{self.cluster.name}/{re.sub('[ ,]+', '-', self.scheduler + (self.learnt and '+' + self.learnt))}"
 
     def measure(self) -> Rows:
         """Scores of machines, response times of services, and throughput over that under the default scheduler."""
@@ -72,17 +82,16 @@ class ClusterCell(RowsCell):
         times = _response_ms(cluster, seen)
         about = asdict(cluster) | {"scheduler": self.scheduler, "learnt": self.learnt, "moves": moves}
         about |= {"kept": 100.0 * kept_share(hour, cluster.machines), "right": hour.percent_classified()}
-        about |= service_metrics(deployment, learnt, seen, times)
+        about |= service_metrics(learnt.responses, seen, times)
         about |= throughput(_default_mean_and_tail(cluster), mean_and_tail(deployment, times))
         return [
-            about | {"trees": trees} | score_metrics(deployment, learnt, predictors[trees], seen, times)
+            about | {"trees": trees} | score_metrics(learnt, predictors[trees], seen, times)
             for trees in ([self.learnt] if self.learnt in predictors else predictors)
         ]
 
 
 def _response_ms(cluster: SimulatedCluster, seen: Snapshots) -> Float:
-    rng = np.random.default_rng([cluster.seed, 5])
-    return learn(cluster).responses.response_ms(first_period(cluster).deployment, seen, rng)
+    return learn(cluster).responses.response_ms(seen, np.random.default_rng([cluster.seed, 5]))
 
 
 @lru_cache(maxsize=1)
@@ -91,22 +100,6 @@ def _default_mean_and_tail(cluster: SimulatedCluster) -> Float:
     return mean_and_tail(first_period(cluster).deployment, _response_ms(cluster, seen))
 
 
-COMPOSITION, COUNTS, CLASS_TREES, LINEAR, TREE, MIDDLE = (
-    "composition",
-    "composition, counts alone",
-    "composition, classes",
-    "utilisation, linear",
-    "utilisation, tree",
-    "always the middle",
-)
-PREDICTORS: dict[str, Callable[[], Predictor]] = {
-    COMPOSITION: LevelPredictor,
-    COUNTS: lambda: LevelPredictor(counts_alone=True),
-    CLASS_TREES: lambda: LevelPredictor(classify=True),
-    LINEAR: UtilisationPredictor,
-    TREE: UtilisationTree,
-    MIDDLE: MiddleLevel,
-}
 CHECKOUT = "checkout"
 
 
@@ -126,14 +119,13 @@ class PredictionCell(RowsCell):
 
     @property
     def name(self) -> str:
-        """The predictor's folder in that of the days."""
         return f"{self.group}/{self.law}/{self.predictor.replace(', ', '-').replace(' ', '-')}"
 
     def measure(self) -> Rows:
         """Learn from the first day, predict the second."""
         train, test, levels = _observed(self.days, self.law)
         observed = levels.level(test.service, test.response_ms).astype(np.float64)
-        predicted = PREDICTORS[self.predictor]().fit(train, levels).predict(test)
+        predicted = PREDICTORS[self.predictor](train, levels, test)
         rows: Rows = []
         for s in np.unique(test.service[observed > 0]):
             own = (test.service == s) & (observed > 0)
@@ -166,7 +158,7 @@ def _usage(data: Path) -> BatchTasks:
 
 
 @dataclass(frozen=True)
-class ClassifierCell(RowsCell):
+class ClassifierCell(GroupedCell):
     """One classifier on one split of the tasks into those that it learns from and those that arrive."""
 
     split: str  # "time" or "jobs"
@@ -175,14 +167,8 @@ class ClassifierCell(RowsCell):
     data: Path
 
     @property
-    def group(self) -> str:
-        """The split."""
-        return f"{self.split}-{self.seed}"
-
-    @property
     def name(self) -> str:
-        """The classifier's folder in that of the split."""
-        return f"{self.group}/{re.sub('[^a-zA-Z]+', '-', self.classifier).strip('-')}"
+        return f"{self.split}-{self.seed}/{re.sub('[^a-zA-Z]+', '-', self.classifier).strip('-')}"
 
     def measure(self) -> Rows:
         """Percent of tasks and of instances classified exactly or as a neighbouring class."""
@@ -190,7 +176,7 @@ class ClassifierCell(RowsCell):
         later = split_jobs(tasks, self.split, self.seed)
         known, arriving = tasks.only(~later), tasks.only(later)
         thresholds = Thresholds.from_usage(known.cpu, known.memory, known.makespan)
-        predicted = CLASSIFIERS[self.classifier](thresholds, self.seed).fit(known).predict_classes(arriving)
+        predicted = CLASSIFIERS[self.classifier](thresholds, self.seed, known, arriving)
         off: Int = np.abs(predicted - thresholds.classes(arriving.cpu, arriving.memory, arriving.makespan))
         rows: Rows = []
         for of, weight in (("tasks", np.ones(len(arriving))), ("instances", arriving.instances.astype(np.float64))):
@@ -202,15 +188,6 @@ class ClassifierCell(RowsCell):
         return [row | size for row in rows]
 
 
-NGINX_LEAF = 3  # records in a leaf: a service has dozens of runs, not thousands
-NGINX_PREDICTORS: dict[str, Callable[[], Predictor]] = {
-    "pods by kind (tree)": lambda: LevelPredictor(leaf=NGINX_LEAF),
-    "number of pods (linear)": UtilisationPredictor,
-    "number of pods (tree)": lambda: UtilisationTree(leaf=NGINX_LEAF),
-    "always the middle level": MiddleLevel,
-}
-
-
 @dataclass(frozen=True)
 class NginxCell(RowsCell):
     """One predictor on real runs of nginx: each campaign's levels, learnt from all other campaigns."""
@@ -220,7 +197,6 @@ class NginxCell(RowsCell):
 
     @property
     def name(self) -> str:
-        """The predictor."""
         return f"nginx/{re.sub('[^a-z]+', '-', self.predictor).strip('-')}"
 
     def measure(self) -> Rows:
@@ -228,12 +204,12 @@ class NginxCell(RowsCell):
         observations, campaign = read_nginx(self.runs)
         rows = []
         for one in sorted(set(campaign)):
-            train, test = (observations.only(np.flatnonzero(part)) for part in (campaign != one, campaign == one))
+            train, test = (observations.only(part) for part in (campaign != one, campaign == one))
             levels = Levels.of(train, K, skip_rare=True)
             observed = levels.level(test.service, test.response_ms)
             known = observed > 0
             if known.any():
-                predicted = NGINX_PREDICTORS[self.predictor]().fit(train, levels).predict(test)
+                predicted = NGINX_PREDICTORS[self.predictor](train, levels, test)
                 found = accuracy(np.rint(predicted[known]), observed[known].astype(np.float64))
                 rows.append({"campaign": one, "predictor": self.predictor, "runs": int(known.sum())} | found)
         return rows
@@ -251,7 +227,6 @@ class AnchorCell(RowsCell):
 
     @property
     def name(self) -> str:
-        """By seed, and by where the batch tasks come from."""
         return f"anchors-{'recorded' if self.data else 'synthetic'}-{self.seed}"
 
     def measure(self) -> Rows:
@@ -261,15 +236,14 @@ class AnchorCell(RowsCell):
         deployment = draw_deployment(ANCHOR_MACHINES, ANCHOR_SERVICES, first, 60 * ANCHOR_MINUTES, rng)
         seconds = np.arange(60.0 * WARM_UP, 60.0 * ANCHOR_MINUTES, 60.0)
         before, after = (
-            take_snapshots(simulate(deployment, one, PlacementRule(DEFAULT), rng, RECORDED_AT), seconds)
-            for one in (first, second)
+            take_snapshots(simulate(deployment, one, PlacementRule(DEFAULT), rng), seconds) for one in (first, second)
         )
         rows: Rows = []
         for name, law in LAWS.items():
             draws = np.random.default_rng([self.seed, 1])
-            times = draw_response_model(law, deployment, before, draws).response_ms(deployment, after, draws)
+            times = draw_response_model(law, deployment, before, draws).response_ms(after, draws)
             for service in ANCHORS:
-                own = times[:, deployment.service == deployment.services.index(service)]
+                own = times[:, deployment.rows_of(service)]
                 low, high = np.quantile(own, QUANTILES).tolist()
                 found = {"p10": low, "p90": high, "cv": float(own.std() / own.mean())}
                 rows.append({"law": name, "seed": self.seed, "service": service} | found)
@@ -279,3 +253,20 @@ class AnchorCell(RowsCell):
 @lru_cache(maxsize=1)
 def _hour(data: Path | None) -> Arrivals:
     return read_hour(data, False, np.random.default_rng(0))
+
+
+@dataclass(frozen=True)
+class SchedulerCell(GroupedCell):
+    """One scheduler of the time-varying simulator under one law: a row per test sequence and way to place."""
+
+    trial: SchedulerTrial
+    law: str
+    scheduler: str  # registered name, or `trials.POLICY`
+
+    @property
+    def name(self) -> str:
+        return f"schedulers/{self.law}/{self.scheduler}"
+
+    def measure(self) -> Rows:
+        """Rewards and waits, response times under the law, and how many workloads PISM places elsewhere."""
+        return compare_ways(self.trial, self.law, self.scheduler)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -20,100 +21,106 @@ GRID = (0.03, 0.1, 0.3, 1.0), (0.1, 1.0, 10.0)  # widths (gamma) and penalties (
 TUNED_ON = 3000  # tasks
 
 
-class Classifier(Protocol):
-    """Predicts the classes of arriving tasks."""
-
-    def fit(self, tasks: BatchTasks) -> Any:
-        """Learn from tasks whose usage is known."""
-
-    def predict_classes(self, tasks: BatchTasks) -> Int:
-        """(N, 3)."""
+# Of thresholds, a seed, tasks whose usage is known, and arriving tasks: the latter's classes (N, 3)
+Classifier = Callable[[Thresholds, int, BatchTasks, BatchTasks], Int]
 
 
-class Lookup:
-    """The most frequent classes of earlier tasks with the same tag and name, else (or without `names`) of all tasks."""
-
-    def __init__(self, thresholds: Thresholds, names: bool = True) -> None:
-        self.thresholds, self.names = thresholds, names
-
-    def fit(self, tasks: BatchTasks) -> Lookup:
-        """Count."""
-        classes = self.thresholds.classes(tasks.cpu, tasks.memory, tasks.makespan)
-        counts: dict[tuple[Any, ...], list[Counter[int]]] = defaultdict(lambda: [Counter() for _ in CLASSES])
-        for tag, name, row in zip(tasks.tag, tasks.task, classes.tolist(), strict=True):
-            for key in ((), (tag, name)):
-                for counter, value in zip(counts[key], row, strict=True):
-                    counter[value] += 1
-        self.most = {key: [counter.most_common(1)[0][0] for counter in three] for key, three in counts.items()}
-        return self
-
-    def predict_classes(self, tasks: BatchTasks) -> Int:
-        """(N, 3)."""
-        keys = zip(tasks.tag, tasks.task, strict=True)
-        return np.array([self.most.get(key if self.names else (), self.most[()]) for key in keys])
+def most_frequent(
+    thresholds: Thresholds, seed: int, known: BatchTasks, arriving: BatchTasks, names: bool = True
+) -> Int:
+    """The most frequent classes of known tasks with the same tag and name, else (or without `names`) of all tasks."""
+    counts: dict[tuple[Any, ...], list[Counter[int]]] = defaultdict(lambda: [Counter() for _ in CLASSES])
+    classes = thresholds.classes(known.cpu, known.memory, known.makespan)
+    for tag, name, row in zip(known.tag, known.task, classes.tolist(), strict=True):
+        for key in ((), (tag, name)):
+            for counter, value in zip(counts[key], row, strict=True):
+                counter[value] += 1
+    most = {key: [counter.most_common(1)[0][0] for counter in three] for key, three in counts.items()}
+    keys = zip(arriving.tag, arriving.task, strict=True)
+    return np.array([most.get(key if names else (), most[()]) for key in keys])
 
 
-class PaperInputs:
+def by_history(thresholds: Thresholds, seed: int, known: BatchTasks, arriving: BatchTasks) -> Int:
+    """Those of `TaskClassifier`."""
+    return TaskClassifier(thresholds, random_state=seed).fit(known).predict_classes(arriving)
+
+
+def by_hourly_history(thresholds: Thresholds, seed: int, known: BatchTasks, arriving: BatchTasks) -> Int:
+    """Those of `TaskClassifier`, whose history takes in at every full hour the arriving jobs that have ended.
+
+    Those are jobs whose last task was submitted `ENDED` seconds before; no task runs that long.
+    """
+    classifier = TaskClassifier(thresholds, random_state=seed).fit(known)
+    job = np.unique(arriving.job.astype(str), return_inverse=True)[1]
+    first, last = np.full(int(job.max()) + 1, np.inf), np.zeros(int(job.max()) + 1)
+    np.minimum.at(first, job, arriving.seconds)
+    np.maximum.at(last, job, arriving.seconds)
+    hour = (first[job] // HOUR).astype(np.int64)
+    predicted, running = np.empty((len(arriving), len(CLASSES)), np.int64), np.ones(len(arriving), bool)
+    for now in np.unique(hour):
+        ended = running & (last[job] + ENDED <= now * HOUR)
+        if ended.any():
+            classifier.extend_history(arriving.only(ended))
+            running &= ~ended
+        predicted[hour == now] = classifier.predict_classes(arriving.only(hour == now))
+    return predicted
+
+
+def by_paper_inputs(thresholds: Thresholds, seed: int, known: BatchTasks, arriving: BatchTasks) -> Int:
     """Three support vector machines on the tag itself (one-hot), submission time, instances and plan.
 
     The radial kernel is approximated with `LANDMARKS` tasks (Nystroem): an exact one takes minutes to fit and
     milliseconds per prediction. Width and penalty of each machine, from `GRID`, are those that classify most of the
-    last seventh of the training time when fitted to the time before, on `TUNED_ON` tasks each at most. Fitted:
-    `chosen`.
+    last seventh of the training time when fitted to the time before, on `TUNED_ON` tasks each at most.
     """
+    classes = thresholds.classes(known.cpu, known.memory, known.makespan)
+    chosen = _tuned(known, classes, seed)
+    maps = {gamma: _map(gamma, known, seed) for gamma, _ in chosen}
+    columns = _columns(arriving)
+    return np.stack(
+        [
+            _machine(maps[gamma], penalty, known, classes[:, d], seed).predict(maps[gamma].transform(columns))
+            for d, (gamma, penalty) in enumerate(chosen)
+        ],
+        axis=1,
+    )
 
-    def __init__(self, thresholds: Thresholds, seed: int) -> None:
-        self.thresholds, self.seed = thresholds, seed
 
-    def fit(self, tasks: BatchTasks) -> PaperInputs:
-        """Tune and learn."""
-        classes = self.thresholds.classes(tasks.cpu, tasks.memory, tasks.makespan)
-        self.chosen = self._tuned(tasks, classes)
-        maps = {gamma: self._map(gamma, tasks) for gamma, _ in self.chosen}
-        self.machines = [
-            (maps[gamma], self._machine(maps[gamma], penalty, tasks, classes[:, d]))
-            for d, (gamma, penalty) in enumerate(self.chosen)
-        ]
-        return self
+def _tuned(tasks: BatchTasks, classes: Int, seed: int) -> list[tuple[float, float]]:
+    """Width and penalty for CPU, memory and makespan."""
+    rng = np.random.default_rng(seed)
+    late = tasks.seconds >= tasks.seconds.min() + (1 - LATER) * np.ptp(tasks.seconds)
+    earlier, later = (rng.permutation(np.flatnonzero(part))[:TUNED_ON] for part in (~late, late))
+    right = np.zeros((len(CLASSES), *map(len, GRID)))
+    for i, gamma in enumerate(GRID[0]):
+        inputs = _map(gamma, tasks.only(earlier), seed)
+        arriving = inputs.transform(_columns(tasks.only(later)))
+        for j, penalty in enumerate(GRID[1]):
+            for d in range(len(CLASSES)):
+                machine = _machine(inputs, penalty, tasks.only(earlier), classes[earlier, d], seed)
+                right[d, i, j] = (machine.predict(arriving) == classes[later, d]).mean()
+    best = (np.unravel_index(int(part.argmax()), part.shape) for part in right)
+    return [(GRID[0][i], GRID[1][j]) for i, j in best]
 
-    def predict_classes(self, tasks: BatchTasks) -> Int:
-        """(N, 3)."""
-        columns = _columns(tasks)
-        return np.stack([machine.predict(inputs.transform(columns)) for inputs, machine in self.machines], axis=1)
 
-    def _tuned(self, tasks: BatchTasks, classes: Int) -> list[tuple[float, float]]:
-        """Width and penalty for CPU, memory and makespan."""
-        rng = np.random.default_rng(self.seed)
-        late = tasks.seconds >= tasks.seconds.min() + (1 - LATER) * np.ptp(tasks.seconds)
-        earlier, later = (rng.permutation(np.flatnonzero(part))[:TUNED_ON] for part in (~late, late))
-        right = np.zeros((len(CLASSES), *map(len, GRID)))
-        for i, gamma in enumerate(GRID[0]):
-            inputs = self._map(gamma, tasks.only(earlier))
-            arriving = inputs.transform(_columns(tasks.only(later)))
-            for j, penalty in enumerate(GRID[1]):
-                for d in range(len(CLASSES)):
-                    machine = self._machine(inputs, penalty, tasks.only(earlier), classes[earlier, d])
-                    right[d, i, j] = (machine.predict(arriving) == classes[later, d]).mean()
-        best = (np.unravel_index(int(part.argmax()), part.shape) for part in right)
-        return [(GRID[0][i], GRID[1][j]) for i, j in best]
+def _map(gamma: float, tasks: BatchTasks, seed: int) -> Any:
+    from sklearn.compose import ColumnTransformer
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-    def _map(self, gamma: float, tasks: BatchTasks) -> Any:
-        from sklearn.compose import ColumnTransformer
-        from sklearn.kernel_approximation import Nystroem
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    tags = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    columns = ColumnTransformer([("tag", tags, [0]), ("numbers", StandardScaler(), slice(1, None))])
+    landmarks = min(LANDMARKS, len(tasks))
+    radial = Nystroem(gamma=gamma, n_components=landmarks, random_state=seed)
+    return make_pipeline(columns, radial).fit(_columns(tasks))
 
-        tags = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-        columns = ColumnTransformer([("tag", tags, [0]), ("numbers", StandardScaler(), slice(1, None))])
-        landmarks = min(LANDMARKS, len(tasks))
-        radial = Nystroem(gamma=gamma, n_components=landmarks, random_state=self.seed)
-        return make_pipeline(columns, radial).fit(_columns(tasks))
 
-    def _machine(self, inputs: Any, penalty: float, tasks: BatchTasks, classes: Int) -> Any:
-        from sklearn.svm import LinearSVC
+def _machine(inputs: Any, penalty: float, tasks: BatchTasks, classes: Int, seed: int) -> Any:
+    from sklearn.svm import LinearSVC
 
-        machine = LinearSVC(C=penalty, dual=False, tol=3e-2, random_state=self.seed)
-        return machine.fit(inputs.transform(_columns(tasks)), classes)
+    machine = LinearSVC(C=penalty, dual=False, tol=3e-2, random_state=seed)
+    return machine.fit(inputs.transform(_columns(tasks)), classes)
 
 
 def _columns(tasks: BatchTasks) -> Any:
@@ -121,45 +128,14 @@ def _columns(tasks: BatchTasks) -> Any:
     return np.concatenate([tasks.tag[:, None], declared_features(tasks)[:, :5].astype(object)], axis=1)
 
 
-class HourlyClassifier:
-    """`TaskClassifier`, whose history takes in at every full hour the arriving jobs that have ended.
-
-    Those are jobs whose last task was submitted `ENDED` seconds before; no task runs that long.
-    """
-
-    def __init__(self, thresholds: Thresholds, seed: int) -> None:
-        self.classifier = TaskClassifier(thresholds, random_state=seed)
-
-    def fit(self, tasks: BatchTasks) -> HourlyClassifier:
-        """Learn."""
-        self.classifier.fit(tasks)
-        return self
-
-    def predict_classes(self, tasks: BatchTasks) -> Int:
-        """(N, 3); reads the usage of ended jobs only."""
-        job = np.unique(tasks.job.astype(str), return_inverse=True)[1]
-        first, last = np.full(int(job.max()) + 1, np.inf), np.zeros(int(job.max()) + 1)
-        np.minimum.at(first, job, tasks.seconds)
-        np.maximum.at(last, job, tasks.seconds)
-        hour = (first[job] // HOUR).astype(np.int64)
-        predicted, running = np.empty((len(tasks), len(CLASSES)), np.int64), np.ones(len(tasks), bool)
-        for now in np.unique(hour):
-            ended = running & (last[job] + ENDED <= now * HOUR)
-            if ended.any():
-                self.classifier.extend_history(tasks.only(ended))
-                running &= ~ended
-            predicted[hour == now] = self.classifier.predict_classes(tasks.only(hour == now))
-        return predicted
-
-
 OURS = "SVMs on histories of similar tasks (ours)"
 HOURLY = "the same, learning on by the hour"
-CLASSIFIERS: dict[str, Callable[[Thresholds, int], Classifier]] = {
-    "most frequent classes": lambda thresholds, seed: Lookup(thresholds, names=False),
-    "same tag and task name": lambda thresholds, seed: Lookup(thresholds),
-    "SVMs on the paper's inputs, tuned": PaperInputs,
-    OURS: lambda thresholds, seed: TaskClassifier(thresholds, random_state=seed),
-    HOURLY: HourlyClassifier,  # by time only: jobs drawn from the whole span are among those learnt from
+CLASSIFIERS: dict[str, Classifier] = {
+    "most frequent classes": partial(most_frequent, names=False),
+    "same tag and task name": most_frequent,
+    "SVMs on the paper's inputs, tuned": by_paper_inputs,
+    OURS: by_history,
+    HOURLY: by_hourly_history,  # by time only: jobs drawn from the whole span are among those learnt from
 }
 
 

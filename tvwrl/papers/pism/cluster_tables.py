@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.plots import plot_lines
+from tvwrl.experiments.reproduce import Report
 from tvwrl.experiments.statistics import interval_name, mean_with_range
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import published
-from tvwrl.papers.pism.cluster_metrics import QUANTILES
 from tvwrl.papers.pism.clusters import AGAIN, ALONE, COUNTS, KINDS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, WARM_UP
+from tvwrl.papers.pism.metrics import QUANTILES
 from tvwrl.papers.pism.rows import column, select
 
+if TYPE_CHECKING:
+    from tvwrl.papers.pism.figures import ClusterStudy
+
 Plots = dict[str, Callable[[Path], None]]
-Made = tuple[str, Plots]  # table, plots by name
 FIG15_SCHEDULERS = ("random", "spread", "stack")
 
 
-def describe_setting(rows: Rows) -> str:
+def _setting(rows: Rows) -> str:
     """What stands above every table."""
     one = rows[0]
     seeds = len({row["seed"] for row in rows})
@@ -43,14 +47,14 @@ def describe_setting(rows: Rows) -> str:
     )
 
 
+def _report(title: str, rows: Rows, text: str, plots: Plots) -> Report:
+    return Report(f"# {title} (simulated)\n\n{_setting(rows)}\n\n{text}", rows, plots)
+
+
 def _of(rows: Rows, law: str, scheduler: str, learnt: str, trees: str = "") -> Rows:
     """Rows by seed; `trees` that predicted scores: by default those that placed, else those learnt once."""
     trees = trees or (learnt if learnt not in ("", UTILISATION) else ONCE)
     return select(rows, law=law, scheduler=scheduler, learnt=learnt, trees=trees)
-
-
-def _laws(rows: Rows) -> list[str]:
-    return list(dict.fromkeys(row["law"] for row in rows))
 
 
 def _change(now: Rows, before: Rows, name: str) -> str:
@@ -63,14 +67,14 @@ def _ways(rows: Rows) -> list[str]:
     return [learnt for learnt in (SHUFFLED, COUNTS, ONCE, AGAIN) if any(row["learnt"] == learnt for row in rows)]
 
 
-def fig12(rows: Rows) -> Made:
+def fig12(title: str, rows: Rows, study: ClusterStudy) -> Report:
     """Default scheduler and PISM alone: scores, their lowest and highest bucket, slowdown of services."""
     head = ["law", "scheduler", "predicted score", "%", "observed score", "%"]
     head += ["lowest bucket, % (predicted)", "highest, % (predicted)", "lowest (observed)", "highest (observed)"]
     head += ["mean slowdown", "P99 slowdown", "%", "moves a machine and minute"]
     lines = [published.FIG12_DEFAULT, published.FIG12_PISM]
     plots: Plots = {}
-    for law in _laws(rows):
+    for law in study.laws:
         shown = [("default", "", trees) for trees in _ways(rows)]
         shown += [("spread", "", ONCE)]
         shown += [(name, learnt, learnt) for name in (ALONE, NO_MOVES) for learnt in _ways(rows)]
@@ -91,10 +95,10 @@ def fig12(rows: Rows) -> Made:
     best = _ways(rows)[-1]
     over = [
         f"{law} {_change(_of(rows, law, ALONE, best), _of(rows, law, 'spread', '', best), 'slowdown_p99')}"
-        for law in _laws(rows)
+        for law in study.laws
     ]
     note = f"{ALONE}, {best}, over spread without PISM, % of the P99 slowdown: {'; '.join(over)}."
-    return f"{markdown_table(head, lines)}\n\n{note}", plots
+    return _report(title, rows, f"{markdown_table(head, lines)}\n\n{note}", plots)
 
 
 def _plot_buckets(rows: Rows, law: str, file: Path) -> None:
@@ -110,10 +114,10 @@ def _plot_buckets(rows: Rows, law: str, file: Path) -> None:
     plot_lines(file, places, lines, "score of a machine, from", "% of machines and minutes")
 
 
-def table3(rows: Rows) -> Made:
+def table3(title: str, rows: Rows, study: ClusterStudy) -> Report:
     """Throughput at a fixed number of requests under way, against the default scheduler."""
     lines = [published.TABLE3]
-    for law in _laws(rows):
+    for law in study.laws:
         shown = {f"{ALONE}, {learnt}": (ALONE, learnt) for learnt in _ways(rows)}
         for name, (scheduler, learnt) in (shown | {"spread, without PISM": ("spread", "")}).items():
             now = _of(rows, law, scheduler, learnt)
@@ -125,16 +129,16 @@ def table3(rows: Rows) -> Made:
         "highest P90 over mean; the last column is the highest, where the paper's tail-heavy ones have 5.\n\n"
     )
     head = ["law", "scheduler", "tail-heavy, %", "tail-light, %", "highest P90 / mean before"]
-    return text + markdown_table(head, lines), {}
+    return _report(title, rows, text + markdown_table(head, lines), {})
 
 
-def fig13(rows: Rows) -> Made:
+def fig13(title: str, rows: Rows, study: ClusterStudy) -> Report:
     """Every scheduler alone, with the score by utilisation, and with PISM."""
     head = ["law", "scheduler", "score", "predicted score", "%", "observed score", "%", "mean slowdown", "%"]
     head += ["P99 slowdown", "%", "% to utilisation", "CPU, % (P5 to P95)"]
     lines = [["published", name, "PISM", "", change, *[""] * 8] for name, change in published.FIG13_CHANGES.items()]
     plots: Plots = {}
-    for law in _laws(rows):
+    for law in study.laws:
         for name in KINDS:
             for learnt in ("", *((UTILISATION, *_ways(rows)) if name != "default" else ())):
                 now = _of(rows, law, name, learnt)
@@ -147,11 +151,11 @@ def fig13(rows: Rows) -> Made:
                 ends = [f"{column(now, f'utilisation_p{q}').mean():.0f}" for q in (5, 95)]
                 lines.append([*line, " to ".join(ends)])
         plots[f"plot-{law}"] = partial(_plot_schedulers, rows, law, "slowdown_p99", "99th percentile of slowdown")
-    return markdown_table(head, lines), plots
+    return _report(title, rows, markdown_table(head, lines), plots)
 
 
 def _plot_schedulers(rows: Rows, law: str, field: str, label: str, file: Path) -> None:
-    names = [name for name in KINDS if name != "default"]
+    names = [name for name in KINDS if name != "default" and _of(rows, law, name, "")]
     lines = {
         learnt or "alone": np.array([column(_of(rows, law, name, learnt), field) for name in names])
         for learnt in ("", UTILISATION, *_ways(rows))
@@ -160,12 +164,12 @@ def _plot_schedulers(rows: Rows, law: str, field: str, label: str, file: Path) -
     plot_lines(file, short, lines, "", label, joined=False)
 
 
-def fig15(rows: Rows) -> Made:
+def fig15(title: str, rows: Rows, study: ClusterStudy) -> Report:
     """Percentiles of response times of two services."""
     head = ["law", "service", "scheduler", "score", *(f"P{q}, ms" for q in QUANTILES)]
     paper = published.FIG15_CHECKOUT_P99
     lines = [["published", "checkout", "", pism, "", "", "", "", ms] for pism, ms in paper.items()]
-    for law in _laws(rows):
+    for law in study.laws:
         for service in ("checkout", "browse_product"):
             for name in FIG15_SCHEDULERS:
                 for learnt in ("", UTILISATION, *_ways(rows)):
@@ -173,7 +177,6 @@ def fig15(rows: Rows) -> Made:
                     ms = [mean_with_range(column(now, f"{service}_p{q}"), 0) for q in QUANTILES]
                     lines.append([law, service, name, learnt or "none", *ms])
     plots: Plots = {
-        f"plot-{law}": partial(_plot_schedulers, rows, law, "checkout_p99", "P99 of checkout, ms")
-        for law in _laws(rows)
+        f"plot-{law}": partial(_plot_schedulers, rows, law, "checkout_p99", "P99 of checkout, ms") for law in study.laws
     }
-    return markdown_table(head, lines), plots
+    return _report(title, rows, markdown_table(head, lines), plots)

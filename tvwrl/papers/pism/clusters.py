@@ -18,14 +18,14 @@ from tvwrl.interference.observations import Observations
 from tvwrl.interference.predictor import LevelPredictor
 from tvwrl.interference.scheduler import CANDIDATES
 from tvwrl.interference.score_kernels import UTILISATION_ALONE
-from tvwrl.interference.testbed.arrivals import RECORDED_AT, Arrivals, read_hour, replay_hour
+from tvwrl.interference.testbed.arrivals import Arrivals, read_hour, replay_hour
 from tvwrl.interference.testbed.clock_kernels import DEFAULT
 from tvwrl.interference.testbed.deployment import Deployment, draw_deployment
 from tvwrl.interference.testbed.laws import LAWS
-from tvwrl.interference.testbed.responses import ResponseModel, draw_response_model, observe
+from tvwrl.interference.testbed.responses import ResponseModel, draw_response_model
 from tvwrl.interference.testbed.simulation import PlacementRule, simulate
 from tvwrl.interference.testbed.snapshots import Snapshots, take_snapshots
-from tvwrl.interference.weights import row_weights, service_weights
+from tvwrl.interference.weights import service_weights
 from tvwrl.types import Float
 
 K = 10  # levels
@@ -105,7 +105,7 @@ def _first_period(cluster: SimulatedCluster) -> FirstPeriod:
     hour = read_hour(Path(cluster.data) if cluster.data else None, cluster.truth, rng)
     arrivals = replay_hour(hour, cluster.machines, cluster.learns, rng)
     deployment = draw_deployment(cluster.machines, cluster.services, arrivals, 60 * cluster.learns, rng)
-    record = simulate(deployment, arrivals, PlacementRule(DEFAULT), rng, RECORDED_AT)
+    record = simulate(deployment, arrivals, PlacementRule(DEFAULT), rng)
     return FirstPeriod(deployment, hour, take_snapshots(record, _minutes(cluster.learns)))
 
 
@@ -116,9 +116,9 @@ def learn(cluster: SimulatedCluster) -> Learnt:
     rng = np.random.default_rng([cluster.seed, 1])
     responses = draw_response_model(LAWS[cluster.law].scaled(cluster.factor), deployment, seen, rng)
     responses = responses.equally_sensitive() if cluster.alike else responses
-    observations = _observe(deployment, responses, seen, rng)
+    observations = responses.observe(seen, rng, EVERY)
     levels = Levels.of(observations, K, skip_rare=True)
-    weight = row_weights(deployment.service, service_weights("corr", observations))
+    weight = service_weights("corr", observations)[deployment.service]
     other = np.random.default_rng([cluster.seed, 6]).permutation(len(observations.seconds))
     shuffled = replace(observations, composition=observations.composition[other])
     predictors = {
@@ -141,24 +141,16 @@ def _learn_again(cluster: SimulatedCluster) -> LevelPredictor:
     Levels remain those of the default scheduler. Paper: trained once, on a day of the trace. Here as well: a scheduler
     that prefers machines with low predictions finds those whose predictions are too low.
     """
-    deployment, hour, _ = first_period(cluster)
-    learnt = learn(cluster)
+    hour, learnt = first_period(cluster).hour, learn(cluster)
     observations, predictor = learnt.observations, learnt.predictors[ONCE]
     for number in range(cluster.rounds):
         for teacher in TEACHERS:
             rng = np.random.default_rng([cluster.seed, 4, number, TEACHERS.index(teacher)])
             arrivals = replay_hour(hour, cluster.machines, cluster.minutes, rng)
-            seen, _ = play(cluster, arrivals, _rule(cluster, teacher, predictor), rng)
-            observations = observations.and_then(_observe(deployment, learnt.responses, seen, rng))
+            seen, _ = _play(cluster, arrivals, _rule(cluster, teacher, predictor), rng)
+            observations = observations.and_then(learnt.responses.observe(seen, rng, EVERY))
         predictor = replace(predictor).fit(observations, learnt.levels)
     return predictor
-
-
-@lru_cache(maxsize=1)
-def second_period(cluster: SimulatedCluster) -> Arrivals:
-    """The arrivals on which all schedulers are tried."""
-    rng = np.random.default_rng([cluster.seed, 2])
-    return replay_hour(first_period(cluster).hour, cluster.machines, cluster.minutes, rng)
 
 
 def try_scheduler(cluster: SimulatedCluster, scheduler: str, learnt: str) -> tuple[Snapshots, float]:
@@ -172,32 +164,27 @@ def try_scheduler(cluster: SimulatedCluster, scheduler: str, learnt: str) -> tup
         rule = _rule(cluster, scheduler, predictors_of(cluster)[learnt])
     else:
         rule = PlacementRule(KINDS[scheduler])
-    return play(cluster, second_period(cluster), rule, np.random.default_rng([cluster.seed, 3]))
+    draws = np.random.default_rng([cluster.seed, 2])  # the same arrivals for all schedulers
+    arrivals = replay_hour(first_period(cluster).hour, cluster.machines, cluster.minutes, draws)
+    return _play(cluster, arrivals, rule, np.random.default_rng([cluster.seed, 3]))
 
 
-def play(
+def _play(
     cluster: SimulatedCluster, arrivals: Arrivals, rule: PlacementRule, rng: np.random.Generator
 ) -> tuple[Snapshots, float]:
     """The cluster at each minute after the warm-up, and moves per machine and minute."""
-    record = simulate(first_period(cluster).deployment, arrivals, rule, rng, RECORDED_AT, silent=cluster.silent)
+    record = simulate(first_period(cluster).deployment, arrivals, rule, rng, silent=cluster.silent)
     moves = len(record.moves) / (cluster.machines * cluster.minutes)
     return take_snapshots(record, _minutes(cluster.minutes)), moves
 
 
 def _rule(cluster: SimulatedCluster, scheduler: str, predictor: LevelPredictor) -> PlacementRule:
     """The scheduler with PISM."""
-    kind, candidates, moves = KINDS.get(scheduler, kernels.RANDOM), CANDIDATES, 0
-    if scheduler in (ALONE, NO_MOVES):
-        candidates, moves = cluster.machines, MOVES if scheduler == ALONE else 0
+    kind, moves = KINDS.get(scheduler, kernels.RANDOM), MOVES if scheduler == ALONE else 0
+    candidates = CANDIDATES if scheduler in KINDS else cluster.machines
     return PlacementRule(kind, candidates, predictor.trees_, learn(cluster).weight, moves, cluster.stale_after)
 
 
 def _minutes(last: int) -> Float:
     """Seconds of each minute after the warm-up, in a period of `last` minutes."""
     return np.arange(60.0 * WARM_UP, 60.0 * last, 60.0)
-
-
-def _observe(
-    deployment: Deployment, responses: ResponseModel, seen: Snapshots, rng: np.random.Generator
-) -> Observations:
-    return observe(deployment, seen, responses.response_ms(deployment, seen, rng), slice(None, None, EVERY))

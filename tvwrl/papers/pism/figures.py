@@ -1,30 +1,332 @@
-"""All figures of the PISM paper: their titles and the commands that reproduce them."""
+"""All figures of the PISM paper: their options, the cells they need, and their commands."""
 
 from __future__ import annotations
 
-from tvwrl.experiments.reproduce import commands
-from tvwrl.papers.pism import (
-    classifier_figures,
-    cluster_figures,
-    law_figures,
-    nginx_figures,
-    prediction_figures,
-    scheduler_figures,
-    trace_figures,
-)
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
-STUDIES = (
-    (trace_figures.FIGURES, trace_figures.TraceStudy),
-    (classifier_figures.FIGURES, classifier_figures.ClassifierStudy),
-    (cluster_figures.FIGURES, cluster_figures.ClusterStudy),
-    (prediction_figures.FIGURES, prediction_figures.PredictionStudy),
-    (nginx_figures.FIGURES, nginx_figures.NginxStudy),
-    (scheduler_figures.FIGURES, scheduler_figures.SchedulerStudy),
-    (law_figures.FIGURES, law_figures.LawStudy),
+from tvwrl.checks import at_least, below, different, one_of, positive
+from tvwrl.command_line import Names, Numbers
+from tvwrl.experiments.engine import Rows, RowsCell, read_rows
+from tvwrl.experiments.reproduce import Report, check_seeds, commands
+from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE
+from tvwrl.interference.score import STALE_AFTER
+from tvwrl.interference.testbed.deployment import LEAST_SERVICES
+from tvwrl.interference.testbed.laws import LAWS
+from tvwrl.interference.testbed.two_days import TwoDays
+from tvwrl.interference.training import check_training
+from tvwrl.papers.pism import cluster_tables, measured_tables, prediction_tables, trace_tables
+from tvwrl.papers.pism.cells import (
+    AnchorCell,
+    ClassifierCell,
+    ClusterCell,
+    NginxCell,
+    PredictionCell,
+    SchedulerCell,
+    TraceCell,
 )
-FIGURES = {name: title for titles, _ in STUDIES for name, title in titles.items()}
-COMMANDS = {
-    name: command
-    for titles, study in STUDIES
-    for name, command in commands("pism", "PISM paper", titles, study).items()
+from tvwrl.papers.pism.classifiers import classifiers_of
+from tvwrl.papers.pism.cluster_tables import FIG15_SCHEDULERS
+from tvwrl.papers.pism.clusters import (
+    AGAIN,
+    ALONE,
+    COUNTS,
+    EVERY,
+    KINDS,
+    NO_MOVES,
+    ONCE,
+    SHUFFLED,
+    UTILISATION,
+    WARM_UP,
+    SimulatedCluster,
+)
+from tvwrl.papers.pism.law_fitting import ERMS_FILE, NGINX_FILE, TAOBENCH_FILE
+from tvwrl.papers.pism.predictors import COMPOSITION, NGINX_PREDICTORS, PREDICTORS
+from tvwrl.papers.pism.trials import POLICY, SchedulerTrial, problem_of, scheduler_of
+from tvwrl.types import InputError
+
+BATCH_FILES = (ARRIVALS_FILE, USAGE_FILE)
+
+
+class PaperStudy:
+    """What all studies share: how a figure is made of the rows of its cells."""
+
+    partial = False
+
+    def report(self, figure: str, out: Path, cells: Sequence[RowsCell]) -> Report:
+        """The figure, made of finished cells."""
+        return TABLES[figure](FIGURES[figure], read_rows(out, cells), self)
+
+
+@dataclass(frozen=True)
+class DataStudy(PaperStudy):
+    """A study of published data sets."""
+
+    data: Path | None = None
+    """Folder with the published data sets that docs/interference.md lists. Figures measured on real data need theirs;
+    simulations replay its batch tasks, by default synthetic ones."""
+
+    files: ClassVar[tuple[str, ...]] = BATCH_FILES
+
+    def folder(self) -> Path:
+        """The folder of data. Raises InputError if none is given or a file is missing."""
+        if self.data is None:
+            raise InputError(f"data is not given: must be the folder with {', '.join(self.files)}")
+        if missing := [file for file in self.files if not (self.data / file).exists()]:
+            raise InputError(f"{self.data / missing[0]}: no such file")
+        return self.data
+
+
+@dataclass(frozen=True)
+class LawfulStudy(PaperStudy):
+    """A study of several laws."""
+
+    laws: Names = tuple(LAWS)
+    """Laws by which batch work slows services: memory (bandwidth and cache), queue (run queue and bandwidth), control
+    (total CPU alone)."""
+
+    def check_laws(self) -> None:
+        """Raise InputError unless the laws are known and different, at least one."""
+        different(laws=self.laws)
+        one_of(LAWS, laws=self.laws)
+
+
+@dataclass(frozen=True)
+class TraceStudy(DataStudy):
+    """Real batch tasks of Alibaba's cluster-trace-v2018."""
+
+    def cells(self, figure: str) -> list[TraceCell]:
+        """The figure itself."""
+        return [TraceCell(figure, self.folder())]
+
+
+@dataclass(frozen=True)
+class ClassifierStudy(DataStudy):
+    """Categories of tasks of measured usage, learnt from earlier tasks and predicted for later ones."""
+
+    seeds: Numbers = (0, 1, 2)
+    """Seeds of the random split by jobs; one fit per seed."""
+
+    files = (USAGE_FILE,)
+
+    def cells(self, figure: str) -> list[ClassifierCell]:
+        """Every classifier on the split by time, and on a split by jobs per seed."""
+        check_seeds(self.seeds)
+        data = self.folder()
+        splits = (("time", 0), *(("jobs", seed) for seed in self.seeds))
+        return [ClassifierCell(split, seed, name, data) for split, seed in splits for name in classifiers_of(split)]
+
+
+SIZES = ("machines", "services", "learns", "minutes", "rounds")
+PRESETS = {"smoke": (6, 24, 180, 32, 1), "medium": (40, 60, 240, 45, 2), "paper": (600, 150, 240, 60, 3)}
+FIG15_MACHINES = 14
+FIG15_LONGER = 4  # times as many minutes, for so few machines say little in one
+
+
+@dataclass(frozen=True)
+class ClusterStudy(LawfulStudy, DataStudy):
+    """A simulated cluster under several laws of response times, none of which the score sees."""
+
+    preset: Literal["smoke", "medium", "paper"] = "medium"
+    """smoke: a trial, a minute; medium: 40 machines, 10 seeds, minutes per seed; paper: 600 machines, 150 services,
+    hours."""
+    seeds: Numbers | None = None
+    """Seeds of the simulation; means and intervals are over them. Default: the preset's."""
+    machines: int | None = None
+    """Simulated machines; default: the preset's, 14 for Figure 15."""
+    services: int | None = None
+    """Number of services; default: the preset's."""
+    learns: int | None = None
+    """Minutes of the first period, under the default scheduler, from which PISM learns; default: the preset's."""
+    minutes: int | None = None
+    """Minutes of each later period; the first 20 are not measured. Default: the preset's."""
+    rounds: int | None = None
+    """Further periods, scheduled with PISM, from which it learns again; default: the preset's."""
+    pressure: float = 1.0
+    """Pressure of batch work, relative to the law's assumption that the mean is at the knee of the curve."""
+    truth: bool = False
+    """Give schedulers the true categories of tasks instead of classified ones."""
+    silent: float = 0.0
+    """Share of machines whose reports are missing, each for half an hour on average; at least 0 and below 1."""
+    stale_after: float = STALE_AFTER
+    """Seconds without a report after which PISM avoids a machine if it knows any other."""
+    alike: bool = False
+    """Make all services equally sensitive, so that knowing which of them suffer has no value."""
+
+    def cells(self, figure: str) -> list[ClusterCell]:
+        """The figure's schedulers on the cluster of every seed and law."""
+        size: dict[str, Any] = dict(zip(SIZES, PRESETS[self.preset], strict=True))
+        if figure == "fig15":
+            size["machines"] = FIG15_MACHINES
+            size["minutes"] *= 1 if self.preset == "smoke" else FIG15_LONGER
+        size |= {name: given for name in SIZES if (given := getattr(self, name)) is not None}
+        seeds = self.seeds if self.seeds is not None else (0,) if self.preset == "smoke" else tuple(range(10))
+        self._check(size, seeds)
+        options: dict[str, Any] = {name: getattr(self, name) for name in ("truth", "silent", "stale_after", "alike")}
+        options |= {"factor": self.pressure, "data": str(self.data) if self.data else ""}
+        clusters = [SimulatedCluster(law, seed, **size, **options) for seed in seeds for law in self.laws]
+        ways = (ONCE, COUNTS, SHUFFLED, *((AGAIN,) if size["rounds"] else ()))
+        return [ClusterCell(one, *tried) for one in clusters for tried in _tried(figure, ways)]
+
+    def _check(self, size: dict[str, int], seeds: Sequence[int]) -> None:
+        """Raise InputError for values out of range, and for files that are not there."""
+        check_seeds(seeds)
+        self.check_laws()
+        if self.data is not None:
+            self.folder()
+        shortest = WARM_UP + 2 * EVERY
+        least = {"machines": 3, "services": LEAST_SERVICES, "learns": shortest, "minutes": shortest, "rounds": 0}
+        for name, limit in least.items():
+            at_least(limit, **{name: size[name]})
+        positive(pressure=self.pressure)
+        below(1, silent=self.silent)
+        at_least(0, stale_after=self.stale_after)
+
+
+def _tried(figure: str, ways: Sequence[str]) -> list[tuple[str, str]]:
+    """Schedulers that a figure shows, each with how its score was learnt."""
+    if figure in ("fig12", "table3"):
+        with_pism = (ALONE, NO_MOVES) if figure == "fig12" else (ALONE,)
+        return [("default", ""), ("spread", ""), *((name, way) for way in ways for name in with_pism)]
+    names = FIG15_SCHEDULERS if figure == "fig15" else [name for name in KINDS if name != "default"]
+    alone = [("default", "")] if figure == "fig13" else []
+    return alone + [(name, way) for way in ("", UTILISATION, *ways) for name in names]
+
+
+@dataclass(frozen=True)
+class PredictionStudy(LawfulStudy, DataStudy):
+    """How well interference is predicted: one simulated day to learn from, the next to predict."""
+
+    seeds: Numbers = (0, 1, 2)
+    """Seeds of deployments, arrivals and noise; means and intervals are over them."""
+    machines: int = 40
+    """Simulated machines."""
+    services: int = 150
+    """Simulated services; each machine runs 20 instances."""
+    hours: int = 24
+    """Length of a day."""
+    truth: bool = False
+    """Learn scores from the true categories of tasks instead of classified ones."""
+    report_seconds: int = 300
+    """Seconds between records of a service instance."""
+
+    def cells(self, figure: str) -> list[PredictionCell]:
+        """The figure's predictors on the days of every seed, under every law."""
+        check_seeds(self.seeds)
+        self.check_laws()
+        if self.data is not None:
+            self.folder()
+        size = (self.machines, self.services, self.hours, self.truth, self.report_seconds)
+        shown = {"fig16": (COMPOSITION,), "fig17": tuple(PREDICTORS)}.get(figure, prediction_tables.COMPARED)
+        days = [TwoDays(seed, self.data, *size) for seed in self.seeds]
+        return [PredictionCell(one, law, name) for one in days for law in self.laws for name in shown]
+
+
+@dataclass(frozen=True)
+class NginxStudy(DataStudy):
+    """Level prediction on real runs of nginx under interference."""
+
+    files = (NGINX_FILE,)
+
+    def cells(self, figure: str) -> list[NginxCell]:
+        """Every predictor on all campaigns."""
+        return [NginxCell(name, self.folder() / NGINX_FILE) for name in NGINX_PREDICTORS]
+
+
+@dataclass(frozen=True)
+class SchedulerStudy(SchedulerTrial, LawfulStudy):
+    """Schedulers with and without PISM on the same test sequences of a trace; response times are simulated."""
+
+    schedulers: Names = ("spread", "stack", "stack-80", "random", "load-aware", "target-load-packing", "risk-balancing")
+    """Names of schedulers."""
+
+    @property
+    def trial(self) -> SchedulerTrial:
+        """What all cells share."""
+        return SchedulerTrial(**{field.name: getattr(self, field.name) for field in fields(SchedulerTrial)})
+
+    def cells(self, figure: str) -> list[SchedulerCell]:
+        """Every scheduler under every law. Opens the trace, so that a bad one is refused before anything runs."""
+        at_least(2, sequences=self.sequences)
+        at_least(0, seed=self.seed)
+        self.check_laws()
+        names = [POLICY] * (self.checkpoint is not None) + list(self.schedulers)
+        if not names:
+            raise InputError("the list of schedulers is empty")
+        check_training(self.laws[0], self.weighting, self.episodes)
+        for name in names:
+            scheduler_of(self.trial, name)
+        problem_of(self.trial)
+        return [SchedulerCell(self.trial, law, name) for law in self.laws for name in names]
+
+
+@dataclass(frozen=True)
+class LawStudy(DataStudy):
+    """Measured slowdowns under interference, real; and the anchored services in simulated clusters."""
+
+    seeds: Numbers = tuple(range(10))
+    """Seeds of the clusters in which anchors are measured."""
+
+    files = (TAOBENCH_FILE, NGINX_FILE, ERMS_FILE)
+
+    @property
+    def recorded(self) -> Path | None:
+        """The folder of data if clusters can replay its batch tasks."""
+        return self.data if self.data and all((self.data / file).exists() for file in BATCH_FILES) else None
+
+    def cells(self, figure: str) -> list[AnchorCell]:
+        """A cluster per seed."""
+        check_seeds(self.seeds)
+        self.folder()
+        return [AnchorCell(seed, self.recorded) for seed in self.seeds]
+
+
+STUDIES: dict[type, dict[str, str]] = {
+    TraceStudy: {
+        "table1": "Table 1, how much batch work arrives and how long it runs",
+        "table2": "Table 2, how often graphs of jobs recur",
+        "fig8": "Figure 8, usage of batch tasks and thresholds between its classes",
+    },
+    ClassifierStudy: {"fig10": "Figure 10, accuracy of the task classifier by task and by instance"},
+    ClusterStudy: {
+        "fig12": "Figure 12, interference scores of machines with and without PISM",
+        "table3": "Table 3, throughput of services",
+        "fig13": "Figure 13, schedulers with and without PISM",
+        "fig15": "Figure 15, response times of two services on 14 machines",
+    },
+    PredictionStudy: {
+        "table4": "Table 4, BUSY and IDLE of checkout",
+        "fig16": "Figure 16, predicted by observed level of checkout",
+        "fig17": "Figure 17, levels of all services within 2",
+        "fig18": "Figure 18, scores of machines by weighting",
+    },
+    NginxStudy: {"nginx": "additional: levels of real runs of nginx under interference"},
+    SchedulerStudy: {"schedulers": "additional: schedulers of the time-varying simulator with and without PISM"},
+    LawStudy: {
+        "laws": "additional: the laws of the simulation fitted to measured response times, at published anchors"
+    },
 }
+FIGURES = {name: title for titles in STUDIES.values() for name, title in titles.items()}
+TABLES: dict[str, Callable[[str, Rows, Any], Report]] = {  # of title, rows and study
+    "table1": trace_tables.report,
+    "table2": trace_tables.report,
+    "fig8": partial(trace_tables.report, plotted=True),
+    "fig10": measured_tables.fig10,
+    "fig12": cluster_tables.fig12,
+    "table3": cluster_tables.table3,
+    "fig13": cluster_tables.fig13,
+    "fig15": cluster_tables.fig15,
+    "table4": prediction_tables.table4,
+    "fig16": prediction_tables.fig16,
+    "fig17": prediction_tables.fig17,
+    "fig18": prediction_tables.fig18,
+    "nginx": measured_tables.nginx,
+    "schedulers": measured_tables.schedulers,
+    "laws": measured_tables.law_curves,
+}
+COMMANDS: dict[str, type] = {}
+for _study, _titles in STUDIES.items():
+    COMMANDS |= commands("pism", "PISM paper", _titles, _study)

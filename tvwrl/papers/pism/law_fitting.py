@@ -10,6 +10,7 @@ from tvwrl.input_tables import read_table
 from tvwrl.interference.testbed.laws import LEAST_SENSITIVE, Curve
 from tvwrl.types import Float, InputError
 
+TAOBENCH_FILE, NGINX_FILE, ERMS_FILE = "taobench_colocation.csv", "ntua_nginx_ibench.csv.gz", "erms_inflection.csv.gz"
 KNEES = 181  # tried, evenly from half the least pressure to 95 % of the greatest
 TAOBENCH = ("offline_type", "offline_label", "p99_slowdown")
 NGINX = ("campaign", "Replicas", "Interference_Name", "Interference_ID", "Given_RPS", "Avg_Latency")

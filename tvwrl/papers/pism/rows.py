@@ -18,3 +18,8 @@ def select(rows: Rows, **values: Any) -> Rows:
 def column(rows: Rows, name: str) -> Float:
     """(rows,) values of a field; NaN for None."""
     return np.array([row[name] for row in rows], np.float64)
+
+
+def distinct(rows: Rows, name: str) -> list[Any]:
+    """The different values of a field, in order of appearance."""
+    return list(dict.fromkeys(row[name] for row in rows))

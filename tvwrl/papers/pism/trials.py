@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl.envs.problem import Problem
-from tvwrl.experiments.engine import Rows, RowsCell
-from tvwrl.interference.machines import Machines, uniform_machines
+from tvwrl.experiments.engine import Rows
+from tvwrl.interference.machines import MonitoredMachines, uniform_machines
 from tvwrl.interference.scheduler import WithInterference
 from tvwrl.interference.score import InterferenceScore
 from tvwrl.interference.testbed.episodes import episode_snapshots
-from tvwrl.interference.testbed.snapshots import Snapshots
-from tvwrl.interference.training import TrainedScore, train_on_trace
+from tvwrl.interference.training import EPISODES, TrainedScore, train_on_trace
+from tvwrl.papers.pism.metrics import slowdown_metrics
 from tvwrl.schedulers import Scheduler, make_scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace
-from tvwrl.types import Episode, Float, Int
+from tvwrl.types import Episode, Int
 
 ALONE, UTILISATION, PISM = "alone", "utilisation", "pism"  # ways to place; the last two add to the scheduler alone
 POLICY = "policy"  # stands for the policy of a checkpoint among schedulers
@@ -29,7 +29,7 @@ POLICY = "policy"  # stands for the policy of a checkpoint among schedulers
 class LeastCpu(InterferenceScore):
     """The baseline of PISM: among the same candidates, the machine with the least CPU in use."""
 
-    def choose(self, machines: Machines, now: float, category: int, candidates: Int) -> int:
+    def choose(self, machines: MonitoredMachines, now: float, category: int, candidates: Int) -> int:
         """The first of `candidates` (n,) with the least share of its cores in use."""
         return int(candidates[(machines.cpu / machines.cores)[candidates].argmin()])
 
@@ -43,47 +43,37 @@ class LeastCpu(InterferenceScore):
 class SchedulerTrial:
     """What all schedulers of a comparison have in common."""
 
-    trace: str
-    slot_seconds: int | None
-    checkpoint: Path | None  # of a training run, which then gives environment and trace
-    load: float
-    sequences: int  # for testing
-    episodes: int  # training sequences that scores learn from
-    weighting: str
-    seed: int
+    trace: str = "google"
+    """google, alibaba, the name of a prepared trace, a trace folder or a CSV."""
+    slot_seconds: int | None = None
+    """Interval of a CSV trace, seconds."""
+    checkpoint: Path | None = None
+    """Also compare the policy of this training run; environment and trace are then the run's."""
+    load: float = 0.5
+    """Offered load."""
+    sequences: int = 30
+    """Test sequences."""
+    episodes: int = EPISODES
+    """Training sequences to learn scores from."""
+    weighting: str = "corr"
+    """Weights of the services: fair, cpu-quota, corr, cv."""
+    seed: int = 0
+    """Seed of sequences, services, noise and trees."""
 
 
-@dataclass(frozen=True)
-class SchedulerCell(RowsCell):
-    """One scheduler under one law: a row per test sequence and way to place."""
-
-    trial: SchedulerTrial
-    law: str
-    scheduler: str  # registered name, or `POLICY`
-
-    @property
-    def group(self) -> str:
-        """The law, for which a score is learnt once."""
-        return f"schedulers/{self.law}"
-
-    @property
-    def name(self) -> str:
-        """The scheduler's folder in that of the law."""
-        return f"{self.group}/{self.scheduler}"
-
-    def measure(self) -> Rows:
-        """Rewards and waits, response times under the law, and how many workloads PISM places elsewhere."""
-        learnt, scheduler = _learn(self.trial, self.law), scheduler_of(self.trial, self.scheduler)
-        runner = _runner(self.trial, scheduler.needs_forecasts)
-        scores = {UTILISATION: LeastCpu.of_score(learnt.score), PISM: learnt.score}
-        ways = {way: WithInterference(scheduler, score) for way, score in scores.items()}
-        rows = []
-        for i, before in enumerate(_play_alone(self.trial, self.scheduler)):
-            for way, episode in {ALONE: before, **{way: runner.play(ways[way], i) for way in ways}}.items():
-                elsewhere = 100 * float((episode.machine != before.machine).mean())
-                about = {"law": self.law, "scheduler": scheduler.name, "way": way, "sequence": i}
-                rows.append(about | {"elsewhere": elsewhere} | _metrics(episode, problem_of(self.trial), learnt))
-        return rows
+def compare_ways(trial: SchedulerTrial, law: str, name: str) -> Rows:
+    """A row per test sequence and way to place, of one scheduler under one law."""
+    learnt, scheduler = _learn(trial, law), scheduler_of(trial, name)
+    runner = _runner(trial, scheduler.needs_forecasts)
+    scores = {UTILISATION: LeastCpu.of_score(learnt.score), PISM: learnt.score}
+    ways = {way: WithInterference(scheduler, score) for way, score in scores.items()}
+    rows = []
+    for i, before in enumerate(_play_alone(trial, name)):
+        for way, episode in {ALONE: before, **{way: runner.play(ways[way], i) for way in ways}}.items():
+            elsewhere = 100 * float((episode.machine != before.machine).mean())
+            about = {"law": law, "scheduler": scheduler.name, "way": way, "sequence": i}
+            rows.append(about | {"elsewhere": elsewhere} | _metrics(episode, problem_of(trial), learnt))
+    return rows
 
 
 @lru_cache(maxsize=1)
@@ -130,22 +120,13 @@ def _metrics(episode: Episode, problem: Problem, learnt: TrainedScore) -> dict[s
     """Slowdown under the law, predicted level, and the usual metrics of an episode."""
     score = learnt.score
     assert score.thresholds is not None
-    step = problem.scenario.step_seconds
-    seen = episode_snapshots([episode], problem.machines, step, score.thresholds, learnt.seed)
-    rng = np.random.default_rng([learnt.seed, 2, episode.sequence])
-    times = learnt.responses.response_ms(learnt.deployment, seen, rng)
-    slowdown = times / learnt.responses.base[learnt.deployment.service]
+    seen = episode_snapshots([episode], problem.machines, problem.scenario.step_seconds, score.thresholds, learnt.seed)
+    times = learnt.responses.response_ms(seen, np.random.default_rng([learnt.seed, 2, episode.sequence]))
+    # the level that the score predicts for machines with one instance of each of its services
+    alike = uniform_machines(seen.composition.reshape(-1, seen.composition.shape[-1]), len(score.services))
     usual = problem.score(episode)
     return {
-        "slowdown": float(slowdown.mean()),
-        "slowdown_p99": float(np.percentile(slowdown, 99)),
-        "predicted": float(_predicted_levels(score, seen).mean()),
+        **slowdown_metrics(learnt.responses, times),
+        "predicted": float(score.mean_level(alike).reshape(seen.batch_cpu.shape).mean()),
         **{name: usual[name] for name in ("reward", "overshoot_pct", "wait_mean")},
     }
-
-
-def _predicted_levels(score: InterferenceScore, seen: Snapshots) -> Float:
-    """(T, M) mean level that a score predicts for machines with one instance of each of its services."""
-    times, count, categories = seen.composition.shape
-    machines = uniform_machines(seen.composition.reshape(times * count, categories), len(score.services))
-    return score.mean_level(machines).reshape(times, count)

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvwrl.experiments.engine import Rows, RowsCell, read_rows
+from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.reproduce import Report
 from tvwrl.experiments.statistics import bootstrap_interval, mean, point_estimate
 from tvwrl.interference.batch_tasks import ARRIVALS_FILE, USAGE_FILE, BatchTasks, read_arrivals, read_usage
 from tvwrl.interference.categories import CLASSES, Thresholds, category_of
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import published
-from tvwrl.papers.pism.options import folder_with
 from tvwrl.plotting import COLOURS, DPI, new_figure
 from tvwrl.types import Float, Int
 
-FIGURES = {
-    "table1": "Table 1, how much batch work arrives and how long it runs",
-    "table2": "Table 2, how often graphs of jobs recur",
-    "fig8": "Figure 8, usage of batch tasks and thresholds between its classes",
-}
+if TYPE_CHECKING:
+    from tvwrl.papers.pism.figures import TraceStudy
+
 FILES = {"arrivals": (ARRIVALS_FILE, read_arrivals), "usage": (USAGE_FILE, read_usage)}
 TITLES = {"arrivals": "an hour of arrivals (real)", "usage": "tasks with usage (real)"}
 SHORT = 60.0  # seconds
@@ -36,45 +32,39 @@ UNITS = {"cpu": "cores of an instance", "memory": "memory of an instance, normal
 Made = tuple[str, Rows]  # text, rows
 
 
-@dataclass(frozen=True)
-class TraceCell(RowsCell):
-    """Text and rows of one figure."""
-
-    figure: str
-    data: Path
-
-    @property
-    def name(self) -> str:
-        """By figure."""
-        return f"traces/{self.figure}"
-
-    def measure(self) -> Rows:
-        """A row with the figure's text, then its rows; malformed names are counted."""
-        tasks, bad = _read(self.data)
-        text, rows = {"table1": _table1, "table2": _table2, "fig8": _fig8}[self.figure](tasks)
-        counts = (f"{bad[kind]:,} of {len(one):,} ({TITLES[kind]})" for kind, one in tasks.items())
-        note = f"Malformed task names, treated as independent tasks: {', '.join(counts)}."
-        return [{"text": f"{text}\n\n{note}"}, *rows]
+def trace_figure(figure: str, data: Path) -> Made:
+    """Text and rows of a figure: `table1`, `table2` or `fig8`; malformed names are counted."""
+    tasks, bad = _read(data)
+    text, rows = {"table1": _table1, "table2": _table2, "fig8": _fig8}[figure](tasks)
+    counts = (f"{bad[kind]:,} of {len(one):,} ({TITLES[kind]})" for kind, one in tasks.items())
+    return f"{text}\n\nMalformed task names, treated as independent tasks: {', '.join(counts)}.", rows
 
 
-@dataclass(frozen=True)
-class TraceStudy:
-    """Real batch tasks of Alibaba's cluster-trace-v2018."""
+def report(title: str, rows: Rows, study: TraceStudy, plotted: bool = False) -> Report:
+    """What a cell made of `trace_figure`; `plotted`: with a plot of usage."""
+    first, *others = rows
+    plots = {"plot": partial(_plot_usage, study.folder())} if plotted else {}
+    return Report(f"# {title} (real)\n\n{first['text']}", others, plots)
 
-    data: Path | None = None
-    """Folder with spar_sample_tasks.csv.gz and ali18_usage_tasks.csv.gz."""
 
-    partial = False
-
-    def cells(self, figure: str) -> list[TraceCell]:
-        """The figure itself."""
-        return [TraceCell(figure, folder_with(self.data, ARRIVALS_FILE, USAGE_FILE))]
-
-    def report(self, figure: str, out: Path, cells: Sequence[TraceCell]) -> Report:
-        """The figure, and the plot of Figure 8."""
-        first, *rows = read_rows(out, cells)
-        plots = {"plot": partial(_plot_usage, _read(cells[0].data)[0]["usage"])} if figure == "fig8" else {}
-        return Report(f"# {FIGURES[figure]} (real)\n\n{first['text']}", rows, plots)
+def _plot_usage(data: Path, file: Path) -> None:
+    """A PNG of the distributions of CPU, memory and makespan over tasks, thresholds as dotted lines."""
+    tasks = _read(data)[0]["usage"]
+    thresholds = Thresholds.from_usage(tasks.cpu, tasks.memory, tasks.makespan)
+    figure = new_figure(12, 3.8)
+    kind = _kind_of(tasks)
+    for axis, name in zip(figure.subplots(1, 3), CLASSES, strict=True):
+        values = getattr(tasks, name)
+        for colour, (letter, label) in zip(COLOURS, {"": "all", **KINDS}.items(), strict=False):
+            own = np.sort(values[kind == letter] if letter else values)
+            axis.plot(own, np.linspace(0, 1, len(own)), color=colour, label=label, lw=2 if not letter else 1.2)
+        for cut in getattr(thresholds, name):
+            axis.axvline(cut, color="#555555", ls=":", lw=1)
+        axis.set_xscale("log")
+        axis.set(xlabel=f"{name}: {UNITS[name]}", ylabel="share of tasks (real)", ylim=(0, 1))
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].legend(frameon=False, loc="upper left")
+    figure.savefig(file, dpi=DPI, format="png")
 
 
 @lru_cache(maxsize=1)
@@ -237,22 +227,3 @@ def _resampled_thresholds(tasks: BatchTasks, resamples: int = 100) -> dict[str, 
 def _kind_of(tasks: BatchTasks) -> Any:
     """(N,) first letter of each task's name."""
     return np.array([name[0] for name in tasks.task])
-
-
-def _plot_usage(tasks: BatchTasks, file: Path) -> None:
-    """A PNG of the distributions of CPU, memory and makespan over tasks, thresholds as dotted lines."""
-    thresholds = Thresholds.from_usage(tasks.cpu, tasks.memory, tasks.makespan)
-    figure = new_figure(12, 3.8)
-    kind = _kind_of(tasks)
-    for axis, name in zip(figure.subplots(1, 3), CLASSES, strict=True):
-        values = getattr(tasks, name)
-        for colour, (letter, label) in zip(COLOURS, {"": "all", **KINDS}.items(), strict=False):
-            own = np.sort(values[kind == letter] if letter else values)
-            axis.plot(own, np.linspace(0, 1, len(own)), color=colour, label=label, lw=2 if not letter else 1.2)
-        for cut in getattr(thresholds, name):
-            axis.axvline(cut, color="#555555", ls=":", lw=1)
-        axis.set_xscale("log")
-        axis.set(xlabel=f"{name}: {UNITS[name]}", ylabel="share of tasks (real)", ylim=(0, 1))
-        axis.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].legend(frameon=False, loc="upper left")
-    figure.savefig(file, dpi=DPI, format="png")
