@@ -1,6 +1,8 @@
 """Batch tasks drawn for tests: jobs of three shapes whose tasks use what their place says, and a little noise."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,13 +24,18 @@ def _draw_tasks(jobs: int, seed: int, noise: float = 0.1) -> BatchTasks:
             usage = np.array([0.2 * 4**k, 0.05 * 3 ** ((shape + k) % 4), 4.0 * 6 ** ((shape + 2 * k) % 3)])
             cpu, memory, makespan = usage * np.exp(rng.normal(0, noise, 3))
             rows.append((f"j{j}", name, 600.0 * j, instances, 1.0, 0.5, graph.tag, role, cpu, memory, makespan))
-    columns = list(zip(*rows, strict=True))
-    words = [np.array(columns[i], object) for i in (0, 1, 6, 7)]
-    numbers = [np.array(columns[i], np.float64) for i in (2, 4, 5, 8, 9, 10)]
-    return BatchTasks(
-        words[0], words[1], numbers[0], np.array(columns[3], np.int64), numbers[1], numbers[2], words[2], words[3],
-        *numbers[3:],
-    )  # fmt: skip
+    kinds = (object, object, float, np.int64, float, float, object, object, float, float, float)
+    return BatchTasks(*(np.array(column, kind) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)))
+
+
+@pytest.fixture(scope="session")
+def real_batch() -> Path:
+    """The folder of published batch tasks; a test that needs it is skipped without it."""
+    default = Path(__file__).resolve().parents[3] / "shared" / "data"
+    folder = Path(os.environ.get("TVWRL_REAL_DATA", default)) / "batch"
+    if not folder.is_dir():
+        pytest.skip("no real data")
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,7 @@
 """Readers of batch tasks: small files by hand, bad rows, and the whole files where they are at hand."""
 
 import gzip
-import os
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ import pytest
 from tvwrl.interference.batch_tasks import read_arrivals, read_usage
 from tvwrl.types import InputError
 
-BATCH = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")) / "batch"
 HEAD = "job,task,instances,start_time,end_time,mean_inst_duration,plan_cpu,plan_mem,cpu_sum_pct,mem_sum,"
 USAGE = HEAD + "cpu_per_inst_cores,mem_per_inst\nb,M1,4,30,60,8.5,50,0.3,400,1,1.0,0.25\n"
 ARRIVALS = "arrive_s,job,task,duration_s,plan_cpu,plan_mem,instances\n5,a,R2_1,7,100,0.5,3\n0,a,M1,0,50,0.2,1\n"
@@ -22,14 +19,11 @@ def write(path, text):
     return path
 
 
-def test_usage_by_hand(tmp_path):
+def test_files_by_hand(tmp_path):
     tasks = read_usage(write(tmp_path / "u.csv.gz", USAGE))
     assert (tasks.job[0], tasks.task[0], tasks.seconds[0], tasks.instances[0]) == ("b", "M1", 30.0, 4)
     assert (tasks.plan_cpu[0], tasks.plan_memory[0]) == (0.5, 0.3)
     assert (tasks.cpu[0], tasks.memory[0], tasks.makespan[0]) == (1.0, 0.25, 8.5)
-
-
-def test_arrivals_by_hand(tmp_path):
     tasks = read_arrivals(write(tmp_path / "a.csv.gz", ARRIVALS))
     assert tasks.task.tolist() == ["M1", "R2_1"]  # in order of submission
     assert tasks.makespan.tolist() == [0.0, 7.0]
@@ -62,28 +56,24 @@ def test_bad_files_are_refused(tmp_path, was, now, said):
 
 
 def test_bad_names_can_be_counted(tmp_path):
+    """A second task 1 waits for none and is waited for by none; two tasks without a number are just two; R2 waits for
+    a task 1 that nobody is."""
     bad = Counter()
-    tasks = read_arrivals(write(tmp_path / "a.csv.gz", ARRIVALS.replace("M1", "M1__")), bad)
-    assert bad == {"malformed": 1, "unknown": 1}  # R2 waits for a task 1 that nobody is now
-    assert tasks.role[0] == tasks.role[1]
-
-
-def test_a_task_that_is_there_twice_can_be_counted(tmp_path):
-    """A second task 1 waits for none and is waited for by none; two tasks without a number are just two."""
-    bad = Counter()
-    more = "0,a,M1,0,50,0.2,1\n0,b,task_x,0,50,0.2,1\n0,b,task_x,0,50,0.2,1\n"
+    more = "0,a,M1,0,50,0.2,1\n0,b,task_x,0,50,0.2,1\n0,b,task_x,0,50,0.2,1\n0,c,M1__,0,50,0.2,1\n0,c,R2_1,0,50,0.2,1\n"
     tasks = read_arrivals(write(tmp_path / "a.csv.gz", ARRIVALS + more), bad)
-    assert bad == {"same number": 1}
-    roles = {task: set(tasks.role[tasks.task == task].tolist()) for task in ("M1", "R2_1", "task_x")}
-    assert [len(found) for found in roles.values()] == [2, 1, 1]
+    assert bad == {"same number": 1, "malformed": 1, "unknown": 1}
+    roles = {(job, task): set() for job, task in zip(tasks.job, tasks.task, strict=True)}
+    for job, task, role in zip(tasks.job, tasks.task, tasks.role, strict=True):
+        roles[job, task].add(role)
+    assert [len(roles[one]) for one in (("a", "M1"), ("a", "R2_1"), ("b", "task_x"))] == [2, 1, 1]
+    assert roles["c", "M1__"] == roles["c", "R2_1"]
 
 
 @pytest.mark.real_data
-@pytest.mark.skipif(not BATCH.is_dir(), reason="no real data")
-def test_the_whole_files():
+def test_the_whole_files(real_batch):
     """Rows and jobs as their notes say; the numbers of graphs are those that networkx finds by isomorphism."""
-    usage = read_usage(BATCH / "ali18_usage_tasks.csv.gz")
+    usage = read_usage(real_batch / "ali18_usage_tasks.csv.gz")
     assert (len(usage), len(set(usage.job)), len(set(usage.tag))) == (22_409, 3_690, 178)
-    arrivals = read_arrivals(BATCH / "spar_sample_tasks.csv.gz")
+    arrivals = read_arrivals(real_batch / "spar_sample_tasks.csv.gz")
     assert (len(arrivals), len(set(arrivals.job)), len(set(arrivals.tag))) == (67_634, 16_749, 1_426)
     assert (np.diff(arrivals.seconds) >= 0).all()

@@ -35,13 +35,8 @@ def test_more_usage_is_never_of_a_lower_class(values):
 
 
 def test_natural_breaks_lie_between_groups():
-    rng = np.random.default_rng(0)
-    groups = [0.01, 0.1, 1.0, 10.0]
-    values = np.concatenate([centre * np.exp(rng.normal(0, 0.1, 50 * (i + 1))) for i, centre in enumerate(groups)])
-    breaks = natural_breaks(rng.permutation(values), 4, "cpu")
-    assert [low < cut < high for low, cut, high in zip(groups, breaks, groups[1:], strict=False)] == [True] * 3
-    classes = np.searchsorted(breaks, values, side="right")
-    assert np.bincount(classes).tolist() == [50, 100, 150, 200]
+    values = np.array([0.011, 0.01, 0.1, 11.0, 9.0, 0.009, 10.0, 1.0])
+    assert np.searchsorted(natural_breaks(values, 4, "cpu"), np.sort(values)).tolist() == [0, 0, 0, 1, 2, 3, 3, 3]
 
 
 @given(st.lists(st.integers(0, 12), min_size=4, max_size=30), st.integers(2, 4))

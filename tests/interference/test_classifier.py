@@ -1,8 +1,6 @@
 """The task classifier: what can be learnt is, what is known later is not looked at, files, habits of scikit-learn."""
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.classifier import TaskClassifier
 from tvwrl.types import InputError
 
-BATCH = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")) / "batch"
 HAND = Thresholds((0.5, 1.5), (0.08, 0.25, 0.75, 5.0), (10.0, 60.0, 600.0))  # between what the drawn tasks use
 
 
@@ -51,11 +48,8 @@ def test_new_kinds_of_tasks_are_classified_once_they_were_seen(tasks, draw_tasks
     classifier, later = TaskClassifier(HAND).fit(tasks), renamed(draw_tasks(60, 5))
     before = (classifier.predict_classes(later) == truth(later)).all(axis=1).mean()
     weights = classifier.weights_.copy()
-    after = (
-        (classifier.extend_history(renamed(draw_tasks(150, 4))).predict_classes(later) == truth(later))
-        .all(axis=1)
-        .mean()
-    )
+    classifier.extend_history(renamed(draw_tasks(150, 4)))
+    after = (classifier.predict_classes(later) == truth(later)).all(axis=1).mean()
     assert before < 0.5
     assert after > 0.95
     assert (classifier.weights_ == weights).all()
@@ -96,10 +90,9 @@ def test_bad_input_is_refused(tasks):
 
 
 @pytest.mark.real_data
-@pytest.mark.skipif(not BATCH.is_dir(), reason="no real data")
-def test_real_tasks_are_classified_better_than_by_their_majority():
+def test_real_tasks_are_classified_better_than_by_their_majority(real_batch):
     """A sample of jobs, learnt from the earlier ones: well above the most frequent class in every dimension."""
-    tasks = read_usage(BATCH / "ali18_usage_tasks.csv.gz")
+    tasks = read_usage(real_batch / "ali18_usage_tasks.csv.gz")
     names = np.unique(tasks.job.astype(str))
     tasks = tasks.only(np.isin(tasks.job.astype(str), np.random.default_rng(0).choice(names, 500, replace=False)))
     later = np.isin(tasks.job, list(dict.fromkeys(tasks.job))[400:])

@@ -120,19 +120,6 @@ def test_tags_differ_exactly_where_graphs_do(one, other, data):
         assert same == nx.is_isomorphic(judged(a), judged(b))
 
 
-def test_near_misses_by_hand():
-    tags = Tags()
-    base = tags.of("j", FIG1).tag
-    for names in (
-        ["M1", "M2", "M3", "J4_1_2", "R5_4", "R6_3_4"],  # one edge moved
-        ["M1", "M2", "M3", "J4_1_2", "R5_4", "R6_5"],  # one edge less
-        ["M1", "M2", "M3", "J4_1_2", "R5_4", "R6_3_5", "M7"],  # one task more
-        ["R1_4", "R2_4", "R3_6", "M4_5", "M5_6", "M6"],  # every edge turned round
-    ):
-        assert tags.of("j", names).tag != base
-    assert tags.of("j", ["M9", "M8", "M3", "J1_9_8", "R2_1", "R4_3_2"]).tag == base  # other numbers, same graph
-
-
 def test_known_blind_spot():
     """Four tasks that four others wait for, two each: a ring of 8 and two rings of 4 look alike from every task."""
     ring = [(), (), (), (), (0, 1), (1, 2), (2, 3), (3, 0)]
@@ -148,4 +135,6 @@ def test_tags_are_found_again_in_any_order():
         found = tags.of("other", [FIG1[i] for i in order])
         assert found.tag == whole.tag
         assert list(found.roles) == [whole.roles[i] for i in order]
+    assert tags.of("j", ["M9", "M8", "M3", "J1_9_8", "R2_1", "R4_3_2"]).tag == whole.tag  # other numbers, same graph
+    assert tags.of("j", [*FIG1, "M7"]).tag != whole.tag
     assert tags.of("j", []).roles == ()

@@ -9,17 +9,10 @@ from tvwrl.interference.categories import Thresholds
 from tvwrl.interference.task_history import GROUPINGS, SHARES, History, similarity_keys
 
 
-def by_hand(tasks):
-    """The first jobs' first tasks of one shape, three jobs."""
-    shape = tasks.tag == tasks.tag[0]
-    jobs = list(dict.fromkeys(tasks.job[shape]))[:3]
-    return tasks.only(np.isin(tasks.job, jobs) & (tasks.task == "M1"))
-
-
 def test_shares_by_hand(tasks):
     """Three tasks alike, CPU classes 0, 0, 2. Of all: 2/3, 0, 1/3. Each level adds its tasks to one vote of the level
     before: (2 + 2/3) / 4 = 2/3 stays. Without its own job the third sees 0, 0 only: (2 + 2/3) / 3, then more still."""
-    three = by_hand(tasks)
+    three = tasks.only(np.flatnonzero((tasks.tag == tasks.tag[0]) & (tasks.task == "M1"))[:3])
     three = replace(three, instances=np.array([4, 4, 4]))
     classes = np.array([[0, 1, 2], [0, 1, 2], [2, 1, 2]])
     history, own = History.of(three, classes)
@@ -33,10 +26,8 @@ def test_shares_by_hand(tasks):
 
 
 def test_unknown_tasks_have_the_shares_of_all(tasks):
-    classes = Thresholds.from_usage(tasks.cpu, tasks.memory, tasks.makespan).classes(
-        tasks.cpu, tasks.memory, tasks.makespan
-    )
-    history, _ = History.of(tasks, classes)
+    usage = (tasks.cpu, tasks.memory, tasks.makespan)
+    history, _ = History.of(tasks, Thresholds.from_usage(*usage).classes(*usage))
     few = tasks.only(np.arange(2))
     other = replace(few, tag=few.tag + "x", role=few.role + "x", task=np.array(["M7", "M8"], object))
     assert history.inputs(other) == pytest.approx(np.tile(history.overall, (2, len(GROUPINGS))))

@@ -16,6 +16,7 @@ from tvwrl.papers.pism.classifiers import CLASSIFIERS
 from tvwrl.papers.pism.clusters import AGAIN, COUNTS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, first_period, learn
 from tvwrl.papers.pism.figures import (
     FIGURES,
+    TABLES,
     ClassifierStudy,
     ClusterStudy,
     LawStudy,
@@ -129,11 +130,24 @@ def test_the_same_seed_gives_the_same_rows(clusters):
     assert cell.measure() == read_rows(out, [cell])
 
 
-def test_figure_13_tries_every_scheduler_with_utilisation_and_pism():
-    tried = [(cell.scheduler, cell.learnt) for cell in CLUSTER.cells("fig13")]
-    assert ("default", "") in tried
-    for name in ("random", "spread", "stack", "LoadAware", "TargetLoadPacking", "LoadVariationRiskBalancing"):
-        assert {learnt for one, learnt in tried if one == name} == {"", UTILISATION, ONCE, COUNTS, SHUFFLED, AGAIN}
+@pytest.mark.parametrize(
+    ("figure", "schedulers"),
+    [
+        ("fig13", {"random", "spread", "stack", "LoadAware", "TargetLoadPacking", "LoadVariationRiskBalancing"}),
+        ("fig15", {"random", "spread", "stack"}),
+    ],
+)
+def test_schedulers_are_shown_alone_with_utilisation_and_with_pism(clusters, figure, schedulers, tmp_path):
+    """A line each, of rows as those of Figure 12, and a plot."""
+    rows = read_rows(clusters[0], CLUSTER.cells("fig12"))
+    ways = {"", UTILISATION, ONCE, COUNTS, SHUFFLED, AGAIN}
+    tried = [(cell.scheduler, cell.learnt) for cell in CLUSTER.cells(figure)]
+    assert set(tried) - {("default", "")} == {(name, way) for name in schedulers for way in ways}
+    alike = [row | {"scheduler": name, "learnt": way} for name, way in tried for row in rows[:4]]
+    report = TABLES[figure](FIGURES[figure], alike, CLUSTER)
+    for name, way in tried:
+        assert f" {name} | {way or 'none'} " in " ".join(report.text.split())
+    report.plots["plot-control"](tmp_path / "plot.png")
     assert {cell.cluster.machines for cell in replace(CLUSTER, machines=None).cells("fig15")} == {14}
 
 
@@ -217,7 +231,7 @@ def test_services_meet_their_anchors_in_another_period(tmp_path):
         (LawStudy(), "laws", "data is not given"),
         (TraceStudy(), "table1", "data is not given"),
         (ClassifierStudy(), "fig10", "data is not given"),
-        (TraceStudy(Path("nowhere")), "table1", "spar_sample_tasks.csv.gz: no such file"),
+        (TraceStudy(Path("nowhere")), "table1", "nowhere lacks spar_sample_tasks.csv.gz, ali18_usage_tasks.csv.gz"),
     ],
 )
 def test_options_out_of_range_are_refused(study, figure, message, tmp_path):

@@ -49,9 +49,22 @@ class BatchTasks:
     def __len__(self) -> int:
         return len(self.job)
 
+    def jobs(self) -> tuple[Int, Int]:
+        """(jobs,) first row of each job, in the order of their names; (N,) number of each task's job among them."""
+        first, number = np.unique(self.job.astype(str), return_index=True, return_inverse=True)[1:]
+        return first.astype(np.int64), number.astype(np.int64)
+
     def only(self, rows: Int) -> BatchTasks:
         """The tasks `rows`: (n,) indices or (N,) bool."""
         return BatchTasks(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+
+def rows_by_job(job: Strings) -> dict[str, list[int]]:
+    """The rows of each job's tasks, in order, of the job (N,) of each task."""
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(job):
+        rows.setdefault(name, []).append(row)
+    return rows
 
 
 def read_usage(path: Path, bad: Counter[str] | None = None) -> BatchTasks:
@@ -108,11 +121,8 @@ def numbers(path: Path, column: pl.Series, least: float) -> Float:
 def _graphs(path: Path, job: Strings, task: Strings, bad: Counter[str] | None) -> tuple[Strings, Strings]:
     """(N,) tag and role of each task. `bad` counts a repeated `J1` as a duplicate number, a repeated `task_x` not."""
     tags = Tags(bad)
-    rows: dict[str, list[int]] = {}
-    for row, name in enumerate(job):
-        rows.setdefault(name, []).append(row)
     tag, role = np.empty(len(job), object), np.empty(len(job), object)
-    for name, own in rows.items():
+    for name, own in rows_by_job(job).items():
         names = task[own].tolist()
         if bad is None and len(set(names)) < len(names):
             twice = next(one for one, number in Counter(names).items() if number > 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from tvwrl.checks import positive
@@ -106,9 +108,7 @@ def declared_features(tasks: BatchTasks) -> Float:
     """(N, DECLARED) what N arriving tasks declare: sine and cosine of the time of day, and logarithms of instances,
     planned CPU, planned memory, and number of tasks of the job."""
     clock = 2 * np.pi * (tasks.seconds % DAY) / DAY
-    numbers: dict[str, int] = {}
-    for job in tasks.job:
-        numbers[job] = numbers.get(job, 0) + 1
+    numbers = Counter(tasks.job.tolist())
     together = np.array([numbers[job] for job in tasks.job], np.float64)
     logs = [np.log(values) for values in (tasks.instances, tasks.plan_cpu, tasks.plan_memory, together)]
     return np.stack([np.sin(clock), np.cos(clock), *logs], axis=1)

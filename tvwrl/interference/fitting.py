@@ -38,8 +38,8 @@ class FitOptions:
     trace: str | None = None
     """google, alibaba, the name of a prepared trace, a trace folder or a CSV."""
     data: Path | None = None
-    """Folder with spar_sample_tasks.csv.gz and ali18_usage_tasks.csv.gz; the second sets the thresholds between
-    categories."""
+    """Folder with the published data sets that docs/interference.md lists; the usage of its batch tasks sets the
+    thresholds between categories."""
     explain: Path | None = None
     """Only explain the score in this file: which task categories raise a machine's score, and by how much."""
     running: Names = ()
@@ -88,7 +88,7 @@ class FitOptions:
         """The score of the trace or batch tasks; `report` receives a description of the trace."""
         if self.data is not None:
             days = TwoDays(self.seed, self.data, **(SMALL | self._given(*SMALL)))
-            return train_on_batch_tasks(self.data, days, self.law, self.weighting)
+            return train_on_batch_tasks(days, self.law, self.weighting)
         assert self.trace is not None
         trace = open_and_describe(self.trace, self.slot_seconds, report)
         problem = Problem.build(trace, Scenario(**self._given("machines", "load")), "none")

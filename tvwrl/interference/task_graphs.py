@@ -23,7 +23,7 @@ from typing import NamedTuple
 from tvwrl.types import InputError
 
 GRAMMAR = re.compile(r"[A-Za-z]+(\d+)((?:_\d+)*)")
-INDEPENDENT = re.compile(r"task_.+|[A-Za-z]+")
+NO_NUMBER = re.compile(r"task_.+|[A-Za-z]+")
 BYTES = 8  # of a tag: two of a million different graphs collide once in 40 million times
 
 
@@ -34,13 +34,16 @@ class TaskName(NamedTuple):
     after: tuple[int, ...]  # distinct numbers of the tasks it depends on, rising
 
 
+INDEPENDENT = TaskName(-1, ())
+
+
 @lru_cache(maxsize=1 << 16)
 def parse(name: str) -> TaskName:
     """Number and dependencies in a task's name. Raises InputError for a malformed name."""
     if found := GRAMMAR.fullmatch(name):
         return TaskName(int(found[1]), tuple(sorted({int(number) for number in found[2].split("_")[1:]})))
-    if INDEPENDENT.fullmatch(name):
-        return TaskName(-1, ())
+    if NO_NUMBER.fullmatch(name):
+        return INDEPENDENT
     raise InputError(f"task {name!r}: must be like J5_2_4 (task 5, after 2 and 4), M1, task_x or MergeTask")
 
 
@@ -50,45 +53,37 @@ def dependencies(job: str, names: Sequence[str], bad: Counter[str] | None = None
     Raises InputError with job and task for a malformed name, a duplicate number, and a task that depends on itself, on
     a missing one, or on a cycle. With `bad` such a task has no dependencies instead, and is counted there by its fault.
     """
-    tasks = [_parsed(job, name, bad) for name in names]
-    position: dict[int, int] = {}
-    for i, task in enumerate(tasks):
+    tasks, position = [], dict[int, int]()  # of a number: its task
+    for i, name in enumerate(names):
+        try:
+            task = parse(name)
+        except InputError as error:
+            _complain(bad, "malformed", f"job {job}, {error}")
+            task = INDEPENDENT
         if task.number in position:
             other = names[position[task.number]]
-            _complain(bad, "same number", f"job {job}, task {names[i]!r}: has the number of {other!r}")
-            tasks[i] = TaskName(-1, ())
+            _complain(bad, "same number", f"job {job}, task {name!r}: has the number of {other!r}")
+            task = INDEPENDENT
         elif task.number >= 0:
             position[task.number] = i
-    after = [_predecessors(job, name, task, position, bad) for name, task in zip(names, tasks, strict=True)]
+        tasks.append(task)
+    after: list[tuple[int, ...]] = []
+    for name, task in zip(names, tasks, strict=True):
+        unknown = [number for number in task.after if number not in position]
+        if task.number in task.after:
+            _complain(bad, "waits for itself", f"job {job}, task {name!r}: waits for itself")
+        elif unknown:
+            fault = f"waits for task {unknown[0]}, which the job does not have"
+            _complain(bad, "unknown", f"job {job}, task {name!r}: {fault}")
+        good = task.number not in task.after and not unknown
+        after.append(tuple(position[number] for number in task.after) if good else ())
     while circle := _circle(after):
         through = ", ".join(repr(names[i]) for i in circle[1:])
-        _complain(
-            bad, "circle", f"job {job}, task {names[circle[0]]!r}: waits for itself through {through}", len(circle)
-        )
+        fault = f"job {job}, task {names[circle[0]]!r}: waits for itself through {through}"
+        _complain(bad, "circle", fault, len(circle))
         for i in circle:
             after[i] = ()
     return after
-
-
-def _parsed(job: str, name: str, bad: Counter[str] | None) -> TaskName:
-    try:
-        return parse(name)
-    except InputError as error:
-        _complain(bad, "malformed", f"job {job}, {error}")
-        return TaskName(-1, ())
-
-
-def _predecessors(
-    job: str, name: str, task: TaskName, position: dict[int, int], bad: Counter[str] | None
-) -> tuple[int, ...]:
-    if task.number in task.after:
-        _complain(bad, "waits for itself", f"job {job}, task {name!r}: waits for itself")
-        return ()
-    unknown = [number for number in task.after if number not in position]
-    if unknown:
-        _complain(bad, "unknown", f"job {job}, task {name!r}: waits for task {unknown[0]}, which the job does not have")
-        return ()
-    return tuple(position[number] for number in task.after)
 
 
 def _circle(after: Sequence[Sequence[int]]) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tvwrl.interference.batch_tasks import BatchTasks
+from tvwrl.interference.batch_tasks import BatchTasks, rows_by_job
 from tvwrl.interference.categories import CLASSES
 from tvwrl.types import Float, Int, Strings
 
@@ -22,15 +22,12 @@ def similarity_keys(tasks: BatchTasks) -> list[list[str]]:
     the nearest power of 2; the names with the plans of all the job's tasks; the names with the instances of all. All
     tasks of a job must be given together.
     """
-    jobs: dict[str, list[int]] = {}
-    for i, job in enumerate(tasks.job):
-        jobs.setdefault(job, []).append(i)
     name, tag, role = tasks.task.tolist(), tasks.tag.tolist(), tasks.role.tolist()
     size = np.rint(np.log2(tasks.instances)).astype(np.int64).tolist()
     plans = list(zip(tasks.plan_cpu.tolist(), tasks.plan_memory.tolist(), strict=True))
     out: list[list[str]] = [tag, role, *([""] * len(name) for _ in GROUPINGS[2:])]
-    for own in jobs.values():
-        own = sorted(own, key=name.__getitem__)
+    for rows in rows_by_job(tasks.job).values():
+        own = sorted(rows, key=name.__getitem__)
         names = "/".join([name[i] for i in own])
         planned = f"{names} {[plans[i] for i in own]}"
         sized = f"{names} {[size[i] for i in own]}"
@@ -61,7 +58,7 @@ class History:
     def of(cls, tasks: BatchTasks, classes: Int) -> tuple[History, Float]:
         """The history of N tasks of `classes` (N, 3), and their own inputs (N, inputs), each without its own job."""
         columns = indicators(classes)
-        job = np.unique(tasks.job.astype(str), return_inverse=True)[1]
+        job = tasks.jobs()[1]
         keys, counts, others = [], [], []
         for level in similarity_keys(tasks):
             known, code = np.unique(np.array(level), return_inverse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -77,12 +76,13 @@ def train_on_trace(problem: Problem, law: str, weighting: str, episodes: int = E
     return TrainedScore(score, responses, seed)
 
 
-def train_on_batch_tasks(data: Path, days: TwoDays, law: str, weighting: str) -> InterferenceScore:
-    """A score learnt from two simulated days; `data`: folder of batch tasks, which set the thresholds of categories.
+def train_on_batch_tasks(days: TwoDays, law: str, weighting: str) -> InterferenceScore:
+    """A score learnt from two simulated days of recorded batch tasks, which set the thresholds of categories.
 
     Raises InputError for a missing or damaged file.
     """
-    usage = read_usage(data / USAGE_FILE, Counter())  # the simulation warns of malformed names
+    assert days.data is not None
+    usage = read_usage(days.data / USAGE_FILE, Counter())  # the simulation warns of malformed names
     thresholds = Thresholds.from_usage(usage.cpu, usage.memory, usage.makespan)
     first, second = observe_days(days, law, 0)
     score = InterferenceScore.fit(

@@ -1,7 +1,6 @@
 """Placing instances: by hand, against a plain version in Python, and with nothing known."""
 
 from copy import deepcopy
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +14,6 @@ from tvwrl.interference.predictor import LevelPredictor
 from tvwrl.interference.score_kernels import UTILISATION_ALONE, Trees, score_machines, score_one
 from tvwrl.schedulers.load_aware import no_history, remember
 
-PREFERENCES = range(6)
-
 
 def stump(category: int, above: int = 0) -> Trees:
     """Services 0 and 1: level 9 where more than `above` instances of the category run, else 2."""
@@ -28,15 +25,11 @@ def stump(category: int, above: int = 0) -> Trees:
     )  # fmt: skip
 
 
-def place(
-    machines: Any, trees: Trees, kind: int, category: int, count: int, candidates: int, **other: Any
-) -> list[int]:
-    placed = np.empty(count, np.int64)
-    given_ = {"cpu": 1.0, "memory": 1.0, "since": 0.0, "seed": 0} | other
-    place_instances(
-        machines, trees, np.ones(len(machines.service)), no_history(len(machines.cores)), kind, category,
-        given_["cpu"], given_["memory"], candidates, given_["since"], np.random.default_rng(given_["seed"]), placed,
-    )  # fmt: skip
+def place(machines, trees, kind, category, count, candidates, cpu=1.0, memory=1.0, since=0.0, seed=0):
+    """The machines that `count` instances get."""
+    weight, history, placed = np.ones(len(machines.service)), no_history(len(machines.cores)), np.empty(count, np.int64)
+    rng = np.random.default_rng(seed)
+    place_instances(machines, trees, weight, history, kind, category, cpu, memory, candidates, since, rng, placed)
     return placed.tolist()
 
 
@@ -97,7 +90,7 @@ def test_no_room_and_usage_that_is_not_a_number(make_machines):
     assert place(machines, stump(7), kernels.SPREAD, 0, 12, 2) == [1] * 10 + [-1, -1]
 
 
-@pytest.mark.parametrize("kind", PREFERENCES)
+@pytest.mark.parametrize("kind", range(6))
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 1000), candidates=st.sampled_from([1, 3, 12]))
 def test_books_what_it_places_and_nothing_else(make_machines, kind, seed, candidates):
@@ -186,6 +179,6 @@ def test_peers_by_hand(make_machines):
     placed = np.empty(1, np.int64)
     for part in (two.cpu, two.used_memory):
         part[:] = 0.0
-    rng = np.random.default_rng(0)
-    place_instances(two, stump(7), np.ones(4), history, kernels.RISK_BALANCING, 0, 1.0, 1.0, 1, 0.0, rng, placed)
+    risk, rng = kernels.RISK_BALANCING, np.random.default_rng(0)
+    place_instances(two, stump(7), np.ones(4), history, risk, 0, 1.0, 1.0, 1, 0.0, rng, placed)
     assert placed.tolist() == [0]

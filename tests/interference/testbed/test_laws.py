@@ -9,15 +9,10 @@ from tvwrl.interference.testbed import laws
 from tvwrl.interference.testbed.laws import LAWS, Curve, Law, Pressures, anchored
 
 
-def pressures(**given):
-    shape = next(iter(given.values())).shape
-    return Pressures(**{name: given.get(name, np.ones(shape)) for name in Pressures._fields})
-
-
 def test_a_law_by_hand():
     law = Law((("cpu", Curve(2.0, 0.1, 0.5)), ("cache", Curve(1.0, 1.0, 0.0))), at_mean=2.0)
-    seen = pressures(cpu=np.array([[0.3, 0.6]]), cache=np.array([[1.0, 3.0]]))
-    mean = Pressures(1.0, 2.0, 1.0, 0.3)
+    ones = np.ones((1, 2))
+    seen, mean = Pressures(ones, np.array([[1.0, 3.0]]), ones, np.array([[0.3, 0.6]])), Pressures(1.0, 2.0, 1.0, 0.3)
     # cpu is 2 and 4 units: 0.2 and 0.2 + 2 x 0.5; cache 1 and 3 units: 1 and 1
     assert law.slowdown(seen, mean) == pytest.approx(np.array([[1.2, 2.2]]))
     assert law.scaled(0.5).slowdown(seen, mean) == pytest.approx(np.array([[0.1 + 0.5, 0.2 + 1.0]]))
@@ -25,8 +20,8 @@ def test_a_law_by_hand():
 
 def test_the_control_sees_total_cpu_alone_and_the_others_do_not():
     rng = np.random.default_rng(0)
-    mean, cpu = Pressures(1.0, 1.0, 1.0, 1.0), np.full((1, 6), 0.7)
-    seen = pressures(cpu=cpu, **{name: rng.uniform(0, 3, (1, 6)) for name in ("bandwidth", "cache", "queue")})
+    mean = Pressures(1.0, 1.0, 1.0, 1.0)
+    seen = Pressures(*rng.uniform(0, 3, (3, 1, 6)), np.full((1, 6), 0.7))
     assert np.ptp(LAWS["control"].slowdown(seen, mean)) == 0.0
     assert all(np.ptp(LAWS[name].slowdown(seen, mean)) > 0.1 for name in ("memory", "queue"))
 

@@ -116,21 +116,20 @@ def replay_hour(
     minutes: int,
     rng: np.random.Generator,
     per_minute: float = PER_MINUTE,
-    start_hour: float = RECORDED_AT,
 ) -> Arrivals:
     """The recorded hour repeated, scaled to `per_minute` new instances per machine and minute.
 
     Every instance is kept with the same probability, so that a small cluster sees no larger bursts than a large one.
     The paper's cluster has about `STREAMS` times the recorded arrivals, so that many copies of the hour run at once,
-    each shifted against the one before, lest their bursts coincide. The rate follows the hour of the day (`NIGHT`),
-    which begins at `start_hour`. Raises InputError for numbers that are not > 0.
+    each shifted against the one before, lest their bursts coincide. The rate follows the hour of the day (`NIGHT`).
+    Raises InputError for numbers that are not > 0.
     """
     if min(machines, minutes) < 1 or not per_minute > 0:
         raise InputError(f"{machines} machines, {minutes} minutes, {per_minute:g} per minute: must all be > 0")
     copies = kept_share(hour, machines, per_minute)
     parts = []
     for number in range(-(-minutes // 60)):
-        whole, rest = divmod(copies * _rate(start_hour + number) / _rate(RECORDED_AT), 1.0)
+        whole, rest = divmod(copies * _rate(RECORDED_AT + number) / _rate(RECORDED_AT), 1.0)
         for stream in range(STREAMS):
             second = (hour.second + stream * HOUR // STREAMS) % HOUR + number * HOUR
             instances = hour.instances * int(whole) + rng.binomial(hour.instances, rest)
@@ -188,8 +187,8 @@ def read_hour(data: Path | None, truth: bool, rng: np.random.Generator) -> Arriv
     if bad:
         warnings.warn(f"{bad.total()} malformed task names, treated as independent: {dict(bad)}", stacklevel=2)
     thresholds = Thresholds.from_usage(usage.cpu, usage.memory, usage.makespan)
-    names, job = np.unique(usage.job.astype(str), return_inverse=True)
-    known = (rng.random(len(names)) < 0.5)[job]
+    first, job = usage.jobs()
+    known = (rng.random(len(first)) < 0.5)[job]
     others = usage.only(np.flatnonzero(~known))
     source = match_tasks(tasks, others, rng)
     assumed = None

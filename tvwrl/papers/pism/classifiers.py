@@ -51,8 +51,8 @@ def by_hourly_history(thresholds: Thresholds, seed: int, known: BatchTasks, arri
     Those are jobs whose last task was submitted `ENDED` seconds before; no task runs that long.
     """
     classifier = TaskClassifier(thresholds, random_state=seed).fit(known)
-    job = np.unique(arriving.job.astype(str), return_inverse=True)[1]
-    first, last = np.full(int(job.max()) + 1, np.inf), np.zeros(int(job.max()) + 1)
+    begun, job = arriving.jobs()
+    first, last = np.full(len(begun), np.inf), np.zeros(len(begun))
     np.minimum.at(first, job, arriving.seconds)
     np.maximum.at(last, job, arriving.seconds)
     hour = (first[job] // HOUR).astype(np.int64)
@@ -149,7 +149,7 @@ def split_jobs(tasks: BatchTasks, split: str, seed: int) -> Any:
 
     "time": jobs of the last seventh of the time; else a seventh of the jobs, drawn with `seed`.
     """
-    _, first, job = np.unique(tasks.job.astype(str), return_index=True, return_inverse=True)
+    first, job = tasks.jobs()
     if split == "time":
         submitted = tasks.seconds[first]
         return (submitted >= submitted.min() + (1 - LATER) * np.ptp(submitted))[job]

@@ -58,7 +58,9 @@ def _of(rows: Rows, law: str, scheduler: str, learnt: str, trees: str = "") -> R
 
 
 def _change(now: Rows, before: Rows, name: str) -> str:
-    """Change in percent, seed by seed."""
+    """Change in percent, seed by seed; nothing if both are the same rows."""
+    if now == before:
+        return ""
     return mean_with_range(100.0 * (column(now, name) / column(before, name) - 1.0), 1, "+")
 
 
@@ -82,15 +84,11 @@ def fig12(title: str, rows: Rows, study: ClusterStudy) -> Report:
             now, before = _of(rows, law, name, learnt, trees), _of(rows, law, "default", "", trees)
             line = [law, f"{name}, {learnt}" if learnt else f"{name}, trees {trees}"]
             for field in ("predicted", "score"):
-                line += [
-                    mean_with_range(column(now, field), 2),
-                    _change(now, before, field) if name != "default" else "",
-                ]
+                line += [mean_with_range(column(now, field), 2), _change(now, before, field)]
             for field in ("predicted_0", "predicted_9", "score_0", "score_9"):
                 line.append(mean_with_range(column(now, field), 1))
-            line += [mean_with_range(column(now, "slowdown"), 2), mean_with_range(column(now, "slowdown_p99"), 2)]
-            line.append(_change(now, before, "slowdown_p99") if name != "default" else "")
-            lines.append([*line, f"{column(now, 'moves').mean():.2f}"])
+            line += [mean_with_range(column(now, field), 2) for field in ("slowdown", "slowdown_p99")]
+            lines.append([*line, _change(now, before, "slowdown_p99"), f"{column(now, 'moves').mean():.2f}"])
         plots[f"plot-{law}"] = partial(_plot_buckets, rows, law)
     best = _ways(rows)[-1]
     over = [
@@ -145,7 +143,7 @@ def fig13(title: str, rows: Rows, study: ClusterStudy) -> Report:
                 before = _of(rows, law, name, "", "" if learnt == UTILISATION else learnt)
                 line = [law, name, learnt or "none"]
                 for field in ("predicted", "score", "slowdown", "slowdown_p99"):
-                    line += [mean_with_range(column(now, field), 2), _change(now, before, field) if learnt else ""]
+                    line += [mean_with_range(column(now, field), 2), _change(now, before, field)]
                 known = _of(rows, law, name, UTILISATION)
                 line.append(_change(now, known, "slowdown_p99") if learnt not in ("", UTILISATION) else "")
                 ends = [f"{column(now, f'utilisation_p{q}').mean():.0f}" for q in (5, 95)]

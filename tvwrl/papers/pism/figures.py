@@ -76,7 +76,7 @@ class DataStudy(PaperStudy):
         if self.data is None:
             raise InputError(f"data is not given: must be the folder with {', '.join(self.files)}")
         if missing := [file for file in self.files if not (self.data / file).exists()]:
-            raise InputError(f"{self.data / missing[0]}: no such file")
+            raise InputError(f"{self.data} lacks {', '.join(missing)}")
         return self.data
 
 

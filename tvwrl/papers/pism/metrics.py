@@ -64,11 +64,14 @@ def score_metrics(learnt: Learnt, predictor: LevelPredictor, seen: Snapshots, ti
     weight = np.where(known, learnt.weight, 0.0)
     first = deployment.first[:-1]
     total = np.maximum(np.add.reduceat(weight, first, axis=1), 1e-9)
-    found = {"within": 100.0 * float((np.abs(level - predicted) <= NEAR)[known].mean())}
-    for name, part in (("score", level), ("predicted", predicted)):
-        score = np.add.reduceat(np.where(known, part, 0.0) * weight, first, axis=1) / total
+    scores = {
+        name: np.add.reduceat(np.where(known, part, 0.0) * weight, first, axis=1) / total
+        for name, part in (("score", level), ("predicted", predicted))
+    }
+    found = {name: float(score.mean()) for name, score in scores.items()}
+    found["within"] = 100.0 * float((np.abs(level - predicted) <= NEAR)[known].mean())
+    for name, score in scores.items():
         shares = np.histogram(np.clip(score, 1.0, K), bins=np.linspace(1.0, K, 11))[0] / score.size
-        found[name] = float(score.mean())
         found |= {f"{name}_{bucket}": 100.0 * float(share) for bucket, share in enumerate(shares)}
     return found
 

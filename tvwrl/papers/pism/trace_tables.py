@@ -75,13 +75,6 @@ def _read(data: Path) -> tuple[dict[str, BatchTasks], dict[str, int]]:
     return tasks, {kind: count.total() for kind, count in bad.items()}
 
 
-def _jobs(tasks: BatchTasks) -> tuple[Int, Int]:
-    """(jobs,) first row of each job, (N,) number of each task's job."""
-    names = tasks.job.astype(str)
-    first, number = np.unique(names, return_index=True, return_inverse=True)[1:]
-    return first.astype(np.int64), number.astype(np.int64)
-
-
 def _with_interval(values: Float, decimals: int = 1) -> str:
     """Mean and 95 % interval of independent values (n,) or, of (n, 2), the ratio of sums."""
     statistic = mean if values.ndim == 1 else _ratio
@@ -97,13 +90,13 @@ def _ratio(samples: Float) -> Float:
 
 def _percent(of: Any, among: Any, tasks: BatchTasks) -> str:
     """Percent that `of` (N,) is of `among` (N,), tasks of one job resampled together."""
-    job = _jobs(tasks)[1]
+    job = tasks.jobs()[1]
     return _with_interval(np.stack([np.bincount(job, 100.0 * of), np.bincount(job, among)], axis=1))
 
 
 def _per_minute(tasks: BatchTasks) -> dict[str, Float]:
     """(minutes,) jobs, tasks and instances that arrive in each whole minute; the last, begun one is left out."""
-    minute, first = (tasks.seconds // 60).astype(np.int64), _jobs(tasks)[0]
+    minute, first = (tasks.seconds // 60).astype(np.int64), tasks.jobs()[0]
     whole = int(minute.max())
     parts = {"jobs": (minute[first], None), "tasks": (minute, None), "instances": (minute, tasks.instances)}
     return {name: np.bincount(at, weight, whole + 1)[:whole].astype(float) for name, (at, weight) in parts.items()}
@@ -145,7 +138,7 @@ def _table1(tasks: Mapping[str, BatchTasks]) -> Made:
 def _table2(tasks: Mapping[str, BatchTasks]) -> Made:
     columns, rows = {}, []
     for kind, one in tasks.items():
-        first, number = _jobs(one)
+        first, number = one.jobs()
         single = np.bincount(number) == 1
         for several, label in ((False, TITLES[kind]), (True, f"of them with several tasks, {TITLES[kind]}")):
             if several and not single.any():
@@ -215,7 +208,7 @@ def _fig8(tasks: Mapping[str, BatchTasks]) -> Made:
 
 def _resampled_thresholds(tasks: BatchTasks, resamples: int = 100) -> dict[str, Float]:
     """(resamples, thresholds) by dimension, of jobs drawn with replacement."""
-    number = _jobs(tasks)[1]
+    number = tasks.jobs()[1]
     jobs = np.split(np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1])
     rng, found = np.random.default_rng(0), []
     for _ in range(resamples):
