@@ -11,10 +11,9 @@ from timing import measure
 
 from tvwrl.flow.aladdin import arrival_order, place_by_flow, warm_up
 from tvwrl.flow.generated import generate
-from tvwrl.flow.network import FlowNetwork
+from tvwrl.flow.network import FlowNetwork, FlowSettings
 from tvwrl.flow.problem import Vertices
 from tvwrl.flow.referee import validate
-from tvwrl.flow.settings import FlowSettings
 from tvwrl.markdown import markdown_table
 from tvwrl.provisioning.suite import forget_peak, peak_mb
 
@@ -36,7 +35,7 @@ def main() -> None:
 
 
 def _placed(machines: int, replicas: int, load: float) -> list[str]:
-    problem = generate(machines, replicas, seed=0, load=load)
+    problem = generate(machines, replicas, seed=0, demand=load)
     warm_up(problem, FlowSettings())
     forget_peak()
     assignment = place_by_flow(problem)
@@ -47,7 +46,7 @@ def _placed(machines: int, replicas: int, load: float) -> list[str]:
 
 def _one_by_one(load: float) -> None:
     """Replicas leave the loaded cluster and others that left before come back, ROUNDS times; then machines fail."""
-    problem, rng = generate(*SIZES[-1], seed=0, load=load), np.random.default_rng(0)
+    problem, rng = generate(*SIZES[-1], seed=0, demand=load), np.random.default_rng(0)
     vertices = Vertices.of(problem)
     network = FlowNetwork(vertices.instance, problem.fleet, FlowSettings(), refused=vertices.refused)
     network.place(arrival_order(vertices, problem.fleet, "LRF"))

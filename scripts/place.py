@@ -32,7 +32,7 @@ class Arguments:
     share of its applications."""
     replicas: int | None = None
     """Replicas to generate; default: 100,000 per 12,000 machines."""
-    load: float | None = None
+    demand: float | None = None
     """Demand of generated replicas, as a share of the scarcer resource of all machines, above 0 and at most 1; default:
     0.75."""
     times: int | None = None
@@ -50,11 +50,11 @@ def main() -> None:
     """Parse the arguments and compare the schedulers."""
     given = tyro.cli(Arguments)
     check_schedulers(given.planners)
-    problem = open_problem(given.instance, given.machines, given.replicas, given.load, given.times, given.seed)
+    problem = open_problem(given.instance, given.machines, given.replicas, given.demand, given.times, given.seed)
     out = given.out or default_folder(f"place-{problem.instance.name}")
     check_new_folder(out)
     print(describe(problem))
-    facts = {"instance": given.instance, "load": given.load, "times": given.times}
+    facts = {"instance": given.instance, "demand": given.demand, "times": given.times}
     print(compare(problem, given.planners, out, given.seed, given.bounds, facts))
     print(f"written to {out}")
 

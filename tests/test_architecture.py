@@ -150,7 +150,6 @@ NOT_ABOUT_FITS = {  # what is compared there is no capacity, or none is exceeded
         "flow/baselines/firmament.py",
         "LEAST * problem.fleet.capacity[:, at].max()",
     ),  # least demand
-    ("flow/network.py", "self._n.residual >= self._smallest"),  # which machines to group anew
     ("papers/pism/law_fitting.py", "residual < best[0] - 1e-12"),  # of a regression
     ("provisioning/milp.py", "LIGHT * self._capacity.max(axis=0)"),  # what a solver's tolerance could hide
     ("provisioning/milp.py", "self._instance.peak < LIGHT * self._capacity.max(axis=0)"),

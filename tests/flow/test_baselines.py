@@ -8,7 +8,7 @@ from tests.flow.conftest import Make, constrained_problems
 from tvwrl.flow.baselines.firmament import Firmament
 from tvwrl.flow.baselines.medea import Medea
 from tvwrl.flow.baselines.tetris_graphene import Graphene, Tetris, copy_of
-from tvwrl.flow.problem import NOWHERE, Problem
+from tvwrl.flow.problem import NOWHERE, PlacementProblem
 from tvwrl.flow.referee import validate
 from tvwrl.flow.registry import ALADDIN, BASELINES, scheduler
 from tvwrl.types import InputError
@@ -93,7 +93,7 @@ def test_medea_leaves_machines_whole(make: Make) -> None:
 @pytest.mark.parametrize("name", ["Tetris.1", "Graphene.4", "Medea(1,1,1)", "TRIVIAL-cpu", "OCTOPUS-mem"])
 @settings(max_examples=25, deadline=None)
 @given(problem=constrained_problems())
-def test_every_baseline_respects_capacity_and_gives_reasons(name: str, problem: Problem) -> None:
+def test_every_baseline_respects_capacity_and_gives_reasons(name: str, problem: PlacementProblem) -> None:
     place = scheduler(name)
     assignment = place(problem)
     assert assignment.machine.shape == problem.application.shape

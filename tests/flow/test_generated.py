@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from tvwrl.flow import production_types as production
+from tvwrl.flow import generated as production
 from tvwrl.flow.generated import generate, largest_remainder, machines_of
-from tvwrl.flow.problem import Problem, Vertices
+from tvwrl.flow.problem import PlacementProblem, Vertices
 from tvwrl.types import InputError
 
 
 @pytest.fixture(scope="module")
-def problem() -> Problem:
+def problem() -> PlacementProblem:
     return generate(600, 5_000, seed=1)
 
 
@@ -35,12 +35,12 @@ def test_machines_keep_their_shares() -> None:
 
 
 def test_as_printed_the_tasks_do_not_fit_the_machines() -> None:
-    whole = generate(13_764, 116_414, load=None)
+    whole = generate(13_764, 116_414, demand=None)
     share = whole.instance.total[0] / whole.fleet.capacity.sum(axis=0)
     assert share == pytest.approx([1.58, 1.34], abs=0.005)
 
 
-def test_replicas_demand_and_constraints_add_up(problem: Problem) -> None:
+def test_replicas_demand_and_constraints_add_up(problem: PlacementProblem) -> None:
     instance = problem.instance
     assert (len(problem.fleet.capacity), instance.replicas.sum()) == (600, 5_000)
     share = instance.total[0] / problem.fleet.capacity.sum(axis=0)
@@ -57,7 +57,7 @@ def test_replicas_demand_and_constraints_add_up(problem: Problem) -> None:
     assert Vertices.of(problem).refused == {}
 
 
-def test_the_same_seed_is_the_same_problem(problem: Problem) -> None:
+def test_the_same_seed_is_the_same_problem(problem: PlacementProblem) -> None:
     again, other = generate(600, 5_000, seed=1), generate(600, 5_000, seed=2)
     for one, same in ((problem.instance.demand, again.instance.demand), (problem.bundles.member, again.bundles.member)):
         assert np.array_equal(one, same)
@@ -78,7 +78,7 @@ def test_the_papers_size() -> None:
     ("wrong", "message"),
     [
         ({"machines": 22}, "machines is 22: must be at least 23"),
-        ({"load": 1.5}, "load is 1.5"),
+        ({"demand": 1.5}, "demand is 1.5"),
         ({"machines": 12_000, "replicas": 100}, "100 replicas cannot demand 0.75 of 12,000 machines"),
     ],
 )

@@ -6,13 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.flow.conftest import Make, make_problem
-from tvwrl.flow.network import FlowNetwork
-from tvwrl.flow.problem import Problem, Vertices
-from tvwrl.flow.settings import FlowSettings
+from tvwrl.flow.network import FlowNetwork, FlowSettings
+from tvwrl.flow.problem import PlacementProblem, Vertices
 from tvwrl.types import InputError
 
 
-def network_of(problem: Problem, **changes: object) -> FlowNetwork:
+def network_of(problem: PlacementProblem, **changes: object) -> FlowNetwork:
     return FlowNetwork(problem.instance, problem.fleet, FlowSettings(**{"groups": 2, **changes}))  # type: ignore[arg-type]
 
 

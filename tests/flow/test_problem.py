@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.flow.conftest import Make, constrained_problems, make_problem
-from tvwrl.flow.problem import NOWHERE, Bundles, Problem, Vertices
+from tvwrl.flow.problem import NOWHERE, Bundles, PlacementProblem, Vertices
 from tvwrl.flow.referee import validate
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.types import InputError
@@ -43,9 +43,9 @@ def test_invalid_bundles_are_refused(replicas: list[int], bundles: list[dict[int
 def test_fleets_must_be_fixed_and_have_the_same_resources(make: Make) -> None:
     problem = make([1], [(1, 1)], [(4, 4)])
     with pytest.raises(InputError, match="the fleet is unlimited"):
-        Problem(problem.instance, Fleet.of((4, 4)), Bundles.of([]))
+        PlacementProblem(problem.instance, Fleet.of((4, 4)), Bundles.of([]))
     with pytest.raises(InputError, match="machines have 1 resources, applications 2"):
-        Problem(problem.instance, Fleet(np.array([[4.0]]), fixed=True), Bundles.of([]))
+        PlacementProblem(problem.instance, Fleet(np.array([[4.0]]), fixed=True), Bundles.of([]))
 
 
 def test_a_bundle_becomes_one_vertex_with_the_tightest_limits(make: Make) -> None:
@@ -81,10 +81,10 @@ def test_copies_are_expanded_to_replicas(make: Make) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(constrained_problems(), st.data())
-def test_merged_limits_allow_what_the_originals_do(problem: Problem, data: st.DataObject) -> None:
+def test_merged_limits_allow_what_the_originals_do(problem: PlacementProblem, data: st.DataObject) -> None:
     """Of placements that keep bundles together, without those that are refused."""
     vertices = Vertices.of(problem)
-    merged = Problem(vertices.instance, problem.fleet, Bundles.of([]))
+    merged = PlacementProblem(vertices.instance, problem.fleet, Bundles.of([]))
     machines = st.integers(NOWHERE, len(problem.fleet.capacity) - 1)
     of_copy = np.array([data.draw(machines) for _ in merged.application])
     of_copy[np.isin(merged.application, list(vertices.refused))] = NOWHERE

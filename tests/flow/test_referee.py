@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.flow.conftest import Make, constrained_problems
-from tvwrl.flow.problem import NOWHERE, Problem
+from tvwrl.flow.problem import NOWHERE, PlacementProblem
 from tvwrl.flow.referee import validate
 from tvwrl.types import InputError
 
@@ -20,8 +20,13 @@ def test_violations_are_counted_in_replicas(make: Make) -> None:
     together = validate(problem, np.array([0, 0, 0, 0, 1, 1, 1, 1, 1]))
     assert together.above_limits == 3  # all of t1 beside t0, though only one is above its own limit
     assert together.over_capacity == 1  # five replicas on 4 cores
+    assert together.examples == (
+        "machine 1, time 0: cpu 5 of 4",
+        "machine 0: 3 replicas of 't1' beside 't0', which allows 0",
+    )
     torn = validate(problem, np.array([0, 1, 1, 2, 2, 0, 1, 1, 1]))
     assert (torn.above_limits, torn.apart, torn.violations) == (0, 2, 2)
+    assert torn.examples[1:] == ("copy 0 of the affinity group t2 + t3 is on machines [0, 1]",)
     half = validate(problem, np.array([0, 1, 1, 2, 2, 0, NOWHERE, 0, 2]))
     assert half.apart == 1  # the one of the second copy that is placed
     nobody = validate(problem, np.full(9, NOWHERE))
@@ -46,7 +51,7 @@ def test_invalid_assignments_are_refused(make: Make, machine: list[int], message
 
 @settings(max_examples=200, deadline=None)
 @given(constrained_problems(), st.data())
-def test_against_a_recount(problem: Problem, data: st.DataObject) -> None:
+def test_against_a_recount(problem: PlacementProblem, data: st.DataObject) -> None:
     machines = st.integers(NOWHERE, len(problem.fleet.capacity) - 1)
     machine = np.array([data.draw(machines) for _ in problem.application])
     verdict = validate(problem, machine)
@@ -61,7 +66,7 @@ def test_against_a_recount(problem: Problem, data: st.DataObject) -> None:
     assert verdict.over_capacity == over
 
 
-def above_limits(problem: Problem, machine: np.ndarray) -> int:
+def above_limits(problem: PlacementProblem, machine: np.ndarray) -> int:
     """On each machine, of each application: how many more than the least limit of those that are there."""
     a, total = problem.instance.affinity, 0
     for m in range(len(problem.fleet.capacity)):
@@ -74,7 +79,7 @@ def above_limits(problem: Problem, machine: np.ndarray) -> int:
     return total
 
 
-def apart(problem: Problem, machine: np.ndarray) -> int:
+def apart(problem: PlacementProblem, machine: np.ndarray) -> int:
     """Placed replicas whose copy is not whole on one machine."""
     copies: dict[tuple[int, int], list[int]] = {}
     for b in range(len(problem.bundles)):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvwrl.flow.problem import Bundles, Problem, Vertices
+from tvwrl.flow.problem import Bundles, PlacementProblem, Vertices
 from tvwrl.flow.tianchi import RESOURCES, read_tianchi, scaled
 from tvwrl.types import InputError
 
@@ -56,7 +56,7 @@ def test_scaling(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="machines is 3: must be 1 to 2"):
         scaled(problem, 3)
     with pytest.raises(InputError, match="cannot be scaled"):
-        scaled(Problem(problem.instance, problem.fleet, Bundles.of([{0: 1}])), 1)
+        scaled(PlacementProblem(problem.instance, problem.fleet, Bundles.of([{0: 1}])), 1)
 
 
 @pytest.mark.real_data

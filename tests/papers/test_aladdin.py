@@ -9,19 +9,19 @@ import pytest
 
 from tvwrl.experiments.engine import complete, read_rows
 from tvwrl.experiments.reproduce import RunOptions, reproduce
+from tvwrl.flow.comparison import GENERATED
 from tvwrl.papers.aladdin import figures
-from tvwrl.papers.aladdin.cells import GENERATED, PlacementCell
-from tvwrl.papers.aladdin.figures import AladdinStudy
+from tvwrl.papers.aladdin.cells import PlacementCell
+from tvwrl.papers.aladdin.figures import Preset, RepackStudy, SizeStudy
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError
 
-QUICK = AladdinStudy(preset="smoke", planners=("Aladdin+H.4(LRF)", "Aladdin+H.4(SRF)", "Tetris.1", "TRIVIAL-cpu"))
+QUICK = SizeStudy(preset="smoke", planners=("Aladdin+H.4(LRF)", "Aladdin+H.4(SRF)", "Tetris.1", "TRIVIAL-cpu"))
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(figures.SIZES, "smoke", {GENERATED: (30, 40)})
-    monkeypatch.setitem(figures.REPACK_MACHINES, "smoke", 100)
+    monkeypatch.setitem(figures.PRESETS, "smoke", Preset((30, 40), (), 100))
 
 
 def test_a_cell_is_one_scheduler_on_one_problem(tmp_path: Path) -> None:
@@ -63,7 +63,8 @@ def test_figures_share_cells_and_name_those_that_fail(tmp_path: Path) -> None:
 
 
 def test_repacking_places_more_replicas(tmp_path: Path) -> None:
-    reproduce(replace(QUICK, loads=(0.93,), seeds=(0, 1)), ["repack"], "aladdin", RunOptions(tmp_path))
+    study = RepackStudy("smoke", (0, 1), tuple(f"Aladdin+H.4(SRF)-{way}" for way in ("none", "blocked")), (0.93,))
+    reproduce(study, ["repack"], "aladdin", RunOptions(tmp_path))
     assert "Violations of all: 0." in (tmp_path / "repack" / "table.md").read_text()
     rows = read_csv(tmp_path / "repack" / "rows.csv")
     left = {
@@ -79,10 +80,11 @@ def test_repacking_places_more_replicas(tmp_path: Path) -> None:
         ({"seeds": (1, 1)}, "seeds is 1, 1"),
         ({"planners": ("Tetris.1", "Tetris.1")}, "planners is Tetris.1, Tetris.1"),
         ({"planners": ("Best",)}, "there is no scheduler 'Best'"),
-        ({"load": 1.5}, "load is 1.5"),
-        ({"loads": (0.5, 0.0)}, "loads is 0.0"),
+        ({"demand": 1.5}, "demand is 1.5"),
     ],
 )
 def test_bad_options(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         replace(QUICK, **wrong).cells("fig10")
+    with pytest.raises(InputError, match=r"demands is 0\.0"):
+        RepackStudy(demands=(0.5, 0.0)).cells("repack")

@@ -48,7 +48,7 @@ def test_a_folder_of_tables(call, folder, tmp_path):
 
 def test_drawn_problems_and_names_with_commas(call, tmp_path):
     out = tmp_path / "out"
-    size = ("--machines", 30, "--replicas", 200, "--load", 0.5)
+    size = ("--machines", 30, "--replicas", 200, "--demand", 0.5)
     done = call("place.py", *size, "--planners", "Medea(1,0.5,0.5),Graphene.4", "--out", out)
     assert done.returncode == 0, done.stderr
     assert "no placement of all replicas without a violation uses fewer than" in done.stdout
@@ -79,7 +79,7 @@ def test_bad_input_is_refused(call, refused, folder, tmp_path):
     refused("place.py", "--planners", "Tetris.1,Tetris.1", said=["must be different ones"])
     refused("place.py", "--machines", 3, said=["machines is 3: must be at least 23"])
     refused("place.py", "--instance", tmp_path / "none", said=["must be generated, or a file or folder that exists"])
-    refused("place.py", "--instance", folder, "--load", 0.5, said=["--load applies only to --instance generated"])
+    refused("place.py", "--instance", folder, "--demand", 0.5, said=["--demand applies only to --instance generated"])
     refused("place.py", "--times", 98, said=["--times applies only to the contest"])
     refused("place.py", "--instance", folder, "--machines", 2, said=["do not apply to a folder of tables"])
     refused("place.py", "--instance", folder, "--replicas", 2, said=["--replicas applies only to"])

@@ -8,15 +8,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from tvwrl.flow.assignment import Assignment
-from tvwrl.flow.network import FlowNetwork
-from tvwrl.flow.problem import NOWHERE, Problem, Vertices
-from tvwrl.flow.settings import FlowSettings
+from tvwrl.flow.network import FlowNetwork, FlowSettings
+from tvwrl.flow.problem import NOWHERE, Assignment, PlacementProblem, Vertices
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
 from tvwrl.types import Int
 
 
-def place_by_flow(problem: Problem, settings: FlowSettings | None = None, seed: int = 0) -> Assignment:
+def place_by_flow(problem: PlacementProblem, settings: FlowSettings | None = None, seed: int = 0) -> Assignment:
     """Place as many replicas as possible; the assignment gives the reasons for the others.
 
     Never exceeds a capacity or an affinity limit, and never splits a bundle. Contradictory or oversized applications
@@ -63,7 +61,7 @@ def arrival_order(vertices: Vertices, fleet: Fleet, order: str) -> Int:
     return sorted_by_size
 
 
-def _machine_of_replicas(problem: Problem, vertices: Vertices, network: FlowNetwork) -> Int:
+def _machine_of_replicas(problem: PlacementProblem, vertices: Vertices, network: FlowNetwork) -> Int:
     """(R,) machine of each replica; of the interchangeable copies of a vertex, placed ones come first."""
     copies = vertices.instance.replicas
     first = np.concatenate([[0], np.cumsum(copies)])
@@ -76,7 +74,7 @@ def _machine_of_replicas(problem: Problem, vertices: Vertices, network: FlowNetw
     return vertices.expand(problem, first, of_copy)
 
 
-def _reasons(problem: Problem, vertices: Vertices, network: FlowNetwork) -> dict[int, str]:
+def _reasons(problem: PlacementProblem, vertices: Vertices, network: FlowNetwork) -> dict[int, str]:
     """Application -> the reason why it has replicas without a machine."""
     left, reason = network.left, {}
     for v in np.flatnonzero(left).tolist():
@@ -106,7 +104,7 @@ def _why(vertices: Vertices, fleet: Fleet, settings: FlowSettings, v: int) -> st
     return f"no machine with room allows it, nor did chains of up to {settings.chain_length} moves make room"
 
 
-def warm_up(problem: Problem, settings: FlowSettings) -> None:
+def warm_up(problem: PlacementProblem, settings: FlowSettings) -> None:
     """Compile all kernels, or load them from the cache, so that measured seconds are those of placing."""
     _compile(problem.instance.demand.shape[1], problem.instance.resources, settings)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvwrl.flow.problem import Problem, Vertices
+from tvwrl.flow.problem import PlacementProblem, Vertices
 from tvwrl.provisioning.bounds.counting import by_self_limits, up
 from tvwrl.provisioning.bounds.exclusion import by_exclusion
 from tvwrl.types import Float, InputError, Int
@@ -20,7 +20,7 @@ class LowerBound:
     each: dict[str, int]  # volume, self_limits, exclusion
 
 
-def lower_bound(problem: Problem) -> LowerBound:
+def lower_bound(problem: PlacementProblem) -> LowerBound:
     """The number of machines that every placement of all replicas without violations needs at least.
 
     - volume: a linear programme that divides copies of applications (or affinity groups) among the kinds of machines
@@ -39,7 +39,7 @@ def lower_bound(problem: Problem) -> LowerBound:
     return LowerBound(max(each.values()), each)
 
 
-def bound_or_nan(problem: Problem) -> tuple[float, str]:
+def bound_or_nan(problem: PlacementProblem) -> tuple[float, str]:
     """The lower bound and a sentence on what it means; NaN and the reason if no placement holds all replicas."""
     try:
         bound = lower_bound(problem).machines

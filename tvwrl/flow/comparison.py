@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from tqdm import tqdm
 
 from tvwrl.checks import different
 from tvwrl.flow.bounds import bound_or_nan
 from tvwrl.flow.folder import read_folder
-from tvwrl.flow.generated import LOAD, generate, usual_replicas
-from tvwrl.flow.problem import Problem
-from tvwrl.flow.production_types import MACHINES
+from tvwrl.flow.generated import DEMAND, MACHINES, generate, usual_replicas
+from tvwrl.flow.problem import NOWHERE, Assignment, PlacementProblem
+from tvwrl.flow.referee import validate
 from tvwrl.flow.registry import scheduler
-from tvwrl.flow.results import row_of, run_scheduler, unplaced_rows, write_placements, write_unplaced
 from tvwrl.flow.tianchi import read_tianchi, scaled
 from tvwrl.markdown import markdown_table
-from tvwrl.runs import check_new_folder, provenance, write_csv, write_json
+from tvwrl.runs import check_new_folder, provenance, whole_file, write_csv, write_json
 from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 GENERATED = "generated"
 REASONS, NAMED = 20, 3  # reasons that are shown, and applications named with each
 
 
 def open_problem(
-    instance: str, machines: int | None, replicas: int | None, load: float | None, times: int | None, seed: int
-) -> Problem:
+    instance: str, machines: int | None, replicas: int | None, demand: float | None, times: int | None, seed: int
+) -> PlacementProblem:
     """A generated problem, that of a folder of tables, or the Tianchi contest's.
 
     None leaves an option at its default. Raises InputError for options that do not go with the kind of `instance`.
@@ -39,8 +43,8 @@ def open_problem(
             raise InputError("--times applies only to the contest: generated demand does not change over time")
         machines = MACHINES if machines is None else machines
         replicas = usual_replicas(machines) if replicas is None else replicas
-        return generate(machines, replicas, seed, LOAD if load is None else load)
-    for option, value in (("replicas", replicas), ("load", load)):
+        return generate(machines, replicas, seed, DEMAND if demand is None else demand)
+    for option, value in (("replicas", replicas), ("demand", demand)):
         if value is not None:
             raise InputError(f"--{option} applies only to --instance {GENERATED}")
     if (path / "applications.csv").exists() or (path / "machines.csv").exists():
@@ -60,7 +64,7 @@ def check_schedulers(names: Sequence[str]) -> None:
         scheduler(name)
 
 
-def describe(problem: Problem) -> str:
+def describe(problem: PlacementProblem) -> str:
     """One line with the problem's sizes."""
     return (
         f"{problem.instance.name}: {len(problem.instance):,} applications, {len(problem.application):,} replicas, "
@@ -69,44 +73,104 @@ def describe(problem: Problem) -> str:
     )
 
 
-def compare(problem: Problem, names: Sequence[str], out: Path, seed: int, bound: bool, facts: Mapping[str, Any]) -> str:
+def compare(
+    problem: PlacementProblem, names: Sequence[str], out: Path, seed: int, bound: bool, facts: Mapping[str, Any]
+) -> str:
     """Place the problem by each scheduler; returns a table, and why replicas have no machine.
 
     Writes rows.csv, placement.parquet, unplaced.csv and run.json, with the `facts`, to the new folder `out`.
     """
     check_new_folder(out)
     least, about_bound = bound_or_nan(problem) if bound else (float("nan"), "")
-    assignments = {
-        name: run_scheduler(problem, name, seed)
-        for name in tqdm(names, desc="placing", unit="scheduler", disable=None, leave=False)
-    }
+    progress = tqdm(names, desc="placing", unit="scheduler", disable=None, leave=False)
+    assignments = {name: scheduler(name, seed)(problem) for name in progress}
     rows = [{"scheduler": name} | row_of(problem, assignment, least) for name, assignment in assignments.items()]
-    unplaced = unplaced_rows(problem, assignments)
+    unplaced = _unplaced(problem, assignments)
     write_csv(out / "rows.csv", rows)
-    write_placements(out / "placement.parquet", problem, assignments)
-    write_unplaced(out / "unplaced.csv", unplaced)
+    with whole_file(out / "placement.parquet") as partial:
+        _placements(problem, assignments).write_parquet(partial)
+    with whole_file(out / "unplaced.csv") as partial:
+        unplaced.write_csv(partial)
     write_json(out / "run.json", {**facts, "seed": seed, "bound": least, "schedulers": list(names), **provenance()})
     return "\n".join([_table(problem, rows), *_reasons(unplaced), *([about_bound] if about_bound else [])])
 
 
-def _table(problem: Problem, rows: Sequence[Mapping[str, Any]]) -> str:
+def row_of(problem: PlacementProblem, assignment: Assignment, bound: float) -> dict[str, Any]:
+    """The referee's counts as one row: efficiencies in %, latency in ms per replica (Eq. 12).
+
+    `bound`: lower bound on machines, or NaN. Raises RuntimeError if the assignment exceeds a capacity.
+    """
+    verdict = validate(problem, assignment.machine)
+    if verdict.over_capacity:
+        raise RuntimeError(f"{assignment.scheduler} exceeds a capacity: {verdict.examples[0]}")
+    row: dict[str, Any] = {
+        "machines": len(problem.fleet.capacity),
+        "replicas": verdict.replicas,
+        "placed": verdict.placed,
+        "violations": verdict.violations,
+        "above_limits": verdict.above_limits,
+        "apart": verdict.apart,
+        "machines_used": verdict.machines,
+        "bound": bound,
+        "gap_pct": 100.0 * (verdict.machines / bound - 1.0) if verdict.placed == verdict.replicas else float("nan"),
+    }
+    for d, resource in enumerate(problem.instance.resources[:2]):
+        share = 100.0 * verdict.efficiency[:, d] if verdict.machines else np.zeros(1)
+        low, high = np.percentile(share, (5, 95))
+        row |= {f"{resource}_pct": share.mean(), f"{resource}_low": low, f"{resource}_high": high}
+    latency = 1000.0 * assignment.seconds / verdict.replicas
+    row |= {"latency_ms": latency, "seconds": assignment.seconds, "migrations": assignment.migrations}
+    reason = max(assignment.reasons.values(), key=list(assignment.reasons.values()).count, default="")
+    return row | {"reason": reason, "details": json.dumps(assignment.details, default=float)}
+
+
+def _placements(problem: PlacementProblem, assignments: Mapping[str, Assignment]) -> pl.DataFrame:
+    """A row for each scheduler and placed replica: application, replica (from 0), machine (from 0)."""
+    import polars as pl
+
+    number = np.arange(len(problem.application)) - problem.first[problem.application]
+    text, frames = {"scheduler": pl.String, "application": pl.String}, []
+    for name, assignment in assignments.items():
+        placed = np.flatnonzero(assignment.machine != NOWHERE)
+        names = problem.instance.application[problem.application[placed]].astype(str).tolist()
+        columns = {"replica": number[placed], "machine": assignment.machine[placed]}
+        named = {"scheduler": [name] * len(placed), "application": names}
+        frames.append(pl.DataFrame(named | columns, schema_overrides=text))
+    return pl.concat(frames)
+
+
+def _unplaced(problem: PlacementProblem, assignments: Mapping[str, Assignment]) -> pl.DataFrame:
+    """A row for each scheduler and application with unplaced replicas: how many, and why."""
+    import polars as pl
+
+    rows = []
+    for name, assignment in assignments.items():
+        left = np.bincount(problem.application[assignment.machine == NOWHERE], minlength=len(problem.instance))
+        for i in np.flatnonzero(left).tolist():
+            rows.append((name, str(problem.instance.application[i]), int(left[i]), assignment.reasons.get(i, "")))
+    schema = {"scheduler": pl.String, "application": pl.String, "replicas": pl.Int64, "reason": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _reasons(unplaced: pl.DataFrame) -> list[str]:
+    """Lines on unplaced replicas by scheduler and reason, the most frequent first."""
+    left: dict[tuple[str, str], dict[str, int]] = {}
+    for name, application, replicas, reason in unplaced.iter_rows():
+        left.setdefault((name, reason), {})[application] = replicas
+    lines = []
+    for (name, reason), by_application in sorted(left.items(), key=lambda item: -sum(item[1].values()))[:REASONS]:
+        first = ", ".join(f"'{application}'" for application in list(by_application)[:NAMED])
+        others = f" and {len(by_application) - NAMED:,} other applications" if len(by_application) > NAMED else ""
+        total = sum(by_application.values())
+        lines.append(f"{name}: without a machine: {total:,} of {first}{others}: {reason}")
+    return lines + ([f"{len(left) - REASONS:,} other reasons are in unplaced.csv"] if len(left) > REASONS else [])
+
+
+def _table(problem: PlacementProblem, rows: Sequence[Mapping[str, Any]]) -> str:
     efficiencies = {f"{resource}_pct": f"{resource}, %" for resource in problem.instance.resources[:2]}
     head = {"scheduler": "scheduler", "placed": "placed", "violations": "violations", "machines_used": "machines"}
     head |= {"gap_pct": "above bound, %", **efficiencies, "migrations": "migrations", "seconds": "s"}
     return markdown_table(list(head.values()), [[_format(row[column]) for column in head] for row in rows])
-
-
-def _reasons(unplaced: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Lines on unplaced replicas by scheduler and reason, the most frequent first."""
-    left: dict[tuple[str, str], dict[str, int]] = {}
-    for row in unplaced:
-        left.setdefault((row["scheduler"], row["reason"]), {})[row["application"]] = row["replicas"]
-    lines = []
-    for (name, reason), replicas in sorted(left.items(), key=lambda item: -sum(item[1].values()))[:REASONS]:
-        first = ", ".join(f"'{application}'" for application in list(replicas)[:NAMED])
-        others = f" and {len(replicas) - NAMED:,} other applications" if len(replicas) > NAMED else ""
-        lines.append(f"{name}: without a machine: {sum(replicas.values()):,} of {first}{others}: {reason}")
-    return lines + ([f"{len(left) - REASONS:,} other reasons are in unplaced.csv"] if len(left) > REASONS else [])
 
 
 def _format(value: object) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tvwrl.flow.problem import Bundles, Problem, check_bundles
+from tvwrl.flow.problem import Bundles, PlacementProblem, check_bundles, least_limits
 from tvwrl.input_tables import InputTable, quoted
-from tvwrl.provisioning.instance import Affinity, Fleet, Instance, Int32
+from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.sources.limits import affinity_of
 from tvwrl.provisioning.sources.lists import read_applications, read_machines
 from tvwrl.types import Float, InputError
@@ -19,7 +19,7 @@ AFFINITY, ANTI_AFFINITY = "affinity.csv", "anti-affinity.csv"  # may be absent
 GROUP, NAME, COUNT = "group", "application", "count"
 
 
-def read_folder(folder: Path) -> Problem:
+def read_folder(folder: Path) -> PlacementProblem:
     """Read `applications.csv`, `machines.csv`, and `affinity.csv` and `anti-affinity.csv` if they exist.
 
     - applications and machines: see `provisioning.sources.lists`
@@ -40,11 +40,13 @@ def read_folder(folder: Path) -> Problem:
         table = InputTable.read(anti)
         limit = "k" if "k" in table.columns and "limit" not in table.columns else "limit"
         table.only(("app_a", "app_b", limit), "not known here")
-        given = affinity_of(instance.application, table)
-        instance = replace(instance, affinity=_lower_limits(instance.affinity, given))
+        both = (instance.affinity, affinity_of(instance.application, table))
+        i = np.concatenate([np.repeat(np.arange(len(instance)), np.diff(limits.start)) for limits in both])
+        j, most = (np.concatenate([getattr(limits, name) for limits in both]) for name in ("to", "limit"))
+        instance = replace(instance, affinity=least_limits(len(instance), i, j, most))
     groups = _read_groups(folder / AFFINITY, instance) if (folder / AFFINITY).exists() else Bundles.of([])
     rows = _above_zero(np.array(kinds), instance).tolist()
-    return Problem(replace(instance, name=folder.name), Fleet.of_kinds(rows, count, fixed=True), groups)
+    return PlacementProblem(replace(instance, name=folder.name), Fleet.of_kinds(rows, count, fixed=True), groups)
 
 
 def _above_zero(kinds: Float, instance: Instance) -> Float:
@@ -59,18 +61,6 @@ def _above_zero(kinds: Float, instance: Instance) -> Float:
         smallest = requests[requests > 0].min(initial=np.inf) / 2
         rows[~there, d] = min(smallest, kinds[there, d].min())
     return rows
-
-
-def _lower_limits(one: Affinity, other: Affinity) -> Affinity:
-    """The limits of two tables; the lower one where both limit the same pair."""
-    applications = len(one.start) - 1
-    i: Int32 = np.concatenate([np.repeat(np.arange(applications), np.diff(a.start)) for a in (one, other)])
-    j, limit = np.concatenate([one.to, other.to]), np.concatenate([one.limit, other.limit])
-    order = np.lexsort((limit, j, i))
-    i, j, limit = i[order], j[order], limit[order]
-    first = np.ones(len(i), dtype=bool)
-    first[1:] = (i[1:] != i[:-1]) | (j[1:] != j[:-1])
-    return Affinity.of(applications, i[first], j[first], limit[first])
 
 
 def _read_groups(path: Path, instance: Instance) -> Bundles:

@@ -5,20 +5,48 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from tvwrl.checks import within
+from tvwrl.checks import at_least, one_of, within
 from tvwrl.flow.groups import characteristics, flow_costs, group_machines
-from tvwrl.flow.settings import FlowSettings
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.workspace import Workspace
 from tvwrl.types import Float, InputError, Int
 
+MOST_GROUPS = 8  # with more, costs of 100^8 and above are no longer exact
 TREES = 4  # dimensions in the trees of residuals
 MOST_KINDS = 512  # different applications on one machine
 ONLINE_EXAMINED = 2_000  # machines examined for each ejection while an arrival or a failure waits for it
+
+
+@dataclass(frozen=True)
+class FlowSettings:
+    """Parameters of Aladdin+H. Raises InputError for values out of range."""
+
+    groups: int = 4
+    """Groups of similar machines, K in Section 3.2; the paper uses 2, 4 and 8."""
+    order: Literal["LRF", "SRF"] = "LRF"
+    """Order of arrival: large demands first (LRF) or small ones (SRF), Section 4.3."""
+    repack: Literal["none", "blocked", "cheapest"] = "blocked"
+    """When placed replicas may move: never; to let in a replica without a direct path; or also where that is cheaper,
+    which is the min-cost flow if capacities can be divided."""
+    consolidate: bool = True
+    """At the end, empty machines whose replicas find room on others in use."""
+    regroup_every: int = 10_000
+    """Replicas placed between two regroupings of machines by their residuals (Section 3.3); 0: never."""
+    chain_length: int = 50
+    """Replicas that may eject others in one chain of moves, before the chain is rolled back."""
+    examined: int = 20_000
+    """Machines that are examined for each ejection."""
+
+    def __post_init__(self) -> None:
+        within(1, MOST_GROUPS, groups=self.groups)
+        at_least(0, regroup_every=self.regroup_every)
+        at_least(1, chain_length=self.chain_length, examined=self.examined)
+        one_of(("LRF", "SRF"), order=self.order)
+        one_of(("none", "blocked", "cheapest"), repack=self.repack)
 
 
 @dataclass(frozen=True)
@@ -104,8 +132,10 @@ class FlowNetwork:
 
     def regroup(self) -> None:
         """Regroup machines by their residuals (Section 3.3). Machines without room for any vertex keep their group."""
+        from tvwrl.packing.fit import fits
+
         begun = time.process_time()
-        roomy = (self._n.residual >= self._smallest).all(axis=1) & self._n.up
+        roomy = fits(self._smallest, self._n.residual, self._capacity) & self._n.up
         if self._centres is None:
             roomy[:] = True
         if roomy.any():
@@ -156,8 +186,7 @@ class FlowNetwork:
 
         Raises InputError for vertices that do not exist.
         """
-        for vertex in queue[(queue < 0) | (queue >= len(self.left))][:1].tolist():
-            self._check_vertex(vertex)
+        within(0, len(self.left) - 1, vertex=queue[(queue < 0) | (queue >= len(self.left))][:1])
         return self._place(queue[~np.isin(queue, list(self._refused))], self.settings.examined)
 
     def _place(self, queue: Int, examined: int) -> int:
@@ -186,7 +215,7 @@ class FlowNetwork:
 
     def arrive(self, vertex: int, replicas: int = 1) -> int:
         """Add replicas of a vertex. Returns how many waiting ones found a machine; the others stay in `left`."""
-        self._check_vertex(vertex)
+        within(0, len(self.left) - 1, vertex=vertex)
         if replicas < 1 or replicas != int(replicas):
             raise InputError(f"replicas is {replicas}: must be a whole number, at least 1")
         if vertex in self._refused:
@@ -198,8 +227,8 @@ class FlowNetwork:
         """Remove a replica of a vertex from a machine. Raises InputError if there is none."""
         from tvwrl.flow.network_kernels import remove_replica
 
-        self._check_vertex(vertex)
-        self._check_machine(machine)
+        within(0, len(self.left) - 1, vertex=vertex)
+        within(0, len(self._n.kinds) - 1, machine=machine)
         if vertex not in self._n.application[machine, : self._n.kinds[machine]]:
             raise InputError(f"machine {machine} has no replica of vertex {vertex}")
         self._n.log[0] = 0
@@ -207,9 +236,10 @@ class FlowNetwork:
 
     def fail(self, machine: int) -> Repair:
         """Take a machine out of service and place its replicas elsewhere, moving others where that is necessary."""
-        from tvwrl.flow.network_kernels import INITIAL_WEIGHT, remove_replica, update_trees
+        from tvwrl.flow.network_kernels import remove_replica, update_trees
+        from tvwrl.packing.contents import INITIAL_WEIGHT
 
-        self._check_machine(machine)
+        within(0, len(self._n.kinds) - 1, machine=machine)
         n, moved = self._n, self.migrations
         if not n.up[machine]:
             raise InputError(f"machine {machine} has already failed")
@@ -238,17 +268,11 @@ class FlowNetwork:
         """Put a failed machine, now empty, back into service. Raises InputError if it has not failed."""
         from tvwrl.flow.network_kernels import update_trees
 
-        self._check_machine(machine)
+        within(0, len(self._n.kinds) - 1, machine=machine)
         if self._n.up[machine]:
             raise InputError(f"machine {machine} has not failed")
         self._n.up[machine] = True
         update_trees(self._n, machine)
-
-    def _check_vertex(self, vertex: int) -> None:
-        within(0, len(self.left) - 1, vertex=vertex)
-
-    def _check_machine(self, machine: int) -> None:
-        within(0, len(self._n.kinds) - 1, machine=machine)
 
     def improve(self) -> None:
         """Move placed replicas: to cheaper groups if `repack` is "cheapest"; then off machines that can be emptied.

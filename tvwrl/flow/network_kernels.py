@@ -19,14 +19,13 @@ import numpy as np
 from numba import njit
 
 from tvwrl.packing.affinity import UNLIMITED
-from tvwrl.packing.contents import add, drop_empty_entries, remove
+from tvwrl.packing.contents import INITIAL_WEIGHT, add, drop_empty_entries, remove
 from tvwrl.packing.fit import has_room, lacks
 
 NO_MACHINE = -1
 ANY, USED = np.bool_(False), np.bool_(True)  # eligible machines; no literals, for which numba compiles twice
 ABSENT = -np.inf  # residual in a tree of a machine that is not in it
 MAX_DISPLACED = 4096  # replicas that may be without a machine at a time
-INITIAL_WEIGHT = 1.0  # weight of a vertex that never had to eject another
 
 
 class Network(NamedTuple):
@@ -61,36 +60,40 @@ class Network(NamedTuple):
     room: Any  # (K,) float64, scratch
 
 
+@njit(cache=True, inline="always")
+def _set_leaf(net, m):  # type: ignore[no-untyped-def]
+    """Write the residuals of machine m to its leaf of the tree that it belongs to. Returns the leaf."""
+    leaf, busy, up = len(net.used) // 2 + net.position[m], net.kinds[m] > 0, net.up[m]
+    for p in range(net.used.shape[1]):
+        net.used[leaf, p] = net.residual[m, p] if up and busy else ABSENT
+        net.fresh[leaf, p] = net.residual[m, p] if up and not busy else ABSENT
+    return leaf
+
+
+@njit(cache=True, inline="always")
+def _join(net, node):  # type: ignore[no-untyped-def]
+    """Write the maxima of the two nodes below it to `node` of both trees."""
+    for p in range(net.used.shape[1]):
+        net.used[node, p] = max(net.used[2 * node, p], net.used[2 * node + 1, p])
+        net.fresh[node, p] = max(net.fresh[2 * node, p], net.fresh[2 * node + 1, p])
+
+
 @njit(cache=True)
 def update_trees(net, m):  # type: ignore[no-untyped-def]
     """Update both trees after a change on machine m."""
-    used, fresh, residual = net.used, net.fresh, net.residual
-    node = len(used) // 2 + net.position[m]
-    busy, up = net.kinds[m] > 0, net.up[m]
-    for p in range(used.shape[1]):
-        used[node, p] = residual[m, p] if up and busy else ABSENT
-        fresh[node, p] = residual[m, p] if up and not busy else ABSENT
+    node = _set_leaf(net, m)
     while node > 1:
         node //= 2
-        for p in range(used.shape[1]):
-            used[node, p] = max(used[2 * node, p], used[2 * node + 1, p])
-            fresh[node, p] = max(fresh[2 * node, p], fresh[2 * node + 1, p])
+        _join(net, node)
 
 
 @njit(cache=True)
 def build_trees(net):  # type: ignore[no-untyped-def]
     """Rebuild both trees after machines changed groups."""
-    size = len(net.used) // 2
-    net.used[:] = ABSENT
-    net.fresh[:] = ABSENT
     for m in range(len(net.group)):
-        tree = net.used if net.kinds[m] > 0 else net.fresh
-        if net.up[m]:
-            tree[size + net.position[m]] = net.residual[m, : net.used.shape[1]]
-    for node in range(size - 1, 0, -1):
-        for p in range(net.used.shape[1]):
-            net.used[node, p] = max(net.used[2 * node, p], net.used[2 * node + 1, p])
-            net.fresh[node, p] = max(net.fresh[2 * node, p], net.fresh[2 * node + 1, p])
+        _set_leaf(net, m)
+    for node in range(len(net.used) // 2 - 1, 0, -1):
+        _join(net, node)
 
 
 @njit(cache=True)

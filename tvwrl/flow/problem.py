@@ -1,10 +1,11 @@
-"""A placement problem of paper 002: applications with affinity and anti-affinity, and machines of many kinds."""
+"""A placement problem of paper 002, with affinity, anti-affinity and machines of many kinds, and its answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def check_bundles(instance: Instance, bundles: Bundles, place: Callable[[int], s
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class PlacementProblem:
     """Applications and the machines to place them on. Anti-affinity is a limit of 0 (`provisioning.instance.Affinity`).
 
     Replicas are numbered by application: those of i are `first[i] .. first[i + 1] - 1`. Raises InputError for a fleet
@@ -105,6 +106,21 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
+class Assignment:
+    """Machines of all replicas, and what it took to find them; `flow.referee.validate` checks and measures it."""
+
+    scheduler: str
+    machine: Int  # (R,) machine of each replica, or NOWHERE
+    migrations: int = 0  # moves of replicas that already had a machine
+    seconds: float = 0.0  # processor time without compilation
+    reasons: dict[int, str] = field(default_factory=dict)  # application -> why some of its replicas have no machine
+    details: dict[str, Any] = field(default_factory=dict)  # scheduler-specific facts, for the rows
+
+
+Scheduler = Callable[[PlacementProblem], Assignment]  # Aladdin+H or a baseline
+
+
+@dataclass(frozen=True, eq=False)
 class Vertices:
     """Applications with each bundle merged into one: the task vertices and virtual vertices V_j of Figure 9 (a).
 
@@ -117,7 +133,7 @@ class Vertices:
     refused: dict[int, str]  # vertices that no machine can hold -> the reason
 
     @classmethod
-    def of(cls, problem: Problem) -> Vertices:
+    def of(cls, problem: PlacementProblem) -> Vertices:
         """Merge bundles; those that contradict themselves or exceed every machine are refused."""
         instance, bundles = problem.instance, problem.bundles
         vertex, count = np.full(len(instance), -1), np.ones(len(instance), dtype=np.int64)
@@ -138,7 +154,7 @@ class Vertices:
         refused |= _too_large(merged, problem.fleet, len(bundles))
         return cls(merged, vertex, count, refused)
 
-    def expand(self, problem: Problem, first: Int, machine: Int) -> Int:
+    def expand(self, problem: PlacementProblem, first: Int, machine: Int) -> Int:
         """(R,) machine of each replica, from `machine` of each copy; those of vertex v begin at `first[v]`."""
         application = problem.application
         copy = (np.arange(len(application)) - problem.first[application]) // self.count[application]
@@ -159,12 +175,15 @@ def _merged_limits(instance: Instance, vertex: Int, count: Int, vertices: int) -
             f"{count[j[row]]} of the latter, where {arcs.limit[row]} are allowed"
         )
     copies = np.where(inside, np.maximum(copies, 1), copies)
-    key = vertex[i] * vertices + vertex[j]
-    order = np.lexsort((copies, key))
-    pairs, at = np.unique(key[order], return_index=True)
-    least = copies[order][at].astype(np.int32)
-    ends = (pairs // vertices).astype(np.int32), (pairs % vertices).astype(np.int32)
-    return Affinity.of(vertices, *ends, least), refused
+    return least_limits(vertices, vertex[i], vertex[j], copies), refused
+
+
+def least_limits(applications: int, i: Int, j: Int, limit: Int) -> Affinity:
+    """Limits from arcs (i, j, a_ij) in which pairs may occur several times: the lowest limit of each pair counts."""
+    key = i * applications + j
+    order = np.lexsort((limit, key))
+    pairs, first = np.unique(key[order], return_index=True)
+    return Affinity.of(applications, pairs // applications, pairs % applications, limit[order][first])
 
 
 def _too_large(merged: Instance, fleet: Fleet, bundles: int) -> dict[int, str]:

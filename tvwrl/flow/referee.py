@@ -9,10 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvwrl.flow.problem import NOWHERE, Problem
+from tvwrl.flow.problem import NOWHERE, PlacementProblem
 from tvwrl.types import Float, InputError, Int
 
 TOLERANCE = 2e-9  # share of the capacity: twice what planners allow, as sums in another order differ
+EXAMPLES = 5  # faults of each kind that are described
+
+Faults = list[tuple[int, str]]  # how many replicas are wrong, or 1, and what is wrong, in words
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +30,7 @@ class Verdict:
     over_capacity: int  # combinations of machine, time and resource with demand above capacity
     machines: int  # machines with at least one replica
     efficiency: Float  # (machines, D) of machines in use, by increasing number
+    examples: tuple[str, ...]  # the first faults of each kind in words: capacities, limits, groups
 
     @property
     def feasible(self) -> bool:
@@ -34,7 +38,7 @@ class Verdict:
         return self.violations == self.over_capacity == 0
 
 
-def validate(problem: Problem, machine: Int) -> Verdict:
+def validate(problem: PlacementProblem, machine: Int) -> Verdict:
     """Check `machine` (R,), the machine of every replica or NOWHERE, against the problem.
 
     Raises InputError for another length and for machines that do not exist.
@@ -49,49 +53,69 @@ def validate(problem: Problem, machine: Int) -> Verdict:
             f"replica {np.argmax(wrong)} is on machine {machine[wrong][0]}: must be {NOWHERE} or below {machines}"
         )
     there = np.flatnonzero(machine != NOWHERE)
-    above, apart = _above_limits(problem, machine[there], problem.application[there]), _apart(problem, machine)
     load = np.zeros((machines, *problem.instance.demand.shape[1:]))
     np.add.at(load, machine[there], problem.instance.demand[problem.application[there]])
-    over = int((load > problem.fleet.capacity[:, None] * (1 + TOLERANCE)).sum())
+    faults = (
+        _over_capacity(problem, load),
+        _above_limits(problem, machine[there], problem.application[there]),
+        _apart(problem, machine),
+    )
+    over, above, apart = (sum(count for count, _ in kind) for kind in faults)
     used = np.unique(machine[there])
     efficiency = load[used].mean(axis=1) / problem.fleet.capacity[used]
-    return Verdict(replicas, len(there), above + apart, above, apart, over, len(used), efficiency)
+    examples = tuple(text for kind in faults for _, text in kind[:EXAMPLES])
+    return Verdict(replicas, len(there), above + apart, above, apart, over, len(used), efficiency, examples)
 
 
-def _above_limits(problem: Problem, machine: Int, application: Int) -> int:
+def _over_capacity(problem: PlacementProblem, load: Float) -> Faults:
+    """Combinations of machine, time and resource whose `load` (M, H, D) exceeds the capacity."""
+    capacity, resources = problem.fleet.capacity, problem.instance.resources
+    return [
+        (1, f"machine {m}, time {h}: {resources[d]} {load[m, h, d]:g} of {capacity[m, d]:g}")
+        for m, h, d in np.argwhere(load > capacity[:, None] * (1 + TOLERANCE)).tolist()
+    ]
+
+
+def _above_limits(problem: PlacementProblem, machine: Int, application: Int) -> Faults:
     """Replicas of j beyond a_ij on machines that hold i; a replica beyond several limits counts once."""
-    arcs, applications = problem.instance.affinity, len(problem.instance)
+    import polars as pl
+
+    arcs, names = problem.instance.affinity, problem.instance.application
     pair, count = np.unique(application * len(problem.fleet.capacity) + machine, return_counts=True)
     who, where = np.divmod(pair, len(problem.fleet.capacity))
-    begin = np.searchsorted(who, np.arange(applications + 1))
-    held = np.zeros(len(problem.fleet.capacity), dtype=bool)
-    found: list[tuple[Int, Int]] = []  # rows of `pair`, and replicas too many
-    for i in np.flatnonzero(np.diff(arcs.start) * np.diff(begin)).tolist():
-        held[where[begin[i] : begin[i + 1]]] = True
-        for j, limit in zip(
-            *(ends[arcs.start[i] : arcs.start[i + 1]].tolist() for ends in (arcs.to, arcs.limit)), strict=True
-        ):
-            rows = np.arange(begin[j], begin[j + 1])
-            wrong = rows[held[where[rows]] & (count[rows] > limit)]
-            if len(wrong):
-                found.append((wrong, count[wrong] - limit))
-        held[where[begin[i] : begin[i + 1]]] = False
-    excess = np.zeros(len(pair), dtype=np.int64)
-    for rows, too_many in found:
-        excess[rows] = np.maximum(excess[rows], too_many)
-    return int(excess.sum())
+    held = pl.DataFrame({"i": who, "machine": where, "count": count})
+    limits = pl.DataFrame(
+        {"i": np.repeat(np.arange(len(names)), np.diff(arcs.start)), "j": arcs.to.astype(np.int64), "limit": arcs.limit}
+    )
+    broken = (
+        held.drop("count")
+        .join(limits, on="i")
+        .join(held, left_on=["j", "machine"], right_on=["i", "machine"])
+        .filter(pl.col("count") > pl.col("limit"))
+        .sort("limit", "i")
+        .unique(["j", "machine"], keep="first", maintain_order=True)  # the tightest limit
+        .sort("machine", "j")
+    )
+    return [
+        (n - limit, f"machine {m}: {n} replicas of '{names[j]}' beside '{names[i]}', which allows {limit}")
+        for i, m, j, limit, n in broken.iter_rows()
+    ]
 
 
-def _apart(problem: Problem, machine: Int) -> int:
+def _apart(problem: PlacementProblem, machine: Int) -> Faults:
     """Placed replicas of bundle copies that are neither all on one machine nor all NOWHERE."""
-    bundles, apart = problem.bundles, 0
+    bundles, names, apart = problem.bundles, problem.instance.application, []
     for b in range(len(bundles)):
-        rows = range(int(bundles.start[b]), int(bundles.start[b + 1]))
-        members = [
-            machine[problem.first[i] : problem.first[i + 1]].reshape(-1, n)
-            for i, n in ((int(bundles.member[row]), int(bundles.count[row])) for row in rows)
-        ]
-        copies = np.concatenate(members, axis=1)
-        split = (copies != copies[:, :1]).any(axis=1)
-        apart += int((copies[split] != NOWHERE).sum())
+        rows = slice(int(bundles.start[b]), int(bundles.start[b + 1]))
+        copies = np.concatenate(
+            [
+                machine[problem.first[i] : problem.first[i + 1]].reshape(-1, n)
+                for i, n in zip(bundles.member[rows].tolist(), bundles.count[rows].tolist(), strict=True)
+            ],
+            axis=1,
+        )
+        group = " + ".join(names[bundles.member[rows]])
+        for k in np.flatnonzero((copies != copies[:, :1]).any(axis=1)).tolist():
+            placed = int((copies[k] != NOWHERE).sum())
+            apart.append((placed, f"copy {k} of the affinity group {group} is on machines {copies[k].tolist()}"))
     return apart

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from tvwrl.flow.aladdin import place_by_flow
-from tvwrl.flow.assignment import Scheduler
 from tvwrl.flow.baselines.firmament import Firmament
 from tvwrl.flow.baselines.medea import Medea
 from tvwrl.flow.baselines.tetris_graphene import Graphene, Tetris
-from tvwrl.flow.settings import FlowSettings
+from tvwrl.flow.network import FlowSettings
+from tvwrl.flow.problem import Scheduler
 from tvwrl.types import InputError
 
 ALADDIN = tuple(f"Aladdin+H.{groups}({order})" for groups in (2, 4, 8) for order in ("LRF", "SRF"))
@@ -23,11 +23,12 @@ BASELINES = (
 _WEIGHT = r"(0(?:\.\d+)?|1(?:\.0+)?)"
 
 
-def scheduler(name: str, seed: int = 0) -> Scheduler:
+def scheduler(name: str, seed: int = 0, medea_seconds: float = 2.0) -> Scheduler:
     """The scheduler of a name like those in `ALADDIN` and `BASELINES`, with any numbers and resources in it.
 
     `Aladdin+H.4` means `(LRF)`. A suffix `-none`, `-blocked` or `-cheapest` sets `FlowSettings.repack`; a further
-    suffix `-still` switches `consolidate` off. Raises InputError for other names.
+    suffix `-still` switches `consolidate` off. `medea_seconds` limits each of Medea's integer programmes.
+    Raises InputError for other names.
 
     >>> assignment = scheduler("Tetris.1")(problem)  # doctest: +SKIP
     """
@@ -42,9 +43,10 @@ def scheduler(name: str, seed: int = 0) -> Scheduler:
         return (Tetris if found[1] == "Tetris" else Graphene)(int(found[2]))
     if found := re.fullmatch(rf"Medea\({_WEIGHT},{_WEIGHT},{_WEIGHT}\)", name):
         a, b, c = map(float, found.groups())
-        return Medea(a, b, c, seed=seed)
+        return Medea(a, b, c, limit=medea_seconds, seed=seed)
     if found := re.fullmatch(r"(TRIVIAL|OCTOPUS)-(\w+)", name):
-        return Firmament("TRIVIAL" if found[1] == "TRIVIAL" else "OCTOPUS", found[2])
+        policy: Any = found[1]
+        return Firmament(policy, found[2])
     raise InputError(
         f"there is no scheduler '{name}': must be one of {', '.join((*ALADDIN, *BASELINES))}; other numbers go too, as "
         f"do other resources after TRIVIAL- and OCTOPUS-, and at the end of Aladdin+H -none, -blocked or -cheapest, "

@@ -10,7 +10,6 @@ from numba import njit
 
 from tvwrl.flow.network_kernels import (
     ANY,
-    INITIAL_WEIGHT,
     NO_MACHINE,
     add_replica,
     find_in_group,
@@ -20,7 +19,7 @@ from tvwrl.flow.network_kernels import (
     remove_replica,
     roll_back,
 )
-from tvwrl.packing.contents import clear_limits, set_limits
+from tvwrl.packing.contents import INITIAL_WEIGHT, clear_limits, set_limits
 from tvwrl.packing.fit import lacks
 from tvwrl.packing.repair import affinity_ejections, capacity_ejections
 
@@ -234,7 +233,7 @@ def _make_room(apps, net, i, chain_length, examined):  # type: ignore[no-untyped
 
 
 @njit(cache=True)
-def place_replica(apps, net, i, cheapest, chain_length, examined):  # type: ignore[no-untyped-def]
+def _place_replica(apps, net, i, cheapest, chain_length, examined):  # type: ignore[no-untyped-def]
     """Place one replica of i and record all moves in the journal. Returns whether that was possible.
 
     cheapest: move others even if there is a direct path, where that costs less
@@ -261,19 +260,19 @@ def _count_migrations(net):  # type: ignore[no-untyped-def]
     journal, rows, moves = net.journal, net.log[0], 0
     for row in range(rows):
         i, m = journal[row, 0], abs(journal[row, 1])
-        net, first = 0, True
+        gone, first = 0, True
         for other in range(rows):
             if journal[other, 0] == i and abs(journal[other, 1]) == m:
                 first &= other >= row
-                net += 1 if journal[other, 1] < 0 else -1
-        if first and net > 0:
-            moves += net
+                gone += 1 if journal[other, 1] < 0 else -1
+        if first and gone > 0:
+            moves += gone
     return moves
 
 
 @njit(cache=True)
 def place_all(apps, net, queue, left, cheapest, chain_length, examined, moved):  # type: ignore[no-untyped-def]
-    """Place the unplaced replicas of the vertices in `queue` (n,), in that order, as `place_replica` does.
+    """Place the unplaced replicas of the vertices in `queue` (n,), in that order, as `_place_replica` does.
 
     After a replica that cannot be placed, the other replicas of its vertex are skipped.
     left: (V,) unplaced replicas, updated
@@ -281,7 +280,7 @@ def place_all(apps, net, queue, left, cheapest, chain_length, examined, moved): 
     """
     for i in queue:
         while left[i] > 0:
-            if not place_replica(apps, net, i, cheapest, chain_length, examined):
+            if not _place_replica(apps, net, i, cheapest, chain_length, examined):
                 break
             left[i] -= 1
             if net.log[0] > 1:

@@ -10,9 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from tvwrl.checks import one_of
-from tvwrl.flow.assignment import Assignment
 from tvwrl.flow.baselines.tetris_graphene import NO_ROOM
-from tvwrl.flow.problem import NOWHERE, Problem
+from tvwrl.flow.problem import NOWHERE, Assignment, PlacementProblem
 from tvwrl.packing.fit import fits, replicas_that_fit
 from tvwrl.types import Float, InputError, Int
 
@@ -44,7 +43,7 @@ class Firmament:
         """Its name in Figure 10."""
         return f"{self.policy}-{self.resource}"
 
-    def __call__(self, problem: Problem) -> Assignment:
+    def __call__(self, problem: PlacementProblem) -> Assignment:
         """Place all replicas for which there is room. Raises InputError if the resource is not one of the problem's."""
         one_of(problem.instance.resources, resource=self.resource)
         begun = time.process_time()
@@ -122,7 +121,7 @@ class Firmament:
 class _State:
     """Machines of replicas, and residuals of machines."""
 
-    def __init__(self, problem: Problem, at: int) -> None:
+    def __init__(self, problem: PlacementProblem, at: int) -> None:
         self.capacity = problem.fleet.capacity
         self.machine = np.full(len(problem.application), NOWHERE)
         self._residual = np.repeat(self.capacity[:, None], problem.instance.demand.shape[1], axis=1)  # (M, H, D)

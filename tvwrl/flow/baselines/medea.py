@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.checks import within
-from tvwrl.flow.assignment import Assignment
-from tvwrl.flow.problem import Problem, Vertices
+from tvwrl.flow.problem import Assignment, PlacementProblem, Vertices
 from tvwrl.packing.fit import fits, replicas_that_fit
 from tvwrl.provisioning.solver import run_milp
 from tvwrl.types import Float, InputError, Int
@@ -51,7 +50,7 @@ class Medea:
         """Its name in Figure 10."""
         return f"Medea({self.a:g},{self.b:g},{self.c:g})"
 
-    def __call__(self, problem: Problem) -> Assignment:
+    def __call__(self, problem: PlacementProblem) -> Assignment:
         """Solve a programme for each batch."""
         begun = time.process_time()
         vertices = Vertices.of(problem)
@@ -99,7 +98,7 @@ class Medea:
 class _State:
     """Copies of vertices on machines."""
 
-    def __init__(self, problem: Problem, vertices: Vertices) -> None:
+    def __init__(self, problem: PlacementProblem, vertices: Vertices) -> None:
         instance, times = vertices.instance, vertices.instance.demand.shape[1]
         self.demand: Float = instance.demand.reshape(len(instance), -1)
         self.capacity: Float = np.tile(problem.fleet.capacity, times)  # (M, K)

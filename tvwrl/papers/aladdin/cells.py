@@ -9,12 +9,13 @@ from typing import Any
 
 from tvwrl.experiments.engine import Rows, RowsCell
 from tvwrl.flow.bounds import bound_or_nan
+from tvwrl.flow.comparison import GENERATED, row_of
 from tvwrl.flow.generated import generate, usual_replicas
-from tvwrl.flow.problem import Problem
-from tvwrl.flow.results import row_of, run_scheduler
+from tvwrl.flow.problem import PlacementProblem
+from tvwrl.flow.registry import scheduler
 from tvwrl.flow.tianchi import read_tianchi, scaled
 
-GENERATED, TIANCHI = "generated", "tianchi"
+TIANCHI = "tianchi"
 read_contest = lru_cache(maxsize=1)(read_tianchi)
 
 
@@ -25,7 +26,7 @@ class PlacementCell(RowsCell):
     instance: str  # GENERATED or TIANCHI
     machines: int
     seed: int
-    load: float  # of a generated problem: demand as a share of the scarcer resource, 0 to 1
+    demand: float  # of a generated problem: share of the scarcer resource, 0 to 1
     scheduler: str
     tianchi: str = ""  # the contest's zip or folder
     medea_seconds: float = 2.0  # time limit of each of Medea's programmes
@@ -38,30 +39,29 @@ class PlacementCell(RowsCell):
     @property
     def group(self) -> str:
         """The problem."""
-        load = f"-{self.load}" if self.instance == GENERATED else ""
-        return f"{self.instance}-{self.machines}{load}-seed{self.seed}"
+        demand = f"-{self.demand}" if self.instance == GENERATED else ""
+        return f"{self.instance}-{self.machines}{demand}-seed{self.seed}"
 
     def request(self) -> dict[str, Any]:
         """The fields that this problem and scheduler depend on; the contest's file by its content."""
-        irrelevant = {"tianchi" if self.instance == GENERATED else "load"}
-        if not self.scheduler.startswith("Medea"):
-            irrelevant.add("medea_seconds")
+        irrelevant = ["tianchi" if self.instance == GENERATED else "demand"]
+        irrelevant += [] if self.scheduler.startswith("Medea") else ["medea_seconds"]
         asked = asdict(self) | {"tianchi": Path(self.tianchi)}
         return {name: value for name, value in asked.items() if name not in irrelevant}
 
     def measure(self) -> Rows:
-        """One row: `flow.results.row_of`, with the instance, seed, load and scheduler."""
-        problem, bound = _problem(self.instance, self.machines, self.seed, self.load, self.tianchi)
-        assignment = run_scheduler(problem, self.scheduler, self.seed, self.medea_seconds)
-        facts = {"instance": self.instance, "seed": self.seed, "load": self.load, "scheduler": self.scheduler}
+        """One row: `flow.comparison.row_of`, with the instance, seed, demand and scheduler."""
+        problem, bound = _problem(self.instance, self.machines, self.seed, self.demand, self.tianchi)
+        assignment = scheduler(self.scheduler, self.seed, self.medea_seconds)(problem)
+        facts = {"instance": self.instance, "seed": self.seed, "demand": self.demand, "scheduler": self.scheduler}
         return [facts | row_of(problem, assignment, bound)]
 
 
 @lru_cache(maxsize=1)
-def _problem(instance: str, machines: int, seed: int, load: float, tianchi: str) -> tuple[Problem, float]:
+def _problem(instance: str, machines: int, seed: int, demand: float, tianchi: str) -> tuple[PlacementProblem, float]:
     """A problem with as many replicas per machine as the paper's, or the contest's scaled, and its lower bound."""
     if instance == TIANCHI:
         problem = scaled(read_contest(tianchi), machines, seed)
     else:
-        problem = generate(machines, usual_replicas(machines), seed, load)
+        problem = generate(machines, usual_replicas(machines), seed, demand)
     return problem, bound_or_nan(problem)[0]

@@ -16,24 +16,35 @@ from tvwrl.checks import positive, within
 from tvwrl.command_line import Names, Numbers, Shares
 from tvwrl.experiments.engine import Cell, Rows, read_rows
 from tvwrl.experiments.reproduce import Report, check_seeds, commands
-from tvwrl.flow.comparison import check_schedulers
+from tvwrl.flow.comparison import GENERATED, check_schedulers
+from tvwrl.flow.generated import DEMAND
 from tvwrl.flow.registry import ALADDIN, BASELINES
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.aladdin import published
-from tvwrl.papers.aladdin.cells import GENERATED, TIANCHI, PlacementCell
-from tvwrl.papers.aladdin.plots import plot_by_load, plot_by_size
+from tvwrl.papers.aladdin.cells import TIANCHI, PlacementCell
+from tvwrl.papers.aladdin.plots import plot_by_demand, plot_by_size
 
 FIGURES = {
     "fig10": "Figure 10, violations, machines used and resource efficiency by cluster size",
     "fig11": "Figure 11, latency, runtime and migrations by cluster size",
     "repack": "what moving placed replicas is worth, by how full the cluster is",
 }
-SIZES: dict[str, dict[str, tuple[int, ...]]] = {
-    "smoke": {GENERATED: (40, 80), TIANCHI: (40, 80)},
-    "paper": {GENERATED: (1_000, 2_000, 4_000, 8_000, 12_000), TIANCHI: (1_000, 2_000, 4_000, 6_000)},
+DEMANDS = (0.75, 0.85, 0.9, 0.93, 0.96)
+
+
+class Preset(NamedTuple):
+    """Machines of the clusters."""
+
+    generated: tuple[int, ...]
+    tianchi: tuple[int, ...]
+    repack: int  # of the one cluster of aladdin-repack
+
+
+PRESETS = {
+    "smoke": Preset((40, 80), (40, 80), 40),
+    "medium": Preset((100, 200, 400), (100, 200, 400), 200),
+    "paper": Preset((1_000, 2_000, 4_000, 8_000, 12_000), (1_000, 2_000, 4_000, 6_000), 1_000),
 }
-LOADS = (0.75, 0.85, 0.9, 0.93, 0.96)
-REPACK_MACHINES = {"smoke": 40, "paper": 1_000}
 REPACKED = tuple(
     f"Aladdin+H.4({order})-{way}"
     for order in ("LRF", "SRF")
@@ -73,63 +84,60 @@ PANELS = {
 
 
 @dataclass(frozen=True)
-class AladdinStudy:
-    """Aladdin+H, Tetris, Graphene, Medea and Firmament on problems generated like the paper's, and on the contest's."""
+class _Study:
+    """What the studies of this paper share."""
 
-    preset: Literal["smoke", "paper"] = "paper"
-    """smoke: two clusters of fewer than 100 machines, a minute; paper: 1,000 to 12,000 machines."""
-    tianchi: str = ""
-    """The Tianchi contest's zip or folder; without it, only generated problems are placed."""
+    preset: Literal["smoke", "medium", "paper"] = "paper"
+    """smoke: fewer than 100 machines, a minute; medium: 100 to 400, minutes; paper: 1,000 to 12,000."""
     seeds: Numbers = (0,)
     """Seeds of generated problems; values are means over them."""
+
+    partial = False
+
+    def report(self, figure: str, out: Path, cells: Sequence[PlacementCell]) -> Report:
+        """A table per panel, with a line per scheduler and a column per size or demand."""
+        parts, rows, plots = self._make(PANELS[figure], read_rows(out, cells))
+        title = f"## {FIGURES[figure][0].upper()}{FIGURES[figure][1:]}"
+        return Report("\n\n".join([title, *parts]), rows, plots)
+
+    def _make(self, panels: Sequence[Panel], rows: Rows) -> Made:
+        raise NotImplementedError
+
+    def _means(self) -> str:
+        return f"Means over seeds {', '.join(map(str, self.seeds))}"
+
+
+@dataclass(frozen=True)
+class SizeStudy(_Study):
+    """Aladdin+H, Tetris, Graphene, Medea and Firmament on problems generated like the paper's, and on the contest's."""
+
+    tianchi: str = ""
+    """The Tianchi contest's zip or folder; without it, only generated problems are placed."""
     planners: Names = (*ALADDIN, *BASELINES)
-    """Planners of Figures 10 and 11; the error for an unknown name lists all."""
-    load: float = 0.75
+    """Planners to compare; the error for an unknown name lists all."""
+    demand: float = DEMAND
     """Demand of generated replicas, as a share of the scarcer resource of all machines."""
     medea_machines: int = 1_000
     """Largest cluster to run Medea on; it takes minutes even there."""
     medea_seconds: float = 2.0
     """Time limit of each of Medea's integer programmes, seconds."""
-    loads: Shares = LOADS
-    """Loads of aladdin-repack, as for --load."""
-
-    partial = False
 
     def cells(self, figure: str) -> list[Cell]:
-        """Every scheduler on the problems of every size (or load) and seed. Raises InputError for bad options."""
-        self._check()
-        if figure == "repack":
-            size = REPACK_MACHINES[self.preset]
-            return [
-                PlacementCell(GENERATED, size, seed, load, name)
-                for load in self.loads
-                for seed in self.seeds
-                for name in REPACKED
-            ]
+        """Every scheduler on the problems of every size and seed. Raises InputError for bad options."""
+        _check(self.seeds, self.planners, demand=self.demand)
+        positive(medea_seconds=self.medea_seconds)
+        sizes = PRESETS[self.preset]
         return [
-            PlacementCell(instance, machines, seed, self.load, name, self.tianchi, self.medea_seconds)
-            for instance in ((GENERATED, TIANCHI) if self.tianchi else (GENERATED,))
-            for machines in SIZES[self.preset][instance]
+            PlacementCell(instance, machines, seed, self.demand, name, self.tianchi, self.medea_seconds)
+            for instance, clusters in ((GENERATED, sizes.generated), (TIANCHI, sizes.tianchi))
+            if instance == GENERATED or self.tianchi
+            for machines in clusters
             for seed in self.seeds
             for name in self.planners
             if machines <= self.medea_machines or not name.startswith("Medea")
         ]
 
-    def report(self, figure: str, out: Path, cells: Sequence[PlacementCell]) -> Report:
-        """A table per panel, with a line per scheduler and a column per size or load."""
-        rows = read_rows(out, cells)
-        make = self._repack if figure == "repack" else partial(self._by_size, PANELS[figure])
-        parts, rows, plots = make(rows)
-        title = f"## {FIGURES[figure][0].upper()}{FIGURES[figure][1:]}"
-        return Report("\n\n".join([title, *parts]), rows, plots)
-
-    def _check(self) -> None:
-        check_seeds(self.seeds)
-        check_schedulers(self.planners)
-        positive(load=self.load, loads=self.loads, medea_seconds=self.medea_seconds)
-        within(0, 1, load=self.load, loads=self.loads)
-
-    def _by_size(self, panels: Sequence[Panel], rows: Rows) -> Made:
+    def _make(self, panels: Sequence[Panel], rows: Rows) -> Made:
         """Sections of generated problems and of the contest's."""
         rows = [row | {"placed_pct": 100.0 * row["placed"] / row["replicas"]} for row in rows]
         parts: list[str] = []
@@ -147,7 +155,7 @@ class AladdinStudy:
         largest = max(rows, key=lambda row: row["machines"])
         what = f"{largest['replicas']:,} replicas on {largest['machines']:,} machines, fewer in proportion"
         if instance == GENERATED:
-            what = f"Drawn from Tables 3 and 4, {self.load:.0%} of the scarcer resource demanded: {what}"
+            what = f"Drawn from Tables 3 and 4, {self.demand:.0%} of the scarcer resource demanded: {what}"
         else:
             what = f"The contest's set B, largest demand over time: {what} (applications drawn)"
         medea = (
@@ -157,13 +165,30 @@ class AladdinStudy:
         )
         return f"{what}. {self._means()}; times are processor time.{medea}"
 
-    def _means(self) -> str:
-        return f"Means over seeds {', '.join(map(str, self.seeds))}"
 
-    def _repack(self, rows: Rows) -> Made:
-        """Unplaced replicas and machines used by load, for each way of repacking."""
+@dataclass(frozen=True)
+class RepackStudy(_Study):
+    """Aladdin+H with several rules for when placed replicas may move, on generated problems."""
+
+    planners: Names = REPACKED
+    """Planners to compare."""
+    demands: Shares = DEMANDS
+    """Demand of the replicas, as shares of the scarcer resource of all machines."""
+
+    def cells(self, figure: str) -> list[Cell]:
+        """Every planner on the problems of every demand and seed. Raises InputError for bad options."""
+        _check(self.seeds, self.planners, demands=self.demands)
+        size = PRESETS[self.preset].repack
+        return [
+            PlacementCell(GENERATED, size, seed, demand, name)
+            for demand in self.demands
+            for seed in self.seeds
+            for name in self.planners
+        ]
+
+    def _make(self, panels: Sequence[Panel], rows: Rows) -> Made:
+        """Unplaced replicas and machines used by demand, for each planner."""
         rows = [row | {"left_out": row["replicas"] - row["placed"]} for row in rows]
-        panels = PANELS["repack"]
         parts = [
             f"Drawn problems of {rows[0]['machines']:,} machines; columns: demand as a share of the scarcer resource. "
             f"Replicas never move (none), move to let in one that finds no direct path (blocked-still), move off "
@@ -171,8 +196,15 @@ class AladdinStudy:
             f"{self._means()}. Violations of all: {sum(row['violations'] for row in rows)}."
         ]
         for panel in panels:
-            parts += [panel.title, _table(rows, panel, "load", "{:.0%}")]
-        return parts, rows, {"repack": partial(plot_by_load, rows=rows, panels=[panel[:2] for panel in panels[:2]])}
+            parts += [panel.title, _table(rows, panel, "demand", "{:.0%}")]
+        return parts, rows, {"repack": partial(plot_by_demand, rows=rows, panels=[panel[:2] for panel in panels[:2]])}
+
+
+def _check(seeds: Sequence[int], planners: Sequence[str], **shares: float | Sequence[float]) -> None:
+    check_seeds(seeds)
+    check_schedulers(planners)
+    positive(**shares)
+    within(0, 1, **shares)
 
 
 Made = tuple[list[str], Rows, dict[str, Callable[[Path], None]]]  # paragraphs, rows, plots by name
@@ -214,4 +246,6 @@ def _published(panel: Panel, name: str) -> str:
     return panel.published.get(name) or panel.published.get(re.sub(r"\((LRF|SRF)\)$", "", name), "")
 
 
-COMMANDS = commands("aladdin", "Aladdin+H paper", FIGURES, AladdinStudy)
+SIZES = {figure: title for figure, title in FIGURES.items() if figure != "repack"}
+COMMANDS = commands("aladdin", "Aladdin+H paper", SIZES, SizeStudy)
+COMMANDS |= commands("aladdin", "Aladdin+H paper", {"repack": FIGURES["repack"]}, RepackStudy)

@@ -19,9 +19,9 @@ def plot_by_size(file: Path, rows: Rows, panels: Sequence[tuple[str, str]]) -> N
     _plot(file, rows, panels, "machines", "machines in the cluster", _family)
 
 
-def plot_by_load(file: Path, rows: Rows, panels: Sequence[tuple[str, str]]) -> None:
-    """The same by load; families are ways of repacking."""
-    _plot(file, rows, panels, "load", "demand by capacity, scarcer resource", lambda name: name.partition("-")[2])
+def plot_by_demand(file: Path, rows: Rows, panels: Sequence[tuple[str, str]]) -> None:
+    """The same by demand; families are ways of repacking."""
+    _plot(file, rows, panels, "demand", "demand by capacity, scarcer resource", lambda name: name.partition("-")[2])
 
 
 def _family(name: str) -> str:
