@@ -30,9 +30,7 @@ def group_of(columns: dict[str, list[float]]) -> Group:
 
 
 def published(**values: float) -> Experiment:
-    return Experiment(
-        "T", lambda setup, seeds: [], {name: {"utilisation_cpu": value} for name, value in values.items()}
-    )
+    return Experiment("T", (), {name: {"utilisation_cpu": value} for name, value in values.items()})
 
 
 def test_orders() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
-from tvwrl.experiments.training_cells import DEEPRM, TVW_RL, Column, Setup
+from tvwrl.experiments.training_cells import DEEPRM, TVW_RL, Changes, Column, Setup
 from tvwrl.papers.tvw_rl import published as paper
 from tvwrl.papers.tvw_rl.published import INFINITE, Claim, Numbers
 
@@ -19,6 +19,7 @@ GAP_NOTE = (
     "used at once, for schedules without overshoot and waiting (others can lie below it), and of slots in which "
     "machines are used, which holds for schedules that wait too."
 )
+REWARDS = "Rewards of different columns are sums of different penalties."
 WAITING_CLAIMS = tuple(
     Claim(metric, f"K_w = {over:g}", f"K_w = {under:g}", 1.0, INFINITE, source)
     for less, more in pairwise(WAITING_WEIGHTS)
@@ -30,129 +31,124 @@ WAITING_CLAIMS = tuple(
 )
 
 
+class Asked(NamedTuple):
+    """A column of a table: what is evaluated in which scenario. The fields are arguments of `Setup.column`."""
+
+    group: str
+    column: str
+    trace: str  # google or alibaba
+    scheduler: str = TVW_RL
+    scenario: Changes | None = None  # what differs from the preset's
+    trained_in: Changes | None = None  # default: the scenario
+    classes: str = "temporal"
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One figure or table."""
 
     title: str
-    columns: Callable[[Setup, Sequence[int]], list[Column]]  # for the seeds to train with
+    asked: tuple[Asked, ...]
     numbers: Numbers | None = None  # published
     claims: tuple[Claim, ...] = ()  # published
     note: str = ""
 
+    def columns(self, setup: Setup, seeds: Sequence[int]) -> list[Column]:
+        """The columns, those that are trained once per seed."""
+        return [
+            setup.column(*one, seed=seed)
+            for one in self.asked
+            for seed in (seeds if one.scheduler in (TVW_RL, DEEPRM) else [0])
+        ]
 
-def _figure(trace: str, setup: Setup, seeds: Sequence[int]) -> list[Column]:
+
+def _figure(trace: str) -> tuple[Asked, ...]:
     """Figures 4 and 5: trained at each load, beside the baselines and a scheduler that knows the future."""
-    columns = []
-    for load in LOADS:
-        for name in ("tvw-rl", "deeprm", "tetris", "best-fit", "clairvoyant"):
-            own = seeds if name in (TVW_RL, DEEPRM) else [0]
-            columns += [setup.column(f"load {load:g}", name, trace, name, {"load": load}, seed=seed) for seed in own]
-    return columns
+    names = (TVW_RL, DEEPRM, "tetris", "best-fit", "clairvoyant")
+    return tuple(Asked(f"load {load:g}", name, trace, name, {"load": load}) for load in LOADS for name in names)
 
 
-def _noise(setup: Setup, seeds: Sequence[int]) -> list[Column]:
-    """Table 2, left: trained in the noise that it is evaluated in, and trained without any."""
-    columns = []
+def _weight(name: str, *values: float) -> tuple[Asked, ...]:
+    """One weight of the penalties varied, in training and so in the reward of the evaluation."""
+    return tuple(Asked("load 0.5", f"{name} = {value:g}", "alibaba", scenario={name: value}) for value in values)
+
+
+NOISES = tuple(  # Table 2, left: trained in the noise that it is evaluated in, and trained without any
+    Asked("load 0.5", name, "google", TVW_RL, scenario, trained_in)
     for name, scenario, trained_in in (
         *((f"trained [0-{n}]", {"background": n}, {"background": n}) for n in (1, 2, 3)),
         *((f"not trained [0-{n}]", {"background": n}, {}) for n in (1, 2, 3)),
         ("no noise", {}, {}),
         ("trained perturbed", {"perturb": 1}, {"perturb": 1}),
         ("not trained perturbed", {"perturb": 1}, {}),
-    ):
-        columns += [setup.column("load 0.5", name, "google", TVW_RL, scenario, trained_in, seed=seed) for seed in seeds]
-    return columns
-
-
-def _clustering(setup: Setup, seeds: Sequence[int]) -> list[Column]:
-    """Table 2, right: without classes and with each kind of them."""
-    kinds = {"no classes": "none", "aggregate": "aggregate", "dtw": "dtw", "temporal": "temporal"}
-    return [
-        setup.column("load 0.5", name, "google", TVW_RL, classes=kind, seed=seed)
-        for name, kind in kinds.items()
-        for seed in seeds
-    ]
-
-
-def _weight(name: str, values: Sequence[float], setup: Setup, seeds: Sequence[int]) -> list[Column]:
-    """One weight of the penalties varied, in training and so in the reward of the evaluation."""
-    return [
-        setup.column("load 0.5", f"{name} = {value:g}", "alibaba", TVW_RL, {name: value}, seed=seed)
-        for value in values
-        for seed in seeds
-    ]
-
-
-def _waiting(setup: Setup, seeds: Sequence[int]) -> list[Column]:
-    """K_w with an agent that may wait, where workloads come one by one and where they come in bursts.
-
-    Any number may be placed in a slot: with the paper's one, a burst queues whatever the agent does.
-    """
-    may = {"hold_action": True, "placements_per_slot": None}
-    columns = []
-    for group, arrivals in (("calm", {}), ("burst", {"burst": BURST})):
-        for value in WAITING_WEIGHTS:
-            scenario = {**may, "K_w": value, **arrivals}
-            columns += [
-                setup.column(group, f"K_w = {value:g}", "alibaba", TVW_RL, scenario, seed=seed) for seed in seeds
-            ]
-    return columns
+    )
+)
+CLASSES = tuple(  # Table 2, right: without classes and with each kind of them
+    Asked("load 0.5", name, "google", classes=kind)
+    for name, kind in (("no classes", "none"), *((kind, kind) for kind in ("aggregate", "dtw", "temporal")))
+)
+# K_w with an agent that may wait, where workloads come one by one and where they come in bursts. Any number may be
+# placed in a slot: with the paper's one, a burst queues whatever the agent does.
+WAITING = tuple(
+    Asked(
+        group,
+        f"K_w = {value:g}",
+        "alibaba",
+        scenario={"hold_action": True, "placements_per_slot": None, "K_w": value, **arrivals},
+    )
+    for group, arrivals in (("calm", {}), ("burst", {"burst": BURST}))
+    for value in WAITING_WEIGHTS
+)
 
 
 EXPERIMENTS: dict[str, Experiment] = {
     "fig4": Experiment(
         "Figure 4: operational excellence, Google",
-        partial(_figure, "google"),
+        _figure("google"),
         claims=paper.FIGURE_CLAIMS,
         note=GAP_NOTE,
     ),
     "fig5": Experiment(
         "Figure 5: operational excellence, Alibaba",
-        partial(_figure, "alibaba"),
+        _figure("alibaba"),
         claims=paper.FIGURE_CLAIMS,
         note=GAP_NOTE,
     ),
     "table2-noise": Experiment(
         "Table 2, robustness against noise (Google, load 0.5)",
-        _noise,
+        NOISES,
         paper.NOISE,
         paper.NOISE_CLAIMS,
         "[0-n]: background load of 0 to n units on every machine, resource and slot; perturbed: demand changed by "
         "-1 to 1 units. The paper does not say whether the perturbed workloads were trained with.",
     ),
-    "table2-clustering": Experiment(
-        "Table 2, variation of clustering (Google, load 0.5)", _clustering, paper.CLUSTERING
-    ),
+    "table2-clustering": Experiment("Table 2, variation of clustering (Google, load 0.5)", CLASSES, paper.CLUSTERING),
     "table3-ku": Experiment(
         "Table 3: effect of K_u (Alibaba, load 0.5)",
-        partial(_weight, "K_u", (0.0, 1.0, 2.0, 3.0)),
+        _weight("K_u", 0.0, 1.0, 2.0, 3.0),
         paper.KU,
-        note="Rewards of different columns are sums of different penalties.",
+        note=REWARDS,
     ),
     "sensitivity-ko": Experiment(
         "Sensitivity to K_o, the penalty of overshoot (load 0.5)",
-        partial(_weight, "K_o", (0.0, 15000.0, 30000.0, 45000.0)),
+        _weight("K_o", 0.0, 15000.0, 30000.0, 45000.0),
         paper.KO,
-        note="The paper does not name the trace; 2 and 6.2 machines are the ends of its range. "
-        "Rewards of different columns are sums of different penalties.",
+        note="The paper does not name the trace; 2 and 6.2 machines are the ends of its range. " + REWARDS,
     ),
     "sensitivity-kc": Experiment(
         "Sensitivity to K_c, the penalty of contention (load 0.5)",
-        partial(_weight, "K_c", (0.0, 0.1, 1.0, 10.0)),
+        _weight("K_c", 0.0, 0.1, 1.0, 10.0),
         paper.KC,
-        note="The paper does not name the trace and gives the ends of the range alone. "
-        "Rewards of different columns are sums of different penalties.",
+        note="The paper does not name the trace and gives the ends of the range alone. " + REWARDS,
     ),
     "sensitivity-kw": Experiment(
         "Sensitivity to K_w, the penalty of waiting, in calm and in bursts (load 0.5)",
-        _waiting,
+        WAITING,
         claims=WAITING_CLAIMS,
         note="The paper claims, without numbers, that K_w switches between careful placement, for calm times, and fast "
         f"placement, for bursts. The agent may let a slot pass here (hold_action) and place any number of workloads in "
         f"one, so that no wait is forced while there is room; burst: {BURST:g} workloads arrive "
         "together on average, at the same rate. The claim predicts shorter waits at the cost of packing as K_w rises. "
-        "An agent that never stops waiting leaves workloads unplaced, and its other figures mean nothing. "
-        "Rewards of different columns are sums of different penalties.",
+        "An agent that never stops waiting leaves workloads unplaced, and its other figures mean nothing. " + REWARDS,
     ),
 }
