@@ -16,7 +16,7 @@ from tvwrl.provisioning.workspace import Workspace
 def fitted(work, size, emptiest):
     """A packing of all applications, in the order of input."""
     packing, constant = work.packing(work.most_machines), size in ("Avg", "Max")
-    orders = work.ordering(packing, SIZES[size].measure(), emptiest, full_last=not constant)
+    orders = work.ordering(packing, SIZES[size], emptiest, full_last=not constant)
     fit = fit_by_passes if constant else fit_by_sorting
     fit(work.applications, packing, orders, np.arange(len(work.replicas)))
     return packing

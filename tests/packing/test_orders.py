@@ -19,7 +19,7 @@ def opened(make, machines, size="Avg"):
     """A packing of empty machines of 9 x 9 and their order, emptiest first. Applications need 1 of either at least."""
     work = Workspace(make([1], [[1, 1]]), Fleet.of([9, 9]))
     packing = work.packing(machines, opened=True)
-    return packing, work.ordering(packing, SIZES[size].measure(), True)
+    return packing, work.ordering(packing, SIZES[size], True)
 
 
 def positions(ordering):

@@ -16,7 +16,7 @@ from tvwrl.provisioning.workspace import Workspace
 def attempt(work, machines, size="Avg", partly=False):
     """A packing of `machines` machines, and whether everything was placed (or `partly` allows leftovers)."""
     packing = work.packing(machines, opened=True)
-    orders, taken = work.ordering(packing, SIZES[size].measure(), True), np.empty(machines, np.int32)
+    orders, taken = work.ordering(packing, SIZES[size], True), np.empty(machines, np.int32)
     return packing, spread(work.applications, packing, orders, np.arange(len(work.replicas)), taken, partly)
 
 

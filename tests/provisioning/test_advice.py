@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tvwrl.provisioning.advice import Candidate, Features, _choice, _growth, advise, features_of, names_for, sample
+from tvwrl.provisioning.advice import Candidate, Features, _choice, _growth, advise, features_of, names_for
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.types import InputError
 
@@ -44,14 +44,6 @@ def test_the_choice_by_the_time_there_is() -> None:
 def test_growth_is_the_power() -> None:
     sizes = np.array([10.0, 20.0, 40.0])
     assert _growth(sizes, 3e-3 * sizes**2) == pytest.approx(2.0)
-
-
-def test_a_sample_keeps_the_limits_between_its_applications(make: Make) -> None:
-    instance = make([1, 2, 3], np.ones((3, 2)), [(0, 2, 5), (2, 2, 1), (1, 2, 7)])
-    part = sample(instance, np.array([0, 2]))
-    assert part.replicas.tolist() == [1, 3]
-    assert part.affinity.to.tolist() == [1, 1]
-    assert part.affinity.limit.tolist() == [5, 1]
 
 
 def test_advice_on_a_small_instance(make: Make) -> None:

@@ -28,6 +28,14 @@ def test_arcs_in_both_directions_and_self_limits(make: Make) -> None:
     assert affinity.to.dtype == np.int32
 
 
+def test_some_applications_alone_keep_the_limits_between_them(make: Make) -> None:
+    instance = make([1, 2, 3], np.ones((3, 2)), [(0, 2, 5), (2, 2, 1), (1, 2, 7)])
+    part = instance.only(np.array([0, 2]))
+    assert part.replicas.tolist() == [1, 3]
+    assert part.affinity.to.tolist() == [1, 1]
+    assert part.affinity.limit.tolist() == [5, 1]
+
+
 @given(st.integers(1, 6).flatmap(lambda n: st.tuples(st.just(n), st.data())))
 def test_every_arc_is_found_both_ways(given_: tuple[int, st.DataObject]) -> None:
     applications, data = given_

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvwrl.flow.problem import PlacementProblem, Vertices
-from tvwrl.provisioning.bounds.counting import by_self_limits, up
+from tvwrl.packing.bounds import up
+from tvwrl.provisioning.bounds.counting import by_self_limits
 from tvwrl.provisioning.bounds.exclusion import by_exclusion
 from tvwrl.types import Float, InputError, Int
 

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from tvwrl.packing.fit import has_room
+from tvwrl.types import Int
 
 UNLIMITED = np.iinfo(np.int32).max
 NOT_YET = 0  # replicas of the application at hand on a machine
@@ -48,6 +49,14 @@ class Packing(NamedTuple):
     count: Any  # (R,) int32 replicas of i there
     cap: Any  # (M,) int32, scratch: what affinity allows of the application at hand, UNLIMITED in between
     held: Any  # (M,) int32, scratch: replicas of the application at hand, 0 in between
+
+
+def entries(p: Packing) -> tuple[Int, Int, Int]:
+    """What is placed: (n,) applications, in order, (n,) machines, and (n,) replicas there."""
+    used = p.used.astype(np.int64)
+    application = np.repeat(np.arange(len(used)), used)
+    at = np.arange(used.sum()) + np.repeat(p.first[:-1] - (np.cumsum(used) - used), used)
+    return application, p.machine[at].astype(np.int64), p.count[at].astype(np.int64)
 
 
 @njit(cache=True)

@@ -1,9 +1,9 @@
 """Compiled searches behind the lower bounds of `packing.bounds`.
 
 `share` (N, T, D) is demand by slot as a share of a machine, 0 where the workload does not run; it runs in slots
-start .. finish - 1. A group fits a machine if no sum of shares exceeds 1: the machine is taken a little larger than it
-is, so that rounding never refuses what fits. Plain loops only: they compile in a fraction of the time that array
-expressions take.
+start .. finish - 1. A group fits a machine if no sum of shares exceeds 1. The rule of `packing.fit` would refuse no
+group less: shares are of capacities enlarged by twice its tolerance (`fit.enlarged`), so that whatever fits by it stays
+at 1 or below after rounding. Plain loops only: they compile in a fraction of the time that array expressions take.
 """
 
 from __future__ import annotations

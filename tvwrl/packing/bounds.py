@@ -43,6 +43,11 @@ class LowerBounds:
     open_slots: int  # slots whose bound is below the machines that first fit, or the integer programme, packed it in
 
 
+def up(bound: float) -> int:
+    """A real lower bound rounded up to a whole number of machines."""
+    return int(np.ceil(bound - SLACK))
+
+
 def no_wait_starts(arrival: Int, placements_per_slot: int | None) -> Int:
     """(N,) slot in which each workload starts if the head of the queue is placed as soon as the rate allows.
 
@@ -100,7 +105,7 @@ def _with_waiting(share: Float, start: Int, finish: Int) -> int:
 
     runs = (start[:, None] <= np.arange(share.shape[1])) & (np.arange(share.shape[1]) < finish[:, None])
     volume = max(fewest_bins(np.sort(share[runs][:, d])) for d in range(share.shape[2]))
-    return max(_up(volume), int((finish - start).max()))
+    return max(up(volume), int((finish - start).max()))
 
 
 class _Running:
@@ -122,7 +127,7 @@ class _Running:
                 continue
             begin, end = start[members].min(), finish[members].max()
             volume = _machines_for(units[members, begin:end].sum(axis=0), machines.capacity)
-            counted = _up(k.fewest_in_any_slot(members, share, begin, end))
+            counted = up(k.fewest_in_any_slot(members, share, begin, end))
             most_clashes_first = members[np.argsort(-clash[np.ix_(members, members)].sum(axis=1))]
             self.low[e] = max(volume, counted, k.clique(most_clashes_first, clash))
             self.high[e] = min(k.first_fit(order, share, start, finish) for order in self._orders(members))
@@ -167,18 +172,22 @@ def _machines_for(load: Float, capacity: Float) -> int:
 
     Beyond those that are switched on they go on with the largest.
     """
+    ordered = np.sort(capacity[capacity.any(axis=1)], axis=0)[::-1]
+    return max(machines_that_hold(peak, one, 0) for peak, one in zip(load.max(axis=0), ordered.T, strict=True))
+
+
+def machines_that_hold(load: float, capacity: Float, beyond: int) -> int:
+    """Fewest machines whose `capacity` (M,), added up in this order, reaches `load`, in one resource.
+
+    If all of them are too few, they go on with any number of machines like the one at `beyond`.
+    """
     from tvwrl.packing.fit import enlarged
 
-    most, capacity = 0, capacity[capacity.any(axis=1)]
-    for d in range(capacity.shape[1]):
-        ordered = np.sort(enlarged(capacity[:, d]))[::-1]
-        reach, peak = np.cumsum(ordered), load[:, d].max()
-        if peak <= reach[-1]:
-            needed = int(np.searchsorted(reach, peak)) + (peak > 0)
-        else:
-            needed = len(reach) + _up((peak - reach[-1]) / ordered[0])
-        most = max(most, needed)
-    return most
+    capacity = enlarged(capacity)
+    reach = np.cumsum(capacity)
+    if load > reach[-1]:
+        return len(reach) + up((load - reach[-1]) / capacity[beyond])
+    return int(np.searchsorted(reach, load)) + (load > 0)
 
 
 def _fewest_groups(groups: npt.NDArray[np.bool_], seconds: float) -> tuple[int, int]:
@@ -196,10 +205,5 @@ def _fewest_groups(groups: npt.NDArray[np.bool_], seconds: float) -> tuple[int, 
         options={"time_limit": seconds},
     )
     bound = found.mip_dual_bound
-    least = _up(bound) if bound is not None and np.isfinite(bound) else 0
+    least = up(bound) if bound is not None and np.isfinite(bound) else 0
     return least, members if found.x is None else round(found.fun)
-
-
-def _up(bound: float) -> int:
-    """A real lower bound rounded up to a whole number of machines."""
-    return int(np.ceil(bound - SLACK))

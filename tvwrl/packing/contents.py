@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from tvwrl.packing.affinity import UNLIMITED
+from tvwrl.packing.affinity import UNLIMITED, entries
 
 INITIAL_WEIGHT = 1.0  # weight of an application whose replicas never had to eject others
 
@@ -109,9 +109,8 @@ def contents_of(a: Any, p: Any, capacity: Any, most: int, spare: int) -> Content
     `spare`: free entries on the machine with the most applications.
     """
     machines, applications = int(p.open[0]), len(a.replicas)
-    held = np.zeros(machines, np.int32)
-    _count_entries(p, held)
-    most, width = max(most, machines), int(held.max(initial=0)) + spare
+    _, machine, _ = entries(p)
+    most, width = max(most, machines), int(np.bincount(machine).max(initial=0)) + spare
     contents = Contents(
         capacity=capacity,
         residual=capacity[np.minimum(np.arange(most), len(capacity) - 1)],
@@ -130,13 +129,6 @@ def contents_of(a: Any, p: Any, capacity: Any, most: int, spare: int) -> Content
     )
     _copy_entries(a, p, contents)
     return contents
-
-
-@njit(cache=True)
-def _count_entries(p, kinds):  # type: ignore[no-untyped-def]
-    for i in range(len(p.used)):
-        for r in range(p.first[i], p.first[i] + p.used[i]):
-            kinds[p.machine[r]] += 1
 
 
 @njit(cache=True)

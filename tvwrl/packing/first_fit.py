@@ -7,13 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from tvwrl.packing.affinity import (
-    forget_limits,
-    limit_machines,
-    open_next,
-    put,
-    settle,
-)
+from tvwrl.packing.affinity import forget_limits, limit_machines, open_next, put, settle
 from tvwrl.packing.fit import has_room, most_that_fit
 
 
@@ -25,14 +19,9 @@ class Row(NamedTuple):
     least: Any  # (1, K) float64: the least that any application needs, by dimension
 
 
-@njit(cache=True)
-def new_row(a, p):  # type: ignore[no-untyped-def]
+def new_row(a: Any, p: Any) -> Row:
     """For `first_fit`: no machine is open yet."""
-    least = np.full((1, a.needed.shape[1]), np.inf)
-    for i in range(len(a.needed)):
-        for k in range(a.needed.shape[1]):
-            least[0, k] = min(least[0, k], a.needed[i, k])
-    return Row(np.empty(len(p.residual), np.int32), np.zeros(1, np.int64), least)
+    return Row(np.empty(len(p.residual), np.int32), np.zeros(1, np.int64), a.needed.min(axis=0, keepdims=True))
 
 
 @njit(cache=True)

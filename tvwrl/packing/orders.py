@@ -1,7 +1,14 @@
 """Compiled orders of machines by residual measure: the measures, and keeping an order while machines fill up.
 
 A measure (Tables 1 and 2) is the largest, or the weighted sum, of an application's demand or a machine's residual over
-the K dimensions. The weights come from totals: see `weights`. An order is a list of machines `order` (M,), and, by
+the K dimensions. It is a tuple with these fields, see `weights`:
+
+- `largest` (bool): the largest w_k x_k instead of the sum;
+- `epsilon`: of the exponential weight;
+- `power`: 1 for Surrogate, -1 for Extended Sum;
+- `scale`: 1 if amounts are taken as shares of capacity, else 0.
+
+An order is a list of machines `order` (M,), and, by
 position in it, their keys in decreasing order: `key` (M,) is the measure, or its negative for best fit. Where many keys
 decrease at once, the order is two such lists, one after the other, that are read as if merged: see `fall`.
 """
@@ -21,22 +28,10 @@ FULL = -np.inf  # key of a machine that can take nothing more: it comes last
 REACH = 16  # the first of two lists holds up to the root of so many times the machines; see `fall`
 
 
-class Measure(NamedTuple):
-    """What is summed over dimensions k: w_k x_k with w_k = exp(epsilon T_k / (n c_k)) (T_k / sum T)^power / c_k^scale.
-
-    T is the total over n replicas or open machines, c the capacity, x the demand or residual.
-    """
-
-    largest: bool  # the largest x_k / c_k instead of the sum
-    epsilon: float  # of the exponential weight
-    power: float  # 1: Surrogate, -1: Extended Sum
-    scale: float  # 1 if x is taken as a share of capacity, else 0
-
-
 class Ordering(NamedTuple):
     """An order of the open machines, changed in place."""
 
-    measure: Any  # Measure
+    measure: Any  # as above
     sign: float  # 1: emptiest first (worst fit), -1: fullest first (best fit)
     capacity: Any  # (K,) float64
     total: Any  # (K,) float64: residual of all open machines
@@ -53,7 +48,11 @@ class Ordering(NamedTuple):
 
 @njit(cache=True)
 def weights(measure, total, count, capacity):  # type: ignore[no-untyped-def]
-    """(K,) weights of a measure. Only proportions matter to an order, so T is divided by its sum throughout."""
+    """(K,) weights of a measure: w_k = exp(epsilon T_k / (n c_k)) (T_k / sum T)^power / c_k^scale.
+
+    T is the total over n = `count` replicas or open machines, c the capacity. Only proportions matter to an order, so T
+    is divided by its sum throughout.
+    """
     weight = np.empty(len(total))
     everything = total.sum()
     for k in range(len(total)):
@@ -181,23 +180,11 @@ def _first_below(key, begin, end, value):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _first_not_above(key, begin, end, value):  # type: ignore[no-untyped-def]
-    """First position of the falling range begin .. end - 1 whose key is at most `value`."""
-    while begin < end:
-        middle = (begin + end) // 2
-        if key[middle] <= value:
-            end = middle
-        else:
-            begin = middle + 1
-    return begin
-
-
-@njit(cache=True)
 def sink(o, p, end):  # type: ignore[no-untyped-def]
     """Move the machine at position p of a sorted range, whose key has fallen, back before the first not above it."""
     order, key = o.order, o.key
     machine, own = order[p], key[p]
-    last = _first_not_above(key, p + 1, end, own) - 1
+    last = _first_below(key, p + 1, end, np.nextafter(own, np.inf)) - 1
     for at in range(p, last):
         key[at] = key[at + 1]
     for at in range(p, last):

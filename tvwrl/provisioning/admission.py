@@ -16,7 +16,7 @@ from tvwrl.checks import at_least, positive
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.referee import fragments, validate
-from tvwrl.provisioning.solver import run_milp
+from tvwrl.provisioning.solver import minimise
 from tvwrl.types import Float, InputError, Int
 
 MOST_VARIABLES = 1_500_000  # applications x machines, some 4 GB in the solver
@@ -63,7 +63,7 @@ def admit(instance: Instance, fleet: Fleet, start: Plan, seconds: float, weights
     if not (verdict := validate(instance, fleet, start)).feasible:
         raise InputError(f"the initial plan is infeasible: {verdict.examples[0]}")
     begun, deadline = time.process_time(), time.monotonic() + seconds
-    best = _without_parts(instance, replace(start, algorithm=NAME))
+    best = _without_parts(instance, start)
     value = _value(instance, fleet, best, weights)
     bound = volume_bound(instance, fleet, seconds / 10, weights)
     status = "optimal" if bound <= value else "time limit"
@@ -83,8 +83,7 @@ def admit(instance: Instance, fleet: Fleet, start: Plan, seconds: float, weights
 
 def check_limits(instance: Instance) -> None:
     """Raise InputError for limits between different applications, which (13) does not have."""
-    i = np.repeat(np.arange(len(instance)), np.diff(instance.affinity.start))
-    if (instance.affinity.to != i).any():
+    if (instance.affinity.to != instance.affinity.origin).any():
         raise InputError("milp: with a fixed fleet, only limits of an application on itself are supported")
 
 
@@ -97,15 +96,9 @@ def volume_bound(instance: Instance, fleet: Fleet, seconds: float, weights: Weig
     weights = weights or Weights()
     total = fleet.capacity.sum(axis=0)
     needed = (instance.replicas[:, None, None] * instance.demand / total).reshape(len(instance), -1).T
-    found = run_milp(
-        np.full(len(instance), -1.0),
-        integrality=np.ones(len(instance)),
-        bounds=(0, 1),
-        constraints=LinearConstraint(needed, -np.inf, enlarged(np.ones(len(needed)))),
-        options={"time_limit": max(seconds, 0.1)},
-    )
-    proved = -found.mip_dual_bound if found.mip_dual_bound is not None else np.inf
-    most = min(len(instance), np.floor(proved + 1e-6))
+    room = LinearConstraint(needed, -np.inf, enlarged(np.ones(len(needed))))
+    _, proved = minimise(np.full(len(instance), -1.0), 0, 1, room, max(seconds, 0.1))
+    most = min(len(instance), np.floor(-proved + 1e-6))
     return float(weights.application * most + weights.machine * len(fleet.capacity))
 
 
@@ -119,11 +112,7 @@ def _without_parts(instance: Instance, plan: Plan) -> Plan:
     """The plan less the replicas of applications that it places in part (15)."""
     placed = np.bincount(plan.application, weights=plan.replicas, minlength=len(instance))
     whole = placed[plan.application] == instance.replicas[plan.application]
-    machine = plan.machine[whole]
-    machines = int(machine.max()) + 1 if len(machine) else 0
-    return replace(
-        plan, application=plan.application[whole], machine=machine, replicas=plan.replicas[whole], machines=machines
-    )
+    return Plan.of(NAME, plan.application[whole], plan.machine[whole], plan.replicas[whole])
 
 
 class _Programme:
@@ -136,22 +125,14 @@ class _Programme:
 
     def solve(self, seconds: float) -> tuple[Plan | None, float]:
         """A plan, if one was found, and what no plan is worth more than."""
-        from scipy.optimize import Bounds
-
         a, n, w = self._a, self._n, self._weights
         cost = np.concatenate([np.zeros(a * n), np.full(a, -w.application), np.full(self._fragments, -w.machine)])
         high = np.concatenate([self._most().ravel(), np.ones(a + self._fragments)])
-        found = run_milp(
-            cost,
-            integrality=np.ones(len(cost)),
-            bounds=Bounds(0, high),
-            constraints=[self._whole(), *self._loads()],
-            options={"time_limit": seconds},
-        )
-        proved = -found.mip_dual_bound if found.mip_dual_bound is not None else np.inf
+        x, least = minimise(cost, 0, high, [self._whole(), *self._loads()], seconds)
+        proved = -least
         if w.machine == 0 and w.application > 0:
             proved = w.application * np.floor(proved / w.application + 1e-6)  # applications are whole numbers
-        return (None if found.x is None else self._plan(found.x)), float(proved)
+        return (None if x is None else self._plan(x)), float(proved)
 
     def _most(self) -> Int:
         """(A, N) replicas of each application on each machine at most: (13), and what fits it alone."""
@@ -191,6 +172,4 @@ class _Programme:
     def _plan(self, x: Float) -> Plan:
         counts = np.rint(x[: self._a * self._n]).astype(np.int64).reshape(self._a, self._n)
         counts[counts.sum(axis=1) != self._instance.replicas] = 0
-        application, machine = np.nonzero(counts)
-        machines = int(machine.max()) + 1 if len(machine) else 0
-        return Plan(NAME, application, machine, counts[application, machine], machines)
+        return Plan.of_counts(NAME, counts)

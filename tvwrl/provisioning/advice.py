@@ -7,7 +7,7 @@ measured between samples. Table 4 gives the worst case.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,10 +15,10 @@ from tvwrl.checks import positive
 from tvwrl.provisioning.best import NAME as BEST
 from tvwrl.provisioning.best import PORTFOLIO, PORTFOLIO_SHARE
 from tvwrl.provisioning.bounds.counting import by_volume
-from tvwrl.provisioning.instance import Affinity, Fleet, Instance, check_fits
+from tvwrl.provisioning.instance import Fleet, Instance, check_fits
 from tvwrl.provisioning.registry import plan
 from tvwrl.provisioning.suite import warm_up
-from tvwrl.types import Float, Int
+from tvwrl.types import Float
 
 DOMINANT = 1.5  # a resource that needs so many times the machines of any other is the bottleneck (4.5)
 DENSE, RESTRICTIVE = 0.01, 0.05  # density from which DotProduct is the node-centric choice, and orders look at affinity
@@ -78,7 +78,7 @@ def advise(
     rng = np.random.default_rng(seed)
     shares = SAMPLES_OF_SMALL if len(instance) < SMALL else SAMPLES
     order = rng.permutation(len(instance))
-    samples = [sample(instance, np.sort(order[: max(2, round(share * len(instance)))])) for share in shares]
+    samples = [instance.only(np.sort(order[: max(2, round(share * len(instance)))])) for share in shares]
     candidates = []
     for name, why in names_for(features).items():
         if progress is not None:
@@ -122,23 +122,6 @@ def names_for(features: Features) -> dict[str, str]:
     if features.density >= RESTRICTIVE:
         names["SpreadWFD-Avg-Hybrid0.5-BinSearch"] = "affinity is restrictive, so the order looks at it (4.5, Eq. 3)"
     return names | {name: "one of those that `best` begins with" for name in PORTFOLIO if name not in names}
-
-
-def sample(instance: Instance, index: Int) -> Instance:
-    """The instance with the applications of `index` (rising) only, and the limits between them: the same density."""
-    new = np.full(len(instance), -1, np.int64)
-    new[index] = np.arange(len(index))
-    arcs = instance.affinity
-    i = np.repeat(np.arange(len(instance)), np.diff(arcs.start))
-    kept = (new[i] >= 0) & (new[arcs.to] >= 0)
-    affinity = Affinity.of(len(index), new[i[kept]], new[arcs.to[kept]], arcs.limit[kept])
-    return replace(
-        instance,
-        application=instance.application[index],
-        replicas=instance.replicas[index],
-        demand=instance.demand[index],
-        affinity=affinity,
-    )
 
 
 def _tried(name: str, why: str, samples: list[Instance], fleet: Fleet, applications: int) -> Candidate:

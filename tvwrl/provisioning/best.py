@@ -148,11 +148,10 @@ class _Ejection:
 
         close_machine(self._work.applications, self.contents, self._alike)
 
-    def open_machines(self) -> int:
-        """Open about as many more as the unplaced replicas need; returns how many are open then."""
+    def open_machines(self) -> None:
+        """Open about as many more as the unplaced replicas need."""
         each = max(1, (self._work.replicas.sum() - self.left) // int(self.contents.open[0]))
         self.contents.open[0] = min(len(self.contents.kinds), self.contents.open[0] + -(-self.left // each))
-        return int(self.contents.open[0])
 
     def plan(self) -> Plan:
         """The current plan."""
@@ -160,7 +159,7 @@ class _Ejection:
         there = np.arange(s.application.shape[1]) < s.kinds[:machines, None]
         machine = np.nonzero(there)[0]
         application, replicas = (part[:machines][there].astype(np.int64) for part in (s.application, s.count))
-        return Plan(NAME, application, machine, replicas, int(machine.max()) + 1 if len(machine) else 0)
+        return Plan.of(NAME, application, machine, replicas)
 
 
 def _fill_fixed(work: Workspace, best: BestPlan, clock: _Clock, seed: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from tvwrl.types import Float, InputError, Int, Strings
 Int32 = npt.NDArray[np.int32]
 
 NO_LIMIT = np.iinfo(np.int32).max  # replicas per machine where no affinity limits them
+NO_ARCS = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,16 +39,16 @@ class Affinity:
     def of(
         cls,
         applications: int,
-        i: npt.NDArray[np.integer[Any]],
-        j: npt.NDArray[np.integer[Any]],
-        limit: npt.NDArray[np.integer[Any]],
+        i: npt.NDArray[np.integer[Any]] = NO_ARCS,
+        j: npt.NDArray[np.integer[Any]] = NO_ARCS,
+        limit: npt.NDArray[np.integer[Any]] = NO_ARCS,
         place: Callable[[int], str] = "affinity {}".format,
     ) -> Affinity:
         """From E arcs (i, j, a_ij); `place` says in messages where an arc was found.
 
         Raises InputError for unknown applications, negative limits, self limits of 0, and pairs given twice.
         """
-        from tvwrl.provisioning.sources.affinity_kernels import grouped
+        from tvwrl.provisioning.sources.affinity_kernels import first_twice
 
         for what, ends in (("i", i), ("j", j)):
             wrong = np.flatnonzero((ends < 0) | (ends >= applications))
@@ -58,29 +59,28 @@ class Affinity:
             arc = int(np.argmax(low))
             least = "1 for an application and itself" if i[arc] == j[arc] else "0"
             raise InputError(f"{place(arc)}: limit is {limit[arc]}: must be at least {least}")
-        start, order = grouped(i.astype(np.int32, copy=False), applications)
-        rows = cls.of_rows(start, j[order].astype(np.int32, copy=False), limit[order].astype(np.int32, copy=False))
-        twice = rows.first_twice()
-        if twice >= 0:
-            arc = int(order[twice])
-            raise InputError(f"{place(arc)}: the limit of these two applications is given a second time")
-        return rows
+        order = np.argsort(i, kind="stable")
+        start = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=applications))])
+        to = j[order].astype(np.int32, copy=False)
+        if (twice := first_twice(start, to)) >= 0:
+            raise InputError(f"{place(int(order[twice]))}: the limit of these two applications is given a second time")
+        return cls.of_rows(start, to, limit[order].astype(np.int32, copy=False))
 
     @classmethod
     def of_rows(cls, start: Int, to: Int32, limit: Int32) -> Affinity:
         """From compressed sparse rows that are known to be good: nothing is checked, nothing copied."""
-        from tvwrl.provisioning.sources.affinity_kernels import transposed
+        from scipy.sparse import csr_array
 
-        return cls(start, to, limit, *transposed(start, to, limit))
+        into = csr_array((limit, to, start.astype(np.int32)), shape=(len(start) - 1,) * 2).tocsc()
+        return cls(start, to, limit, into.indptr.astype(np.int64), into.indices, into.data)
 
     def __len__(self) -> int:
         return len(self.to)
 
-    def first_twice(self) -> int:
-        """First arc (in order of rows) whose pair was there before, or -1."""
-        from tvwrl.provisioning.sources.affinity_kernels import first_twice
-
-        return int(first_twice(self.start, self.to))
+    @property
+    def origin(self) -> Int32:
+        """(E,) i of each arc, as `to` is its j."""
+        return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
 
     @cached_property
     def own(self) -> Int32:
@@ -124,11 +124,15 @@ class Instance:
         """The applications `which` (n,) alone, with the limits among them."""
         place = np.full(len(self), -1)
         place[which] = np.arange(len(which))
-        i, j = place[np.repeat(np.arange(len(self)), np.diff(self.affinity.start))], place[self.affinity.to]
+        i, j = place[self.affinity.origin], place[self.affinity.to]
         both = (i >= 0) & (j >= 0)
-        arcs = Affinity.of(len(which), i[both], j[both], self.affinity.limit[both])
-        names, replicas, demand = self.application[which], self.replicas[which], self.demand[which]
-        return Instance(self.name, names, replicas, demand, self.resources, arcs)
+        return replace(
+            self,
+            application=self.application[which],
+            replicas=self.replicas[which],
+            demand=self.demand[which],
+            affinity=Affinity.of(len(which), i[both], j[both], self.affinity.limit[both]),
+        )
 
     @property
     def density(self) -> float:

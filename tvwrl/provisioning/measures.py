@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,11 +11,10 @@ from tvwrl.provisioning.workspace import Workspace
 from tvwrl.types import Float, Int
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """A measure of applications (Table 1) and of machines (Table 2): the largest dimension, or a weighted sum.
 
-    `tvwrl.packing.orders.Measure` says what the numbers are.
+    `tvwrl.packing.orders` computes it, and says how the weights follow from these numbers.
     """
 
     largest: bool = False
@@ -24,17 +23,16 @@ class Size:
     scale: float = 1.0
     per_application: bool = False  # demand of all replicas together rather than of one
 
-    def measure(self) -> Any:
-        """The same for kernels."""
-        from tvwrl.packing.orders import Measure
-
-        return Measure(self.largest, self.epsilon, self.power, self.scale)
+    @property
+    def constant(self) -> bool:
+        """Whether its weights stay the same while machines fill up."""
+        return self.epsilon == 0.0 and self.power == 0.0
 
     def of(self, work: Workspace) -> Float:
         """(A,) sizes of the applications, >= 0."""
         from tvwrl.packing.orders import weights
 
-        weight = weights(self.measure(), work.total, int(work.replicas.sum()), work.capacity)
+        weight = weights(self, work.total, int(work.replicas.sum()), work.capacity)
         shares = work.demand * weight
         size: Float = shares.max(axis=1) if self.largest else shares.sum(axis=1)
         return size * work.replicas if self.per_application else size

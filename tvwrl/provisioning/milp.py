@@ -22,7 +22,7 @@ from tvwrl.provisioning.bounds.counting import most_per_machine
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.referee import validate
-from tvwrl.provisioning.solver import run_milp
+from tvwrl.provisioning.solver import minimise
 from tvwrl.types import Float, InputError, Int
 
 Bool = npt.NDArray[np.bool_]
@@ -114,117 +114,75 @@ class _Programme:
 
     def solve(self, seconds: float, least: int) -> tuple[Plan | None, int]:
         """A plan, if one of so few machines was found, and the machines that were proved to be needed."""
-        from scipy.optimize import Bounds
-
         n = self._machines
-        open_at_least = (np.arange(n) < least).astype(np.float64)
-        low = np.concatenate([np.zeros(self._y), open_at_least])
+        low = np.concatenate([np.zeros(self._y), np.arange(n) < least])
         high = np.concatenate([np.repeat(self._most, n), np.ones(self._y - self._z + n)])
         cost = np.concatenate([np.zeros(self._y), np.ones(n)])
-        found = run_milp(
-            cost,
-            integrality=np.ones(len(cost)),
-            bounds=Bounds(low, high),
-            constraints=[
-                self._placed(),
-                *self._loads(),
-                *self._opened(),
-                *self._present(),
-                *self._limits(),
-                self._in_order(),
-            ],
-            options={"time_limit": seconds},
-        )
-        if found.status == 2:  # infeasible: so few machines are too few
-            return None, n + 1
-        bound = found.mip_dual_bound
-        proved = int(np.ceil(bound - 1e-6)) if bound is not None and np.isfinite(bound) else least
-        return (None if found.x is None else self._plan(found.x)), proved
+        x, bound = minimise(cost, low, high, self._constraints(), seconds)
+        proved = int(np.ceil(np.clip(bound - 1e-6, least, n + 1)))  # n + 1: so few machines are too few
+        return (None if x is None else self._plan(x)), proved
 
     def _plan(self, x: Float) -> Plan:
         counts = np.rint(x[: self._z]).astype(np.int64).reshape(-1, self._machines)
         if (self._capacity == self._capacity[0]).all():
             counts = counts[:, counts.any(axis=0)]  # which of equal machines is empty makes no difference
-        application, machine = np.nonzero(counts)
-        return Plan(NAME, application, machine, counts[application, machine], int(machine.max()) + 1)
+        return Plan.of_counts(NAME, counts)
 
-    def _rows(self, terms: list[tuple[Int, Int, Any]], low: Any, high: Any, count: int) -> Any:
-        """A constraint of `count` rows from terms (row, column, coefficient)."""
+    def _constraints(self) -> list[Any]:
+        """(2b) to (2f), and machines opened in order. Variables are numbered (A + B + 1, N): x, z and y."""
         from scipy.optimize import LinearConstraint
+        from scipy.sparse import eye_array, kron
+
+        n, most, instance = self._machines, self._most, self._instance
+        z = len(most) + np.arange(len(self._limiting))  # rows of z; that of y comes after them
+        y = np.array([len(most) + len(z)])
+        light = np.flatnonzero((instance.peak < LIGHT * self._capacity.max(axis=0)).all(axis=1))
+        all_placed = kron(eye_array(len(most), len(most) + len(z) + 1), np.ones((1, n)))
+        in_order = kron(self._pairs(y, 0.5, y, 0.5), eye_array(n - 1, n) - eye_array(n - 1, n, k=1))
+        beside = z[np.searchsorted(self._limiting, self._i)]
+        on_each_machine = [
+            # What (2c) misses: applications that need next to nothing are on open machines only, too.
+            (self._pairs(light, 1, y, -most[light]), np.zeros(len(light))),
+            # (2d), (2e): z says whether a limiting application is there.
+            (self._pairs(self._limiting, 1, z, -most[self._limiting]), np.zeros(len(z))),
+            (self._pairs(z, 1, self._limiting, -1), np.zeros(len(z))),
+            # (2f): beside i there are at most a_ij of j.
+            (self._pairs(self._j, 1, beside, most[self._j] - self._limit), most[self._j]),
+        ]
+        return [
+            LinearConstraint(all_placed, instance.replicas, instance.replicas),
+            *self._loads(),
+            *(LinearConstraint(kron(c, eye_array(n)), -np.inf, np.repeat(high, n)) for c, high in on_each_machine),
+            LinearConstraint(in_order, 0, np.inf),
+        ]
+
+    def _pairs(self, first: Int, weight: Any, second: Int, other: Any) -> Any:
+        """(n, A + B + 1) constraints, row by row: `weight` times the first variable and `other` times the second."""
         from scipy.sparse import csr_array
 
-        rows = np.concatenate([row.ravel() for row, _, _ in terms])
-        columns = np.concatenate([column.ravel() for _, column, _ in terms])
-        values = np.concatenate([np.broadcast_to(value, row.shape).ravel() for row, _, value in terms])
-        matrix = csr_array((values.astype(np.float64), (rows, columns)), shape=(count, self._y + self._machines))
-        return LinearConstraint(matrix, low, high)
-
-    def _x(self, applications: Int) -> Int:
-        """(n, N) columns of x."""
-        columns: Int = applications[:, None] * self._machines + np.arange(self._machines)
-        return columns
-
-    def _placed(self) -> Any:
-        """(2b): every replica is on a machine."""
-        columns = self._x(np.arange(len(self._instance)))
-        rows = np.broadcast_to(np.arange(len(columns))[:, None], columns.shape)
-        return self._rows([(rows, columns, 1)], self._instance.replicas, self._instance.replicas, len(columns))
+        rows, width = np.arange(len(first)), len(self._most) + len(self._limiting) + 1
+        values = [np.broadcast_to(value, rows.shape) for value in (weight, other)]
+        columns = [np.broadcast_to(column, rows.shape) for column in (first, second)]
+        where = (np.tile(rows, 2), np.concatenate(columns))
+        return csr_array((np.concatenate(values).astype(np.float64), where), shape=(len(rows), width))
 
     def _loads(self) -> list[Any]:
         """(2c): no machine is overloaded, and closed machines hold nothing.
 
         As shares of the largest capacity, because the solver's tolerance is absolute.
         """
-        n, columns = self._machines, self._x(np.arange(len(self._instance)))
-        machine, largest = np.broadcast_to(np.arange(n), columns.shape), self._capacity.max(axis=0)
-        y = self._y + np.arange(n)
+        from scipy.optimize import LinearConstraint
+        from scipy.sparse import csr_array, diags_array, eye_array, hstack, kron
+
+        n, largest = self._machines, self._capacity.max(axis=0)
+        demand, capacity, nothing = (
+            self._instance.demand / largest,
+            self._capacity / largest,
+            csr_array((n, self._y - self._z)),
+        )
         return [
-            self._rows(
-                [
-                    (machine, columns, self._instance.demand[:, h, d][:, None] / largest[d]),
-                    (np.arange(n), y, -self._capacity[:, d] / largest[d]),
-                ],
-                -np.inf,
-                0,
-                n,
+            LinearConstraint(
+                hstack([kron(demand[None, :, h, d], eye_array(n)), nothing, diags_array(-capacity[:, d])]), -np.inf, 0
             )
-            for h, d in np.ndindex(self._instance.demand.shape[1:])
+            for h, d in np.ndindex(demand.shape[1:])
         ]
-
-    def _opened(self) -> list[Any]:
-        """What (2c) misses: applications that need next to nothing are on open machines only, too."""
-        light = np.flatnonzero((self._instance.peak < LIGHT * self._capacity.max(axis=0)).all(axis=1))
-        if not len(light):
-            return []
-        x = self._x(light)
-        rows, y = np.arange(x.size).reshape(x.shape), np.broadcast_to(self._y + np.arange(self._machines), x.shape)
-        return [self._rows([(rows, x, 1), (rows, y, -self._most[light][:, None])], -np.inf, 0, x.size)]
-
-    def _present(self) -> list[Any]:
-        """(2d, 2e): z says whether a limiting application is there."""
-        if not len(self._limiting):
-            return []
-        x = self._x(self._limiting)
-        z = self._z + self._x(np.arange(len(self._limiting)))
-        rows, count = np.arange(x.size).reshape(x.shape), x.size
-        most = self._most[self._limiting][:, None]
-        return [
-            self._rows([(rows, x, 1), (rows, z, -most)], -np.inf, 0, count),
-            self._rows([(rows, z, 1), (rows, x, -1)], -np.inf, 0, count),
-        ]
-
-    def _limits(self) -> list[Any]:
-        """(2f): beside i there are at most a_ij of j."""
-        if not len(self._i):
-            return []
-        x = self._x(self._j)
-        z = self._z + self._x(np.searchsorted(self._limiting, self._i))
-        rows = np.arange(x.size).reshape(x.shape)
-        most = self._most[self._j]
-        high = np.repeat(most, self._machines)
-        return [self._rows([(rows, x, 1), (rows, z, (most - self._limit)[:, None])], -np.inf, high, x.size)]
-
-    def _in_order(self) -> Any:
-        """Machines are opened in order."""
-        row = np.arange(self._machines - 1)
-        return self._rows([(row, self._y + row, 1), (row, self._y + row + 1, -1)], 0, np.inf, len(row))

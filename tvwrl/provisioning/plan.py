@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from tvwrl.types import Int
 
 
@@ -17,3 +19,14 @@ class Plan:
     replicas: Int  # (R,) >= 1
     machines: int
     seconds: float = 0.0  # of the solve, processor time
+
+    @classmethod
+    def of(cls, algorithm: str, application: Int, machine: Int, replicas: Int, seconds: float = 0.0) -> Plan:
+        """From rows, with machines open up to the last that one of them names."""
+        return cls(algorithm, application, machine, replicas, int(machine.max(initial=-1)) + 1, seconds)
+
+    @classmethod
+    def of_counts(cls, algorithm: str, counts: Int) -> Plan:
+        """From replicas by application and machine (A, M)."""
+        application, machine = np.nonzero(counts)
+        return cls.of(algorithm, application, machine, counts[application, machine])

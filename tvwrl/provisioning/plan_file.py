@@ -54,7 +54,7 @@ def read_plans(path: Path, instance: Instance, whole: bool = True) -> list[Plan]
     for algorithm in dict.fromkeys(names):
         rows = (frame["algorithm"] == algorithm).arg_true().to_numpy()
         machine, replicas = (frame[name].to_numpy().astype(np.int64)[rows] for name in NUMBERS)
-        plan = Plan(algorithm, application[rows], machine, replicas, int(machine.max()) + 1)
+        plan = Plan.of(algorithm, application[rows], machine, replicas)
         _check_replicas(path, plan, instance, rows, whole)
         plans.append(plan)
     return plans

@@ -82,8 +82,8 @@ class BestFit:
         from tvwrl.packing.best_fit import fit_by_passes, fit_by_sorting
 
         packing, order = work.packing(work.most_machines), self.order.order(work)
-        constant = self.size.epsilon == 0.0 and self.size.power == 0.0  # then full machines take part in swaps
-        machines = work.ordering(packing, self.size.measure(), self.emptiest_first, full_last=not constant)
+        constant = self.size.constant  # then full machines take part in swaps
+        machines = work.ordering(packing, self.size, self.emptiest_first, full_last=not constant)
         for part in watch.parts(len(order)):
             (fit_by_passes if constant else fit_by_sorting)(work.applications, packing, machines, order[part])
         return packing
@@ -143,7 +143,7 @@ class Spreading:
         from tvwrl.packing.spreading import spread
 
         packing, order = work.packing(machines, opened=True), self.order.order(work)
-        ordering, taken = work.ordering(packing, self.size.measure(), True), np.empty(machines, np.int32)
+        ordering, taken = work.ordering(packing, self.size, True), np.empty(machines, np.int32)
         for part in watch.parts(len(order)):
             if not spread(work.applications, packing, ordering, order[part], taken, partly):
                 return None

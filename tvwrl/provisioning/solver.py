@@ -8,6 +8,29 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from tvwrl.types import Float
+
+
+def minimise(cost: Float, low: Any, high: Any, constraints: Any, seconds: float) -> tuple[Float | None, float]:
+    """Whole numbers (n,) from `low` to `high` of the least `cost` (n,) found in time, and what none costs less than.
+
+    None if none were found; the bound is infinite if there are none.
+    """
+    from scipy.optimize import Bounds
+
+    found = run_milp(
+        cost,
+        integrality=np.ones(len(cost)),
+        bounds=Bounds(low, high),
+        constraints=constraints,
+        options={"time_limit": seconds},
+    )
+    if found.status == 2:
+        return None, np.inf
+    return found.x, -np.inf if found.mip_dual_bound is None else found.mip_dual_bound
+
 
 def run_milp(cost: Any, **settings: Any) -> Any:
     """`scipy.optimize.milp`; HiGHS writes lines of debugging to standard output past Python, which are dropped."""

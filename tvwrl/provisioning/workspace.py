@@ -48,12 +48,8 @@ class Workspace:
         from tvwrl.packing.affinity import Applications
 
         arcs = self.instance.affinity
-        to, limit, into, into_limit = (
-            ends.astype(np.int32, copy=False) for ends in (arcs.to, arcs.limit, arcs.into, arcs.into_limit)
-        )
-        return Applications(
-            self.demand, self.needed, self.replicas, arcs.own, arcs.start, to, limit, arcs.into_start, into, into_limit
-        )
+        into = arcs.into_start, arcs.into, arcs.into_limit
+        return Applications(self.demand, self.needed, self.replicas, arcs.own, arcs.start, arcs.to, arcs.limit, *into)
 
     @cached_property
     def degree(self) -> Int:
@@ -174,9 +170,6 @@ class Workspace:
 
     def plan(self, name: str, packing: Any, seconds: float) -> Plan:
         """The plan that a packing is."""
-        used = packing.used.astype(np.int64)
-        application = np.repeat(np.arange(len(used)), used)
-        entry = np.arange(used.sum()) - np.repeat(np.cumsum(used) - used, used) + np.repeat(packing.first[:-1], used)
-        machine = packing.machine[entry].astype(np.int64)
-        machines = int(machine.max()) + 1 if len(machine) else 0
-        return Plan(name, application, machine, packing.count[entry].astype(np.int64), machines, seconds)
+        from tvwrl.packing.affinity import entries
+
+        return Plan.of(name, *entries(packing), seconds)

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvwrl.packing.bounds import machines_that_hold, up
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.types import Float, Int
 
-SLACK = 1e-6  # by which a bound found in floating point may exceed the whole number that it stands for
 FUNCTIONS = 12  # dual feasible functions u^(k) per resource and time
-
-
-def up(bound: float) -> int:
-    """A real lower bound rounded up to a whole number of machines."""
-    return int(np.ceil(bound - SLACK))
 
 
 def largest(fleet: Fleet) -> Float:
@@ -40,19 +35,8 @@ def needed_alone(instance: Instance, fleet: Fleet) -> Int:
 
 def by_volume(instance: Instance, fleet: Fleet) -> int:
     """Eq. 4 at every time, with different machines counted in the order in which they are opened."""
-    from tvwrl.packing.fit import enlarged
-
-    peak = instance.total.max(axis=0)
-    capacity = enlarged(fleet.capacity)
-    reach = np.cumsum(capacity, axis=0)
-    needed = 1
-    for d, volume in enumerate(peak):
-        if volume <= reach[-1, d]:
-            needed = max(needed, int(np.searchsorted(reach[:, d], volume)) + 1)
-        else:
-            more = (volume - reach[-1, d]) / capacity[-1, d]
-            needed = max(needed, len(reach) + up(more))
-    return needed
+    columns = zip(instance.total.max(axis=0), fleet.capacity.T, strict=True)
+    return max(1, *(machines_that_hold(peak, capacity, -1) for peak, capacity in columns))
 
 
 def by_self_limits(instance: Instance, fleet: Fleet) -> int:

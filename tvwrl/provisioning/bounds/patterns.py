@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvwrl.provisioning.bounds.counting import largest, most_per_machine, up
+from tvwrl.packing.bounds import up
+from tvwrl.provisioning.bounds.counting import largest, most_per_machine
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.types import Float, Int
 

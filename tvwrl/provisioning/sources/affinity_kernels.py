@@ -1,42 +1,9 @@
-"""Compiled: affinity arcs in rows, tens of millions of them, in linear time and without keys to sort."""
+"""Compiled: affinity arcs as they are read, tens of millions of them, in linear time and without keys to sort."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
-
-
-@njit(cache=True)
-def grouped(ends, applications):  # type: ignore[no-untyped-def]
-    """(A + 1,) where the arcs of each application begin, and (E,) the arcs by application, in order of input."""
-    start = np.zeros(applications + 1, np.int64)
-    for end in ends:
-        start[end + 1] += 1
-    for i in range(applications):
-        start[i + 1] += start[i]
-    place, order = start[:-1].copy(), np.empty(len(ends), np.int32)
-    for arc in range(len(ends)):
-        order[place[ends[arc]]] = arc
-        place[ends[arc]] += 1
-    return start, order
-
-
-@njit(cache=True)
-def transposed(start, to, limit):  # type: ignore[no-untyped-def]
-    """The same arcs by the application that they point to: (A + 1,) start, (E,) whence, (E,) limit."""
-    into_start = np.zeros(len(start), np.int64)
-    for end in to:
-        into_start[end + 1] += 1
-    for j in range(len(start) - 1):
-        into_start[j + 1] += into_start[j]
-    place = into_start[:-1].copy()
-    into, into_limit = np.empty(len(to), np.int32), np.empty(len(to), np.int32)
-    for i in range(len(start) - 1):
-        for arc in range(start[i], start[i + 1]):
-            at = place[to[arc]]
-            into[at], into_limit[at] = i, limit[arc]
-            place[to[arc]] = at + 1
-    return into_start, into, into_limit
 
 
 @njit(cache=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tvwrl.input_tables import InputTable
 from tvwrl.provisioning.instance import Affinity, Instance
 from tvwrl.provisioning.sources.limits import affinity_of
@@ -30,11 +28,9 @@ def read_contest(source: str) -> Instance:
     if applications["replicas"].has_nulls():
         raise InputError(f"{source}: no instance_deploy*.csv, which says how many replicas there are")
     demand = series.select("cpu", "mem").to_numpy().reshape(len(names), POINTS, 2)
+    affinity = Affinity.of(len(names))
     if "affinity" in extras.tables:
         affinity = affinity_of(names, InputTable(f"{source}: app_interference", extras.tables["affinity"]))
-    else:
-        none = np.empty(0, np.int32)
-        affinity = Affinity.of(len(names), none, none, none)
     return Instance("tianchi", names, applications["replicas"].to_numpy(), demand, ("cpu", "mem"), affinity)
 
 

@@ -31,8 +31,7 @@ def generate(
     one_of(GRAPHS, graph=graph)
     within(0, 1, density=density)
     at_least(2, applications=applications)
-    i = np.repeat(np.arange(len(base), dtype=np.int32), np.diff(base.affinity.start))
-    limits = base.affinity.limit[base.affinity.to != i]
+    limits = base.affinity.limit[base.affinity.to != base.affinity.origin]
     if not len(limits) and density:
         raise InputError(f"instance '{base.name}' has no affinity limits to draw from")
     rng = np.random.default_rng(seed)
@@ -48,9 +47,13 @@ def _more(base: Instance, applications: int, rng: np.random.Generator) -> Instan
     """So many applications, named 1, 2, 3, ..."""
     sizes, replicas = (rng.integers(len(base), size=applications) for _ in range(2))
     names = np.arange(1, applications + 1).astype(str).astype(object)
-    none = np.empty(0, np.int32)
-    empty = Affinity.of(applications, none, none, none)
-    return Instance(base.name, names, base.replicas[replicas], base.demand[sizes], base.resources, empty)
+    return replace(
+        base,
+        application=names,
+        replicas=base.replicas[replicas],
+        demand=base.demand[sizes],
+        affinity=Affinity.of(applications),
+    )
 
 
 def arbitrary(applications: int, density: float, rng: np.random.Generator) -> tuple[Int, Int32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,11 +43,7 @@ def instance_of(trace: Trace, windows: int | None = None, affinity: InputTable |
         np.maximum.at(demand[:, :, d], (rows, window), trace.usage[:, d] * unit)
     if windows == 1 and (units != 1.0).any():  # cores and GiB, whole ones as in the paper
         demand = np.ceil(demand - ROUNDING)
-    if affinity is None:
-        none = np.empty(0, np.int32)
-        arcs = Affinity.of(len(names), none, none, none)
-    else:
-        arcs = affinity_of(names, affinity)
+    arcs = Affinity.of(len(names)) if affinity is None else affinity_of(names, affinity)
     return Instance(trace.name, names, np.bincount(of, minlength=len(names)), demand, trace.resources, arcs)
 
 
@@ -76,14 +73,7 @@ def with_replicas(instance: Instance, folder: Path) -> Instance:
                 raise InputError(f"{path}: row {row}: replicas is {count}: must be a whole number >= 1")
             given[name] = count
     replicas = [given.get(name, one) for name, one in zip(instance.application, instance.replicas, strict=True)]
-    return Instance(
-        instance.name,
-        instance.application,
-        np.array(replicas, np.int64),
-        instance.demand,
-        instance.resources,
-        instance.affinity,
-    )
+    return replace(instance, replicas=np.array(replicas, np.int64))
 
 
 def _applications(trace: Trace) -> tuple[Strings, Int]:
