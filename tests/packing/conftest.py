@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tvwrl.packing.affinity import entries
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.provisioning.referee import validate
 from tvwrl.provisioning.workspace import Workspace
@@ -18,9 +19,8 @@ Held = list[dict[int, int]]
 def _held(packing: Any) -> Held:
     """Application -> replicas, by open machine."""
     machines: Held = [{} for _ in range(int(packing.open[0]))]
-    for i, (first, used) in enumerate(zip(packing.first, packing.used, strict=False)):
-        for r in range(first, first + used):
-            machines[packing.machine[r]][i] = int(packing.count[r])
+    for i, m, count in zip(*entries(packing), strict=True):
+        machines[m][int(i)] = int(count)
     return machines
 
 

@@ -27,8 +27,7 @@ def packed(instance, fleet, spare=8):
 def plan_of(s):
     """What the machines hold, as a plan."""
     rows = [(s.application[m, w], m, s.count[m, w]) for m in range(s.open[0]) for w in range(s.kinds[m])]
-    application, machine, count = np.array(rows, np.int64).reshape(-1, 3).T
-    return Plan("hand", application, machine, count, int(s.open[0]))
+    return Plan.of("hand", *np.array(rows, np.int64).reshape(-1, 3).T)
 
 
 def test_what_affinity_ejects_by_hand(make):

@@ -1,11 +1,15 @@
-"""Where the published instances and contest data are."""
+"""Where the published instances and contest data are, and how tests read a plan."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tvwrl.provisioning.instance import Instance
+from tvwrl.provisioning.plan import Plan
 
 REAL_DATA = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
@@ -26,3 +30,15 @@ def contest() -> Path:
     if not path.exists():
         pytest.skip(f"no contest data at {path}")
     return path
+
+
+def _rows(instance: Instance, made: Plan) -> dict[tuple[str, int], int]:
+    """Replicas by application and machine."""
+    where = zip(made.application, made.machine, made.replicas, strict=True)
+    return {(instance.application[i], int(m)): int(count) for i, m, count in where}
+
+
+@pytest.fixture(scope="session")
+def rows() -> Callable[[Instance, Plan], dict[tuple[str, int], int]]:
+    """The function that lists a plan; see `_rows`."""
+    return _rows

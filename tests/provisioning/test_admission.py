@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -18,30 +19,27 @@ from tvwrl.provisioning.registry import plan
 from tvwrl.types import InputError
 
 Make = Callable[..., Instance]
-NOTHING = Plan("nothing", *(np.empty(0, np.int64) for _ in range(3)), 0)
-
-
-def fixed(*machines: tuple[float, ...]) -> Fleet:
-    return Fleet(np.array(machines, np.float64), fixed=True)
+NOTHING = Plan.of("nothing", *(np.empty(0, np.int64) for _ in range(3)))
+fixed = partial(Fleet.of_kinds, fixed=True)
 
 
 def test_by_hand(make: Make) -> None:
     # 10 of each: either a (6), or b and c (5 each). The volume alone would let a and b in if d were as small as 0.
-    instance, fleet = make([1, 1, 1], [[6, 6], [5, 5], [5, 5]]), fixed((10, 10))
+    instance, fleet = make([1, 1, 1], [[6, 6], [5, 5], [5, 5]]), fixed([(10, 10)])
     found = admit(instance, fleet, plan(instance, fleet, "LRASched"), 20)
     assert (found.value, found.bound, found.status, found.gap) == (2.0, 2.0, "optimal", 0.0)
     assert found.plan.application.tolist() == [1, 2]
 
 
 def test_limits_and_wholeness_bind(make: Make) -> None:
-    fleet = fixed((10, 10), (10, 10))
+    fleet = fixed([(10, 10), (10, 10)])
     for limit, whole in ((1, 0), (2, 1)):
         instance = make([4], [[2, 2]], [(0, 0, limit)])
         assert admit(instance, fleet, NOTHING, 20).value == whole
 
 
 def test_fragments_cost_what_they_weigh(make: Make) -> None:
-    instance, fleet = make([1, 1], [[9, 9], [2, 2]]), fixed((10, 10))  # a leaves 1, less than b needs
+    instance, fleet = make([1, 1], [[9, 9], [2, 2]]), fixed([(10, 10)])  # a leaves 1, less than b needs
     assert admit(instance, fleet, NOTHING, 20, Weights(1, 0.5)).plan.application.tolist() == [1]
     alone = make([1], [[9, 9]])
     assert admit(alone, fleet, NOTHING, 20, Weights(1, 0.5)).value == 1.0  # placed; 9 is the least request
@@ -50,7 +48,7 @@ def test_fragments_cost_what_they_weigh(make: Make) -> None:
 
 def test_the_volume_bound_is_a_knapsack(make: Make) -> None:
     instance = make([1, 2, 1], [[6, 1], [2, 1], [5, 1]])
-    assert volume_bound(instance, fixed((5, 5), (4, 5)), 5) == 2.0  # 4 + 5 of 9
+    assert volume_bound(instance, fixed([(5, 5), (4, 5)]), 5) == 2.0  # 4 + 5 of 9
 
 
 def every_plan(instance: Instance, fleet: Fleet) -> list[Plan]:
@@ -60,12 +58,7 @@ def every_plan(instance: Instance, fleet: Fleet) -> list[Plan]:
         [counts for counts in product(range(n + 1), repeat=machines) if sum(counts) in (0, n)]
         for n in instance.replicas.tolist()
     ]
-    plans = []
-    for chosen in product(*ways):
-        counts = np.array(chosen)
-        application, machine = np.nonzero(counts)
-        plans.append(Plan("any", application, machine, counts[application, machine], machines))
-    return plans
+    return [Plan.of_counts("any", np.array(chosen)) for chosen in product(*ways)]
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -80,7 +73,7 @@ def test_it_finds_the_most(
         "own", instance.application, instance.replicas, instance.demand, instance.resources,
         Affinity.of(len(instance), own, own, affinity.own[own]),
     )  # fmt: skip
-    fleet = fixed(*data.draw(st.lists(st.tuples(st.integers(1, 8), st.integers(1, 8)), min_size=1, max_size=2)))
+    fleet = fixed(data.draw(st.lists(st.tuples(st.integers(1, 8), st.integers(1, 8)), min_size=1, max_size=2)))
     found: Admission = admit(instance, fleet, NOTHING, 20, Weights(1.0, weight))
     good = [made for made in every_plan(instance, fleet) if validate(instance, fleet, made).feasible]
     worth = [
@@ -95,10 +88,10 @@ def test_it_finds_the_most(
 def test_bad_input(make: Make) -> None:
     instance = make([1, 1], [[1, 1], [1, 1]], [(0, 1, 0)])
     with pytest.raises(InputError, match="only limits of an application on itself"):
-        admit(instance, fixed((2, 2)), NOTHING, 1)
+        admit(instance, fixed([(2, 2)]), NOTHING, 1)
     with pytest.raises(InputError, match="needs a fixed fleet"):
         admit(instance, Fleet.of([2, 2]), NOTHING, 1)
     with pytest.raises(InputError, match="seconds is 0"):
-        admit(make([1], [[1, 1]]), fixed((2, 2)), NOTHING, 0)
+        admit(make([1], [[1, 1]]), fixed([(2, 2)]), NOTHING, 0)
     with pytest.raises(InputError, match="weight of machine is -1"):
         Weights(1, -1)

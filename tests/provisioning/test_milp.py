@@ -22,8 +22,7 @@ Make = Callable[..., Instance]
 def singly(instance: Instance) -> Plan:
     """Every replica on a machine of its own."""
     application = np.repeat(np.arange(len(instance)), instance.replicas)
-    machine = np.arange(len(application))
-    return Plan("singly", application, machine, np.ones_like(machine), len(machine))
+    return Plan.of("singly", application, np.arange(len(application)), np.ones_like(application))
 
 
 @pytest.fixture(params=["at once", "as they are broken"])

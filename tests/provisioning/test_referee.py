@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tvwrl.provisioning import referee
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
-from tvwrl.provisioning.referee import validate
+from tvwrl.provisioning.referee import fragments, utilisation, validate
 
 Make = Callable[..., Instance]
 FLEET = Fleet.of([8, 8])
@@ -22,8 +22,7 @@ FLEET = Fleet.of([8, 8])
 
 def plan_of(*rows: tuple[int, int, int]) -> Plan:
     """Rows (application, machine, replicas)."""
-    application, machine, replicas = (np.array([row[n] for row in rows], np.int64) for n in range(3))
-    return Plan("hand", application, machine, replicas, int(machine.max()) + 1 if rows else 0)
+    return Plan.of("hand", *np.array(rows, np.int64).reshape(-1, 3).T)
 
 
 def test_good_plan(make: Make) -> None:
@@ -73,16 +72,23 @@ def test_replicas(make: Make) -> None:
     assert "0 replicas" in validate(instance, FLEET, plan_of((0, 0, 2), (1, 0, 1), (1, 1, 0))).examples[0]
 
 
+def test_fragments_and_utilisation_by_hand(make: Make) -> None:
+    # Beside a the first machine keeps 6, 1, beside b 9, 1: less than the least request 1, 2. The second keeps 2, 4.
+    instance, fleet = make([1, 1], [[4, 2], [1, 2]]), Fleet.of_kinds([[10, 3], [6, 6]], fixed=True)
+    assert [fragments(instance, fleet, plan_of((i, 0, 1))) for i in (0, 1)] == [1, 1]
+    assert fragments(instance, fleet, plan_of((0, 1, 1))) == 0
+    assert utilisation(instance, fleet, plan_of((0, 1, 1), (1, 0, 1))) == 9 / 25
+
+
 @given(st.data())
 def test_it_agrees_with_the_definition(
     instances: Callable[..., st.SearchStrategy[Instance]], fits: Callable[..., bool], data: st.DataObject
 ) -> None:
     instance = data.draw(instances())
-    counts = np.zeros((2, len(instance)), np.int64)
-    counts[0] = data.draw(st.tuples(*(st.integers(0, n) for n in instance.replicas.tolist())))
-    counts[1] = instance.replicas - counts[0]
-    plan = plan_of(*((i, m, int(counts[m, i])) for m, i in zip(*np.nonzero(counts), strict=True)))
-    assert validate(instance, FLEET, plan).feasible == all(fits(instance, row, FLEET.capacity[0]) for row in counts)
+    first = np.array(data.draw(st.tuples(*(st.integers(0, n) for n in instance.replicas.tolist()))))
+    counts = np.stack([first, instance.replicas - first], axis=1)
+    verdict = validate(instance, FLEET, Plan.of_counts("hand", counts))
+    assert verdict.feasible == all(fits(instance, on_one, FLEET.capacity[0]) for on_one in counts.T)
 
 
 def test_it_shares_no_code_with_planners_and_kernels() -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.provisioning.registry import plan
+from tvwrl.provisioning.sources.published import read_published
 
-REAL_DATA = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
-REFERENCE = REAL_DATA.parent / "reference" / "provisioning"
 SMALL = (
     "small_1000_arbitrary_d1_s104",
     "small_2000_normal_d5_s106",
@@ -26,12 +24,12 @@ TOLERANCE = 0.003  # ties and 32-bit sums
 BY_TIES = {"NCD-DotProduct": 0.004, "NCD-TightFill": 0.0045}
 
 
-def check(name: str) -> None:
+@pytest.mark.real_data
+@pytest.mark.parametrize("name", [*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)])
+def test_counts_are_those_of_the_published_code(reference: Path, name: str) -> None:
     """Every planner that did not fall back there needs as many machines, give or take."""
-    from tvwrl.provisioning.sources.published import read_published
-
-    instance = read_published(REFERENCE / f"{name}.csv.gz")
-    published = json.loads((REFERENCE / "reference.json").read_text())["instances"][name]
+    instance = read_published(reference / f"{name}.csv.gz")
+    published = json.loads((reference / "reference.json").read_text())["instances"][name]
     expected = published["as_published_code" if name.endswith("TS") else "as_in_paper"]
     counts = {
         algorithm: (plan(instance, Fleet.of([64, 128]), algorithm).machines, row["nodes"])
@@ -40,18 +38,3 @@ def check(name: str) -> None:
     }
     allowed = {k: max(1, BY_TIES.get(k, TOLERANCE) * m) for k, (_, m) in counts.items()}
     assert {k: (n, m) for k, (n, m) in counts.items() if abs(n - m) > allowed[k]} == {}
-
-
-@pytest.mark.real_data
-@pytest.mark.skipif(not REFERENCE.exists(), reason="the reference instances are not here")
-@pytest.mark.parametrize("name", SMALL)
-def test_counts_are_those_of_the_published_code(name):
-    check(name)
-
-
-@pytest.mark.slow
-@pytest.mark.real_data
-@pytest.mark.skipif(not REFERENCE.exists(), reason="the reference instances are not here")
-@pytest.mark.parametrize("name", LARGE)
-def test_counts_of_large_instances_are_too(name):
-    check(name)

@@ -187,7 +187,7 @@ def machines_that_hold(load: float, capacity: Float, beyond: int) -> int:
     reach = np.cumsum(capacity)
     if load > reach[-1]:
         return len(reach) + up((load - reach[-1]) / capacity[beyond])
-    return int(np.searchsorted(reach, load)) + (load > 0)
+    return int(np.searchsorted(reach, load) + (load > 0))
 
 
 def _fewest_groups(groups: npt.NDArray[np.bool_], seconds: float) -> tuple[int, int]:
