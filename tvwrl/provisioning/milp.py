@@ -136,7 +136,7 @@ class _Programme:
         n, most, instance = self._machines, self._most, self._instance
         z = len(most) + np.arange(len(self._limiting))  # rows of z; that of y comes after them
         y = np.array([len(most) + len(z)])
-        light = np.flatnonzero((instance.peak < LIGHT * self._capacity.max(axis=0)).all(axis=1))
+        light = np.flatnonzero((self._instance.peak < LIGHT * self._capacity.max(axis=0)).all(axis=1))
         all_placed = kron(eye_array(len(most), len(most) + len(z) + 1), np.ones((1, n)))
         in_order = kron(self._pairs(y, 0.5, y, 0.5), eye_array(n - 1, n) - eye_array(n - 1, n, k=1))
         beside = z[np.searchsorted(self._limiting, self._i)]
