@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
+import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tvwrl.traces import read_trace
+from tests.traces.conftest import digest, prepared, write_file
 from tvwrl.traces.loaders import LOADERS
 from tvwrl.traces.preparation import prepare as preparing
-from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
 from tvwrl.types import InputError
 
@@ -33,7 +32,7 @@ def google2011(folder: Path, rows: list[Record]) -> Path:
     def line(w: int, t: int, cpu: float, mem: float) -> str:
         return f"{t * 300_000_000},{(t + 1) * 300_000_000},{w},0,7,{cpu},{mem},0,0,0,0,0,0,0,0,0,0,1,0,{cpu}"
 
-    return _text(folder / "task_usage" / "part-00000-of-00500.csv.gz", [line(*r) for r in rows])
+    return write_file(folder / "task_usage" / "part-00000-of-00500.csv.gz", [line(*r) for r in rows])
 
 
 def google2019(folder: Path, rows: list[Record]) -> Path:
@@ -42,20 +41,20 @@ def google2019(folder: Path, rows: list[Record]) -> Path:
         names = {"collection_id": str(w), "instance_index": "0", "machine_id": "7", "collection_type": "0"}
         return json.dumps(times | names | {"average_usage": {"cpus": cpu, "memory": mem}, "assigned_memory": 0.5})
 
-    return _text(folder / "instance_usage" / "instance_usage-000000000000.json.gz", [line(*r) for r in rows])
+    return write_file(folder / "instance_usage" / "instance_usage-000000000000.json.gz", [line(*r) for r in rows])
 
 
 def alibaba2018(folder: Path, rows: list[Record]) -> Path:
-    _text(folder / "container_meta.csv", [f"{w},m_1,0,app_{w},started,9600,9600,100" for w in range(2)])
+    write_file(folder / "container_meta.csv", [f"{w},m_1,0,app_{w},started,9600,9600,100" for w in range(2)])
     lines = [f"{w},m_1,{t * 300},{100 * cpu:.10g},{100 * mem:.10g},,,,,," for w, t, cpu, mem in rows]
-    return _text(folder / "container_usage.csv.gz", lines)
+    return write_file(folder / "container_usage.csv.gz", lines)
 
 
 def tianchi(folder: Path, rows: list[Record]) -> Path:
-    _text(folder / "machine_resources.csv", ["machine_1,100,100,1000,7,7,7"])
+    write_file(folder / "machine_resources.csv", ["machine_1,100,100,1000,7,7,7"])
     series = {w: [r for r in rows if r[0] == w] for w in dict.fromkeys(r[0] for r in rows)}
     columns = {w: ["|".join(f"{100 * r[d]:.10g}" for r in found) for d in (2, 3)] for w, found in series.items()}
-    return _text(folder / "app_resources.csv", [f"{w},{cpu},{mem},10,1,1,1" for w, (cpu, mem) in columns.items()])
+    return write_file(folder / "app_resources.csv", [f"{w},{cpu},{mem},10,1,1,1" for w, (cpu, mem) in columns.items()])
 
 
 def bitbrains(folder: Path, rows: list[Record]) -> Path:
@@ -67,19 +66,19 @@ def bitbrains(folder: Path, rows: list[Record]) -> Path:
             for v, t, cpu, mem in rows
             if v == w
         ]
-        path = _text(folder / "fastStorage" / "2013-8" / f"{w}.csv", [";\t".join(heads), *lines])
+        path = write_file(folder / "fastStorage" / "2013-8" / f"{w}.csv", [";\t".join(heads), *lines])
     return path
 
 
 def azure2019(folder: Path, rows: list[Record]) -> Path:
     # 24 of 30 cores and 32 of 70 GiB are the buckets; usage is of the VM's own cores, memory stays at the request.
-    _text(folder / "vmtable.csv.gz", [f"{w},s,d,0,9,1,1,1,Unknown,24,32" for w in range(2)])
+    write_file(folder / "vmtable.csv.gz", [f"{w},s,d,0,9,1,1,1,Unknown,24,32" for w in range(2)])
     lines = [f"{t * 300},{w},0,100,{100 * cpu * 30 / 24:.12g}" for w, t, cpu, _ in rows]
-    return _text(folder / "vm_cpu_readings-file-1-of-195.csv.gz", lines)
+    return write_file(folder / "vm_cpu_readings-file-1-of-195.csv.gz", lines)
 
 
 def csv(folder: Path, rows: list[Record]) -> Path:
-    return _text(
+    return write_file(
         folder / "mine.csv.gz", ["time,workload_id,cpu,mem", *(f"{t * 300},{w},{c},{m}" for w, t, c, m in rows)]
     )
 
@@ -89,13 +88,6 @@ def parquet(folder: Path, rows: list[Record]) -> Path:
     frame = pl.DataFrame(rows, schema=["workload_id", "time", "cpu", "mem"], orient="row")
     frame.with_columns(pl.col("time") * 300).write_parquet(folder / "mine.parquet")
     return folder / "mine.parquet"
-
-
-def _text(path: Path, lines: list[str]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data = ("\n".join(lines) + "\n").encode()
-    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-    return path
 
 
 @dataclass(frozen=True)
@@ -125,11 +117,10 @@ RECORDS = [name for name, sample in SAMPLES.items() if not sample.series]
 GZ = ["google2011", "google2019", "alibaba2018", "azure2019", "csv"]
 
 
-def run(name: str, source: Path | str, out: Path, **options: Any) -> tuple[Any, dict[str, Any]]:
+def run(name: str, source: Path, out: Path, gaps: str = "hold", **options: Any) -> tuple[Any, dict[str, Any]]:
     loader = LOADERS[name]()
-    rules = SeriesRules(loader.slot_seconds, options.pop("gaps", "hold"), 2, loader.min_records)
-    report = prepare(loader, str(source), out, rules, plots=options.pop("plots", False), **options)
-    return read_trace(out), report
+    rules = SeriesRules(loader.slot_seconds, gaps, 2, loader.min_records)
+    return prepared(loader, source, out, rules, **options)
 
 
 def check(trace: Any, sample: Sample) -> None:
@@ -142,13 +133,6 @@ def check(trace: Any, sample: Sample) -> None:
             wanted[:, 1] = sample.mem[w]
         assert np.allclose(trace.series(i), wanted, rtol=1e-9, atol=0)
         assert trace.slot[trace.offsets[i] : trace.offsets[i + 1]].tolist() == list(range(sample.slots))
-
-
-def digest(folder: Path) -> str:
-    """Of the trace itself; the report holds times and the command."""
-    return hashlib.sha256(
-        b"".join((folder / f).read_bytes() for f in ("usage.parquet", "workloads.parquet"))
-    ).hexdigest()
 
 
 def test_every_loader_has_a_sample() -> None:
@@ -203,6 +187,35 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(
 
 def _stop(*_: Any) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("name", ["tianchi", "bitbrains"])
+def test_the_zip_as_published_gives_the_same(name: str, inside: bool, tmp_path: Path) -> None:
+    plain, sample = tmp_path / "plain", SAMPLES[name]
+    sample.write(plain, records(sample.slots))
+    archive = tmp_path / "zipped" / "all.zip"
+    archive.parent.mkdir()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for path in plain.rglob("*.csv"):
+            packed.write(path, path.relative_to(plain))
+    trace, _ = run(name, archive.parent if inside else archive, tmp_path / "out")
+    check(trace, sample)
+
+
+REFERENCES = [
+    (name, field.name)
+    for name, loader in LOADERS.items()
+    for field in fields(loader)  # type: ignore[arg-type]
+    if field.name in ("reference_cores", "reference_memory")
+]
+
+
+@pytest.mark.parametrize(("name", "option"), REFERENCES)
+@pytest.mark.parametrize("size", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_reference_machine_without_a_size_is_refused(name: str, option: str, size: float) -> None:
+    with pytest.raises(InputError, match=rf"{option} is .*: must be a number > 0"):
+        LOADERS[name](**{option: size})
 
 
 @pytest.mark.parametrize("name", RECORDS)
@@ -271,7 +284,7 @@ def test_a_row_cut_off_is_counted_and_named(name: str, tmp_path: Path) -> None:
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     lines = data.decode().splitlines()
     lines[40] = lines[40][: len(lines[40]) // 3]
-    _text(path, lines)
+    write_file(path, lines)
     _, report = run(name, tmp_path / "source", tmp_path / "out")
     assert sum(report["rows"]["bad"].values()) == 1
     assert "line 41" in report["examples"][0]
@@ -313,5 +326,5 @@ def test_series_that_are_too_short_leave_nothing(name: str, tmp_path: Path) -> N
     rules = SeriesRules(loader.slot_seconds, min_records=sample.slots + 1)
     advice = f"try --min-records {sample.slots} or fewer, a larger --longest-gap, or longer --slot-seconds"
     with pytest.raises(InputError, match=rf"no workload remains \(--min-records {sample.slots + 1}.*{advice}"):
-        prepare(loader, str(tmp_path / "source"), tmp_path / "out", rules)
+        prepared(loader, tmp_path / "source", tmp_path / "out", rules)
     assert not (tmp_path / "out").exists()

@@ -33,7 +33,7 @@ def make(name):
 @lru_cache(maxsize=1)
 def deeprm():
     trace = synthetic_trace("google", workloads=40, seed=0, days=4)
-    config = replace(PRESETS["deeprm"], iterations=15, train_sequences=16, sequences_per_iteration=8, trajectories=4)
+    config = replace(PRESETS["deeprm"], iterations=2, train_sequences=4, sequences_per_iteration=2, trajectories=2)
     config = replace(config, scenario=Scenario(machines=4, workloads=16, max_slots=0), eval_every=100)
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(Problem.build(trace, config.scenario), config, Path(folder), {}, print)

@@ -76,21 +76,15 @@ def test_publishers_are_well_formed(name):
     assert set(publisher.sha256) <= {table.names(0, "")[1] for table in publisher.tables.values()}
 
 
-def test_azure_files_are_named_as_the_release_has_them():
-    tables = PUBLISHERS["azure2019"].tables
-    assert tables["vm_cpu_readings"].names(194, "") == (
-        "vm_cpu_readings/vm_cpu_readings-file-195-of-195.csv.gz",
-        "trace_data_vm_cpu_readings_vm_cpu_readings-file-195-of-195.csv.gz",
-    )
-    assert tables["vmtable"].names(0, "") == ("vmtable/vmtable.csv.gz", "trace_data_vmtable_vmtable.csv.gz")
-
-
 def test_the_publishers_own_address_has_the_publishers_names(get, site, tmp_path, monkeypatch):
     own = replace(PUBLISHERS["azure2019"], base=f"{site.url}/", checksums="")
     monkeypatch.setitem(PUBLISHERS, "azure2019", own)
+    readings = "vm_cpu_readings-file-195-of-195.csv.gz"
     site.files["trace_data_vmtable_vmtable.csv.gz"] = b"vms"
-    get("azure2019", ["vmtable"], base_url=site.url)
-    assert (tmp_path / "raw" / "vmtable" / "vmtable.csv.gz").read_bytes() == b"vms"
+    site.files[f"trace_data_vm_cpu_readings_{readings}"] = b"readings"
+    paths = get("azure2019", ["vmtable", "vm_cpu_readings"], parts="194", base_url=site.url)
+    assert paths == [tmp_path / "raw" / "vmtable" / "vmtable.csv.gz", tmp_path / "raw" / "vm_cpu_readings" / readings]
+    assert [path.read_bytes() for path in paths] == [b"vms", b"readings"]
 
 
 def test_the_address_of_a_cell():

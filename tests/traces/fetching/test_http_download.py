@@ -94,18 +94,19 @@ def test_a_part_that_was_complete_already_is_finished(get, site, tmp_path, fetch
     assert fetched() == {ZIP: BODY}
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
 def test_passing_errors_of_the_server_are_tried_again(get, site, waits, status):
     site.faults[ZIP] = [("status", status)] * 3
     get()
     assert waits == [1, 2, 4]
 
 
-def test_lasting_errors_of_the_server_are_given_up_with_the_url(get, site, fetched):
+def test_lasting_errors_of_the_server_are_given_up_with_the_url(get, site, fetched, waits):
     site.faults[ZIP] = [("status", 500)] * 9
-    with pytest.raises(InputError, match=rf"{site.url}/{ZIP}: HTTP 500 .*, 4 times in a row; try again later"):
-        get()
+    with pytest.raises(InputError, match=rf"{site.url}/{ZIP}: HTTP 500 .*, 9 times in a row; try again later"):
+        get(retry={"attempts": 9})
     assert fetched() == {}
+    assert waits == [1, 2, 4, 8, 16, 32, 64, 64]
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 410])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.traces.conftest import check_usage, prepared, series, write_file
+from tests.traces.conftest import check_usage, prepared, write_file
 from tvwrl.traces.loaders import bitbrains
 from tvwrl.traces.loaders.bitbrains import Bitbrains
 from tvwrl.traces.preparation.series import SeriesRules
-from tvwrl.types import InputError, Trace
+from tvwrl.types import Trace
 
 RULES = SeriesRules(slot_seconds=300, min_records=1)
 HEADER = (
@@ -68,18 +67,6 @@ def test_a_case_worked_out_by_hand(tmp_path: Path) -> None:
     assert capacities.rows()[1] == ("2013-8", 12, 4, 4000, 8000)
 
 
-@pytest.mark.parametrize("inside", [False, True])
-def test_the_zip_gives_the_same(tmp_path: Path, inside: bool) -> None:
-    archive = tmp_path / "zipped" / "all.zip"
-    archive.parent.mkdir()
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-        for name, content in FILES.items():
-            packed.writestr(name, HEADER + content)
-    plain, _ = run(write(tmp_path / "in"), tmp_path / "plain")
-    trace, _ = run(archive.parent if inside else archive, tmp_path / "out")
-    assert series(trace) == series(plain)
-
-
 def test_one_month_by_itself(tmp_path: Path) -> None:
     trace, _ = run(write(tmp_path / "in") / "rnd" / "2013-8", tmp_path / "out")
     check_usage(trace, {"rnd-2013-8-1": [[0.5, 0.5], [0.1, 0.02]]})
@@ -103,16 +90,6 @@ def test_other_blanks_in_the_header_and_columns_in_another_order(tmp_path: Path)
     header += "CPU usage [MHZ];CPU capacity provisioned [MHZ]\n"
     source = write(tmp_path / "in", {"fastStorage/2013-8/3.csv": f"{START};50;100;20;40\n"}, header)
     check_usage(run(source, tmp_path / "out")[0], {"2013-8-3": [[0.5, 0.5]]})
-
-
-def test_bad_rows_are_named_and_counted_once(tmp_path: Path) -> None:
-    bad = {"fastStorage/2013-8/2.csv": row(START, 1, 1) + row(START + 300, -1, 1) + row(START + 600, 1, 1)}
-    source = write(tmp_path / "in", bad)
-    with pytest.raises(InputError, match=r"1 of 3 rows of [a-z0-9_]+ are bad.*2013-8/2.csv: line 3: cpu is negative"):
-        run(source, tmp_path / "out")
-    trace, report = run(source, tmp_path / "out", max_bad_fraction=0.5)
-    assert report["rows"]["bad"] == {"vms: cpu is negative": 1}
-    assert trace.slot.tolist() == [0, 1, 2]  # the gap is filled
 
 
 def parquet(folder: Path) -> Path:

@@ -129,7 +129,7 @@ def test_events_in_several_parts_are_put_together(write: Callable[..., Path]) ->
 @pytest.mark.real_data
 def test_the_real_sample(real_data: Path, tmp_path: Path) -> None:
     rules = SeriesRules(300)
-    trace, _ = prepared(Google2011(), real_data / "google2011", tmp_path / "out", rules, plots=True)
+    trace, _ = prepared(Google2011(), real_data / "google2011", tmp_path / "out", rules)
     raw = pl.read_parquet(real_data / "google2011" / "job_usage.parquet")
     assert len(trace) == raw["job"].n_unique() == 172
     assert len(trace.slot) == len(raw)

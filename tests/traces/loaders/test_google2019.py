@@ -164,12 +164,6 @@ def test_without_instance_events_those_of_the_collection_decide(tmp_path: Path) 
     assert report["rows"]["dropped"] == {"workloads that were killed": 1}
 
 
-def test_usage_alone_is_enough(tmp_path: Path) -> None:
-    write_json(tmp_path / "instance_usage.json.gz", USAGE)
-    trace, _ = run(Google2019(), tmp_path / "instance_usage.json.gz", tmp_path / "out")
-    expect(trace, BY_HAND | {"2-0": [[0.6, 0.5]], "2-1": [[0.7, 0.5]]})
-
-
 def flattened(row: dict[str, Any], between: str = ".") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in row.items():
@@ -177,8 +171,9 @@ def flattened(row: dict[str, Any], between: str = ".") -> dict[str, Any]:
     return flat
 
 
-@pytest.mark.parametrize("between", [".", "_"])
-@pytest.mark.parametrize("array", ['"[0.1, 0.2]"', "[0.1 0.2]", '"0.1,0.2"', ""])
+@pytest.mark.parametrize(
+    ("between", "array"), [(".", '"[0.1, 0.2]"'), ("_", "[0.1 0.2]"), (".", '"0.1,0.2"'), ("_", "")]
+)
 def test_csv_with_flattened_names_gives_the_same(tmp_path: Path, between: str, array: str) -> None:
     for table, rows in TABLES.items():
         flat = [flattened(row, between) for row in rows]
@@ -214,15 +209,10 @@ def flat_usage(folder: Path, **other: Any) -> Path:
 
 def test_flat_records_last_to_the_next_five_minutes_and_their_limits_are_the_request(tmp_path: Path) -> None:
     limits = {"priority": [200, 200], "scheduling_class": [3, 3], "cpu_limit": [0.5, 0.6], "memory_limit": [0.2, 0.2]}
-    trace, _ = run(Google2019(), flat_usage(tmp_path / "in", **limits), tmp_path / "out")
-    expect(trace, {"0-4": [[0.2, 0.1], [0.3, 0.1]]})
-    assert facts(tmp_path / "out") == {"0-4": (str(BIG), 200, 3, 0.6, 0.2)}
-
-
-def test_flat_records_without_limits_have_no_request(tmp_path: Path) -> None:
-    trace, _ = run(Google2019(), flat_usage(tmp_path / "in"), tmp_path / "out")
-    assert len(trace.workload_id) == 1
-    assert np.isnan(trace.request).all()
+    for name, given, wanted in (("with", limits, (200, 3, 0.6, 0.2)), ("without", {}, (None,) * 4)):
+        trace, _ = run(Google2019(), flat_usage(tmp_path / name, **given), tmp_path / f"out-{name}")
+        expect(trace, {"0-4": [[0.2, 0.1], [0.3, 0.1]]})
+        assert facts(tmp_path / f"out-{name}")["0-4"][1:] == wanted
 
 
 @pytest.mark.parametrize(
@@ -292,12 +282,6 @@ def test_bad_rows_of_a_flat_table_are_named(tmp_path: Path) -> None:
     file.write_text("\n".join([header, *lines, ""]))
     _, report = run(Google2019(), file, tmp_path / "out", max_bad_fraction=0.1)
     assert report["examples"] == [f"{file}: line 9: average_usage.cpus is negative: '-1'"]
-    cpu = [0.2] * 19 + [-1]
-    times = [300_000_000 * i for i in range(20)]
-    ids = {"collection_id": [BIG] * 20, "instance_index": [0] * 20}
-    source = flat_usage(tmp_path / "in", time=times, avg_cpu_usage=cpu, avg_memory_usage=[*cpu[::-1][1:], 0.2], **ids)
-    _, report = run(Google2019(), source, tmp_path / "out2", max_bad_fraction=0.1)
-    assert report["examples"][0].endswith("instance_usage.parquet: row 20: average_usage.cpus is negative: -1.0")
 
 
 @pytest.mark.real_data

@@ -92,16 +92,6 @@ def test_a_workload_per_instance(tmp_path: Path) -> None:
         np.testing.assert_array_equal(trace.slot[98 * i : 98 * i + 98], range(98))
 
 
-@pytest.mark.parametrize("inside", [False, True])
-def test_the_zip_gives_the_same(tmp_path: Path, inside: bool) -> None:
-    archive = pack(tmp_path / "zipped" / "preliminary.zip")
-    run(write(tmp_path / "in"), tmp_path / "plain")
-    run(archive.parent if inside else archive, tmp_path / "out")
-    for name in ("usage", "workloads", "applications", "tasks"):
-        plain, packed = (pl.read_parquet(tmp_path / f / f"{name}.parquet") for f in ("plain", "out"))
-        assert plain.equals(packed)
-
-
 def test_only_the_series_are_needed(tmp_path: Path) -> None:
     source = write(
         tmp_path / "in", {"app_resources": TABLES["app_resources"]}, "scheduling_preliminary_{}_20180606.csv.gz"
@@ -141,9 +131,6 @@ def test_tables_beside_the_series_go_before_those_elsewhere(tmp_path: Path) -> N
 def test_the_reference_machine_can_be_given(tmp_path: Path) -> None:
     trace, _ = run(write(tmp_path / "in"), tmp_path / "out", Tianchi(reference_cores=23, reference_memory=72))
     np.testing.assert_allclose(trace.series(0)[0], [1, 0.5])
-    for option in ("reference_cores", "reference_memory"):
-        with pytest.raises(InputError, match=f"{option} is 0.0: must be a number > 0"):
-            Tianchi(**{option: 0.0})
 
 
 @pytest.mark.parametrize(
@@ -166,14 +153,6 @@ def test_bad_series_are_named(tmp_path: Path, cpu: str, rule: str) -> None:
     trace, report = run(source, tmp_path / "out", max_bad_fraction=0.5)
     assert report["rows"]["bad"] == {f"app_resources: {rule}": 1}
     assert trace.workload_id.tolist() == ["app_1", "app_2"]
-
-
-def test_lines_are_right_beside_rows_of_another_length(tmp_path: Path) -> None:
-    good, last = TABLES["app_resources"].splitlines(keepends=True)
-    bad = f"app_3,1,2\n{good}{last}app_4,{points(1)},{points(-1)},60,0,0,0\n"
-    source = write(tmp_path / "in", TABLES | {"app_resources": bad})
-    with pytest.raises(InputError, match=r"2 of 4 rows .*line 1: 3 fields, 7 are needed.*line 4: mem is negative"):
-        run(source, tmp_path / "out")
 
 
 def test_bad_rows_beside_the_series_are_counted(tmp_path: Path) -> None:

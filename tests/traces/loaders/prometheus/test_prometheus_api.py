@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import socket
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ import pytest
 
 from tests.traces.conftest import series
 from tests.traces.loaders.prometheus.conftest import T0, hours, run
-from tvwrl.traces.http_requests import RetryPolicy
-from tvwrl.traces.loaders import prometheus, prometheus_api
+from tvwrl.traces.loaders import prometheus_api
 from tvwrl.traces.loaders.prometheus import CPU, MEMORY, Prometheus
 from tvwrl.types import InputError
 
@@ -72,7 +70,6 @@ def test_refusals_are_not_retried(site: Any, tmp_path: Path, fault: Any, message
     [
         (error_of(503, "query timed out"), "HTTP 503 Service Unavailable: query timed out"),
         ((502, b"<html>"), "HTTP 502 Bad Gateway"),
-        ((429, b""), "HTTP 429 Too Many Requests"),
         (("hang",), "no answer within 0.2 seconds"),
         (("truncate", True), "the answer is truncated or damaged: IncompleteRead"),
         (("truncate", False), "the answer is truncated: 33 bytes"),
@@ -103,15 +100,6 @@ def test_matrix_that_is_none(site: Any, result: Any) -> None:
     site.fault = lambda path, query: (200, body) if path == "query_range" else None
     with pytest.raises(InputError, match=f"{site.url}/api/v1/query_range: not a Prometheus server: .* no matrix"):
         hours(1).at(site.url)
-
-
-def test_waits_do_not_grow_forever(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    waits: list[float] = []
-    monkeypatch.setattr(prometheus, "RetryPolicy", partial(RetryPolicy, sleep=waits.append))
-    site.fault = lambda path, query: (503, b"")
-    with pytest.raises(InputError, match="HTTP 503 Service Unavailable, 15 times in a row; try more --retries"):
-        hours(1, retries=14).at(site.url)
-    assert waits == [1, 2, 4, 8, 16, 32, *[64] * 8]
 
 
 def test_nobody_there() -> None:
