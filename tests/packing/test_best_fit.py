@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tvwrl.packing.best_fit import fit_by_passes, fit_by_sorting
 from tvwrl.provisioning.instance import Fleet
@@ -36,16 +34,3 @@ def test_a_new_machine_opens_only_where_no_open_one_has_room(make, held):
     work = Workspace(make([2, 2, 1], [[5, 1], [3, 1], [4, 4]], [(0, 2, 0)]), Fleet.of([8, 8]))
     packing = fitted(work, "Avg", True)
     assert held(packing) == [{0: 1, 1: 1}, {0: 1, 1: 1}, {2: 1}]
-
-
-@pytest.mark.parametrize("emptiest", [False, True])
-@pytest.mark.parametrize("size", list(SIZES))
-@settings(max_examples=25, deadline=None)
-@given(data=st.data())
-def test_no_rule_is_broken(instances, check, fewest_machines, size, emptiest, data):
-    fleet = Fleet(np.array([[5.0, 5.0], [7.0, 5.0], [5.0, 5.0]]))
-    work = Workspace(data.draw(instances(most=4)), fleet)
-    packing = fitted(work, size, emptiest)
-    check(work, packing)
-    assert not packing.left.any()
-    assert packing.open[0] >= fewest_machines(work.instance, Fleet.of([7, 5]))

@@ -22,12 +22,6 @@ def test_book_wraps_round_the_ring() -> None:
     assert ring.tolist() == [[25, 26], [0, 0], [1, 2], [13, 14]]
 
 
-def test_book_fills_the_whole_ring_once() -> None:
-    ring = np.zeros((3, 1))
-    book(ring, 2, np.array([[1.0], [2.0], [3.0]]), 3)
-    assert ring.ravel().tolist() == [2, 3, 1]
-
-
 def test_room_now_by_hand() -> None:
     load = np.array([[5.0, 1.0], [6.0, 7.0], [1.0, 1.0]])
     # (3, 1): m0 reaches 8 of 8, m1 reaches 9 of 8, m2 reaches 4 of 4.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tvwrl.packing.affinity import UNLIMITED
 from tvwrl.packing.filling import limit_neighbours, pull
@@ -40,14 +38,3 @@ def test_what_is_there_limits_what_comes_and_must_allow_it(make):
     count = limit_neighbours(work.applications, 0, 2, cap, touched, np.int64(0))
     assert cap.tolist() == [UNLIMITED, 1, 0]
     assert sorted(touched[:count].tolist()) == [1, 2]
-
-
-@pytest.mark.parametrize("score", list(SCORES))
-@settings(max_examples=25, deadline=None)
-@given(data=st.data())
-def test_no_rule_is_broken(instances, check, fewest_machines, score, data):
-    work = Workspace(data.draw(instances()), Fleet.of([5, 5]))
-    packing = Filling(SCORES[score]).pack(work, Watch())
-    check(work, packing)
-    assert not packing.left.any()
-    assert packing.open[0] >= fewest_machines(work.instance, work.fleet)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tvwrl.packing.first_fit import first_fit, new_row
 from tvwrl.provisioning.instance import Fleet
@@ -37,14 +34,3 @@ def test_the_application_with_the_fewest_candidates_is_next(make, held):
     work = Workspace(make([1, 1, 1], [[8, 8], [8, 1], [1, 8]], [(1, 2, 0), (1, 0, 5)]), Fleet.of([8, 8]))
     packing = FewestCandidates().pack(work, Watch())
     assert held(packing) == [{1: 1}, {0: 1}, {2: 1}]
-
-
-@pytest.mark.parametrize("planner", [FirstFit(ByInput()), FewestCandidates()])
-@settings(max_examples=60, deadline=None)
-@given(data=st.data())
-def test_no_rule_is_broken(planner, instances, check, fewest_machines, data):
-    work = Workspace(data.draw(instances()), Fleet.of([5, 5]))
-    packing = planner.pack(work, Watch())
-    check(work, packing)
-    assert not packing.left.any()
-    assert packing.open[0] >= fewest_machines(work.instance, work.fleet)

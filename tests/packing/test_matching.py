@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,11 +65,3 @@ def test_it_is_what_scoring_every_pair_anew_gives(make, held, rows):
     packing, _ = matched(work, 3, "DotProduct")
     found = {(m, i): count for m, machine in enumerate(held(packing)) for i, count in machine.items()}
     assert found == best_pairs(work, 3, SCORES["DotProduct"].score(work))
-
-
-@pytest.mark.parametrize("score", list(SCORES))
-@settings(max_examples=25, deadline=None)
-@given(data=st.data())
-def test_no_rule_is_broken(instances, check, score, data):
-    work = Workspace(data.draw(instances()), Fleet.of([5, 5]))
-    check(work, matched(work, data.draw(st.integers(1, 5)), score)[0])

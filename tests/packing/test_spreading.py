@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tvwrl.packing.spreading import spread
 from tvwrl.provisioning.instance import Fleet
@@ -33,14 +30,3 @@ def test_self_limits_end_the_rounds(make):
     assert not attempt(work, 2)[1]
     assert attempt(work, 2, partly=True)[0].left.tolist() == [1]
     assert attempt(work, 3)[1]
-
-
-@pytest.mark.parametrize("size", list(SIZES))
-@settings(max_examples=25, deadline=None)
-@given(data=st.data())
-def test_no_rule_is_broken(instances, check, fewest_machines, size, data):
-    work = Workspace(data.draw(instances()), Fleet.of([5, 5]))
-    machines = data.draw(st.integers(1, 6))
-    packing, _ = attempt(work, machines, size, partly=True)
-    check(work, packing)
-    assert packing.left.any() or machines >= fewest_machines(work.instance, work.fleet)

