@@ -58,13 +58,12 @@ def test_no_other_cut_of_the_histogram_varies_less(powers, classes):
     assert scatter(np.log(breaks)) <= least + 0.2 * len(logs)  # a bin's middle stands for its values
 
 
-def test_thresholds_are_given_or_found_and_come_back():
+def test_thresholds_are_given_or_found():
     rng = np.random.default_rng(1)
     usage = np.exp(rng.normal(0, 2, (3, 500)))
     found = Thresholds.from_usage(*usage)
     assert found.cpu == (0.5, 1.5)
     assert found.memory == natural_breaks(usage[1], 5, "memory")
-    assert Thresholds.from_dict({name: list(getattr(found, name)) for name in CLASSES}) == found
 
 
 @pytest.mark.parametrize(

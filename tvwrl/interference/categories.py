@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -48,11 +47,6 @@ class Thresholds:
         usage = {"cpu": cpu, "memory": memory, "makespan": makespan}
         return cls(**{name: even_breaks(usage[name], classes, name) for name, classes in CLASSES.items()})
 
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Thresholds:
-        """Thresholds from the JSON form of `dataclasses.asdict`."""
-        return cls(**{name: tuple(map(float, content[name])) for name in CLASSES})
-
     def describe(self) -> str:
         """The thresholds with their units, for people."""
         units = {"cpu": "cores", "memory": "of memory", "makespan": "s"}
@@ -96,6 +90,15 @@ def check_usage(values: Float, field: str) -> None:
         raise InputError(f"usage, row {row}: {field} is {values[row]}: must be a number >= 0")
 
 
+def _positive(values: Float, field: str) -> Float:
+    """The values (N,) that are > 0, sorted. Raises InputError if none is, and as `check_usage`."""
+    check_usage(values, field)
+    positive: Float = np.sort(values[values > 0])
+    if not len(positive):
+        raise InputError(f"{field}: no value > 0 to compute thresholds from")
+    return positive
+
+
 def natural_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]:
     """(classes - 1,) rising thresholds > 0 that minimise the variance of log `values` (N,) within classes.
 
@@ -104,11 +107,7 @@ def natural_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]
     its middle. Paper: "a histogram method", no rule. Zeros count as the smallest positive value. Raises InputError for
     a value that is not a number >= 0, or fewer filled bins than classes.
     """
-    check_usage(values, field)
-    positive = values[values > 0]
-    if not len(positive):
-        raise InputError(f"{field}: no value > 0 to compute thresholds from")
-    logs = np.log(np.maximum(values, positive.min()))
+    logs = np.log(np.maximum(values, _positive(values, field)[0]))
     counts, edges = np.histogram(logs, BINS)
     filled = np.flatnonzero(counts)
     if len(filled) < classes:
@@ -135,11 +134,7 @@ def even_breaks(values: Float, classes: int, field: str) -> tuple[float, ...]:
     the uppermost classes stay empty, each threshold being twice the one below. Raises InputError for a value that is
     not a number >= 0, or if none is > 0.
     """
-    check_usage(values, field)
-    left = np.sort(values[values > 0])
-    if not len(left):
-        raise InputError(f"{field}: no value > 0 to compute thresholds from")
-    found: list[float] = []
+    left, found = _positive(values, field), list[float]()
     for others in range(classes - 1, 0, -1):
         if not len(left):
             found.append(2 * found[-1])

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.interference.categories import Thresholds
+from tvwrl.interference.categories import CLASSES, Thresholds
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.machines import MonitoredMachines, check_machines
 from tvwrl.interference.observations import CATEGORIES, Observations
@@ -205,7 +205,11 @@ class InterferenceScore:
                 trees = Trees(*(file[name] for name in Trees._fields))
                 weights, knots, percent = (file[name] for name in PARTS)
                 limits = facts["thresholds"]
-                thresholds = None if limits is None else Thresholds.from_dict(limits)
+                thresholds = (
+                    None
+                    if limits is None
+                    else Thresholds(**{name: tuple(map(float, limits[name])) for name in CLASSES})
+                )
                 found = cls(trees, weights, tuple(facts["services"]), facts["k"], knots, percent, thresholds)
                 found.stale_after, found.about = float(facts["stale_after"]), str(facts["about"])
         except FileNotFoundError:

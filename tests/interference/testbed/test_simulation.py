@@ -50,9 +50,14 @@ def counting_tree(category, steps, services=1):
     return Trees(np.zeros(services, np.int32), np.full(services, steps, np.int32), feature, threshold, left, level)
 
 
+def played(tasks, rule, machines=2, **watched):
+    """The record of tasks on a few machines."""
+    return simulate(deployment(machines), tasks, rule, np.random.default_rng(0), **watched)
+
+
 def test_spread_by_hand():
     tasks = arrivals((0, 2, 2.0, 1.0, 30, LIGHT), (10, 1, 1.0, 1.0, 60, HEAVY), (30, 1, 3.0, 2.0, 10, LIGHT))
-    record = simulate(deployment(), tasks, PlacementRule(kernels.SPREAD), np.random.default_rng(0))
+    record = played(tasks, PlacementRule(kernels.SPREAD))
     assert record.machine.tolist() == [0, 1, 0, 1]  # at 30 the first two have left, so machine 1 is empty
     seen = take_snapshots(record, np.array([0.0, 10.0, 29.0, 30.0, 40.0, 70.0]))
     assert seen.batch_cpu.tolist() == [[2, 2], [3, 2], [3, 2], [1, 3], [1, 0], [0, 0]]
@@ -69,7 +74,7 @@ def test_spread_by_hand():
 def test_a_task_of_unknown_category_is_placed_and_counted_in_no_composition(kind, unknown):
     tasks = arrivals((0, 2, 2.0, 1.0, 30, LIGHT), (10, 1, 1.0, 1.0, 60, HEAVY))
     tasks = replace(tasks, assumed=np.array([unknown, HEAVY]))  # what a classifier made of them
-    record = simulate(deployment(), tasks, PlacementRule(kind), np.random.default_rng(0))
+    record = played(tasks, PlacementRule(kind))
     assert (record.machine >= 0).all()
     seen = take_snapshots(record, np.array([0.0, 10.0, 40.0]))
     assert seen.batch_cpu.sum(axis=1).tolist() == [4, 5, 1]
@@ -87,7 +92,7 @@ def test_scores_import_nothing_of_the_testbed():
 def test_without_room_an_instance_is_lost_and_seen_nowhere():
     tasks = arrivals((0, 3, 6.0, 1.0, 30, LIGHT))
     for kind in (kernels.SPREAD, kernels.RANDOM, DEFAULT):
-        record = simulate(deployment(), tasks, PlacementRule(kind), np.random.default_rng(0))
+        record = played(tasks, PlacementRule(kind))
         placed = (record.machine >= 0).sum()
         assert placed < 3
         assert take_snapshots(record, np.array([0.0])).batch_cpu.sum() == pytest.approx(6.0 * placed)
@@ -118,14 +123,13 @@ def test_the_record_agrees_with_the_clock_at_every_minute(seed, kind, moves):
 
 def test_an_instance_moves_where_the_two_scores_together_fall():
     tasks = arrivals((0, 4, 1.0, 1.0, 300, HEAVY), (60, 1, 1.0, 1.0, 1, LIGHT))
-    ten = deployment(machines=10)
     # stack puts all four on one machine; a level is 1 + the number of heavy ones, counted up to 1: three can stay
     concave = PlacementRule(kernels.STACK, 1, counting_tree(HEAVY, 1), None, 5)
-    assert len(simulate(ten, tasks, concave, np.random.default_rng(0)).moves) == 0
+    assert len(played(tasks, concave, 10).moves) == 0
     # counted from the third on, two that leave help and do no harm elsewhere
     tree = counting_tree(HEAVY, 4)
     convex = tree._replace(level=np.where(tree.level <= 3, 1.0, tree.level))
-    moved = simulate(ten, tasks, PlacementRule(kernels.STACK, 1, convex, None, 5), np.random.default_rng(0))
+    moved = played(tasks, PlacementRule(kernels.STACK, 1, convex, None, 5), 10)
     assert moved.moves[:, 0].tolist() == [60, 60]
     heavy = take_snapshots(moved, np.array([59.0, 61.0])).composition[:, :, HEAVY]
     assert heavy.max(axis=1).tolist() == [4, 2]
@@ -137,10 +141,11 @@ def test_a_machine_is_left_alone_once_its_last_report_is_stale(stale_after):
     tasks = arrivals(*((60 * minute, 1, 0.01, 0.01, 3000, HEAVY) for minute in range(100)))
     policy = PlacementRule(kernels.RANDOM, 6, counting_tree(LIGHT, 1), None, 0, stale_after)
     age = []
-    record = simulate(
-        deployment(machines=6), tasks, policy, np.random.default_rng(0),
-        watch=lambda second, machines: age.append(second - 60 - machines.last_report), silent=0.4,
-    )  # fmt: skip
+
+    def watch(second, machines):
+        age.append(second - 60 - machines.last_report)
+
+    record = played(tasks, policy, 6, watch=watch, silent=0.4)
     ages = np.array(age)
     stale = ages > stale_after
     known = ~stale.all(axis=1)
@@ -157,10 +162,11 @@ def test_nothing_moves_from_or_to_a_silent_machine():
     tree = counting_tree(HEAVY, 60)
     convex = tree._replace(level=tree.level**2)  # it pays to be even
     silent = {}
-    record = simulate(
-        deployment(machines=10), tasks, PlacementRule(kernels.STACK, 1, convex, None, 5, 1e9), np.random.default_rng(0),
-        watch=lambda second, machines: silent.update({second - 60: machines.last_report < second - 60}), silent=0.4,
-    )  # fmt: skip
+
+    def watch(second, machines):
+        silent[second - 60] = machines.last_report < second - 60
+
+    record = played(tasks, PlacementRule(kernels.STACK, 1, convex, None, 5, 1e9), 10, watch=watch, silent=0.4)
     where = record.machine.copy()
     assert len(record.moves) > 100
     assert np.mean(list(silent.values())) > 0.2

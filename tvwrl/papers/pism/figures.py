@@ -18,7 +18,7 @@ from tvwrl.interference.testbed.deployment import LEAST_SERVICES
 from tvwrl.interference.testbed.laws import LAWS
 from tvwrl.interference.testbed.two_days import TwoDays
 from tvwrl.interference.training import check_training
-from tvwrl.papers.pism import cluster_tables, measured_tables, prediction_tables, trace_tables
+from tvwrl.papers.pism import cluster_tables, clusters, measured_tables, prediction_tables, trace_tables
 from tvwrl.papers.pism.cells import (
     AnchorCell,
     ClassifierCell,
@@ -29,20 +29,7 @@ from tvwrl.papers.pism.cells import (
     TraceCell,
 )
 from tvwrl.papers.pism.classifiers import classifiers_of
-from tvwrl.papers.pism.cluster_tables import FIG15_SCHEDULERS
-from tvwrl.papers.pism.clusters import (
-    AGAIN,
-    ALONE,
-    COUNTS,
-    EVERY,
-    KINDS,
-    NO_MOVES,
-    ONCE,
-    SHUFFLED,
-    UTILISATION,
-    WARM_UP,
-    SimulatedCluster,
-)
+from tvwrl.papers.pism.clusters import AGAIN, ALONE, COUNTS, KINDS, NO_MOVES, ONCE, SHUFFLED, UTILISATION
 from tvwrl.papers.pism.law_fitting import ERMS_FILE, NGINX_FILE, TAOBENCH_FILE
 from tvwrl.papers.pism.predictors import COMPOSITION, NGINX_PREDICTORS, PREDICTORS
 from tvwrl.papers.pism.trials import POLICY, SchedulerTrial, problem_of, scheduler_of
@@ -167,9 +154,9 @@ class ClusterStudy(LawfulStudy, DataStudy):
         self._check(size, seeds)
         options: dict[str, Any] = {name: getattr(self, name) for name in ("truth", "silent", "stale_after", "alike")}
         options |= {"factor": self.pressure, "data": str(self.data) if self.data else ""}
-        clusters = [SimulatedCluster(law, seed, **size, **options) for seed in seeds for law in self.laws]
+        drawn = [clusters.SimulatedCluster(law, seed, **size, **options) for seed in seeds for law in self.laws]
         ways = (ONCE, COUNTS, SHUFFLED, *((AGAIN,) if size["rounds"] else ()))
-        return [ClusterCell(one, *tried) for one in clusters for tried in _tried(figure, ways)]
+        return [ClusterCell(one, *tried) for one in drawn for tried in _tried(figure, ways)]
 
     def _check(self, size: dict[str, int], seeds: Sequence[int]) -> None:
         """Raise InputError for values out of range, and for files that are not there."""
@@ -177,7 +164,7 @@ class ClusterStudy(LawfulStudy, DataStudy):
         self.check_laws()
         if self.data is not None:
             self.folder()
-        shortest = WARM_UP + 2 * EVERY
+        shortest = clusters.WARM_UP + 2 * clusters.EVERY
         least = {"machines": 3, "services": LEAST_SERVICES, "learns": shortest, "minutes": shortest, "rounds": 0}
         for name, limit in least.items():
             at_least(limit, **{name: size[name]})
@@ -191,7 +178,7 @@ def _tried(figure: str, ways: Sequence[str]) -> list[tuple[str, str]]:
     if figure in ("fig12", "table3"):
         with_pism = (ALONE, NO_MOVES) if figure == "fig12" else (ALONE,)
         return [("default", ""), ("spread", ""), *((name, way) for way in ways for name in with_pism)]
-    names = FIG15_SCHEDULERS if figure == "fig15" else [name for name in KINDS if name != "default"]
+    names = cluster_tables.FIG15_SCHEDULERS if figure == "fig15" else [name for name in KINDS if name != "default"]
     alone = [("default", "")] if figure == "fig13" else []
     return alone + [(name, way) for way in ("", UTILISATION, *ways) for name in names]
 

@@ -19,19 +19,9 @@ from tvwrl.interference.categories import CLASSES
 from tvwrl.interference.testbed import laws
 from tvwrl.interference.training import describe_trace
 from tvwrl.markdown import markdown_table
-from tvwrl.papers.pism import published
+from tvwrl.papers.pism import law_fitting, published
 from tvwrl.papers.pism.cells import ANCHOR_MACHINES, ANCHOR_SERVICES
 from tvwrl.papers.pism.classifiers import classifiers_of
-from tvwrl.papers.pism.law_fitting import (
-    ERMS_FILE,
-    NGINX_FILE,
-    TAOBENCH_FILE,
-    fit_curve,
-    fit_erms,
-    held_out,
-    nginx_points,
-    taobench_points,
-)
 from tvwrl.papers.pism.prediction_tables import HALVES
 from tvwrl.papers.pism.predictors import NGINX_PREDICTORS
 from tvwrl.papers.pism.rows import column, distinct, select
@@ -125,7 +115,7 @@ def law_curves(title: str, rows: Rows, study: LawStudy) -> Report:
     """Measured slowdowns (real), the curves fitted to them, and the anchors in clusters."""
     data, seeds = study.folder(), len(study.seeds)
     curves, points = _curves(data)
-    slowed, erms = _erms(data / ERMS_FILE)
+    slowed, erms = _erms(data / law_fitting.ERMS_FILE)
     tasks = "synthetic tasks" if study.recorded is None else "tasks replayed from a recorded hour"
     text = (
         "# Laws of the simulation, fitted to measurements (real)\n\nSlowdown - 1 per worker (TaoBench) or pod "
@@ -141,15 +131,20 @@ def law_curves(title: str, rows: Rows, study: LawStudy) -> Report:
 
 def _curves(data: Path) -> tuple[str, Rows]:
     """Table of the fitted curves, and their points as rows."""
-    sources = {"TaoBench, P99": taobench_points(data / TAOBENCH_FILE), "nginx, mean": nginx_points(data / NGINX_FILE)}
+    sources = {
+        "TaoBench, P99": law_fitting.taobench_points(data / law_fitting.TAOBENCH_FILE),
+        "nginx, mean": law_fitting.nginx_points(data / law_fitting.NGINX_FILE),
+    }
     lines, rows = [], []
     for source, points in sources.items():
         for kind, (pressure, slowdown) in points.items():
-            curve, kept = fit_curve(pressure, slowdown), KEPT.get((source, kind))
-            off, out = curve.at(pressure) - slowdown, held_out(pressure, slowdown)
+            curve, kept = law_fitting.fit_curve(pressure, slowdown), KEPT.get((source, kind))
+            off, out = curve.at(pressure) - slowdown, law_fitting.held_out(pressure, slowdown)
             about = {"source": source, "kind": kind}
             for values in zip(pressure, slowdown, off, out, strict=True):
-                rows.append(about | dict(zip(("pressure", "slowdown", "residual", "held_out"), values, strict=True)))
+                rows.append(
+                    about | dict(zip(("pressure", "slowdown", "residual", "law_fitting.held_out"), values, strict=True))
+                )
             shown = ", ".join(f"{x:.4g}" for x in kept) if kept else "none"
             errors = [
                 ", ".join(f"{x:{sign}.3f}" for x in part) for part, sign in ((slowdown, ""), (off, "+"), (out, "+"))
@@ -161,7 +156,7 @@ def _curves(data: Path) -> tuple[str, Rows]:
 
 def _erms(path: Path) -> tuple[Rows, str]:
     """Erms' microservices beside the log-normal distribution that sensitivities are drawn from."""
-    slowed = fit_erms(path)
+    slowed = law_fitting.fit_erms(path)
     median, scatter = float(np.median(slowed)), float(np.log(slowed).std(ddof=1))
     drawn = laws.ERMS_SENSITIVITY[0] * np.exp(laws.ERMS_SENSITIVITY[1] * np.random.default_rng(0).normal(size=100_000))
     quantiles = (0.1, 0.25, 0.5, 0.75, 0.9)
