@@ -33,7 +33,6 @@ class TrainedScore(NamedTuple):
 
     score: InterferenceScore
     responses: ResponseModel
-    seed: int  # of the workloads' traits
 
 
 def check_training(law: str, weighting: str, episodes: int | None) -> None:
@@ -73,7 +72,7 @@ def train_on_trace(problem: Problem, law: str, weighting: str, episodes: int = E
         f"{episodes} training sequences of trace {describe_trace(problem)} on {len(problem.machines)} machines at "
         f"load {problem.scenario.load:g}, law {law}, weighting {weighting}, seed {seed}"
     )
-    return TrainedScore(score, responses, seed)
+    return TrainedScore(score, responses)
 
 
 def train_on_batch_tasks(days: TwoDays, law: str, weighting: str) -> InterferenceScore:

@@ -93,8 +93,8 @@ def simulate(
         now, (task, last) = 60 * minute, edges[minute : minute + 2]
         may_run = first[np.searchsorted(arrivals.second, now - len(calendar.head))], first[task]
         machines.cpu[:] += added_cpu[minute]
-        count = partial(count_running_now, tasks, calendar.task, may_run, placed, now)
-        reports.deliver(machines, now, lambda: count(np.zeros_like(machines.composition)))  # noqa: B023
+        none = np.zeros_like(machines.composition)
+        reports.deliver(machines, now, partial(count_running_now, tasks, calendar.task, may_run, placed, now, none))
         remember(machines.shares(), history, REPORT_WEIGHT)
         if rule.moves:
             moves = np.empty((rule.moves * deployment.count, 3), np.int64)

@@ -49,7 +49,7 @@ class PaperStudy:
 
 
 @dataclass(frozen=True)
-class DataStudy(PaperStudy):
+class StudyOfData(PaperStudy):
     """A study of published data sets."""
 
     data: Path | None = None
@@ -68,7 +68,7 @@ class DataStudy(PaperStudy):
 
 
 @dataclass(frozen=True)
-class LawfulStudy(PaperStudy):
+class StudyUnderLaws(PaperStudy):
     """A study of several laws."""
 
     laws: Names = tuple(LAWS)
@@ -82,7 +82,7 @@ class LawfulStudy(PaperStudy):
 
 
 @dataclass(frozen=True)
-class TraceStudy(DataStudy):
+class TraceStudy(StudyOfData):
     """Real batch tasks of Alibaba's cluster-trace-v2018."""
 
     def cells(self, figure: str) -> list[TraceCell]:
@@ -91,7 +91,7 @@ class TraceStudy(DataStudy):
 
 
 @dataclass(frozen=True)
-class ClassifierStudy(DataStudy):
+class ClassifierStudy(StudyOfData):
     """Categories of tasks of measured usage, learnt from earlier tasks and predicted for later ones."""
 
     seeds: Numbers = (0, 1, 2)
@@ -114,7 +114,7 @@ FIG15_LONGER = 4  # times as many minutes, for so few machines say little in one
 
 
 @dataclass(frozen=True)
-class ClusterStudy(LawfulStudy, DataStudy):
+class ClusterStudy(StudyUnderLaws, StudyOfData):
     """A simulated cluster under several laws of response times, none of which the score sees."""
 
     preset: Literal["smoke", "medium", "paper"] = "medium"
@@ -184,7 +184,7 @@ def _tried(figure: str, ways: Sequence[str]) -> list[tuple[str, str]]:
 
 
 @dataclass(frozen=True)
-class PredictionStudy(LawfulStudy, DataStudy):
+class PredictionStudy(StudyUnderLaws, StudyOfData):
     """How well interference is predicted: one simulated day to learn from, the next to predict."""
 
     seeds: Numbers = (0, 1, 2)
@@ -213,7 +213,7 @@ class PredictionStudy(LawfulStudy, DataStudy):
 
 
 @dataclass(frozen=True)
-class NginxStudy(DataStudy):
+class NginxStudy(StudyOfData):
     """Level prediction on real runs of nginx under interference."""
 
     files = (NGINX_FILE,)
@@ -224,7 +224,7 @@ class NginxStudy(DataStudy):
 
 
 @dataclass(frozen=True)
-class SchedulerStudy(SchedulerTrial, LawfulStudy):
+class SchedulerStudy(SchedulerTrial, StudyUnderLaws):
     """Schedulers with and without PISM on the same test sequences of a trace; response times are simulated."""
 
     schedulers: Names = ("spread", "stack", "stack-80", "random", "load-aware", "target-load-packing", "risk-balancing")
@@ -251,7 +251,7 @@ class SchedulerStudy(SchedulerTrial, LawfulStudy):
 
 
 @dataclass(frozen=True)
-class LawStudy(DataStudy):
+class LawStudy(StudyOfData):
     """Measured slowdowns under interference, real; and the anchored services in simulated clusters."""
 
     seeds: Numbers = tuple(range(10))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace
 from tvwrl.types import Episode, Int
+
+if TYPE_CHECKING:
+    from tvwrl.agents.checkpoint import Checkpoint
 
 ALONE, UTILISATION, PISM = "alone", "utilisation", "pism"  # ways to place; the last two add to the scheduler alone
 POLICY = "policy"  # stands for the policy of a checkpoint among schedulers
@@ -72,7 +76,7 @@ def compare_ways(trial: SchedulerTrial, law: str, name: str) -> Rows:
         for way, episode in {ALONE: before, **{way: runner.play(ways[way], i) for way in ways}}.items():
             elsewhere = 100 * float((episode.machine != before.machine).mean())
             about = {"law": law, "scheduler": scheduler.name, "way": way, "sequence": i}
-            rows.append(about | {"elsewhere": elsewhere} | _metrics(episode, problem_of(trial), learnt))
+            rows.append(about | {"elsewhere": elsewhere} | _metrics(episode, trial, learnt))
     return rows
 
 
@@ -81,9 +85,7 @@ def problem_of(trial: SchedulerTrial) -> Problem:
     """The trace as a problem. Raises InputError for a trace or checkpoint that cannot be read."""
     if trial.checkpoint is None:
         return Problem.build(open_trace(trial.trace, trial.slot_seconds), Scenario(load=trial.load))
-    from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-
-    saved = Checkpoint.load(find_checkpoint(trial.checkpoint))
+    saved = _saved(trial.checkpoint)
     return saved.problem(open_trace(saved.trace["argument"], saved.trace["slot_seconds"]), trial.load)
 
 
@@ -91,10 +93,15 @@ def scheduler_of(trial: SchedulerTrial, name: str) -> Scheduler:
     """A registered scheduler, or the checkpoint's policy. Raises InputError for an unknown name."""
     if name != POLICY or trial.checkpoint is None:
         return make_scheduler(name)
-    from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
     from tvwrl.agents.policy_scheduler import load_policy
 
-    return load_policy(trial.checkpoint, Checkpoint.load(find_checkpoint(trial.checkpoint)))
+    return load_policy(trial.checkpoint, _saved(trial.checkpoint))
+
+
+def _saved(run: Path) -> Checkpoint:
+    from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+
+    return Checkpoint.load(find_checkpoint(run))
 
 
 @lru_cache(maxsize=2)
@@ -116,12 +123,12 @@ def _learn(trial: SchedulerTrial, law: str) -> TrainedScore:
     return train_on_trace(problem_of(trial), law, trial.weighting, trial.episodes, trial.seed)
 
 
-def _metrics(episode: Episode, problem: Problem, learnt: TrainedScore) -> dict[str, float]:
+def _metrics(episode: Episode, trial: SchedulerTrial, learnt: TrainedScore) -> dict[str, float]:
     """Slowdown under the law, predicted level, and the usual metrics of an episode."""
-    score = learnt.score
+    problem, score = problem_of(trial), learnt.score
     assert score.thresholds is not None
-    seen = episode_snapshots([episode], problem.machines, problem.scenario.step_seconds, score.thresholds, learnt.seed)
-    times = learnt.responses.response_ms(seen, np.random.default_rng([learnt.seed, 2, episode.sequence]))
+    seen = episode_snapshots([episode], problem.machines, problem.scenario.step_seconds, score.thresholds, trial.seed)
+    times = learnt.responses.response_ms(seen, np.random.default_rng([trial.seed, 2, episode.sequence]))
     # the level that the score predicts for machines with one instance of each of its services
     alike = uniform_machines(seen.composition.reshape(-1, seen.composition.shape[-1]), len(score.services))
     usual = problem.score(episode)
