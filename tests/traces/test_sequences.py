@@ -202,11 +202,6 @@ def test_the_99_5th_percentile_of_training_demand_is_the_peak(google: Trace, pea
     assert np.percentile(everyone, 99.5, axis=0) / unit != pytest.approx([peak_units] * 2)
 
 
-def test_whole_units_lie_between_one_and_the_peak(drawn: SequenceSet) -> None:
-    running = drawn.demand[np.arange(drawn.demand.shape[2]) < drawn.length[..., None]]
-    assert sorted(set(running.ravel())) == [1, 2, 3, 4, 5, 6]
-
-
 # ---- lengths, kinds and arrivals
 
 

@@ -53,7 +53,7 @@ class Run:
     workload: int
     first: int
     rows: int
-    period: int  # rows after which it repeats (whole days); 0 = it does not
+    period: int = 0  # rows after which it repeats (whole days); 0 = it does not
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def gapless_runs(trace: Trace, workloads: Sequence[int]) -> list[Run]:
         begin, end = int(trace.offsets[i]), int(trace.offsets[i + 1])
         breaks = np.flatnonzero(np.diff(trace.slot[begin:end]) != 1) + 1
         edges = [0, *breaks.tolist(), end - begin]
-        runs += [Run(i, begin + a, b - a, 0) for a, b in pairwise(edges)]
+        runs += [Run(i, begin + a, b - a) for a, b in pairwise(edges)]
     return runs
 
 
@@ -110,6 +110,13 @@ def split_workloads(trace: Trace) -> tuple[list[int], list[int]]:
     order = np.random.default_rng(0).permutation(len(trace))
     test = max(1, round(TEST_SHARE * len(trace)))
     return by_name[np.sort(order[test:])].tolist(), by_name[np.sort(order[:test])].tolist()
+
+
+def _dominates(window: Window) -> npt.NDArray[np.bool_]:
+    """(D,) whether the mean of a resource, in units, is larger than that of every other."""
+    mean = window.demand.mean(axis=0)
+    largest: npt.NDArray[np.bool_] = mean == mean.max()
+    return largest if largest.sum() == 1 else np.zeros_like(largest)
 
 
 class SequenceSampler:
@@ -157,43 +164,41 @@ class SequenceSampler:
         return self._runs["train"]
 
     def _split(self) -> dict[Split, list[Run]]:
+        trace = self.trace
         if self.scenario.split == "workloads":
-            train, test = split_workloads(self.trace)
-            parts = {"train": gapless_runs(self.trace, train), "test": gapless_runs(self.trace, test)}
+            train, test = (gapless_runs(trace, part) for part in split_workloads(trace))
         else:
-            parts = {"train": [], "test": []}
-            for run in gapless_runs(self.trace, np.argsort(self.trace.workload_id, kind="stable").tolist()):
-                cut = round((1 - TEST_SHARE) * run.rows)
-                parts["train"].append(Run(run.workload, run.first, cut, 0))
-                parts["test"].append(Run(run.workload, run.first + cut, run.rows - cut, 0))
-        day = DAY_SECONDS // self.trace.slot_seconds
-        longest = self._slots(LONG_HOURS) + 1
-        usable: dict[Split, list[Run]] = {}
-        for name, runs in parts.items():
-            runs = [r for r in runs if r.rows >= self.ratio]
-            if not runs:
-                raise InputError(
-                    f"no {name} series of trace '{self.trace.name}' covers one slot of {self.scenario.step_seconds} s"
-                )
-            if max(r.rows for r in runs) < longest * self.ratio and max(r.rows for r in runs) >= day:
-                self._note(f"{name} series are too short for long-running workloads: their days are repeated")
-                runs = [Run(r.workload, r.first, r.rows, r.rows // day * day) for r in runs if r.rows >= day]
-            usable["test" if name == "test" else "train"] = runs
-            if (sources := len({r.workload for r in runs})) < FEW:
-                self._note(f"{name} windows come from {sources} workloads only: results may not generalise to others")
-        usable["validation"] = usable["train"]
-        return usable
+            runs = gapless_runs(trace, np.argsort(trace.workload_id, kind="stable").tolist())
+            cuts = [round((1 - TEST_SHARE) * run.rows) for run in runs]
+            train = [replace(r, rows=cut) for r, cut in zip(runs, cuts, strict=True)]
+            test = [replace(r, first=r.first + cut, rows=r.rows - cut) for r, cut in zip(runs, cuts, strict=True)]
+        train, test = self._usable("train", train), self._usable("test", test)
+        return {"train": train, "validation": train, "test": test}
+
+    def _usable(self, name: Split, runs: list[Run]) -> list[Run]:
+        """The runs that cover a slot of the environment; where all are short, with their days repeated."""
+        runs = [r for r in runs if r.rows >= self.ratio]
+        if not runs:
+            raise InputError(
+                f"no {name} series of trace '{self.trace.name}' covers one slot of {self.scenario.step_seconds} s"
+            )
+        day, longest = DAY_SECONDS // self.trace.slot_seconds, max(r.rows for r in runs)
+        if day <= longest < (self._slots(LONG_HOURS) + 1) * self.ratio:
+            self._note(f"{name} series are too short for long-running workloads: their days are repeated")
+            runs = [replace(r, period=r.rows // day * day) for r in runs if r.rows >= day]
+        if (sources := len({r.workload for r in runs})) < FEW:
+            self._note(f"{name} windows come from {sources} workloads only: results may not generalise to others")
+        return runs
 
     def _slots(self, hours: float) -> int:
         return round(hours * 3600 / self.scenario.step_seconds)
 
     def _fit_unit(self) -> Float:
         """(D,) input value of one unit: the 99.5th percentile of training demand maps to `peak_units`."""
-        pooled = []
+        ratio, pooled = self.ratio, []
         for run in self._runs["train"]:
-            whole = run.rows - run.rows % self.ratio
-            rows = self.trace.usage[run.first : run.first + whole]
-            pooled.append(average_slots(rows, self.ratio, self.scenario.sample))
+            rows = self.trace.usage[run.first : run.first + run.rows // ratio * ratio]
+            pooled.append(average_slots(rows, ratio, self.scenario.sample))
         top: Float = np.percentile(np.concatenate(pooled), 99.5, axis=0)
         if (top <= 0).any():
             name = self.trace.resources[int(np.argmin(top))]
@@ -201,16 +206,16 @@ class SequenceSampler:
         return top / self.scenario.peak_units
 
     def _check_fits(self) -> None:
-        roomiest = self.machines.capacity.max(axis=0)
-        if self.scenario.background > self.machines.capacity.min():
+        capacity, peak = self.machines.capacity, self.scenario.peak_units
+        if self.scenario.background > capacity.min():
             raise InputError(
                 f"background is {self.scenario.background}: must be at most the smallest capacity of a machine, "
-                f"{self.machines.capacity.min():g} units"
+                f"{capacity.min():g} units"
             )
-        if not (self.machines.capacity >= self.scenario.peak_units).all(axis=1).any():
+        if not (capacity >= peak).all(axis=1).any():
             raise InputError(
-                f"demand of up to {self.scenario.peak_units} units (peak_units) is above every machine's capacity "
-                f"(the largest has {roomiest.tolist()} units): raise capacity or lower peak_units"
+                f"demand of up to {peak} units (peak_units) is above every machine's capacity "
+                f"(the largest has {capacity.max(axis=0).tolist()} units): raise capacity or lower peak_units"
             )
 
     def _length_ranges(self) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -263,11 +268,7 @@ class SequenceSampler:
 
     def _note_mix(self, split: Split, windows: list[Window]) -> None:
         """Say so if resources do not dominate equally many windows."""
-        mean = np.array([w.demand.mean(axis=0) for w in windows])
-        leads = (mean == mean.max(axis=1, keepdims=True)) & ((mean == mean.max(axis=1, keepdims=True)).sum(1) == 1)[
-            :, None
-        ]
-        shares = leads.mean(axis=0)
+        shares = np.mean([_dominates(window) for window in windows], axis=0)
         if shares.min() < 0.95 / len(shares):
             named = ", ".join(f"{share:.0%} most {r}" for share, r in zip(shares, self.trace.resources, strict=True))
             self._note(f"the mix of {split} windows is uneven: {named}, {1 - shares.sum():.0%} as much of several")
@@ -289,8 +290,7 @@ class SequenceSampler:
         """A window whose resource `kind` has the larger mean in units, if one turns up."""
         for _ in range(KIND_ATTEMPTS):
             window = self._draw_window(split, length, rng)
-            mean = window.demand.mean(axis=0)
-            if mean[kind] == mean.max() and (mean == mean.max()).sum() == 1:
+            if _dominates(window)[kind]:
                 return window
         return window
 

@@ -56,9 +56,8 @@ def generate(content: dict[str, Any], workloads: int, seed: int, days: float | N
             block = _series(content, {name: value[index] for name, value in drawn.items()}, int(length), rng)
             for i, series in zip(index, block, strict=True):
                 usage[offsets[i] : offsets[i + 1]] = series
-    kinds = np.array([row[:3] for row in content["kinds"]], dtype=np.float64)[
-        drawn["kind"].astype(np.int64)
-    ]  # None: NaN
+    known = np.array([row[:3] for row in content["kinds"]], dtype=np.float64)  # None becomes NaN
+    kinds = known[drawn["kind"].astype(np.int64)]
     usage = _rounded(usage)
     level = np.add.reduceat(usage, offsets[:-1]) / duration[:, None]
     request = np.stack([drawn[f"{r}_request_ratio"] for r in resources], 1) * level

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import tarfile
 from pathlib import Path
@@ -180,40 +181,42 @@ def test_a_replaced_archive_is_read_without_the_old_one(tmp_path: Path) -> None:
     assert sorted({x for trace in [read_trace(tmp_path / "out")] for x in trace.usage[:, 0]}) == [0.1, 0.11, 0.12]
 
 
-@pytest.mark.parametrize("member", ["container_usage.csv", "part-0.csv"])
-def test_an_archive_beside_what_was_in_it_is_read_once(member: str, tmp_path: Path) -> None:
-    name = "container_usage" if member == "container_usage.csv" else "container_usage_all"
-    folder = tmp_path / "source"
-    archive(folder / f"{name}.tar.gz", {f"container_usage/{member}": container(20)})
-    write_file(folder / "container_usage" / member, container(20))
-    with pytest.warns(UserWarning, match=rf"{name}\.tar\.gz.* not read: .*there already"):
-        report = run("alibaba2018", folder, tmp_path / "out")
-    assert report["rows"]["read"] == {"container_usage": 60}
+LINES = {"container_usage": container(20), "container_meta": META, "machine_meta": ["m_1,0,1,1,96,100,USING"]}
 
 
-def test_a_file_beside_its_gz_is_read_once(tmp_path: Path) -> None:
-    for end in ("", ".gz"):
-        write_file(tmp_path / "source" / f"container_usage.csv{end}", container(20))
-    with pytest.warns(
-        UserWarning, match=r"container_usage\.csv\.gz is not read: container_usage\.csv is in the same folder"
-    ):
+@pytest.mark.parametrize(
+    ("names", "warning"),
+    [
+        (
+            ["container_usage.tar.gz::container_usage/container_usage.csv", "container_usage/container_usage.csv"],
+            r"container_usage\.tar\.gz.* not read: .*there already",
+        ),
+        (
+            ["container_usage_all.tar.gz::container_usage/part-0.csv", "container_usage/part-0.csv"],
+            r"container_usage_all\.tar\.gz.* not read: .*there already",
+        ),
+        (
+            ["container_usage.csv", "container_usage.csv.gz"],
+            r"container_usage\.csv\.gz is not read: container_usage\.csv is in the same folder",
+        ),
+        # beside an archive, files of the same name are told apart; members that would leave the work folder stay there
+        (["machine_meta.tar.gz::machine_meta.csv", "container_usage/part-0.csv", "container_meta/part-0.csv"], None),
+        (["a.tar.gz::../../container_usage.csv", "b.tar.gz::/tmp/container_meta.csv"], None),
+    ],
+)
+def test_a_table_in_archives_and_beside_them_is_read_once(
+    names: list[str], warning: str | None, tmp_path: Path
+) -> None:
+    tables = {name: next(table for table in LINES if table in name) for name in names}
+    for name, table in tables.items():
+        path, _, member = name.partition("::")
+        if member:
+            archive(tmp_path / "source" / path, {member: LINES[table]})
+        else:
+            write_file(tmp_path / "source" / path, LINES[table])
+    with pytest.warns(UserWarning, match=warning) if warning else contextlib.nullcontext():
         report = run("alibaba2018", tmp_path / "source", tmp_path / "out")
-    assert report["rows"]["read"] == {"container_usage": 60}
-
-
-def test_files_of_the_same_name_beside_an_archive_are_told_apart(tmp_path: Path) -> None:
-    write_file(tmp_path / "source" / "container_usage" / "part-0.csv", container(20))
-    write_file(tmp_path / "source" / "container_meta" / "part-0.csv", META)
-    archive(tmp_path / "source" / "machine_meta.tar.gz", {"machine_meta.csv": ["m_1,0,1,1,96,100,USING"]})
-    report = run("alibaba2018", tmp_path / "source", tmp_path / "out")
-    assert report["rows"]["read"] == {"container_usage": 60, "container_meta": 3, "machine_meta": 1}
-
-
-def test_a_member_of_an_archive_stays_in_the_work_folder(tmp_path: Path) -> None:
-    members = {"../../container_usage.csv": container(20), "/tmp/container_meta.csv": META}
-    archive(tmp_path / "source" / "all.tar.gz", members)
-    report = run("alibaba2018", tmp_path / "source", tmp_path / "out")
-    assert report["rows"]["read"] == {"container_usage": 60, "container_meta": 3}
+    assert report["rows"]["read"] == {table: len(LINES[table]) for table in tables.values()}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
 
 

@@ -11,7 +11,7 @@ from tvwrl.checks import positive
 from tvwrl.traces.loaders.batch import alibaba_tasks
 from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, usage_column
-from tvwrl.traces.preparation.loader import Extras, Part, PublishedTrace, Rows, not_found, together
+from tvwrl.traces.preparation.loader import Extras, Loader, Part, Rows, not_found, together
 from tvwrl.traces.preparation.reading import read_table
 
 CORES = 96.0  # of a machine of the trace
@@ -47,7 +47,7 @@ MACHINE_META = Table(
 
 
 @dataclass(frozen=True)
-class Alibaba2018(PublishedTrace):
+class Alibaba2018(Loader):
     """Alibaba cluster trace of 2018 (v2018): one workload per container; batch tasks and their DAGs beside it."""
 
     reference_cores: float | None = None

@@ -10,7 +10,7 @@ import polars as pl
 from tvwrl.checks import positive
 from tvwrl.traces.preparation.files import parts_of, tables_of
 from tvwrl.traces.preparation.layout import Column, Table, usage_column
-from tvwrl.traces.preparation.loader import Part, PublishedTrace, Rows, not_found
+from tvwrl.traces.preparation.loader import Loader, Part, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
 
 INTERVAL = 300_000_000  # microseconds that a reading is for
@@ -47,7 +47,7 @@ VMTABLE = Table(
 
 
 @dataclass(frozen=True)
-class Azure2019(PublishedTrace):
+class Azure2019(Loader):
     """Azure VM trace of 2019 (public dataset V2): vmtable.csv.gz and vm_cpu_readings-file-*-of-195.csv.gz, no header.
 
     A workload is a VM: its CPU is the average reading, in percent of its cores; its memory, which is not recorded,

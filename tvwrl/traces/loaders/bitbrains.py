@@ -13,7 +13,7 @@ import polars as pl
 
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of, zip_members
 from tvwrl.traces.preparation.layout import YEAR_10000, Column, Table, no_column, usage_column
-from tvwrl.traces.preparation.loader import Extras, Part, PublishedTrace, Rows, not_found
+from tvwrl.traces.preparation.loader import Extras, Loader, Part, Rows, not_found
 from tvwrl.traces.preparation.parquet import read_parquet
 from tvwrl.traces.preparation.reading import read_table
 
@@ -49,7 +49,7 @@ META = Table(
 
 
 @dataclass(frozen=True)
-class Bitbrains(PublishedTrace):
+class Bitbrains(Loader):
     """Bitbrains GWA-T-12 (fastStorage, Rnd): folders or zips of one CSV per VM, or a Parquet file of them."""
 
     name: ClassVar[str] = "bitbrains"

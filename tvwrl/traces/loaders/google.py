@@ -11,14 +11,14 @@ from typing import ClassVar
 import polars as pl
 
 from tvwrl.traces.preparation.files import parts_of
-from tvwrl.traces.preparation.loader import Extras, Part, PublishedTrace, Rows, together
+from tvwrl.traces.preparation.loader import Extras, Loader, Part, Rows, together
 
 REQUESTS = ("request_cpu", "request_mem")
 FACTS = ("class", "priority", *REQUESTS, "logical_name", "outcome")  # of an event; null where it does not say
 
 
 @dataclass(frozen=True)
-class Google(PublishedTrace):
+class Google(Loader):
     """Workloads are members (tasks, instances) or groups of them (jobs, collections), with events of both."""
 
     per: str

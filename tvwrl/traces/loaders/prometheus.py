@@ -17,7 +17,7 @@ from tvwrl.checks import at_least, positive
 from tvwrl.traces.http_requests import RetryPolicy
 from tvwrl.traces.loaders.prometheus_api import Server, address
 from tvwrl.traces.preparation.layout import YEAR_10000, Table, good_rows, usage_column
-from tvwrl.traces.preparation.loader import LoaderDefaults, Part, Rows
+from tvwrl.traces.preparation.loader import Loader, Part, Rows
 from tvwrl.traces.preparation.series import MICRO
 from tvwrl.types import InputError
 
@@ -56,7 +56,7 @@ def _iso(seconds: float) -> str:
 
 
 @dataclass(frozen=True)
-class Prometheus(LoaderDefaults):
+class Prometheus(Loader):
     """A Prometheus server, e.g. http://host:9090: usage from cAdvisor, requests and owners from kube-state-metrics.
 
     Workloads are pods, or the owners of pods: a ReplicaSet counts as the Deployment that made it. A header that the
@@ -88,8 +88,6 @@ class Prometheus(LoaderDefaults):
     """Number of retries after a failed request, with growing waits between them."""
 
     name: ClassVar[str] = "prometheus"
-    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
-    sample_seconds: ClassVar[int] = 0
     keys: ClassVar[tuple[str, ...]] = ("workload",)  # "namespace/pod": with "-" between them two could be the same
 
     def __post_init__(self) -> None:

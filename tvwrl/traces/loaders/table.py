@@ -12,7 +12,7 @@ import polars as pl
 from tvwrl.checks import at_least, positive
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
 from tvwrl.traces.preparation.layout import YEAR_10000, Column, Rule, Table, no_column, usage_column
-from tvwrl.traces.preparation.loader import LoaderDefaults, Part, Rows, not_found
+from tvwrl.traces.preparation.loader import Loader, Part, Rows, not_found
 from tvwrl.traces.preparation.parquet import parquet_columns, read_parquet
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
@@ -25,7 +25,7 @@ PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 @dataclass(frozen=True)
-class _OwnTable(LoaderDefaults):
+class _OwnTable(Loader):
     columns: dict[str, str] = field(default_factory=dict)
     """Resources and the columns that hold them: --columns cpu cpu_percent mem rss; default: columns cpu and mem."""
     scale: dict[str, float] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from tvwrl.checks import positive
 from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.preparation.files import files_of, zip_members
 from tvwrl.traces.preparation.layout import Column, Rule, Table, drop_bad, usage_column
-from tvwrl.traces.preparation.loader import Extras, Part, PublishedTrace, Rows, not_found
+from tvwrl.traces.preparation.loader import Extras, Loader, Part, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
@@ -58,7 +58,7 @@ JOB_COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Tianchi(PublishedTrace):
+class Tianchi(Loader):
     """Alibaba Tianchi contest of 2018: the zip, or a folder; affinity, deployment, machines and jobs are stored too."""
 
     per: Literal["application", "instance"] = "application"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tvwrl.types import InputError
 
@@ -93,54 +94,56 @@ class Extras:
     read: dict[str, Rows] = field(default_factory=dict)  # by published table, those left out that are parts too
 
 
-class Loader(Protocol):
+class Loader(ABC):
     """One family of traces. Instances are small and can be sent to another process."""
 
-    @property
-    def name(self) -> str:
-        """Name of the family, and of the trace that it makes."""
+    name: ClassVar[str]  # of the family, and of the trace that it makes
+    min_records: ClassVar[int] = 288  # default of --min-records
+    paper_records: ClassVar[int | None] = None  # what --paper-filter asks for; None: the papers do not use this trace
 
     @property
     def resources(self) -> tuple[str, ...]:
         """Names of the resources."""
+        return ("cpu", "mem")
 
     @property
     def slot_seconds(self) -> int:
         """Interval of the published records, the default slot."""
+        return 300
 
     @property
     def sample_seconds(self) -> int:
         """How long a sample at a moment is valid where slots are shorter; 0: only in the slot that it lies in."""
+        return 0
 
     @property
-    def min_records(self) -> int:
-        """Default of --min-records."""
-
-    @property
-    def paper_records(self) -> int | None:
-        """What --paper-filter asks for; None: the papers do not use this trace."""
-
-    @property
+    @abstractmethod
     def reference_machine(self) -> Any:
         """What 1.0 means."""
 
     @property
+    @abstractmethod
     def keys(self) -> tuple[str, ...]:
         """Columns that name a workload, joined by "-" into its id."""
 
     @property
     def members(self) -> tuple[str, ...]:
         """Columns that identify the members summed into one workload (tasks of a job)."""
+        return ()
 
-    def at(self, source: str) -> Loader:
+    def at(self, source: str) -> Self:
         """The loader with what the source settles, such as the reference machine; by default itself."""
+        return self
 
+    @abstractmethod
     def parts(self, source: str) -> list[Part]:
         """The input, in a fixed order. Raises InputError if `source` does not hold this trace."""
 
+    @abstractmethod
     def read(self, part: Part) -> Rows:
         """Read and check one part. Raises InputError if it cannot be read at all."""
 
+    @abstractmethod
     def workloads(self, facts: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
         """What is known of workloads, from their facts by table (those of one share of all workloads).
 
@@ -150,34 +153,7 @@ class Loader(Protocol):
 
     def extras(self, source: str) -> Extras:
         """Other tables worth storing; read before the parts, because a fault in them ends the run."""
-
-
-class LoaderDefaults:
-    """What most loaders share: a day of records is enough, the source settles nothing, there is nothing beside it."""
-
-    min_records: ClassVar[int] = 288
-    paper_records: ClassVar[int | None] = None
-
-    @property
-    def members(self) -> tuple[str, ...]:
-        """None: a workload is not a sum."""
-        return ()
-
-    def at(self, source: str) -> Self:
-        """Itself."""
-        return self
-
-    def extras(self, source: str) -> Extras:
-        """None."""
         return Extras()
-
-
-class PublishedTrace(LoaderDefaults):
-    """What most published traces share: cpu and mem, a record every five minutes."""
-
-    resources: ClassVar[tuple[str, ...]] = ("cpu", "mem")
-    slot_seconds: ClassVar[int] = 300
-    sample_seconds: ClassVar[int] = 0
 
 
 def not_found(source: str | Path, needed: str, fetch: str = "") -> InputError:
