@@ -1,9 +1,4 @@
-"""Machines and seconds of every planner compared with the published C++ suite, on the reference instances.
-
-Seconds are processor time of a solve, the least of `--repeats`, compiling and reading left out. The C++ ran on another,
-quiet machine. So a plain First-Fit, compiled like the planners but without any structure to skip machines, runs in the
-same process: `/ plain` is a planner's time over that, and says the same on a busy machine as on a quiet one.
-"""
+"""Planners against the published C++ suite and on a large drawn instance, and lower bounds; seconds and memory."""
 
 from __future__ import annotations
 
@@ -19,12 +14,17 @@ from timing import measure, peak
 from tvwrl.markdown import markdown_table
 from tvwrl.packing.affinity import forget_limits, limit_machines, open_next, put, settle
 from tvwrl.packing.fit import has_room
+from tvwrl.provisioning.bounds import lower_bound
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.registry import plan
+from tvwrl.provisioning.sources.generated import generate
+from tvwrl.provisioning.sources.open_instance import open_instance
 from tvwrl.provisioning.sources.published import read_published
 from tvwrl.provisioning.workspace import Workspace
 
 HEAD = ("algorithm", "machines", "C++", "%", "s", "C++ s", "C++ / ours", "/ plain", "")
+BOUNDS = ("volume", "sizes", "self_limits", "exclusion", "patterns")
+FLEET = Fleet.of([64.0, 128.0])
 
 
 @njit(cache=True)
@@ -51,7 +51,7 @@ def plain_seconds(instance: Instance, fleet: Fleet) -> float:
     return min(measure(plain_first_fit, work.applications, packing).cpu for packing in packings)
 
 
-def compare(instance: Instance, fleet: Fleet, published: dict[str, Any], names: list[str], repeats: int) -> str:
+def comparison(instance: Instance, fleet: Fleet, published: dict[str, Any], names: list[str], repeats: int) -> str:
     """The table of one instance."""
     plain_seconds(instance, fleet)
     plain, rows = plain_seconds(instance, fleet), []
@@ -72,14 +72,19 @@ def compare(instance: Instance, fleet: Fleet, published: dict[str, Any], names: 
     return f"\n{size}, {figures}\n\n{markdown_table(HEAD, rows)}"
 
 
-def main(
+def compare(
     reference: tyro.conf.Positional[Path],
     instances: tuple[str, ...] = (),
     algorithms: tuple[str, ...] = (),
     machine: tuple[float, float] = (64.0, 128.0),
     repeats: int = 1,
 ) -> None:
-    """Print a table per instance.
+    """Every planner compared with the published C++ suite, on the reference instances.
+
+    Seconds are processor time of a solve, the least of `--repeats`, compiling and reading left out. The C++ ran on
+    another, quiet machine. So a plain First-Fit, compiled like the planners but without any structure to skip machines,
+    runs in the same process: `/ plain` is a planner's time over that, and says the same on a busy machine as on a quiet
+    one.
 
     Args:
         reference: folder with reference.json and the instances.
@@ -97,8 +102,61 @@ def main(
             kept = {key: published[key] for key in ("Medea-NC",) if key in published}
             published = kept | made[name]["as_in_paper"]
         names = list(algorithms or published)
-        print(compare(instance, Fleet.of(machine), published, names, repeats), flush=True)
+        print(comparison(instance, Fleet.of(machine), published, names, repeats), flush=True)
+
+
+def large(
+    base: tyro.conf.Positional[Path],
+    applications: int = 100_000,
+    graph: str = "arbitrary",
+    density: float = 0.005,
+    algorithms: tuple[str, ...] = ("FF", "SpreadWFD-Avg-Decr2"),
+) -> None:
+    """Seconds and memory of planners on a drawn instance of many applications (Table 5 of paper 001, varied number).
+
+    Args:
+        base: a published instance, whose applications the drawn ones are like.
+        applications: how many are drawn.
+        graph: of the limits: arbitrary, threshold or normal.
+        density: of the limits.
+        algorithms: names.
+    """
+    published = read_published(base)
+    for name in algorithms:
+        plan(published, FLEET, name)  # compiles
+    instance, _, spent, most = measure(generate, published, graph, density, applications)
+    rows = [["drawing it", "", f"{spent:.1f}", f"{most:.1f}"]]
+    for name in algorithms:
+        made = plan(instance, FLEET, name)
+        rows.append([name, str(made.machines), f"{made.seconds:.1f}", f"{peak():.1f}"])
+    bound = Workspace(instance, FLEET).fewest_machines
+    print(f"{instance.name}: {len(instance)} applications, {instance.replicas.sum()} replicas,", end=" ")
+    print(f"{len(instance.affinity)} limits, bound (Eq. 4) {bound}\n")
+    print(markdown_table(("", "machines", "s", "peak of the process so far, GiB"), rows))
+
+
+def bounds(
+    instances: tyro.conf.Positional[tuple[str, ...]],
+    machine: tuple[float, ...] = (64, 128),
+    times: int | None = None,
+    seconds: float = 30,
+) -> None:
+    """Lower bounds of instances, and processor seconds of reading and bounding them.
+
+    Args:
+        instances: whatever open_instance reads.
+        machine: capacity per resource.
+        times: windows; default: all times.
+        seconds: for the linear programme over fillings.
+    """
+    rows = []
+    for source in instances:
+        instance, _, reading, _ = measure(open_instance, source, times)
+        bound, _, bounding, _ = measure(lower_bound, instance, Fleet.of(machine), seconds)
+        shown = [f"{bound.each[name]:,}" if name in bound.each else "-" for name in BOUNDS]
+        rows.append([instance.name, *shown, f"{reading:.2f}", f"{bounding:.2f}"])
+    print(markdown_table(["instance", *BOUNDS, "s to read", "s to bound"], rows))
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    tyro.extras.subcommand_cli_from_dict({"compare": compare, "large": large, "bounds": bounds})

@@ -39,13 +39,8 @@ def no_prepared_traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         yield
 
 
-@pytest.fixture(scope="session")
-def call() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs a script in this process, as imports cost seconds each time: call(script, *arguments)."""
-    return _call
-
-
 def _call(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs a script in this process, as imports cost seconds each time."""
     out, err = io.StringIO(), io.StringIO()
     path = str(Path(__file__).resolve().parents[1] / "scripts" / script)
     with (
@@ -142,18 +137,6 @@ def _make_trace(
     )
 
 
-@pytest.fixture(scope="session")
-def make_sequences() -> Callable[..., SequenceSet]:
-    """The function that makes a hand-made SequenceSet; see `_make_sequences`."""
-    return _make_sequences
-
-
-@pytest.fixture(scope="session")
-def make_trace() -> Callable[..., Trace]:
-    """The function that makes a hand-made Trace; see `_make_trace`."""
-    return _make_trace
-
-
 def _make_instance(replicas: Sequence[int], demand: object, arcs: Sequence[tuple[int, int, int]] = ()) -> Instance:
     """Applications a, b, c, ... of `demand` (A, H, D) or (A, D), and arcs (i, j, a_ij)."""
     sizes = np.asarray(demand, np.float64)
@@ -162,12 +145,6 @@ def _make_instance(replicas: Sequence[int], demand: object, arcs: Sequence[tuple
     names = np.array([chr(ord("a") + n) for n in range(len(replicas))], dtype=object)
     resources = ("cpu", "mem", "disk")[: sizes.shape[2]]
     return Instance("hand", names, np.array(replicas), sizes, resources, Affinity.of(len(names), i, j, limit))
-
-
-@pytest.fixture(scope="session")
-def make() -> Callable[..., Instance]:
-    """The function that makes a hand-made Instance; see `_make_instance`."""
-    return _make_instance
 
 
 @st.composite
@@ -201,22 +178,14 @@ def _fewest_machines(instance: Instance, fleet: Fleet) -> int:
     return machines
 
 
-@pytest.fixture(scope="session")
-def instances() -> Callable[..., st.SearchStrategy[Instance]]:
-    """The strategy that draws tiny instances; see `_instances`."""
-    return _instances
+def _handed_out(function: Callable[..., Any]) -> Any:
+    """A fixture that is the function itself."""
+    return pytest.fixture(scope="session")(lambda: function)
 
 
-@pytest.fixture(scope="session")
-def fits() -> Callable[..., bool]:
-    """The function that says what a machine may hold; see `_fits`."""
-    return _fits
-
-
-@pytest.fixture(scope="session")
-def fewest_machines() -> Callable[..., int]:
-    """The function that tries everything; see `_fewest_machines`."""
-    return _fewest_machines
+call = _handed_out(_call)
+make_sequences, make_trace, make = map(_handed_out, (_make_sequences, _make_trace, _make_instance))
+instances, fits, fewest_machines = map(_handed_out, (_instances, _fits, _fewest_machines))
 
 
 @pytest.fixture(scope="session")

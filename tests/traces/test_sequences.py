@@ -91,8 +91,7 @@ def test_chronological_split_cuts_every_series(google: Trace, quick: None) -> No
     assert len(set(train.source_workload.ravel()) & set(test.source_workload.ravel())) > 40
 
 
-@pytest.mark.parametrize("sample", ["mean", "max"])
-@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize(("sample", "whole"), [("mean", True), ("max", False)])
 def test_source_slot_reproduces_demand(google: Trace, sample: Any, whole: bool) -> None:
     scenario = replace(SMALL, sample=sample, quantise=whole, capacity=(64.0,), machines=1)
     sampler = SequenceSampler(google, scenario)
@@ -191,35 +190,29 @@ def test_demand_by_hand(make_trace: MakeTrace, quick: None) -> None:
     assert window[:, 0].tolist() == expected
 
 
-@pytest.mark.parametrize("peak_units", [6, 10])
-def test_the_99_5th_percentile_of_training_demand_is_the_peak(google: Trace, peak_units: int) -> None:
-    scenario = replace(SMALL, peak_units=peak_units, capacity=(12.0,), quantise=False, machines=1, load=0.1)
-    unit = SequenceSampler(google, replace(scenario, quantise=True)).unit
+def test_the_99_5th_percentile_of_training_demand_is_the_peak(google: Trace, quick: None) -> None:
+    unit = SequenceSampler(google, replace(SMALL, peak_units=10, capacity=(12.0,), machines=1, load=0.1)).unit
     train, _ = split_workloads(google)
-    slots = np.concatenate([google.series(i).reshape(-1, 6, 2).mean(axis=1) for i in train])
-    assert np.percentile(slots, 99.5, axis=0) / unit == pytest.approx([peak_units] * 2)
-    everyone = np.concatenate([google.series(i).reshape(-1, 6, 2).mean(axis=1) for i in range(60)])
-    assert np.percentile(everyone, 99.5, axis=0) / unit != pytest.approx([peak_units] * 2)
+    for workloads, is_peak in ((train, True), (range(60), False)):
+        slots = np.concatenate([google.series(i).reshape(-1, 6, 2).mean(axis=1) for i in workloads])
+        assert (np.percentile(slots, 99.5, axis=0) / unit == pytest.approx([10, 10])) == is_peak
 
 
 # ---- lengths, kinds and arrivals
 
 
-def test_half_are_long_and_half_short(drawn: SequenceSet) -> None:
+def test_half_are_long_and_each_resource_dominates_equally_often(drawn: SequenceSet) -> None:
     long = drawn.length > 60  # 30 h of 1800 s
     assert long.sum(axis=1).tolist() == [8] * 12
     assert drawn.length.min() >= 6
     assert drawn.length.max() <= 120
     assert drawn.length[long].mean() == pytest.approx(90.5, rel=0.1)
     assert drawn.length[~long].mean() == pytest.approx(33, rel=0.15)
-
-
-def test_each_resource_dominates_equally_often(drawn: SequenceSet) -> None:
     mean = drawn.demand.sum(axis=2) / drawn.length[..., None]
     assert (mean[..., 0] > mean[..., 1]).sum(axis=1).tolist() == [8] * 12
     assert (mean[..., 0] < mean[..., 1]).sum(axis=1).tolist() == [8] * 12
     # Independently of the length: a quarter is long and needs more cpu.
-    assert ((drawn.length > 60) & (mean[..., 0] > mean[..., 1])).sum(axis=1).tolist() == [4] * 12
+    assert (long & (mean[..., 0] > mean[..., 1])).sum(axis=1).tolist() == [4] * 12
 
 
 def test_a_kind_that_is_missing_is_noted(make_trace: MakeTrace, quick: None) -> None:
@@ -307,6 +300,8 @@ def test_loads_take_turns(sampler: SequenceSampler, problem: Problem) -> None:
     assert np.array_equal(mixed.length, plain.length)  # the workloads are the same, they come at other times
     pace = mixed.arrival[:, -1].astype(float)
     assert pace[::2].mean() / pace[1::2].mean() == pytest.approx(3.0, rel=0.15)
+    with pytest.raises(InputError, match="sequences is 0: must be at least 1"):
+        sampler.sequences("train", 0, 0, problem.classes)
     with pytest.raises(InputError, match="load 9 needs"):
         sampler.sequences("train", 2, 0, problem.classes, loads=(0.5, 9.0))
 
@@ -383,8 +378,3 @@ def test_fractional_demand_is_cut_at_peak_units_as_well(make_trace: MakeTrace) -
     demand = sampler.sequences("train", 20, 0, OneClass()).demand
     assert demand.max() == 6
     assert (demand != np.round(demand)).any()
-
-
-def test_number_of_sequences(sampler: SequenceSampler) -> None:
-    with pytest.raises(InputError, match="sequences is 0: must be at least 1"):
-        sampler.sequences("train", 0, 0, OneClass())

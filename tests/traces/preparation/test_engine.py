@@ -122,7 +122,7 @@ def test_a_changed_part_is_read_again(source: Path, tmp_path: Path) -> None:
 def test_on_a_ray_cluster(source: Path, tmp_path: Path, shares: None) -> None:
     ray = pytest.importorskip("ray")
     run(source, tmp_path / "here")
-    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
     try:
         report = run(source, tmp_path / "there", ray="local")
         broken = source / "task_usage" / "part-00007-of-00500.csv.gz"

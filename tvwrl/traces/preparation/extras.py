@@ -10,17 +10,15 @@ from typing import Any
 from tvwrl.runs import whole_file, write_json
 from tvwrl.traces.preparation.files import files_of
 from tvwrl.traces.preparation.loader import Loader
-from tvwrl.traces.preparation.shares import counts_of
+from tvwrl.traces.preparation.shares import counts_of, finished
 
 DONE = "extras.json"
 
 
 def read_extras(loader: Loader, source: str, folder: Path) -> list[dict[str, Any]]:
     """Write the tables stored beside the trace into `folder`; returns the row counts of each table that was read."""
-    files = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files_of(source, ["*"])]
-    stamp = json.loads(json.dumps(files))
-    done = folder / DONE
-    if done.exists() and (before := json.loads(done.read_text()))["stamp"] == stamp:
+    stamp = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in files_of(source, ["*"])]
+    if (before := finished(folder / DONE, stamp)) is not None:
         return list(before["found"])
     extras = loader.extras(source)
     found = [counts_of(table, rows) for table, rows in extras.read.items()]
@@ -28,7 +26,7 @@ def read_extras(loader: Loader, source: str, folder: Path) -> list[dict[str, Any
         for name, table in extras.tables.items():
             with whole_file(folder / f"{name}.extra.parquet") as partial:
                 table.write_parquet(partial)
-        write_json(done, {"stamp": stamp, "names": list(extras.tables), "found": found})
+        write_json(folder / DONE, {"stamp": stamp, "names": list(extras.tables), "found": found})
     return found
 
 

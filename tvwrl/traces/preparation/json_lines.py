@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tvwrl.traces.preparation.files import text_of
 from tvwrl.traces.preparation.layout import Column, Table, dtype_of, faults, note, without_blanks
 from tvwrl.traces.preparation.loader import Part, Rows
-from tvwrl.traces.preparation.reading import check_batch, read_by_blocks
+from tvwrl.traces.preparation.reading import Fields, read_by_blocks
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,19 +33,10 @@ def read_json_lines(part: Part, table: Table) -> Rows:
     Read all at once, or where that shows a fault by blocks, and the faulty ones of these line by line. Raises
     InputError if the file is truncated, empty, or more than half of it is bad.
     """
-    import polars as pl
-
     frame = _clean(text_of(part), table)
     if frame is not None and len(frame):
         return Rows(frame, len(frame))
-
-    def check(rows: Rows, before: int, block: bytes) -> pl.DataFrame:
-        lines, batch = _rows_of(rows, part.source, table, before, block)
-        rows.read += len(lines)
-        return check_batch(rows, part.source, table, lines, batch)
-
-    empty = pl.DataFrame(schema={column.name: dtype_of(column) for column in table.columns})
-    return read_by_blocks(part, empty, lambda _, block: _clean(block, table), check)
+    return read_by_blocks(part, table, lambda block, _: _clean(block, table), _split_lines)
 
 
 def _clean(source: str | bytes, table: Table) -> pl.DataFrame | None:
@@ -67,8 +58,8 @@ def _clean(source: str | bytes, table: Table) -> pl.DataFrame | None:
     return None if bad else frame
 
 
-def _rows_of(rows: Rows, source: str, table: Table, before: int, block: bytes) -> tuple[list[int], list[list[str]]]:
-    """Line numbers and fields, as text, of the JSON objects in a block that comes after `before` lines."""
+def _split_lines(rows: Rows, source: str, table: Table, before: int, block: bytes) -> Fields:
+    """Lines that are no JSON objects are noted in `rows`."""
     lines, batch = [], []
     for number, line in enumerate(block.split(b"\n"), before + 1):
         if not line.strip():
@@ -78,7 +69,6 @@ def _rows_of(rows: Rows, source: str, table: Table, before: int, block: bytes) -
         except ValueError:
             row = None
         if not isinstance(row, dict):
-            rows.read += 1
             note(rows, source, "not a JSON object", number, f"not a JSON object: {line[:60]!r}")
             continue
         values = []

@@ -142,7 +142,8 @@ def no_column(source: str, name: str, names: Iterable[str]) -> InputError:
 
 
 def note(rows: Rows, source: str, rule: str, line: int, what: str) -> None:
-    """Count a bad row, and name it if few have been named."""
+    """Count a row that is bad and in no frame, and name it if few have been named."""
+    rows.read += 1
     rows.bad[rule] += 1
     if len(rows.examples) < EXAMPLES:
         rows.examples.append(f"{source}: line {line}: {what}")

@@ -140,7 +140,7 @@ def _report(
         limits = f"--min-records {rules.min_records}, --gaps {rules.gaps}, --longest-gap {rules.longest_gap}"
         longest = max((share["longest"] for share in made), default=0)
         limits += f"; the longest stretch has {longest} records"
-        limits += f"; is --time-unit {unit} right?" if (unit := getattr(loader, "time_unit", None)) else ""
+        limits += _time_unit_hint(loader)
         gaps = "--gaps hold" if rules.gaps == "drop" else "a larger --longest-gap"
         advice = f"; try --min-records {longest} or fewer, {gaps}, or longer --slot-seconds" if longest else ""
         dropped = _listed(found["rows"]["dropped"])
@@ -161,10 +161,12 @@ def _report(
 
 def _warn_of_empty_slots(loader: Loader, report: dict[str, Any]) -> None:
     if report["coverage"] < SPARSE:
-        unit = getattr(loader, "time_unit", None)
-        hint = f"; is --time-unit {unit} right?" if unit else ""
         share = f"{report['coverage']:.2%} of the slots between a workload's first and last"
-        warnings.warn(f"{report['source']}: records in only {share}{hint}", stacklevel=2)
+        warnings.warn(f"{report['source']}: records in only {share}{_time_unit_hint(loader)}", stacklevel=2)
+
+
+def _time_unit_hint(loader: Loader) -> str:
+    return f"; is --time-unit {unit} right?" if (unit := getattr(loader, "time_unit", None)) else ""
 
 
 def _warn_of_large_usage(loader: Loader, report: dict[str, Any]) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 BEYOND = "beyond the last field"
 
+Fields = tuple[list[int], list[list[str]]]  # line numbers of rows, and their fields as text
+
 
 def read_table(part: Part, table: Table) -> Rows:
     """The columns of a part of a delimited file; a bad row is counted, named and left out.
@@ -25,41 +27,37 @@ def read_table(part: Part, table: Table) -> Rows:
     Read all at once, or where that shows a fault by blocks, and the faulty ones of these row by row. Raises
     InputError if the file is truncated, empty, or more than half of it is bad.
     """
-    import polars as pl
-
     frame = _clean(part, table)
     if frame is not None:
         return Rows(frame, len(frame))
 
-    def clean(before: int, block: bytes) -> pl.DataFrame | None:
-        return _clean_text(block, table, table.header and not before)
+    def clean(block: bytes, header: bool) -> pl.DataFrame | None:
+        return _clean_text(block, table, header)
 
-    def check(rows: Rows, before: int, block: bytes) -> pl.DataFrame:
-        return _check_rows(rows, part.source, table, before, block)
-
-    schema = {column.name: dtype_of(column) for column in table.columns}
-    return read_by_blocks(part, pl.DataFrame(schema=schema), clean, check, table.quoted)
+    return read_by_blocks(part, table, clean, _split_rows, table.quoted)
 
 
 def read_by_blocks(
     part: Part,
-    empty: pl.DataFrame,
-    clean: Callable[[int, bytes], pl.DataFrame | None],
-    check: Callable[[Rows, int, bytes], pl.DataFrame],
+    table: Table,
+    clean: Callable[[bytes, bool], pl.DataFrame | None],
+    split: Callable[[Rows, str, Table, int, bytes], Fields],
     quoted: bool = False,
 ) -> Rows:
-    """The rows of a part that has a fault somewhere: each block by `clean`, and where that returns None by `check`.
+    """The rows of a part that has a fault somewhere: each block by `clean`, and where that returns None by `split`.
 
-    Both receive the number of lines before the block; `check` counts the rows that it reads and notes the bad ones.
-    `empty` is the frame of a part without rows.
+    `clean` receives a block and whether it begins with the header. `split(rows, source, table, before, block)` gives
+    the line numbers and fields of a block that comes after `before` lines; what it leaves out it counts in `rows`.
     """
     import polars as pl
 
-    rows, good = Rows(empty, 0), [empty]
+    rows, good = Rows(), [pl.DataFrame(schema={column.name: dtype_of(column) for column in table.columns})]
     for before, block in blocks_of(part, quoted):
-        frame = clean(before, block)
+        frame = clean(block, table.header and not before)
         if frame is None:
-            frame = check(rows, before, block)
+            lines, fields = split(rows, part.source, table, before, block)
+            rows.read += len(lines)
+            frame = check_batch(rows, part.source, table, lines, fields)
         else:
             rows.read += len(frame)
         good.append(frame)
@@ -117,11 +115,10 @@ def _is_whole(text: str | bytes, table: Table, header: bool) -> bool:
     return bool(lines.select(whole.all()).collect(engine="streaming").item())
 
 
-def _check_rows(rows: Rows, source: str, table: Table, before: int, block: bytes) -> pl.DataFrame:
-    """The good rows of a block through the csv module: every bad row is found, with its line, and noted in `rows`."""
+def _split_rows(rows: Rows, source: str, table: Table, before: int, block: bytes) -> Fields:
+    """Through the csv module: rows of the wrong length are noted in `rows`."""
     lines, batch, count = [], [], len(table.fields)
     for line, row in _split(source, table, before, block):
-        rows.read += 1
         if len(row) == count + 1 and not row[-1]:  # a separator after the last field
             row = row[:-1]
         if len(row) == count or (table.loose and len(row) < count):
@@ -129,7 +126,7 @@ def _check_rows(rows: Rows, source: str, table: Table, before: int, block: bytes
             batch.append(row + [""] * (count - len(row)))
         else:
             note(rows, source, "wrong number of fields", line, f"{len(row)} fields, {count} are needed")
-    return check_batch(rows, source, table, lines, batch)
+    return lines, batch
 
 
 def _split(source: str, table: Table, before: int, block: bytes) -> Iterator[tuple[int, list[str]]]:

@@ -40,7 +40,7 @@ def read_part(loader: Loader, part: Part, folder: Path, shares: int) -> dict[str
     """Read one part, write its rows sorted by share and return their counts; a finished part is not read again."""
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / f"{part.name}.json"
-    if (before := _finished(done, part.stamp)) is not None:
+    if (before := finished(done, part.stamp)) is not None:
         return before
     rows = loader.read(part)
     found = counts_of(part.table, rows) | {"stamp": part.stamp}
@@ -109,7 +109,7 @@ def make_share(
 ) -> dict[str, Any]:
     """Make the series of one share of the workloads; writes usage, workloads and what was dropped."""
     done, stamp = folder / f"share-{share:04d}.json", [asdict(rules), origin, [part.stamp for part in parts]]
-    if (before := _finished(done, stamp)) is not None:
+    if (before := finished(done, stamp)) is not None:
         return before
     keys, members, resources = list(loader.keys), list(loader.members), list(loader.resources)
     usage_parts = [part for part in parts if part.usage]
@@ -201,7 +201,7 @@ def _described(ids: pl.Series, facts: pl.DataFrame, resources: list[str], slots:
     return pl.DataFrame([ids.alias("workload_id"), pl.Series("arrival", first, dtype=pl.Int64), *known])
 
 
-def _finished(done: Path, stamp: list[Any]) -> dict[str, Any] | None:
+def finished(done: Path, stamp: list[Any]) -> dict[str, Any] | None:
     """The counts of a finished piece if it was made of the same input, else None."""
     try:
         found: dict[str, Any] = json.loads(done.read_text())
