@@ -178,14 +178,10 @@ def _replay(episode: Episode, machines: Machines, weights: PenaltyWeights, overs
         active_capacity[running] += capacity
         unused += room
         np.maximum(most_unused, room, out=most_unused)
+    until = np.where(episode.start >= 0, episode.start, slots)  # each waits from its arrival to its start, or to T
+    queue = int(np.maximum(until - episode.arrival, 0).sum())
     sums = (used, short, under, contention, firsts, active, active_capacity, unused, most_unused)
-    return _Replay(*sums, machines_used=len(hosts), queue=_queue(episode, slots))
-
-
-def _queue(episode: Episode, slots: int) -> int:
-    """Sum over slots 0..T-1 of the workloads that wait: each waits from its arrival to its start, or to T."""
-    until = np.where(episode.start >= 0, episode.start, slots)
-    return int(np.maximum(until - episode.arrival, 0).sum())
+    return _Replay(*sums, machines_used=len(hosts), queue=queue)
 
 
 def _weigh(replay: _Replay, weights: PenaltyWeights) -> dict[str, float]:

@@ -226,7 +226,7 @@ def test_own_labels(train: SequenceSet) -> None:
 def test_classes_of_a_problem(problem: Problem) -> None:
     assert problem.classes.k == 6
     population = population_of(problem.sampler)
-    workloads = {run.workload for run in problem.sampler.train_runs}
+    workloads = {run.workload for run in problem.sampler.runs["train"]}
     assert set(population.workload_id) == set(problem.trace.workload_id[sorted(workloads)])
     # By hand: the first training series in half-hours of units.
     first = population.series[0]

@@ -45,7 +45,7 @@ def population_of(sampler: SequenceSampler, runs: Sequence[Run] | None = None) -
     """
     trace, ratio, scenario = sampler.trace, sampler.ratio, sampler.scenario
     longest: dict[int, Run] = {}
-    for run in sampler.train_runs if runs is None else runs:
+    for run in sampler.runs["train"] if runs is None else runs:
         if run.rows >= ratio and (run.workload not in longest or run.rows > longest[run.workload].rows):
             longest[run.workload] = run
     if not longest:

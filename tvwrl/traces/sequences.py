@@ -125,9 +125,9 @@ class SequenceSampler:
     Half of the workloads are long (more than 30 h), half short, and each resource dominates equally many, as in the
     paper; where the trace cannot provide that, the nearest is used and `notes` records it.
 
-    Attributes: `unit` (D,) input value of one unit, set on the training series unless it is given; by split, `rate`
-    arrivals per slot and `arrivals` workloads per sequence (N); `notes` list of sentences about what the trace could
-    not give.
+    Attributes: `unit` (D,) input value of one unit, set on the training series unless it is given; `notes` list of
+    sentences about what the trace could not give; and by split the `runs` that windows are cut from, `rate` arrivals
+    per slot, `arrivals` workloads per sequence (N).
 
     Raises InputError where the trace's interval does not divide the slot, where a rate cannot be served, and where
     demand can exceed every machine.
@@ -143,7 +143,7 @@ class SequenceSampler:
         self.notes: list[str] = []
         self.ratio = scenario.step_seconds // trace.slot_seconds
         self.machines = scenario.cluster(trace.resources)
-        self._runs = self._split()
+        self.runs = self._split()
         self.unit = self._fit_unit() if unit is None else unit
         self._check_fits()
         self._note_excess()
@@ -157,11 +157,6 @@ class SequenceSampler:
             at_a_time = math.ceil(3 * self.rate[split] * mean_length)
             self.arrivals[split] = scenario.workloads or min(max(40, at_a_time), 200)
         self.rate["validation"], self.arrivals["validation"] = self.rate["train"], self.arrivals["train"]
-
-    @property
-    def train_runs(self) -> list[Run]:
-        """The stretches of usage that training windows are cut from."""
-        return self._runs["train"]
 
     def _split(self) -> dict[Split, list[Run]]:
         trace = self.trace
@@ -196,7 +191,7 @@ class SequenceSampler:
     def _fit_unit(self) -> Float:
         """(D,) input value of one unit: the 99.5th percentile of training demand maps to `peak_units`."""
         ratio, pooled = self.ratio, []
-        for run in self._runs["train"]:
+        for run in self.runs["train"]:
             rows = self.trace.usage[run.first : run.first + run.rows // ratio * ratio]
             pooled.append(average_slots(rows, ratio, self.scenario.sample))
         top: Float = np.percentile(np.concatenate(pooled), 99.5, axis=0)
@@ -212,7 +207,7 @@ class SequenceSampler:
                 f"background is {self.scenario.background}: must be at most the smallest capacity of a machine, "
                 f"{capacity.min():g} units"
             )
-        if not (capacity >= peak).all(axis=1).any():
+        if not (self.machines.capacity >= self.scenario.peak_units).all(axis=1).any():
             raise InputError(
                 f"demand of up to {peak} units (peak_units) is above every machine's capacity "
                 f"(the largest has {capacity.max(axis=0).tolist()} units): raise capacity or lower peak_units"
@@ -223,7 +218,7 @@ class SequenceSampler:
         border, longest, shortest = (self._slots(h) for h in (LONG_HOURS, LONGEST_HOURS, SHORTEST_HOURS))
         longest, border, shortest = max(longest, 3), max(border, 2), max(shortest, 1)
         reach = min(
-            max(10**9 if r.period else r.rows // self.ratio for r in self._runs[split]) for split in ("train", "test")
+            max(10**9 if r.period else r.rows // self.ratio for r in self.runs[split]) for split in ("train", "test")
         )
         if reach < longest:
             self._note(f"the longest window is {reach} slots, not {longest}: no series is longer")
@@ -237,7 +232,7 @@ class SequenceSampler:
         """A window of `length` slots of a random series that is long enough."""
         rows = length * self.ratio
         if (split, length) not in self._candidates:
-            self._candidates[split, length] = [r for r in self._runs[split] if r.period or r.rows >= rows]
+            self._candidates[split, length] = [r for r in self.runs[split] if r.period or r.rows >= rows]
         candidates = self._candidates[split, length]
         run = candidates[rng.integers(len(candidates))]
         demand = self._demand(run)

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvwrl.traces.preparation.files import text_of
-from tvwrl.traces.preparation.layout import Column, Table, dtype_of, faults, note, without_blanks
+from tvwrl.traces.preparation.layout import Table, dtype_of, faults, note, without_blanks
 from tvwrl.traces.preparation.loader import Part, Rows
 from tvwrl.traces.preparation.reading import Fields, read_by_blocks
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-def flat_columns(columns: Sequence[Column]) -> list[pl.Expr]:
-    """The columns out of their structures; what cannot be read as a number is empty."""
-    import polars as pl
-
-    flat = []
-    for column in columns:
-        outer, _, inner = column.name.partition(".")
-        value = pl.col(outer).struct.field(inner) if inner else pl.col(outer)
-        flat.append(value.cast(dtype_of(column), strict=False).alias(column.name))
-    return flat
 
 
 def read_json_lines(part: Part, table: Table) -> Rows:
@@ -44,14 +31,16 @@ def _clean(source: str | bytes, table: Table) -> pl.DataFrame | None:
     import polars as pl
 
     schema: dict[str, Any] = {}
+    flat = []
     for column in table.columns:
         outer, _, inner = column.name.partition(".")
         schema[outer] = {**schema.get(outer, {}), inner: pl.Float64} if inner else pl.String
+        value = pl.col(outer).struct.field(inner) if inner else pl.col(outer)
+        flat.append(value.cast(dtype_of(column), strict=False).alias(column.name))
     schema = {name: pl.Struct(kind) if isinstance(kind, dict) else kind for name, kind in schema.items()}
+    texts = without_blanks([column.name for column in table.columns if column.kind is str])
     try:
-        scan = pl.scan_ndjson(source, schema=schema)
-        texts = without_blanks([column.name for column in table.columns if column.kind is str])
-        frame = scan.select(flat_columns(table.columns)).with_columns(texts).collect(engine="streaming")
+        frame = pl.scan_ndjson(source, schema=schema).select(flat).with_columns(texts).collect(engine="streaming")
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None
     bad = frame.select(pl.any_horizontal(where.any() for _, where in faults(table))).item()
