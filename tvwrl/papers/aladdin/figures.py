@@ -16,6 +16,7 @@ from tvwrl.checks import positive, within
 from tvwrl.command_line import Names, Numbers, Shares
 from tvwrl.experiments.engine import Cell, Rows, read_rows
 from tvwrl.experiments.reproduce import Report, check_seeds, commands
+from tvwrl.experiments.rows import distinct, select
 from tvwrl.flow.comparison import GENERATED, check_schedulers
 from tvwrl.flow.generated import DEMAND
 from tvwrl.flow.registry import ALADDIN, BASELINES
@@ -142,8 +143,8 @@ class SizeStudy(_Study):
         rows = [row | {"placed_pct": 100.0 * row["placed"] / row["replicas"]} for row in rows]
         parts: list[str] = []
         plots: dict[str, Callable[[Path], None]] = {}
-        for instance in dict.fromkeys(row["instance"] for row in rows):
-            own = [row for row in rows if row["instance"] == instance]
+        for instance in distinct(rows, "instance"):
+            own = select(rows, instance=instance)
             parts += [f"### {instance.capitalize()}", self._describe(instance, own)]
             for panel in panels:
                 known = panel if instance == GENERATED else panel._replace(published={})
@@ -218,9 +219,8 @@ def _table(rows: Rows, panel: Panel, across: str, heading: str) -> str:
     """Means over seeds: a line per scheduler, a column per value of `across`, and what was published."""
     places = sorted({row[across] for row in rows})
     lines = []
-    for name in dict.fromkeys(row["scheduler"] for row in rows):
-        mine = [[row for row in rows if (row["scheduler"], row[across]) == (name, place)] for place in places]
-        cells = [_mean(some, panel) for some in mine]
+    for name in distinct(rows, "scheduler"):
+        cells = [_mean(select(rows, scheduler=name, **{across: place}), panel) for place in places]
         lines.append([name, *cells, *[_published(panel, name)] * bool(panel.published)])
     head = ["scheduler", *map(heading.format, places), *["published"] * bool(panel.published)]
     return markdown_table(head, lines)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl.experiments.engine import Rows
+from tvwrl.experiments.rows import distinct
 from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
 
 MARKERS = "osD^vP"  # within a family
@@ -40,7 +41,7 @@ def _plot(
     down = -(-len(panels) // wide)
     figure = new_figure(4.4 * wide, 2.4 * down + 1.3)
     axes = figure.subplots(down, wide, squeeze=False).ravel()
-    names = list(dict.fromkeys(row["scheduler"] for row in rows))
+    names = distinct(rows, "scheduler")
     families = list(dict.fromkeys(map(family_of, names)))
     for axis, (title, column) in zip(axes, panels, strict=False):
         for name in names:

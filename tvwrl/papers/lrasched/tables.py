@@ -12,6 +12,7 @@ import numpy as np
 from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.plots import plot_lines
 from tvwrl.experiments.reproduce import Report
+from tvwrl.experiments.rows import column, distinct, select
 from tvwrl.experiments.statistics import mean_with_interval, paired_bootstrap
 from tvwrl.lrasched.testbed import SERVICES
 from tvwrl.markdown import markdown_table
@@ -28,19 +29,9 @@ BATCH = ("applications", "machines", "dimensions", "replicas", "largest", "seed"
 LARGE = 1_000  # machines from which on the growth of planning time is fitted
 
 
-def column(rows: Rows, name: str, **where: Any) -> Float:
-    """The values of one column in the rows whose other columns have these values."""
-    return np.array([row[name] for row in rows if all(row[key] == value for key, value in where.items())])
-
-
 def by_place(rows: Rows, name: str, across: str, **where: Any) -> Float:
     """(places, seeds) values of one column, a line for each value of the column `across`."""
     return np.array([column(rows, name, **where, **{across: place}) for place in distinct(rows, across)])
-
-
-def distinct(rows: Rows, name: str) -> list[Any]:
-    """The different values of a column, in order of appearance."""
-    return list(dict.fromkeys(row[name] for row in rows))
 
 
 def table2(rows: Rows) -> Report:
@@ -137,7 +128,7 @@ def batches(figure: str, rows: Rows) -> Report:
     dimensions, scales = distinct(rows, "dimensions"), distinct(rows, "applications")
     for largest in distinct(rows, "largest"):
         for applications in scales:
-            mine = [row for row in rows if (row["largest"], row["applications"]) == (largest, applications)]
+            mine = select(rows, largest=largest, applications=applications)
             paper = published.PLACEMENT[figure] if applications == scales[0] else None
             values = {
                 scheme: by_place(mine, measure, "dimensions", scheme=scheme) for scheme in distinct(mine, "scheme")
@@ -176,7 +167,7 @@ def gap(rows: Rows) -> Report:
         for largest in sizes:
             placed, bound = (column(rows, name, scheme=scheme, largest=largest) for name in ("placed_pct", "bound_pct"))
             lines[-1] += [f"{placed.mean():.1f}", f"{100.0 * np.mean(bound / placed - 1):.1f}"]
-    ends = column(rows, "status", scheme=placement.MILP).tolist()
+    ends = [row["status"] for row in select(rows, scheme=placement.MILP)]
     solved = f"The programme solved {ends.count('optimal')} of {len(ends)} batches to optimality." if ends else ""
     dimensions = distinct(rows, "dimensions")
     text = (
@@ -208,11 +199,9 @@ def planning_time(figure: str, rows: Rows) -> Report:
 
 def growth(rows: Rows, scheme: str) -> float:
     """Exponent p of ms ~ machines^p, fitted to large clusters; NaN for fewer than two of them."""
-    points = [(row["machines"], row["ms"]) for row in rows if row["scheme"] == scheme and row["machines"] >= LARGE]
-    if len(points) < 2:
-        return float("nan")
-    machines, ms = np.log(np.array(points, np.float64)).T
-    return float(np.polyfit(machines, ms, 1)[0])
+    machines, ms = (column(rows, name, scheme=scheme) for name in ("machines", "ms"))
+    large = machines >= LARGE
+    return float(np.polyfit(np.log(machines[large]), np.log(ms[large]), 1)[0]) if large.sum() > 1 else float("nan")
 
 
 def _plot_planning_time(rows: Rows, file: Path) -> None:

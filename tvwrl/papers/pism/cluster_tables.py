@@ -12,12 +12,12 @@ import numpy as np
 from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.plots import plot_lines
 from tvwrl.experiments.reproduce import Report
+from tvwrl.experiments.rows import column, select
 from tvwrl.experiments.statistics import interval_name, mean_with_range
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import published
 from tvwrl.papers.pism.clusters import AGAIN, ALONE, COUNTS, KINDS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, WARM_UP
 from tvwrl.papers.pism.metrics import QUANTILES
-from tvwrl.papers.pism.rows import column, select
 
 if TYPE_CHECKING:
     from tvwrl.papers.pism.figures import ClusterStudy

@@ -14,6 +14,7 @@ import numpy as np
 from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.plots import plot_lines
 from tvwrl.experiments.reproduce import Report
+from tvwrl.experiments.rows import column, distinct, select
 from tvwrl.experiments.statistics import interval_name, mean_with_interval, mean_with_range, paired_bootstrap
 from tvwrl.interference.categories import CLASSES
 from tvwrl.interference.testbed import laws
@@ -24,7 +25,6 @@ from tvwrl.papers.pism.cells import ANCHOR_MACHINES, ANCHOR_SERVICES
 from tvwrl.papers.pism.classifiers import classifiers_of
 from tvwrl.papers.pism.prediction_tables import HALVES
 from tvwrl.papers.pism.predictors import NGINX_PREDICTORS
-from tvwrl.papers.pism.rows import column, distinct, select
 from tvwrl.papers.pism.trials import ALONE, PISM, UTILISATION, problem_of
 from tvwrl.types import Float
 

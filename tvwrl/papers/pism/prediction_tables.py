@@ -14,6 +14,7 @@ import numpy as np
 from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.plots import plot_lines
 from tvwrl.experiments.reproduce import Report
+from tvwrl.experiments.rows import column, distinct, select
 from tvwrl.experiments.statistics import interval_name, mean_with_range, paired_bootstrap, point_estimate
 from tvwrl.interference.weights import WEIGHTINGS
 from tvwrl.markdown import markdown_table
@@ -21,7 +22,6 @@ from tvwrl.papers.pism import published
 from tvwrl.papers.pism.cells import CHECKOUT
 from tvwrl.papers.pism.clusters import K
 from tvwrl.papers.pism.predictors import COMPOSITION, LINEAR, PREDICTORS, TREE
-from tvwrl.papers.pism.rows import column, distinct, select
 from tvwrl.types import Float
 
 if TYPE_CHECKING:

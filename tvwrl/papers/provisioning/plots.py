@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -10,12 +10,14 @@ import numpy as np
 
 from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.plots import NOTHING, Bar, plot_bars
+from tvwrl.experiments.rows import column, distinct, select
 from tvwrl.experiments.statistics import bootstrap_interval
 from tvwrl.papers.provisioning.cells import KNOWN
 from tvwrl.papers.provisioning.published import FIGURES, STUDIES
 from tvwrl.papers.provisioning.reference import Reference
 from tvwrl.papers.provisioning.tables import DEVIATION, SECONDS, mean_over, means_of
 from tvwrl.provisioning.results import plot_trade_off
+from tvwrl.types import Float
 
 
 def plots_of(name: str, rows: Rows, reference: Reference) -> dict[str, Callable[[Path], None]]:
@@ -37,13 +39,13 @@ def _trade_off(rows: Rows) -> Rows:
 
 def _plot(name: str, drawn: Rows, reference: Reference, file: Path) -> None:
     figure, panels, published = FIGURES[name], {}, {}
-    for graph in dict.fromkeys(row["graph"] for row in drawn):
-        values = sorted({row["value"] for row in drawn if row["graph"] == graph})
+    for graph in distinct(drawn, "graph"):
+        values = sorted(distinct(select(drawn, graph=graph), "value"))
         theirs = [reference.results.get((figure.study, graph, value), {}) for value in values]
-        for of, (title, column) in enumerate(((DEVIATION, "deviation_pct"), (SECONDS, "seconds"))):
+        for of, (title, field) in enumerate(((DEVIATION, "deviation_pct"), (SECONDS, "seconds"))):
             panels[f"{title}: {graph}"] = {
                 STUDIES[figure.study].describe(value): {
-                    algorithm: _bar([row[column] for row in drawn if _key(row) == (graph, value, algorithm)])
+                    algorithm: _bar(column(drawn, field, graph=graph, value=value, algorithm=algorithm))
                     for algorithm in figure.algorithms
                 }
                 for value in values
@@ -57,9 +59,5 @@ def _plot(name: str, drawn: Rows, reference: Reference, file: Path) -> None:
     plot_bars(panels, file, published if any(published.values()) else None, "instances", logarithmic)
 
 
-def _key(row: dict[str, object]) -> tuple[object, ...]:
-    return row["graph"], row["value"], row["algorithm"]
-
-
-def _bar(values: Sequence[float]) -> Bar:
-    return Bar(float(np.mean(values)), *bootstrap_interval(np.array(values))) if values else NOTHING
+def _bar(values: Float) -> Bar:
+    return Bar(float(np.mean(values)), *bootstrap_interval(values)) if len(values) else NOTHING

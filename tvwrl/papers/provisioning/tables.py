@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from tvwrl.experiments.engine import Rows
+from tvwrl.experiments.rows import select
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.provisioning.cells import KNOWN
 from tvwrl.papers.provisioning.published import FIGURES, STUDIES, Figure
@@ -64,7 +65,7 @@ def tables_of(name: str, rows: Rows, reference: Reference) -> str:
     drawn_rows = [row for row in rows if row["study"] != KNOWN]
     drawn = means_of(drawn_rows)
     published = {where: reference.results.get((figure.study, *where), {}) for where in drawn}
-    known = {where[0]: own for where, own in means_of([row for row in rows if row["study"] == KNOWN]).items()}
+    known = {where[0]: own for where, own in means_of(select(rows, study=KNOWN)).items()}
     results = _Results(figure, drawn, published, known, reference)
     parts = [f"## {figure.title}"]
     if drawn:

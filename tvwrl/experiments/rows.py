@@ -10,14 +10,14 @@ from tvwrl.experiments.engine import Rows
 from tvwrl.types import Float
 
 
-def select(rows: Rows, **values: Any) -> Rows:
+def select(rows: Rows, **where: Any) -> Rows:
     """The rows that have all these values."""
-    return [row for row in rows if values.items() <= row.items()]
+    return [row for row in rows if where.items() <= row.items()]
 
 
-def column(rows: Rows, name: str) -> Float:
-    """(rows,) values of a field; NaN for None."""
-    return np.array([row[name] for row in rows], np.float64)
+def column(rows: Rows, name: str, **where: Any) -> Float:
+    """(rows,) values of a field in the rows that have all these values; NaN for None."""
+    return np.array([row[name] for row in select(rows, **where)], np.float64)
 
 
 def distinct(rows: Rows, name: str) -> list[Any]:
