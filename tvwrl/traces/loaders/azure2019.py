@@ -9,7 +9,7 @@ import polars as pl
 
 from tvwrl.checks import positive
 from tvwrl.traces.preparation.files import parts_of, tables_of
-from tvwrl.traces.preparation.layout import Column, Table, usage_column
+from tvwrl.traces.preparation.layout import Column, Table, alike, usage_column
 from tvwrl.traces.preparation.loader import Loader, Part, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
 
@@ -38,9 +38,7 @@ VMTABLE = Table(
         *("vmcategory", *OPEN_BUCKETS),
     ),
     columns=(
-        Column("vmid", str),
-        Column("deploymentid", str, optional=True),
-        Column("vmcategory", str, optional=True),
+        *(Column("vmid", str), *alike("deploymentid", "vmcategory", kind=str, optional=True)),
         *map(_size_column, OPEN_BUCKETS),
     ),
 )

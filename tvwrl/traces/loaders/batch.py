@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from tvwrl.traces.preparation.files import parts_of
-from tvwrl.traces.preparation.layout import Column, Table
+from tvwrl.traces.preparation.layout import Table, alike
 from tvwrl.traces.preparation.loader import Extras, Part, Rows, together
 from tvwrl.traces.preparation.reading import read_table
 
@@ -17,13 +17,9 @@ NODE = r"^([A-Za-z]+)(\d+)((?:_.*)?)$"  # a task of a DAG: kind, number, and aft
 BATCH_TASK = Table(
     fields=("task", "instances", "job", "type", "status", "start", "end", "plan_cpu", "plan_mem"),
     columns=(
-        Column("task", str),
-        Column("instances", optional=True, lowest=0),
-        Column("job", str),
-        Column("start", optional=True),
-        Column("end", optional=True),
-        Column("plan_cpu", optional=True, lowest=0),
-        Column("plan_mem", optional=True, lowest=0),
+        *alike("task", "job", kind=str),
+        *alike("start", "end", optional=True),
+        *alike("instances", "plan_cpu", "plan_mem", optional=True, lowest=0),
     ),
     loose=True,
 )
@@ -32,10 +28,7 @@ BATCH_INSTANCE = Table(
         *("instance", "task", "job", "type", "status", "start", "end", "machine", "seq_no", "total_seq_no"),
         *("cpu_avg", "cpu_max", "mem_avg", "mem_max"),
     ),
-    columns=(
-        *(Column("task", str), Column("job", str)),
-        *(Column("start", optional=True), Column("end", optional=True)),
-    ),
+    columns=(*alike("task", "job", kind=str), *alike("start", "end", optional=True)),
     loose=True,
 )
 

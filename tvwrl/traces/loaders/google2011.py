@@ -11,7 +11,7 @@ import polars as pl
 
 from tvwrl.traces.loaders.google import REQUESTS, Google
 from tvwrl.traces.preparation.files import files_of, parts_of, tables_of
-from tvwrl.traces.preparation.layout import Column, Table, usage_column
+from tvwrl.traces.preparation.layout import Column, Table, alike, usage_column
 from tvwrl.traces.preparation.loader import Part, Rows, not_found
 from tvwrl.traces.preparation.parquet import read_parquet
 from tvwrl.traces.preparation.reading import read_table
@@ -23,69 +23,50 @@ TASK_USAGE = Table(
         "sampled_cpu",
     ),
     columns=(
-        Column("begin", int, lowest=0),
-        Column("end", int, lowest=0),
-        Column("job", int),
-        Column("task", int),
-        usage_column("cpu"),
-        usage_column("mem"),
+        *alike("begin", "end", kind=int, lowest=0),
+        *alike("job", "task", kind=int),
+        *map(usage_column, ("cpu", "mem")),
     ),
     begin_end=("begin", "end"),
 )
-EVENT = (Column("time", int, lowest=0), Column("missing", int, optional=True), Column("job", int))
+EVENT = (
+    *alike("time", "event", kind=int, lowest=0),
+    Column("missing", int, optional=True),
+    *alike("class", optional=True),
+    Column("job", int),
+)
+CAPACITY = tuple(usage_column(name, optional=True) for name in ("cpu", "mem"))
+REQUEST = tuple(usage_column(name, optional=True) for name in REQUESTS)
 TASK_EVENTS = Table(
     fields=(
         *("time", "missing", "job", "task", "machine", "event", "user", "class", "priority"),
         *("request_cpu", "request_mem", "request_disk", "other_machine"),
     ),
-    columns=(
-        *EVENT,
-        Column("task", int),
-        Column("event", int, lowest=0),
-        Column("class", optional=True),
-        Column("priority", optional=True),
-        usage_column("request_cpu", optional=True),
-        usage_column("request_mem", optional=True),
-    ),
+    columns=(*EVENT, Column("task", int), Column("priority", optional=True), *REQUEST),
     loose=True,
 )
 JOB_EVENTS = Table(
     fields=("time", "missing", "job", "event", "user", "class", "job_name", "logical_name"),
-    columns=(
-        *EVENT,
-        Column("event", int, lowest=0),
-        Column("class", optional=True),
-        Column("logical_name", str, optional=True),
-    ),
+    columns=(*EVENT, Column("logical_name", str, optional=True)),
     loose=True,
 )
 MACHINE_EVENTS = Table(
     fields=("time", "machine", "event", "platform", "cpu", "mem"),
-    columns=(
-        Column("time", int, lowest=0),
-        Column("machine", int),
-        Column("event", int, lowest=0),
-        usage_column("cpu", optional=True),
-        usage_column("mem", optional=True),
-    ),
+    columns=(*alike("time", "event", kind=int, lowest=0), Column("machine", int), *CAPACITY),
     loose=True,
 )
 JOB_USAGE = Table(
     fields=("job", "day", "slot", "cpu_pct", "mem_pct"),
     columns=(
-        *(Column("job", int), Column("day", int), Column("slot", int, lowest=0)),
-        *(usage_column("cpu_pct", 100), usage_column("mem_pct", 100)),
+        *(*alike("job", "day", kind=int), Column("slot", int, lowest=0)),
+        *(usage_column(name, 100) for name in ("cpu_pct", "mem_pct")),
     ),
 )
 JOB_META = Table(
     fields=("job", "class", "priority", "cls", "tasks", "request_cpu", "request_mem"),
     columns=(
-        Column("job", int),
-        Column("class", optional=True),
-        Column("priority", optional=True),
-        Column("tasks", optional=True, lowest=0),
-        usage_column("request_cpu", optional=True),
-        usage_column("request_mem", optional=True),
+        *(Column("job", int), *alike("class", "priority", optional=True)),
+        *(Column("tasks", optional=True, lowest=0), *REQUEST),
     ),
     header=True,
     loose=True,

@@ -12,7 +12,7 @@ import polars as pl
 from tvwrl.traces.loaders.google import Google
 from tvwrl.traces.preparation.files import files_of, header_of, parts_of
 from tvwrl.traces.preparation.json_lines import read_json_lines
-from tvwrl.traces.preparation.layout import Column, Table, dtype_of, no_column, usage_column
+from tvwrl.traces.preparation.layout import Column, Table, alike, dtype_of, no_column, usage_column
 from tvwrl.traces.preparation.loader import Part, Rows, not_found
 from tvwrl.traces.preparation.parquet import parquet_columns, read_parquet
 from tvwrl.traces.preparation.reading import read_table
@@ -21,33 +21,26 @@ WINDOW = 300_000_000  # microseconds; records end at its multiples, or earlier
 ALLOC_SET, ADD = 1, 1  # collection type, type of machine event
 
 COLLECTION, INSTANCE = Column("collection_id", int), Column("instance_index", int)
-REQUEST = tuple(usage_column(f"resource_request.{name}", optional=True) for name in ("cpus", "memory"))
 USAGE = (
-    Column("start_time", int, lowest=0),
-    Column("end_time", int, lowest=0),
-    *(COLLECTION, INSTANCE),
-    Column("collection_type", int, optional=True),
-    usage_column("average_usage.cpus"),
-    usage_column("average_usage.memory"),
+    *alike("start_time", "end_time", kind=int, lowest=0),
+    *(COLLECTION, INSTANCE, Column("collection_type", int, optional=True)),
+    *map(usage_column, ("average_usage.cpus", "average_usage.memory")),
 )
-COLLECTION_EVENTS = (
-    Column("time", int, lowest=0),
-    COLLECTION,
-    Column("type", int, lowest=0),
-    Column("missing_type", int, optional=True),
-    Column("priority", optional=True),
-    Column("scheduling_class", optional=True),
-    Column("collection_logical_name", str, optional=True),
+EVENT = (
+    *(Column("time", int, lowest=0), COLLECTION, Column("missing_type", int, optional=True)),
+    *alike("priority", "scheduling_class", optional=True),
 )
-INSTANCE_EVENTS = (*COLLECTION_EVENTS[:-1], INSTANCE, *REQUEST)
-LIMITS = tuple(replace(column, optional=True) if column.name == "type" else column for column in INSTANCE_EVENTS)
+TYPE = Column("type", int, lowest=0)
+REQUEST = tuple(usage_column(f"resource_request.{name}", optional=True) for name in ("cpus", "memory"))
 MACHINE_EVENTS = (
-    Column("time", int, lowest=0),
-    Column("type", int, lowest=0),
-    usage_column("capacity.cpus", optional=True),
-    usage_column("capacity.memory", optional=True),
+    *alike("time", "type", kind=int, lowest=0),
+    *(usage_column(f"capacity.{name}", optional=True) for name in ("cpus", "memory")),
 )
-TABLES = {"collection_events": COLLECTION_EVENTS, "instance_events": INSTANCE_EVENTS, "limits": LIMITS}
+TABLES = {
+    "collection_events": (*EVENT, TYPE, Column("collection_logical_name", str, optional=True)),
+    "instance_events": (*EVENT, TYPE, INSTANCE, *REQUEST),
+    "limits": (*EVENT, replace(TYPE, optional=True), INSTANCE, *REQUEST),
+}
 # Names in tables that were flattened, beside those with "_" for the dot of a nested field.
 OTHER_NAMES = {
     "time": "start_time",

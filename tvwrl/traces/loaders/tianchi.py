@@ -13,7 +13,7 @@ import polars as pl
 from tvwrl.checks import positive
 from tvwrl.traces.canonical import LARGEST_USAGE
 from tvwrl.traces.preparation.files import files_of, zip_members
-from tvwrl.traces.preparation.layout import Column, Rule, Table, drop_bad, usage_column
+from tvwrl.traces.preparation.layout import Column, Rule, Table, alike, drop_bad, usage_column
 from tvwrl.traces.preparation.loader import Extras, Loader, Part, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
@@ -30,30 +30,25 @@ LIMITS = ("disk", "P", "M", "PM")  # disk in GiB; numbers of instances of kinds 
 
 APP_RESOURCES = Table(
     fields=("application", "cpu", "mem", *LIMITS),
-    columns=(
-        *(Column(name, str) for name in ("application", "cpu", "mem")),
-        *(Column(name, lowest=0) for name in LIMITS),
-    ),
+    columns=(*alike("application", "cpu", "mem", kind=str), *alike(*LIMITS, lowest=0)),
 )
 MACHINES = Table(
     fields=("machine", "cpu", "mem", *LIMITS),
     columns=(Column("machine", str), *(usage_column(name, 1000) for name in ("cpu", "mem", *LIMITS))),
 )
-AFFINITY = Table(
-    fields=("app_a", "app_b", "k"), columns=(Column("app_a", str), Column("app_b", str), Column("k", int, lowest=0))
-)
+AFFINITY = Table(("app_a", "app_b", "k"), (*alike("app_a", "app_b", kind=str), Column("k", int, lowest=0)))
 DEPLOYMENT = Table(
     fields=("instance", "application", "machine"),
-    columns=(Column("instance", str), Column("application", str), Column("machine", str, optional=True)),
+    columns=(*alike("instance", "application", kind=str), Column("machine", str, optional=True)),
     loose=True,
 )
-LINES = Table(fields=("line",), columns=(Column("line", str),), separator="\x1f")  # rows of any number of fields
+LINES = Table(("line",), (Column("line", str),), separator="\x1f")  # rows of any number of fields
 STORED = {"machine_resources": MACHINES, "app_interference": AFFINITY, "instance_deploy": DEPLOYMENT}
 NAMES = {"machine_resources": "machines", "app_interference": "affinity", "instance_deploy": "deployment"}
 NAMES |= {"job_info": "tasks"}
 JOB_COLUMNS = (
-    *(Column("job", str), Column("task", str), Column("number", int)),
-    *(Column(name, lowest=0) for name in ("cpu", "mem", "instances", "minutes")),
+    *(*alike("job", "task", kind=str), Column("number", int)),
+    *alike("cpu", "mem", "instances", "minutes", lowest=0),
 )
 
 

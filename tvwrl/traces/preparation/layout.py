@@ -54,6 +54,11 @@ def dtype_of(column: Column) -> Any:
     return {float: pl.Float64, int: pl.Int64, str: pl.String, datetime: pl.Int64}[column.kind]
 
 
+def alike(*names: str, kind: type = float, optional: bool = False, lowest: float | None = None) -> tuple[Column, ...]:
+    """Columns that differ in their names only."""
+    return tuple(Column(name, kind, optional, lowest) for name in names)
+
+
 def usage_column(name: str, unit: float = 1.0, optional: bool = False, hint: str = "") -> Column:
     """A column of usage or reservations, of which `unit` make one reference machine; `hint` ends what is above it."""
     highest = LARGEST_USAGE * unit
