@@ -20,25 +20,24 @@ from tvwrl.types import InputError
 SHA256 = hashlib.sha256(BODY).hexdigest()
 
 
-def test_a_file_appears_whole_and_is_not_fetched_again(get, site, tmp_path, fetched, messages):
+@pytest.mark.parametrize("states_length", [True, False])
+def test_a_file_appears_whole_and_is_not_fetched_again(get, site, tmp_path, fetched, messages, states_length):
+    site.states_length = states_length
     assert get() == get() == [tmp_path / "raw" / ZIP]
     assert fetched() == {ZIP: BODY}
     assert site.asked(ZIP) == [None, None]  # the second time only for its size
     assert any("already there" in line for line in messages)
 
 
-def test_a_file_of_another_size_is_fetched_anew(get, tmp_path, fetched):
+@pytest.mark.parametrize(("other", "sums"), [(b"short", None), (BODY[::-1], f"{SHA256}  {ZIP}\n".encode())])
+def test_a_file_of_another_size_or_checksum_is_fetched_anew(get, site, tmp_path, fetched, other, sums):
+    site.files |= {"SHA256SUM": sums} if sums else {}
     (tmp_path / "raw").mkdir()
-    (tmp_path / "raw" / ZIP).write_bytes(b"short")
-    get()
-    assert fetched() == {ZIP: BODY}
-
-
-def test_without_a_stated_length_the_body_is_taken_as_it_ends(get, site, fetched):
-    site.states_length = False
+    (tmp_path / "raw" / ZIP).write_bytes(other)
     get()
     get()
     assert fetched() == {ZIP: BODY}
+    assert len(site.asked(ZIP)) == (1 if sums else 3)  # without sums the size is asked for
 
 
 def test_dropped_connections_are_resumed_where_they_broke(get, site, fetched, waits):
@@ -152,16 +151,6 @@ def test_a_published_checksum_is_verified(get, site, messages, prefix):
     site.files["SHA256SUM"] = f"{SHA256}  {prefix}{ZIP}\n".encode()
     get()
     assert any("sha256 as published" in line for line in messages)
-
-
-def test_a_finished_file_with_another_checksum_is_fetched_anew(get, site, tmp_path, fetched):
-    site.files["SHA256SUM"] = f"{SHA256}  {ZIP}\n".encode()
-    (tmp_path / "raw").mkdir()
-    (tmp_path / "raw" / ZIP).write_bytes(BODY[::-1])
-    get()
-    get()
-    assert fetched() == {ZIP: BODY}
-    assert len(site.asked(ZIP)) == 1
 
 
 def test_a_wrong_checksum_is_tried_once_more_and_then_named(get, site, fetched):

@@ -133,11 +133,6 @@ def test_the_published_json_gives_what_was_worked_out_by_hand(tmp_path: Path) ->
     assert machines.rows() == [(0.5, 1.0, 2), (1.0, 0.5, 1)]
 
 
-def test_what_ended_is_kept_if_asked(tmp_path: Path) -> None:
-    trace, _ = run(Google2019(keep_ended=True), write_all(tmp_path / "in"), tmp_path / "out")
-    expect(trace, BY_HAND | {"2-0": [[0.6, 0.5]], "2-1": [[0.7, 0.5]]})
-
-
 def test_a_collection_is_the_sum_of_its_instances(tmp_path: Path) -> None:
     trace, report = run(Google2019(per="collection"), write_all(tmp_path / "in"), tmp_path / "out")
     expect(trace, {"1": [[0.5, 0.3], [0.9, 0.4]], "3": [[0.3, 0.4]]})

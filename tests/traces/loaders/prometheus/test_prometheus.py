@@ -131,13 +131,7 @@ def test_rows_without_one_of_the_two_and_bad_rows_are_counted(site: Any, tmp_pat
         ("Node", "n1", "pod/web-5d4f8c7b9d-aaaaa"),  # a static pod
     ],
 )
-def test_owners(
-    site: Any,
-    tmp_path: Path,
-    kind: str,
-    name: str,
-    owner: str,
-) -> None:
+def test_owners(site: Any, tmp_path: Path, kind: str, name: str, owner: str) -> None:
     site.metrics[OWNER] = [(POD | {"owner_kind": kind, "owner_name": name}, lambda t: 1)]
     trace, _ = run(site.url, tmp_path / "out", hours(1, per="owner"))
     assert facts(trace)[f"prod/{owner}"][0] == f"prod/{owner}"
