@@ -35,10 +35,10 @@ def test_a_service_that_never_changes_is_neither_busy_nor_idle(make_observations
     assert levels.level(np.zeros(1, int), np.array([7.0])).tolist() == [6]
 
 
-@given(arrays(np.float64, 60, elements=st.floats(0.1, 1e4), unique=True), st.sampled_from([2, 5, 10, 20]))
+@given(arrays(np.float64, 20, elements=st.floats(0.1, 1e4), unique=True), st.sampled_from([2, 5, 10, 20]))
 def test_levels_share_the_records_evenly_and_rise(make_observations, ms, k):
-    levels = Levels.of(make_observations([0] * 60, ms), k)
-    found = levels.level(np.zeros(60, int), ms)
+    levels = Levels.of(make_observations([0] * 20, ms), k)
+    found = levels.level(np.zeros(20, int), ms)
     assert np.ptp(np.bincount(found, minlength=k + 1)[1:]) <= 1
     assert (np.diff(found[np.argsort(ms)]) >= 0).all()
 
