@@ -153,7 +153,6 @@ NOT_ABOUT_FITS = {  # what is compared there is no capacity, or none is exceeded
     ("papers/pism/law_fitting.py", "residual < best[0] - 1e-12"),  # of a regression
     ("provisioning/milp.py", "LIGHT * self._capacity.max(axis=0)"),  # what a solver's tolerance could hide
     ("provisioning/milp.py", "self._instance.peak < LIGHT * self._capacity.max(axis=0)"),
-    ("schedulers/forecast_fit.py", "quantile <= cluster.capacity[:, None]"),  # a quantile has no rounding to absorb
     ("schedulers/scores.py", "-(cluster.load / cluster.divisor).max(axis=1) - 1e-06 * cluster.active"),  # breaks ties
     ("traces/sequences.py", "self.machines.capacity >= self.scenario.peak_units"),  # the grid's columns
 }

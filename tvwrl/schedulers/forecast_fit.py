@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.ec.demand_forecast import Forecast
+from tvwrl.packing.fit import fits
 from tvwrl.schedulers.base import Greedy
 from tvwrl.schedulers.knowledge import FORECASTS
 from tvwrl.simulation.cluster import Cluster, Mask
@@ -28,8 +29,8 @@ class ForecastFit(Greedy):
 
     def _room_expected(self, cluster: Cluster, workload: Workload) -> Mask:
         load, spread = _expected(cluster, workload)
-        quantile = load + self.caution * np.sqrt(spread)
-        room = (quantile <= cluster.capacity[:, None]).all(axis=(1, 2))
+        quantile, capacity = load + self.caution * np.sqrt(spread), cluster.capacity[:, None]
+        room = fits(quantile, capacity, capacity).all(axis=1)
         mask: Mask = cluster.room_now(workload) & (room | (cluster.active == 0))
         return mask
 
