@@ -95,7 +95,7 @@ def test_queue_without_requests_shows_labels_only(make_sequences):
     assert begin(sequences, TWO, queue=3, observe_request=False).state.seen_queue[0].tolist() == [[4], [0], [0]]
 
 
-@pytest.mark.parametrize("width", [8, 16, pytest.param(5, marks=pytest.mark.slow)])  # 5 has words compiled of its own
+@pytest.mark.parametrize("width", [8, 16, 5])
 def test_rows_of_any_width_are_drawn(make_sequences, width):
     machines = Machines(np.array([[width, 2.0]]), ("cpu", "mem"))
     simulation = begin(make_sequences([(0, [[3, 3]], 2), (0, [[6, 1]], 3)]), machines, placements_per_slot=2)

@@ -246,7 +246,6 @@ def episodes(draw):
         capacity = np.full((draw(st.integers(1, 3)), resources), 8.0)
     else:
         capacity = rng.integers(2, 9, (draw(st.integers(1, 3)), resources)) - (0.0 if whole else 0.25)
-        capacity[0, 0] = 8.0  # rows of 8 pixels throughout: other widths are compiled separately
 
     def units(length):
         return rng.integers(1, 7, (length, resources)) if whole else rng.uniform(0.01, 6, (length, resources))

@@ -101,22 +101,23 @@ class Simulation:
     def __setstate__(self, content: dict[str, Any]) -> None:
         """Restore a copy: copying and pickling separate two arrays of `state` from those whose memory they share."""
         self.__dict__.update(content)
-        word = self.state.words.dtype
-        self.state = self.state._replace(words=self.state.grid.view(word), seen_words=self.seen_grid.view(word))
+        self.state = self.state._replace(words=self.state.grid.view(np.uint64))
+        self.seen_grid = self.state.seen_words.view(np.uint8)[..., : self.seen_grid.shape[-1]]
 
     def _allocate(self, history: int, forecasts: bool, max_slots: int) -> State:
         sequences, scenario, batch = self.sequences, self.scenario, self.batch
         count, resources = self.machines.capacity.shape
         workloads, horizon = sequences.demand.shape[1:3]
         columns = int(self.machines.capacity.max())
+        words = -(-columns // 8)  # rows are copied 8 pixels at a time; those beyond the last column are never seen
         # Whole units as small integers keep a large batch in the processor's cache
         whole = sequences.demand.max() <= 255 and not (sequences.demand % 1).any()
         dimensions = count * resources
-        absent = np.arange(columns) >= np.floor(self.machines.capacity).reshape(dimensions, 1)
+        absent = np.arange(8 * words) >= np.floor(self.machines.capacity).reshape(dimensions, 1)
         blank = np.where(absent, sequences.classes + 1, 0).astype(np.uint8)
-        word = next(w for w in (np.uint64, np.uint32, np.uint16, np.uint8) if columns % np.dtype(w).itemsize == 0)
         grid = np.tile(blank, (batch, history, 1, 1))
-        self.seen_grid = np.zeros((batch, count, resources, history, columns), np.uint8)
+        seen_words = np.zeros((batch, count, resources, history, words), np.uint64)
+        self.seen_grid = seen_words.view(np.uint8)[..., :columns]
         feature = queue_features(sequences, scenario)
         looks_ahead = forecasts or scenario.observe_peak
         forecast = sequences.forecast if looks_ahead else None
@@ -138,7 +139,7 @@ class Simulation:
             capacity=np.ascontiguousarray(self.machines.capacity),
             weights=scenario.penalty_weights().per_resource(resources),
             rules=np.array(rules, np.int64),
-            blank=blank.view(word),
+            blank=blank.view(np.uint64),
             counters=np.zeros((batch, COUNTERS), np.int64),
             workloads=np.zeros((batch, workloads, WORKLOAD_COLUMNS), np.int32),
             machines=np.zeros((batch, count, MACHINE_COLUMNS), np.int32),
@@ -146,10 +147,10 @@ class Simulation:
             square=np.zeros((batch, dimensions)),
             filled=np.zeros((batch, dimensions), np.int32),
             grid=grid,
-            words=grid.view(word),
+            words=grid.view(np.uint64),
             totals=np.zeros((batch, 5)),
             costs=np.zeros((batch, count)),
-            seen_words=self.seen_grid.view(word),
+            seen_words=seen_words,
             seen_queue=np.zeros((batch, scenario.queue, 1 + feature.shape[2]), np.float32),
             seen_backlog=np.zeros((batch, 1), np.float32),
             seen_forecast=np.zeros((batch, count, len(steps)), np.float32),

@@ -38,7 +38,7 @@ class State(NamedTuple):
     capacity: Any  # (M, D) f8 units
     weights: Any  # (4, D) f8 K_c, K_u, K_o, K_w
     rules: Any  # (4,) i8 placements per slot (0 = any), slots before truncation (0 = never), overshoot reading, G + 2
-    blank: Any  # (M * D, words) an empty row of the grid: 0 = free, G + 1 = beyond the machine's capacity
+    blank: Any  # (M * D, words) u8 an empty row of the grid: 0 = free, G + 1 = beyond the machine's capacity
     # The environments; machine m and resource d have the dimension m * D + d
     counters: Any  # (B, COUNTERS) i8
     workloads: Any  # (B, N, WORKLOAD_COLUMNS) i4
@@ -46,12 +46,12 @@ class State(NamedTuple):
     load: Any  # (B, M, H, D) f8 units, ring of booked load
     square: Any  # (B, M * D) f8 sum of squared demand in the current slot
     filled: Any  # (B, M * D) i4 pixels drawn in the current slot
-    grid: Any  # (B, h, M * D, C) u1 ring of drawn rows
-    words: Any  # (B, h, M * D, words) the same memory in the widest integers that divide a row, for copying
+    grid: Any  # (B, h, M * D, 8 x words) u1 ring of drawn rows: C pixels, and as many as make it a multiple of 8
+    words: Any  # (B, h, M * D, words) u8 the same memory, for copying
     totals: Any  # (B, 5) f8 penalties and slots since the last decision
     costs: Any  # (B, M) f8 the part of the penalties that each machine caused
     # What the agent sees
-    seen_words: Any  # (B, M, D, h, words) newest row last
+    seen_words: Any  # (B, M, D, h, words) u8 newest row last
     seen_queue: Any  # (B, Q, 1 + F) f4 label and features of the first Q waiting workloads, 0 = empty place
     seen_backlog: Any  # (B, 1) f4 waiting beyond Q
     seen_forecast: Any  # (B, M, K) f4 sum of the forecasts of what runs on each machine
