@@ -102,7 +102,7 @@ class Simulation:
         """Restore a copy: copying and pickling separate two arrays of `state` from those whose memory they share."""
         self.__dict__.update(content)
         self.state = self.state._replace(words=self.state.grid.view(np.uint64))
-        self.seen_grid = self.state.seen_words.view(np.uint8)[..., : self.seen_grid.shape[-1]]
+        self.seen_grid = self.state.seen_words.view(np.uint8)[..., : content["seen_grid"].shape[-1]]
 
     def _allocate(self, history: int, forecasts: bool, max_slots: int) -> State:
         sequences, scenario, batch = self.sequences, self.scenario, self.batch
