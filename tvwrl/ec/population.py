@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tvwrl.traces.sequences import DAY_SECONDS, Run, SequenceSampler, average_slots, metadata_of
+from tvwrl.traces.sequences import Run, SequenceSampler, average_slots, metadata_of
+from tvwrl.traces.statistics import DAY_SECONDS
 from tvwrl.types import Float, InputError, Int, Strings
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tvwrl.checks import at_least
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.arrivals_and_noise import draw_arrivals, draw_background, perturb_demand
+from tvwrl.traces.statistics import DAY_SECONDS
 from tvwrl.types import Float, ForecastTable, InputError, Int, SequenceSet, Strings, Trace
 
 Split = Literal["train", "validation", "test"]
@@ -23,7 +24,6 @@ Split = Literal["train", "validation", "test"]
 TEST_SHARE = 0.3  # of the series; none of them is ever drawn in training
 LONG_HOURS, LONGEST_HOURS, SHORTEST_HOURS = 30.0, 60.0, 3.0  # long-running = more than 30 h (paper)
 BUSIEST_RATE = 0.8  # arrivals per possible placement; above it the queue grows without end
-DAY_SECONDS = 86400
 KIND_ATTEMPTS = 50
 FEW = 5  # workloads below which windows are hardly a sample
 GROSS = 4.0  # machines that the largest sample may be worth before it is pointed out
