@@ -29,6 +29,15 @@ KILLED = """
 """
 
 
+@pytest.fixture
+def piece(tmp_path: Path) -> Path:
+    """A finished piece of an earlier run."""
+    path = working_path(tmp_path / "out") / "1-shares-x" / "a.json"
+    path.parent.mkdir(parents=True)
+    path.touch()
+    return path
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -63,11 +72,8 @@ def test_nothing_stays_of_a_run_that_was_killed(tmp_path: Path) -> None:
     assert names(out) == ["whole"]
 
 
-def test_other_settings_begin_anew(tmp_path: Path) -> None:
+def test_other_settings_begin_anew(piece: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    piece = working_path(out) / "1-shares-x" / "a.json"
-    piece.parent.mkdir(parents=True)
-    piece.touch()
     (working_path(out) / "link").symlink_to(tmp_path)
     with pytest.raises(KeyboardInterrupt), working_folder(out, SETTINGS):
         raise KeyboardInterrupt
@@ -76,15 +82,13 @@ def test_other_settings_begin_anew(tmp_path: Path) -> None:
         assert names(work) == ["settings.json"]
 
 
-def test_a_folder_that_is_taken_is_refused_and_the_pieces_stay(tmp_path: Path) -> None:
+def test_a_folder_that_is_taken_is_refused_and_the_pieces_stay(piece: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    (working_path(out) / "1-shares-x").mkdir(parents=True)
-    (working_path(out) / "1-shares-x" / "a.json").touch()
     out.mkdir()
     (out / "mine").touch()
     with pytest.raises(InputError, match="already exists and is not empty"), working_folder(out, SETTINGS):
         pass
-    assert (working_path(out) / "1-shares-x" / "a.json").exists()
+    assert piece.exists()
 
 
 def test_a_lock_that_was_removed_meanwhile_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
