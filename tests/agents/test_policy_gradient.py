@@ -5,11 +5,9 @@ import pytest
 import torch
 
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.policy_gradient import _Batch, _loss, update_policy
+from tvwrl.agents.policy_gradient import PolicyGradient, clipped_gain
 
 from .test_reinforce import episodes
-
-EVENLY = np.log(2.0)  # entropy of two actions with one half each
 
 
 class Coin(torch.nn.Module):
@@ -24,16 +22,16 @@ class Coin(torch.nn.Module):
         return self.both.expand(len(encoded["mask"]), 2)
 
 
-def batch(ratio, advantage):
-    """Decisions for action 0, which `Coin()` takes with 1/2: who played took it with 1/2 / ratio."""
-    ratio = torch.tensor(ratio)
-    return _Batch(
-        encoded={"mask": torch.ones(len(ratio), 2, dtype=torch.bool)},
-        action=torch.zeros(len(ratio), dtype=torch.int64),
-        advantage=torch.tensor(advantage),
-        log_probability=torch.log(0.5 / ratio),
-        device="cpu",
-    )
+class Told(PolicyGradient):
+    """Every decision has the same advantage."""
+
+    def __init__(self, policy, config, advantage):
+        super().__init__(policy, config)
+        self.advantage = advantage
+
+    def advantages(self, played):
+        """(T, B)"""
+        return np.full(played.reward.shape, self.advantage)
 
 
 @pytest.mark.parametrize(
@@ -46,16 +44,12 @@ def batch(ratio, advantage):
         (1.1, 3.0, 3.3),  # within the clip
     ],
 )
-def test_the_loss_by_hand(ratio, advantage, gain):
-    loss, entropy = _loss(Coin(), batch([ratio, 1.0], [advantage, 7.0]), torch.tensor([0]), bonus=0.0, clip=0.2)
-    assert loss.item() == pytest.approx(-gain)
-    assert entropy == pytest.approx(EVENLY)
-
-
-def test_the_loss_is_a_sum_less_the_entropy_bonus():
-    loss, entropy = _loss(Coin(), batch([2.0, 0.5], [1.0, -1.0]), torch.tensor([0, 1]), bonus=0.1, clip=0.2)
-    assert loss.item() == pytest.approx(-(1.2 - 0.8) - 0.1 * 2 * EVENLY)
-    assert entropy == pytest.approx(2 * EVENLY)
+def test_what_is_gained_by_hand(ratio, advantage, gain):
+    # Of action 0, which is taken with 1/2: who played took it with 1/2 / ratio.
+    both = torch.log(torch.tensor([[0.5, 0.5]]))
+    before = torch.log(torch.tensor([0.5 / ratio]))
+    found = clipped_gain(both, torch.tensor([0]), torch.tensor([advantage]), before, clip=0.2)
+    assert found.tolist() == pytest.approx([gain])
 
 
 def stepped(iteration, advantage=0.0, **changes):
@@ -63,11 +57,12 @@ def stepped(iteration, advantage=0.0, **changes):
     config = TrainConfig(iterations=5, epochs=1, minibatches=1, **changes)
     policy = Coin((1.0, 0.0))
     before = float(torch.softmax(policy.both.detach(), 0)[0])
-    optimiser = torch.optim.Adam(policy.parameters(), lr=9.0)  # which `update_policy` sets
     played = episodes([[0.0], [0.0]], [[1], [1]], encoded={"mask": torch.ones(2, 2, dtype=torch.bool)})
     played.log_probability[:] = np.log(before)
-    logged = update_policy(policy, optimiser, played, np.full((2, 1), advantage), config, iteration, torch.Generator())
-    return logged, optimiser.param_groups[0]["lr"], before, float(torch.softmax(policy.both.detach(), 0)[0])
+    learner = Told(policy, config, advantage)
+    logged = learner.update(played, iteration, torch.Generator())
+    rate = learner.optimiser.param_groups[0]["lr"]
+    return logged, rate, before, float(torch.softmax(policy.both.detach(), 0)[0])
 
 
 def test_what_turned_out_well_becomes_likelier_and_the_bonus_evens_out():

@@ -1,7 +1,5 @@
 """REINFORCE: returns, baseline, the update, and the networks it trains."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -10,8 +8,8 @@ from tvwrl.agents.config import PRESETS, TrainConfig, preset_of
 from tvwrl.agents.episodes import Trajectories
 from tvwrl.agents.features import cost_features, forecast_feature_count, forecast_features, machine_features
 from tvwrl.agents.networks import make_policy
-from tvwrl.agents.policy_gradient import update_policy
-from tvwrl.agents.reinforce import Reinforce, advantages, returns
+from tvwrl.agents.policy_gradient import discounted_sums
+from tvwrl.agents.reinforce import Reinforce
 from tvwrl.ec.demand_forecast import SEGMENTS, columns
 from tvwrl.types import InputError
 
@@ -60,18 +58,22 @@ def logits(policy, seen):
         return policy(policy.encode(seen)).numpy()
 
 
+def advantages(played, **changes):
+    """Those of REINFORCE with two trajectories of each sequence."""
+    config = TrainConfig(**{"trajectories": 2, "gamma": 1.0, "advantage_scaling": False, **changes})
+    return Reinforce(make_policy("flat", SHAPES, 4), config).advantages(played)
+
+
 def test_discount_is_per_slot_not_per_decision():
     # Two decisions, 3 and 1 slots apart: G1 = -2, G0 = -1 + 0.5**3 * -2 = -1.25.
-    played = episodes([[-1.0], [-2.0]], [[3], [1]])
-    assert returns(played, 0.5).ravel().tolist() == [-1.25, -2.0]
+    assert discounted_sums(np.array([-1.0, -2.0]), 0.5 ** np.array([3, 1])).tolist() == [-1.25, -2.0]
 
 
 def test_baseline_is_the_mean_of_the_same_decision_on_the_same_sequence():
     # Sequences A (trajectories 0, 1) and B (2, 3); gamma 1, one decision.
     played = episodes([[-1.0, -3.0, -10.0, -20.0]], [[1, 1, 1, 1]])
-    config = TrainConfig(trajectories=2, gamma=1.0, advantage_scaling=False)
-    assert advantages(played, config).tolist() == [[1.0, -1.0, 5.0, -5.0]]
-    scaled = advantages(played, replace(config, advantage_scaling=True))
+    assert advantages(played).tolist() == [[1.0, -1.0, 5.0, -5.0]]
+    scaled = advantages(played, advantage_scaling=True)
     assert np.allclose(scaled, np.array([[1.0, -1.0, 5.0, -5.0]]) / np.std([1, -1, 5, -5]))
 
 
@@ -108,9 +110,8 @@ def test_as_many_episodes_are_played_whatever_the_algorithm():
 
 def test_decisions_after_the_end_count_for_nothing():
     played = episodes([[-1.0, -3.0], [0.0, -5.0]], [[1, 1], [0, 1]], alive=[[True, True], [False, True]])
-    config = TrainConfig(trajectories=2, gamma=1.0, advantage_scaling=False)
     # Second decision: only trajectory 1 is alive, so it is its own baseline.
-    assert advantages(played, config).tolist() == [[3.5, -3.5], [0.0, 0.0]]
+    assert advantages(played).tolist() == [[3.5, -3.5], [0.0, 0.0]]
 
 
 @pytest.mark.parametrize("name", ["flat", "shared"])
@@ -136,12 +137,12 @@ def test_plain_reinforce_gradient_equals_the_formula(name):
         learning_rate=1.0,
         final_learning_rate=1.0,
     )
-    expected = torch.autograd.grad(
-        -(log_probability * torch.tensor(advantages(played, config)[0]).float()).mean(), policy.output.weight
-    )[0]
+    learner = Reinforce(policy, config)
+    learner.optimiser = torch.optim.SGD(policy.parameters(), lr=1.0)
+    advantage = torch.tensor(learner.advantages(played)[0]).float()
+    expected = torch.autograd.grad(-(log_probability * advantage).mean(), policy.output.weight)[0]
     before = policy.output.weight.detach().clone()
-    optimiser = torch.optim.SGD(policy.parameters(), lr=1.0)
-    update_policy(policy, optimiser, played, advantages(played, config), config, 0, torch.Generator())
+    learner.update(played, 0, torch.Generator())
     assert torch.allclose(before - policy.output.weight, expected, atol=1e-6)
 
 

@@ -9,7 +9,6 @@ from sklearn.neural_network import MLPClassifier
 from tvwrl.ec import Population
 from tvwrl.ec.classifier import PER_RESOURCE, RuntimeClassifier, prefix_features
 from tvwrl.ec.classifier_report import report_classifier
-from tvwrl.types import InputError
 
 
 def test_features_of_beginnings_by_hand() -> None:
@@ -66,8 +65,3 @@ def test_report(four_kinds: Population) -> None:
     assert meaningless is not None
     assert np.nanmean(meaningless.accuracy) < 0.6
     assert report_classifier(four_kinds.select([0, 8]), np.array([1, 2])) is None
-
-
-def test_bad_input(four_kinds: Population) -> None:
-    with pytest.raises(InputError, match="32 series, 32 rows of metadata and 3 labels"):
-        RuntimeClassifier().fit(four_kinds.series, four_kinds.metadata, np.ones(3, np.int64))

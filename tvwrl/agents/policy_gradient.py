@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.episodes import Environments, Trajectories, play
-from tvwrl.agents.networks import Encoded, Policy
+from tvwrl.agents.networks import Policy
 from tvwrl.types import Float
 
 CHUNK = 4096  # decisions per backward pass; bounds memory, and gradients add up to the same
@@ -70,76 +69,73 @@ class PolicyGradient(Learner):
         return played.penalties, self.update(played, iteration, rng)
 
     def update(self, played: Trajectories, iteration: int, rng: torch.Generator) -> dict[str, float]:
-        """Learn from the episodes of an iteration; returns metrics to log."""
-        advantage = self.advantages(played)
-        return update_policy(self.policy, self.optimiser, played, advantage, self.config, iteration, rng)
+        """Learn from the episodes of an iteration, with an entropy bonus, by Adam; returns mean metrics to log.
+
+        With one epoch and one minibatch (the paper) this is one plain REINFORCE step. More steps reuse the episodes;
+        the probability ratio to the policy that played is then clipped (Schulman et al. 2017, Eq. 7).
+        """
+        config, alive = self.config, played.alive
+        advantages = self.advantages(played)[alive].astype(np.float32)
+        decided = [torch.from_numpy(part) for part in (played.action[alive], advantages, played.log_probability[alive])]
+        bonus = config.at(iteration, config.entropy_bonus, config.final_entropy_bonus)
+        decisions, steps = len(advantages), config.epochs * config.minibatches
+        total_entropy = norm = 0.0
+
+        def backward(part: Tensor) -> None:
+            nonlocal total_entropy
+            for rows in torch.split(part, CHUNK):
+                encoded = {name: values[rows].to(config.device) for name, values in played.encoded.items()}
+                action, advantage, before = (values[rows].to(config.device) for values in decided)
+                log_probability = torch.log_softmax(self.policy.logits(encoded), dim=1)
+                gain = clipped_gain(log_probability, action, advantage, before, config.clip)
+                entropy = -(log_probability.exp() * log_probability).sum()  # last: gradients add up in this order
+                ((-gain.sum() - bonus * entropy) / len(part)).backward()  # type: ignore[no-untyped-call]
+                total_entropy += float(entropy.detach()) / (decisions * config.epochs)
+
+        shuffle = rng if steps > 1 else None
+        for one in self.descend(self.policy, self.optimiser, iteration, decisions, shuffle, backward):
+            norm += one / steps
+        return {"entropy": total_entropy, "gradient_norm": norm, "decisions": float(decisions)}
+
+    def descend(
+        self,
+        network: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        iteration: int,
+        decisions: int,
+        rng: torch.Generator | None,
+        backward: Callable[[Tensor], None],
+    ) -> list[float]:
+        """Take the steps of an iteration; returns the norms of their gradients before they are clipped.
+
+        `backward` adds the gradients of a minibatch, of whose decisions it is given the rows; `rng` shuffles these.
+        """
+        config, norms = self.config, []
+        for group in optimiser.param_groups:
+            group["lr"] = config.at(iteration, config.learning_rate, config.final_learning_rate)
+        limit = config.max_gradient_norm or float("inf")
+        for _ in range(config.epochs):
+            order = torch.arange(decisions) if rng is None else torch.randperm(decisions, generator=rng)
+            for part in order.chunk(config.minibatches):
+                optimiser.zero_grad()
+                backward(part)
+                norms.append(float(nn.utils.clip_grad_norm_(network.parameters(), limit)))
+                optimiser.step()
+        return norms
 
 
-def update_policy(
-    policy: Policy,
-    optimiser: torch.optim.Optimizer,
-    played: Trajectories,
-    advantage: Float,
-    config: TrainConfig,
-    iteration: int,
-    rng: torch.Generator,
-) -> dict[str, float]:
-    """Train on `advantage` (T, B) with an entropy bonus, by Adam; returns mean metrics to log.
+def clipped_gain(log_probability: Tensor, action: Tensor, advantage: Tensor, before: Tensor, clip: float) -> Tensor:
+    """(n,) `advantage` (n,) times how much likelier `action` (n,) has become, as far as that counts.
 
-    With one epoch and one minibatch (the paper) this is one plain REINFORCE step. More steps reuse the episodes; the
-    probability ratio to the policy that played is then clipped (Schulman et al. 2017, Eq. 7).
+    `log_probability` (n, actions) now; `before` (n,) that of the action under the policy that played.
     """
-    batch = _Batch.of(played, advantage, config)
-    bonus = config.at(iteration, config.entropy_bonus, config.final_entropy_bonus)
-    for group in optimiser.param_groups:
-        group["lr"] = config.at(iteration, config.learning_rate, config.final_learning_rate)
-    limit = config.max_gradient_norm if config.max_gradient_norm > 0 else float("inf")
-
-    decisions, steps = len(batch.action), config.epochs * config.minibatches
-    entropy = norm = 0.0
-    for _ in range(config.epochs):
-        order = torch.randperm(decisions, generator=rng) if steps > 1 else torch.arange(decisions)
-        for part in order.chunk(config.minibatches):
-            optimiser.zero_grad()
-            for chunk in torch.split(part, CHUNK):
-                loss, chunk_entropy = _loss(policy, batch, chunk, bonus, config.clip)
-                (loss / len(part)).backward()  # type: ignore[no-untyped-call]
-                entropy += chunk_entropy / (decisions * config.epochs)
-            norm += float(torch.nn.utils.clip_grad_norm_(policy.parameters(), limit)) / steps
-            optimiser.step()
-    return {"entropy": entropy, "gradient_norm": norm, "decisions": float(decisions)}
-
-
-@dataclass
-class _Batch:
-    """The decisions of all episodes, one per row."""
-
-    encoded: Encoded  # on the CPU: moved to the device chunk by chunk
-    action: Tensor
-    advantage: Tensor
-    log_probability: Tensor  # of the action under the policy that played
-    device: str
-
-    @classmethod
-    def of(cls, played: Trajectories, advantage: Float, config: TrainConfig) -> _Batch:
-        alive = played.alive
-        return cls(
-            encoded=played.encoded,
-            action=torch.from_numpy(played.action[alive]),
-            advantage=torch.from_numpy(advantage[alive]).float(),
-            log_probability=torch.from_numpy(played.log_probability[alive]),
-            device=config.device,
-        )
-
-
-def _loss(policy: Policy, batch: _Batch, rows: Tensor, bonus: float, clip: float) -> tuple[Tensor, float]:
-    """Sum over `rows` of the clipped policy-gradient loss less the entropy bonus, and the sum of entropies."""
-    encoded = {name: part[rows].to(batch.device) for name, part in batch.encoded.items()}
-    action, advantage, before = (
-        x[rows].to(batch.device) for x in (batch.action, batch.advantage, batch.log_probability)
-    )
-    log_probability = torch.log_softmax(policy.logits(encoded), dim=1)
     ratio = (log_probability.gather(1, action[:, None])[:, 0] - before).exp()
-    gain = torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
-    entropy = -(log_probability.exp() * log_probability).sum()
-    return -gain.sum() - bonus * entropy, float(entropy.detach())
+    return torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+
+
+def discounted_sums(values: Float, discount: npt.NDArray[Any]) -> Float:
+    """(T, ...) `values` (T, ...) of each decision and of all that follow, which count `discount` (T, ...) as much."""
+    result = values.copy()
+    for t in range(len(result) - 2, -1, -1):
+        result[t] += discount[t] * result[t + 1]
+    return result

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.episodes import Trajectories
 from tvwrl.agents.networks import Encoded, SharedPolicy, SharedTrunk
-from tvwrl.agents.policy_gradient import CHUNK, PolicyGradient
+from tvwrl.agents.policy_gradient import CHUNK, PolicyGradient, discounted_sums
 from tvwrl.types import Float, InputError
 
 
@@ -94,24 +94,17 @@ class PPO(PolicyGradient):
     def _fit_critic(self, played: Trajectories, iteration: int, rng: torch.Generator) -> dict[str, float]:
         """Fit the critic to the lambda-returns; returns its initial mean squared error, in squared units of
         `scale`, and the mean gradient norm."""
-        config, encoded = self.config, played.encoded
-        for group in self.critic_optimiser.param_groups:
-            group["lr"] = config.at(iteration, config.learning_rate, config.final_learning_rate)
-        losses, norms = [], []
-        limit = config.max_gradient_norm or float("inf")
-        for _ in range(config.epochs):
-            for part in torch.randperm(len(self._target), generator=rng).chunk(config.minibatches):
-                seen = {name: rows[part].to(config.device) for name, rows in encoded.items()}
-                loss = ((self.critic(seen) - self._target[part].to(config.device)) ** 2).sum(dim=1).mean()
-                self.critic_optimiser.zero_grad()
-                loss.backward()
-                norms.append(float(nn.utils.clip_grad_norm_(self.critic.parameters(), limit)))
-                self.critic_optimiser.step()
-                losses.append(float(loss.detach()))
-        return {
-            "value_loss": float(np.mean(losses[: config.minibatches])),
-            "critic_gradient_norm": float(np.mean(norms)),
-        }
+        losses = []
+
+        def backward(part: Tensor) -> None:
+            seen = {name: rows[part].to(self.config.device) for name, rows in played.encoded.items()}
+            loss = ((self.critic(seen) - self._target[part].to(self.config.device)) ** 2).sum(dim=1).mean()
+            loss.backward()
+            losses.append(float(loss.detach()))
+
+        norms = self.descend(self.critic, self.critic_optimiser, iteration, len(self._target), rng, backward)
+        value_loss = float(np.mean(losses[: self.config.minibatches]))
+        return {"value_loss": value_loss, "critic_gradient_norm": float(np.mean(norms))}
 
     def weights(self) -> Iterator[Tensor]:
         """See `Learner`; includes the critic's."""
@@ -142,14 +135,9 @@ def generalised_advantages(
     A step of s slots discounts by gamma ** s. Lambda applies after a placement but not after a hold, so that holding
     and placing are compared over equally many placements, including the postponed one, and over the same time.
     """
-    result = np.zeros_like(reward)
-    following, after = np.zeros_like(last), last
-    for t in range(len(reward) - 1, -1, -1):
-        alive = played.alive[t][:, None]
-        discount = config.gamma ** played.slots[t][:, None]
-        trust = np.where(played.action[t] < reward.shape[2] - 1, config.gae_lambda, 1.0)[:, None]
-        difference = reward[t] + discount * after - values[t]
-        following = np.where(alive, difference + discount * trust * following, 0.0)
-        result[t] = following
-        after = np.where(alive, values[t], after)
-    return result
+    going = np.append(played.alive[1:], np.zeros_like(played.alive[:1]), axis=0)[..., None]  # another decision follows
+    after = np.where(going, np.append(values[1:], last[None], axis=0), last)
+    discount = config.gamma ** played.slots[..., None]
+    trust = np.where(played.action < reward.shape[2] - 1, config.gae_lambda, 1.0)[..., None]
+    advantage = discounted_sums(reward + discount * after - values, discount * trust * going)
+    return np.where(played.alive[..., None], advantage, 0.0)

@@ -7,7 +7,7 @@ import numpy as np
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.episodes import Trajectories
 from tvwrl.agents.networks import Policy
-from tvwrl.agents.policy_gradient import PolicyGradient
+from tvwrl.agents.policy_gradient import PolicyGradient, discounted_sums
 from tvwrl.types import Float, InputError
 
 
@@ -26,33 +26,20 @@ class Reinforce(PolicyGradient):
         super().__init__(policy, config)
 
     def advantages(self, played: Trajectories) -> Float:
-        """(T, B) see `advantages`."""
-        return advantages(played, self.config)
+        """(T, B) return minus the mean return of the same decision over the trajectories of the same sequence.
 
-
-def returns(played: Trajectories, gamma: float) -> Float:
-    """(T, B) return from each decision on, discounted per slot; a step's penalties count at its start."""
-    result = np.zeros_like(played.reward)
-    following = np.zeros(played.reward.shape[1])
-    for t in range(len(result) - 1, -1, -1):
-        following = played.reward[t] + gamma ** played.slots[t] * following
-        result[t] = following
-    return result
-
-
-def advantages(played: Trajectories, config: TrainConfig) -> Float:
-    """(T, B) return minus the mean return of the same decision over the trajectories of the same sequence.
-
-    Environments come sequence by sequence: b = sequence * trajectories + trajectory.
-    """
-    reward_to_go = returns(played, config.gamma)
-    steps = len(reward_to_go)
-    grouped = reward_to_go.reshape(steps, -1, config.trajectories)
-    alive = played.alive.reshape(grouped.shape)
-    counted = np.maximum(alive.sum(axis=2, keepdims=True), 1)
-    baseline = np.where(alive, grouped, 0.0).sum(axis=2, keepdims=True) / counted
-    advantage = np.where(alive, grouped - baseline, 0.0).reshape(steps, -1)
-    if config.advantage_scaling:
-        advantage /= advantage[played.alive].std() + 1e-8
-        np.clip(advantage, -config.advantage_clip, config.advantage_clip, out=advantage)
-    return advantage
+        Returns are discounted per slot; a step's penalties count at its start. Environments come sequence by sequence:
+        b = sequence * trajectories + trajectory.
+        """
+        config = self.config
+        reward_to_go = discounted_sums(played.reward, config.gamma**played.slots)
+        steps = len(reward_to_go)
+        grouped = reward_to_go.reshape(steps, -1, config.trajectories)
+        alive = played.alive.reshape(grouped.shape)
+        counted = np.maximum(alive.sum(axis=2, keepdims=True), 1)
+        baseline = np.where(alive, grouped, 0.0).sum(axis=2, keepdims=True) / counted
+        advantage = np.where(alive, grouped - baseline, 0.0).reshape(steps, -1)
+        if config.advantage_scaling:
+            advantage /= advantage[played.alive].std() + 1e-8
+            np.clip(advantage, -config.advantage_clip, config.advantage_clip, out=advantage)
+        return advantage

@@ -28,7 +28,7 @@ from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.divergence import check_update
 from tvwrl.agents.episodes import Environments
 from tvwrl.agents.networks import Policy, SharedPolicy, make_policy
-from tvwrl.agents.policy_gradient import Learner
+from tvwrl.agents.policy_gradient import Learner, discounted_sums
 from tvwrl.agents.ppo import Critic
 from tvwrl.agents.sb3_environments import EncodedEnvironments
 from tvwrl.types import InputError
@@ -205,11 +205,10 @@ class Decisions(DictRolloutBuffer):
     def compute_returns_and_advantage(self, last_values: Tensor, dones: npt.NDArray[Any]) -> None:
         """GAE (Schulman et al. 2016, Eq. 16): a step of s slots discounts by gamma ** s, also where the episode is cut
         there, and a placement by lambda."""
-        following, after, going = 0.0, last_values.cpu().numpy().ravel(), 1.0 - dones
-        for t in reversed(range(self.buffer_size)):
-            discount, beyond = self.gamma ** self._episodes.slots[t], self._episodes.beyond[t]
-            trust = np.where(self.actions[t].ravel() < self._episodes.machines, self.gae_lambda, 1.0)
-            difference = self.rewards[t] + discount * (going * after + beyond) - self.values[t]
-            self.advantages[t] = following = difference + going * discount * trust * following
-            after, going = self.values[t], 1.0 - self.episode_starts[t]
+        discount, beyond = self.gamma ** np.array(self._episodes.slots), np.array(self._episodes.beyond)
+        going = 1.0 - np.append(self.episode_starts[1:], dones[None], axis=0)
+        following = np.append(self.values[1:], last_values.cpu().numpy().reshape(1, -1), axis=0)
+        trust = np.where(self.actions[..., 0] < self._episodes.machines, self.gae_lambda, 1.0)
+        difference = self.rewards + discount * (going * following + beyond) - self.values
+        self.advantages[:] = discounted_sums(difference, discount * trust * going)
         self.returns = self.advantages + self.values

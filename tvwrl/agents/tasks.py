@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,19 +21,26 @@ EVALUATED = ("reward", "overshoot_pct", "machines_used", "wait_mean", "contentio
 DRAWS = 4  # episodes of DeepRM on each validation sequence, as its actions are drawn
 
 
-class Task(Protocol):
+class Task(ABC):
     """Training environments and the validation of a policy; `shapes` describes the environments to its network."""
 
     envs: Environments
     shapes: dict[str, Any]
 
+    def __init__(self, problem: Problem, config: TrainConfig) -> None:
+        drawn = config.seed, config.train_loads
+        self._problem, self._config = problem, config
+        self._train = problem.sequences("train", config.train_sequences, *drawn)
+        self._validation_set = problem.sequences("validation", config.eval_sequences, *drawn)
+        self._batch = config.sequences_per_iteration * config.trajectories
+
+    @abstractmethod
     def evaluate(self, policy: Policy) -> tuple[dict[str, float], bool]:
         """Mean metrics over the validation sequences, `reward` first, and whether all of them were finished."""
-        ...
 
     def picture(self, policy: Policy, title: str) -> npt.NDArray[np.uint8] | None:
-        """An RGB picture of the cluster halfway through the first validation sequence; None if there is none."""
-        ...
+        """An RGB picture of the cluster halfway through the first validation sequence; None if it has no machines."""
+        return None
 
 
 def make_task(problem: Problem, config: TrainConfig) -> Task:
@@ -40,22 +48,20 @@ def make_task(problem: Problem, config: TrainConfig) -> Task:
     return DeepRMTask(problem, config) if config.policy == "deeprm" else PlacementTask(problem, config)
 
 
-class PlacementTask:
+class PlacementTask(Task):
     """Choose a machine for the head of the queue (TVW-RL). Validation is deterministic and scored by the referee.
 
     `shapes`: see `shapes_of` and `SharedPolicy`.
     """
 
     def __init__(self, problem: Problem, config: TrainConfig) -> None:
-        train = problem.sequences("train", config.train_sequences, config.seed, config.train_loads)
-        validation = problem.sequences("validation", config.eval_sequences, config.seed, config.train_loads)
-        batch = config.sequences_per_iteration * config.trajectories
-        self._problem, self._machines, self._device = problem, problem.machines, config.device
+        super().__init__(problem, config)
         fixed = (problem.machines, config.scenario, "Disabled")
-        envs = PlacementVectorEnv(batch, train, *fixed, copy=False)
+        envs = PlacementVectorEnv(self._batch, self._train, *fixed, copy=False)
         envs.reset(seed=config.seed)  # fixes the random streams, which are part of the state in checkpoints
-        self.envs: Environments = envs
-        self._validation = PlacementVectorEnv(config.eval_sequences, validation, *fixed, copy=False, max_slots=0)
+        self.envs = envs
+        count, drawn = config.eval_sequences, self._validation_set
+        self._validation = PlacementVectorEnv(count, drawn, *fixed, copy=False, max_slots=0)
         self.shapes = shapes_of(envs.simulation)
         if config.starts_from_expected_cost:
             weights = config.scenario.penalty_weights().per_resource(len(problem.machines.resources))
@@ -64,9 +70,9 @@ class PlacementTask:
     def evaluate(self, policy: Policy) -> tuple[dict[str, float], bool]:
         """See `Task`."""
         envs = self._validation
-        played = play(policy, envs, np.arange(envs.num_envs), self._deterministic(), self._device)
+        played = play(policy, envs, np.arange(envs.num_envs), self._deterministic(), self._config.device)
         rows = [self._problem.score(envs.simulation.record(b)) for b in range(envs.num_envs)]
-        names = [*EVALUATED, *(f"utilisation_{r}" for r in self._machines.resources)]
+        names = [*EVALUATED, *(f"utilisation_{r}" for r in self._problem.machines.resources)]
         return {name: float(np.nanmean([row[name] for row in rows])) for name in names}, not played.truncated.any()
 
     def picture(self, policy: Policy, title: str) -> npt.NDArray[np.uint8]:
@@ -77,15 +83,15 @@ class PlacementTask:
         seen, _ = envs.reset(options={"sequence": np.arange(envs.num_envs)})
         deterministic = self._deterministic()
         for _ in range(envs.simulation.record(0).arrival.size // 2):
-            logits, _ = logits_of(policy, seen, envs.action_masks(), self._device)
+            logits, _ = logits_of(policy, seen, envs.action_masks(), self._config.device)
             seen, *_ = envs.step(deterministic.choose(logits))
         return draw_cluster(picture(envs.simulation, 0, title))
 
     def _deterministic(self) -> DeterministicActions:
-        return DeterministicActions(self._validation.num_envs, len(self._machines))
+        return DeterministicActions(self._validation.num_envs, len(self._problem.machines))
 
 
-class DeepRMTask:
+class DeepRMTask(Task):
     """Choose the next workload, in DeepRM's own environment and by its own reward. Validation draws actions from the
     same random stream each time.
 
@@ -93,14 +99,11 @@ class DeepRMTask:
     """
 
     def __init__(self, problem: Problem, config: TrainConfig) -> None:
-        train = problem.sequences("train", config.train_sequences, config.seed, config.train_loads)
-        validation = problem.sequences("validation", config.eval_sequences, config.seed, config.train_loads)
-        self._config, slots_ahead = config, train.demand.shape[2]
-        batch = config.sequences_per_iteration * config.trajectories
-        fixed = (problem.machines, config.scenario, slots_ahead, config.unused_weight)
-        envs = DeepRMVectorEnv(batch, train, *fixed)
-        self.envs: Environments = envs
-        self._validation = DeepRMVectorEnv(DRAWS * config.eval_sequences, validation, *fixed, max_slots=0)
+        super().__init__(problem, config)
+        fixed = (problem.machines, config.scenario, self._train.demand.shape[2], config.unused_weight)
+        envs = DeepRMVectorEnv(self._batch, self._train, *fixed)
+        self.envs = envs
+        self._validation = DeepRMVectorEnv(DRAWS * config.eval_sequences, self._validation_set, *fixed, max_slots=0)
         self.shapes = envs.shapes
 
     def evaluate(self, policy: Policy) -> tuple[dict[str, float], bool]:
@@ -114,6 +117,3 @@ class DeepRMTask:
         means = {"slowdown": 1 + wait / length, "wait_mean": wait}
         scores = {name: float(each.mean()) if each.size else float("nan") for name, each in means.items()}
         return {"reward": -sum(costs.values()), **scores, "unused": costs["unused"]}, not played.truncated.any()
-
-    def picture(self, policy: Policy, title: str) -> None:
-        """None: DeepRM's cluster has no machines to draw."""

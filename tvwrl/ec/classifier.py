@@ -10,7 +10,7 @@ import numpy as np
 
 from tvwrl.ec.parameters import Parameters
 from tvwrl.ec.perceptron import Layers, forward, layers_from_lists, layers_to_lists, train_layers
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Float, Int
 
 RECENT = 4  # last slots that are seen as they were
 PER_RESOURCE = 8 + RECENT
@@ -76,8 +76,6 @@ class RuntimeClassifier(Parameters):
 
     def fit(self, series: Sequence[Float], metadata: Float, labels: Int) -> RuntimeClassifier:
         """Learn from n workloads: `series` n of (length, D) units, `metadata` (n, P) with NaN, `labels` (n,) >= 1."""
-        if not len(series) == len(metadata) == len(labels):
-            raise InputError(f"{len(series)} series, {len(metadata)} rows of metadata and {len(labels)} labels")
         self.classes_ = np.unique(labels)
         rng = np.random.default_rng(self.random_state)
         windows = np.arange(max(self.examples // PREFIXES, len(series))) % len(series)

@@ -15,7 +15,6 @@ from tvwrl.schedulers import GROUPS, Knowledge, Scheduler, make_scheduler
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError, Int, Placement, Workload
 
-KNOWLEDGE = Knowledge(GROUPS[1], "peaks of running and waiting workloads, and how long each will run (learnt)")
 HOW_TO_TRAIN = (
     "train it with 'python scripts/train.py --policy deeprm --out runs/deeprm', then write deeprm=runs/deeprm"
 )
@@ -28,7 +27,7 @@ class DeepRM(Scheduler):
     fragmentation makes DeepRM wait. The void action ends the slot as well.
     """
 
-    knowledge = KNOWLEDGE
+    knowledge = Knowledge(GROUPS[1], "peaks of running and waiting workloads, and how long each will run (learnt)")
 
     def __init__(self, name: str, checkpoint: Checkpoint, device: str = "cpu") -> None:
         check_device(device)

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as DEEPRM_KNOWLEDGE
+from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.policy_scheduler import knowledge_of
 from tvwrl.checks import different, one_of
 from tvwrl.command_line import Names, Shares
@@ -126,7 +126,7 @@ class ResultsStudy(Scale):
             describe_training(replace(base, scenario=replace(base.scenario, **AGENTS[agent])), agent)
             for agent in self.agents
         ]
-        lines.append(describe_training(setup.config(DEEPRM, {}), DEEPRM, DEEPRM_KNOWLEDGE) + "; a baseline")
+        lines.append(describe_training(setup.config(DEEPRM, {}), DEEPRM, DeepRM.knowledge) + "; a baseline")
         return "\n\n".join(
             [
                 "Generated from `results/rows.csv` and `results/trainings.csv` of the output folder by",
@@ -149,7 +149,7 @@ def finished_rows(setup: Setup, out: Path, columns: Sequence[Column]) -> pl.Data
     import polars as pl
 
     name = pl.when(pl.col("column").is_in(list(LEARNT))).then(pl.col("column")).otherwise(pl.col("scheduler"))
-    knowledge = {name: known.group for name, known in KNOWLEDGE.items()} | {DEEPRM: DEEPRM_KNOWLEDGE.group}
+    knowledge = {name: known.group for name, known in KNOWLEDGE.items()} | {DEEPRM: DeepRM.knowledge.group}
     knowledge |= {agent: knowledge_of(replace(setup.base.scenario, **seen)).group for agent, seen in AGENTS.items()}
     rows = read_columns(out, columns).with_columns(column=name)
     played = rows.group_by("group", "run").agg(

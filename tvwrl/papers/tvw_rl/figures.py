@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from tvwrl.agents.config import PRESETS, TrainConfig
-from tvwrl.agents.deeprm.scheduler import KNOWLEDGE as DEEPRM_KNOWLEDGE
+from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.experiments.engine import Cell
 from tvwrl.experiments.reproduce import Report, commands
 from tvwrl.experiments.scale import Scale, describe_training
@@ -54,7 +54,7 @@ class TvwRlStudy(Scale):
         scale = f"Preset `{self.preset}`: seeds {seeds}, {setup.base.comparison_sequences} test sequences."
         trained = {c.column if c.column == DEEPRM else "tvw-rl": c.cell.training for c in columns if c.cell.training}
         how = [
-            describe_training(training.config, name, DEEPRM_KNOWLEDGE if name == DEEPRM else None)
+            describe_training(training.config, name, DeepRM.knowledge if name == DEEPRM else None)
             for name, training in trained.items()
         ]
         rows = read_columns(out, columns)
