@@ -16,11 +16,11 @@ from tvwrl.packing.affinity import forget_limits, limit_machines, open_next, put
 from tvwrl.packing.fit import has_room
 from tvwrl.provisioning.bounds import lower_bound
 from tvwrl.provisioning.instance import Fleet, Instance
+from tvwrl.provisioning.packing_problem import PackingProblem
 from tvwrl.provisioning.registry import plan
 from tvwrl.provisioning.sources.generated import generate
 from tvwrl.provisioning.sources.open_instance import open_instance
 from tvwrl.provisioning.sources.published import read_published
-from tvwrl.provisioning.workspace import Workspace
 
 HEAD = ("algorithm", "machines", "C++", "%", "s", "C++ s", "C++ / ours", "/ plain", "")
 BOUNDS = ("volume", "sizes", "self_limits", "exclusion", "patterns")
@@ -46,9 +46,9 @@ def plain_first_fit(a: Any, p: Any) -> None:
 
 def plain_seconds(instance: Instance, fleet: Fleet) -> float:
     """Processor time of the plain First-Fit, compiled."""
-    work = Workspace(instance, fleet)
-    packings = [work.packing(work.most_machines) for _ in range(3)]
-    return min(measure(plain_first_fit, work.applications, packing).cpu for packing in packings)
+    problem = PackingProblem(instance, fleet)
+    packings = [problem.packing(problem.most_machines) for _ in range(3)]
+    return min(measure(plain_first_fit, problem.applications, packing).cpu for packing in packings)
 
 
 def comparison(instance: Instance, fleet: Fleet, published: dict[str, Any], names: list[str], repeats: int) -> str:

@@ -10,8 +10,8 @@ import pytest
 
 from tvwrl.packing.affinity import entries
 from tvwrl.provisioning.instance import Fleet
+from tvwrl.provisioning.packing_problem import PackingProblem
 from tvwrl.provisioning.referee import validate
-from tvwrl.provisioning.workspace import Workspace
 
 Held = list[dict[int, int]]
 
@@ -24,14 +24,14 @@ def _held(packing: Any) -> Held:
     return machines
 
 
-def _check(work: Workspace, packing: Any) -> None:
+def _check(problem: PackingProblem, packing: Any) -> None:
     """Every replica is placed or left, no rule is broken, and residuals are what placements leave."""
-    plan, machines = work.plan("hand", packing, 0.0), int(packing.open[0])
-    verdict = validate(work.instance, Fleet(work.fleet.rows(machines), fixed=True), plan)
+    plan, machines = problem.plan("hand", packing, 0.0), int(packing.open[0])
+    verdict = validate(problem.instance, Fleet(problem.fleet.rows(machines), fixed=True), plan)
     assert verdict.feasible, verdict.examples
     assert verdict.missing == packing.left.sum()
     residual = packing.capacity[np.minimum(np.arange(machines), len(packing.capacity) - 1)]
-    np.subtract.at(residual, plan.machine, plan.replicas[:, None] * work.demand[plan.application])
+    np.subtract.at(residual, plan.machine, plan.replicas[:, None] * problem.demand[plan.application])
     np.testing.assert_allclose(packing.residual[:machines], residual, atol=1e-9)
 
 
@@ -42,6 +42,6 @@ def held() -> Callable[[Any], Held]:
 
 
 @pytest.fixture(scope="session")
-def check() -> Callable[[Workspace, Any], None]:
+def check() -> Callable[[PackingProblem, Any], None]:
     """The function that checks a packing; see `_check`."""
     return _check

@@ -8,15 +8,15 @@ import pytest
 from tvwrl.packing.best_fit import fit_by_passes, fit_by_sorting
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.provisioning.measures import SIZES
-from tvwrl.provisioning.workspace import Workspace
+from tvwrl.provisioning.packing_problem import PackingProblem
 
 
-def fitted(work, size, emptiest):
+def fitted(problem, size, emptiest):
     """A packing of all applications, in the order of input."""
-    packing, constant = work.packing(work.most_machines), size in ("Avg", "Max")
-    orders = work.ordering(packing, SIZES[size], emptiest, full_last=not constant)
+    packing, constant = problem.packing(problem.most_machines), size in ("Avg", "Max")
+    orders = problem.ordering(packing, SIZES[size], emptiest, full_last=not constant)
     fit = fit_by_passes if constant else fit_by_sorting
-    fit(work.applications, packing, orders, np.arange(len(work.replicas)))
+    fit(problem.applications, packing, orders, np.arange(len(problem.replicas)))
     return packing
 
 
@@ -24,13 +24,13 @@ def fitted(work, size, emptiest):
 @pytest.mark.parametrize(("emptiest", "expected"), [(False, [{0: 1}, {1: 1, 2: 1}]), (True, [{0: 1, 2: 1}, {1: 1}])])
 def test_the_third_goes_to_the_fullest_or_the_emptiest(make, held, check, size, emptiest, expected):
     # 5 of 8 leaves 3, 6 of 8 leaves 2: both have room for 1.
-    work = Workspace(make([1, 1, 1], [[5, 5], [6, 6], [1, 1]]), Fleet.of([8, 8]))
-    packing = fitted(work, size, emptiest)
+    problem = PackingProblem(make([1, 1, 1], [[5, 5], [6, 6], [1, 1]]), Fleet.of([8, 8]))
+    packing = fitted(problem, size, emptiest)
     assert held(packing) == expected
-    check(work, packing)
+    check(problem, packing)
 
 
 def test_a_new_machine_opens_only_where_no_open_one_has_room(make, held):
-    work = Workspace(make([2, 2, 1], [[5, 1], [3, 1], [4, 4]], [(0, 2, 0)]), Fleet.of([8, 8]))
-    packing = fitted(work, "Avg", True)
+    problem = PackingProblem(make([2, 2, 1], [[5, 1], [3, 1], [4, 4]], [(0, 2, 0)]), Fleet.of([8, 8]))
+    packing = fitted(problem, "Avg", True)
     assert held(packing) == [{0: 1, 1: 1}, {0: 1, 1: 1}, {2: 1}]

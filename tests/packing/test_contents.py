@@ -9,18 +9,18 @@ from tvwrl.packing.affinity import UNLIMITED
 from tvwrl.packing.contents import add, clear_limits, contents_of, drop_empty_entries, remove, set_limits, unplace
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.provisioning.measures import ByInput
+from tvwrl.provisioning.packing_problem import PackingProblem
 from tvwrl.provisioning.planners import FirstFit, Watch
-from tvwrl.provisioning.workspace import Workspace
 
 
 @pytest.fixture
 def packed(make):
     """Machines of 8 that hold two of a and one of b, and two of c; the third c is unplaced."""
-    work = Workspace(
+    problem = PackingProblem(
         make([2, 1, 3], [[3, 1], [1, 2], [4, 1]], [(0, 1, 2), (2, 0, 1)]), Fleet.of_kinds([[8, 8]], [2], fixed=True)
     )
-    packing = FirstFit(ByInput()).pack(work, Watch())
-    return work.applications, contents_of(work.applications, packing, work.kinds, 3, spare=1)
+    packing = FirstFit(ByInput()).pack(problem, Watch())
+    return problem.applications, contents_of(problem.applications, packing, problem.kinds, 3, spare=1)
 
 
 def listed(s):

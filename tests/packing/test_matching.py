@@ -9,13 +9,20 @@ from hypothesis import strategies as st
 from tvwrl.packing.matching import match
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.provisioning.measures import SCORES
-from tvwrl.provisioning.workspace import Workspace
+from tvwrl.provisioning.packing_problem import PackingProblem
 
 
-def matched(work, machines, score, steps=99):
+def matched(problem, machines, score, steps=99):
     """A packing of at most `machines` machines after at most `steps` steps, and whether more steps may help."""
-    packing = work.packing(machines, opened=True)
-    arguments = work.applications, packing, work.pairs(packing), work.sizes, SCORES[score].score(work), steps
+    packing = problem.packing(machines, opened=True)
+    arguments = (
+        problem.applications,
+        packing,
+        problem.pairs(packing),
+        problem.sizes,
+        SCORES[score].score(problem),
+        steps,
+    )
     return packing, match(*arguments)
 
 
@@ -23,26 +30,26 @@ def test_the_best_pair_goes_first(make, held, check):
     # Dot products, over 64: a (4, 2) is worth 48 on the empty machine, b (2, 4) as much and comes later, c (1, 1) 16.
     # After a the first machine has 4, 6: b is worth 32 there, 48 on the second; then c 10 on the first, 10 on the
     # second: the first.
-    work = Workspace(make([1, 1, 1], [[4, 2], [2, 4], [1, 1]]), Fleet.of([8, 8]))
-    packing, _ = matched(work, 2, "DotProduct")
+    problem = PackingProblem(make([1, 1, 1], [[4, 2], [2, 4], [1, 1]]), Fleet.of([8, 8]))
+    packing, _ = matched(problem, 2, "DotProduct")
     assert held(packing) == [{0: 1, 2: 1}, {1: 1}]
-    check(work, packing)
+    check(problem, packing)
 
 
 def test_it_goes_on_where_it_stopped_until_nothing_fits(make, held):
-    work = Workspace(make([3], [[5, 5]]), Fleet.of([8, 8]))
-    packing, more = matched(work, 2, "DotProduct", steps=1)
+    problem = PackingProblem(make([3], [[5, 5]]), Fleet.of([8, 8]))
+    packing, more = matched(problem, 2, "DotProduct", steps=1)
     assert (held(packing), more) == ([{0: 1}, {}], True)
-    packing, more = matched(work, 2, "DotProduct")
+    packing, more = matched(problem, 2, "DotProduct")
     assert (held(packing), more) == ([{0: 1}, {0: 1}], False)
     assert packing.left.tolist() == [1]
 
 
-def best_pairs(work, machines, score):
+def best_pairs(problem, machines, score):
     """Replicas by (machine, application) if every pair is scored anew for every replica; ties as listed."""
-    demand, residual = work.demand, np.repeat(work.kinds[:1], machines, axis=0)
+    demand, residual = problem.demand, np.repeat(problem.kinds[:1], machines, axis=0)
     alike = [int((demand == one).all(axis=1).argmax()) for one in demand]  # equal demand counts as one size
-    left, made = work.replicas.copy(), {}
+    left, made = problem.replicas.copy(), {}
     while True:
         pairs = [
             (-(demand[i] * residual[m] * score.weight).sum(), m, alike[i], i)
@@ -61,7 +68,7 @@ def best_pairs(work, machines, score):
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=4))
 def test_it_is_what_scoring_every_pair_anew_gives(make, held, rows):
-    work = Workspace(make([row[0] for row in rows], [row[1:] for row in rows]), Fleet.of([8, 8]))
-    packing, _ = matched(work, 3, "DotProduct")
+    problem = PackingProblem(make([row[0] for row in rows], [row[1:] for row in rows]), Fleet.of([8, 8]))
+    packing, _ = matched(problem, 3, "DotProduct")
     found = {(m, i): count for m, machine in enumerate(held(packing)) for i, count in machine.items()}
-    assert found == best_pairs(work, 3, SCORES["DotProduct"].score(work))
+    assert found == best_pairs(problem, 3, SCORES["DotProduct"].score(problem))

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from tvwrl.packing.orders import FULL, fall, refresh
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.provisioning.measures import SIZES
-from tvwrl.provisioning.workspace import Workspace
+from tvwrl.provisioning.packing_problem import PackingProblem
 
 
 def opened(make, machines, size="Avg"):
     """A packing of empty machines of 9 x 9 and their order, emptiest first. Applications need 1 of either at least."""
-    work = Workspace(make([1], [[1, 1]]), Fleet.of([9, 9]))
-    packing = work.packing(machines, opened=True)
-    return packing, work.ordering(packing, SIZES[size], True)
+    problem = PackingProblem(make([1], [[1, 1]]), Fleet.of([9, 9]))
+    packing = problem.packing(machines, opened=True)
+    return packing, problem.ordering(packing, SIZES[size], True)
 
 
 def positions(ordering):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.provisioning.measures import SCORES, SIZES, ByInput
+from tvwrl.provisioning.packing_problem import PackingProblem
 from tvwrl.provisioning.planners import (
     BestFit,
     BinSearch,
@@ -19,7 +20,6 @@ from tvwrl.provisioning.planners import (
     Spreading,
     Watch,
 )
-from tvwrl.provisioning.workspace import Workspace
 
 PLANNERS = [
     FirstFit(ByInput()),
@@ -38,8 +38,8 @@ def test_no_rule_is_broken(instances, check, fewest_machines, planner, data):
     instance = data.draw(instances())
     kinds = data.draw(st.lists(st.tuples(st.integers(3, 7), st.integers(3, 7)), max_size=3))
     fixed = data.draw(st.booleans())
-    work = Workspace(instance, Fleet.of_kinds([*kinds, (7, 7)], fixed=fixed))
-    packing = planner.pack(work, Watch())
-    check(work, packing)
+    problem = PackingProblem(instance, Fleet.of_kinds([*kinds, (7, 7)], fixed=fixed))
+    packing = planner.pack(problem, Watch())
+    check(problem, packing)
     assert fixed or not packing.left.any()
     assert packing.left.any() or packing.open[0] >= fewest_machines(instance, Fleet.of([7, 7]))

@@ -11,17 +11,17 @@ from tvwrl.packing.contents import contents_of, set_limits
 from tvwrl.packing.repair import affinity_ejections, capacity_ejections, close_machine, search
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.provisioning.measures import ByInput
+from tvwrl.provisioning.packing_problem import PackingProblem
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.planners import FirstFit, Watch
 from tvwrl.provisioning.referee import validate
-from tvwrl.provisioning.workspace import Workspace
 
 
 def packed(instance, fleet, spare=8):
     """A workspace, and what first fit makes of it."""
-    work = Workspace(instance, fleet)
-    packing = FirstFit(ByInput()).pack(work, Watch())
-    return work, contents_of(work.applications, packing, work.kinds, len(work.kinds), spare)
+    problem = PackingProblem(instance, fleet)
+    packing = FirstFit(ByInput()).pack(problem, Watch())
+    return problem, contents_of(problem.applications, packing, problem.kinds, len(problem.kinds), spare)
 
 
 def plan_of(s):
@@ -32,9 +32,11 @@ def plan_of(s):
 
 def test_what_affinity_ejects_by_hand(make):
     # Two of a and one of b are there. c allows one of a, and b no c: one a and the b have to go.
-    work, s = packed(make([2, 1, 1], [[1, 1]] * 3, [(2, 0, 1), (1, 2, 0)]), Fleet.of_kinds([[8, 8]], [2], fixed=True))
+    problem, s = packed(
+        make([2, 1, 1], [[1, 1]] * 3, [(2, 0, 1), (1, 2, 0)]), Fleet.of_kinds([[8, 8]], [2], fixed=True)
+    )
     s.weight[:] = [1, 5, 1]
-    set_limits(work.applications, s, 2)
+    set_limits(problem.applications, s, 2)
 
     def eject(most, max_ejected=8, own=9):
         machine = s.application[0], s.count[0], s.kinds[0]
@@ -63,17 +65,17 @@ def test_what_capacity_ejects_by_hand(unit):
 def test_the_search_places_what_a_planner_left(make):
     # Three machines of 10 hold 6 + 4, 5 + 3 + 2 and 4 + 3 + 3, and no planner finds it.
     instance = make([1, 1, 2, 3, 1], [[6.0], [5.0], [4.0], [3.0], [2.0]])
-    work, s = packed(instance, Fleet.of_kinds([[10.0]], [3], fixed=True))
+    problem, s = packed(instance, Fleet.of_kinds([[10.0]], [3], fixed=True))
     assert s.unplaced[0] > 0
-    search(work.applications, s, 5000, 3, 3, 0, True, np.random.default_rng(0))
+    search(problem.applications, s, 5000, 3, 3, 0, True, np.random.default_rng(0))
     assert s.unplaced[0] == 0
-    verdict = validate(instance, work.fleet, plan_of(s))
+    verdict = validate(instance, problem.fleet, plan_of(s))
     assert (verdict.feasible, verdict.missing) == (True, 0)
 
 
 def test_the_lightest_machine_closes(make):
-    work, s = packed(make([2, 1], [[4, 4], [5, 5]]), Fleet.of_kinds([[8, 8]], [2], fixed=True))
-    close_machine(work.applications, s, True)
+    problem, s = packed(make([2, 1], [[4, 4], [5, 5]]), Fleet.of_kinds([[8, 8]], [2], fixed=True))
+    close_machine(problem.applications, s, True)
     assert s.open[0] == 1
     assert s.pool[: s.unplaced[0]].tolist() == [1]
     assert plan_of(s).application.tolist() == [0]
@@ -84,8 +86,8 @@ def test_the_lightest_machine_closes(make):
 def test_no_rule_is_broken_and_no_replica_lost(instances, data, seed, in_turn):
     machines = data.draw(st.lists(st.tuples(st.integers(3, 8), st.integers(3, 8)), min_size=1, max_size=4))
     instance, fleet = data.draw(instances(applications=4)), Fleet(np.array(machines, np.float64), fixed=True)
-    work, s = packed(instance, fleet)
-    search(work.applications, s, 50, 4, 2, 0, in_turn, np.random.default_rng(seed))
+    problem, s = packed(instance, fleet)
+    search(problem.applications, s, 50, 4, 2, 0, in_turn, np.random.default_rng(seed))
     plan = plan_of(s)
     verdict = validate(instance, fleet, plan)
     assert verdict.feasible, verdict.examples

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.provisioning.lrasched import TwoPhase
+from tvwrl.provisioning.packing_problem import PackingProblem
 from tvwrl.provisioning.planners import Watch
 from tvwrl.provisioning.referee import validate
 from tvwrl.provisioning.registry import ALGORITHMS, plan, planner
 from tvwrl.provisioning.results import family_of
-from tvwrl.provisioning.workspace import Workspace
 from tvwrl.types import InputError
 
 FOUR = Fleet.of([4])
@@ -104,7 +104,7 @@ def test_searches_keep_their_best_at_the_deadline_and_others_say_that_it_passed(
     # First-Fit: 2 machines full of a, 8 with a b each; b and a together need 8.
     instance, search = make([8, 8], [[1], [3]]), planner("SpreadWFD-Avg-BinSearch")
     slow = SlowTrial(search.trial)
-    stopped = replace(search, trial=slow).pack(Workspace(instance, FOUR), Watch())
+    stopped = replace(search, trial=slow).pack(PackingProblem(instance, FOUR), Watch())
     assert slow.tries == 2
     assert not stopped.left.any()
     assert stopped.open[0] == plan(instance, FOUR, "FF").machines

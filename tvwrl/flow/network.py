@@ -12,7 +12,7 @@ import numpy as np
 from tvwrl.checks import at_least, one_of, within
 from tvwrl.flow.groups import characteristics, flow_costs, group_machines
 from tvwrl.provisioning.instance import Fleet, Instance
-from tvwrl.provisioning.workspace import Workspace
+from tvwrl.provisioning.packing_problem import PackingProblem
 from tvwrl.types import Float, InputError, Int
 
 MOST_GROUPS = 8  # with more, costs of 100^8 and above are no longer exact
@@ -83,7 +83,7 @@ class FlowNetwork:
         from tvwrl.flow.network_kernels import empty_network
 
         self.settings, self._seed, self._refused = settings, seed, dict(refused or {})
-        work = Workspace(instance, fleet)
+        work = PackingProblem(instance, fleet)
         self._applications = work.applications
         self._capacity = work.kinds
         self._resource = np.tile(np.arange(len(instance.resources)), instance.demand.shape[1])[work.busy]

@@ -11,10 +11,10 @@ import numpy as np
 
 from tvwrl.checks import positive
 from tvwrl.provisioning.instance import Fleet, Instance, check_fits
+from tvwrl.provisioning.packing_problem import PackingProblem
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.planners import Watch
 from tvwrl.provisioning.registry import planner
-from tvwrl.provisioning.workspace import Workspace
 
 NAME = "best"
 PORTFOLIO = ("FF", "SpreadWFD-Avg-BinSearch", "SpreadWFD-AvgExp-BinSearch", "WFD-AvgExp")  # cheap ones that won often
@@ -60,10 +60,10 @@ def plan_best(
     positive(seconds=seconds)
     check_fits(instance, fleet)
     clock = _Clock(seconds, progress, save)
-    work = Workspace(instance, fleet)
-    plan, found = _portfolio(work, clock)
-    best = BestPlan(plan, max(bound, work.fewest_machines), found)
-    (_fill_fixed if fleet.fixed else _empty_machines)(work, best, clock, seed)
+    problem = PackingProblem(instance, fleet)
+    plan, found = _portfolio(problem, clock)
+    best = BestPlan(plan, max(bound, problem.fewest_machines), found)
+    (_fill_fixed if fleet.fixed else _empty_machines)(problem, best, clock, seed)
     best.plan = replace(best.plan, seconds=time.process_time() - clock.began)
     return best
 
@@ -89,7 +89,7 @@ class _Clock:
         return plan
 
 
-def _portfolio(work: Workspace, clock: _Clock) -> tuple[Plan, dict[str, int]]:
+def _portfolio(problem: PackingProblem, clock: _Clock) -> tuple[Plan, dict[str, int]]:
     """The best plan of the rules that there is time for, and the machines that each rule uses."""
     best: Any = None
     found: dict[str, int] = {}
@@ -98,15 +98,15 @@ def _portfolio(work: Workspace, clock: _Clock) -> tuple[Plan, dict[str, int]]:
         if deadline is not None and time.monotonic() > deadline:
             break
         try:
-            packing = planner(name).pack(work, Watch(deadline=deadline))
+            packing = planner(name).pack(problem, Watch(deadline=deadline))
         except TimeoutError:
             continue
-        work.check_all_placed(packing)
+        problem.check_all_placed(packing)
         machines = int(packing.open[0])
         found[name] = machines
         if best is None or (packing.left.sum(), machines) < (best.left.sum(), int(best.open[0])):
             best = packing
-            plan = clock.record(work.plan(NAME, packing, 0.0))
+            plan = clock.record(problem.plan(NAME, packing, 0.0))
         clock.report(plan.machines)
     return plan, found
 
@@ -118,15 +118,15 @@ class _Ejection:
     machines to place everything.
     """
 
-    def __init__(self, work: Workspace, machines: int, most: int, seed: int) -> None:
+    def __init__(self, problem: PackingProblem, machines: int, most: int, seed: int) -> None:
         """Start with `machines`; up to `most` can be opened."""
         from tvwrl.packing.contents import contents_of
 
-        self._work, self._rng = work, np.random.default_rng(seed)
-        fleet = Fleet(work.fleet.rows(machines), fixed=True)
-        packing = planner(START).pack(Workspace(work.instance, fleet), Watch())
-        self.contents = contents_of(work.applications, packing, work.kinds, most, SPARE)
-        self._alike = bool((work.kinds == work.kinds[0]).all())
+        self._problem, self._rng = problem, np.random.default_rng(seed)
+        fleet = Fleet(problem.fleet.rows(machines), fixed=True)
+        packing = planner(START).pack(PackingProblem(problem.instance, fleet), Watch())
+        self.contents = contents_of(problem.applications, packing, problem.kinds, most, SPARE)
+        self._alike = bool((problem.kinds == problem.kinds[0]).all())
 
     @property
     def left(self) -> int:
@@ -139,18 +139,18 @@ class _Ejection:
 
         examined = int(np.clip(PER_STEP / max(self.left, 1), *EXAMINED))
         moves = MOVES if self.left <= FEW else 0
-        in_turn = not self._work.fleet.fixed  # on a fixed fleet some may have to stay out
-        return int(search(self._work.applications, self.contents, STEPS, examined, moves, aim, in_turn, self._rng))
+        in_turn = not self._problem.fleet.fixed  # on a fixed fleet some may have to stay out
+        return int(search(self._problem.applications, self.contents, STEPS, examined, moves, aim, in_turn, self._rng))
 
     def close_machine(self) -> None:
         """Close one machine; its replicas become unplaced."""
         from tvwrl.packing.repair import close_machine
 
-        close_machine(self._work.applications, self.contents, self._alike)
+        close_machine(self._problem.applications, self.contents, self._alike)
 
     def open_machines(self) -> None:
         """Open about as many more as the unplaced replicas need."""
-        each = max(1, (self._work.replicas.sum() - self.left) // int(self.contents.open[0]))
+        each = max(1, (self._problem.replicas.sum() - self.left) // int(self.contents.open[0]))
         self.contents.open[0] = min(len(self.contents.kinds), self.contents.open[0] + -(-self.left // each))
 
     def plan(self) -> Plan:
@@ -162,11 +162,11 @@ class _Ejection:
         return Plan.of(NAME, application, machine, replicas)
 
 
-def _fill_fixed(work: Workspace, best: BestPlan, clock: _Clock, seed: int) -> None:
+def _fill_fixed(problem: PackingProblem, best: BestPlan, clock: _Clock, seed: int) -> None:
     """Place more replicas on a fixed fleet that does not hold all."""
-    left = int(work.replicas.sum() - best.plan.replicas.sum())
-    machines = len(work.kinds)
-    search = _Ejection(work, machines, machines, seed)
+    left = int(problem.replicas.sum() - best.plan.replicas.sum())
+    machines = len(problem.kinds)
+    search = _Ejection(problem, machines, machines, seed)
     while left and clock.elapsed() < 1.0:
         best.steps += search.search(left - 1)
         if search.left < left:
@@ -175,12 +175,12 @@ def _fill_fixed(work: Workspace, best: BestPlan, clock: _Clock, seed: int) -> No
         clock.report(best.plan.machines)
 
 
-def _empty_machines(work: Workspace, best: BestPlan, clock: _Clock, seed: int) -> None:
+def _empty_machines(problem: PackingProblem, best: BestPlan, clock: _Clock, seed: int) -> None:
     """Find plans on ever fewer machines, starting a little above the bound; if those are too few, with more."""
     first = min(best.plan.machines - 1, int(np.ceil(best.bound * (1 + ABOVE))))
     if first < best.bound:
         return
-    search = _Ejection(work, first, best.plan.machines - 1, seed)
+    search = _Ejection(problem, first, best.plan.machines - 1, seed)
     open_more_at = iter(OPEN_MORE_AT)
     until = next(open_more_at)
     while clock.elapsed() < 1.0:

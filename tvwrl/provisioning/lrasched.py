@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from tvwrl.provisioning.measures import SCORES
+from tvwrl.provisioning.packing_problem import PackingProblem
 from tvwrl.provisioning.planners import LEAST, Watch
-from tvwrl.provisioning.workspace import Workspace
 from tvwrl.types import Float, Int
 
 STEPS = 20  # of the search per application
@@ -35,47 +35,47 @@ class TwoPhase:
     search: bool = False  # after phase 1: ruin and recreate (Schrimpf et al. 2000), see `packing.lrasched.improve`
     seed: int = 0  # of the search
 
-    def pack(self, work: Workspace, watch: Watch) -> Any:
+    def pack(self, problem: PackingProblem, watch: Watch) -> Any:
         """See `planners.Planner`. Batches are placed one after another, phase 2 comes after the last."""
         from tvwrl.packing.lrasched import place_whole, scratch_for
 
-        applications, packing = self._applications(work), self._opened(work)
-        scratch, count = scratch_for(packing, work.replicas), len(work.replicas)
+        applications, packing = self._applications(problem), self._opened(problem)
+        scratch, count = scratch_for(packing, problem.replicas), len(problem.replicas)
         step, spare = self.batch or count, None
         for begin in range(0, count, step):
             batch = np.arange(begin, min(begin + step, count))
-            demand, size = _measure(work, batch)
-            fitness = self._fitness(work, packing, demand)
+            demand, size = _measure(problem, batch)
+            fitness = self._fitness(problem, packing, demand)
             span = watch.within(begin / count, min(1.0, (begin + step) / count))
             for part in span.parts(len(batch)):
                 place_whole(applications, packing, batch[np.argsort(-size, kind="stable")][part], fitness, scratch)
             if self.search and packing.left[batch].any():
-                spare = spare or self._opened(work)
+                spare = spare or self._opened(problem)
                 self._improve((applications, packing), spare, batch, size, fitness, scratch, span)
-        if packing.left.any() and not work.fleet.fixed:
-            self._add_machines(work, applications, packing, watch)
+        if packing.left.any() and not problem.fleet.fixed:
+            self._add_machines(problem, applications, packing, watch)
         return packing
 
-    def _applications(self, work: Workspace) -> Any:
+    def _applications(self, problem: PackingProblem) -> Any:
         if not self.first_fit:
-            return work.applications
-        return work.applications._replace(own=np.ones(len(work.replicas), np.int32))
+            return problem.applications
+        return problem.applications._replace(own=np.ones(len(problem.replicas), np.int32))
 
-    def _opened(self, work: Workspace) -> Any:
+    def _opened(self, problem: PackingProblem) -> Any:
         """A packing in which the machines that are there are open."""
-        listed = len(work.kinds)
+        listed = len(problem.kinds)
         existing = listed if self.existing is None else min(self.existing, listed)
-        packing = work.packing(listed if work.fleet.fixed else listed + int(work.replicas.sum()))
-        packing.residual[:existing] = work.kinds[:existing]
+        packing = problem.packing(listed if problem.fleet.fixed else listed + int(problem.replicas.sum()))
+        packing.residual[:existing] = problem.kinds[:existing]
         packing.open[0] = existing
         return packing
 
-    def _fitness(self, work: Workspace, packing: Any, demand: Float) -> Any:
+    def _fitness(self, problem: PackingProblem, packing: Any, demand: Float) -> Any:
         from tvwrl.packing.lrasched import Fitness
 
         demand = np.full_like(demand, np.inf) if self.first_fit else demand
         free = packing.residual[: packing.open[0]].sum(axis=0)
-        return Fitness(demand, free, work.needed.min(axis=0), self.fragment)
+        return Fitness(demand, free, problem.needed.min(axis=0), self.fragment)
 
     def _improve(
         self, packed: tuple[Any, Any], spare: Any, batch: Int, size: Float, fitness: Any, scratch: Any, watch: Watch
@@ -99,7 +99,7 @@ class TwoPhase:
                 getattr(packing, name)[:] = values
             fitness.free[:] = free
 
-    def _add_machines(self, work: Workspace, applications: Any, packing: Any, watch: Watch) -> None:
+    def _add_machines(self, problem: PackingProblem, applications: Any, packing: Any, watch: Watch) -> None:
         """Phase 2: fill added machines one after another with what is fittest, as LRASched-Fitness; or first fit.
 
         Paper: one replica at a time. Here: as many replicas of the fittest application as fit, as paper 001 reads it.
@@ -110,19 +110,19 @@ class TwoPhase:
 
         if self.first_fit:
             left = np.flatnonzero(packing.left)
-            order = left[np.argsort(-_measure(work, left)[1], kind="stable")]
+            order = left[np.argsort(-_measure(problem, left)[1], kind="stable")]
             first_fit(applications, packing, new_row(applications, packing), order)
             return
-        sizes, count = work.sizes, len(work.replicas)
+        sizes, count = problem.sizes, len(problem.replicas)
         total = packing.residual[: packing.open[0]].sum(axis=0)
         cap, touched = np.full(count, UNLIMITED, np.int32), np.empty(count, np.int32)
-        head, score = sizes.start[:-1].copy(), SCORES["Fitness"].score(work)
+        head, score = sizes.start[:-1].copy(), SCORES["Fitness"].score(problem)
         while fill(applications, packing, sizes, score, total, head, cap, touched, LEAST):
             watch.check(0.9)
 
 
-def _measure(work: Workspace, batch: Int) -> tuple[Float, Float]:
+def _measure(problem: PackingProblem, batch: Int) -> tuple[Float, Float]:
     """`packing.fitness.measure` of the applications of a batch."""
     from tvwrl.packing.fitness import measure
 
-    return measure(work.demand[batch] * work.replicas[batch, None])
+    return measure(problem.demand[batch] * problem.replicas[batch, None])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.provisioning.workspace import Workspace
+from tvwrl.provisioning.packing_problem import PackingProblem
 from tvwrl.types import Float, Int
 
 
@@ -28,14 +28,14 @@ class Size(NamedTuple):
         """Whether its weights stay the same while machines fill up."""
         return self.epsilon == 0.0 and self.power == 0.0
 
-    def of(self, work: Workspace) -> Float:
+    def of(self, problem: PackingProblem) -> Float:
         """(A,) sizes of the applications, >= 0."""
         from tvwrl.packing.orders import weights
 
-        weight = weights(self, work.total, int(work.replicas.sum()), work.capacity)
-        shares = work.demand * weight
+        weight = weights(self, problem.total, int(problem.replicas.sum()), problem.capacity)
+        shares = problem.demand * weight
         size: Float = shares.max(axis=1) if self.largest else shares.sum(axis=1)
-        return size * work.replicas if self.per_application else size
+        return size * problem.replicas if self.per_application else size
 
 
 SIZES = {
@@ -51,9 +51,9 @@ SIZES = {
 class ByInput:
     """Applications as they are listed."""
 
-    def order(self, work: Workspace) -> Int:
+    def order(self, problem: PackingProblem) -> Int:
         """(A,) all applications."""
-        return np.arange(len(work.replicas))
+        return np.arange(len(problem.replicas))
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class BySize:
     size: Size
     alpha: float = 1.0
 
-    def order(self, work: Workspace) -> Int:
+    def order(self, problem: PackingProblem) -> Int:
         """(A,) all applications."""
-        size = self.size.of(work)
+        size = self.size.of(problem)
         if self.alpha < 1.0:
-            size = self.alpha * _over_mean(size) + (1.0 - self.alpha) * _over_mean(work.degree.astype(np.float64))
+            size = self.alpha * _over_mean(size) + (1.0 - self.alpha) * _over_mean(problem.degree.astype(np.float64))
         return np.argsort(-size, kind="stable")
 
 
@@ -84,18 +84,18 @@ class Pull:
     squares: bool = False  # L2Norm: -sum (C - s)^2, of which 2 C s - s^2 tells applications apart
     of_totals: bool = False  # Fitness: over total demand and total residual
 
-    def score(self, work: Workspace) -> Any:
+    def score(self, problem: PackingProblem) -> Any:
         """The same for kernels."""
         from tvwrl.packing.filling import Score
 
-        own = np.zeros(len(work.sizes.demand))
-        weight = np.ones(len(work.capacity))
+        own = np.zeros(len(problem.sizes.demand))
+        weight = np.ones(len(problem.capacity))
         if self.of_totals:
-            weight = 1.0 / np.where(work.total > 0, work.total, 1.0)
+            weight = 1.0 / np.where(problem.total > 0, problem.total, 1.0)
         elif self.power > 0:
-            weight = work.capacity**-2.0
+            weight = problem.capacity**-2.0
         if self.squares:
-            own, weight = (work.sizes.demand**2 * weight).sum(axis=1), 2.0 * weight
+            own, weight = (problem.sizes.demand**2 * weight).sum(axis=1), 2.0 * weight
         return Score(weight, self.power, self.of_totals, own, self.squares)
 
 

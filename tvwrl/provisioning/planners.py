@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tvwrl.provisioning.measures import ByInput, BySize, Pull, Size
-from tvwrl.provisioning.workspace import Workspace
+from tvwrl.provisioning.packing_problem import PackingProblem
 
 Progress = Callable[[float], None]  # share done, 0 to 1
 
@@ -43,14 +43,14 @@ class Watch:
             self.progress(share)
 
     def within(self, begin: float, end: float) -> Watch:
-        """For a part of the work that takes it from share `begin` to `end`."""
+        """For a part of the task, from share `begin` to `end`."""
         return Watch(lambda share: self.report(begin + share * (end - begin)), self.deadline)
 
 
 class Planner(Protocol):
     """Places all replicas, or, if the fleet is fixed, as many as it can."""
 
-    def pack(self, work: Workspace, watch: Watch) -> Any:
+    def pack(self, problem: PackingProblem, watch: Watch) -> Any:
         """A `packing.affinity.Packing`. Raises TimeoutError if there is none by the deadline."""
 
 
@@ -60,13 +60,13 @@ class FirstFit:
 
     order: ByInput | BySize
 
-    def pack(self, work: Workspace, watch: Watch) -> Any:
+    def pack(self, problem: PackingProblem, watch: Watch) -> Any:
         from tvwrl.packing.first_fit import first_fit, new_row
 
-        packing, order = work.packing(work.most_machines), self.order.order(work)
-        row = new_row(work.applications, packing)
+        packing, order = problem.packing(problem.most_machines), self.order.order(problem)
+        row = new_row(problem.applications, packing)
         for part in watch.parts(len(order)):
-            first_fit(work.applications, packing, row, order[part])
+            first_fit(problem.applications, packing, row, order[part])
         return packing
 
 
@@ -78,14 +78,14 @@ class BestFit:
     size: Size
     emptiest_first: bool
 
-    def pack(self, work: Workspace, watch: Watch) -> Any:
+    def pack(self, problem: PackingProblem, watch: Watch) -> Any:
         from tvwrl.packing.best_fit import fit_by_passes, fit_by_sorting
 
-        packing, order = work.packing(work.most_machines), self.order.order(work)
+        packing, order = problem.packing(problem.most_machines), self.order.order(problem)
         constant = self.size.constant  # then full machines take part in swaps
-        machines = work.ordering(packing, self.size, self.emptiest_first, full_last=not constant)
+        machines = problem.ordering(packing, self.size, self.emptiest_first, full_last=not constant)
         for part in watch.parts(len(order)):
-            (fit_by_passes if constant else fit_by_sorting)(work.applications, packing, machines, order[part])
+            (fit_by_passes if constant else fit_by_sorting)(problem.applications, packing, machines, order[part])
         return packing
 
 
@@ -93,15 +93,15 @@ class BestFit:
 class FewestCandidates:
     """Medea-NC: the application that the fewest open machines can take next, on the first of them (Eq. 5)."""
 
-    def pack(self, work: Workspace, watch: Watch) -> Any:
+    def pack(self, problem: PackingProblem, watch: Watch) -> Any:
         from tvwrl.packing.first_fit import fewest_candidates, new_row
 
-        packing, count = work.packing(work.most_machines), len(work.replicas)
-        row, queue = new_row(work.applications, packing), np.argsort(-work.degree, kind="stable")
+        packing, count = problem.packing(problem.most_machines), len(problem.replicas)
+        row, queue = new_row(problem.applications, packing), np.argsort(-problem.degree, kind="stable")
         lost, through = np.zeros(count, np.int64), np.zeros(count, np.bool_)
-        gone = np.zeros((work.most_machines, count // 8 + 1), np.uint8)  # rows of closed machines cost no memory
+        gone = np.zeros((problem.most_machines, count // 8 + 1), np.uint8)  # rows of closed machines cost no memory
         for part in watch.parts(count):
-            fewest_candidates(work.applications, packing, row, queue, part.start, part.stop, lost, gone, through)
+            fewest_candidates(problem.applications, packing, row, queue, part.start, part.stop, lost, gone, through)
         return packing
 
 
@@ -111,24 +111,24 @@ class Filling:
 
     pull: Pull
 
-    def pack(self, work: Workspace, watch: Watch) -> Any:
+    def pack(self, problem: PackingProblem, watch: Watch) -> Any:
         from tvwrl.packing.affinity import UNLIMITED
         from tvwrl.packing.filling import fill
 
-        packing, sizes, count = work.packing(work.most_machines), work.sizes, len(work.replicas)
-        score, total = self.pull.score(work), np.zeros(len(work.capacity))
+        packing, sizes, count = problem.packing(problem.most_machines), problem.sizes, len(problem.replicas)
+        score, total = self.pull.score(problem), np.zeros(len(problem.capacity))
         head, cap, touched = sizes.start[:-1].copy(), np.full(count, UNLIMITED, np.int32), np.empty(count, np.int32)
         more = True
         while more:
-            watch.check(1.0 - packing.left.sum() / work.replicas.sum())
-            more = fill(work.applications, packing, sizes, score, total, head, cap, touched, LEAST)
+            watch.check(1.0 - packing.left.sum() / problem.replicas.sum())
+            more = fill(problem.applications, packing, sizes, score, total, head, cap, touched, LEAST)
         return packing
 
 
 class Trial(Protocol):
     """Packs into a given number of machines, all open from the start, or fails."""
 
-    def attempt(self, work: Workspace, machines: int, partly: bool, watch: Watch) -> Any | None:
+    def attempt(self, problem: PackingProblem, machines: int, partly: bool, watch: Watch) -> Any | None:
         """A packing, or None if replicas are left over, unless `partly`."""
 
 
@@ -139,13 +139,13 @@ class Spreading:
     order: ByInput | BySize
     size: Size
 
-    def attempt(self, work: Workspace, machines: int, partly: bool, watch: Watch) -> Any | None:
+    def attempt(self, problem: PackingProblem, machines: int, partly: bool, watch: Watch) -> Any | None:
         from tvwrl.packing.spreading import spread
 
-        packing, order = work.packing(machines, opened=True), self.order.order(work)
-        ordering, taken = work.ordering(packing, self.size, True), np.empty(machines, np.int32)
+        packing, order = problem.packing(machines, opened=True), self.order.order(problem)
+        ordering, taken = problem.ordering(packing, self.size, True), np.empty(machines, np.int32)
         for part in watch.parts(len(order)):
-            if not spread(work.applications, packing, ordering, order[part], taken, partly):
+            if not spread(problem.applications, packing, ordering, order[part], taken, partly):
                 return None
         return packing
 
@@ -156,13 +156,13 @@ class Matching:
 
     pull: Pull
 
-    def attempt(self, work: Workspace, machines: int, partly: bool, watch: Watch) -> Any | None:
+    def attempt(self, problem: PackingProblem, machines: int, partly: bool, watch: Watch) -> Any | None:
         from tvwrl.packing.matching import match
 
-        packing, score = work.packing(machines, opened=True), self.pull.score(work)
-        pairs = work.pairs(packing)
-        for part in watch.parts(int(work.replicas.sum())):
-            if not match(work.applications, packing, pairs, work.sizes, score, part.stop - part.start):
+        packing, score = problem.packing(machines, opened=True), self.pull.score(problem)
+        pairs = problem.pairs(packing)
+        for part in watch.parts(int(problem.replicas.sum())):
+            if not match(problem.applications, packing, pairs, problem.sizes, score, part.stop - part.start):
                 break
         return None if packing.left.any() and not partly else packing
 
@@ -221,15 +221,15 @@ class Search:
     trial: Trial
     strategy: Strategy
 
-    def pack(self, work: Workspace, watch: Watch) -> Any:
-        best = FirstFit(ByInput()).pack(work, watch.within(0.0, 0.02))
-        machines, bound, tried = int(best.open[0]), work.fewest_machines, 0
+    def pack(self, problem: PackingProblem, watch: Watch) -> Any:
+        best = FirstFit(ByInput()).pack(problem, watch.within(0.0, 0.02))
+        machines, bound, tried = int(best.open[0]), problem.fewest_machines, 0
         tries = 1 + self.strategy.tries(bound, machines)
 
         def attempt(target: int, partly: bool = False) -> bool:
             nonlocal best, tried
             span = [0.02 + 0.98 * min(1.0, done / tries) for done in (tried, tried + 1)]
-            packing = self.trial.attempt(work, target, partly, watch.within(*span))
+            packing = self.trial.attempt(problem, target, partly, watch.within(*span))
             tried += 1
             if packing is not None and packing.left.sum() <= best.left.sum():
                 best = packing

@@ -9,6 +9,7 @@ from typing import Any
 from tvwrl.provisioning.instance import Fleet, Instance, check_fits
 from tvwrl.provisioning.lrasched import TwoPhase
 from tvwrl.provisioning.measures import SCORES, SIZES, ByInput, BySize
+from tvwrl.provisioning.packing_problem import PackingProblem
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.planners import (
     BestFit,
@@ -25,7 +26,6 @@ from tvwrl.provisioning.planners import (
     Strategy,
     Watch,
 )
-from tvwrl.provisioning.workspace import Workspace
 from tvwrl.types import InputError
 
 SEARCHES = ("BinSearch", "Decr2", "Decr3", "Decr5")
@@ -107,9 +107,9 @@ def plan(
     """
     made, began = planner(name), time.process_time()
     check_fits(instance, fleet)
-    work = Workspace(instance, fleet)
+    problem = PackingProblem(instance, fleet)
     watch = Watch(progress, deadline)
-    packing = made.pack(work, watch)
+    packing = made.pack(problem, watch)
     watch.report(1.0)
-    work.check_all_placed(packing)
-    return work.plan(name, packing, time.process_time() - began)
+    problem.check_all_placed(packing)
+    return problem.plan(name, packing, time.process_time() - began)

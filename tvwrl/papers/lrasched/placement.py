@@ -14,12 +14,12 @@ from tvwrl.provisioning.admission import admit, volume_bound
 from tvwrl.provisioning.instance import Fleet, Instance, check_fits
 from tvwrl.provisioning.lrasched import TwoPhase
 from tvwrl.provisioning.milp import solve
+from tvwrl.provisioning.packing_problem import PackingProblem
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.planners import Watch
 from tvwrl.provisioning.referee import utilisation, validate
 from tvwrl.provisioning.sources.drawn import Drawn
 from tvwrl.provisioning.suite import warm_up
-from tvwrl.provisioning.workspace import Workspace
 
 HEURISTICS = {
     "LRASched": TwoPhase(),
@@ -86,10 +86,10 @@ def place_by_programme(drawn: Drawn, seed: int, seconds: float) -> Placement:
 def plan_by(planner: TwoPhase, instance: Instance, fleet: Fleet, name: str) -> Plan:
     """The plan of a planner that has no name in the registry, with its seconds of processor time."""
     begun = time.process_time()
-    work = Workspace(instance, fleet)
-    packing = planner.pack(work, Watch())
-    work.check_all_placed(packing)
-    return work.plan(name, packing, time.process_time() - begun)
+    problem = PackingProblem(instance, fleet)
+    packing = planner.pack(problem, Watch())
+    problem.check_all_placed(packing)
+    return problem.plan(name, packing, time.process_time() - begun)
 
 
 def measure_placement(drawn: Drawn, seed: int, scheme: str, milp_seconds: float) -> Rows:

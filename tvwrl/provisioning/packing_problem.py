@@ -14,7 +14,7 @@ from tvwrl.provisioning.plan import Plan
 from tvwrl.types import Float, InputError, Int
 
 
-class Workspace:
+class PackingProblem:
     """What all planners of one instance and fleet share. K = H x D dimensions; the busiest are tested first."""
 
     capacity: Float  # (K,) largest of the fleet: what demand and residual are shares of
