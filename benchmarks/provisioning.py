@@ -129,7 +129,7 @@ def large(
     for name in algorithms:
         made = plan(instance, FLEET, name)
         rows.append([name, str(made.machines), f"{made.seconds:.1f}", f"{peak():.1f}"])
-    bound = Workspace(instance, FLEET).fewest_machines
+    bound = PackingProblem(instance, FLEET).fewest_machines
     print(f"{instance.name}: {len(instance)} applications, {instance.replicas.sum()} replicas,", end=" ")
     print(f"{len(instance.affinity)} limits, bound (Eq. 4) {bound}\n")
     print(markdown_table(("", "machines", "s", "peak of the process so far, GiB"), rows))

@@ -11,14 +11,11 @@ from tvwrl.provisioning.packing_problem import PackingProblem
 
 
 def opened(instance, *machines):
-    """PackingProblem, empty open packing, and the fitness of a batch of all applications."""
-    problem = PackingProblem(instance, Fleet(np.array(machines, np.float64), fixed=True))
+    """The problem, an empty open packing, and the fitness of a batch of all applications."""
+    problem = PackingProblem(instance, Fleet.of_kinds(machines, fixed=True))
     packing = problem.packing(len(machines), opened=True)
-    return (
-        problem,
-        packing,
-        Fitness(problem.total.copy(), packing.residual.sum(axis=0), problem.demand.min(axis=0), 0.0),
-    )
+    fitness = Fitness(problem.total.copy(), packing.residual.sum(axis=0), problem.demand.min(axis=0), 0.0)
+    return problem, packing, fitness
 
 
 def place(problem, packing, fitness, *order):

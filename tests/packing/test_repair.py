@@ -18,7 +18,7 @@ from tvwrl.provisioning.referee import validate
 
 
 def packed(instance, fleet, spare=8):
-    """A workspace, and what first fit makes of it."""
+    """A packing problem, and what first fit makes of it."""
     problem = PackingProblem(instance, fleet)
     packing = FirstFit(ByInput()).pack(problem, Watch())
     return problem, contents_of(problem.applications, packing, problem.kinds, len(problem.kinds), spare)

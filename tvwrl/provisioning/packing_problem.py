@@ -1,4 +1,4 @@
-"""An instance and a fleet as the packing core takes them: flat dimensions, busiest first, and empty packings."""
+"""An instance and a fleet in the arrays of the packing core: flat dimensions, busiest first, and empty packings."""
 
 from __future__ import annotations
 

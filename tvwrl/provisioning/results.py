@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,7 @@ class Results:
         self.made: dict[str, Result] = {}
         self.milp = ""  # how the integer programme ended, if it was asked for
         self.admitted: Admission | None = None  # what it found and proved for a fixed fleet
-        self._waiting: dict[str, Callable[[], Result]] = {}
+        self._waiting: dict[str, tuple[Plan, float]] = {}
         self._next = 0.0
 
     def add(self, plan: Plan, peak_mb: float) -> None:
@@ -62,7 +61,7 @@ class Results:
 
         Raises RuntimeError if the plan breaks a rule: it is a fault of the planner, and nothing of it is written.
         """
-        self._waiting[plan.algorithm] = lambda: validated(self.instance, self.fleet, plan, peak_mb)
+        self._waiting[plan.algorithm] = plan, peak_mb
         if time.monotonic() >= self._next:
             self.write()
 
@@ -72,7 +71,7 @@ class Results:
             return
         begun = time.monotonic()
         for name in list(self._waiting):
-            self.made[name] = self._waiting[name]()
+            self.made[name] = validated(self.instance, self.fleet, *self._waiting[name])
             del self._waiting[name]
         write_plans([result.plan for result in self.made.values()], self.instance, self.folder / "plan.parquet")
         self.write_rows()

@@ -71,7 +71,7 @@ def provision(
                 elif milp_seconds is not None and name == "MILP":
                     _add_milp(results, milp_seconds, weights)
                 else:
-                    _add(results, name, show)
+                    results.add(*measured(instance, fleet, name, show))
     finally:
         results.write()
     if results.admitted is not None:
@@ -130,10 +130,6 @@ def _shown(bar: Any, done: int) -> Callable[..., None]:
         bar.update(done + share - bar.n)
 
     return show
-
-
-def _add(results: Results, name: str, show: Callable[..., None]) -> None:
-    results.add(*measured(results.instance, results.fleet, name, show))
 
 
 def measured(
