@@ -87,17 +87,14 @@ def _retry_after(headers: Message) -> float | None:
 
 
 def is_address(url: str) -> bool:
-    """Whether something can be asked for at a URL: http or https, a host, no blanks."""
+    """Whether something can be asked for at a URL: http or https, a host, printable ASCII without blanks."""
     try:
         split = urlsplit(url)
         host = (split.hostname or "").encode("idna")
-        return split.scheme in ("http", "https") and bool(host) and split.port != 0 and _is_graphic(url)
+        graphic = all("!" <= letter <= "~" for letter in url)
+        return split.scheme in ("http", "https") and bool(host) and split.port != 0 and graphic
     except ValueError:  # a port that is no number, a name that no host can have
         return False
-
-
-def _is_graphic(text: str) -> bool:
-    return all("!" <= letter <= "~" for letter in text)
 
 
 def readable(size: int) -> str:

@@ -229,11 +229,8 @@ class Prometheus(Loader):
 
     def _owners(self, server: Server, begin: int, end: int) -> pl.DataFrame:
         """Columns namespace, pod, owner ("namespace/deployment/name"): whoever owned a pod in a stretch of time."""
-        labels, kind, name = (
-            ("namespace", "pod", "owner_kind", "owner_name"),
-            pl.col("owner_kind"),
-            pl.col("owner_name"),
-        )
+        labels = ("namespace", "pod", "owner_kind", "owner_name")
+        kind, name = pl.col("owner_kind"), pl.col("owner_name")
         window = f"last_over_time({self._all(OWNER)}[{end - begin + LOOKBACK}s])"
         found = server.table(f"max by ({', '.join(labels)}) ({window})", (end, end), self.interval, labels, "value")
         owner = (

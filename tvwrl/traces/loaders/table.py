@@ -48,6 +48,7 @@ class _OwnTable(Loader):
     interval."""
 
     keys: ClassVar[tuple[str, ...]] = ("workload",)
+    patterns: ClassVar[tuple[str, ...]]  # of the names of files in a folder
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -86,14 +87,13 @@ class _OwnTable(Loader):
         frame = facts["facts"]
         return frame.group_by("workload", maintain_order=True).agg(pl.exclude("workload").drop_nulls().last())
 
-    @property
-    def _facts(self) -> dict[str, str]:
-        named = {f"request_{name}": column for name, column in self.request_columns.items()}
-        return named | ({"application": self.application_column} if self.application_column else {})
-
-    def _parts(self, files: list[Path]) -> list[Part]:
-        facts = parts_of("facts", files, usage=False) if self._facts else []
-        return parts_of("usage", files) + facts
+    def parts(self, source: str) -> list[Part]:
+        """One file, or all of a folder."""
+        files = [Path(source)] if Path(source).is_file() else files_of(source, self.patterns)
+        if not files:
+            raise not_found(source, " or ".join(self.patterns))
+        facts = self.request_columns or self.application_column
+        return parts_of("usage", files) + (parts_of("facts", files, usage=False) if facts else [])
 
     def _columns(self) -> tuple[Column, ...]:
         """What is read, and checked row by row."""
@@ -158,13 +158,7 @@ class Csv(_OwnTable):
     """Character between the fields."""
 
     name: ClassVar[str] = "csv"
-
-    def parts(self, source: str) -> list[Part]:
-        """One file, or all of a folder."""
-        files = [Path(source)] if Path(source).is_file() else files_of(source, ["*.csv", "*.csv.gz"])
-        if not files:
-            raise not_found(source, "*.csv or *.csv.gz")
-        return self._parts(files)
+    patterns: ClassVar[tuple[str, ...]] = ("*.csv", "*.csv.gz")
 
     def read(self, part: Part) -> Rows:
         """One file."""
@@ -182,13 +176,7 @@ class Parquet(_OwnTable):
     """Your own table as Parquet: one row per workload and moment."""
 
     name: ClassVar[str] = "parquet"
-
-    def parts(self, source: str) -> list[Part]:
-        """One file, or all of a folder."""
-        files = [Path(source)] if Path(source).is_file() else files_of(source, ["*.parquet"])
-        if not files:
-            raise not_found(source, "*.parquet")
-        return self._parts(files)
+    patterns: ClassVar[tuple[str, ...]] = ("*.parquet",)
 
     def read(self, part: Part) -> Rows:
         """One file. A column of dates needs no unit."""
