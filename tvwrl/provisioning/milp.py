@@ -134,11 +134,11 @@ class _Programme:
         from scipy.sparse import eye_array, kron
 
         n, most, instance = self._machines, self._most, self._instance
-        z = len(most) + np.arange(len(self._limiting))  # rows of z; that of y comes after them
-        y = np.array([len(most) + len(z)])
+        z = len(most) + np.arange(len(self._limiting))  # numbers of z; that of y comes after them
+        y = len(most) + len(z)
         light = np.flatnonzero((self._instance.peak < LIGHT * self._capacity.max(axis=0)).all(axis=1))
-        all_placed = kron(eye_array(len(most), len(most) + len(z) + 1), np.ones((1, n)))
-        in_order = kron(self._pairs(y, 0.5, y, 0.5), eye_array(n - 1, n) - eye_array(n - 1, n, k=1))
+        all_placed = kron(eye_array(len(most), y + 1), np.ones((1, n)))
+        in_order = kron(eye_array(1, y + 1, k=y), eye_array(n - 1, n) - eye_array(n - 1, n, k=1))
         beside = z[np.searchsorted(self._limiting, self._i)]
         on_each_machine = [
             # What (2c) misses: applications that need next to nothing are on open machines only, too.
@@ -156,7 +156,7 @@ class _Programme:
             LinearConstraint(in_order, 0, np.inf),
         ]
 
-    def _pairs(self, first: Int, weight: Any, second: Int, other: Any) -> Any:
+    def _pairs(self, first: Int, weight: Any, second: Int | int, other: Any) -> Any:
         """(n, A + B + 1) constraints, row by row: `weight` times the first variable and `other` times the second."""
         from scipy.sparse import csr_array
 
