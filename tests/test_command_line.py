@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 import tyro
 
-from tvwrl.command_line import Names, split_list
+from tvwrl.command_line import Kinds, Names, Weights, split_list
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,22 @@ class Options:
     """Of a command."""
 
     schedulers: Names = ()
+    machine_types: Kinds = ()
+    weight: Weights = 0.5
 
 
 def test_lists_of_names_may_be_split_by_commas_and_spaces() -> None:
     given = tyro.cli(Options, args=["--schedulers", "Medea(1,1,1)", "Tetris.1,TRIVIAL-cpu"])
     assert given.schedulers == ("Medea(1,1,1)", "Tetris.1", "TRIVIAL-cpu")
+
+
+def test_machine_types_keep_their_own_commas() -> None:
+    for words in (["6x8,8,4x16,8"], ["6x8,8", "4x16,8"]):
+        assert tyro.cli(Options, args=["--machine-types", *words]).machine_types == ("6x8,8", "4x16,8")
+    assert tyro.cli(Options, args=["--machine-types", "6y8,8"]).machine_types == ("6y8,8",)  # refused by the scenario
+
+
+def test_a_single_weight_is_a_number() -> None:
+    assert tyro.cli(Options, args=["--weight", "2"]).weight == 2.0
+    assert tyro.cli(Options, args=["--weight", "2,3"]).weight == (2.0, 3.0)
+    assert tyro.cli(Options, args=[]).weight == 0.5

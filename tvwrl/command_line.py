@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import sys
 import warnings
@@ -27,20 +28,32 @@ def split_list(text: str) -> list[str]:
     return [item.strip() for item in items if item.strip()]
 
 
-def _listed(kind: type) -> PrimitiveConstructorSpec[Any]:
-    """Several values after one flag, with commas or spaces between them."""
+def _split_kinds(text: str) -> list[str]:
+    """Machine types, as in `6x8,8,4x16,8`: an item begins with COUNTx, its own commas stay."""
+    return [item for item in re.split(r",(?=\d+x)", text) if item]
+
+
+def _listed(kind: type, split: Callable[[str], list[str]] = split_list, plain: bool = False) -> Any:
+    """Several values after one flag, with commas or spaces between them; `plain`: one value is itself, no tuple."""
+
+    def read(words: list[str]) -> Any:
+        values = tuple(kind(item) for item in split(",".join(words)))
+        return values[0] if plain and len(values) == 1 else values
+
     return PrimitiveConstructorSpec(
         nargs="*",
         metavar=f"{kind.__name__.upper()},...",
-        instance_from_str=lambda words: tuple(kind(item) for item in split_list(",".join(words))),
-        is_instance=lambda value: isinstance(value, tuple),
-        str_from_instance=lambda values: [",".join(map(str, values))],
+        instance_from_str=read,
+        is_instance=lambda value: isinstance(value, tuple) or (plain and isinstance(value, kind)),
+        str_from_instance=lambda values: [",".join(map(str, values if isinstance(values, tuple) else (values,)))],
     )
 
 
 Numbers = Annotated[tuple[int, ...], _listed(int)]
 Shares = Annotated[tuple[float, ...], _listed(float)]
 Names = Annotated[tuple[str, ...], _listed(str)]
+Kinds = Annotated[tuple[str, ...], _listed(str, _split_kinds)]
+Weights = Annotated[float | tuple[float, ...], _listed(float, plain=True)]
 
 
 def run(main: Callable[[], int | None]) -> None:

@@ -102,6 +102,17 @@ def columns_of(own: ResultsStudy, deeprm: bool = False) -> list[Column]:
     return [column for column in own.columns() if deeprm or column.column != "deeprm"]
 
 
+def played(
+    own: ResultsStudy, out: Path, agent: tuple[float, float, float] = OURS, deeprm: bool = False
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Plays all of its columns; measures by group, and the knowledge of every scheduler."""
+    columns = columns_of(own, deeprm)
+    for column in columns:
+        play(out, column, (-60e3, 0.0, 8.0) if column.column == "deeprm" else agent)
+    rows = finished_rows(own._setup(), out, columns)
+    return measure(rows), dict(rows.select("column", "knowledge").unique().rows())
+
+
 def page(own: ResultsStudy, out: Path) -> str:
     cells = [cell for cell in own.cells("results") if engine.is_finished(out, cell)]
     return own.report("results", out, cells).text
@@ -109,20 +120,17 @@ def page(own: ResultsStudy, out: Path) -> str:
 
 def test_shares_and_ratios_by_hand(tmp_path: Path) -> None:
     own = of([0.5], [0, 1], [AGENT])
-    columns = columns_of(own)
-    assert [column.cell.run_name for column in columns] == ["wild-heuristics", "wild-tvw-rl-seed0", "wild-tvw-rl-seed1"]
-    for column in columns:
-        play(tmp_path, column)
-    rows = finished_rows(own._setup(), tmp_path, columns)
-    assert set(rows["column"]) == {*HEURISTIC, AGENT}
-    assert set(rows.filter(pl.col("column") == AGENT)["knowledge"]) == {FORECASTS}
-    measures = measure(rows)["wild, load 0.5"]
+    names = [column.cell.run_name for column in columns_of(own)]
+    assert names == ["wild-heuristics", "wild-tvw-rl-seed0", "wild-tvw-rl-seed1"]
+    groups, knowledge = played(own, tmp_path)
+    assert knowledge.keys() == {*HEURISTIC, AGENT}
+    assert knowledge[AGENT] == FORECASTS
+    measures = groups["wild, load 0.5"]
     assert gap_closed(measures, AGENT).mean == pytest.approx(0.6)
     assert gap_closed(measures, AGENT).interval == pytest.approx((0.6, 0.6))  # sequences are as hard for all
     assert gap_closed(measures, "tetris").mean == pytest.approx(-1.0)
     assert of_another(measures, AGENT, "tetris", "machines_used").mean == pytest.approx(0.7)
     assert measures[AGENT]["slots_gap_pct"].mean == pytest.approx(10.0)
-    knowledge = dict(rows.select("column", "knowledge").unique().rows())
     found = targets(measures, knowledge, 0.5)
     assert [one.met for one in found] == [True, True, True, True, True]
     assert found[0].evidence == "least: +20.00 [+20.00, +20.00] thousand against forecast-fit"
@@ -141,13 +149,8 @@ def test_shares_and_ratios_by_hand(tmp_path: Path) -> None:
     ],
 )
 def test_targets_that_are_missed(tmp_path: Path, agent: tuple[float, float, float], met: list[bool]) -> None:
-    own = of([0.5], [0], [AGENT])
-    columns = columns_of(own)
-    for column in columns:
-        play(tmp_path, column, agent)
-    rows = finished_rows(own._setup(), tmp_path, columns)
-    knowledge: dict[str, Any] = dict(rows.select("column", "knowledge").unique().rows())
-    measures = measure(rows)["wild, load 0.5"]
+    groups, knowledge = played(of([0.5], [0], [AGENT]), tmp_path, agent)
+    measures = groups["wild, load 0.5"]
     assert [one.met for one in targets(measures, knowledge, 0.5)] == met
     left = {**measures, AGENT: {**measures[AGENT], "unplaced": crossed_estimate(np.array([[0.0, 1.0, 0.5]]))}}
     assert {one.met for one in targets(left, knowledge, 0.5)} == {False}  # what never ran costs nothing
@@ -177,8 +180,7 @@ def test_a_page_says_what_was_trained_and_what_is_missing(tmp_path: Path) -> Non
 def test_unrecorded_training_time_is_shown_as_such(tmp_path: Path) -> None:
     own = of([0.5], [0, 1, 2], [AGENT])
     columns = columns_of(own, deeprm=True)
-    for column in columns:
-        play(tmp_path, column)
+    played(own, tmp_path, deeprm=True)
     (folder_of(tmp_path, columns[2].cell.training) / "sessions.json").unlink()
     assert trainings(tmp_path, columns)["seconds"].to_list() == [90.0, 0.0, 90.0, 90.0, 90.0, 90.0]
     text = page(own, tmp_path)
@@ -194,12 +196,9 @@ def test_every_agent_competes_with_those_that_know_as_much(tmp_path: Path) -> No
     assert len({column.cell.run_name for column in columns}) == 1 + len(
         agents
     )  # the heuristics; each agent is trained once
-    for column in columns:
-        play(tmp_path, column)
-    rows = finished_rows(own._setup(), tmp_path, columns)
-    knowledge = dict(rows.select("column", "knowledge").unique().rows())
+    groups, knowledge = played(own, tmp_path)
     assert [list(GROUPS).index(knowledge[agent]) for agent in agents] == [2, 0, 1, 2]
-    measures = measure(rows)["wild, load 0.3"]
+    measures = groups["wild, load 0.3"]
     assert targets(measures, knowledge, 0.3, "agent-history")[0].evidence.endswith("best-fit")
     assert targets(measures, knowledge, 0.3, "agent-history")[1].met is None
     both = targets(measures, knowledge, 0.3, "agent-forecast-peak")
@@ -218,12 +217,9 @@ def test_deeprm_competes_where_peaks_are_known(tmp_path: Path) -> None:
     own = of([0.5], [0], ["agent", "agent-peak"])
     columns = columns_of(own, deeprm=True)
     assert [column.cell.run_name for column in columns][1] == "wild-deeprm-seed0"
-    for column in columns:
-        play(tmp_path, column, (-60e3, 0.0, 8.0) if column.column == "deeprm" else OURS)
-    rows = finished_rows(own._setup(), tmp_path, columns)
-    knowledge = dict(rows.select("column", "knowledge").unique().rows())
+    groups, knowledge = played(own, tmp_path, deeprm=True)
     assert knowledge["deeprm"] == GROUPS[1]
-    measures = measure(rows)["wild, load 0.5"]
+    measures = groups["wild, load 0.5"]
     for agent, position in (("agent", 1), ("agent-peak", 0)):
         found = targets(measures, knowledge, 0.5, agent)
         assert not found[position].met

@@ -47,7 +47,7 @@ def trial(folder, monkeypatch):
 
         monkeypatch.setattr(module, "Trainer", Pretended)
         failed = complete(folder, [TrialCell(SEARCH, number)], report=print)
-        return failed or rows(folder)[-1]["state"]
+        return failed or states(folder)[-1].lower()
 
     return run
 

@@ -36,12 +36,12 @@ def published(**values: float) -> Experiment:
 def test_orders() -> None:
     group = group_of(FLAT)
     assert _orders(published(a=0.3, b=0.2), group) == [
-        "- CPU util: the paper's order holds: of 1 pairs of columns 1 stand as in the paper (1 beyond chance), "
-        "0 the other way round (0 beyond chance)"
+        "- CPU util: the paper's order holds: of 1 pairs of columns, 1 are ordered as in the paper (1 significantly), "
+        "0 the other way round (0 significantly)"
     ]
     # a below b and b below c: one pair the other way round, one equal here; a and c as well.
     assert (
-        "does not hold: of 3 pairs of columns 0 stand as in the paper (0 beyond chance), 2 the"
+        "does not hold: of 3 pairs of columns, 0 are ordered as in the paper (0 significantly), 2 the"
         in _orders(published(a=0.1, b=0.2, c=0.3), group)[0]
     )
     assert _orders(published(a=0.3, b=0.3), group) == []  # the paper has them equal
@@ -69,11 +69,11 @@ TOUCHING = {"a": [1.5, 1.0], "b": [1.0, 1.0]}
         (FLAT, "a", "b", 2.4, 2.4, "holds in direction, not in size"),
         (FLAT, "a", "b", 1.6, 1.6, "holds, beyond what was published"),
         (FLAT, "none", "none", 1.0, 2.0, "cannot be said, both are 0"),
-        (UNSURE, "a", "b", 1.0, INFINITE, "holds, but chance may decide"),
-        (UNSURE, "a", "b", 1.5, 2.0, "holds in direction, not in size, but chance may decide"),
-        (UNSURE, "a", "b", 0.5, 0.9, "does not hold, but chance may decide"),
-        (UNSURE, "a", "b", 0.9, 0.9, "holds, it is in our interval, but chance may decide"),
-        (TOUCHING, "a", "b", 1.0, INFINITE, "holds, but chance may decide"),
+        (UNSURE, "a", "b", 1.0, INFINITE, "holds, but the difference may be due to chance"),
+        (UNSURE, "a", "b", 1.5, 2.0, "holds in direction, not in size, but the difference may be due to chance"),
+        (UNSURE, "a", "b", 0.5, 0.9, "does not hold, but the difference may be due to chance"),
+        (UNSURE, "a", "b", 0.9, 0.9, "holds, it is in our interval, but the difference may be due to chance"),
+        (TOUCHING, "a", "b", 1.0, INFINITE, "holds, but the difference may be due to chance"),
         ({"a": [1.5, 1.4], "b": [0.5, 1.3]}, "a", "b", 1.0, INFINITE, "holds"),
     ],
 )
@@ -87,7 +87,8 @@ def test_statements(
 def test_a_statement_names_ratio_interval_and_source_unless_a_column_was_not_measured() -> None:
     claim = Claim("utilisation_cpu", "a", "b", 1.0, INFINITE, "as said")
     assert _claim(claim, group_of(TOUCHING)) == [
-        '- CPU util, a / b: 1.25 [1.00, 1.50]; paper above 1 ("as said"): holds, but chance may decide'
+        '- CPU util, a / b: 1.25 [1.00, 1.50]; paper above 1 ("as said"): holds, '
+        "but the difference may be due to chance"
     ]
     assert _claim(replace(claim, under="absent"), group_of(TOUCHING)) == []
 
@@ -138,8 +139,8 @@ def test_table_and_plot(tmp_path: Path) -> None:
         "0.010 [0.000, 0.020] (0.103)",
         "0.110 [0.100, 0.120] (0.117)",
     ]
-    assert "- CPU util: the paper's order holds: of 6 pairs of columns 6 stand as in the paper (6 beyond" in text
-    assert "- CPU frag: the paper's order does not hold: of 6 pairs of columns 0 stand" in text
+    assert "- CPU util: the paper's order holds: of 6 pairs of columns, 6 are ordered as in the paper (6" in text
+    assert "- CPU frag: the paper's order does not hold: of 6 pairs of columns, 0 are" in text
     assert experiment.note in text
     plot(experiment, groups, tmp_path / "plots" / "all.png")
     assert (tmp_path / "plots" / "all.png").read_bytes().startswith(b"\x89PNG")

@@ -49,19 +49,19 @@ def test_training_and_checkpoints_use_the_file(call, tiny, made, trace, tmp_path
     assert done.returncode == 0, done.stderr
     assert json.loads((out / "evaluation" / "run.json").read_text())["classes"] == json.loads(file.read_text())
     assert json.loads((out / "run.json").read_text())["ec"] == str(file)
-    options = ["--schedulers", "random", "--sequences", 1, "--out", tmp_path / "e"]
+    options = ["--schedulers", "random", "--sequences", 1, "--no-bounds", "--out", tmp_path / "e"]
     again = call("evaluate.py", "--checkpoint", out, *options)
     assert again.returncode == 0, again.stderr
-    none = call("train.py", "--trace", trace, "--out", tmp_path / "none", "--ec", "none", *tiny, "--iterations", 2)
+    options = ["--ec", "none", *tiny, "--iterations", 2, "--stop-after", 1]
+    none = call("train.py", "--trace", trace, "--out", tmp_path / "none", *options)
     assert none.returncode == 0, none.stderr
 
 
 @pytest.mark.slow
 def test_one_representation_and_k_can_be_asked_for(call, trace, tmp_path):
     options = ["--representation", "aggregate", "--compare", "aggregate", "--k", "3", "--initialisations", "2"]
-    done = call(
-        "fit_ec.py", "--trace", trace, "--out", tmp_path / "a", "--no-compare-by-forecast", "--fit-on", "all", *options
-    )
+    options += ["--no-compare-by-forecast", "--fit-on", "all", "--out", tmp_path / "a"]
+    done = call("fit_ec.py", "--trace", trace, *options)
     assert done.returncode == 0, done.stderr
     assert "**aggregate** with 3 classes; it was asked for" in done.stdout
     assert "24 workloads" in done.stdout

@@ -7,19 +7,9 @@ import pytest
 import torch
 
 SMALL = [
-    "--shift-load",
-    0.8,
-    "--before",
-    2,
-    "--after",
-    4,
-    "--clusters",
-    1,
-    "--schedulers",
-    "best-fit-peak,forecast-fit",
-    "--save-every",
-    2,
-]
+    "--shift-load", 0.8, "--before", 2, "--after", 4, "--clusters", 1, "--save-every", 2,
+    "--schedulers", "best-fit-peak,forecast-fit",
+]  # fmt: skip
 
 
 def rows_of(folder):
@@ -49,9 +39,8 @@ def test_stream_comparison_resumption_and_evaluation(call, refused, run, tmp_pat
     one, two = (torch.load(f / "checkpoints" / "last.pt", weights_only=True) for f in (whole, parts))
     assert all(torch.equal(one["policy"][name], two["policy"][name]) for name in one["policy"])
 
-    done = call(
-        "evaluate.py", "--checkpoint", whole, "--schedulers", "best-fit", "--sequences", 2, "--out", tmp_path / "e"
-    )
+    few = ["--schedulers", "best-fit", "--sequences", 1, "--no-bounds", "--out", tmp_path / "e"]
+    done = call("evaluate.py", "--checkpoint", whole, *few)
     assert done.returncode == 0, done.stderr
     assert "\nwhole " in done.stdout
     refused("train.py", "--resume", whole, said=["scripts/learn_online.py"])
@@ -64,6 +53,5 @@ def test_bad_input_is_refused(refused, tmp_path):
     refused("learn_online.py", said=["--checkpoint"])
     refused("learn_online.py", "--checkpoint", tmp_path, said=["no checkpoint in this run"])
     refused("learn_online.py", "--checkpoint", tmp_path, "--after", 0, said=["after is 0"])
-    refused(
-        "learn_online.py", "--resume", tmp_path, "--seed", 1, said=["--resume continues with the run's own settings"]
-    )
+    own = ["--resume continues with the run's own settings"]
+    refused("learn_online.py", "--resume", tmp_path, "--seed", 1, said=own)

@@ -76,20 +76,17 @@ def test_deeprm_is_trained_resumed_and_evaluated_like_any_policy(call, refused, 
     assert progress[0] == progress[1]
     assert {"slowdown", "unused", "eval_reward", "eval_wait_mean"} < set(progress[0].splitlines()[0].split(","))
 
-    both = ["--schedulers", f"tetris,deeprm={tmp_path / 'deeprm'}", "--trace", trace, "--sequences", 2]
-    for more in ([], ["--checkpoint", run[0]]):
-        out = tmp_path / f"evaluation{len(more)}"
-        done = call("evaluate.py", *both, *more, "--out", out)
-        assert done.returncode == 0, done.stderr
-        assert "\ndeeprm " in done.stdout
-        assert "`deeprm`: peaks of running and waiting workloads, and how long" in (out / "table.md").read_text()
     score = tmp_path / "score.npz"
     assert call("fit_interference.py", "--trace", trace, "--episodes", 16, "--out", score).returncode == 0
-    together = f"deeprm={tmp_path / 'deeprm'}+pism={score}"
-    few = ["--trace", trace, "--sequences", 2, "--no-bounds", "--out", tmp_path / "together"]
-    done = call("evaluate.py", "--schedulers", f"{both[1]},{together}", *few)
-    assert done.returncode == 0, done.stderr
-    assert "\ndeeprm+pism " in done.stdout
+    deeprm = f"deeprm={tmp_path / 'deeprm'}"
+    few = ["--trace", trace, "--sequences", 1, "--no-bounds"]
+    for more in ([], ["--checkpoint", run[0]]):
+        out = tmp_path / f"evaluation{len(more)}"
+        done = call("evaluate.py", "--schedulers", f"tetris,{deeprm},{deeprm}+pism={score}", *few, *more, "--out", out)
+        assert done.returncode == 0, done.stderr
+        assert "\ndeeprm " in done.stdout
+        assert "\ndeeprm+pism " in done.stdout
+        assert "`deeprm`: peaks of running and waiting workloads, and how long" in (out / "table.md").read_text()
     refused("evaluate.py", "--schedulers", f"deeprm={run[0]}", said=["policy 'shared'", "--policy deeprm"])
 
 

@@ -40,7 +40,7 @@ class FitOptions:
     trace: str = "google"
     """google, alibaba, the name of a prepared trace, a trace folder or a CSV."""
     slot_seconds: int | None = None
-    """Interval of a CSV trace, seconds."""
+    """Length of a slot of a CSV trace, seconds."""
     out: Path | None = None
     """Output folder; default: runs/ec-<trace>-<timestamp>."""
     compare: Names = REPRESENTATIONS

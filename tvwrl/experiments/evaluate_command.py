@@ -51,7 +51,7 @@ class ComparisonSettings(CellOptions):
     trace: str | None = None
     """google, alibaba, the name of a prepared trace, a trace folder or a CSV; default: the checkpoint's, or google."""
     slot_seconds: int | None = None
-    """Interval of a CSV trace, seconds."""
+    """Length of a slot of a CSV trace, seconds."""
     loads: Shares = (0.5,)
     """Offered loads."""
     machines: int | None = None

@@ -177,7 +177,18 @@ class _BoundsCell(RowsCell):
         return self.stage.request | {"seconds": self.seconds}
 
     def measure(self) -> Rows:
-        return _bounds(self.stage.drawn, self.stage.problem, self.seconds)
+        drawn, problem = self.stage.drawn, self.stage.problem
+        rows = []
+        for i in range(len(drawn)):
+            bound = lower_bounds(drawn, i, problem.machines, problem.scenario.placements_per_slot, self.seconds)
+            limits = {
+                "lower_bound_peak_machines": bound.peak_machines,
+                "lower_bound_machine_slots": bound.machine_slots,
+                "lower_bound_machine_slots_waiting": bound.machine_slots_waiting,
+            }
+            named = {"load": float(drawn.load), "sequence": i}
+            rows.append(named | limits | {"how": bound.how, "open_slots": bound.open_slots})
+        return rows
 
 
 def _write(folder: Path, stages: Sequence[_Stage], played: Sequence[_EpisodesCell], bounds: Rows) -> pl.DataFrame:
@@ -203,22 +214,6 @@ def _score(episode: Episode, problem: Problem) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # means over nothing, of a scheduler that placed nothing
         return problem.score(episode)
-
-
-def _bounds(drawn: SequenceSet, problem: Problem, seconds: float) -> list[dict[str, Any]]:
-    """Rows of bounds.csv, one per sequence."""
-    rows = []
-    for i in range(len(drawn)):
-        bound = lower_bounds(drawn, i, problem.machines, problem.scenario.placements_per_slot, seconds)
-        limits = {
-            "lower_bound_peak_machines": bound.peak_machines,
-            "lower_bound_machine_slots": bound.machine_slots,
-            "lower_bound_machine_slots_waiting": bound.machine_slots_waiting,
-        }
-        rows.append(
-            {"load": float(drawn.load), "sequence": i} | limits | {"how": bound.how, "open_slots": bound.open_slots}
-        )
-    return rows
 
 
 def _run_facts(

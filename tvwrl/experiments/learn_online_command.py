@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,9 @@ import tyro
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.online import OnlineConfig, OnlineLearner, Phase
-from tvwrl.checks import at_least
 from tvwrl.command_line import Names
 from tvwrl.experiments.online_report import compare_on_stream
-from tvwrl.experiments.train_command import EXIT_CODES
+from tvwrl.experiments.resuming import EXIT_CODES, check_resume, open_again
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
 from tvwrl.schedulers import make_scheduler
 from tvwrl.traces import open_and_describe
@@ -39,7 +38,7 @@ class OnlineSettings:
     trace: str | None = None
     """Trace before the shift; default: the checkpoint's."""
     slot_seconds: int | None = None
-    """Interval of a CSV trace, seconds."""
+    """Length of a slot of a CSV trace, seconds."""
     shift_to: str | None = None
     """Trace after the shift; its units are fitted on its own training series."""
     shift_load: float | None = None
@@ -54,21 +53,13 @@ class OnlineSettings:
     """Stop after this number of updates; --resume continues."""
     config: tyro.conf.OmitArgPrefixes[OnlineConfig] = field(default_factory=OnlineConfig)
 
-    def check(self) -> None:
-        """Raise InputError for options that are wrong by themselves or together."""
-        at_least(1, stop_after=self.stop_after)
-        if self.resume and replace(self, resume=None, stop_after=None) != OnlineSettings():
-            raise InputError(
-                "--resume continues with the run's own settings: only --stop-after can be combined with it"
-            )
-
 
 def learn_online(settings: OnlineSettings) -> int:
     """Learn on the stream from the start, or from the last checkpoint of a run, then compare; returns the exit code.
 
     Raises InputError for bad options; KeyboardInterrupt and SystemExit pass through, and leave a checkpoint.
     """
-    settings.check()
+    check_resume(settings)
     learner, schedulers = _resume(settings.resume) if settings.resume else _start(settings)
     again = f"continue with: --resume {learner.folder}"
     try:
@@ -140,16 +131,7 @@ def _resume(folder: Path) -> tuple[OnlineLearner, list[str]]:
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{folder} is not a run of scripts/learn_online.py, or its run.json is damaged") from error
     saved = Checkpoint.load(find_checkpoint(folder, (START,)))
-    traces = []
-    for phase in phases:
-        identity = phase["trace"]
-        trace = open_and_describe(identity["argument"], identity["slot_seconds"], print)
-        if trace_identity(trace, identity["argument"], identity["slot_seconds"])["hash"] != identity["hash"]:
-            raise InputError(
-                f"trace '{identity['argument']}' is not the one that the run began with (its content has changed)"
-            )
-        traces.append(trace)
-    learner = _build(saved, traces, phases, names, config, folder)
+    learner = _build(saved, [open_again(phase["trace"]) for phase in phases], phases, names, config, folder)
     learner.restore(Checkpoint.load(find_checkpoint(folder, ("last.pt",))))
     print(f"resuming {folder} at update {learner.updates} of {learner.total}")
     return learner, names

@@ -46,16 +46,17 @@ def plot_comparison(rows: pl.DataFrame, folder: str | Path, seed: int = 0) -> li
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     panels: dict[str, Bars] = {}
+    files = {}
     for column, title in _panels(resources_of(rows)).items():
         panels[title] = {
             f"load {load:g}": {name: _bar(columns[column], seed) for name, columns in group.items()}
             for load, group in by_load(rows).items()
         }
-        path = folder / f"{re.sub(NOT_IN_NAMES, '-', column)}.png"
-        plot_bars({title: panels[title]}, path)
-    plot_bars(panels, folder / "comparison.png")
-    names = [re.sub(NOT_IN_NAMES, "-", column) for column in (*_panels(resources_of(rows)), "comparison")]
-    return [folder / f"{name}.png" for name in names]
+        files[folder / f"{re.sub(NOT_IN_NAMES, '-', column)}.png"] = {title: panels[title]}
+    files[folder / "comparison.png"] = panels
+    for file, shown in files.items():
+        plot_bars(shown, file)
+    return list(files)
 
 
 def _bar(values: Float, seed: int) -> Bar:

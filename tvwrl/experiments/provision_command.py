@@ -9,7 +9,7 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
-from tvwrl.command_line import Names, Numbers
+from tvwrl.command_line import Names, Numbers, Shares
 from tvwrl.experiments.handover import write_hand_over
 from tvwrl.markdown import markdown_table
 from tvwrl.provisioning.advice import advise
@@ -43,7 +43,7 @@ class PlanningSettings:
     instance: str
     """A published .csv or .csv.gz; the Tianchi contest's zip or folder; a trace (name, folder or CSV); or a CSV with
     columns application, replicas, optionally limit (replicas on one machine), and one column per resource."""
-    machine: tyro.conf.UseAppendAction[tuple[tuple[float, ...], ...]] = ()
+    machine: tyro.conf.UseAppendAction[tuple[Shares, ...]] = ()
     """Capacity of a machine, one number per resource (cores, GiB). Repeat it for several kinds; machines are opened in
     this order."""
     machines_file: Path | None = None
@@ -82,7 +82,7 @@ class PlanningSettings:
     affinity: Path | None = None
     """Affinity limits, .parquet or .csv with app_a, app_b, limit; default: the instance's own."""
     slot_seconds: int | None = None
-    """Interval of a CSV trace, seconds."""
+    """Length of a slot of a CSV trace, seconds."""
     seed: int = 0
     """Seed of the search of --best."""
     out: Path | None = None

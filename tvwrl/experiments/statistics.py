@@ -111,19 +111,18 @@ def interval_name(seeds: int) -> str:
 
 def mean_with_range(values: Float, decimals: int = 1, sign: str = "") -> str:
     """Mean of `values` (n,), one per seed, and what `interval_or_range` gives, as text: 1.5 [1.0, 2.0]."""
-    return _as_text(point_estimate(values), interval_or_range(values), decimals, sign)
+    return with_interval(point_estimate(values), interval_or_range(values), decimals, sign)
 
 
 def mean_with_interval(values: Float, decimals: int = 1, sign: str = "") -> str:
     """Mean of `values` (n,) and its 95 % bootstrap interval, as text: 1.5 [1.0, 2.0]; the mean alone of one value."""
-    return _as_text(point_estimate(values), bootstrap_interval(values), decimals, sign)
+    return with_interval(point_estimate(values), bootstrap_interval(values), decimals, sign)
 
 
-def _as_text(centre: float, ends: tuple[float, float], decimals: int, sign: str) -> str:
-    low, high = ends
-    return f"{centre:{sign}.{decimals}f}" + (
-        f" [{low:{sign}.{decimals}f}, {high:{sign}.{decimals}f}]" if np.isfinite(low) else ""
-    )
+def with_interval(centre: float, interval: tuple[float, float], decimals: int, sign: str = "", scale: float = 1) -> str:
+    """A value and its interval, times `scale`, as text: 1.5 [1.0, 2.0]; a dash, or no interval, where it is NaN."""
+    value, low, high = (f"{scale * number:{sign}.{decimals}f}" for number in (centre, *interval))
+    return ("-" if np.isnan(centre) else value) + ("" if np.isnan(interval[0]) else f" [{low}, {high}]")
 
 
 def _known(values: Float) -> Float:

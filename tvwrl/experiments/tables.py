@@ -21,6 +21,7 @@ from tvwrl.experiments.statistics import (
     paired_bootstrap,
     point_estimate,
     share_closed,
+    with_interval,
 )
 from tvwrl.markdown import markdown_table
 from tvwrl.schedulers import GROUPS, Knowledge
@@ -260,20 +261,21 @@ def _heading(load: float, group: Summaries) -> str:
 
 
 def _estimate_cell(metric: Metric, values: Float, seed: int) -> str:
-    found = metric.scale * point_estimate(values, metric.statistic)
-    return "-" if np.isnan(found) else f"{found:.{metric.decimals}f}"
+    return with_interval(_estimate(metric, values), (np.nan, np.nan), metric.decimals)
 
 
 def _interval_cell(metric: Metric, values: Float, seed: int) -> str:
-    low, high = _interval(metric, values, seed)
-    interval = "" if np.isnan(low) else f" [{low:.{metric.decimals}f}, {high:.{metric.decimals}f}]"
-    return _estimate_cell(metric, values, seed) + interval
+    return with_interval(_estimate(metric, values), _interval(metric, values, seed), metric.decimals)
 
 
 def _half_width_cell(metric: Metric, values: Float, seed: int) -> str:
     low, high = _interval(metric, values, seed)
     half = "" if np.isnan(low) else f" ±{(high - low) / 2:.{metric.decimals}f}"
     return _estimate_cell(metric, values, seed) + half
+
+
+def _estimate(metric: Metric, values: Float) -> float:
+    return metric.scale * point_estimate(values, metric.statistic)
 
 
 def _interval(metric: Metric, values: Float, seed: int) -> tuple[float, float]:

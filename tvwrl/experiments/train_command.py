@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -12,20 +12,20 @@ from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import TrainConfig, preset_of
+from tvwrl.agents.networks import check_device
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.training import Trainer
-from tvwrl.checks import at_least
 from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate, is_unfinished
+from tvwrl.experiments.resuming import EXIT_CODES, check_resume, new_trainer, open_again, restored_trainer
 from tvwrl.experiments.tables import read_rows, terminal_table
-from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
+from tvwrl.runs import check_new_folder, default_folder
 from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, make_scheduler
 from tvwrl.traces import open_and_describe
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.types import InputError, Trace
 
-EXIT_CODES = {"stopped": 0, "SIGINT": 130, "SIGTERM": 143}  # how a training ended -> of the process
 PREPARING = "preparing sequences, classes and forecasts (a minute or two where kernels still have to be compiled)"
 
 
@@ -40,7 +40,7 @@ class TrainingSettings:
     trace: str = "google"
     """google, alibaba, the name of a prepared trace, a trace folder or a CSV."""
     slot_seconds: int | None = None
-    """Interval of a CSV trace, seconds."""
+    """Length of a slot of a CSV trace, seconds."""
     ec: str = "temporal"
     """Equivalence classes: a file of scripts/fit_ec.py; or temporal, aggregate or dtw to make --classes classes now; or
     none."""
@@ -61,14 +61,6 @@ class TrainingSettings:
         """The settings that a command line changes: those of the preset that its options name."""
         return cls(config=preset_of(options))
 
-    def check(self) -> None:
-        """Raise InputError for options that are wrong by themselves or together."""
-        at_least(1, stop_after=self.stop_after)
-        if self.resume and replace(self, resume=None, stop_after=None) != TrainingSettings():
-            raise InputError(
-                "--resume continues with the run's own settings: only --stop-after can be combined with it"
-            )
-
 
 def train(settings: TrainingSettings) -> int:
     """Train from the start, or from the last checkpoint of a run, then compare; returns the exit code.
@@ -76,7 +68,7 @@ def train(settings: TrainingSettings) -> int:
     Raises InputError for bad options or a training that diverges; KeyboardInterrupt and SystemExit pass through, and
     leave a checkpoint.
     """
-    settings.check()
+    check_resume(settings)
     trainer, trace = _resume(settings.resume) if settings.resume else _start(settings)
     try:
         ended = trainer.run(settings.stop_after)
@@ -101,16 +93,14 @@ def _start(settings: TrainingSettings) -> tuple[Trainer, Trace]:
     check_new_folder(folder)
     if folder.name in SCHEDULERS:
         raise InputError(f"--out {folder}: the run would be called like the scheduler '{folder.name}': choose another")
+    check_device(settings.config.device)  # before the minutes of preparation
     classes = find_classes(settings.ec, trace, settings.config.scenario)
     if isinstance(classes, EquivalenceClasses):
         print(f"classes: {classes.k} by {classes.representation}, from {settings.ec}")
     print(PREPARING)
     problem = Problem.build(trace, settings.config.scenario, classes)
     identity = trace_identity(trace, settings.trace, settings.slot_seconds)
-    trainer = Trainer(problem, settings.config, folder, identity, tqdm.write)
-    trainer.save()  # from here on there is something to resume
-    facts = {"trace": identity | {"workloads": len(trace)}, "ec": settings.ec, "notes": problem.sampler.notes}
-    write_json(folder / "run.json", provenance() | facts | {"config": settings.config.to_dict()})
+    trainer = new_trainer(problem, settings.config, folder, identity, settings.ec, tqdm.write)
     print(f"run folder: {folder} (watch it with: tensorboard --logdir {folder})")
     return trainer, trace
 
@@ -122,14 +112,9 @@ def _resume(folder: Path) -> tuple[Trainer, Trace]:
     saved = Checkpoint.load(find_checkpoint(folder, ("last.pt",)))
     if (folder / "checkpoints" / "start.pt").exists():
         raise InputError(f"{folder} is a run of scripts/learn_online.py: resume it with that script")
-    trace = open_and_describe(saved.trace["argument"], saved.trace["slot_seconds"], print)
-    if not saved.knows(trace):
-        raise InputError(
-            f"trace '{saved.trace['argument']}' is not the one that the run began with (its content has changed)"
-        )
+    trace = open_again(saved.trace)
     print(PREPARING)
-    trainer = Trainer(saved.problem(trace), saved.config, folder, saved.trace, tqdm.write)
-    trainer.restore(saved)
+    trainer = restored_trainer(saved, trace, folder, tqdm.write)
     print(f"resuming {folder} at iteration {saved.iteration} of {saved.config.iterations}")
     return trainer, trace
 

@@ -25,6 +25,7 @@ from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import Cell, complete, folder_of
 from tvwrl.experiments.evaluation import evaluate
+from tvwrl.experiments.resuming import new_trainer, pass_on_signal, restored_trainer
 from tvwrl.experiments.tables import read_rows as read_evaluation
 from tvwrl.runs import provenance, read_csv, write_json
 from tvwrl.schedulers import SCHEDULERS, Knowledge, Scheduler, make_scheduler
@@ -95,10 +96,7 @@ class Training(Cell):
                 ended = trainer.run()
             finally:
                 _note_session(folder, before, trainer.iteration, time.perf_counter() - begun)
-        if ended == "SIGTERM":
-            raise SystemExit(143)
-        if ended != "finished":
-            raise KeyboardInterrupt
+        pass_on_signal(ended)
 
     def progress(self, folder: Path) -> str:
         """Iterations that are saved."""
@@ -107,17 +105,10 @@ class Training(Cell):
     def _trainer(self, folder: Path) -> Trainer:
         trace, last = opened(self.trace)[0], folder / "checkpoints" / "last.pt"
         if last.exists():
-            saved = Checkpoint.load(last)
-            trainer = Trainer(saved.problem(trace), saved.config, folder, saved.trace, _silent)
-            trainer.restore(saved)
-            return trainer
+            return restored_trainer(Checkpoint.load(last), trace, folder, _silent)
         problem = Problem.build(trace, self.config.scenario, fitted(self.trace, self.classes, self.classes_scenario))
         identity = trace_identity(trace, self.trace)
-        trainer = Trainer(problem, self.config, folder, identity, _silent)
-        facts = {"trace": identity | {"workloads": len(trace)}, "ec": self.classes, "notes": problem.sampler.notes}
-        write_json(folder / "run.json", provenance() | facts | {"config": self.config.to_dict()})
-        trainer.save()
-        return trainer
+        return new_trainer(problem, self.config, folder, identity, self.classes, _silent)
 
 
 @dataclass(frozen=True)

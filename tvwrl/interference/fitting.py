@@ -50,7 +50,7 @@ class FitOptions:
     weighting: str = "corr"
     """Weights of the services: fair, cpu-quota, corr, cv."""
     slot_seconds: int | None = None
-    """Interval of a CSV trace, seconds, with --trace."""
+    """Length of a slot of a CSV trace, seconds, with --trace."""
     load: float | None = None
     """Offered load, with --trace; default: 0.5."""
     episodes: int | None = None

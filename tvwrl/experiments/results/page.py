@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 METRICS = ("reward", "overshoot_pct", "machines_used", *GAPS, "wait_mean", "unplaced")
 MIDDLE = "reward, IQM"
 HEAD = [
-    *("scheduler", "reward (thousands)", "IQM reward (thousands)", "agent minus it (thousands)", "gap closed %"),
+    *("scheduler", "reward (thousands)", "IQM reward (thousands)", "agent ahead by (thousands)", "gap closed %"),
     *("overshoot %", "machines / tetris'", "peak machines above bound %", "machine slots above bound %"),
     *("the same, with waiting", "wait (slots)"),
 ]

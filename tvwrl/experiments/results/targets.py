@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.experiments.statistics import NO_ESTIMATE, Estimate
+from tvwrl.experiments.statistics import NO_ESTIMATE, Estimate, with_interval
 from tvwrl.experiments.tables import CEILING, FLOOR
 from tvwrl.experiments.training_cells import DEEPRM
 from tvwrl.schedulers import GROUPS
@@ -96,9 +96,7 @@ def beyond_forecasts(agent: str) -> str:
 
 def shown(found: Estimate, decimals: int = 2, scale: float = 1.0, sign: str = "") -> str:
     """Mean [interval], or a dash."""
-    low, high = found.interval
-    text = "-" if np.isnan(found.mean) else f"{scale * found.mean:{sign}.{decimals}f}"
-    return text + ("" if np.isnan(low) else f" [{scale * low:{sign}.{decimals}f}, {scale * high:{sign}.{decimals}f}]")
+    return with_interval(found.mean, found.interval, decimals, sign, scale)
 
 
 def _at_least(share: float) -> bool | None:

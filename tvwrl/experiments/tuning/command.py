@@ -37,7 +37,7 @@ class TuningSettings(CellOptions):
     trace: str = "google"
     """google, alibaba, the name of a prepared trace, a trace folder or a CSV."""
     slot_seconds: int | None = None
-    """Interval of a CSV trace, seconds."""
+    """Length of a slot of a CSV trace, seconds."""
     ec: str = "temporal"
     """Equivalence classes: a file of scripts/fit_ec.py; or temporal, aggregate or dtw to make --classes classes now; or
     none."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.experiments.engine import CELLS
 from tvwrl.experiments.tuning.search import CELL, RETRIED, TROUBLE, Search, complete_trials, ended_trials, load_study
 from tvwrl.plotting import COLOURS, DPI, new_figure
-from tvwrl.runs import whole_file, write_json
+from tvwrl.runs import write_csv, write_json
 
 # fmt: off
 OF_THE_SEARCH = (  # what the command leaves to the preset
@@ -25,7 +24,7 @@ OF_THE_SEARCH = (  # what the command leaves to the preset
 def write_report(search: Search, folder: Path) -> str:
     """Write trials.csv, and best.json and search.png if a trial is complete; returns the best trial in words."""
     study = load_study(folder)
-    _write_trials(study.get_trials(deepcopy=False), list(search.space), folder / "trials.csv")
+    write_csv(folder / "trials.csv", [_row(trial, list(search.space)) for trial in study.get_trials(deepcopy=False)])
     trials, complete = ended_trials(study), complete_trials(study)
     if not complete:
         return "no trial is complete yet"
@@ -69,20 +68,16 @@ def options_of(config: Any, default: Any) -> list[str]:
         elif isinstance(value, bool):
             words.append(f"--{option}" if value else f"--no-{option}")
         else:
-            words += [f"--{option}", *map(str, value if isinstance(value, tuple) else (value,))]
+            words += [f"--{option}", ",".join(map(str, value if isinstance(value, tuple) else (value,)))]
     return words
 
 
-def _write_trials(trials: list[Any], names: list[str], path: Path) -> None:
-    """One row per trial, in the order of their numbers."""
-    with whole_file(path) as partial, partial.open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["trial", "state", "reward", "iterations", "seconds", *names, CELL, RETRIED, TROUBLE])
-        for trial in trials:
-            seconds = f"{trial.duration.total_seconds():.1f}" if trial.duration else ""
-            row = [trial.number, trial.state.name.lower(), trial.value, trial.last_step, seconds]
-            row += [trial.params.get(name) for name in names]
-            table.writerow(row + [trial.user_attrs.get(name) for name in (CELL, RETRIED, TROUBLE)])
+def _row(trial: Any, names: Sequence[str]) -> dict[str, Any]:
+    """A row of trials.csv."""
+    seconds = f"{trial.duration.total_seconds():.1f}" if trial.duration else ""
+    row = {"trial": trial.number, "state": trial.state.name.lower(), "reward": trial.value}
+    row |= {"iterations": trial.last_step, "seconds": seconds} | {name: trial.params.get(name) for name in names}
+    return row | {name: trial.user_attrs.get(name) for name in (CELL, RETRIED, TROUBLE)}
 
 
 def importance_of(study: Any) -> dict[str, float]:

@@ -24,6 +24,7 @@ from tvwrl.agents.training import Trainer
 from tvwrl.ec import find_classes
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import Cell, check_request
+from tvwrl.experiments.resuming import pass_on_signal
 from tvwrl.experiments.tuning.search_space import SPACE, WITHOUT_EFFECT, Choice, Range
 from tvwrl.runs import check_new_folder, provenance, write_json
 from tvwrl.traces import open_trace
@@ -189,14 +190,11 @@ def _train(search: Search, folder: Path, trial: Any, parameters: Mapping[str, fl
 
     trainer.on_validation = prune
     try:
-        how = trainer.run()
+        ended = trainer.run()
     except InputError as error:  # the training diverged, as a large learning rate can make it do
         trial.set_user_attr(TROUBLE, str(error))
         raise optuna.TrialPruned from error
-    if how == "SIGTERM":
-        raise SystemExit(143)
-    if how != "finished":
-        raise KeyboardInterrupt
+    pass_on_signal(ended)
     if not np.isfinite(trainer.best_reward):
         trial.set_user_attr(TROUBLE, "its policy never finished the validation sequences")
         raise optuna.TrialPruned

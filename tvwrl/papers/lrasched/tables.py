@@ -21,7 +21,7 @@ from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
 from tvwrl.types import Float
 
 MEASURES = {
-    "fig8": ("placed_pct", "applications wholly placed, %"),
+    "fig8": ("placed_pct", "applications placed completely, %"),
     "fig9": ("utilisation_pct", "utilisation, %"),
     "fig10": ("machines_used", "machines"),
 }

@@ -50,7 +50,7 @@ class SchedulerTrial:
     trace: str = "google"
     """google, alibaba, the name of a prepared trace, a trace folder or a CSV."""
     slot_seconds: int | None = None
-    """Interval of a CSV trace, seconds."""
+    """Length of a slot of a CSV trace, seconds."""
     checkpoint: Path | None = None
     """Also compare the policy of this training run; environment and trace are then the run's."""
     load: float = 0.5

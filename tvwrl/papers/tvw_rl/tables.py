@@ -89,8 +89,8 @@ def _orders(experiment: Experiment, group: Group) -> list[str]:
         right, wrong = ([ours.excludes_zero for ours, a in zip(found, agree, strict=True) if a == s] for s in (1, -1))
         verdict = "the paper's order holds" if len(right) == len(pairs) else "the paper's order does not hold"
         lines.append(
-            f"- {metric.title}: {verdict}: of {len(pairs)} pairs of columns {len(right)} stand as in the paper "
-            f"({sum(right)} beyond chance), {len(wrong)} the other way round ({sum(wrong)} beyond chance)"
+            f"- {metric.title}: {verdict}: of {len(pairs)} pairs of columns, {len(right)} are ordered as in the paper "
+            f"({sum(right)} significantly), {len(wrong)} the other way round ({sum(wrong)} significantly)"
         )
     return lines
 
@@ -134,4 +134,4 @@ def _verdict(claim: Claim, mean: float, low: float, high: float) -> str:
         verdict = "holds, beyond what was published"
     else:
         verdict = "holds in direction, not in size"
-    return f"{verdict}, but chance may decide" if low <= 1 <= high and low < high else verdict
+    return f"{verdict}, but the difference may be due to chance" if low <= 1 <= high and low < high else verdict

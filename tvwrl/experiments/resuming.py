@@ -1,0 +1,68 @@
+"""Training runs that stop and continue: how one begins, what may be combined with --resume, how its end is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tvwrl.agents.checkpoint import Checkpoint
+from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.training import Trainer
+from tvwrl.checks import at_least
+from tvwrl.envs.problem import Problem
+from tvwrl.runs import provenance, write_json
+from tvwrl.traces import open_and_describe, trace_hash
+from tvwrl.types import InputError, Trace
+
+EXIT_CODES = {"stopped": 0, "SIGINT": 130, "SIGTERM": 143}  # how a training ended -> of the process
+
+
+def check_resume(settings: Any) -> None:
+    """Raise InputError if `resume` of a settings dataclass is combined with more than `stop_after`."""
+    at_least(1, stop_after=settings.stop_after)
+    if settings.resume and replace(settings, resume=None, stop_after=None) != type(settings)():
+        raise InputError("--resume continues with the run's own settings: only --stop-after can be combined with it")
+
+
+def new_trainer(
+    problem: Problem,
+    config: TrainConfig,
+    folder: Path,
+    identity: Mapping[str, Any],
+    classes: str,
+    report: Callable[[str], None],
+) -> Trainer:
+    """A trainer whose run folder holds run.json and something to resume; `classes`: what was asked for."""
+    trainer = Trainer(problem, config, folder, dict(identity), report)
+    trainer.save()
+    trace = {**identity, "workloads": len(problem.trace)}
+    facts = {"trace": trace, "ec": classes, "notes": problem.sampler.notes, "config": config.to_dict()}
+    write_json(folder / "run.json", provenance() | facts)
+    return trainer
+
+
+def restored_trainer(saved: Checkpoint, trace: Trace, folder: Path, report: Callable[[str], None]) -> Trainer:
+    """The trainer of a run as its last checkpoint left it."""
+    trainer = Trainer(saved.problem(trace), saved.config, folder, saved.trace, report)
+    trainer.restore(saved)
+    return trainer
+
+
+def open_again(identity: Mapping[str, Any]) -> Trace:
+    """The trace of a run by its `trace_identity`, described. Raises InputError if its content has changed."""
+    trace = open_and_describe(identity["argument"], identity["slot_seconds"], print)
+    if trace_hash(trace) != identity["hash"]:
+        raise InputError(
+            f"trace '{identity['argument']}' is not the one that the run began with (its content has changed)"
+        )
+    return trace
+
+
+def pass_on_signal(ended: str) -> None:
+    """Raise what a signal would have raised if the training had not saved its state first; "finished" passes."""
+    if ended == "SIGTERM":
+        raise SystemExit(EXIT_CODES[ended])
+    if ended != "finished":
+        raise KeyboardInterrupt
