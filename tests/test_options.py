@@ -116,9 +116,9 @@ def test_an_option_has_one_type():
 
 # What these mean in a command is said in its own words: another default, another object of the same kind.
 OWN_WORDS = {
-    "--alibaba", "--bound-seconds", "--bounds", "--checkpoint", "--data", "--device", "--earlier",
+    "--alibaba", "--bound-seconds", "--bounds", "--checkpoint", "--data", "--demand", "--device", "--earlier",
     "--entropy-bonus", "--episodes", "--epochs", "--gae-lambda", "--gamma", "--google", "--hours", "--instance",
-    "--interval", "--iterations", "--laws", "--learning-rate", "--load", "--loads", "--machines", "--margin",
+    "--interval", "--iterations", "--learning-rate", "--load", "--machines", "--margin",
     "--milp-seconds", "--out", "--per", "--planners", "--preset", "--ray", "--reference-cores",
     "--reference-memory", "--resume", "--rounds", "--save-every", "--schedulers", "--seconds", "--seed",
     "--seeds", "--sequences", "--services", "--slot-seconds", "--split", "--step-seconds", "--stop-after",
