@@ -14,6 +14,7 @@ from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.runner import Runner
+from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import InputError
 
 
@@ -52,6 +53,18 @@ def test_a_teacher_with_forecasts_shows_a_policy_no_more_than_peaks(problem):
     for shown in seen:  # the one asks for forecasts, the other does not
         assert not shown[..., ~drawn.forecast.declared].any()
         assert shown[..., drawn.forecast.declared].any()
+
+
+def test_a_simulation_shows_peaks_alone_whatever_is_added_up(problem):
+    drawn, scenario = with_peaks(problem)
+    both = [Simulation(drawn, problem.machines, scenario, forecasts=added) for added in (False, True)]
+    for simulation in both:
+        simulation.reset(0)
+        for machine in (0, 1, 2, 0, 1):
+            simulation.step(np.array([machine]))
+    without, added_up = (simulation.observation()["forecast"] for simulation in both)
+    assert np.array_equal(without, added_up)
+    assert both[1].state.seen_forecast[..., ~drawn.forecast.declared].any()
 
 
 def test_what_is_imitated_is_learnt(problem):

@@ -11,6 +11,7 @@ from tvwrl.agents.episodes import DeterministicActions, Trajectories, play
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.ppo import PPO, generalised_advantages
 from tvwrl.agents.tasks import PlacementTask
+from tvwrl.agents.training import Trainer
 from tvwrl.types import InputError
 
 from .test_reinforce import SHAPES, episodes
@@ -115,6 +116,13 @@ def test_only_what_was_cut_has_something_to_come(policy, played):
         assert found[t, b] == pytest.approx(played.reward[t, b] / learner.scale + to_come + 10.0)
 
 
+def test_the_critics_step_size_falls_with_the_iterations(policy, played):
+    learner = PPO(policy, replace(TINY, learning_rate=0.004, final_learning_rate=0.001))
+    for iteration, rate in ((0, 0.004), (1, 0.003), (3, 0.001)):
+        learner.update(played, iteration, torch.Generator().manual_seed(0))
+        assert learner.critic_optimiser.param_groups[0]["lr"] == pytest.approx(rate)
+
+
 def test_the_critic_learns_what_is_to_come(policy, played):
     learner = PPO(policy, replace(TINY, epochs=8, gae_lambda=1.0))  # the same returns to learn each time
     losses = [learner.update(played, 0, torch.Generator().manual_seed(0))["value_loss"] for _ in range(3)]
@@ -124,6 +132,24 @@ def test_the_critic_learns_what_is_to_come(policy, played):
 def test_ppo_refuses_a_network_that_does_not_see_machines_apart():
     with pytest.raises(InputError, match="algo ppo needs policy shared, not flat"):
         PPO(make_policy("flat", SHAPES, 8), TrainConfig(policy="flat"))
+
+
+def test_a_broken_update_stops_at_the_last_good_state(problem, tmp_path, monkeypatch):
+    trainer = Trainer(replace(problem, scenario=TINY.scenario), TINY, tmp_path, {}, lambda text: None)
+    trainer.run(stop_after=2)
+    good = {name: part.clone() for name, part in trainer.policy.state_dict().items()}
+
+    def break_it(*_):
+        for part in trainer.policy.parameters():
+            part.data.fill_(float("nan"))
+        return {"gradient_norm": float("nan"), "decisions": 1.0}
+
+    monkeypatch.setattr(trainer.learner, "update", break_it)
+    with pytest.raises(InputError, match=r"gradient norm is nan in iteration 3.*last good state, of iteration 2"):
+        trainer.run()
+    saved = torch.load(tmp_path / "checkpoints/last.pt", weights_only=True)
+    assert saved["iteration"] == 2
+    assert all(torch.equal(saved["policy"][name], good[name]) for name in good)
 
 
 def test_holding_lasts_as_long_as_its_median():
