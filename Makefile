@@ -11,12 +11,11 @@ FRESH_KERNELS := $(VENV)/.kernels
 MEASURED := decision dtw environment features flow ingestion interference_score interference_simulation lrasched_learning training# the others draw curves of runs, or need data
 IMPORTED := matplotlib.pyplot, polars, pyarrow, scipy.stats, sklearn.cluster, stable_baselines3, torch.utils.tensorboard
 PIP_INSTALL := $(BIN)/python -m pip install $(QUIET) --no-compile --disable-pip-version-check -c constraints.txt
-KERNELS := $(shell grep -rlE '^(from|import) numba' --include='*.py' tvwrl)
+KERNELS := $(shell grep -rlE '^from tvwrl.compiled' --include='*.py' tvwrl)
 
-# Two workers with a kernel cache each: numba does not lock its cache, and two processes that fill one for the first
-# time can mix up its entries. A file's tests stay together, so each kernel is compiled once per worker at most.
-WORKER = popen//env:OMP_NUM_THREADS=1//env:NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/kernels
-PYTEST = $(BIN)/python -m pytest --dist loadfile --tx '$(WORKER)0' --tx '$(WORKER)1'
+# Two workers with one kernel cache (tvwrl/compiled.py locks it), so that what one has compiled the other loads.
+WORKER = 2*popen//env:OMP_NUM_THREADS=1//env:NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/kernels
+PYTEST = $(BIN)/python -m pytest --dist loadfile --tx '$(WORKER)'
 
 .PHONY: help install train test test-sklx check format lint types bench clean
 .DEFAULT_GOAL := help
@@ -58,7 +57,7 @@ bench: install ## measure speed (docs/benchmarks.md)
 	@set -e; for name in $(MEASURED); do echo "benchmarks/$$name.py"; $(BIN)/python "benchmarks/$$name.py"; done
 
 clean: ## remove caches, compiled kernels and build leftovers; .venv and runs/ stay
-	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)/kernels[01]
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)/kernels
 	@find . -name .git -prune -o -name '.venv*' -prune -o \
 		\( -name __pycache__ -o -name '*.nbi' -o -name '*.nbc' \) -prune -exec rm -rf {} +
 
@@ -77,5 +76,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 # Numba's disk cache notices a change in a kernel's own file, not in what it calls from another: begin anew.
 $(FRESH_KERNELS): $(KERNELS) | $(INSTALLED)
-	@find tvwrl $(VENV)/kernels[01] \( -name '*.nbi' -o -name '*.nbc' \) -exec rm -f {} + 2>/dev/null || true
+	@find tvwrl $(VENV)/kernels \( -name '*.nbi' -o -name '*.nbc' \) -exec rm -f {} + 2>/dev/null || true
 	@touch $@

@@ -22,6 +22,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 ROOMS = (
     "types",
     "checks",
+    "compiled",
     "input_tables",
     "runs",
     "command_line",

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from tvwrl.checks import at_least
+from tvwrl.compiled import njit
 from tvwrl.types import Float, InputError
 
 Weight = float | tuple[float, ...]
@@ -51,13 +51,13 @@ class PenaltyWeights:
         return np.array(rows)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def contention(load: float, square: float) -> float:
     """Sum over pairs i < j of u_i u_j, from the load sum(u) and the sum of squares sum(u^2) (P_C without K_c)."""
     return 0.5 * (load * load - square)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def under_utilisation(unused: float, exponent: float) -> float:
     """|U|^{K_u} (P_U); exponent 0 switches it off. Small whole exponents avoid the slow general power."""
     if exponent == 0.0:
@@ -72,13 +72,13 @@ def under_utilisation(unused: float, exponent: float) -> float:
     return power
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def overshoot(first_times: int, weight: float) -> float:
     """K_o for each first overshoot (P_O)."""
     return weight * first_times
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def wait(queue: int, weight: float) -> float:
     """K_w |Q_t| (P_W); the queue is what has arrived and is not placed by the end of the slot."""
     return weight * queue

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.ec.demand_forecast import SEGMENTS
 from tvwrl.packing.fit import overbooked
 from tvwrl.schedulers.expected_cost import LEAST_SPREAD, OVERSHOOT, UNUSED
@@ -89,7 +89,7 @@ def cost_features(
     return seen, logits
 
 
-@njit(cache=True)
+@njit
 def _cost_features(costs, sizes, left, limit, seen, logits):  # type: ignore[no-untyped-def]
     batch, machines, resources = sizes.shape
     able = np.empty(machines, np.bool_)
@@ -121,7 +121,7 @@ def _cost_features(costs, sizes, left, limit, seen, logits):  # type: ignore[no-
             logits[b, machines] = math.log(chances) + (danger if room else SURELY)
 
 
-@njit(cache=True)
+@njit
 def _expect(forecast, own, capacity, segments, out):  # type: ignore[no-untyped-def]
     batch, machines, resources = capacity.shape
     wide = segments * resources
@@ -154,12 +154,12 @@ def _expect(forecast, own, capacity, segments, out):  # type: ignore[no-untyped-
                 out[b, m, f + j] = forecast[b, m, alive + j] / np.float32(FEW)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _sure(room, variance):  # type: ignore[no-untyped-def]
     return np.float32(min(max(room / np.sqrt(variance), -SURE), SURE) / SURE)
 
 
-@njit(cache=True)
+@njit
 def _summarise(grid, classes, out):  # type: ignore[no-untyped-def]
     batch, machines, resources, history, columns = grid.shape
     width = history + 4 + 2 * classes

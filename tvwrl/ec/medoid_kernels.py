@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tvwrl.compiled import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _assign(distances, medoids, first, second, owner, removal):  # type: ignore[no-untyped-def]
     """Assign every sample to its nearest medoid.
 
@@ -30,7 +31,7 @@ def _assign(distances, medoids, first, second, owner, removal):  # type: ignore[
         removal[owner[o]] += second[o] - first[o]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def swap_medoids(distances, medoids, max_iter):  # type: ignore[no-untyped-def]
     """FasterPAM: improve `medoids` (k,), k > 1, in place until no swap lowers the loss; whether so.
 

@@ -6,8 +6,8 @@ Arguments as in `flow.network_kernels`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.flow.network_kernels import (
     NO_MACHINE,
     USED,
@@ -21,7 +21,7 @@ from tvwrl.flow.network_kernels import (
 from tvwrl.packing.contents import clear_limits, set_limits
 
 
-@njit(cache=True)
+@njit
 def cancel_cycles(apps, net, moved):  # type: ignore[no-untyped-def]
     """Cancel negative cycles of one move: replicas move to cheaper groups that have room. Returns how many moved."""
     before = moved[0]
@@ -46,7 +46,7 @@ def cancel_cycles(apps, net, moved):  # type: ignore[no-untyped-def]
     return moved[0] - before
 
 
-@njit(cache=True)
+@njit
 def empty_machine(apps, net, m):  # type: ignore[no-untyped-def]
     """Move all replicas of machine m to others in use, or none of them. Returns how many moved."""
     net.log[0] = 0
@@ -72,7 +72,7 @@ def empty_machine(apps, net, m):  # type: ignore[no-untyped-def]
     return moves
 
 
-@njit(cache=True)
+@njit
 def consolidate(apps, net, order, moved):  # type: ignore[no-untyped-def]
     """Try to empty the machines of `order` (n,) in turn. Returns how many were emptied."""
     closed = 0

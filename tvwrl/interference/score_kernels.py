@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.interference.observations import CATEGORIES
 
 
@@ -36,7 +36,7 @@ _NONE = np.zeros(0, np.int32)
 UTILISATION_ALONE = Trees(_NONE, _NONE, np.zeros(0, np.uint8), _NONE, _NONE, np.zeros(0))
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def score_machine(  # type: ignore[no-untyped-def]
     m,  # machine
     first,  # (M + 1,) services of machine m are rows first[m] .. first[m + 1] - 1
@@ -71,7 +71,7 @@ def score_machine(  # type: ignore[no-untyped-def]
     return 0.0 if first[m] == first[m + 1] else np.nan
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _features(counts, pressure, values):  # type: ignore[no-untyped-def]
     """Writes the features that trees test into `values` (61,): the counts (60,), then their total pressure."""
     total = np.int32(0)
@@ -81,7 +81,7 @@ def _features(counts, pressure, values):  # type: ignore[no-untyped-def]
     values[CATEGORIES] = total
 
 
-@njit(cache=True)
+@njit
 def score_scratch(first):  # type: ignore[no-untyped-def]
     """Scratch arrays of `score_machine`: nodes and weights of one machine's services, and feature values.
 
@@ -93,7 +93,7 @@ def score_scratch(first):  # type: ignore[no-untyped-def]
     return np.empty(most, np.uint32), np.empty(most), np.empty(CATEGORIES + 1, np.int32)
 
 
-@njit(cache=True)
+@njit
 def score_one(machines, trees, weight, m):  # type: ignore[no-untyped-def]
     """Score of machine m with its present composition."""
     root, depth, feature, threshold, left, level, pressure = trees
@@ -104,7 +104,7 @@ def score_one(machines, trees, weight, m):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@njit(cache=True)
+@njit
 def score_machines(machines, trees, weight, category, which, out):  # type: ignore[no-untyped-def]
     """Writes into `out` (n,) the scores of machines `which` (n,) with one more instance of `category` (-1: none).
 
@@ -125,7 +125,7 @@ def score_machines(machines, trees, weight, category, which, out):  # type: igno
             composition[m, category] -= 1
 
 
-@njit(cache=True)
+@njit
 def predict_levels(trees, service, composition, out):  # type: ignore[no-untyped-def]
     """Writes into `out` (n,) the levels of services (n,) beside compositions (n, 60); NaN for unknown services."""
     root, depth, feature, threshold, left, level, pressure = trees

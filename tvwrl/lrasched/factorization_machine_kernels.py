@@ -14,23 +14,24 @@ than a step changes them: a step changes only the coordinates of its row.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tvwrl.compiled import njit
 
 
-@njit(cache=True, inline="always", error_model="numpy")
+@njit(inline="always", error_model="numpy")
 def closed_form(z, root, alpha, beta, lambda1, lambda2):  # type: ignore[no-untyped-def]
     """The parameter for a state z and `root` = sqrt(n) (Eq. 5 to 7); free of branches, so that loops vectorise."""
     return -np.copysign(max(abs(z) - lambda1, 0.0), z) / ((beta + root) / alpha + lambda2)
 
 
-@njit(cache=True, inline="always", error_model="numpy")
+@njit(inline="always", error_model="numpy")
 def update_state(theta, z, root, gradient, alpha):  # type: ignore[no-untyped-def]
     """z and sqrt(n) of one coordinate after a gradient taken at its parameter `theta` (Algorithm 2)."""
     after = np.sqrt(root * root + gradient * gradient)
     return z + gradient - (after - root) / alpha * theta, after
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def predict_row(index, value, linear, factors, sums):  # type: ignore[no-untyped-def]
     """Prediction for one row (Eq. 2); leaves sum_l v_lf x_l of every factor f in `sums` (h,).
 
@@ -54,7 +55,7 @@ def predict_row(index, value, linear, factors, sums):  # type: ignore[no-untyped
     return guess - 0.5 * squares
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def predict_rows(start, index, value, linear, factors, out):  # type: ignore[no-untyped-def]
     """Writes a prediction for every row into `out` (rows,)."""
     sums = np.empty(factors.shape[2])
@@ -62,7 +63,7 @@ def predict_rows(start, index, value, linear, factors, out):  # type: ignore[no-
         out[i] = predict_row(index[start[i] : start[i + 1]], value[start[i] : start[i + 1]], linear, factors, sums)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def learn_rows(start, index, value, target, order, linear, factors, rates):  # type: ignore[no-untyped-def]
     """Learns the rows in `order` from their `target` (rows,); all gradients of a row precede its steps.
 

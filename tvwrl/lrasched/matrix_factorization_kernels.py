@@ -9,10 +9,10 @@ Arguments that both loops share:
 
 from __future__ import annotations
 
-from numba import njit
+from tvwrl.compiled import njit
 
 
-@njit(cache=True)
+@njit
 def predict_pairs(rows, columns, mean, row_bias, column_bias, row_factors, column_factors, out):  # type: ignore[no-untyped-def]
     """Writes mean + b_row + b_column + p_row . q_column of each pair into `out` (pairs,).
 
@@ -32,7 +32,7 @@ def predict_pairs(rows, columns, mean, row_bias, column_bias, row_factors, colum
         out[i] = guess
 
 
-@njit(cache=True)
+@njit
 def learn_pairs(rows, columns, target, order, mean, row_bias, column_bias, row_factors, column_factors, rates, decay):  # type: ignore[no-untyped-def]
     """One gradient step on the squared error of each pair in `order`, from its `target` (pairs,).
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.packing.fit import has_room
 from tvwrl.types import Int
 
@@ -59,7 +59,7 @@ def entries(p: Packing) -> tuple[Int, Int, Int]:
     return application, p.machine[at].astype(np.int64), p.count[at].astype(np.int64)
 
 
-@njit(cache=True)
+@njit
 def limit_machines(a, p, i, enough):  # type: ignore[no-untyped-def]
     """Write to `p.cap` how many replicas of i affinity allows on each machine, if fewer than `enough`: both directions
     bind. Returns how many arcs and entries were looked at, for `forget_limits`.
@@ -85,7 +85,7 @@ def limit_machines(a, p, i, enough):  # type: ignore[no-untyped-def]
     return looked
 
 
-@njit(cache=True)
+@njit
 def forget_limits(a, p, i, looked):  # type: ignore[no-untyped-def]
     """Undo `limit_machines`, by clearing every machine unless that costs more than walking the arcs again."""
     first, used, machine, cap, into, to = p.first, p.used, p.machine, p.cap, a.into, a.to
@@ -100,7 +100,7 @@ def forget_limits(a, p, i, looked):  # type: ignore[no-untyped-def]
             cap[machine[r]] = UNLIMITED
 
 
-@njit(cache=True)
+@njit
 def put(a, p, i, m, count):  # type: ignore[no-untyped-def]
     """Place `count` replicas of i on machine m; `settle` writes them down when i is through."""
     if p.held[m] == NOT_YET:
@@ -113,7 +113,7 @@ def put(a, p, i, m, count):  # type: ignore[no-untyped-def]
         residual[m, k] -= count * demand[i, k]
 
 
-@njit(cache=True)
+@njit
 def settle(p, i):  # type: ignore[no-untyped-def]
     """Write down how many replicas of i each of its machines got, and clear the scratch array of that."""
     machine, count, held = p.machine, p.count, p.held
@@ -124,7 +124,7 @@ def settle(p, i):  # type: ignore[no-untyped-def]
         held[machine[r]] = NOT_YET
 
 
-@njit(cache=True)
+@njit
 def open_next(a, p, i):  # type: ignore[no-untyped-def]
     """Open the next machine, whether i fits it or not. False if there is none, or i fits none from there on."""
     m = p.open[0]
@@ -136,7 +136,7 @@ def open_next(a, p, i):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
+@njit
 def own_limits(start, to, limit):  # type: ignore[no-untyped-def]
     """(A,) limits of applications on themselves, UNLIMITED where there is none."""
     own = np.full(len(start) - 1, UNLIMITED, np.int32)
@@ -147,7 +147,7 @@ def own_limits(start, to, limit):  # type: ignore[no-untyped-def]
     return own
 
 
-@njit(cache=True)
+@njit
 def degrees(a):  # type: ignore[no-untyped-def]
     """(A,) applications that each is linked with by an arc in either direction, itself not counted."""
     count, to, into = len(a.replicas), a.to, a.into

@@ -6,14 +6,14 @@ Replicas go one at a time. A machine that refuses one is not asked again for the
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.packing.affinity import forget_limits, limit_machines, open_next, put, settle
 from tvwrl.packing.fit import has_room
 from tvwrl.packing.orders import enough, join, refresh, remeasure, sink, sort_falling, swap_pass
 
 
-@njit(cache=True)
+@njit
 def _append(p, o):  # type: ignore[no-untyped-def]
     """Put the machine just opened at the end of the order."""
     m, at = p.open[0] - 1, o.count[0]
@@ -23,7 +23,7 @@ def _append(p, o):  # type: ignore[no-untyped-def]
     remeasure(o, p, at)
 
 
-@njit(cache=True)
+@njit
 def _scan(order, key, full, held, cap, own, needed, i, residual, at, end, too_low):  # type: ignore[no-untyped-def]
     """First position at .. end - 1 whose machine takes a replica of i; `end`: none does, or keys are `too_low`.
 
@@ -37,7 +37,7 @@ def _scan(order, key, full, held, cap, own, needed, i, residual, at, end, too_lo
     return end
 
 
-@njit(cache=True)
+@njit
 def _find(a, p, o, i, at, sorted_from_there, full):  # type: ignore[no-untyped-def]
     """First position from `at` on whose machine takes a replica of i, machines opened if need be; -1: none does.
 
@@ -54,7 +54,7 @@ def _find(a, p, o, i, at, sorted_from_there, full):  # type: ignore[no-untyped-d
         _append(p, o)
 
 
-@njit(cache=True)
+@njit
 def fit_by_passes(a, p, o, order):  # type: ignore[no-untyped-def]
     """Place the applications of `order` (n,), machines kept in order by one pass of neighbour swaps per replica.
 
@@ -80,7 +80,7 @@ def fit_by_passes(a, p, o, order):  # type: ignore[no-untyped-def]
         forget_limits(a, p, i, looked)
 
 
-@njit(cache=True)
+@njit
 def fit_by_sorting(a, p, o, order):  # type: ignore[no-untyped-def]
     """Place the applications of `order` (n,), machines from the one that took the last replica on kept sorted.
 

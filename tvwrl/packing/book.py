@@ -7,12 +7,12 @@ is cleared, so nothing has to be taken off again when a workload finishes.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.packing.fit import exceeds
 
 
-@njit(cache=True)
+@njit
 def book(load, slot, demand, length):  # type: ignore[no-untyped-def]
     """Add `demand` (L, D) of slots `slot .. slot + length - 1` to one machine's ring `load` (H, D)."""
     horizon, resources = load.shape
@@ -25,7 +25,7 @@ def book(load, slot, demand, length):  # type: ignore[no-untyped-def]
             row = 0
 
 
-@njit(cache=True)
+@njit
 def room_now(load, demand, capacity):  # type: ignore[no-untyped-def]
     """(M,) bool: machines whose `load` (M, D) leaves room for `demand` (D,) under `capacity` (M, D)."""
     machines, resources = capacity.shape
@@ -38,7 +38,7 @@ def room_now(load, demand, capacity):  # type: ignore[no-untyped-def]
     return room
 
 
-@njit(cache=True)
+@njit
 def room_ahead(load, slot, demand, capacity):  # type: ignore[no-untyped-def]
     """(M,) bool: machines whose booked `load` (M, H, D) has room for `demand` (L, D) in every slot from `slot` on."""
     machines, horizon, resources = load.shape
@@ -54,7 +54,7 @@ def room_ahead(load, slot, demand, capacity):  # type: ignore[no-untyped-def]
     return room
 
 
-@njit(cache=True)
+@njit
 def residual_ahead(load, slot, length, capacity):  # type: ignore[no-untyped-def]
     """(M,) unused share of capacity, summed over resources and the next `length` slots of the ring (M, H, D)."""
     machines, horizon, resources = load.shape

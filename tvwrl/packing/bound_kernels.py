@@ -9,10 +9,11 @@ at 1 or below after rounding. Plain loops only: they compile in a fraction of th
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tvwrl.compiled import njit
 
 
-@njit(cache=True)
+@njit
 def fewest_bins(sizes):  # type: ignore[no-untyped-def]
     """Lower bound (a real number) on the bins of size 1 that hold `sizes` (n,), rising, each in [0, 1].
 
@@ -37,7 +38,7 @@ def fewest_bins(sizes):  # type: ignore[no-untyped-def]
     return best
 
 
-@njit(cache=True)
+@njit
 def fewest_in_any_slot(members, share, begin, end):  # type: ignore[no-untyped-def]
     """The largest `fewest_bins` of `members` (n,) over slots begin .. end - 1 and resources."""
     best, sizes = 0.0, np.zeros(len(members))
@@ -57,7 +58,7 @@ def fewest_in_any_slot(members, share, begin, end):  # type: ignore[no-untyped-d
     return best
 
 
-@njit(cache=True)
+@njit
 def clashes(share, start, finish):  # type: ignore[no-untyped-def]
     """(N, N) bool: pairs of workloads that exceed a machine in some slot in which both run."""
     count = len(share)
@@ -71,7 +72,7 @@ def clashes(share, start, finish):  # type: ignore[no-untyped-def]
     return clash
 
 
-@njit(cache=True)
+@njit
 def clique(members, clash):  # type: ignore[no-untyped-def]
     """Size of a set of `members` (n,) of which every two clash: from each of them greedily on, in the order given."""
     best, chosen = 0, np.zeros(len(members), np.int64)
@@ -88,7 +89,7 @@ def clique(members, clash):  # type: ignore[no-untyped-def]
     return best
 
 
-@njit(cache=True)
+@njit
 def _fits_for_life(load, share, i, start, finish):  # type: ignore[no-untyped-def]
     """Whether a machine with `load` (T, D) has room for workload i in every slot of its life."""
     for t in range(start[i], finish[i]):
@@ -98,7 +99,7 @@ def _fits_for_life(load, share, i, start, finish):  # type: ignore[no-untyped-de
     return True
 
 
-@njit(cache=True)
+@njit
 def _add(load, share, i, loaded):  # type: ignore[no-untyped-def]
     """Write to `loaded` (T, D), which may be `load` itself, the load of a machine with workload i on it too."""
     for t in range(len(load)):
@@ -106,7 +107,7 @@ def _add(load, share, i, loaded):  # type: ignore[no-untyped-def]
             loaded[t, d] = load[t, d] + share[i, t, d]
 
 
-@njit(cache=True)
+@njit
 def first_fit(order, share, start, finish):  # type: ignore[no-untyped-def]
     """Machines that first fit needs for the workloads of `order` (n,), each in the first that has room all its life."""
     load, used = np.zeros((len(order), share.shape[1], share.shape[2])), 0
@@ -119,7 +120,7 @@ def first_fit(order, share, start, finish):  # type: ignore[no-untyped-def]
     return used
 
 
-@njit(cache=True)
+@njit
 def maximal_groups(members, share, start, finish, most, steps):  # type: ignore[no-untyped-def]
     """Every group of `members` (n,) that fits a machine and to which none can be added: (most, n) bool, and how many.
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.packing.affinity import UNLIMITED, open_next, put
 from tvwrl.packing.fit import has_room, most_that_fit
 
@@ -35,7 +35,7 @@ class Sizes(NamedTuple):
     member: Any  # (A,) int64
 
 
-@njit(cache=True)
+@njit
 def pull(score, residual, m, total, f):  # type: ignore[no-untyped-def]
     """Write to `f` (K,) what a unit of demand adds to the score on machine m; `total` (K,) is all open machines'."""
     for k in range(len(f)):
@@ -48,7 +48,7 @@ def pull(score, residual, m, total, f):  # type: ignore[no-untyped-def]
             f[k] = f[k] / total[k] if total[k] > 0.0 else 0.0
 
 
-@njit(cache=True)
+@njit
 def _dot(f, demand, g):  # type: ignore[no-untyped-def]
     result = 0.0
     for k in range(len(f)):
@@ -56,7 +56,7 @@ def _dot(f, demand, g):  # type: ignore[no-untyped-def]
     return result
 
 
-@njit(cache=True)
+@njit
 def limit_neighbours(a, i, held, cap, touched, n):  # type: ignore[no-untyped-def]
     """Lower `cap` (A,), what a machine allows of each application, for `held` replicas of i on it.
 
@@ -79,7 +79,7 @@ def limit_neighbours(a, i, held, cap, touched, n):  # type: ignore[no-untyped-de
     return n
 
 
-@njit(cache=True)
+@njit
 def fill(a, p, sizes, score, total, head, cap, touched, machines):  # type: ignore[no-untyped-def]
     """Open and fill up to `machines` more machines, the best-scored application that fits next, as often as it fits.
 
@@ -105,7 +105,7 @@ def fill(a, p, sizes, score, total, head, cap, touched, machines):  # type: igno
     return True
 
 
-@njit(cache=True)
+@njit
 def _open_for_any(a, p, sizes, head, alive):  # type: ignore[no-untyped-def]
     """Open the next machine if it, or one after it, can take anything that is left."""
     for g in alive:  # noqa: SIM110, numba knows no generators
@@ -114,7 +114,7 @@ def _open_for_any(a, p, sizes, head, alive):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True)
+@njit
 def _fill_one(a, p, sizes, score, total, m, alive, n, at, value, f, cap, touched):  # type: ignore[no-untyped-def]
     """Fill machine m from the sizes `alive[:n]`, whose next members are `at`."""
     changed, lowered = True, np.int64(0)
@@ -147,7 +147,7 @@ def _fill_one(a, p, sizes, score, total, m, alive, n, at, value, f, cap, touched
         cap[touched[t]] = UNLIMITED
 
 
-@njit(cache=True)
+@njit
 def _rescore(a, p, sizes, score, m, alive, n, value, f):  # type: ignore[no-untyped-def]
     """Scores of the sizes that fit machine m; the others leave `alive`. Returns how many are left."""
     demand, needed, residual, own, kept = sizes.demand, sizes.needed, p.residual, score.own, np.int64(0)
@@ -160,7 +160,7 @@ def _rescore(a, p, sizes, score, m, alive, n, value, f):  # type: ignore[no-unty
     return kept
 
 
-@njit(cache=True)
+@njit
 def _next_member(p, sizes, g, at, cap):  # type: ignore[no-untyped-def]
     """The first member of size g, from its place on, with replicas left that affinity allows; -1 if there is none."""
     while at[g] < sizes.start[g + 1]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.packing.affinity import forget_limits, limit_machines, open_next, put, settle
 from tvwrl.packing.fit import has_room, most_that_fit
 
@@ -24,7 +24,7 @@ def new_row(a: Any, p: Any) -> Row:
     return Row(np.empty(len(p.residual), np.int32), np.zeros(1, np.int64), a.needed.min(axis=0, keepdims=True))
 
 
-@njit(cache=True)
+@njit
 def _fill(a, p, row, i):  # type: ignore[no-untyped-def]
     """Place replicas of i on the first machines with room, as many as fit each. Its limits are in place.
 
@@ -57,7 +57,7 @@ def _fill(a, p, row, i):  # type: ignore[no-untyped-def]
             row.count[0] += 1
 
 
-@njit(cache=True)
+@njit
 def first_fit(a, p, row, order):  # type: ignore[no-untyped-def]
     """Place the applications of `order` (n,) one after another (Algorithm 1 with machines as they were opened)."""
     for i in order:
@@ -67,7 +67,7 @@ def first_fit(a, p, row, order):  # type: ignore[no-untyped-def]
         forget_limits(a, p, i, looked)
 
 
-@njit(cache=True)
+@njit
 def _lose(a, p, gone, i, k, limit, of_i):  # type: ignore[no-untyped-def]
     """How many machines of i are newly lost to its neighbour k, too full or by `limit`: of i on k, or k on i."""
     machine, count, needed, residual, lost = p.machine, p.count, a.needed, p.residual, 0
@@ -82,7 +82,7 @@ def _lose(a, p, gone, i, k, limit, of_i):  # type: ignore[no-untyped-def]
     return lost
 
 
-@njit(cache=True)
+@njit
 def fewest_candidates(a, p, row, queue, begin, end, lost, gone, through):  # type: ignore[no-untyped-def]
     """First fit of the application with the fewest candidate machines next (Medea's NodeCandidates, Eq. 5).
 

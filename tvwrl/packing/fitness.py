@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.types import Float
 
 
@@ -18,7 +18,7 @@ def measure(demand: Float) -> tuple[Float, Float]:
     return total, (demand / total).sum(axis=1)
 
 
-@njit(cache=True)
+@njit
 def fitness_weights(demand, total, free, weight):  # type: ignore[no-untyped-def]
     """Write w_k = s_k / (S_k F_k) to `weight` (K,): the fitness of a machine with residual C is sum_k w_k C_k (Eq. 21).
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.packing.affinity import NOT_YET, forget_limits, limit_machines, put, settle
 from tvwrl.packing.fit import short
 from tvwrl.packing.fitness import fitness_weights
@@ -38,7 +38,7 @@ class Scratch(NamedTuple):
     before: Any  # (G, K) float64: residuals of the machines that the application at hand was put on; G: most replicas
 
 
-@njit(cache=True)
+@njit
 def _score(demand, needed, i, residual, begin, end, cap, weight, least, fragment, score):  # type: ignore[no-untyped-def]
     """Write the scores of machines begin .. end - 1 for one more replica of i, NOWHERE where it has no room."""
     row, count = np.uint64(i), np.uint64(len(weight))
@@ -57,7 +57,7 @@ def _score(demand, needed, i, residual, begin, end, cap, weight, least, fragment
         score[m] = NOWHERE if full else fitness
 
 
-@njit(cache=True)
+@njit
 def _take_back(p, i, before):  # type: ignore[no-untyped-def]
     """Undo what `put` did for i, to the last bit."""
     for n in range(p.used[i]):
@@ -68,7 +68,7 @@ def _take_back(p, i, before):  # type: ignore[no-untyped-def]
     p.used[i] = 0
 
 
-@njit(cache=True)
+@njit
 def _place_one(a, p, i, fitness, scratch):  # type: ignore[no-untyped-def]
     """Place all replicas of i on open machines, or none. Returns whether it could."""
     demand, needed, residual, cap, held, own = a.demand, a.needed, p.residual, p.cap, p.held, a.own[i]
@@ -95,7 +95,7 @@ def _place_one(a, p, i, fitness, scratch):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
+@njit
 def place_whole(a, p, order, fitness, scratch):  # type: ignore[no-untyped-def]
     """Place the applications of `order` (n,) one after another, each wholly or not at all. Returns how many are."""
     placed = 0
@@ -104,7 +104,7 @@ def place_whole(a, p, order, fitness, scratch):  # type: ignore[no-untyped-def]
     return placed
 
 
-@njit(cache=True)
+@njit
 def _remove(a, p, i, fitness):  # type: ignore[no-untyped-def]
     """Take all replicas of i off."""
     for r in range(p.first[i], p.first[i] + p.used[i]):
@@ -113,7 +113,7 @@ def _remove(a, p, i, fitness):  # type: ignore[no-untyped-def]
     fitness.free[:] += a.replicas[i] * a.demand[i]
 
 
-@njit(cache=True)
+@njit
 def _empty(a, p, batch, fitness, chosen):  # type: ignore[no-untyped-def]
     """Take off the applications of `batch` (n,) that have a replica on a machine `chosen` (M,). Returns how many."""
     gone = 0
@@ -126,7 +126,7 @@ def _empty(a, p, batch, fitness, chosen):  # type: ignore[no-untyped-def]
     return gone
 
 
-@njit(cache=True)
+@njit
 def _refill(a, p, order, fitness, scratch, patience):  # type: ignore[no-untyped-def]
     """Place in this order, until `patience` in a row found no place."""
     failed = 0
@@ -136,14 +136,14 @@ def _refill(a, p, order, fitness, scratch, patience):  # type: ignore[no-untyped
             break
 
 
-@njit(cache=True)
+@njit
 def _copy(p, free, to, to_free):  # type: ignore[no-untyped-def]
     """What `_remove` and `_place_one` change, from one packing to another."""
     to.residual[: p.open[0]], to.left[:], to.used[:] = p.residual[: p.open[0]], p.left, p.used
     to.machine[:], to.count[:], to_free[:] = p.machine, p.count, free
 
 
-@njit(cache=True)
+@njit
 def improve(a, p, spare, batch, size, fitness, scratch, steps, patience, rng):  # type: ignore[no-untyped-def]
     """Empty one to three random machines and refill, the small first, `steps` times; keep what is no worse.
 
@@ -173,7 +173,7 @@ def improve(a, p, spare, batch, size, fitness, scratch, steps, patience, rng):  
     return placed > begun
 
 
-@njit(cache=True)
+@njit
 def _worth(p, batch, size):  # type: ignore[no-untyped-def]
     """How many applications are placed, and their size."""
     placed, total = 0, 0.0

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.packing.affinity import UNLIMITED
 from tvwrl.packing.filling import limit_neighbours, pull
 from tvwrl.packing.fit import has_room
@@ -40,12 +40,12 @@ class Pairs(NamedTuple):
     pull: Any  # (K,) float64, scratch
 
 
-@njit(cache=True)
+@njit
 def _before(q, x, y):  # type: ignore[no-untyped-def]
     return q.value[x] > q.value[y] or (q.value[x] == q.value[y] and x < y)
 
 
-@njit(cache=True)
+@njit
 def _down(q, at):  # type: ignore[no-untyped-def]
     """Move the machine at `at` of the heap down to its place."""
     m, size = q.heap[at], q.size[0]
@@ -60,7 +60,7 @@ def _down(q, at):  # type: ignore[no-untyped-def]
     q.heap[at] = m
 
 
-@njit(cache=True)
+@njit
 def _push(q, m):  # type: ignore[no-untyped-def]
     at = q.size[0]
     q.size[0] += 1
@@ -70,7 +70,7 @@ def _push(q, m):  # type: ignore[no-untyped-def]
     q.heap[at] = m
 
 
-@njit(cache=True)
+@njit
 def _rescore(a, p, q, sizes, score, m):  # type: ignore[no-untyped-def]
     """Find the best application of machine m."""
     lowered, entry = np.int64(0), q.top[m]
@@ -102,7 +102,7 @@ def _rescore(a, p, q, sizes, score, m):  # type: ignore[no-untyped-def]
         q.cap[q.touched[t]] = UNLIMITED
 
 
-@njit(cache=True)
+@njit
 def _best(a, p, q, sizes):  # type: ignore[no-untyped-def]
     """Application of the best size that has one which affinity allows, and its score; -1 if there is none."""
     scores, member, left, here, cap, own = q.scores, sizes.member, p.left, q.here, q.cap, a.own
@@ -120,7 +120,7 @@ def _best(a, p, q, sizes):  # type: ignore[no-untyped-def]
         scores[g] = -np.inf
 
 
-@njit(cache=True)
+@njit
 def _put(a, p, q, i, m):  # type: ignore[no-untyped-def]
     """Place one replica of i on machine m."""
     entry = q.top[m]
@@ -138,7 +138,7 @@ def _put(a, p, q, i, m):  # type: ignore[no-untyped-def]
         q.total[k] -= a.demand[i, k]
 
 
-@njit(cache=True)
+@njit
 def _drifted(q):  # type: ignore[no-untyped-def]
     now, then = max(q.total.sum(), 1e-300), max(q.frozen.sum(), 1e-300)
     for k in range(len(q.total)):
@@ -148,7 +148,7 @@ def _drifted(q):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True)
+@njit
 def match(a, p, q, sizes, score, steps):  # type: ignore[no-untyped-def]
     """Take up to `steps` best pairs. Returns whether there may be more; if not, what is left fits nowhere.
 
@@ -182,7 +182,7 @@ def match(a, p, q, sizes, score, steps):  # type: ignore[no-untyped-def]
     return q.size[0] > 0
 
 
-@njit(cache=True)
+@njit
 def _rescore_all(a, p, q, sizes, score):  # type: ignore[no-untyped-def]
     q.frozen[:] = q.total
     for at in range(q.size[0]):

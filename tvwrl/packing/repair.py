@@ -9,8 +9,8 @@ Letters as in `packing.contents`, `a`: Applications, `s`: Contents.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.packing.contents import INITIAL_WEIGHT, add, clear_limits, drop_empty_entries, remove, set_limits, unplace
 from tvwrl.packing.fit import has_room, lacks
 
@@ -19,7 +19,7 @@ DIRECT = 1e-300  # cost of a machine with room: below every weight
 ATTEMPTS = 8  # machines tried for one random move
 
 
-@njit(cache=True)
+@njit
 def affinity_ejections(i, most_of_it, application, count, kinds, allows, bears, weight, most, max_ejected, trial):  # type: ignore[no-untyped-def]
     """What affinity requires a machine to eject for one more replica of i: cost, entries in `trial`, and replicas.
 
@@ -51,7 +51,7 @@ def affinity_ejections(i, most_of_it, application, count, kinds, allows, bears, 
     return cost, entries, ejected
 
 
-@njit(cache=True)
+@njit
 def capacity_ejections(  # type: ignore[no-untyped-def]
     i, application, count, kinds, demand, weight, most, max_ejected, cost, entries, ejected, trial, room, capacity
 ):
@@ -105,7 +105,7 @@ def capacity_ejections(  # type: ignore[no-untyped-def]
             room[k] += demand[who, k]
 
 
-@njit(cache=True)
+@njit
 def _best_machine(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
     """Machine for a replica of i, what it costs to eject there, and the number of entries to eject, in `s.out`.
 
@@ -149,7 +149,7 @@ def _best_machine(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
     return where, best, entries
 
 
-@njit(cache=True)
+@njit
 def _place(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
     """Place one replica of i, ejecting others if need be. Returns the cost of that: 0 for none, infinite if it failed.
 
@@ -167,7 +167,7 @@ def _place(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
     return best if entries else 0.0
 
 
-@njit(cache=True)
+@njit
 def _random_moves(a, s, times, rng):  # type: ignore[no-untyped-def]
     """Move `times` random replicas to random machines with room, so that the search does not go in circles."""
     machines, width = s.open[0], s.application.shape[1]
@@ -194,7 +194,7 @@ def _random_moves(a, s, times, rng):  # type: ignore[no-untyped-def]
         clear_limits(a, s, i)
 
 
-@njit(cache=True)
+@njit
 def search(a, s, steps, examined, moves, aim, in_turn, rng):  # type: ignore[no-untyped-def]
     """Place unplaced replicas until at most `aim` are left, for at most `steps` replicas; returns how many it took.
 
@@ -222,7 +222,7 @@ def search(a, s, steps, examined, moves, aim, in_turn, rng):  # type: ignore[no-
     return steps
 
 
-@njit(cache=True)
+@njit
 def close_machine(a, s, alike):  # type: ignore[no-untyped-def]
     """Close one machine, whose replicas become unplaced; the last one takes its number.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.packing.affinity import forget_limits, limit_machines, put, settle
 from tvwrl.packing.fit import has_room
 from tvwrl.packing.orders import enough, fall, refresh
 
 
-@njit(cache=True)
+@njit
 def _sweep(a, p, o, i, taken):  # type: ignore[no-untyped-def]
     """One replica of i to each machine that takes one, in order. Positions go to `taken`; returns how many."""
     too_low = enough(o, a.demand, i)
@@ -36,7 +36,7 @@ def _sweep(a, p, o, i, taken):  # type: ignore[no-untyped-def]
     return n
 
 
-@njit(cache=True)
+@njit
 def _sweep_again(a, p, o, i, again):  # type: ignore[no-untyped-def]
     """The same over the machines at positions `again` (n,), which took one in the sweep before: only they still can.
 
@@ -54,7 +54,7 @@ def _sweep_again(a, p, o, i, again):  # type: ignore[no-untyped-def]
     return n
 
 
-@njit(cache=True)
+@njit
 def spread(a, p, o, order, taken, partly):  # type: ignore[no-untyped-def]
     """Place the applications of `order` (n,); False at the first that cannot be placed whole, unless `partly`.
 

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.ec.demand_forecast import SEGMENTS
 from tvwrl.penalties import under_utilisation
 from tvwrl.schedulers.base import HeadOfQueue
@@ -86,7 +86,7 @@ def expected_costs(load: Any, own: Any, sizes: Any, units: float, weights: Float
     return out
 
 
-@njit(cache=True)
+@njit
 def _add_costs(loads, owns, sizes, units, weights, out):  # type: ignore[no-untyped-def]
     clusters, machines, resources = sizes.shape
     wide = len(LENGTHS) * resources
@@ -111,14 +111,14 @@ def _add_costs(loads, owns, sizes, units, weights, out):  # type: ignore[no-unty
                     out[b, m, UNUSED] += LENGTHS[j] * (then - now)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _unused(mean, alive, size, units, exponent):  # type: ignore[no-untyped-def]
     """Expected under-utilisation penalty of a slot; `mean` is weighted by the probability that anything runs."""
     chance = min(float(alive), 1.0)
     return chance * under_utilisation(max(size - mean / max(chance, LEAST_CHANCE), 0.0) * units, exponent)
 
 
-@njit(cache=True)
+@njit
 def _passes(load, own, share, size, d, resources):  # type: ignore[no-untyped-def]
     """Probability that the load of resource d, with `share` (0 or 1) of `own`, ever exceeds the capacity."""
     wide = len(LENGTHS) * resources
@@ -135,7 +135,7 @@ def _passes(load, own, share, size, d, resources):  # type: ignore[no-untyped-de
     return min(1.0 - stays, ever)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _above(room, variance):  # type: ignore[no-untyped-def]
     """Probability that a normal variable exceeds its mean by more than `room`, to 1e-5."""
     if room * room >= FAR * FAR * variance:  # true of most machines, and saves a square root

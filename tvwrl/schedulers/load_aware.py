@@ -9,8 +9,8 @@ LoadVariationRiskBalancing (margin 1, sensitivity 1).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.types import Float
 
 STACK_SHARE = 0.8  # of the CPU: "very few servers have more than 80% CPU utilization" (paper 003, 6.1.3)
@@ -20,19 +20,19 @@ MARGIN, SENSITIVITY = 1.0, 1.0
 REPORT_WEIGHT = 2.0 / 16.0  # of the newest report in the moving moments, which span about 15 reports
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def spread(cpu):  # type: ignore[no-untyped-def]
     """Lowest CPU utilisation (paper 003, 6.1.3)."""
     return -cpu
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def stack(cpu):  # type: ignore[no-untyped-def]
     """Highest CPU utilisation up to the threshold; machines above it come last, the least loaded first."""
     return cpu if cpu <= STACK_SHARE else STACK_SHARE - cpu
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def load_aware(cpu, memory):  # type: ignore[no-untyped-def]
     """Mean free share. Koordinator: a machine above a limit takes nothing. Here: it comes after all others, because
     batch instances do not wait."""
@@ -40,7 +40,7 @@ def load_aware(cpu, memory):  # type: ignore[no-untyped-def]
     return free - 1.0 if cpu > CPU_LIMIT or memory > MEMORY_LIMIT else free
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def target_load_packing(cpu):  # type: ignore[no-untyped-def]
     """Rises from TARGET_SHARE (empty) to 1 (at the target); above it, falls from TARGET_SHARE to 0 (full)."""
     if cpu <= TARGET_SHARE:
@@ -48,7 +48,7 @@ def target_load_packing(cpu):  # type: ignore[no-untyped-def]
     return TARGET_SHARE * max(0.0, 1.0 - cpu) / (1.0 - TARGET_SHARE)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def risk_balancing(cpu, cpu_deviation, memory, memory_deviation):  # type: ignore[no-untyped-def]
     """1 - risk of the riskier resource; risk = (mean + margin x deviation^(1 / sensitivity)) / 2, both within [0, 1].
 
@@ -57,7 +57,7 @@ def risk_balancing(cpu, cpu_deviation, memory, memory_deviation):  # type: ignor
     return min(_safety(cpu, cpu_deviation), _safety(memory, memory_deviation))
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _safety(mean, deviation):  # type: ignore[no-untyped-def]
     deviation_share = min(1.0, max(0.0, MARGIN * max(deviation, 0.0) ** (1.0 / SENSITIVITY)))
     return 1.0 - 0.5 * (min(1.0, max(0.0, mean)) + deviation_share)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import vectorize
 
+from tvwrl.compiled import vectorize
 from tvwrl.schedulers import load_aware as formulas
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Float, Workload
 
 Compiled = Callable[..., Float]
 # The compiled formulas, over all machines at once
-_STACK: Compiled = vectorize(cache=True)(formulas.stack.py_func)
-_LOAD_AWARE: Compiled = vectorize(cache=True)(formulas.load_aware.py_func)
-_TARGET_LOAD_PACKING: Compiled = vectorize(cache=True)(formulas.target_load_packing.py_func)
-_RISK_BALANCING: Compiled = vectorize(cache=True)(formulas.risk_balancing.py_func)
+_STACK: Compiled = vectorize(formulas.stack.py_func)
+_LOAD_AWARE: Compiled = vectorize(formulas.load_aware.py_func)
+_TARGET_LOAD_PACKING: Compiled = vectorize(formulas.target_load_packing.py_func)
+_RISK_BALANCING: Compiled = vectorize(formulas.risk_balancing.py_func)
 
 
 def _dominant(cluster: Cluster, demand: Float) -> int:

@@ -9,8 +9,8 @@ So a decision in slot t sees the usage of slot t, and what it places counts in s
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.packing.book import book
 from tvwrl.packing.fit import exceeds
 from tvwrl.penalties import contention, overshoot, under_utilisation, wait
@@ -58,7 +58,7 @@ ALL_BITS, EVERY_BYTE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0x01010101010101
 # that takes the whole tuple costs reference counting on every array, more than the work itself.
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def _next_random(stream):  # type: ignore[no-untyped-def]
     """Splitmix64: the next state and a well-mixed 64-bit number of one environment's own stream."""
     state = np.uint64(stream) + np.uint64(0x9E3779B97F4A7C15)
@@ -67,13 +67,13 @@ def _next_random(stream):  # type: ignore[no-untyped-def]
     return np.int64(state), mixed ^ (mixed >> np.uint64(31))
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def _row(s, slot):  # type: ignore[no-untyped-def]
     """Row of the grid's ring that shows `slot`, -1 without grids."""
     return slot % s.grid.shape[1] if s.grid.shape[1] > 0 else -1
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def _fill(s, b, row, m, d, demand, label):  # type: ignore[no-untyped-def]
     """Add one demand to the current row: the next free pixels, and its square."""
     dimension = m * s.capacity.shape[1] + d
@@ -91,7 +91,7 @@ def _fill(s, b, row, m, d, demand, label):  # type: ignore[no-untyped-def]
         s.filled[b, dimension] = last
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def _draw(s, b, w, sequence, slot, row):  # type: ignore[no-untyped-def]
     """Add running workload w to the current row, in order of start."""
     m = s.workloads[b, w, MACHINE]
@@ -101,7 +101,7 @@ def _draw(s, b, w, sequence, slot, row):  # type: ignore[no-untyped-def]
         _fill(s, b, row, m, d, float(s.demand[sequence, w, age, d]), label)
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def _draw_background(s, b, slot, row):  # type: ignore[no-untyped-def]
     """Add the unknown load to the current row of every machine, before any workload."""
     unknown = s.background[s.counters[b, SEQUENCE], slot % s.background.shape[1]]
@@ -111,7 +111,7 @@ def _draw_background(s, b, slot, row):  # type: ignore[no-untyped-def]
                 _fill(s, b, row, m, d, float(unknown[m, d]), s.rules[BACKGROUND_LABEL])
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def _book_background(s, b, slot):  # type: ignore[no-untyped-def]
     """Begin the ring's row of `slot` with the unknown load of that slot."""
     row, period = slot % s.load.shape[2], slot % s.background.shape[1]
@@ -120,7 +120,7 @@ def _book_background(s, b, slot):  # type: ignore[no-untyped-def]
             s.load[b, m, row, d] = s.background[s.counters[b, SEQUENCE], period, m, d]
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def _open_slot(s, b):  # type: ignore[no-untyped-def]
     """Begin the slot: finished workloads leave, due ones join the queue, the row of running ones is drawn."""
     sequence, slot = s.counters[b, SEQUENCE], s.counters[b, SLOT]
@@ -155,7 +155,7 @@ def _open_slot(s, b):  # type: ignore[no-untyped-def]
     s.counters[b, UNFINISHED] -= running - kept
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def _first_overshoots(s, b, m, d):  # type: ignore[no-untyped-def]
     """How many first overshoots machine m causes: one per workload on it (default), or one for the machine."""
     bit = 1 << d
@@ -173,7 +173,7 @@ def _first_overshoots(s, b, m, d):  # type: ignore[no-untyped-def]
     return first
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def _close_slot(s, b):  # type: ignore[no-untyped-def]
     """End the slot: add its penalties to `totals`, clear its load, advance the clock."""
     machines, resources = s.capacity.shape
@@ -202,7 +202,7 @@ def _close_slot(s, b):  # type: ignore[no-untyped-def]
     s.counters[b, SLOT] += 1
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def tick(s, b):  # type: ignore[no-untyped-def]
     """End the slot and begin the next one. Returns whether a decision is due or the episode is over."""
     _close_slot(s, b)
@@ -214,14 +214,14 @@ def tick(s, b):  # type: ignore[no-untyped-def]
     return s.counters[b, OVER] != GOING or s.counters[b, WAITING] > 0
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def may_place_more(s, b):  # type: ignore[no-untyped-def]
     """Whether another placement is due in the current slot."""
     limit = s.rules[PLACEMENTS_PER_SLOT]
     return s.counters[b, WAITING] > 0 and (limit == 0 or s.counters[b, PLACED] < limit)
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def begin(s, b, sequence):  # type: ignore[no-untyped-def]
     """Clear environment b for an episode on `sequence` (-1: one drawn from its own stream), just before slot 0."""
     if sequence < 0:
@@ -247,7 +247,7 @@ def begin(s, b, sequence):  # type: ignore[no-untyped-def]
                 s.words[b, row, dimension, c] = s.blank[dimension, c]
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def place(s, b, position, m):  # type: ignore[no-untyped-def]
     """Start the waiting workload at `position` of the queue on machine m in the current slot."""
     w = s.workloads[b, position, WAITS]
@@ -266,7 +266,7 @@ def place(s, b, position, m):  # type: ignore[no-untyped-def]
     _draw(s, b, w, sequence, slot, _row(s, slot))
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def _observe(s, b):  # type: ignore[no-untyped-def]
     """Write the observation of environment b: the last h rows of every grid, and the queue."""
     _, machines, resources, history, words = s.seen_words.shape
@@ -288,7 +288,7 @@ def _observe(s, b):  # type: ignore[no-untyped-def]
         _sum_forecasts(s, b)
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def _sum_forecasts(s, b):  # type: ignore[no-untyped-def]
     """Sum the forecasts of the workloads on each machine."""
     _, machines, columns = s.seen_forecast.shape
@@ -303,7 +303,7 @@ def _sum_forecasts(s, b):  # type: ignore[no-untyped-def]
             s.seen_forecast[b, m, c] += s.forecast[sequence, w, seen, c] * s.steps[c]
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def drive(s, command, argument, position):  # type: ignore[no-untyped-def]
     """Carry out one command in every environment, then write its observation.
 

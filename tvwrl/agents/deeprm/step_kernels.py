@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from numba import njit
-
+from tvwrl.compiled import njit
 from tvwrl.packing.fit import exceeds
 from tvwrl.simulation import clock_kernels as clock
 from tvwrl.simulation.state import GOING, LENGTH, OVER, RUNNING, RUNS, SEQUENCE, SLOT, WAITING, WAITS
@@ -21,7 +20,7 @@ class Seen(NamedTuple):
     backlog: Any  # (B, 1) f4 waiting beyond Q
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def _fits(s, b, w):  # type: ignore[no-untyped-def]
     """Whether the peak of w fits in the current slot, and so for its whole life, as reservations only end."""
     row = s.counters[b, SLOT] % s.load.shape[2]
@@ -31,7 +30,7 @@ def _fits(s, b, w):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def _charge(s, b, terms):  # type: ignore[no-untyped-def]
     """Add the current slot's terms: 1 / duration of all in the system, and the unused share of the cluster."""
     sequence = s.counters[b, SEQUENCE]
@@ -44,7 +43,7 @@ def _charge(s, b, terms):  # type: ignore[no-untyped-def]
         terms[b, UNUSED] += (1.0 - float(s.load[b, 0, row, d]) / s.capacity[0, d]) / resources
 
 
-@njit(cache=True, inline="always", _nrt=False)
+@njit(inline="always", _nrt=False)
 def _observe(s, b, seen):  # type: ignore[no-untyped-def]
     """Write the observation of environment b."""
     sequence, slot, waiting = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.counters[b, WAITING]
@@ -61,7 +60,7 @@ def _observe(s, b, seen):  # type: ignore[no-untyped-def]
     seen.backlog[b, 0] = max(waiting - places, 0)
 
 
-@njit(cache=True, _nrt=False)
+@njit(_nrt=False)
 def drive(s, seen, terms, resets, argument):  # type: ignore[no-untyped-def]
     """Apply one decision in every environment, or with `resets` begin an episode, then write the observations.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.interference.placement_kernels import book, has_room, place_instances
 
 DEFAULT = -1  # kind of the default scheduler, which draws machines unevenly; other kinds: `placement_kernels`
@@ -42,7 +42,7 @@ def empty_calendar(instances: np.ndarray[Any, Any], longest: int) -> Calendar:
     )
 
 
-@njit(cache=True)
+@njit
 def _draw_machines(machines, cumulative_share, category, cpu, memory, rng, placed):  # type: ignore[no-untyped-def]
     """As `place_instances`, but machines are drawn with the probabilities of `cumulative_share` (M,)."""
     found = 0
@@ -58,7 +58,7 @@ def _draw_machines(machines, cumulative_share, category, cpu, memory, rng, place
     return found
 
 
-@njit(cache=True)
+@njit
 def play(  # type: ignore[no-untyped-def]
     machines, trees, weight, history,  # as of `place_instances`
     tasks,  # `Tasks`
@@ -98,7 +98,7 @@ def play(  # type: ignore[no-untyped-def]
             task += 1
 
 
-@njit(cache=True)
+@njit
 def count_running_now(tasks, owner, span, placed, now, out):  # type: ignore[no-untyped-def]
     """Counts in `out` (M, 60) what runs when second `now` begins, of instances `span` (first, last + 1)."""
     for i in range(span[0], span[1]):
@@ -108,7 +108,7 @@ def count_running_now(tasks, owner, span, placed, now, out):  # type: ignore[no-
     return out
 
 
-@njit(cache=True)
+@njit
 def add_running(begin, end, machine, value, out):  # type: ignore[no-untyped-def]
     """Adds `value` (n,) of what runs in rows `begin` .. `end` - 1 (n,) on `machine` (n,) to `out` (T, M)."""
     for i in range(len(machine)):
@@ -116,7 +116,7 @@ def add_running(begin, end, machine, value, out):  # type: ignore[no-untyped-def
             out[t, machine[i]] += value[i]
 
 
-@njit(cache=True)
+@njit
 def count_running(begin, end, machine, category, out):  # type: ignore[no-untyped-def]
     """Counts what runs in rows `begin` .. `end` - 1 (n,) on `machine` (n,) by `category` (n,) in `out` (T, M, 60)."""
     for i in range(len(machine)):

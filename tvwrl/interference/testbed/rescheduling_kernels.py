@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tvwrl.compiled import njit
 from tvwrl.interference.placement_kernels import book, has_room
 from tvwrl.interference.score_kernels import score_one
 
 SHARE = 0.2  # of the machines have high scores, as many low ones
 
 
-@njit(cache=True)
+@njit
 def move_instances(  # type: ignore[no-untyped-def]
     machines,  # `MonitoredMachines`, updated in place
     trees,  # `Trees`
@@ -51,7 +51,7 @@ def move_instances(  # type: ignore[no-untyped-def]
     return done
 
 
-@njit(cache=True)
+@njit
 def _move_one(machines, trees, weight, tasks, owner, source, targets, score, head):  # type: ignore[no-untyped-def]
     """Books one instance from machine `source` to one of `targets`, updating both scores.
 
@@ -71,7 +71,7 @@ def _move_one(machines, trees, weight, tasks, owner, source, targets, score, hea
     return i, target
 
 
-@njit(cache=True)
+@njit
 def _score_with(machines, trees, weight, m, category, change):  # type: ignore[no-untyped-def]
     """Score of machine m with `change` instances of the category more."""
     machines.composition[m, category] += change
@@ -80,7 +80,7 @@ def _score_with(machines, trees, weight, m, category, change):  # type: ignore[n
     return score
 
 
-@njit(cache=True)
+@njit
 def _best_departure(machines, trees, weight, source, score, head):  # type: ignore[no-untyped-def]
     """Lowest score of a machine without one of its instances, and that instance's category; -1: none lowers it."""
     lowest, category = score, -1
@@ -92,7 +92,7 @@ def _best_departure(machines, trees, weight, source, score, head):  # type: igno
     return lowest, category
 
 
-@njit(cache=True)
+@njit
 def _best_target(machines, trees, weight, among, category, cpu, memory):  # type: ignore[no-untyped-def]
     """The machine with room whose score with the instance is least, and that score; -1: none has room."""
     target, after = -1, np.inf
@@ -104,7 +104,7 @@ def _best_target(machines, trees, weight, among, category, cpu, memory):  # type
     return target, after
 
 
-@njit(cache=True)
+@njit
 def _running(shape, tasks, owner, now, span, placed):  # type: ignore[no-untyped-def]
     """Linked lists of running instances by machine and category, longest to run first.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tvwrl.compiled import njit
 
 
-@njit(cache=True)
+@njit
 def best_pattern(value, size, start, room):  # type: ignore[no-untyped-def]
     """Largest total value of options that fit `room` (2,), at most one of each group, and (n,) options that reach it.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tvwrl.compiled import njit
 
 
-@njit(cache=True)
+@njit
 def first_twice(start, to):  # type: ignore[no-untyped-def]
     """First arc that points where another one of its row did before, or -1."""
     seen = np.full(len(start) - 1, -1, np.int32)
@@ -18,7 +19,7 @@ def first_twice(start, to):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True)
+@njit
 def pairs(text, count):  # type: ignore[no-untyped-def]
     """(count, 2) whole numbers of "[(8, 2), (13, 0)]", and whether `text` (bytes) is exactly that; blanks do not count.
 

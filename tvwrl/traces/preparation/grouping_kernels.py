@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tvwrl.compiled import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def sorted_rows(rows, group, groups):  # type: ignore[no-untyped-def]
     """`rows` (R, C) sorted by `group` (R,), 0..groups - 1, ties in their order: one pass to count, one to place."""
     place = np.zeros(groups + 1, np.int64)
@@ -23,7 +24,7 @@ def sorted_rows(rows, group, groups):  # type: ignore[no-untyped-def]
     return result
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def number_distinct(values):  # type: ignore[no-untyped-def]
     """Numbers (R,) of the distinct `values` (R,) uint64 in order of appearance, and the row of each first one."""
     size = 1 << 12
