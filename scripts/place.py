@@ -9,7 +9,7 @@ import tyro
 
 from tvwrl import command_line
 from tvwrl.command_line import Names
-from tvwrl.flow.comparison import GENERATED, check_schedulers, compare, describe, open_problem
+from tvwrl.flow.comparison import GENERATED, check_planners, compare, describe, open_problem
 from tvwrl.runs import check_new_folder, default_folder
 
 
@@ -47,9 +47,9 @@ class Arguments:
 
 
 def main() -> None:
-    """Parse the arguments and compare the schedulers."""
+    """Parse the arguments and compare the planners."""
     given = tyro.cli(Arguments)
-    check_schedulers(given.planners)
+    check_planners(given.planners)
     problem = open_problem(given.instance, given.machines, given.replicas, given.demand, given.times, given.seed)
     out = given.out or default_folder(f"place-{problem.instance.name}")
     check_new_folder(out)

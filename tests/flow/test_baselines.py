@@ -10,7 +10,7 @@ from tvwrl.flow.baselines.medea import Medea
 from tvwrl.flow.baselines.tetris_graphene import Graphene, Tetris, copy_of
 from tvwrl.flow.problem import NOWHERE, PlacementProblem
 from tvwrl.flow.referee import validate
-from tvwrl.flow.registry import ALADDIN, BASELINES, scheduler
+from tvwrl.flow.registry import ALADDIN, BASELINES, planner
 from tvwrl.types import InputError
 
 
@@ -94,7 +94,7 @@ def test_medea_leaves_machines_whole(make: Make) -> None:
 @settings(max_examples=25, deadline=None)
 @given(problem=constrained_problems())
 def test_every_baseline_respects_capacity_and_gives_reasons(name: str, problem: PlacementProblem) -> None:
-    place = scheduler(name)
+    place = planner(name)
     assignment = place(problem)
     assert assignment.machine.shape == problem.application.shape
     assert validate(problem, assignment.machine).over_capacity == 0
@@ -104,10 +104,10 @@ def test_every_baseline_respects_capacity_and_gives_reasons(name: str, problem: 
 
 @pytest.mark.parametrize("name", [*ALADDIN, *BASELINES])
 def test_names_are_those_of_the_figures(make: Make, name: str) -> None:
-    assert scheduler(name)(make([1], [(1, 1)], [(4, 4)])).scheduler == name
+    assert planner(name)(make([1], [(1, 1)], [(4, 4)])).planner == name
 
 
 @pytest.mark.parametrize("name", ["", "Tetris", "Aladdin+H.0", "Aladdin+H.4(XRF)", "Medea(1,2,1)", "Firmament"])
 def test_unknown_names_list_the_known_ones(name: str) -> None:
-    with pytest.raises(InputError, match=r"there is no scheduler '.*': must be one of Aladdin\+H\.2\(LRF\)"):
-        scheduler(name)
+    with pytest.raises(InputError, match=r"there is no planner '.*': must be one of Aladdin\+H\.2\(LRF\)"):
+        planner(name)

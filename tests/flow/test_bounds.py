@@ -7,7 +7,7 @@ from tests.flow.conftest import Make, constrained_problems
 from tvwrl.flow.bounds import lower_bound
 from tvwrl.flow.problem import NOWHERE, PlacementProblem
 from tvwrl.flow.referee import validate
-from tvwrl.flow.registry import scheduler
+from tvwrl.flow.registry import planner
 from tvwrl.types import InputError
 
 
@@ -41,6 +41,6 @@ def test_unplaceable_problems_have_no_bound(make: Make) -> None:
 @settings(max_examples=100, deadline=None)
 @given(constrained_problems(contradictions=False))
 def test_no_placement_without_violations_uses_fewer(problem: PlacementProblem) -> None:
-    assignment = scheduler("Aladdin+H.2")(problem)
+    assignment = planner("Aladdin+H.2")(problem)
     if (assignment.machine != NOWHERE).all():
         assert lower_bound(problem).machines <= validate(problem, assignment.machine).machines

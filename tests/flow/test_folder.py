@@ -8,7 +8,7 @@ import pytest
 from tvwrl.flow.folder import read_folder
 from tvwrl.flow.problem import NOWHERE
 from tvwrl.flow.referee import validate
-from tvwrl.flow.registry import scheduler
+from tvwrl.flow.registry import planner
 from tvwrl.types import InputError
 
 TABLES = {
@@ -101,7 +101,7 @@ def test_machines_may_lack_a_resource(tmp_path: Path, columns: str, name: str) -
     for file, content in text.items():
         (tmp_path / file).write_text(content)
     problem = read_folder(tmp_path)
-    machine = scheduler(name)(problem).machine
+    machine = planner(name)(problem).machine
     assert sorted(machine[:3].tolist()) == [NOWHERE, 1, 1]
     assert (machine[3:] != NOWHERE).all()
     assert validate(problem, machine).over_capacity == 0

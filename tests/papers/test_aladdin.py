@@ -24,7 +24,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(figures.PRESETS, "smoke", Preset((30, 40), (), 100))
 
 
-def test_a_cell_is_one_scheduler_on_one_problem(tmp_path: Path) -> None:
+def test_a_cell_is_one_planner_on_one_problem(tmp_path: Path) -> None:
     cell = PlacementCell(GENERATED, 30, 0, 0.6, "Tetris.1")
     assert complete(tmp_path, [cell]) == {}
     (row,) = read_rows(tmp_path, [cell])
@@ -34,7 +34,7 @@ def test_a_cell_is_one_scheduler_on_one_problem(tmp_path: Path) -> None:
     assert row["cpu_low"] <= row["cpu_pct"] <= row["cpu_high"] <= 100
     assert row["latency_ms"] == pytest.approx(1000 * row["seconds"] / 250)
     assert read_rows(tmp_path, [replace(cell, medea_seconds=3.0)]) == [row]  # which Tetris does not depend on
-    assert replace(cell, scheduler="Medea(1,1,1)").request()["medea_seconds"] == 2.0
+    assert replace(cell, planner="Medea(1,1,1)").request()["medea_seconds"] == 2.0
 
 
 def test_figures_share_cells_and_name_those_that_fail(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_figures_share_cells_and_name_those_that_fail(tmp_path: Path) -> None:
     assert "almost 10,000" in text
     assert "published |" in text
     rows = read_csv(tmp_path / "fig10" / "rows.csv")
-    violations = {row["scheduler"]: int(row["violations"]) for row in rows}
+    violations = {row["planner"]: int(row["violations"]) for row in rows}
     assert len(rows) == 2 * len(QUICK.planners)
     assert violations["Aladdin+H.4(LRF)"] == violations["Aladdin+H.4(SRF)"] == 0 < violations["TRIVIAL-cpu"]
     made = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").rglob("*.json")}
@@ -68,7 +68,7 @@ def test_repacking_places_more_replicas(tmp_path: Path) -> None:
     assert "Violations of all: 0." in (tmp_path / "repack" / "table.md").read_text()
     rows = read_csv(tmp_path / "repack" / "rows.csv")
     left = {
-        way: sum(int(row["left_out"]) for row in rows if row["scheduler"].endswith(way)) for way in ("none", "blocked")
+        way: sum(int(row["left_out"]) for row in rows if row["planner"].endswith(way)) for way in ("none", "blocked")
     }
     assert left["blocked"] < left["none"]
     assert (tmp_path / "repack" / "repack.png").exists()
@@ -79,7 +79,7 @@ def test_repacking_places_more_replicas(tmp_path: Path) -> None:
     [
         ({"seeds": (1, 1)}, "seeds is 1, 1"),
         ({"planners": ("Tetris.1", "Tetris.1")}, "planners is Tetris.1, Tetris.1"),
-        ({"planners": ("Best",)}, "there is no scheduler 'Best'"),
+        ({"planners": ("Best",)}, "there is no planner 'Best'"),
         ({"demand": 1.5}, "demand is 1.5"),
     ],
 )

@@ -32,18 +32,18 @@ def test_a_folder_of_tables(call, folder, tmp_path):
     assert "not all replicas can be placed: 'huge': it needs 99, 1" in done.stdout
     assert "nan" not in done.stdout
     rows = pl.read_csv(out / "rows.csv")
-    assert rows["scheduler"].to_list() == ["Aladdin+H.2", "Tetris.1"]
+    assert rows["planner"].to_list() == ["Aladdin+H.2", "Tetris.1"]
     assert rows.row(0, named=True)["violations"] == 0
-    placed = pl.read_parquet(out / "placement.parquet").filter(pl.col("scheduler") == "Aladdin+H.2")
-    assert placed.columns == ["scheduler", "application", "replica", "machine"]
+    placed = pl.read_parquet(out / "placement.parquet").filter(pl.col("planner") == "Aladdin+H.2")
+    assert placed.columns == ["planner", "application", "replica", "machine"]
     where = {(a, r): m for _, a, r, m in placed.iter_rows()}
     assert len(where) == 5
     assert all(where["web", r] == where["cache", r] for r in (0, 1))
     assert len({where["web", 0], where["web", 1], where["batch", 0]}) == 3
     left = pl.read_csv(out / "unplaced.csv")
-    assert left.columns == ["scheduler", "application", "replicas", "reason"]
+    assert left.columns == ["planner", "application", "replicas", "reason"]
     assert left["application"].to_list() == ["huge", "huge"]
-    assert json.loads((out / "run.json").read_text())["schedulers"] == ["Aladdin+H.2", "Tetris.1"]
+    assert json.loads((out / "run.json").read_text())["planners"] == ["Aladdin+H.2", "Tetris.1"]
 
 
 def test_drawn_problems_and_names_with_commas(call, tmp_path):
@@ -52,7 +52,7 @@ def test_drawn_problems_and_names_with_commas(call, tmp_path):
     done = call("place.py", *size, "--planners", "Medea(1,0.5,0.5),Graphene.4", "--out", out)
     assert done.returncode == 0, done.stderr
     assert "no placement of all replicas without a violation uses fewer than" in done.stdout
-    assert pl.read_csv(out / "rows.csv")["scheduler"].to_list() == ["Medea(1,0.5,0.5)", "Graphene.4"]
+    assert pl.read_csv(out / "rows.csv")["planner"].to_list() == ["Medea(1,0.5,0.5)", "Graphene.4"]
     assert pl.read_csv(out / "unplaced.csv").is_empty()
 
 
@@ -72,7 +72,7 @@ def test_a_bound_above_the_machines_says_that_not_all_can_be_placed(call, folder
 
 
 def test_bad_input_is_refused(call, refused, folder, tmp_path):
-    refused("place.py", "--planners", "Best", said=["there is no scheduler 'Best'", "Aladdin+H.4(LRF)"])
+    refused("place.py", "--planners", "Best", said=["there is no planner 'Best'", "Aladdin+H.4(LRF)"])
     refused("place.py", "--planners", "Best", said=["other numbers go too", "-still"])
     refused("place.py", "--planners", "Medea(0,0,0)", said=["weights are 0, 0, 0: at least one must be above 0"])
     refused("place.py", "--planners", "Aladdin+H.4-none-still", said=["no effect with -none"])

@@ -1,4 +1,4 @@
-"""Compares schedulers on one problem: opens it, places it by each of them, and reports a table and the files."""
+"""Compares planners on one problem: opens it, places it by each of them, and reports a table and the files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tvwrl.flow.folder import read_folder
 from tvwrl.flow.generated import DEMAND, MACHINES, generate, usual_replicas
 from tvwrl.flow.problem import NOWHERE, Assignment, PlacementProblem
 from tvwrl.flow.referee import validate
-from tvwrl.flow.registry import scheduler
+from tvwrl.flow.registry import planner
 from tvwrl.flow.tianchi import read_tianchi, scaled
 from tvwrl.markdown import markdown_table
 from tvwrl.runs import check_new_folder, provenance, whole_file, write_csv, write_json
@@ -57,11 +57,11 @@ def open_problem(
     return problem if machines is None else scaled(problem, machines, seed)
 
 
-def check_schedulers(names: Sequence[str]) -> None:
-    """Raise InputError unless the names are of different schedulers, at least one."""
+def check_planners(names: Sequence[str]) -> None:
+    """Raise InputError unless the names are of different planners, at least one."""
     different(planners=names)
     for name in names:
-        scheduler(name)
+        planner(name)
 
 
 def describe(problem: PlacementProblem) -> str:
@@ -76,22 +76,22 @@ def describe(problem: PlacementProblem) -> str:
 def compare(
     problem: PlacementProblem, names: Sequence[str], out: Path, seed: int, bound: bool, facts: Mapping[str, Any]
 ) -> str:
-    """Place the problem by each scheduler; returns a table, and why replicas have no machine.
+    """Place the problem by each planner; returns a table, and why replicas have no machine.
 
     Writes rows.csv, placement.parquet, unplaced.csv and run.json, with the `facts`, to the new folder `out`.
     """
     check_new_folder(out)
     least, about_bound = bound_or_nan(problem) if bound else (float("nan"), "")
-    progress = tqdm(names, desc="placing", unit="scheduler", disable=None, leave=False)
-    assignments = {name: scheduler(name, seed)(problem) for name in progress}
-    rows = [{"scheduler": name} | row_of(problem, assignment, least) for name, assignment in assignments.items()]
+    progress = tqdm(names, desc="placing", unit="planner", disable=None, leave=False)
+    assignments = {name: planner(name, seed)(problem) for name in progress}
+    rows = [{"planner": name} | row_of(problem, assignment, least) for name, assignment in assignments.items()]
     unplaced = _unplaced(problem, assignments)
     write_csv(out / "rows.csv", rows)
     with whole_file(out / "placement.parquet") as partial:
         _placements(problem, assignments).write_parquet(partial)
     with whole_file(out / "unplaced.csv") as partial:
         unplaced.write_csv(partial)
-    write_json(out / "run.json", {**facts, "seed": seed, "bound": least, "schedulers": list(names), **provenance()})
+    write_json(out / "run.json", {**facts, "seed": seed, "bound": least, "planners": list(names), **provenance()})
     return "\n".join([_table(problem, rows), *_reasons(unplaced), *([about_bound] if about_bound else [])])
 
 
@@ -102,7 +102,7 @@ def row_of(problem: PlacementProblem, assignment: Assignment, bound: float) -> d
     """
     verdict = validate(problem, assignment.machine)
     if verdict.over_capacity:
-        raise RuntimeError(f"{assignment.scheduler} exceeds a capacity: {verdict.examples[0]}")
+        raise RuntimeError(f"{assignment.planner} exceeds a capacity: {verdict.examples[0]}")
     row: dict[str, Any] = {
         "machines": len(problem.fleet.capacity),
         "replicas": verdict.replicas,
@@ -125,22 +125,22 @@ def row_of(problem: PlacementProblem, assignment: Assignment, bound: float) -> d
 
 
 def _placements(problem: PlacementProblem, assignments: Mapping[str, Assignment]) -> pl.DataFrame:
-    """A row for each scheduler and placed replica: application, replica (from 0), machine (from 0)."""
+    """A row for each planner and placed replica: application, replica (from 0), machine (from 0)."""
     import polars as pl
 
     number = np.arange(len(problem.application)) - problem.first[problem.application]
-    text, frames = {"scheduler": pl.String, "application": pl.String}, []
+    text, frames = {"planner": pl.String, "application": pl.String}, []
     for name, assignment in assignments.items():
         placed = np.flatnonzero(assignment.machine != NOWHERE)
         names = problem.instance.application[problem.application[placed]].astype(str).tolist()
         columns = {"replica": number[placed], "machine": assignment.machine[placed]}
-        named = {"scheduler": [name] * len(placed), "application": names}
+        named = {"planner": [name] * len(placed), "application": names}
         frames.append(pl.DataFrame(named | columns, schema_overrides=text))
     return pl.concat(frames)
 
 
 def _unplaced(problem: PlacementProblem, assignments: Mapping[str, Assignment]) -> pl.DataFrame:
-    """A row for each scheduler and application with unplaced replicas: how many, and why."""
+    """A row for each planner and application with unplaced replicas: how many, and why."""
     import polars as pl
 
     rows = []
@@ -148,12 +148,12 @@ def _unplaced(problem: PlacementProblem, assignments: Mapping[str, Assignment]) 
         left = np.bincount(problem.application[assignment.machine == NOWHERE], minlength=len(problem.instance))
         for i in np.flatnonzero(left).tolist():
             rows.append((name, str(problem.instance.application[i]), int(left[i]), assignment.reasons.get(i, "")))
-    schema = {"scheduler": pl.String, "application": pl.String, "replicas": pl.Int64, "reason": pl.String}
+    schema = {"planner": pl.String, "application": pl.String, "replicas": pl.Int64, "reason": pl.String}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _reasons(unplaced: pl.DataFrame) -> list[str]:
-    """Lines on unplaced replicas by scheduler and reason, the most frequent first."""
+    """Lines on unplaced replicas by planner and reason, the most frequent first."""
     left: dict[tuple[str, str], dict[str, int]] = {}
     for name, application, replicas, reason in unplaced.iter_rows():
         left.setdefault((name, reason), {})[application] = replicas
@@ -168,7 +168,7 @@ def _reasons(unplaced: pl.DataFrame) -> list[str]:
 
 def _table(problem: PlacementProblem, rows: Sequence[Mapping[str, Any]]) -> str:
     efficiencies = {f"{resource}_pct": f"{resource}, %" for resource in problem.instance.resources[:2]}
-    head = {"scheduler": "scheduler", "placed": "placed", "violations": "violations", "machines_used": "machines"}
+    head = {"planner": "planner", "placed": "placed", "violations": "violations", "machines_used": "machines"}
     head |= {"gap_pct": "above bound, %", **efficiencies, "migrations": "migrations", "seconds": "s"}
     return markdown_table(list(head.values()), [[_format(row[column]) for column in head] for row in rows])
 

@@ -50,7 +50,7 @@ def read_folder(folder: Path) -> PlacementProblem:
 
 
 def _above_zero(kinds: Float, instance: Instance) -> Float:
-    """(kinds, D) capacities with a small number instead of 0, because schedulers divide by capacity.
+    """(kinds, D) capacities with a small number instead of 0, because planners divide by capacity.
 
     It is half of the smallest request, so that no replica fits and ratios of resources stay moderate, but not more than
     the smallest capacity above 0.

@@ -109,15 +109,15 @@ class PlacementProblem:
 class Assignment:
     """Machines of all replicas, and what it took to find them; `flow.referee.validate` checks and measures it."""
 
-    scheduler: str
+    planner: str
     machine: Int  # (R,) machine of each replica, or NOWHERE
     migrations: int = 0  # moves of replicas that already had a machine
     seconds: float = 0.0  # processor time without compilation
     reasons: dict[int, str] = field(default_factory=dict)  # application -> why some of its replicas have no machine
-    details: dict[str, Any] = field(default_factory=dict)  # scheduler-specific facts, for the rows
+    details: dict[str, Any] = field(default_factory=dict)  # planner-specific facts, for the rows
 
 
-Scheduler = Callable[[PlacementProblem], Assignment]  # Aladdin+H or a baseline
+Planner = Callable[[PlacementProblem], Assignment]  # Aladdin+H or a baseline
 
 
 @dataclass(frozen=True, eq=False)

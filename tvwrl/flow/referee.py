@@ -1,6 +1,6 @@
 """Validates assignments: counts violations and machines in use from the machine of every replica.
 
-Independent of the schedulers: it shares no code with them and reads only the problem as given.
+Independent of the planners: it shares no code with them and reads only the problem as given.
 """
 
 from __future__ import annotations

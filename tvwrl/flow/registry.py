@@ -1,4 +1,4 @@
-"""The schedulers of paper 002 by their names in its figures."""
+"""The planners of paper 002 by their names in its figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvwrl.flow.baselines.firmament import Firmament
 from tvwrl.flow.baselines.medea import Medea
 from tvwrl.flow.baselines.tetris_graphene import Graphene, Tetris
 from tvwrl.flow.network import FlowSettings
-from tvwrl.flow.problem import Scheduler
+from tvwrl.flow.problem import Planner
 from tvwrl.types import InputError
 
 ALADDIN = tuple(f"Aladdin+H.{groups}({order})" for groups in (2, 4, 8) for order in ("LRF", "SRF"))
@@ -23,18 +23,18 @@ BASELINES = (
 _WEIGHT = r"(0(?:\.\d+)?|1(?:\.0+)?)"
 
 
-def scheduler(name: str, seed: int = 0, medea_seconds: float = 2.0) -> Scheduler:
-    """The scheduler of a name like those in `ALADDIN` and `BASELINES`, with any numbers and resources in it.
+def planner(name: str, seed: int = 0, medea_seconds: float = 2.0) -> Planner:
+    """The planner of a name like those in `ALADDIN` and `BASELINES`, with any numbers and resources in it.
 
     `Aladdin+H.4` means `(LRF)`. A suffix `-none`, `-blocked` or `-cheapest` sets `FlowSettings.repack`; a further
     suffix `-still` switches `consolidate` off. `medea_seconds` limits each of Medea's integer programmes.
     Raises InputError for other names.
 
-    >>> assignment = scheduler("Tetris.1")(problem)  # doctest: +SKIP
+    >>> assignment = planner("Tetris.1")(problem)  # doctest: +SKIP
     """
     if found := re.fullmatch(r"Aladdin\+H\.([1-9]\d*)(?:\((LRF|SRF)\))?(?:-(none|blocked|cheapest))?(-still)?", name):
         if found[3] == "none" and found[4]:
-            raise InputError(f"scheduler '{name}': -still has no effect with -none: leave it out")
+            raise InputError(f"planner '{name}': -still has no effect with -none: leave it out")
         order: Any = found[2] or "LRF"
         repack: Any = found[3] or "blocked"
         settings = FlowSettings(int(found[1]), order, repack, consolidate=not found[4])
@@ -48,7 +48,7 @@ def scheduler(name: str, seed: int = 0, medea_seconds: float = 2.0) -> Scheduler
         policy: Any = found[1]
         return Firmament(policy, found[2])
     raise InputError(
-        f"there is no scheduler '{name}': must be one of {', '.join((*ALADDIN, *BASELINES))}; other numbers go too, as "
+        f"there is no planner '{name}': must be one of {', '.join((*ALADDIN, *BASELINES))}; other numbers go too, as "
         f"do other resources after TRIVIAL- and OCTOPUS-, and at the end of Aladdin+H -none, -blocked or -cheapest, "
         f"and -still"
     )

@@ -1,4 +1,4 @@
-"""What is measured for the Aladdin+H paper: one scheduler on one placement problem."""
+"""What is measured for the Aladdin+H paper: one planner on one placement problem."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvwrl.flow.bounds import bound_or_nan
 from tvwrl.flow.comparison import GENERATED, row_of
 from tvwrl.flow.generated import generate, usual_replicas
 from tvwrl.flow.problem import PlacementProblem
-from tvwrl.flow.registry import scheduler
+from tvwrl.flow.registry import planner
 from tvwrl.flow.tianchi import read_tianchi, scaled
 
 TIANCHI = "tianchi"
@@ -21,20 +21,20 @@ read_contest = lru_cache(maxsize=1)(read_tianchi)
 
 @dataclass(frozen=True)
 class PlacementCell(RowsCell):
-    """One scheduler on one problem, either generated like the paper's or a part of the Tianchi contest's."""
+    """One planner on one problem, either generated like the paper's or a part of the Tianchi contest's."""
 
     instance: str  # GENERATED or TIANCHI
     machines: int
     seed: int
     demand: float  # of a generated problem: share of the scarcer resource, 0 to 1
-    scheduler: str
+    planner: str
     tianchi: str = ""  # the contest's zip or folder
     medea_seconds: float = 2.0  # time limit of each of Medea's programmes
 
     @property
     def name(self) -> str:
-        """The scheduler's folder in that of the problem."""
-        return f"{self.group}/{self.scheduler}"
+        """The planner's folder in that of the problem."""
+        return f"{self.group}/{self.planner}"
 
     @property
     def group(self) -> str:
@@ -43,17 +43,17 @@ class PlacementCell(RowsCell):
         return f"{self.instance}-{self.machines}{demand}-seed{self.seed}"
 
     def request(self) -> dict[str, Any]:
-        """The fields that this problem and scheduler depend on; the contest's file by its content."""
+        """The fields that this problem and planner depend on; the contest's file by its content."""
         irrelevant = ["tianchi" if self.instance == GENERATED else "demand"]
-        irrelevant += [] if self.scheduler.startswith("Medea") else ["medea_seconds"]
+        irrelevant += [] if self.planner.startswith("Medea") else ["medea_seconds"]
         asked = asdict(self) | {"tianchi": Path(self.tianchi)}
         return {name: value for name, value in asked.items() if name not in irrelevant}
 
     def measure(self) -> Rows:
-        """One row: `flow.comparison.row_of`, with the instance, seed, demand and scheduler."""
+        """One row: `flow.comparison.row_of`, with the instance, seed, demand and planner."""
         problem, bound = _problem(self.instance, self.machines, self.seed, self.demand, self.tianchi)
-        assignment = scheduler(self.scheduler, self.seed, self.medea_seconds)(problem)
-        facts = {"instance": self.instance, "seed": self.seed, "demand": self.demand, "scheduler": self.scheduler}
+        assignment = planner(self.planner, self.seed, self.medea_seconds)(problem)
+        facts = {"instance": self.instance, "seed": self.seed, "demand": self.demand, "planner": self.planner}
         return [facts | row_of(problem, assignment, bound)]
 
 

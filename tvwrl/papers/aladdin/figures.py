@@ -17,7 +17,7 @@ from tvwrl.command_line import Names, Numbers, Shares
 from tvwrl.experiments.engine import Cell, Rows, read_rows
 from tvwrl.experiments.reproduce import Report, check_seeds, commands
 from tvwrl.experiments.rows import distinct, select
-from tvwrl.flow.comparison import GENERATED, check_schedulers
+from tvwrl.flow.comparison import GENERATED, check_planners
 from tvwrl.flow.generated import DEMAND
 from tvwrl.flow.registry import ALADDIN, BASELINES
 from tvwrl.markdown import markdown_table
@@ -59,7 +59,7 @@ class Panel(NamedTuple):
     title: str
     column: str
     decimals: int
-    published: Mapping[str, str] = MappingProxyType({})  # scheduler -> number in the paper's text
+    published: Mapping[str, str] = MappingProxyType({})  # planner -> number in the paper's text
 
 
 PANELS = {
@@ -96,7 +96,7 @@ class _Study:
     partial = False
 
     def report(self, figure: str, out: Path, cells: Sequence[PlacementCell]) -> Report:
-        """A table per panel, with a line per scheduler and a column per size or demand."""
+        """A table per panel, with a line per planner and a column per size or demand."""
         parts, rows, plots = self._make(PANELS[figure], read_rows(out, cells))
         title = f"## {FIGURES[figure][0].upper()}{FIGURES[figure][1:]}"
         return Report("\n\n".join([title, *parts]), rows, plots)
@@ -124,7 +124,7 @@ class SizeStudy(_Study):
     """Time limit of each of Medea's integer programmes, seconds."""
 
     def cells(self, figure: str) -> list[Cell]:
-        """Every scheduler on the problems of every size and seed. Raises InputError for bad options."""
+        """Every planner on the problems of every size and seed. Raises InputError for bad options."""
         _check(self.seeds, self.planners, demand=self.demand)
         positive(medea_seconds=self.medea_seconds)
         sizes = PRESETS[self.preset]
@@ -203,7 +203,7 @@ class RepackStudy(_Study):
 
 def _check(seeds: Sequence[int], planners: Sequence[str], **shares: float | Sequence[float]) -> None:
     check_seeds(seeds)
-    check_schedulers(planners)
+    check_planners(planners)
     positive(**shares)
     within(0, 1, **shares)
 
@@ -216,18 +216,18 @@ def _spread_note(column: str) -> str:
 
 
 def _table(rows: Rows, panel: Panel, across: str, heading: str) -> str:
-    """Means over seeds: a line per scheduler, a column per value of `across`, and what was published."""
+    """Means over seeds: a line per planner, a column per value of `across`, and what was published."""
     places = sorted({row[across] for row in rows})
     lines = []
-    for name in distinct(rows, "scheduler"):
-        cells = [_mean(select(rows, scheduler=name, **{across: place}), panel) for place in places]
+    for name in distinct(rows, "planner"):
+        cells = [_mean(select(rows, planner=name, **{across: place}), panel) for place in places]
         lines.append([name, *cells, *[_published(panel, name)] * bool(panel.published)])
-    head = ["scheduler", *map(heading.format, places), *["published"] * bool(panel.published)]
+    head = ["planner", *map(heading.format, places), *["published"] * bool(panel.published)]
     return markdown_table(head, lines)
 
 
 def _mean(rows: Rows, panel: Panel) -> str:
-    """Mean over seeds; empty where a scheduler was not run, a dash where the value does not exist."""
+    """Mean over seeds; empty where a planner was not run, a dash where the value does not exist."""
     if not rows:
         return ""
     mean = float(np.mean([row[panel.column] for row in rows]))
@@ -242,7 +242,7 @@ def _mean(rows: Rows, panel: Panel) -> str:
 
 
 def _published(panel: Panel, name: str) -> str:
-    """The published number of a scheduler, or of it whatever the order of arrival."""
+    """The published number of a planner, or of it whatever the order of arrival."""
     return panel.published.get(name) or panel.published.get(re.sub(r"\((LRF|SRF)\)$", "", name), "")
 
 

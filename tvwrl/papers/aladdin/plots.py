@@ -1,4 +1,4 @@
-"""Plots of the Aladdin+H paper: a line per scheduler, coloured by family."""
+"""Plots of the Aladdin+H paper: a line per planner, coloured by family."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def _plot(
     down = -(-len(panels) // wide)
     figure = new_figure(4.4 * wide, 2.4 * down + 1.3)
     axes = figure.subplots(down, wide, squeeze=False).ravel()
-    names = distinct(rows, "scheduler")
+    names = distinct(rows, "planner")
     families = list(dict.fromkeys(map(family_of, names)))
     for axis, (title, column) in zip(axes, panels, strict=False):
         for name in names:
             family = family_of(name)
             turn = [other for other in names if family_of(other) == family].index(name)
-            mine = [row for row in rows if row["scheduler"] == name]
+            mine = [row for row in rows if row["planner"] == name]
             places = sorted({row[across] for row in mine})
             means = [np.mean([row[column] for row in mine if row[across] == place]) for place in places]
             colour = COLOURS[families.index(family) % len(COLOURS)]
