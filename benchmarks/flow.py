@@ -41,7 +41,7 @@ def _placed(machines: int, replicas: int, load: float) -> list[str]:
     assignment = place_by_flow(problem)
     memory, verdict = peak_mb(), validate(problem, assignment.machine)
     figures = [f"{machines:,}", f"{replicas:,}", f"{assignment.seconds:.2f}", f"{memory:,.0f}"]
-    return [*figures, f"{replicas - verdict.placed:,}", f"{verdict.violations}", f"{verdict.machines:,}"]
+    return [*figures, f"{replicas - verdict.placed:,}", f"{verdict.violating_replicas}", f"{verdict.machines:,}"]
 
 
 def _one_by_one(load: float) -> None:

@@ -12,8 +12,8 @@ from tvwrl.interference import placement_kernels as kernels
 from tvwrl.interference.levels import Levels
 from tvwrl.interference.predictor import LevelPredictor
 from tvwrl.interference.testbed.arrivals import replay_hour, synthetic_hour
-from tvwrl.interference.testbed.clock_kernels import DEFAULT
 from tvwrl.interference.testbed.deployment import draw_deployment
+from tvwrl.interference.testbed.instance_kernels import DEFAULT
 from tvwrl.interference.testbed.laws import LAWS
 from tvwrl.interference.testbed.responses import draw_response_model
 from tvwrl.interference.testbed.simulation import PlacementRule, simulate

@@ -5,12 +5,12 @@ from __future__ import annotations
 import tyro
 
 from tvwrl import command_line
-from tvwrl.ec.fitting import FitOptions, fit_and_report
+from tvwrl.ec.fitting import ClassFitOptions, fit_and_report
 
 
 def main() -> None:
     """Parse the options, fit the classes and print the report."""
-    fit_and_report(tyro.cli(FitOptions), print)
+    fit_and_report(tyro.cli(ClassFitOptions), print)
 
 
 if __name__ == "__main__":

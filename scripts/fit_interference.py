@@ -5,12 +5,12 @@ from __future__ import annotations
 import tyro
 
 from tvwrl import command_line
-from tvwrl.interference.fitting import FitOptions, fit_or_explain
+from tvwrl.interference.fitting import InterferenceFitOptions, fit_or_explain
 
 
 def main() -> None:
     """Parse the arguments; fit or explain."""
-    fit_or_explain(tyro.cli(FitOptions), print)
+    fit_or_explain(tyro.cli(InterferenceFitOptions), print)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,12 @@ from __future__ import annotations
 import tyro
 
 from tvwrl import command_line
-from tvwrl.traces.population_fit import FitOptions, fit_and_report
+from tvwrl.traces.population_fit import PopulationFitOptions, fit_and_report
 
 
 def main() -> None:
     """Parse the arguments and fit."""
-    fit_and_report(tyro.cli(FitOptions), print)
+    fit_and_report(tyro.cli(PopulationFitOptions), print)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ def test_figure_1_is_placed_without_a_violation(make: Make, order: str) -> None:
     assignment = place_by_flow(problem, FlowSettings(groups=2, order=order))  # type: ignore[arg-type]
     assert assignment.machine.tolist() == [1, 0, 0, 0]
     verdict = validate(problem, assignment.machine)
-    assert (verdict.placed, verdict.violations, verdict.over_capacity, verdict.machines) == (4, 0, 0, 2)
+    assert (verdict.placed, verdict.violating_replicas, verdict.over_capacity, verdict.machines) == (4, 0, 0, 2)
     assert not assignment.reasons
 
 
@@ -42,7 +42,7 @@ def test_unplaceable_applications_get_reasons_and_the_rest_is_placed(make: Make)
     assert set(assignment.reasons) == {0, 1, 3, 4, 5, 6}
     placed = np.bincount(problem.application[assignment.machine != NOWHERE], minlength=7)
     assert placed.tolist() == [0, 2, 3, 0, 0, 0, 0]
-    assert validate(problem, assignment.machine).violations == 0
+    assert validate(problem, assignment.machine).violating_replicas == 0
 
 
 def test_reasons_tell_full_machines_from_blocked_replicas(make: Make) -> None:

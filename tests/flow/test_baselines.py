@@ -27,16 +27,16 @@ def test_tetris_looks_at_limits_only_when_one_is_broken(make: Make) -> None:
     problem = make([1, 1, 1], [(3, 3), (2, 2), (1, 1)], [(6, 6), (7, 7), (8, 8)], limits)
     blind = Tetris(0)(problem)
     assert blind.migrations == 0
-    assert validate(problem, blind.machine).violations == 0
+    assert validate(problem, blind.machine).violating_replicas == 0
     crowded = make([1, 1, 1], [(4, 4), (3, 3), (2, 2)], [(9, 9), (100, 100), (200, 200)], limits)
     assert Tetris(0)(crowded).machine.tolist() == [0, 0, 0]
-    assert validate(crowded, Tetris(0)(crowded).machine).violations == 2
+    assert validate(crowded, Tetris(0)(crowded).machine).violating_replicas == 2
     once = Tetris(1)(crowded)
     assert once.machine.tolist() == [0, 1, 0]  # the third goes back: the next best aligned holds the second
-    assert (once.migrations, validate(crowded, once.machine).violations) == (2, 1)
+    assert (once.migrations, validate(crowded, once.machine).violating_replicas) == (2, 1)
     twice = Tetris(2)(crowded)
     assert twice.machine.tolist() == [0, 1, 2]
-    assert (twice.migrations, validate(crowded, twice.machine).violations) == (3, 0)
+    assert (twice.migrations, validate(crowded, twice.machine).violating_replicas) == (3, 0)
 
 
 def test_tetris_moves_a_replica_to_the_rest_of_its_copy(make: Make) -> None:
@@ -44,7 +44,7 @@ def test_tetris_moves_a_replica_to_the_rest_of_its_copy(make: Make) -> None:
     assert copy_of(problem).tolist() == [0, NOWHERE, 0]
     blind, moved = Tetris(0)(problem), Tetris(1)(problem)
     assert blind.machine.tolist() == [1, 0, 0]
-    assert validate(problem, blind.machine).apart == 2
+    assert validate(problem, blind.machine).replicas_apart == 2
     assert moved.machine.tolist() == [1, 0, 1]
     assert moved.migrations == 1
 
@@ -81,7 +81,7 @@ def test_medea_weighs_violations_against_placing(make: Make) -> None:
         "not placed by the programme: no room on the machines it was shown, or worth less than what it breaks"
     ]
     assert validate(problem, cheap.machine).placed == 2
-    assert validate(problem, cheap.machine).violations == 1
+    assert validate(problem, cheap.machine).violating_replicas == 1
 
 
 def test_medea_leaves_machines_whole(make: Make) -> None:

@@ -90,6 +90,6 @@ def test_merged_limits_allow_what_the_originals_do(problem: PlacementProblem, da
     of_copy[np.isin(merged.application, list(vertices.refused))] = NOWHERE
     verdict = validate(problem, vertices.expand(problem, merged.first, of_copy))
     of_vertices = validate(merged, of_copy)
-    assert verdict.apart == 0
-    assert (verdict.above_limits == 0) == (of_vertices.above_limits == 0)
+    assert verdict.replicas_apart == 0
+    assert (verdict.replicas_above_limits == 0) == (of_vertices.replicas_above_limits == 0)
     assert (verdict.over_capacity, verdict.machines) == (of_vertices.over_capacity, of_vertices.machines)

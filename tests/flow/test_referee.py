@@ -15,29 +15,29 @@ def test_violations_are_counted_in_replicas(make: Make) -> None:
     """t0 and t1 exclude each other, of t1 two may share a machine, t2 and t3 belong together."""
     problem = make([1, 4, 2, 2], [(1, 1)] * 4, [(4, 8)] * 3, [(0, 1, 0), (1, 1, 2)], [{2: 1, 3: 1}])
     good = validate(problem, np.array([0, 1, 1, 2, 2, 0, 1, 0, 1]))
-    assert (good.violations, good.over_capacity, good.machines, good.placed) == (0, 0, 3, 9)
+    assert (good.violating_replicas, good.over_capacity, good.machines, good.placed) == (0, 0, 3, 9)
     assert good.efficiency.tolist() == [[0.75, 0.375], [1.0, 0.5], [0.5, 0.25]]
     together = validate(problem, np.array([0, 0, 0, 0, 1, 1, 1, 1, 1]))
-    assert together.above_limits == 3  # all of t1 beside t0, though only one is above its own limit
+    assert together.replicas_above_limits == 3  # all of t1 beside t0, though only one is above its own limit
     assert together.over_capacity == 1  # five replicas on 4 cores
     assert together.examples == (
         "machine 1, time 0: cpu 5 of 4",
         "machine 0: 3 replicas of 't1' beside 't0', which allows 0",
     )
     torn = validate(problem, np.array([0, 1, 1, 2, 2, 0, 1, 1, 1]))
-    assert (torn.above_limits, torn.apart, torn.violations) == (0, 2, 2)
+    assert (torn.replicas_above_limits, torn.replicas_apart, torn.violating_replicas) == (0, 2, 2)
     assert torn.examples[1:] == ("copy 0 of the affinity group t2 + t3 is on machines [0, 1]",)
     half = validate(problem, np.array([0, 1, 1, 2, 2, 0, NOWHERE, 0, 2]))
-    assert half.apart == 1  # the one of the second copy that is placed
+    assert half.replicas_apart == 1  # the one of the second copy that is placed
     nobody = validate(problem, np.full(9, NOWHERE))
-    assert (nobody.violations, nobody.placed, nobody.machines) == (0, 0, 0)
+    assert (nobody.violating_replicas, nobody.placed, nobody.machines) == (0, 0, 0)
 
 
 def test_limits_bind_in_their_direction_only(make: Make) -> None:
     problem = make([1, 2], [(1, 1)] * 2, [(9, 9)], [(0, 1, 1)])
-    assert validate(problem, np.array([0, 0, 0])).above_limits == 1
+    assert validate(problem, np.array([0, 0, 0])).replicas_above_limits == 1
     other = make([1, 2], [(1, 1)] * 2, [(9, 9)], [(1, 0, 1)])
-    assert validate(other, np.array([0, 0, 0])).above_limits == 0
+    assert validate(other, np.array([0, 0, 0])).replicas_above_limits == 0
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_against_a_recount(problem: PlacementProblem, data: st.DataObject) -> No
     machines = st.integers(NOWHERE, len(problem.fleet.capacity) - 1)
     machine = np.array([data.draw(machines) for _ in problem.application])
     verdict = validate(problem, machine)
-    assert verdict.above_limits == above_limits(problem, machine)
-    assert verdict.apart == apart(problem, machine)
+    assert verdict.replicas_above_limits == above_limits(problem, machine)
+    assert verdict.replicas_apart == apart(problem, machine)
     over = 0
     for m, capacity in enumerate(problem.fleet.capacity):
         load = sum(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
 from tvwrl.packing.bound_kernels import fewest_bins, maximal_groups
-from tvwrl.packing.bounds import LowerBounds, lower_bounds, no_wait_starts
+from tvwrl.packing.bounds import ScheduleBounds, lower_bounds, no_wait_starts
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.types import InputError, Machines, SequenceSet
@@ -40,7 +40,7 @@ def test_sequence_by_hand(make_sequences: Make) -> None:
     rows = [(0, [[5, 1], [1, 1], [1, 1]]), (1, [[3, 1]] * 3), (2, [[2, 1], [6, 1]])]
     bound = lower_bounds(make_sequences(rows), 0, TWO, 1)
     # With waiting: 24 of cpu are 3 machine-slots of 8, and a alone runs for 3.
-    assert bound == LowerBounds(2, 6, 3, "counting", 0)
+    assert bound == ScheduleBounds(2, 6, 3, "counting", 0)
 
 
 def test_integer_programme_closes_what_counting_cannot(make_sequences: Make) -> None:
@@ -48,8 +48,8 @@ def test_integer_programme_closes_what_counting_cannot(make_sequences: Make) -> 
     rows = [(0, [[3, 1]])] * 5
     sequences = make_sequences(rows)
     counted = lower_bounds(sequences, 0, TWO, None)
-    assert counted == LowerBounds(2, 2, 2, "counting", 1)
-    assert lower_bounds(sequences, 0, TWO, None, seconds=60) == LowerBounds(3, 3, 2, "milp", 0)
+    assert counted == ScheduleBounds(2, 2, 2, "counting", 1)
+    assert lower_bounds(sequences, 0, TWO, None, seconds=60) == ScheduleBounds(3, 3, 2, "milp", 0)
 
 
 def test_machines_that_differ(make_sequences: Make) -> None:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.provisioning.bounds import lower_bound
+from tvwrl.provisioning.bounds.lower_bound import lower_bound
 from tvwrl.provisioning.instance import Fleet, Instance, check_fits
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.referee import validate
 from tvwrl.provisioning.registry import plan
-from tvwrl.provisioning.sources.published import read_published
+from tvwrl.provisioning.sources.published_format import read_published
 from tvwrl.types import InputError
 
 Make = Callable[..., Instance]

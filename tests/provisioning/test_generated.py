@@ -11,7 +11,7 @@ import pytest
 
 from tvwrl.provisioning.instance import Instance
 from tvwrl.provisioning.sources.generated import GRAPHS, generate
-from tvwrl.provisioning.sources.published import read_published
+from tvwrl.provisioning.sources.published_format import read_published
 from tvwrl.types import InputError
 
 Make = Callable[..., Instance]

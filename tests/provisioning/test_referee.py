@@ -55,7 +55,7 @@ def test_affinity_in_each_direction(make: Make, arcs: list[tuple[int, int, int]]
     instance = make([1, 2, 1], np.ones((3, 2)), arcs)
     verdict = validate(instance, FLEET, plan_of((0, 0, 1), (1, 0, 2), (2, 1, 1)))
     assert verdict.examples == faults
-    assert verdict.above_limits == len(faults)
+    assert verdict.broken_limits == len(faults)
 
 
 def test_replicas(make: Make) -> None:

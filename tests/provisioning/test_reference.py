@@ -9,7 +9,7 @@ import pytest
 
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.provisioning.registry import plan
-from tvwrl.provisioning.sources.published import read_published
+from tvwrl.provisioning.sources.published_format import read_published
 
 SMALL = (
     "small_1000_arbitrary_d1_s104",

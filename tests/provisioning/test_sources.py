@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tvwrl.provisioning.instance import NO_LIMIT, Instance
 from tvwrl.provisioning.sources.open_instance import open_instance
-from tvwrl.provisioning.sources.published import read_published, write_published
+from tvwrl.provisioning.sources.published_format import read_published, write_published
 from tvwrl.traces.canonical import write_trace
 from tvwrl.types import InputError, Trace
 

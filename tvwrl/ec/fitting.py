@@ -29,7 +29,7 @@ LARGEST_LABEL = 253  # labels are bytes, of which some mean something else
 
 
 @dataclass(frozen=True)
-class FitOptions:
+class ClassFitOptions:
     """Find equivalence classes of a trace's training workloads, and report how they were chosen.
 
     Clusters by every representation (the silhouette chooses k), measures how much a forecaster gains if it is
@@ -86,7 +86,7 @@ class FitOptions:
         one_of(REPRESENTATIONS, compare=self.compare)
 
 
-def fit_and_report(options: FitOptions, report: Callable[[str], object]) -> Path:
+def fit_and_report(options: ClassFitOptions, report: Callable[[str], object]) -> Path:
     """Write the classes that the options ask for; passes the report's text to `report` and returns the folder.
 
     Raises InputError for options or a trace that cannot be used.
@@ -119,13 +119,13 @@ def fit_and_report(options: FitOptions, report: Callable[[str], object]) -> Path
     report(found.text())
     use: list[Any] = ["--trace", options.trace, "--ec", out / CLASSES_FILE]
     for name in ("slot_seconds", "step_seconds", "sample", "split"):
-        if (value := getattr(options, name)) != getattr(FitOptions, name):
+        if (value := getattr(options, name)) != getattr(ClassFitOptions, name):
             use += [f"--{name.replace('_', '-')}", value]
     report(f"written to {out}; use it with: python scripts/train.py {' '.join(map(str, use))}")
     return out
 
 
-def _population(options: FitOptions, trace: Trace) -> Population:
+def _population(options: ClassFitOptions, trace: Trace) -> Population:
     """The workloads to divide into classes, in slots and units of the environment."""
     slots = {"step_seconds": options.step_seconds, "sample": options.sample, "split": options.split}
     sampler = SequenceSampler(trace, Scenario(placements_per_slot=None, **slots))  # type: ignore[arg-type]

@@ -14,19 +14,20 @@ from tvwrl.types import Float, InputError, Int
 
 
 @dataclass(frozen=True)
-class LowerBound:
+class AssignmentBound:
     """The largest of several bounds, and each of them."""
 
     machines: int  # no placement of all replicas without violations uses fewer
     each: dict[str, int]  # volume, self_limits, exclusion
 
 
-def lower_bound(problem: PlacementProblem) -> LowerBound:
+def lower_bound(problem: PlacementProblem) -> AssignmentBound:
     """The number of machines that every placement of all replicas without violations needs at least.
 
     - volume: a linear programme that divides copies of applications (or affinity groups) among the kinds of machines
       that they fit, with no more machines of a kind than exist;
-    - self_limits and exclusion: as in `provisioning.bounds`, for a machine with the largest capacity of each resource.
+    - self_limits and exclusion: as in `provisioning.bounds.lower_bound`, for a machine with the largest capacity of each
+      resource.
 
     Raises InputError if some replica fits no machine, or the machines are too few even for fractions.
     """
@@ -37,7 +38,7 @@ def lower_bound(problem: PlacementProblem) -> LowerBound:
     each = {"volume": by_volume(vertices, problem.fleet.capacity)}
     each["self_limits"] = by_self_limits(vertices.instance, problem.fleet)
     each["exclusion"], _ = by_exclusion(vertices.instance, problem.fleet)
-    return LowerBound(max(each.values()), each)
+    return AssignmentBound(max(each.values()), each)
 
 
 def bound_or_nan(problem: PlacementProblem) -> tuple[float, str]:

@@ -24,9 +24,9 @@ class Verdict:
 
     replicas: int
     placed: int
-    violations: int  # replicas that break a constraint: above_limits + apart
-    above_limits: int  # replicas of j beyond a_ij beside i, each counted once
-    apart: int  # placed replicas of bundle copies that are not whole on one machine
+    violating_replicas: int  # those that break a constraint: replicas_above_limits + replicas_apart
+    replicas_above_limits: int  # replicas of j beyond a_ij beside i, each counted once
+    replicas_apart: int  # placed replicas of bundle copies that are not whole on one machine
     over_capacity: int  # combinations of machine, time and resource with demand above capacity
     machines: int  # machines with at least one replica
     efficiency: Float  # (machines, D) of machines in use, by increasing number
@@ -35,7 +35,7 @@ class Verdict:
     @property
     def feasible(self) -> bool:
         """Whether no capacity is exceeded and no constraint broken; replicas may be without a machine."""
-        return self.violations == self.over_capacity == 0
+        return self.violating_replicas == self.over_capacity == 0
 
 
 def validate(problem: PlacementProblem, machine: Int) -> Verdict:

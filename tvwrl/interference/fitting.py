@@ -25,7 +25,7 @@ SMALL = {"machines": 20, "services": 150, "hours": 12}  # two days, unless other
 
 
 @dataclass(frozen=True)
-class FitOptions:
+class InterferenceFitOptions:
     """Learn an interference score and write it to a file, or explain one.
 
     With --trace, the trace's workloads are the batch work and their usage sets the category thresholds; use it for
@@ -99,7 +99,7 @@ class FitOptions:
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
-def fit_or_explain(options: FitOptions, report: Callable[[str], None]) -> None:
+def fit_or_explain(options: InterferenceFitOptions, report: Callable[[str], None]) -> None:
     """Write a score to `options.out`, or explain `options.explain`; `report` receives lines for the user.
 
     Raises InputError for bad options, and for files that are missing or damaged.

@@ -13,14 +13,14 @@ SPREAD, STACK, RANDOM, LOAD_AWARE, TARGET_LOAD_PACKING, RISK_BALANCING = range(6
 
 
 @njit(inline="always")
-def has_room(machines, m, cpu, memory):  # type: ignore[no-untyped-def]
+def takes_instance(machines, m, cpu, memory):  # type: ignore[no-untyped-def]
     """Whether machine m has room for one more instance of `cpu` cores and `memory`; never if its usage is NaN."""
     cores, size = machines.cpu[m] + cpu, machines.used_memory[m] + memory
     return not (exceeds(cores, machines.cores[m]) or exceeds(size, machines.memory[m]) or np.isnan(cores + size))
 
 
 @njit(inline="always")
-def book(machines, m, category, sign, cpu, memory):  # type: ignore[no-untyped-def]
+def update_usage(machines, m, category, sign, cpu, memory):  # type: ignore[no-untyped-def]
     """Adds (sign 1) or removes (sign -1) one instance on machine m; categories outside 0..59 are not counted."""
     machines.cpu[m] += sign * cpu
     machines.batch_cpu[m] += sign * cpu
@@ -159,7 +159,7 @@ def place_instances(  # type: ignore[no-untyped-def]
     preference, chosen = np.full(total, -np.inf), np.empty(most, np.int64)
     after, scratch = np.full(total, -1.0), score_scratch(machines.first)
     for m in range(total):
-        if has_room(machines, m, cpu, memory):
+        if takes_instance(machines, m, cpu, memory):
             preference[m] = _preference(kind, machines, m, cpu, memory, history[m])
     for i in range(len(placed)):
         count = _drawn(preference, chosen, rng) if kind == RANDOM and most < total else _best(preference, chosen)
@@ -172,8 +172,8 @@ def place_instances(  # type: ignore[no-untyped-def]
                 machines, trees, weight, kind, category, cpu, since, rng, preference, chosen[:count], after, scratch
             )
         placed[i] = best
-        book(machines, best, category, 1, cpu, memory)
+        update_usage(machines, best, category, 1, cpu, memory)
         after[best], preference[best] = -1.0, -np.inf
-        if has_room(machines, best, cpu, memory):
+        if takes_instance(machines, best, cpu, memory):
             preference[best] = _preference(kind, machines, best, cpu, memory, history[best])
     return len(placed)

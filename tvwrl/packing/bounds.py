@@ -33,7 +33,7 @@ MOST_GROUPS, MOST_STEPS = 20_000, 500_000  # per integer programme; with more it
 
 
 @dataclass(frozen=True)
-class LowerBounds:
+class ScheduleBounds:
     """Of one arrival sequence, for schedules without overshoot; the first two without waiting."""
 
     peak_machines: int  # machines used at the same time, >= 1
@@ -65,7 +65,7 @@ def lower_bounds(
     machines: Machines,
     placements_per_slot: int | None,
     seconds: float = 0.0,
-) -> LowerBounds:
+) -> ScheduleBounds:
     """Bounds of one sequence of the set. `seconds` >= 0: for each integer programme; 0 leaves them out.
 
     Machines that differ are bounded by one that has the most of every resource, and by the sum of the largest. Bounds
@@ -90,7 +90,7 @@ def lower_bounds(
         )
     running = _Running(units, share, start, finish, machines)
     tried = seconds > 0 and running.solve(seconds)
-    return LowerBounds(
+    return ScheduleBounds(
         peak_machines=int(running.low.max()),
         machine_slots=int(running.low @ running.slots),
         machine_slots_waiting=_with_waiting(share, start, finish),

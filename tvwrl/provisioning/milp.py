@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.checks import positive
-from tvwrl.provisioning.bounds import lower_bound
 from tvwrl.provisioning.bounds.counting import most_per_machine
+from tvwrl.provisioning.bounds.lower_bound import lower_bound
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.referee import validate

@@ -30,7 +30,7 @@ class Verdict:
     machines: int  # machines with at least one replica
     misplaced: int  # applications with too many or too few replicas, and rows that name no application or machine
     over_capacity: int  # combinations of machine, time and resource with demand above capacity
-    above_limits: int  # combinations of a machine and two applications above their affinity limit
+    broken_limits: int  # combinations of a machine and two applications with more replicas than their limit allows
     examples: tuple[str, ...]
 
     @property
@@ -39,19 +39,14 @@ class Verdict:
         return self.replicas - self.placed
 
     @property
-    def violations(self) -> int:
-        """Faults other than exceeded capacities."""
-        return self.misplaced + self.above_limits
-
-    @property
     def feasible(self) -> bool:
         """Whether no capacity is exceeded and no rule broken."""
-        return self.violations == self.over_capacity == 0
+        return self.misplaced == self.over_capacity == self.broken_limits == 0
 
 
 class _Faults:
     def __init__(self) -> None:
-        self.counts = {"misplaced": 0, "over_capacity": 0, "above_limits": 0}
+        self.counts = {"misplaced": 0, "over_capacity": 0, "broken_limits": 0}
         self.examples: list[str] = []
 
     def add(self, kind: str, example: str) -> None:
@@ -148,7 +143,7 @@ def _check_affinity(instance: Instance, plan: Plan, faults: _Faults) -> None:
         for at in beside[plan.replicas[beside] > limits].tolist():
             j, machine = int(plan.application[at]), int(plan.machine[at])
             faults.add(
-                "above_limits",
+                "broken_limits",
                 f"machine {machine}: {plan.replicas[at]} replicas of '{instance.application[j]}' beside "
                 f"'{instance.application[i]}', which allows {limit_of[j]}",
             )

@@ -18,7 +18,7 @@ from tvwrl.checks import at_least, different, positive
 from tvwrl.provisioning.admission import Weights, admit, check_limits
 from tvwrl.provisioning.best import NAME as BEST
 from tvwrl.provisioning.best import PORTFOLIO, plan_best
-from tvwrl.provisioning.bounds import lower_bound
+from tvwrl.provisioning.bounds.lower_bound import lower_bound
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance, check_fits
 from tvwrl.provisioning.milp import MOST_APPLICATIONS, solve
 from tvwrl.provisioning.plan import Plan

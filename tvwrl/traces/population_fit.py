@@ -24,7 +24,7 @@ PAIRS_OF_HOURS = 72  # that a container needs for an autocorrelation
 
 
 @dataclass(frozen=True)
-class FitOptions:
+class PopulationFitOptions:
     """Fit the parameters of a synthetic workload population (tvwrl/traces/populations/NAME.json) to a real trace."""
 
     population: tyro.conf.Positional[Literal["google", "alibaba"]]
@@ -39,7 +39,7 @@ class FitOptions:
     """Rounds of the fit; each generates a population and corrects the parameters."""
 
 
-def fit_and_report(options: FitOptions, report: Callable[[str], object]) -> None:
+def fit_and_report(options: PopulationFitOptions, report: Callable[[str], object]) -> None:
     """Fit a population, write its figures, and pass `report` how far generated ones are from the real one."""
     alibaba = options.population == "alibaba"
     if alibaba and options.repeats is None:

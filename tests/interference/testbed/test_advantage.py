@@ -8,8 +8,8 @@ from tvwrl.interference.levels import Levels
 from tvwrl.interference.predictor import LevelPredictor
 from tvwrl.interference.score_kernels import UTILISATION_ALONE
 from tvwrl.interference.testbed.arrivals import Arrivals, replay_hour
-from tvwrl.interference.testbed.clock_kernels import DEFAULT
 from tvwrl.interference.testbed.deployment import draw_deployment
+from tvwrl.interference.testbed.instance_kernels import DEFAULT
 from tvwrl.interference.testbed.laws import LAWS, intensities
 from tvwrl.interference.testbed.responses import draw_response_model
 from tvwrl.interference.testbed.simulation import PlacementRule, simulate

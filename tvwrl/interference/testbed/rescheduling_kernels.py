@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.compiled import njit
-from tvwrl.interference.placement_kernels import book, has_room
+from tvwrl.interference.placement_kernels import takes_instance, update_usage
 from tvwrl.interference.score_kernels import score_one
 
 SHARE = 0.2  # of the machines have high scores, as many low ones
@@ -16,7 +16,7 @@ def move_instances(  # type: ignore[no-untyped-def]
     machines,  # `MonitoredMachines`, updated in place
     trees,  # `Trees`
     weight,  # (rows of machines.service,) >= 0
-    tasks,  # `clock_kernels.Tasks`
+    tasks,  # `instance_kernels.Tasks`
     owner,  # (instances,) task of each instance
     now,  # second; machines that did not report at it take no part
     span,  # (first, last + 1) instances that may run now
@@ -65,8 +65,8 @@ def _move_one(machines, trees, weight, tasks, owner, source, targets, score, hea
     target, after = _best_target(machines, trees, weight, targets, category, cpu, memory)
     if target < 0 or lowest + after >= score[source] + score[target]:
         return -1, -1
-    book(machines, source, category, -1, cpu, memory)
-    book(machines, target, category, 1, cpu, memory)
+    update_usage(machines, source, category, -1, cpu, memory)
+    update_usage(machines, target, category, 1, cpu, memory)
     score[source], score[target] = lowest, after
     return i, target
 
@@ -97,7 +97,7 @@ def _best_target(machines, trees, weight, among, category, cpu, memory):  # type
     """The machine with room whose score with the instance is least, and that score; -1: none has room."""
     target, after = -1, np.inf
     for m in among:
-        if has_room(machines, m, cpu, memory):
+        if takes_instance(machines, m, cpu, memory):
             score = _score_with(machines, trees, weight, m, category, 1)
             if score < after:
                 target, after = m, score

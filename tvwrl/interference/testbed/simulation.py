@@ -17,8 +17,8 @@ from tvwrl.interference.machines import MonitoredMachines
 from tvwrl.interference.score import STALE_AFTER
 from tvwrl.interference.score_kernels import UTILISATION_ALONE, Trees
 from tvwrl.interference.testbed.arrivals import Arrivals
-from tvwrl.interference.testbed.clock_kernels import Tasks, count_running_now, empty_calendar, play
 from tvwrl.interference.testbed.deployment import Deployment
+from tvwrl.interference.testbed.instance_kernels import Tasks, count_running_now, empty_calendar, play
 from tvwrl.interference.testbed.reports import Reports
 from tvwrl.interference.testbed.rescheduling_kernels import move_instances
 from tvwrl.schedulers.load_aware import REPORT_WEIGHT, no_history, remember
@@ -28,7 +28,7 @@ from tvwrl.types import Float, Int
 class PlacementRule(NamedTuple):
     """How instances are placed: by a scheduler, or by PISM among the machines that the scheduler prefers."""
 
-    kind: int  # of scheduler: a code of `placement_kernels`, or `clock_kernels.DEFAULT`
+    kind: int  # of scheduler: a code of `placement_kernels`, or `instance_kernels.DEFAULT`
     candidates: int = 1  # that PISM chooses from; 1: the scheduler decides alone
     trees: Trees = UTILISATION_ALONE  # of services; without any the score is CPU utilisation
     weight: Float | None = None  # (R,) of service instances in a machine's score, default 1

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvwrl.interference.observations import CATEGORIES
-from tvwrl.interference.testbed.clock_kernels import add_running, count_running
+from tvwrl.interference.testbed.instance_kernels import add_running, count_running
 from tvwrl.interference.testbed.laws import Pressures
 from tvwrl.interference.testbed.simulation import Record
 from tvwrl.types import Float

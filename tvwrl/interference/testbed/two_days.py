@@ -12,8 +12,8 @@ from tqdm import tqdm
 from tvwrl.checks import at_least, within
 from tvwrl.interference.observations import Observations
 from tvwrl.interference.testbed.arrivals import read_hour, replay_hour
-from tvwrl.interference.testbed.clock_kernels import DEFAULT
 from tvwrl.interference.testbed.deployment import LEAST_SERVICES, Deployment, draw_deployment
+from tvwrl.interference.testbed.instance_kernels import DEFAULT
 from tvwrl.interference.testbed.laws import LAWS
 from tvwrl.interference.testbed.responses import draw_response_model
 from tvwrl.interference.testbed.simulation import PlacementRule, simulate

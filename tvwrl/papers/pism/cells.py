@@ -16,8 +16,8 @@ from tvwrl.interference.levels import Levels
 from tvwrl.interference.observations import Observations
 from tvwrl.interference.score import mean_levels
 from tvwrl.interference.testbed.arrivals import Arrivals, kept_share, read_hour, replay_hour
-from tvwrl.interference.testbed.clock_kernels import DEFAULT
 from tvwrl.interference.testbed.deployment import draw_deployment
+from tvwrl.interference.testbed.instance_kernels import DEFAULT
 from tvwrl.interference.testbed.laws import ANCHORS, LAWS, QUANTILES
 from tvwrl.interference.testbed.responses import draw_response_model
 from tvwrl.interference.testbed.simulation import PlacementRule, simulate

@@ -19,8 +19,8 @@ from tvwrl.interference.predictor import LevelPredictor
 from tvwrl.interference.scheduler import CANDIDATES
 from tvwrl.interference.score_kernels import UTILISATION_ALONE
 from tvwrl.interference.testbed.arrivals import Arrivals, read_hour, replay_hour
-from tvwrl.interference.testbed.clock_kernels import DEFAULT
 from tvwrl.interference.testbed.deployment import Deployment, draw_deployment
+from tvwrl.interference.testbed.instance_kernels import DEFAULT
 from tvwrl.interference.testbed.laws import LAWS
 from tvwrl.interference.testbed.responses import ResponseModel, draw_response_model
 from tvwrl.interference.testbed.simulation import PlacementRule, simulate

@@ -14,7 +14,7 @@ from tvwrl.provisioning.instance import Instance
 from tvwrl.provisioning.sources.contest import read_contest
 from tvwrl.provisioning.sources.limits import affinity_of
 from tvwrl.provisioning.sources.lists import is_list, read_applications
-from tvwrl.provisioning.sources.published import HEADER, read_published
+from tvwrl.provisioning.sources.published_format import HEADER, read_published
 from tvwrl.provisioning.sources.traces import instance_of, with_replicas
 from tvwrl.traces.canonical import HEADER as TRACE
 from tvwrl.traces.catalogue import find_trace, open_trace

@@ -1,4 +1,4 @@
-"""The compiled clock of the simulated cluster: batch instances end, others arrive and are placed."""
+"""Batch instances of the simulated cluster, second by second, compiled: some end, others arrive and are placed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvwrl.compiled import njit
-from tvwrl.interference.placement_kernels import book, has_room, place_instances
+from tvwrl.interference.placement_kernels import place_instances, takes_instance, update_usage
 
 DEFAULT = -1  # kind of the default scheduler, which draws machines unevenly; other kinds: `placement_kernels`
 TRIES = 8  # machines that it draws before it rejects an instance
@@ -50,8 +50,8 @@ def _draw_machines(machines, cumulative_share, category, cpu, memory, rng, place
         placed[i] = -1
         for _ in range(TRIES):
             m = min(np.searchsorted(cumulative_share, rng.random(), side="right"), len(cumulative_share) - 1)
-            if has_room(machines, m, cpu, memory):
-                book(machines, m, category, 1, cpu, memory)
+            if takes_instance(machines, m, cpu, memory):
+                update_usage(machines, m, category, 1, cpu, memory)
                 placed[i] = m
                 found += 1
                 break
@@ -79,7 +79,7 @@ def play(  # type: ignore[no-untyped-def]
             m, j = placed[i], owner[i]
             # the scheduler does not learn what ends on a machine that does not report
             category = tasks.category[j] if machines.last_report[m] >= begin else -1
-            book(machines, m, category, -1, tasks.cpu[j], tasks.memory[j])
+            update_usage(machines, m, category, -1, tasks.cpu[j], tasks.memory[j])
             i = following[i]
         while task < last and tasks.second[task] <= second:
             cpu, memory, category = tasks.cpu[task], tasks.memory[task], tasks.category[task]
