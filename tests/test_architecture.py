@@ -1,4 +1,4 @@
-"""The house holds: rooms import downwards, heavy libraries are imported late, dependencies are declared and work."""
+"""Rooms import downwards, heavy libraries are imported late, dependencies are declared and work."""
 
 from __future__ import annotations
 

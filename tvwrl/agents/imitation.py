@@ -10,7 +10,7 @@ from tvwrl.agents.networks import Encoded, Observation, Policy
 from tvwrl.envs.base import action_masks
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import Scheduler, make_scheduler
-from tvwrl.schedulers.base import HeadOfQueue
+from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Workload

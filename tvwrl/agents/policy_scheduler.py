@@ -14,7 +14,7 @@ from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.episodes import DeterministicActions, logits_of
 from tvwrl.agents.networks import check_device, shapes_of
 from tvwrl.envs.base import action_masks
-from tvwrl.schedulers.base import HeadOfQueue
+from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.knowledge import GROUPS, Knowledge
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario

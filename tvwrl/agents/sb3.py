@@ -25,11 +25,11 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from torch import Tensor, nn
 
 from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.critic import Critic
 from tvwrl.agents.divergence import check_update
 from tvwrl.agents.episodes import Environments
 from tvwrl.agents.networks import Policy, SharedPolicy, make_policy
 from tvwrl.agents.policy_gradient import Learner, discounted_sums
-from tvwrl.agents.ppo import Critic
 from tvwrl.agents.sb3_environments import EncodedEnvironments
 from tvwrl.types import InputError
 

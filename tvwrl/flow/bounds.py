@@ -26,8 +26,8 @@ def lower_bound(problem: PlacementProblem) -> AssignmentBound:
 
     - volume: a linear programme that divides copies of applications (or affinity groups) among the kinds of machines
       that they fit, with no more machines of a kind than exist;
-    - self_limits and exclusion: as in `provisioning.bounds.lower_bound`, for a machine with the largest capacity of each
-      resource.
+    - self_limits and exclusion: as in `provisioning.bounds.lower_bound`, for a machine with the largest capacity of
+      each resource.
 
     Raises InputError if some replica fits no machine, or the machines are too few even for fractions.
     """

@@ -1,1 +1,1 @@
-"""The packing core: booked load over time and the one rule for "fits" that everything shares."""
+"""What fits: the one rule, load booked ahead, the compiled loops of planners, and lower bounds on machines."""

@@ -10,7 +10,7 @@ import numpy as np
 from tvwrl.compiled import njit
 from tvwrl.ec.demand_forecast import SEGMENTS
 from tvwrl.penalties import under_utilisation
-from tvwrl.schedulers.base import HeadOfQueue
+from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.knowledge import FORECASTS
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Float, Workload

@@ -6,7 +6,7 @@ import numpy as np
 
 from tvwrl.ec.demand_forecast import Forecast
 from tvwrl.packing.fit import fits
-from tvwrl.schedulers.base import Greedy
+from tvwrl.schedulers.head_of_queue import Greedy
 from tvwrl.schedulers.knowledge import FORECASTS
 from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.types import Float, Workload

@@ -8,7 +8,8 @@ import numpy as np
 
 from tvwrl.packing.book import room_now
 from tvwrl.packing.fitness import fitness, measure
-from tvwrl.schedulers.base import Scheduler, best
+from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.head_of_queue import best
 from tvwrl.schedulers.knowledge import PEAKS, REQUESTS
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Placement, Workload

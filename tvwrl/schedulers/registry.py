@@ -7,9 +7,10 @@ from functools import partial
 
 from tvwrl.checks import one_of
 from tvwrl.schedulers import scores
-from tvwrl.schedulers.base import Greedy, Scheduler
+from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.forecast_fit import ForecastFit
+from tvwrl.schedulers.head_of_queue import Greedy
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, PEAKS, Knowledge
 from tvwrl.schedulers.lrasched import LRASched
 from tvwrl.schedulers.stateful import Random, RiskBalancing, RoundRobin

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tvwrl.schedulers import load_aware, scores
-from tvwrl.schedulers.base import HeadOfQueue, best
+from tvwrl.schedulers.head_of_queue import HeadOfQueue, best
 from tvwrl.schedulers.knowledge import CURRENT_LOAD
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Placement, Workload

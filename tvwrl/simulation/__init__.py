@@ -1,1 +1,1 @@
-"""Time: arrivals, the waiting queue, departures, the only loop; turns decisions into episodes."""
+"""What happens over time: a cluster whose workloads arrive, wait, run and end, and what each slot costs."""

@@ -154,9 +154,9 @@ class Tianchi(Loader):
         if self.data_set is not None and letters and self.data_set not in letters:
             raise InputError(f"{source}: no data set '{self.data_set}' here; there are: {', '.join(letters)}")
         files = [file for file in files if self.data_set is None or file[1] in ("", self.data_set)]
-        home = next((_home(part) for table, _, part in files if table == "app_resources"), "")
+        main = next((_archive_or_folder(part) for table, _, part in files if table == "app_resources"), "")
         tables: dict[str, Part] = {}
-        for table, _, part in sorted(files, key=lambda file: _home(file[2]) != home):
+        for table, _, part in sorted(files, key=lambda file: _archive_or_folder(file[2]) != main):
             tables.setdefault(table, part)
         return tables
 
@@ -177,7 +177,7 @@ def _files(source: str) -> Iterator[tuple[str, str, Part]]:
                 yield table, match["before"] or match["after"] or "", Part(table, table, place, size)
 
 
-def _home(part: Part) -> str:
+def _archive_or_folder(part: Part) -> str:
     """The archive or folder that a file is in."""
     path, archived, _ = part.source.partition("::")
     return path if archived else str(Path(path).parent)

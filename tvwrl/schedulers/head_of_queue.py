@@ -1,0 +1,48 @@
+"""Schedulers that serve the head of the queue first, and the loop that they share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.knowledge import Knowledge
+from tvwrl.simulation.cluster import Cluster, Mask
+from tvwrl.types import Float, Placement, Workload
+
+Filter = Callable[[Cluster, Workload], Mask]  # (M,) machines that may take the workload
+Score = Callable[[Cluster, Workload], Float]  # (M,) higher is better
+
+
+class HeadOfQueue(Scheduler):
+    """First in, first out: places the head of the queue, again and again, until it has to wait."""
+
+    @abstractmethod
+    def choose(self, cluster: Cluster, workload: Workload) -> int | None:
+        """The machine for the head of the queue; None if it waits."""
+
+    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
+        """See `Scheduler.schedule`."""
+        for workload in pending:
+            machine = self.choose(cluster, workload)
+            if machine is None:
+                return
+            yield Placement(workload, machine)
+
+
+class Greedy(HeadOfQueue):
+    """The head of the queue goes to the machine with the best score among those that pass the filter."""
+
+    def __init__(self, name: str, knowledge: Knowledge, passes: Filter, score: Score) -> None:
+        self.name, self.knowledge, self._passes, self._score = name, knowledge, passes, score
+
+    def choose(self, cluster: Cluster, workload: Workload) -> int | None:
+        """See `HeadOfQueue.choose`."""
+        return best(self._passes(cluster, workload), self._score(cluster, workload))
+
+
+def best(passing: Mask, score: Float) -> int | None:
+    """The machine with the highest score (M,) among those that pass (M,), the first of equals; None if none passes."""
+    return int(np.where(passing, score, -np.inf).argmax()) if passing.any() else None
