@@ -178,6 +178,20 @@ def test_an_interrupted_command_says_how_to_continue(small: Path, tmp_path: Path
     assert "0 of 8 cells are finished" in listed.stdout
 
 
+def test_a_damaged_checkpoint_of_an_unfinished_training_is_named_with_what_to_remove(
+    setup: Setup, tmp_path: Path
+) -> None:
+    column = plain(setup)
+    assert column.cell.training
+    folder = folder_of(tmp_path, column.cell.training)
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / "checkpoints" / "last.pt").write_bytes(b"PK")
+    failed = run(tmp_path, column)
+    error = failed[column.cell.training.name]
+    assert "truncated or not a checkpoint" in error
+    assert error.endswith(f"remove {folder} to train it anew")
+
+
 def test_a_training_begun_with_other_settings_is_not_continued(setup: Setup, tmp_path: Path) -> None:
     training = plain(setup).cell.training
     assert training

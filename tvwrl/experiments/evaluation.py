@@ -30,7 +30,7 @@ DEFAULT_SCHEDULERS = (
     "tetris", "best-fit", "best-fit-peak", "forecast-fit", "expected-cost", "spread", "random", "clairvoyant",
 )  # fmt: skip
 EPISODES = "episodes.parquet"
-OWN = "evaluation"  # folder of an evaluation's cells; nothing else lies beside it
+OWN = "evaluation"  # the only folder in `cells/` of an unfinished evaluation, and in that of no other experiment
 
 
 def evaluate(

@@ -13,7 +13,7 @@ from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.online import OnlineConfig, OnlineLearner, Phase
 from tvwrl.command_line import Names
 from tvwrl.experiments.online_report import compare_on_stream
-from tvwrl.experiments.resuming import EXIT_CODES, check_resume, open_again
+from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, open_again
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
 from tvwrl.schedulers import make_scheduler
 from tvwrl.traces import open_and_describe

@@ -17,12 +17,12 @@ from tvwrl.types import Float, InputError
 if TYPE_CHECKING:
     import polars as pl
 
-HATCHES = ("", "///", "...", "xxx")  # from the eighth scheduler on colours repeat, hatched
-NOT_IN_NAMES = r"[^\w.+ -]"  # of files; a resource may be called mem/GB
+HATCHES = ("", "///", "...", "xxx")  # tell bars apart where there are more of them than colours
+NOT_IN_NAMES = r"[^\w.+ -]"  # what a file name must not contain; a resource may be called mem/GB
 
 
 class Bar(NamedTuple):
-    """A mean and its 95 % interval; NaN for an interval that there is none of."""
+    """A mean and its 95 % interval; the ends are NaN if there is no interval."""
 
     height: float
     low: float
@@ -132,7 +132,7 @@ def _bars(
             yerr=whisker,
             error_kw={"elinewidth": 1.1, "capsize": min(3.0, 16 * width), "ecolor": "#222222"},
         )
-        for x in centre[height == 0]:  # or else a bar of nothing reads as a bar left out
+        for x in centre[height == 0]:  # without the digit, a bar of height 0 looks like a missing one
             axis.annotate("0", (x, 0), (0, 3), textcoords="offset points", ha="center", fontsize=7.5, color="#444444")
         if name in published:
             axis.plot(

@@ -18,8 +18,8 @@ from tvwrl.agents.training import Trainer
 from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate, is_unfinished
-from tvwrl.experiments.resuming import EXIT_CODES, check_resume, new_trainer, open_again, restored_trainer
 from tvwrl.experiments.tables import read_rows, terminal_table
+from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, new_trainer, open_again, restored_trainer
 from tvwrl.runs import check_new_folder, default_folder
 from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, make_scheduler
 from tvwrl.traces import open_and_describe

@@ -25,15 +25,15 @@ from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import Cell, complete, folder_of
 from tvwrl.experiments.evaluation import evaluate
-from tvwrl.experiments.resuming import new_trainer, pass_on_signal, restored_trainer
 from tvwrl.experiments.tables import read_rows as read_evaluation
+from tvwrl.experiments.training_runs import new_trainer, pass_on_signal, restored_trainer
 from tvwrl.runs import provenance, read_csv, write_json
 from tvwrl.schedulers import SCHEDULERS, Knowledge, Scheduler, make_scheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace, trace_hash
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.types import Trace
+from tvwrl.types import InputError, Trace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -105,7 +105,11 @@ class Training(Cell):
     def _trainer(self, folder: Path) -> Trainer:
         trace, last = opened(self.trace)[0], folder / "checkpoints" / "last.pt"
         if last.exists():
-            return restored_trainer(Checkpoint.load(last), trace, folder, _silent)
+            try:
+                saved = Checkpoint.load(last)
+            except InputError as error:
+                raise InputError(f"{error}; remove {folder} to train it anew") from error
+            return restored_trainer(saved, trace, folder, _silent)
         problem = Problem.build(trace, self.config.scenario, fitted(self.trace, self.classes, self.classes_scenario))
         identity = trace_identity(trace, self.trace)
         return new_trainer(problem, self.config, folder, identity, self.classes, _silent)

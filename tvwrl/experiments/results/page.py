@@ -177,7 +177,7 @@ def _overview(verdicts: Mapping[tuple[str, str], Sequence[Target]]) -> str:
 
 
 def _above_all(verdicts: Mapping[tuple[str, str], Sequence[Target]]) -> str:
-    """Of `AGENT` alone, which knows forecasts and no peaks; then who knows more and is in its group."""
+    """Where `AGENT` is above all schedulers that do not know the future, and which agents of its group know more."""
     above = {group: found[1].met for (group, agent), found in verdicts.items() if agent == AGENT}
     if not above:
         return ""

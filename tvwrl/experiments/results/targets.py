@@ -22,7 +22,10 @@ AGENTS: dict[str, dict[str, Any]] = {  # what they are shown differs so from the
     "agent-forecast-peak": {"observe_peak": True},
 }
 LEARNT = (*AGENTS, DEEPRM)
-MACHINES, OVERSHOOT, OF_BEST_FIT, CLOSED = 0.75, 0.3, 0.2, 0.5  # of tetris' machines; %; of its overshoot; of the gap
+MACHINES = 0.75  # at most this share of the machines that tetris uses
+OVERSHOOT = 0.3  # at most, % of capacity
+OF_BEST_FIT = 0.2  # at most this share of best-fit's overshoot
+CLOSED = 0.5  # at least this share of the gap between FLOOR and CEILING
 DENSE = 0.5  # above this load the offered load alone needs most of the machines
 
 Measures = Mapping[str, Mapping[str, Estimate]]  # scheduler -> column of the rows -> estimate
@@ -30,7 +33,7 @@ Measures = Mapping[str, Mapping[str, Estimate]]  # scheduler -> column of the ro
 
 @dataclass(frozen=True)
 class Target:
-    """One of them."""
+    """What an agent should reach, and whether it does."""
 
     title: str
     met: bool | None  # None: not asked here, or it cannot be decided

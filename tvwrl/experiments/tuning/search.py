@@ -24,7 +24,7 @@ from tvwrl.agents.training import Trainer
 from tvwrl.ec import find_classes
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import Cell, check_request
-from tvwrl.experiments.resuming import pass_on_signal
+from tvwrl.experiments.training_runs import pass_on_signal
 from tvwrl.experiments.tuning.search_space import SPACE, WITHOUT_EFFECT, Choice, Range
 from tvwrl.runs import check_new_folder, provenance, write_json
 from tvwrl.traces import open_trace

@@ -1,4 +1,4 @@
-"""Training runs that stop and continue: how one begins, what may be combined with --resume, how its end is told."""
+"""Training runs in their folders: begin one, take one up again where it stopped, and end the process as it ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tvwrl.runs import provenance, write_json
 from tvwrl.traces import open_and_describe, trace_hash
 from tvwrl.types import InputError, Trace
 
-EXIT_CODES = {"stopped": 0, "SIGINT": 130, "SIGTERM": 143}  # how a training ended -> of the process
+EXIT_CODES = {"stopped": 0, "SIGINT": 130, "SIGTERM": 143}  # what stopped a training -> exit code of the process
 
 
 def check_resume(settings: Any) -> None:
