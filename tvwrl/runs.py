@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import fcntl
 import json
 import os
@@ -21,6 +22,7 @@ from typing import Any
 
 from tvwrl.types import InputError
 
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 RECORDED = ("tvwrl", "numpy", "numba", "gymnasium", "torch", "polars", "scikit-learn")
 
 
@@ -66,12 +68,28 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _full_disk_names(path: Path) -> Iterator[None]:
+    """Raise OSError with `path` where the disk is full or a quota exhausted: the errors of writing name no file."""
+    try:
+        yield
+    except Exception as error:  # polars has errors of its own, with the system's words
+        code = next((code for code in DISK_FULL if os.strerror(code) in str(error)), None)
+        if code is None or getattr(error, "filename", None) is not None:
+            raise
+        raise OSError(code, os.strerror(code), str(path)) from error
+
+
+@contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its name if the block succeeds, and is removed if it does not."""
+    """A temporary path beside `path` that takes its name if the block succeeds, and is removed if it does not.
+
+    Raises OSError, naming `path`, if the disk is full.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        yield partial
+        with _full_disk_names(path):
+            yield partial
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
@@ -81,14 +99,16 @@ def whole_file(path: Path) -> Iterator[Path]:
 def whole_folder(folder: Path, within: Path | None = None) -> Iterator[Path]:
     """A temporary folder that takes the name `folder` if the block succeeds, and is removed if it does not.
 
-    It lies beside `folder`, or in a folder `within` the same file system.
+    It lies beside `folder`, or in a folder `within` the same file system. Raises OSError, naming `folder`, if the disk
+    is full.
     """
     check_new_folder(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=within or folder.parent))
     partial.chmod(0o755)
     try:
-        yield partial
+        with _full_disk_names(folder):
+            yield partial
         check_new_folder(folder)
         if folder.exists():
             folder.rmdir()
