@@ -2,61 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-
 import tyro
 
 from tvwrl import command_line
-from tvwrl.command_line import Names
-from tvwrl.flow.comparison import GENERATED, check_planners, compare, describe, open_problem
-from tvwrl.runs import check_new_folder, default_folder
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """Place the replicas of applications on machines of many kinds, by one or more planners.
-
-    Writes rows.csv, placement.parquet, unplaced.csv and run.json to --out, and prints a table. Replicas that cannot be
-    placed are listed with the reason; all others are placed. A referee that shares no code with the planners checks
-    every placement.
-    """
-
-    instance: str = GENERATED
-    """generated (random, with the paper's distributions); a folder with applications.csv, machines.csv and optionally
-    affinity.csv and anti-affinity.csv; or the Tianchi contest's zip or folder."""
-    planners: Names = ("Aladdin+H.4",)
-    """Planners, e.g. Aladdin+H.4(SRF),Tetris.1, with any numbers; the error for an unknown name lists all."""
-    machines: int | None = None
-    """Machines; default: 12,000 if generated. For the contest: how many of its 6,000 machines, with a proportional
-    share of its applications."""
-    replicas: int | None = None
-    """Replicas to generate; default: 100,000 per 12,000 machines."""
-    demand: float | None = None
-    """Demand of generated replicas, as a share of the scarcer resource of all machines, above 0 and at most 1; default:
-    0.75."""
-    times: int | None = None
-    """For the contest: cut its 98 points of demand into this many windows, each with its largest demand; default: 1
-    (the peaks)."""
-    bounds: bool = True
-    """Also compute a lower bound on the number of machines."""
-    seed: int = 0
-    """Seed of generated problems and of the planners."""
-    out: Path | None = None
-    """Output folder; default: runs/place-<instance>-<timestamp>."""
+from tvwrl.flow.place_command import PlacementSettings, place
 
 
 def main() -> None:
-    """Parse the arguments and compare the planners."""
-    given = tyro.cli(Arguments)
-    check_planners(given.planners)
-    problem = open_problem(given.instance, given.machines, given.replicas, given.demand, given.times, given.seed)
-    out = given.out or default_folder(f"place-{problem.instance.name}")
-    check_new_folder(out)
-    print(describe(problem))
-    facts = {"instance": given.instance, "demand": given.demand, "times": given.times}
-    print(compare(problem, given.planners, out, given.seed, given.bounds, facts))
-    print(f"written to {out}")
+    """Parse the arguments and place."""
+    place(tyro.cli(PlacementSettings))
 
 
 if __name__ == "__main__":

@@ -12,10 +12,7 @@ from tvwrl.experiments.tuning.command import TuningSettings, tune
 
 def main() -> None:
     """Parse the arguments and search; options that are not given come from the preset."""
-    default = TuningSettings.default_for(sys.argv[1:])
-    settings = tyro.cli(TuningSettings, default=default)
-    settings.check(default)
-    tune(settings)
+    tune(tyro.cli(TuningSettings, default=TuningSettings.default_for(sys.argv[1:])))
 
 
 if __name__ == "__main__":

@@ -57,13 +57,13 @@ class TuningSettings(CellOptions):
         """The settings that a command line changes: those of the preset that its options name, but for short trials."""
         return cls(config=replace(preset_of(options), iterations=ITERATIONS, eval_every=EVAL_EVERY))
 
-    def check(self, default: TuningSettings) -> None:
-        """Raise InputError for options that are out of range, or go beyond the `default` where a search is resumed."""
+    def check(self) -> None:
+        """Raise InputError for options that are out of range, or cannot be combined with `resume`."""
         self.check_run()
         at_least(1, trials=self.trials)
         positive(seconds=self.seconds)
         own = {name: getattr(self, name) for name in ("resume", *WITH_RESUME)}
-        if self.resume and self != replace(default, **own):
+        if self.resume and self != replace(self.default_for(()), **own):
             allowed = ", ".join(f"--{name.replace('_', '-')}" for name in WITH_RESUME)
             raise InputError(
                 f"--resume continues with the search's own settings: only {allowed} can be combined with it"
@@ -74,8 +74,9 @@ def tune(settings: TuningSettings) -> None:
     """Bring a search to as many trials as asked for, those of earlier sessions among them, and report the best.
 
     Writes study.db, run.json, trials.csv, best.json, search.png, and each trial as a training run in `cells/`. Raises
-    InputError if the folder holds another search, and at the end if trials failed, naming each.
+    InputError for bad options, if the folder holds another search, and at the end if trials failed, naming each.
     """
+    settings.check()
     if settings.resume:
         (search, _), folder = load_search(settings.resume), settings.resume
     else:
