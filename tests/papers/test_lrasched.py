@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 from tvwrl.experiments.engine import complete, read_rows
 from tvwrl.experiments.reproduce import RunOptions, reproduce
 from tvwrl.papers.lrasched import figures, tables, testbed
-from tvwrl.papers.lrasched.figures import FIGURES, LearningStudy, PlacementStudy, PlanningTimeStudy
+from tvwrl.papers.lrasched.figures import COMMANDS, FIGURES, GapStudy, LearningStudy, PlacementStudy, PlanningTimeStudy
 from tvwrl.papers.lrasched.placement import HEURISTICS, MILP
 from tvwrl.provisioning.referee import validate
 from tvwrl.runs import read_csv
@@ -19,7 +19,9 @@ from tvwrl.types import InputError
 
 LEARNING = LearningStudy(seeds=(3, 4), earlier=12, arriving=6)
 PLACEMENT = PlacementStudy(seeds=(0, 1), largest=(0.5,), scales=1, milp_seconds=1.0)
-STUDIES = (LEARNING, figures.TestbedStudy(seeds=(0,), milp_seconds=0.0), PLACEMENT, PlanningTimeStudy(milp_seconds=0.3))
+GAP = GapStudy(seeds=(0, 1), largest=(0.5,), milp_seconds=1.0)
+TESTBED, PLANNING = figures.TestbedStudy(seeds=(0,), milp_seconds=0.0), PlanningTimeStudy(milp_seconds=0.3)
+STUDIES = (LEARNING, TESTBED, PLACEMENT, GAP, PLANNING)
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +43,11 @@ def test_every_figure_is_made_of_its_cells(tmp_path: Path, name: str) -> None:
     assert any((tmp_path / name).glob("*.png")) == (name != "gap")
 
 
+def test_only_figures_of_several_scales_let_them_be_chosen() -> None:
+    offering = {name for name, command in COMMANDS.items() if "scales" in {field.name for field in fields(command)}}
+    assert offering == {"lrasched-fig8", "lrasched-fig9", "lrasched-fig10"}
+
+
 def test_table_2_prints_mean_and_worst_error_of_its_rows() -> None:
     rows = [
         {"data": "x", "seed": seed, "predictor": name, "rmse": error, "worst_rmse": 2 * error, "latency_ms": 1.0 + seed}
@@ -56,7 +63,7 @@ def test_table_2_prints_mean_and_worst_error_of_its_rows() -> None:
 
 
 def test_the_programme_places_at_least_as_much_as_the_heuristics(tmp_path: Path) -> None:
-    study = replace(PLACEMENT, seeds=(0,), replica_range=(1, 2), milp_seconds=2.0)
+    study = replace(GAP, seeds=(0,), replica_range=(1, 2), milp_seconds=2.0)
     asked = study.cells("gap")[: len(HEURISTICS) + 1]  # those of two dimensions
     assert complete(tmp_path, asked) == {}
     rows = {row["scheme"]: row for row in tables.with_best_bound(read_rows(tmp_path, asked))}
@@ -72,7 +79,7 @@ def test_the_programme_places_at_least_as_much_as_the_heuristics(tmp_path: Path)
 
 def test_a_damaged_cell_or_another_time_limit_is_refused_by_name(tmp_path: Path) -> None:
     """A cell cut off at 60 bytes once gave a wrong mean without a word."""
-    study, options = replace(PLACEMENT, milp_seconds=0.0, seeds=(0,)), RunOptions(tmp_path)
+    study, options = replace(GAP, milp_seconds=0.0, seeds=(0,)), RunOptions(tmp_path)
     reproduce(study, ["gap"], "lrasched", options)
     whole = (tmp_path / "gap" / "table.md").read_text()
     (tmp_path / "gap" / "table.md").unlink()

@@ -38,13 +38,15 @@ PLACEMENT = {
     "fig8": "Figure 8, applications that are placed (simulated)",
     "fig9": "Figure 9, utilisation of the cluster (simulated)",
     "fig10": "Figure 10, machines used when more are added (simulated)",
+}
+GAP = {
     "gap": "Gap of the heuristics to the optimum, on small batches (simulated)",
 }
 PLANNING_TIME = {
     "fig11": "Figure 11, latency by cluster size, 3 dimensions (simulated)",
     "fig12": "Figure 12, latency by cluster size, 6 dimensions (simulated)",
 }
-FIGURES = LEARNING | TESTBED | PLACEMENT | PLANNING_TIME
+FIGURES = LEARNING | TESTBED | PLACEMENT | GAP | PLANNING_TIME
 
 
 class PaperStudy:
@@ -126,8 +128,8 @@ class TestbedStudy(PaperStudy):
 
 
 @dataclass(frozen=True)
-class PlacementStudy(PaperStudy):
-    """Placing batches of applications on unequal machines: LRASched, local search, first fit, integer programme."""
+class GapStudy(PaperStudy):
+    """Placing small batches on unequal machines: LRASched, local search, first fit and the integer programme."""
 
     seeds: Numbers = (0, 1, 2)
     """Seeds of the drawn batches; means and intervals are over them."""
@@ -135,8 +137,6 @@ class PlacementStudy(PaperStudy):
     """Largest sizes of a replica: 0.5 as printed in the paper, 0.2 where its percentages come out."""
     replica_range: tuple[int, int] = (1, 1)
     """Fewest and most replicas of an application (not in the paper)."""
-    scales: int = len(SCALES)
-    """How many of the three scales to run: 500, 1,000, 2,000 applications."""
     milp_seconds: float = 20.0
     """Time limit of the integer programme, per phase; 0 leaves it out."""
 
@@ -154,11 +154,26 @@ class PlacementStudy(PaperStudy):
                 seconds,
             )
             for largest in self.largest
-            for applications, machines in ((SMALL,) if figure == "gap" else SCALES[: self.scales])
+            for applications, machines in self._scales()
             for dimensions in DIMENSIONS
             for seed in self.seeds
             for scheme, seconds in schemes(HEURISTICS, self.milp_seconds)
         ]
+
+    def _scales(self) -> Sequence[tuple[int, int]]:
+        """Numbers of applications and machines of the batches."""
+        return (SMALL,)
+
+
+@dataclass(frozen=True)
+class PlacementStudy(GapStudy):
+    """Placing batches of the sizes of Figures 8 to 10, by the same schemes."""
+
+    scales: int = len(SCALES)
+    """How many of the three scales to run: 500, 1,000, 2,000 applications."""
+
+    def _scales(self) -> Sequence[tuple[int, int]]:
+        return SCALES[: self.scales]
 
 
 @dataclass(frozen=True)
@@ -205,7 +220,7 @@ def check(options: dict[str, Any]) -> None:
 
 
 STUDIES: dict[type, dict[str, str]] = {LearningStudy: LEARNING, TestbedStudy: TESTBED}
-STUDIES |= {PlacementStudy: PLACEMENT, PlanningTimeStudy: PLANNING_TIME}
+STUDIES |= {PlacementStudy: PLACEMENT, GapStudy: GAP, PlanningTimeStudy: PLANNING_TIME}
 COMMANDS: dict[str, type] = {}
 for _study, _figures in STUDIES.items():
     COMMANDS |= commands("lrasched", "LRASched paper", _figures, _study)
