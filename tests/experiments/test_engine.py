@@ -133,7 +133,23 @@ def test_two_runs_in_one_folder(tmp_path):
         failed = complete(out, cells(tmp_path, 1, 2), report=print)
     assert list(failed) == ["square-1"]
     assert "another process" in failed["square-1"]
+    assert not (out / "cells" / "square-1").exists()  # nothing is written where the other one works
     assert is_finished(out, cells(tmp_path, 2)[0])
+
+
+def test_a_cell_that_another_run_finishes_meanwhile_has_not_failed(tmp_path, monkeypatch):
+    out, begun = tmp_path / "out", []
+
+    def in_use(folder):
+        monkeypatch.undo()
+        begun.append(folder.name)
+        assert complete(out, cells(tmp_path, 1), report=print) == {}  # the other run
+        raise InputError(f"{folder} is in use by another process")
+
+    monkeypatch.setattr(engine, "locked", in_use)
+    assert complete(out, cells(tmp_path, 1, 2), report=print) == {}
+    assert begun == ["parity-1"]
+    assert measured(tmp_path) == [1, 2]
 
 
 def test_a_disk_that_fills_leaves_no_finished_cell(tmp_path, monkeypatch):

@@ -148,12 +148,14 @@ def complete(
     """Run the cells that are missing, `workers` groups at a time in processes, or on the Ray cluster at `ray`.
 
     Returns name -> error of the cells that failed, with the traceback in `error.txt` of their folders; all others are
-    finished, but for those that were not begun by the `deadline` (in the seconds of `time.time()`). `report` gets a
-    line for each failure. Raises InputError before anything runs if a finished cell was made for another request;
-    KeyboardInterrupt and SystemExit pass through, with every finished cell kept.
+    finished, but for those that were not begun by the `deadline` (in the seconds of `time.time()`). A cell that another
+    process works on fails, unless it is finished when all others have ended. `report` gets a line for each failure.
+    Raises InputError before anything runs if a finished cell was made for another request; KeyboardInterrupt and
+    SystemExit pass through, with every finished cell kept.
     """
+    cells = distinct(cells)
     failed: dict[str, str] = {}
-    missing = [cell for cell in distinct(cells) if not _usable(out, cell, failed)]
+    missing = [cell for cell in cells if not _usable(out, cell, failed)]
     for name, error in failed.items():
         report(f"{name}: {error}")
     groups: dict[str, list[Cell]] = {}
@@ -171,7 +173,16 @@ def complete(
                 seconds = time.monotonic() - begun
                 taken, left = map(tqdm.format_interval, (seconds, seconds / ended * (len(missing) - ended)))
                 report(f"{ended} of {len(missing)} cells in {taken}, about {left} left: {own[-1].group}")
-    return failed
+    # Another run in this folder may have finished cells that were locked here.
+    return {cell.name: failed[cell.name] for cell in cells if cell.name in failed and not _finished_by_now(out, cell)}
+
+
+def damaged(out: Path, cells: Sequence[Cell]) -> dict[str, str]:
+    """Name -> error of the cells whose result is damaged. Raises InputError if one was made for another request."""
+    found: dict[str, str] = {}
+    for cell in distinct(cells):
+        _usable(out, cell, found)
+    return found
 
 
 def refuse_failed(failed: Mapping[str, str]) -> None:
@@ -214,6 +225,14 @@ def _usable(out: Path, cell: Cell, failed: dict[str, str]) -> bool:
         return True
 
 
+def _finished_by_now(out: Path, cell: Cell) -> bool:
+    """Whether a cell that failed here is finished all the same."""
+    try:
+        return is_finished(out, cell)
+    except InputError:
+        return False
+
+
 def _outcomes(
     out: Path, groups: Sequence[Sequence[Cell]], workers: int, ray: str | None, deadline: float
 ) -> Iterator[tuple[Sequence[Cell], dict[str, str]]]:
@@ -238,17 +257,25 @@ def _complete_group(out: Path, cells: Sequence[Cell]) -> dict[str, str]:
     """Run cells that share a process; name -> error of those that failed."""
     errors: dict[str, str] = {}
     for cell in cells:
-        folder = folder_of(out, cell)
         try:
             with locked(out / CELLS / cell.group):
-                if not is_finished(out, cell):  # another run in this folder may have been quicker
-                    _run(cell, folder)
+                _complete_cell(cell, out)
         except Exception as error:
             errors[cell.name] = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-            with suppress(OSError):  # a full disk, say
-                folder.mkdir(parents=True, exist_ok=True)
-                (folder / ERROR).write_text(traceback.format_exc(), encoding="utf-8")
     return errors
+
+
+def _complete_cell(cell: Cell, out: Path) -> None:
+    """Run a cell whose lock is ours, so that nobody else works in its folder; leave the traceback there if it fails."""
+    folder = folder_of(out, cell)
+    try:
+        if not is_finished(out, cell):  # another run in this folder may have been quicker
+            _run(cell, folder)
+    except Exception:
+        with suppress(OSError):  # a full disk, say
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / ERROR).write_text(traceback.format_exc(), encoding="utf-8")
+        raise
 
 
 def _run(cell: Cell, folder: Path) -> None:

@@ -10,10 +10,19 @@ from typing import Any, Protocol
 
 from tvwrl.checks import at_least, different
 from tvwrl.experiments.cell_options import CellOptions
-from tvwrl.experiments.engine import Cell, Rows, is_finished, refuse_failed
+from tvwrl.experiments.engine import CELLS, MANIFEST, Cell, Rows, damaged, is_finished, refuse_failed
+from tvwrl.experiments.evaluation import is_unfinished
 from tvwrl.markdown import preserved_introduction
-from tvwrl.runs import default_folder, provenance, whole_file, write_csv, write_json
+from tvwrl.runs import check_new_folder, default_folder, provenance, whole_file, write_csv, write_json
 from tvwrl.types import InputError
+
+TABLE = "table.md"
+NOT_OURS = {  # what other commands leave in their folders -> what such a folder holds
+    "checkpoints": "a training run",
+    "study.db": "a hyper-parameter search",
+    MANIFEST: "a single cell",
+    "run.json": "the result of another command",
+}
 
 
 @dataclass(frozen=True)
@@ -70,23 +79,31 @@ def reproduce(study: Study, figures: Sequence[str], label: str, options: RunOpti
     """Complete the cells of the figures, then write and print each figure whose cells are finished.
 
     Files of a figure: `OUT/<figure>/` with rows.csv, table.md, run.json and a PNG per plot. Raises InputError for
-    options out of range, and at the end if cells failed, naming each; KeyboardInterrupt and SystemExit pass through.
+    options out of range or a folder that holds something else, and at the end if cells failed, naming each;
+    KeyboardInterrupt and SystemExit pass through. A figure of an earlier run that could not be written again stays, and
+    is named.
     """
     options.check_run()
     cells = {figure: list(study.cells(figure)) for figure in figures}
     out = options.out or default_folder(label)
-    no_run = options.report_only and not options.dry_run
-    failed = {} if no_run else options.complete(out, list(chain.from_iterable(cells.values())))
-    if failed is None:
+    check_folder(out)
+    every, texts = list(chain.from_iterable(cells.values())), dict[str, str]()
+    if options.dry_run:
+        options.complete(out, every)
         return
-    texts = {}
-    for figure, own in cells.items():
-        finished = [cell for cell in own if cell.name not in failed and is_finished(out, cell)]
-        if not finished or (len(finished) < len(own) and not study.partial):  # none at all: the options leave it out
-            continue
-        texts[figure] = _write(out / figure, study.report(figure, out, finished), study)
-        print(texts[figure])
-        print(f"written to {out / figure}")
+    try:
+        failed = damaged(out, every) if options.report_only else options.complete(out, every) or {}
+        for figure, own in cells.items():
+            finished = [cell for cell in own if cell.name not in failed and is_finished(out, cell)]
+            if not finished or (len(finished) < len(own) and not study.partial):  # none: the options leave it out
+                continue
+            texts[figure] = _write(out / figure, study.report(figure, out, finished), study)
+            print(texts[figure])
+            print(f"written to {out / figure}")
+    finally:
+        for figure in cells:
+            if figure not in texts and (out / figure / TABLE).exists():
+                print(f"{out / figure} is outdated: it was not written again, and shows the results of an earlier run")
     if options.page is not None and texts:
         write_page(options.page, out, texts, label.replace("-", " ").capitalize())
         print(f"written to {options.page}")
@@ -95,12 +112,24 @@ def reproduce(study: Study, figures: Sequence[str], label: str, options: RunOpti
         raise InputError(f"{out} holds too few finished cells for {', '.join(figures)}")
 
 
+def check_folder(out: Path) -> None:
+    """Raise InputError unless a folder is new or empty, or holds the cells of figures."""
+    for path in (out, *out.parents):
+        if path.exists() and not path.is_dir():
+            raise InputError(f"--out {out}: {path} is a file: give --out a folder")
+    held = next((content for name, content in NOT_OURS.items() if (out / name).exists()), "")
+    if held or is_unfinished(out):
+        raise InputError(f"{out} holds {held or 'an unfinished evaluation'}: give --out another folder")
+    if not (out / CELLS).is_dir():
+        check_new_folder(out)
+
+
 def _write(folder: Path, report: Report, study: Study) -> str:
     """The files of a figure; returns its text."""
     text = f"{report.text.strip()}\n"
     for name, rows in {"rows": report.rows, **report.tables}.items():
         write_csv(folder / f"{name}.csv", rows)
-    with whole_file(folder / "table.md") as partial:
+    with whole_file(folder / TABLE) as partial:
         partial.write_text(text, encoding="utf-8")
     for name, plot in report.plots.items():
         with whole_file(folder / f"{name}.png") as partial:
