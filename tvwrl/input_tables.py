@@ -101,9 +101,9 @@ class InputTable:
                 hint = f"did you mean '{small[close[0]]}'?" if close else "leave it out"
                 raise InputError(f"{self.source}: column '{name}' is {what}: must be one of {', '.join(known)}; {hint}")
 
-    def refuse(self, row: int, said: str) -> NoReturn:
-        """Raise InputError for a row, counted from 0 here."""
-        raise InputError(f"{self.source}: row {row + 1}: {said}")
+    def refuse(self, row: int, fault: str) -> NoReturn:
+        """Raise InputError with the source, the number of the row (`row` + 1: `row` counts from 0) and its `fault`."""
+        raise InputError(f"{self.source}: row {row + 1}: {fault}")
 
     def names(self, column: str) -> Strings:
         """(rows,) text of a column, none of it empty."""

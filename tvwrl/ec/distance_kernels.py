@@ -159,10 +159,17 @@ def _mean_distance(  # type: ignore[no-untyped-def]
     """Mean over resources of the normalised distance, or inf where it exceeds `nearest`.
 
     Args:
-        x, start, n, y, other_start, m, radius, work: see `_warp`; x and y of all resources (D, points).
+        x: (D, points) of all series and resources, stored forwards.
+        start: first point of the series in each row of `x`.
+        n: points of the series.
+        y: (D, points) of the other series, stored backwards.
+        other_start: first point of the other series in each row of `y`.
+        m: points of the other series.
+        radius: of the Sakoe-Chiba band, slots; < 0 = no band.
         scale: (D,) divides the distance of each resource, as does sqrt(n + m).
         bounds: (D,) lower bounds of the normalised distances.
         nearest: smallest mean distance found so far.
+        work: room for the diagonals, as in `_warp`.
     """
     resources, total, ahead = len(scale), 0.0, bounds.sum()
     norm = np.sqrt(n + m)

@@ -100,7 +100,14 @@ def _drawn(preference, chosen, rng):  # type: ignore[no-untyped-def]
 
 @njit
 def _lowest_score(  # type: ignore[no-untyped-def]
-    machines, trees, weight, kind, category, cpu, since, rng,  # as of `place_instances`
+    machines,  # `MonitoredMachines`; a composition is changed and restored
+    trees,  # `Trees`; without nodes the score is the share of CPU in use
+    weight,  # (rows of machines.service,) >= 0
+    kind,  # of scheduler: one of the codes above
+    category,  # of the task, 0..59
+    cpu,  # cores that an instance uses
+    since,  # second; machines that last reported before it are unknown
+    rng,  # numpy Generator; only RANDOM reads it
     preference,  # (M,) of the scheduler
     chosen,  # (n,) machines in order of preference
     after,  # (M,) scores after the next instance, updated in place; -1: not computed yet

@@ -1,10 +1,6 @@
 """Compiled loops of matrix factorization: predictions and stochastic gradient steps for pairs of row and column.
 
-Arguments that both loops share:
-
-- `rows`, `columns` (pairs,): the row and the column of each pair.
-- `mean`: added to every prediction.
-- `row_bias` (R,), `column_bias` (C,) and `row_factors` (R, h), `column_factors` (C, h): the parameters.
+R rows, C columns, h factors.
 """
 
 from __future__ import annotations
@@ -13,8 +9,17 @@ from tvwrl.compiled import njit
 
 
 @njit
-def predict_pairs(rows, columns, mean, row_bias, column_bias, row_factors, column_factors, out):  # type: ignore[no-untyped-def]
-    """Writes mean + b_row + b_column + p_row . q_column of each pair into `out` (pairs,).
+def predict_pairs(  # type: ignore[no-untyped-def]
+    rows,  # (pairs,) row of each pair, >= 0
+    columns,  # (pairs,) column of each pair, >= 0
+    mean,  # added to every prediction
+    row_bias,  # (R,) b_row
+    column_bias,  # (C,) b_column
+    row_factors,  # (R, h) p_row
+    column_factors,  # (C, h) q_column
+    out,  # (pairs,) receives the predictions
+):  # fmt: skip
+    """Writes mean + b_row + b_column + p_row . q_column of each pair into `out`.
 
     A row or column beyond the arrays contributes neither bias nor factors.
     """
@@ -33,11 +38,20 @@ def predict_pairs(rows, columns, mean, row_bias, column_bias, row_factors, colum
 
 
 @njit
-def learn_pairs(rows, columns, target, order, mean, row_bias, column_bias, row_factors, column_factors, rates, decay):  # type: ignore[no-untyped-def]
-    """One gradient step on the squared error of each pair in `order`, from its `target` (pairs,).
-
-    `rates`: learning rate of the rows, of the columns; `decay`: L2 weight of all parameters.
-    """
+def learn_pairs(  # type: ignore[no-untyped-def]
+    rows,  # (pairs,) row of each pair, 0 to R - 1
+    columns,  # (pairs,) column of each pair, 0 to C - 1
+    target,  # (pairs,) what is to be predicted
+    order,  # (n,) pairs, in the order in which steps are taken
+    mean,  # added to every prediction; not learnt
+    row_bias,  # (R,) updated in place
+    column_bias,  # (C,) updated in place
+    row_factors,  # (R, h) updated in place
+    column_factors,  # (C, h) updated in place
+    rates,  # learning rates of the rows and of the columns
+    decay,  # L2 weight of all parameters
+):  # fmt: skip
+    """One gradient step on the squared error of each pair in `order`."""
     row_rate, column_rate = rates
     for i in order:
         r, c = rows[i], columns[i]

@@ -3,7 +3,13 @@
 An application's replicas are alike. Its limits on machines are not looked up machine by machine: `limit_machines` walks
 the application's arcs once and, for each neighbour, the machines where that one sits.
 Arrays are taken out of their tuples before a loop: reading them inside it would count references at every step.
-Letters: A applications, M machines, K dimensions (times x resources), R replicas of all applications, E arcs.
+
+Arguments of this package's kernels, where they do not say otherwise:
+    a: Applications; p: Packing; o: orders.Ordering; q: matching.Pairs; s: contents.Contents
+    i: application; k: its neighbour, or a dimension; m: machine; e: arc; w: entry of a machine in `contents`
+    g: size, a row of filling.Sizes; at, begin, end: positions in the array at hand; rng: numpy Generator
+Sizes: A applications, M machines, F machines that the fleet lists, K dimensions (times x resources), R replicas of all
+applications, E arcs, S sizes.
 """
 
 from __future__ import annotations

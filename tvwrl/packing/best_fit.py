@@ -1,6 +1,7 @@
 """Compiled planners that take open machines by residual measure: best and worst fit (Algorithm 1).
 
 Replicas go one at a time. A machine that refuses one is not asked again for the same application.
+Arguments and sizes as in `packing.affinity`.
 """
 
 from __future__ import annotations
@@ -24,8 +25,21 @@ def _append(p, o):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _scan(order, key, full, held, cap, own, needed, i, residual, at, end, too_low):  # type: ignore[no-untyped-def]
-    """First position at .. end - 1 whose machine takes a replica of i; `end`: none does, or keys are `too_low`.
+def _scan(  # type: ignore[no-untyped-def]
+    order,  # (M,) machines, as in `orders.Ordering`
+    key,  # (M,) float64: their keys, by position
+    full,  # (M,) bool: machines that can take nothing more
+    held,  # (M,) replicas of i on each machine, as in `Packing`
+    cap,  # (M,) replicas of i that affinity allows there, as in `Packing`
+    own,  # replicas of i that its self limit allows on a machine
+    needed,  # (A, K) float64, as in `Applications`
+    i,
+    residual,  # (M, K) float64
+    at,  # first position to look at
+    end,  # the position after the last one
+    too_low,  # machines with a key below this have no room; -inf: not known
+):  # fmt: skip
+    """First position at .. end - 1 whose machine takes a replica of i; `end` if none does.
 
     A function of its own, with arrays for arguments: a loop with more around it counts references at every step.
     """
@@ -38,11 +52,13 @@ def _scan(order, key, full, held, cap, own, needed, i, residual, at, end, too_lo
 
 
 @njit
-def _find(a, p, o, i, at, sorted_from_there, full):  # type: ignore[no-untyped-def]
-    """First position from `at` on whose machine takes a replica of i, machines opened if need be; -1: none does.
-
-    `full` (M,) bool: machines that can take nothing more.
-    """
+def _find(  # type: ignore[no-untyped-def]
+    a, p, o, i,
+    at,  # first position to look at
+    sorted_from_there,  # whether keys fall from `at` on, so that the search may end at the first that is too low
+    full,  # (M,) bool: machines that can take nothing more
+):  # fmt: skip
+    """First position from `at` on whose machine takes a replica of i, machines opened if need be; -1: none does."""
     too_low = enough(o, a.demand, i) if sorted_from_there and o.sign > 0.0 else -np.inf
     while True:
         count = o.count[0]

@@ -2,7 +2,7 @@
 
 `packing.affinity.Packing` lists the same by application, which suits planners that only add. `flow.network_kernels`
 has the same fields for machines of a network, so the functions here serve both.
-Letters as in `packing.affinity`. W: most applications on one machine; entry w of a machine: one of them.
+Arguments and sizes as in `packing.affinity`. W: most applications on one machine; entry w of a machine: one of them.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Every score of Table 3 is linear in the demand s of an application: sum_k f_k s_k - own, with a *pull* f that follows
 from the machine (`pull`). Applications with equal demand score alike, so scores are computed per *size*, of which there
 are far fewer; the applications of a size are tried in the order of input.
+
+Arguments and sizes as in `packing.affinity`; `sizes`: Sizes; `score`: Score; `f` (K,) float64: the machine's pull.
 """
 
 from __future__ import annotations
@@ -115,8 +117,19 @@ def _open_for_any(a, p, sizes, head, alive):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _fill_one(a, p, sizes, score, total, m, alive, n, at, value, f, cap, touched):  # type: ignore[no-untyped-def]
-    """Fill machine m from the sizes `alive[:n]`, whose next members are `at`."""
+def _fill_one(  # type: ignore[no-untyped-def]
+    a, p, sizes, score,
+    total,  # (K,) float64: residual of all open machines, updated in place
+    m,  # the machine to fill, open and empty
+    alive,  # (S,) int64: the sizes to try come first; changed
+    n,  # how many these are
+    at,  # (S,) int64: where in `sizes.member` the next application of each size is; updated in place
+    value,  # (S,) float64, scratch: scores of the sizes in `alive`, in the same order
+    f,  # scratch
+    cap,  # (A,) int32, scratch: replicas that affinity allows on m, UNLIMITED before and after
+    touched,  # (A,) int32, scratch: applications whose `cap` was lowered
+):  # fmt: skip
+    """Fill machine m: the best-scored size that fits gives its next application, until none fits."""
     changed, lowered = True, np.int64(0)
     while n > 0:
         if changed:
@@ -148,8 +161,14 @@ def _fill_one(a, p, sizes, score, total, m, alive, n, at, value, f, cap, touched
 
 
 @njit
-def _rescore(a, p, sizes, score, m, alive, n, value, f):  # type: ignore[no-untyped-def]
-    """Scores of the sizes that fit machine m; the others leave `alive`. Returns how many are left."""
+def _rescore(  # type: ignore[no-untyped-def]
+    a, p, sizes, score, m,
+    alive,  # (S,) int64: the sizes to score come first; those that fit m move to the front
+    n,  # how many sizes to score
+    value,  # (S,) float64, receives the scores of those that fit, in the order of `alive`
+    f,  # of machine m
+):  # fmt: skip
+    """Score the sizes that fit machine m; the others leave `alive`. Returns how many are left."""
     demand, needed, residual, own, kept = sizes.demand, sizes.needed, p.residual, score.own, np.int64(0)
     for c in range(n):
         g = alive[c]

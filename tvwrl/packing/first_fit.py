@@ -1,4 +1,7 @@
-"""Compiled planners that take the first machine with room, in the order in which machines were opened."""
+"""Compiled planners that take the first machine with room, in the order in which machines were opened.
+
+Arguments and sizes as in `packing.affinity`; `row`: Row.
+"""
 
 from __future__ import annotations
 
@@ -83,13 +86,19 @@ def _lose(a, p, gone, i, k, limit, of_i):  # type: ignore[no-untyped-def]
 
 
 @njit
-def fewest_candidates(a, p, row, queue, begin, end, lost, gone, through):  # type: ignore[no-untyped-def]
+def fewest_candidates(  # type: ignore[no-untyped-def]
+    a, p, row,
+    queue,  # (A,) applications, those with the fewest candidates first; kept in order by one pass per application
+    begin,  # first position of `queue` to place
+    end,  # the position after the last one to place
+    lost,  # (A,) int64: machines that each application can no longer use, updated in place
+    gone,  # (M, A / 8 rounded up) uint8: a bit for each machine and application that were counted in `lost`
+    through,  # (A,) bool: applications that are done, updated in place
+):  # fmt: skip
     """First fit of the application with the fewest candidate machines next (Medea's NodeCandidates, Eq. 5).
 
-    Places positions begin .. end - 1 of `queue` (A,), which is kept in order by one pass per application: the fewest
-    candidates come to the front. Candidates are the open machines less `lost` (A,): only neighbours of what was placed
-    are looked at again, so others count machines that have since filled up, as the published code does. `gone` (M,
-    A / 8) uint8 is a bit per pair that was lost; `through` (A,) bool says which applications are done.
+    Candidates are the open machines less `lost`. Only the neighbours of what was placed are counted anew, so the others
+    still count machines that have filled up since, as the published code does.
     """
     for position in range(begin, end):
         i = queue[position]

@@ -106,7 +106,11 @@ def is_used_up(residual: Float, capacity: Float) -> npt.NDArray[np.bool_]:
 
 
 def enlarged(capacity: Float) -> Float:
-    """Capacities that lower bounds reckon with: larger by twice the tolerance, so that they allow whatever fits."""
+    """(...) capacities for lower bounds: larger by twice the tolerance, so that bounds allow whatever fits.
+
+    >>> fits(np.array([64.0 + 5e-8]), np.array([64.0]), np.array([64.0])), 64.0 + 5e-8 <= enlarged(np.array([64.0]))
+    (np.True_, array([ True]))
+    """
     return capacity * (1.0 + 2.0 * TOLERANCE)
 
 

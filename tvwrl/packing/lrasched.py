@@ -2,6 +2,8 @@
 
 The machine with the best score takes the next replica. A score is linear in what is left of a machine, so it is
 computed once per application, and again only for the machine that took a replica.
+
+Arguments and sizes as in `packing.affinity`; `fitness`: Fitness; `scratch`: Scratch.
 """
 
 from __future__ import annotations
@@ -39,7 +41,19 @@ class Scratch(NamedTuple):
 
 
 @njit
-def _score(demand, needed, i, residual, begin, end, cap, weight, least, fragment, score):  # type: ignore[no-untyped-def]
+def _score(  # type: ignore[no-untyped-def]
+    demand,  # (A, K) float64, as in `Applications`
+    needed,  # (A, K) float64, as in `Applications`
+    i,
+    residual,  # (M, K) float64
+    begin,  # first machine to score
+    end,  # the machine after the last one
+    cap,  # (M,) replicas of i that affinity allows on each machine
+    weight,  # (K,) float64: s_k / (S_k F_k), see `fitness.fitness_weights`
+    least,  # (K,) as in `Fitness`
+    fragment,  # 0 to 1, as in `Fitness`
+    score,  # (M,) float64, receives the scores
+):  # fmt: skip
     """Write the scores of machines begin .. end - 1 for one more replica of i, NOWHERE where it has no room."""
     row, count = np.uint64(i), np.uint64(len(weight))
     for m in range(np.uint64(begin), np.uint64(end)):
@@ -53,7 +67,7 @@ def _score(demand, needed, i, residual, begin, end, cap, weight, least, fragment
                 was &= not short(residual[m, k], least[k])
                 stays &= not short(residual[m, k], least[k] + demand[row, k])
             if was and not stays:
-                fitness -= fragment * abs(fitness)  # of negative ones, too: see `improve`
+                fitness -= fragment * abs(fitness)  # lower in any case: `improve` negates all fitness
         score[m] = NOWHERE if full else fitness
 
 
@@ -144,12 +158,21 @@ def _copy(p, free, to, to_free):  # type: ignore[no-untyped-def]
 
 
 @njit
-def improve(a, p, spare, batch, size, fitness, scratch, steps, patience, rng):  # type: ignore[no-untyped-def]
-    """Empty one to three random machines and refill, the small first, `steps` times; keep what is no worse.
+def improve(  # type: ignore[no-untyped-def]
+    a, p,
+    spare,  # Packing of the same shape, scratch: the best one so far
+    batch,  # (n,) applications that may be taken off and placed
+    size,  # (A,) float64 >= 0, of all replicas of an application together, such as `fitness.measure`
+    fitness, scratch,
+    steps,  # how often to empty and refill
+    patience,  # refilling stops after so many applications in a row without a place
+    rng,
+):  # fmt: skip
+    """Empty one to three random machines and refill them, small applications first; keep what is no worse.
 
-    Better is more applications of `batch` (n,) placed, then less `size` (A,) of those that are. Refilling takes the
-    fittest machine or, every other time at random, the least fit; sizes are taken 30 % wrong, so that orders differ.
-    `spare`: a packing like `p`. Returns whether more are placed than before.
+    Better is more applications of `batch` placed, then less `size` of those that are. Refilling takes the fittest
+    machine or, at random every other time, the least fit. So that orders differ, it multiplies sizes by random factors,
+    whose logarithms have the standard deviation 0.3. Returns whether more are placed than before.
     """
     free, chosen = fitness.free.copy(), np.zeros(p.open[0], np.bool_)
     tight = Fitness(-fitness.demand, fitness.free, fitness.least, fitness.fragment)

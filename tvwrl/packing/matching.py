@@ -4,6 +4,8 @@ A machine's best application changes only when the machine receives a replica or
 machines are kept in a heap by their best score, and only the top one is examined: its score is exact if its application
 still has replicas; otherwise the score is an upper bound and the machine is scored again. Empty machines of the same
 kind are alike, so only the first of them is in the heap.
+
+Arguments and sizes as in `packing.affinity`; `sizes`, `score`: filling.Sizes, filling.Score.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ the K dimensions. It is a tuple with these fields, see `weights`:
 An order is a list of machines `order` (M,), and, by
 position in it, their keys in decreasing order: `key` (M,) is the measure, or its negative for best fit. Where many keys
 decrease at once, the order is two such lists, one after the other, that are read as if merged: see `fall`.
+
+Arguments and sizes as in `packing.affinity`; in functions without a Packing, p is a position in the order.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Guided ejection search (Nagata and Bräysy 2009, there for fleets of vehicles): a replica without room takes the place of
 the replicas that are cheapest to eject, which are placed again in turn. Whoever had to eject others becomes more
 expensive to eject, so applications that are hard to place stay where they are in the end.
-Letters as in `packing.contents`, `a`: Applications, `s`: Contents.
+Arguments and sizes as in `packing.affinity` and `packing.contents`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,23 @@ ATTEMPTS = 8  # machines tried for one random move
 
 
 @njit
-def affinity_ejections(i, most_of_it, application, count, kinds, allows, bears, weight, most, max_ejected, trial):  # type: ignore[no-untyped-def]
+def affinity_ejections(  # type: ignore[no-untyped-def]
+    i,
+    most_of_it,  # replicas of i that a machine may hold by its self limit: a_ii
+    application,  # (W,) application of each of the machine's entries
+    count,  # (W,) replicas of each entry
+    kinds,  # entries of the machine
+    allows,  # (A,) as in `Contents`, set for i
+    bears,  # (A,) as in `Contents`, set for i
+    weight,  # (A,) as in `Contents`
+    most,  # the cost must stay below this
+    max_ejected,  # replicas that may be ejected
+    trial,  # (2, W) int32, receives the entries to eject and how many replicas of each
+):  # fmt: skip
     """What affinity requires a machine to eject for one more replica of i: cost, entries in `trial`, and replicas.
 
-    `most_of_it`: a_ii; `application`, `count` (W,), `kinds`: the machine's entries; `allows`, `bears`, `weight` (A,):
-    as in `Contents`. The cost is infinite if it reaches `most`, if more than `max_ejected` replicas would go, or if i
-    limits itself.
+    The cost is infinite if it reaches `most`, if more than `max_ejected` replicas would go, or if the machine holds as
+    many of i as its self limit allows.
     """
     own = 1
     for w in range(kinds):
@@ -53,13 +64,25 @@ def affinity_ejections(i, most_of_it, application, count, kinds, allows, bears, 
 
 @njit
 def capacity_ejections(  # type: ignore[no-untyped-def]
-    i, application, count, kinds, demand, weight, most, max_ejected, cost, entries, ejected, trial, room, capacity
-):
+    i,
+    application,  # (W,) application of each of the machine's entries
+    count,  # (W,) replicas of each entry
+    kinds,  # entries of the machine
+    demand,  # (A, K) float64, as in `Applications`
+    weight,  # (A,) as in `Contents`
+    most,  # the cost must stay below this
+    max_ejected,  # replicas that may be ejected
+    cost,  # returned by `affinity_ejections`
+    entries,  # returned by `affinity_ejections`
+    ejected,  # returned by `affinity_ejections`
+    trial,  # (2, W) int32, filled by `affinity_ejections`; more is added
+    room,  # (K,) float64: the machine's residual less the demand of i, before anything is ejected; changed
+    capacity,  # (K,) float64, of the machine
+):  # fmt: skip
     """What else has to go so that i fits: the new cost and number of entries in `trial`.
 
-    Ejects, one by one, the replica with the least weight for what it frees in the scarcest dimension. `cost`,
-    `entries`, `ejected`: what `affinity_ejections` returned; `capacity` (K,) of the machine; `room` (K,): its residual
-    less the demand of i, before anything is ejected; changed. The cost is infinite as in `affinity_ejections`.
+    Ejects, one by one, the replica with the least weight for what it frees in the scarcest dimension. The cost is
+    infinite as in `affinity_ejections`, and if no replicas are left that free anything.
     """
     dimensions = demand.shape[1]
     for e in range(entries):

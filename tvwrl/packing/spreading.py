@@ -1,4 +1,7 @@
-"""Compiled planner that spreads replicas over machines that are all open from the start (Algorithm 3)."""
+"""Compiled planner that spreads replicas over machines that are all open from the start (Algorithm 3).
+
+Arguments and sizes as in `packing.affinity`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from tvwrl.packing.orders import enough, fall, refresh
 
 @njit
 def _sweep(a, p, o, i, taken):  # type: ignore[no-untyped-def]
-    """One replica of i to each machine that takes one, in order. Positions go to `taken`; returns how many."""
+    """Put one replica of i on each machine that takes one, in order, as long as there are replicas.
+
+    Writes the positions of these machines to `taken` (M,) and returns how many there are.
+    """
     too_low = enough(o, a.demand, i)
     order, key, cap, left = o.order, o.key, p.cap, p.left[i]
     needed, residual = a.needed, p.residual
@@ -38,9 +44,10 @@ def _sweep(a, p, o, i, taken):  # type: ignore[no-untyped-def]
 
 @njit
 def _sweep_again(a, p, o, i, again):  # type: ignore[no-untyped-def]
-    """The same over the machines at positions `again` (n,), which took one in the sweep before: only they still can.
+    """Put one more replica of i on each machine that took one in the sweep before and has room for another.
 
-    Those that did come to the front; returns how many.
+    `again` (n,): positions of the machines that took one; no others can take any. Those that take one now move to the
+    front of `again`. Returns how many they are.
     """
     order, held, cap, own = o.order, p.held, p.cap, a.own[i]
     needed, residual = a.needed, p.residual

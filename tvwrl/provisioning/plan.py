@@ -22,7 +22,13 @@ class Plan:
 
     @classmethod
     def of(cls, algorithm: str, application: Int, machine: Int, replicas: Int, seconds: float = 0.0) -> Plan:
-        """From rows, with machines open up to the last that one of them names."""
+        """From rows, all (R,) as in `Plan`, with machines open up to the last that one of them names.
+
+        Nothing is checked: see `referee.validate`.
+
+        >>> Plan.of("FF", np.array([0, 1]), np.array([0, 2]), np.array([3, 1])).machines
+        3
+        """
         return cls(algorithm, application, machine, replicas, int(machine.max(initial=-1)) + 1, seconds)
 
     @classmethod

@@ -56,7 +56,14 @@ class _Faults:
 
 
 def validate(instance: Instance, fleet: Fleet, plan: Plan) -> Verdict:
-    """Check a plan against its instance and fleet."""
+    """Check a plan against its instance and fleet; faults are counted and described in the verdict, never raised.
+
+    On a fixed fleet replicas may be left over. Loads may exceed capacities by the share `TOLERANCE`. Raises ValueError
+    only if the plan's arrays differ in length; any numbers in them are allowed, and checked.
+
+    >>> validate(instance, fleet, plan(instance, fleet, "FF")).feasible  # doctest: +SKIP
+    True
+    """
     faults = _Faults()
     placed, whole = _check_replicas(instance, fleet, plan, faults)
     if not faults.counts["misplaced"]:

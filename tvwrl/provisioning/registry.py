@@ -101,9 +101,21 @@ def plan(
 ) -> Plan:
     """Place all replicas of an instance by the algorithm `name`, on as few machines as it can.
 
-    On a fixed fleet that does not hold all, as many replicas as it can. `progress` is told the share done (0 to 1).
-    `deadline` (time.monotonic()): searches return their best plan so far, others raise TimeoutError. Raises InputError
-    if an application is larger than every machine, or if only machines that are taken are large enough for it.
+    On a fixed fleet that does not hold all replicas, it places as many as it can.
+
+    Args:
+        instance: what is to be placed; demand in the units of the fleet's capacity.
+        fleet: machines, of as many resources as the instance has.
+        name: one of `ALGORITHMS`, or a variant that `planner` describes.
+        progress: called now and then with the share of the work that is done, 0 to 1.
+        deadline: reading of time.monotonic() at which to stop: searches then return their best plan so far.
+
+    Raises InputError if there is no such algorithm, if an application is larger than every machine, or if replicas are
+    left over although the fleet is not fixed, since the machines without end are too small for them. Raises
+    TimeoutError if the deadline passes before there is any plan.
+
+    >>> instance = open_instance("small_500_threshold_d10_s103.csv.gz")  # doctest: +SKIP
+    >>> plan(instance, Fleet.of([64, 128]), "FFD-Avg").machines  # of 64 cores and 128 GiB  # doctest: +SKIP
     """
     made, began = planner(name), time.process_time()
     check_fits(instance, fleet)

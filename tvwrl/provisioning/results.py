@@ -1,4 +1,4 @@
-"""Judged plans in a folder: `rows.csv`, `plan.parquet` and the trade-off plot, kept up to date as plans come."""
+"""The results folder of provisioning: plans that the referee passed, as `rows.csv`, `plan.parquet` and a plot."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from tvwrl.provisioning.referee import Verdict, fragments, validate
 from tvwrl.runs import whole_file
 
 COLUMNS = ("instance", "algorithm", "machines", "lower_bound", "deviation_pct", "seconds", "peak_mb")
-OF_FIXED = ("left_over", "placed_whole", "fragments")  # replicas without a place, applications with one for all, and
-# machines that keep less of something than the least request: columns for fixed fleets
-EVERY = 5.0  # seconds between two writings, or more: as long as COST times what the last one took
-COST = 10.0
+# More columns for fixed fleets: replicas on no machine, applications all of whose replicas are on machines, and
+# machines left with less of some resource than the least that any application needs of it.
+FIXED_COLUMNS = ("left_over", "placed_whole", "fragments")
+PAUSE = 5.0  # least seconds between two writings
+PAUSE_RATIO = 10.0  # least time between two writings, in multiples of what the last one took
 
 FAMILIES = {
     "application by application": ("FF", "BF", "WF", "Medea"),
@@ -33,12 +34,12 @@ FAMILIES = {
     "within a time budget": ("best", "MILP"),
 }
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")  # Okabe and Ito (2008)
-MOST_LABELS = 12  # points that are all labelled; of more only those that none beats in both time and machines
+MOST_LABELS = 12  # of more points only those are labelled that no other point beats in both seconds and machines
 
 
 @dataclass(frozen=True)
 class Result:
-    """A plan that the referee let pass, and what it took."""
+    """A plan that the referee passed, its verdict, and the memory that planning took."""
 
     plan: Plan
     verdict: Verdict
@@ -46,7 +47,7 @@ class Result:
 
 
 class Results:
-    """Plans of one instance and fleet, the last one of each algorithm, in order of their first."""
+    """Plans of one instance and fleet: the latest of each algorithm, in the order in which algorithms first came."""
 
     def __init__(self, instance: Instance, fleet: Fleet, lower_bound: int, folder: Path) -> None:
         self.instance, self.fleet, self.lower_bound, self.folder = instance, fleet, lower_bound, folder
@@ -57,16 +58,24 @@ class Results:
         self._next = 0.0
 
     def add(self, plan: Plan, peak_mb: float) -> None:
-        """Judge and keep a plan; it is on disk soon, at the latest after `write`.
+        """Keep a plan, and write all plans if the last writing was long enough ago; else they wait for the next one.
 
-        Raises RuntimeError if the plan breaks a rule: it is a fault of the planner, and nothing of it is written.
+        Args:
+            plan: of this instance and fleet; it replaces an earlier one of the same algorithm.
+            peak_mb: largest memory of the process while the plan was made, MiB.
+
+        Raises RuntimeError if the referee finds that a plan to be written breaks a rule, which is a fault of its
+        planner: that plan is not written.
         """
         self._waiting[plan.algorithm] = plan, peak_mb
         if time.monotonic() >= self._next:
             self.write()
 
     def write(self) -> None:
-        """Write `rows.csv` and `plan.parquet`, each whole or not at all, if there is anything new."""
+        """Write `rows.csv` and `plan.parquet`, each whole or not at all, if there is anything new.
+
+        Raises RuntimeError as `add` does.
+        """
         if not self._waiting:
             return
         begun = time.monotonic()
@@ -76,18 +85,18 @@ class Results:
         write_plans([result.plan for result in self.made.values()], self.instance, self.folder / "plan.parquet")
         self.write_rows()
         now = time.monotonic()
-        self._next = now + max(EVERY, COST * (now - begun))
+        self._next = now + max(PAUSE, PAUSE_RATIO * (now - begun))
 
     def write_rows(self) -> None:
         """Write `rows.csv` alone, as when the lower bound has risen."""
         rows = self.rows()
         with whole_file(self.folder / "rows.csv") as partial, partial.open("w", newline="") as file:
-            writer = csv.DictWriter(file, [*COLUMNS, *(OF_FIXED if self.fleet.fixed else ())], lineterminator="\n")
+            writer = csv.DictWriter(file, [*COLUMNS, *(FIXED_COLUMNS if self.fleet.fixed else ())], lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One per plan; `deviation_pct` from the lower bound is empty where replicas have no place."""
+        """One per plan, by column; see `row_of`."""
         return [self._row(result) for result in self.made.values()]
 
     def best(self) -> Result:
@@ -99,11 +108,14 @@ class Results:
         if not self.fleet.fixed:
             return row
         broken = fragments(self.instance, self.fleet, result.plan)
-        return row | dict(zip(OF_FIXED, (result.verdict.missing, result.verdict.whole, broken), strict=True))
+        return row | dict(zip(FIXED_COLUMNS, (result.verdict.missing, result.verdict.whole, broken), strict=True))
 
 
 def validated(instance: Instance, fleet: Fleet, plan: Plan, peak_mb: float) -> Result:
-    """The plan without gaps, if the referee lets it pass; RuntimeError if it breaks a rule."""
+    """The plan, renumbered by `without_gaps`, with the referee's verdict.
+
+    `peak_mb`: as in `Result`. Raises RuntimeError, with the first fault, if the plan breaks a rule.
+    """
     plan = without_gaps(plan, fleet)
     verdict = validate(instance, fleet, plan)
     if not verdict.feasible:
@@ -112,7 +124,7 @@ def validated(instance: Instance, fleet: Fleet, plan: Plan, peak_mb: float) -> R
 
 
 def row_of(instance: Instance, lower_bound: int, result: Result) -> dict[str, Any]:
-    """`COLUMNS` of a result; `deviation_pct` is empty where replicas have no place."""
+    """`COLUMNS` of a result; `deviation_pct` is empty where replicas are on no machine."""
     machines = result.plan.machines
     return {
         "instance": instance.name,

@@ -52,10 +52,20 @@ def move_instances(  # type: ignore[no-untyped-def]
 
 
 @njit
-def _move_one(machines, trees, weight, tasks, owner, source, targets, score, head):  # type: ignore[no-untyped-def]
-    """Books one instance from machine `source` to one of `targets`, updating both scores.
+def _move_one(  # type: ignore[no-untyped-def]
+    machines,  # `MonitoredMachines`, updated in place
+    trees,  # `Trees`
+    weight,  # (rows of machines.service,) >= 0
+    tasks,  # `clock_kernels.Tasks`
+    owner,  # (instances,) task of each instance
+    source,  # machine that one may leave
+    targets,  # (n,) machines that may take it
+    score,  # (M,) of all machines, updated in place for the two
+    head,  # (60,) the instance of each category on `source` that may leave; -1: none
+):  # fmt: skip
+    """Books one instance from machine `source` to one of `targets`.
 
-    `head` (60,): the instance of each category on `source` that may leave. Returns instance and target, -1: no move.
+    Returns the instance and its new machine, both -1 if no move lowers the sum of the two scores.
     """
     lowest, category = _best_departure(machines, trees, weight, source, score[source], head)
     if category < 0:

@@ -27,10 +27,10 @@ def most_per_machine(instance: Instance, fleet: Fleet) -> Int:
     return most
 
 
-def needed_alone(instance: Instance, fleet: Fleet) -> Int:
-    """(A,) machines that each application needs by itself."""
-    needed: Int = -(-instance.replicas // most_per_machine(instance, fleet))
-    return needed
+def machines_if_alone(instance: Instance, fleet: Fleet) -> Int:
+    """(A,) fewest machines that each application would need if there were no others."""
+    machines: Int = -(-instance.replicas // most_per_machine(instance, fleet))
+    return machines
 
 
 def by_volume(instance: Instance, fleet: Fleet) -> int:
@@ -40,8 +40,8 @@ def by_volume(instance: Instance, fleet: Fleet) -> int:
 
 
 def by_self_limits(instance: Instance, fleet: Fleet) -> int:
-    """Machines that the most demanding application needs by itself."""
-    return int(needed_alone(instance, fleet).max())
+    """Machines that the application which needs most of them would need if there were no others."""
+    return int(machines_if_alone(instance, fleet).max())
 
 
 def by_sizes(instance: Instance, fleet: Fleet, least: int = 1) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.provisioning.bounds.counting import largest, needed_alone
+from tvwrl.provisioning.bounds.counting import largest, machines_if_alone
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.types import Float, Int
 
@@ -18,7 +18,7 @@ def by_exclusion(instance: Instance, fleet: Fleet) -> tuple[int, Int]:
 
     Cliques are grown greedily: to each seed the application that needs most machines and conflicts with all members.
     """
-    weight = needed_alone(instance, fleet)
+    weight = machines_if_alone(instance, fleet)
     heaviest = np.argsort(-weight, kind="stable")
     conflicts = _Conflicts(instance, fleet)
     best, apart = 0, heaviest[:1]

@@ -22,11 +22,22 @@ Graph = Callable[[int, float, np.random.Generator], tuple[Int, Int32]]  # (A + 1
 def generate(
     base: Instance, graph: str = "arbitrary", density: float = 0.01, applications: int | None = None, seed: int = 0
 ) -> Instance:
-    """An instance like `base` with an affinity graph of this kind and expected density, 0 to 1.
+    """An instance like `base` with a drawn affinity graph.
 
-    Without `applications` they are those of `base` (Table 5, varied density). With it, each new one has the demand of
-    one of `base` and, drawn independently, the replicas of one (varied number). Limits are drawn from those of `base`
-    between different applications; self limits are left out, as in the published instances.
+    Limits are drawn from those of `base` between different applications; self limits are left out, as in the published
+    instances.
+
+    Args:
+        base: gives demand, replicas and limits.
+        graph: one of `GRAPHS`: arbitrary, threshold or normal.
+        density: expected arcs by ordered pairs of different applications, 0 to 1.
+        applications: how many, at least 2, each with the demand of one of `base` and, drawn independently, the replicas
+            of one; by default the applications of `base`.
+        seed: of all draws.
+
+    Raises InputError for arguments out of range, and if `base` has no limits to draw from.
+
+    >>> generate(base, "threshold", density=0.05, applications=20_000, seed=3)  # doctest: +SKIP
     """
     one_of(GRAPHS, graph=graph)
     within(0, 1, density=density)
@@ -44,7 +55,7 @@ def generate(
 
 
 def _more(base: Instance, applications: int, rng: np.random.Generator) -> Instance:
-    """So many applications, named 1, 2, 3, ..."""
+    """So many applications, named 1, 2, 3, ..., with demand and replicas drawn from those of `base`; no limits."""
     sizes, replicas = (rng.integers(len(base), size=applications) for _ in range(2))
     names = np.arange(1, applications + 1).astype(str).astype(object)
     return replace(
@@ -59,9 +70,9 @@ def _more(base: Instance, applications: int, rng: np.random.Generator) -> Instan
 def arbitrary(applications: int, density: float, rng: np.random.Generator) -> tuple[Int, Int32]:
     """Any set of that many ordered pairs, each as likely as the others (Sadykov and Vanderbeck 2013)."""
     others = applications - 1
-    cells = applications * others
-    arcs = int(density * cells)
-    pairs = np.sort(rng.permutation(cells)[:arcs]) if 4 * arcs > cells else _distinct(arcs, cells, rng)
+    possible = applications * others  # pair i * others + n is of i and the nth application other than i
+    arcs = int(density * possible)
+    pairs = np.sort(rng.permutation(possible)[:arcs]) if 4 * arcs > possible else _distinct(arcs, possible, rng)
     start = np.searchsorted(pairs, np.arange(applications + 1) * others)
     to = np.empty(arcs, np.int32)
     for i in range(applications):  # row by row: no second array of 8 bytes per arc
@@ -71,13 +82,13 @@ def arbitrary(applications: int, density: float, rng: np.random.Generator) -> tu
     return start.astype(np.int64), to
 
 
-def _distinct(count: int, cells: int, rng: np.random.Generator) -> Int:
-    """(count,) of the numbers 0 .. cells - 1, rising: those among some more draws, less the surplus."""
+def _distinct(count: int, below: int, rng: np.random.Generator) -> Int:
+    """(count,) different numbers of 0 .. below - 1, rising: some more are drawn, repeated and surplus ones dropped."""
     if not count:
         return np.empty(0, np.int64)
-    draws = int(-cells * math.log1p(-count / cells) * 1.001) + 100
+    draws = int(-below * math.log1p(-count / below) * 1.001) + 100
     while True:
-        found = rng.integers(cells, size=draws)
+        found = rng.integers(below, size=draws)
         found.sort()
         found = found[np.concatenate([[True], found[1:] != found[:-1]])]
         if len(found) >= count:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +13,6 @@ from tvwrl.provisioning.instance import Affinity, Instance
 from tvwrl.provisioning.sources.limits import affinity_of
 from tvwrl.types import Float, InputError, Int, Strings, Trace
 
-if TYPE_CHECKING:
-    pass
-
 ROUNDING = 1e-6  # of fractions times units
 LARGEST = 2_000_000_000  # numbers of demand that are held at most
 
@@ -24,9 +20,19 @@ LARGEST = 2_000_000_000  # numbers of demand that are held at most
 def instance_of(trace: Trace, windows: int | None = None, affinity: InputTable | None = None) -> Instance:
     """Applications in order of their first workload; a workload without one is an application by itself.
 
-    A replica needs, per window of time, the most that any workload of the application used in it, nothing where none
-    ran; `windows` equal ones from the first slot to the last, by default one per slot. Units are those of the trace's
-    reference machine where it has numbers (cores, GiB), else fractions of it. `affinity` as in `limits.affinity_of`.
+    A replica needs, in each window of time, the most that any workload of the application used in it, and nothing
+    where none ran. Demand is in the units of the trace's reference machine (cores, GiB) where the trace gives numbers
+    for it, else in fractions of that machine.
+
+    Args:
+        trace: the workloads.
+        windows: equal parts of the time from the first slot to the last, >= 1; by default, and at most, one per slot.
+            With one window cores and GiB are rounded up to whole ones.
+        affinity: limits, as in `limits.affinity_of`; by default there are none.
+
+    Raises InputError if demand would have more than `LARGEST` numbers, and for what is wrong in `affinity`.
+
+    >>> instance_of(open_trace("google"), windows=24).demand.shape  # (A, 24, D)  # doctest: +SKIP
     """
     names, of = _applications(trace)
     first, slots = int(trace.slot.min()), int(np.ptp(trace.slot)) + 1
