@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
 from tvwrl.provisioning.instance import Instance
 from tvwrl.provisioning.plan import Plan
+from tvwrl.provisioning.sources.published_format import read_published
 
 REAL_DATA = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
@@ -21,6 +23,12 @@ def reference() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no reference instances at {folder}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def published(reference: Path) -> Callable[[str], Instance]:
+    """The function that reads a published instance by name; each file is read once."""
+    return lru_cache(lambda name: read_published(reference / f"{name}.csv.gz"))
 
 
 @pytest.fixture(scope="session")

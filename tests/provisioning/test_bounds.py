@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from tvwrl.provisioning.instance import Fleet, Instance, check_fits
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.referee import validate
 from tvwrl.provisioning.registry import plan
-from tvwrl.provisioning.sources.published_format import read_published
 from tvwrl.types import InputError
 
 Make = Callable[..., Instance]
@@ -74,8 +72,8 @@ def test_bad_input_is_refused(make: Make) -> None:
 
 
 @pytest.mark.real_data
-def test_published_bound(reference: Path) -> None:
-    bound = lower_bound(read_published(reference / "TClab_2D.csv.gz"), Fleet.of([64, 128]))
+def test_published_bound(published: Callable[[str], Instance]) -> None:
+    bound = lower_bound(published("TClab_2D"), Fleet.of([64, 128]))
     assert bound.each["volume"] == 5087
     assert bound.machines >= 5087
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tvwrl.provisioning.instance import Instance
 from tvwrl.provisioning.sources.generated import GRAPHS, generate
-from tvwrl.provisioning.sources.published_format import read_published
 from tvwrl.types import InputError
 
 Make = Callable[..., Instance]
@@ -95,12 +93,10 @@ def test_what_cannot_be_drawn_is_refused(base: Instance, make: Make) -> None:
 
 
 @pytest.mark.real_data
-def test_like_the_published(reference: Path) -> None:
-    base = read_published(reference / "TClab_2D.csv.gz")
-    published = read_published(reference / "arbitrary_d1_0.csv.gz")
-    drawn = generate(base, "arbitrary", 0.01)
-    assert len(drawn.affinity) == len(published.affinity) == 871_889
-    shares = [np.bincount(one.affinity.limit, minlength=5) / len(one.affinity) for one in (drawn, published)]
+def test_like_the_published(published: Callable[[str], Instance]) -> None:
+    theirs, drawn = published("arbitrary_d1_0"), generate(published("TClab_2D"), "arbitrary", 0.01)
+    assert len(drawn.affinity) == len(theirs.affinity) == 871_889
+    shares = [np.bincount(one.affinity.limit, minlength=5) / len(one.affinity) for one in (drawn, theirs)]
     np.testing.assert_allclose(shares[0], shares[1], atol=0.002)
-    degrees = [np.diff(one.affinity.start).std() for one in (drawn, published)]
+    degrees = [np.diff(one.affinity.start).std() for one in (drawn, theirs)]
     assert degrees[0] == pytest.approx(degrees[1], rel=0.03)

@@ -121,7 +121,7 @@ def problems(instances):
     return st.tuples(drawn, kinds)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data(), name=st.sampled_from(ALGORITHMS))
 def test_every_replica_is_placed_nothing_is_broken_and_the_next_call_does_the_same(problems, data, name):
     instance, kinds = data.draw(problems)
@@ -134,7 +134,7 @@ def test_every_replica_is_placed_nothing_is_broken_and_the_next_call_does_the_sa
         np.testing.assert_array_equal(getattr(made, field), getattr(again, field))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data(), name=st.sampled_from(REPLICA_BY_REPLICA))
 def test_a_fixed_fleet_takes_replicas_until_none_fits(fits, problems, data, name):
     instance, kinds = data.draw(problems)

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tvwrl.provisioning.instance import NO_LIMIT, Instance
-from tvwrl.provisioning.sources.open_instance import open_instance
+from tvwrl.provisioning.sources.open_instance import open_instance, windowed
 from tvwrl.provisioning.sources.published_format import read_published, write_published
 from tvwrl.traces.canonical import write_trace
 from tvwrl.types import InputError, Trace
@@ -229,13 +229,13 @@ def test_bad_affinity_tables_are_named(make_trace: Callable[..., Trace], tmp_pat
 
 
 @pytest.mark.real_data
-def test_published_files_are_the_contest(reference: Path, contest: Path) -> None:
-    series, ours = read_published(reference / "TClab_TS.csv.gz"), open_instance(contest)
+def test_published_files_are_the_contest(published: Callable[[str], Instance], contest: Path) -> None:
+    series, ours = published("TClab_TS"), open_instance(contest)
     assert [name.removeprefix("app_") for name in ours.application] == series.application.tolist()
     np.testing.assert_array_equal(ours.demand, series.demand)
     np.testing.assert_array_equal(ours.replicas, series.replicas)
-    flat = read_published(reference / "TClab_2D.csv.gz")
-    np.testing.assert_array_equal(open_instance(contest, times=1).demand, flat.demand)
+    flat = published("TClab_2D")
+    np.testing.assert_array_equal(windowed(ours, 1).demand, flat.demand)
     assert (len(ours), int(ours.replicas.sum()), len(flat.affinity)) == (9338, 68224, 24078)
     assert np.unique(ours.affinity.own, return_counts=True)[1].tolist() == [118, 45, 9171, 4]  # 1, 2, 3, 4 replicas
     assert len(ours.affinity) == 33416
