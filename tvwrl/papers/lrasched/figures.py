@@ -193,7 +193,7 @@ class PlanningTimeStudy(PaperStudy):
             Measurement.of(
                 f"planning-times/{dimensions}-{machines}-seed{self.seed}/{scheme}",
                 measure_planning_time,
-                # Replicas so small that hardly any application is rejected, which would be quicker
+                # Small replicas, so that hardly any application is rejected: rejecting takes less time than placing
                 Drawn(100, machines, dimensions, replicas=(1, 10), largest=0.2),
                 self.seed,
                 scheme,

@@ -38,8 +38,8 @@ def table2(rows: Rows) -> Report:
     """Errors and latency of every predictor on every data set."""
     data, names, seeds = (distinct(rows, name) for name in ("data", "predictor", "seed"))
     intro = (
-        "Two configurations of each arriving application are measured, the others predicted. Of real data two thirds "
-        f"of the applications are earlier ones. Means over {len(seeds)} seeds [95 % bootstrap interval]; predictions "
+        "Two configurations of each arriving application are measured, the others predicted. Of each real data "
+        f"set, two thirds of the applications serve as earlier ones. Means over {len(seeds)} seeds [95 % bootstrap interval]; predictions "
         "are clipped to 0..1. Worst: RMSE of the worst application. Latency: median of one prediction from application "
         "and configuration to performance, in the fastest seed."
     )
@@ -140,9 +140,10 @@ def batches(figure: str, rows: Rows) -> Report:
             head = ["scheme", *(f"D = {d}" for d in dimensions), "mean"]
             if paper is not None:
                 head, body = [*head, "published mean"], [[*line, str(paper.get(line[0], ""))] for line in body]
-            replicas = mine[0]["replicas"].replace("-", " to ")
+            fewest, most = mine[0]["replicas"].split("-")
+            replicas = f"{fewest} to {most} replicas" if fewest != most else f"{most} replica{'s' * (most != '1')}"
             parts.append(
-                f"{applications:,} applications of {replicas} replicas of sizes up to {largest:g}, "
+                f"{applications:,} applications, {replicas} per application, sizes up to {largest:g}, "
                 f"{mine[0]['machines']} machines: {label}"
             )
             parts.append(markdown_table(head, body))

@@ -21,7 +21,7 @@ GRID = (0.03, 0.1, 0.3, 1.0), (0.1, 1.0, 10.0)  # widths (gamma) and penalties (
 TUNED_ON = 3000  # tasks
 
 
-# Of thresholds, a seed, tasks whose usage is known, and arriving tasks: the latter's classes (N, 3)
+# thresholds, seed, tasks whose usage is known, arriving tasks -> classes of the arriving tasks (N, 3)
 Classifier = Callable[[Thresholds, int, BatchTasks, BatchTasks], Int]
 
 
@@ -41,14 +41,14 @@ def most_frequent(
 
 
 def by_history(thresholds: Thresholds, seed: int, known: BatchTasks, arriving: BatchTasks) -> Int:
-    """Those of `TaskClassifier`."""
+    """The classes that `TaskClassifier` predicts."""
     return TaskClassifier(thresholds, random_state=seed).fit(known).predict_classes(arriving)
 
 
 def by_hourly_history(thresholds: Thresholds, seed: int, known: BatchTasks, arriving: BatchTasks) -> Int:
-    """Those of `TaskClassifier`, whose history takes in at every full hour the arriving jobs that have ended.
+    """The classes that `TaskClassifier` predicts if its history gains, at every full hour, the jobs that have ended.
 
-    Those are jobs whose last task was submitted `ENDED` seconds before; no task runs that long.
+    A job has ended `ENDED` seconds after its last task was submitted: no task runs that long.
     """
     classifier = TaskClassifier(thresholds, random_state=seed).fit(known)
     begun, job = arriving.jobs()

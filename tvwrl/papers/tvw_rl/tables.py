@@ -37,8 +37,10 @@ def write_tables(experiment: Experiment, groups: dict[str, Group]) -> str:
         columns = list(group[SIX[0].column])
         body = [[m.title, *(_cell(experiment, m, group, column) for column in columns)] for m in EVERY_METRIC]
         parts += [f"### {name[0].upper()}{name[1:]}", markdown_table(["metric", *columns], body)]
-        if said := _orders(experiment, group) + [line for claim in experiment.claims for line in _claim(claim, group)]:
-            parts.append("\n".join(said))
+        if verdicts := _orders(experiment, group) + [
+            line for claim in experiment.claims for line in _claim(claim, group)
+        ]:
+            parts.append("\n".join(verdicts))
     if experiment.note:
         parts.append(experiment.note)
     return "\n\n".join(parts) + "\n"
