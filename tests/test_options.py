@@ -1,4 +1,4 @@
-"""The options of all commands: one has one type everywhere, and docs/options.md lists them as they are.
+"""The options of all commands: each has one type and stands for one thing, and docs/options.md lists them as they are.
 
 `python tests/test_options.py` writes that page again.
 """
@@ -9,6 +9,7 @@ import argparse
 import re
 import runpy
 import sys
+import textwrap
 import warnings
 from collections import defaultdict
 from functools import cache
@@ -23,11 +24,26 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "options.md"
 HEAD = """# Options
 
-Every option of every command in `scripts/`, with what it means in each; `tests/test_options.py` writes this page and
-checks it. An option has one type and one meaning in all commands, and the same thing has the same option everywhere.
+Every option of every command in `scripts/`; `tests/test_options.py` writes this page and checks it. An option has one
+type and stands for one thing in all commands, and the same thing has the same option everywhere. Its help is the same
+too, except for the default, which follows the words "default:", and for the option that it needs, as in "With
+--trace:". Some help is each command's own, because what the option stands for differs in detail there: {own}. Of these,
+`--per` has types of its own too.
+
 Lists (`INT,...`) take commas or spaces between their items, as in `--loads 0.3,0.5`; a comma in brackets is part of an
-item. Pairs (`--columns`) take spaces. A plural (`--loads`, `--seeds`) is a list, the singular one value.
+item. Pairs (`--columns`, `--scale`) take spaces. A list has a plural name (`--loads`, `--seeds`), except where
+every resource has a number ({per_resource}): these numbers are together one value. Not every
+plural is a list: it may also be a number of things (`--machines`, `--seconds`), a file of them (`--profiles`), a rule
+for them (`--gaps`), or a switch (`--bounds`).
 """
+
+# Help of each command's own: other files, names or units of the same kind, or a further value with a meaning
+OWN_WORDS = {
+    "--checkpoint", "--data", "--instance", "--interval", "--learning-rate", "--milp-seconds", "--per", "--planners",
+    "--preset", "--reference-memory", "--resume", "--schedulers", "--seed", "--seeds",
+}  # fmt: skip
+
+PER_RESOURCE = {"--K-c", "--K-o", "--K-u", "--capacity", "--machine"}  # a number for each, together one value
 
 Uses = dict[str, dict[str, tuple[str, str]]]  # option -> command -> type, help
 
@@ -39,7 +55,7 @@ def uses() -> Uses:
     for path in sorted((ROOT / "scripts").glob("*.py")):
         for command, parser in parsers(path).items():
             for action in parser._actions:
-                if action.option_strings and not isinstance(action, argparse._HelpAction):
+                if action.option_strings and action.dest != "help":
                     found[action.option_strings[0]][command] = type_of(action), meaning_of(action)
     return found
 
@@ -79,6 +95,13 @@ def meaning_of(action: argparse.Action) -> str:
     return re.sub(r"\s*\((default: .*|required|repeatable)\)$", "", " ".join(text.split()), flags=re.DOTALL)
 
 
+def idea_of(meaning: str) -> str:
+    """What is left of a help without the default, and all after it, and without the option that it needs."""
+    needed_left_out = re.sub(r"^(With|For) [^:]*: ", "", meaning)
+    text = re.split(r"[;.] default:", needed_left_out, flags=re.IGNORECASE)[0].removesuffix(".")
+    return text[0].lower() + text[1:]
+
+
 def shortened(commands: list[str]) -> str:
     """Commands with the subcommands of a script in brackets."""
     by_script: dict[str, list[str]] = defaultdict(list)
@@ -99,7 +122,10 @@ def page() -> str:
         for meaning, own in meanings.items():
             cells = [f"`{option}`", commands[own[0]][0], meaning, shortened(own)]
             lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
-    return "\n".join([HEAD, *lines, ""])
+    own, per_resource = (", ".join(f"`{option}`" for option in sorted(some)) for some in (OWN_WORDS, PER_RESOURCE))
+    paragraphs = HEAD.format(own=own, per_resource=per_resource).strip().split("\n\n")
+    head = "\n\n".join(textwrap.fill(paragraph, 120, break_on_hyphens=False) for paragraph in paragraphs)
+    return "\n".join([head, "", *lines, ""])
 
 
 def differ(kinds: set[str]) -> bool:
@@ -114,21 +140,27 @@ def test_an_option_has_one_type():
     assert different.keys() == {"--per"}  # what a workload is: every trace has words of its own
 
 
-# What these mean in a command is said in its own words: another default, another object of the same kind.
-OWN_WORDS = {
-    "--alibaba", "--bound-seconds", "--bounds", "--checkpoint", "--data", "--demand", "--device", "--earlier",
-    "--entropy-bonus", "--episodes", "--epochs", "--gae-lambda", "--gamma", "--google", "--hours", "--instance",
-    "--interval", "--iterations", "--learning-rate", "--load", "--machines", "--margin",
-    "--milp-seconds", "--out", "--per", "--planners", "--preset", "--ray", "--reference-cores",
-    "--reference-memory", "--resume", "--rounds", "--save-every", "--schedulers", "--seconds", "--seed",
-    "--seeds", "--sequences", "--services", "--slot-seconds", "--split", "--step-seconds", "--stop-after",
-    "--times", "--trace", "--train-loads", "--truth", "--workers",
-}  # fmt: skip
+def test_an_option_stands_for_one_thing():
+    """Its help differs in the default and the option that it needs only, but for `OWN_WORDS`."""
+    ideas = {option: {idea_of(meaning) for _, meaning in commands.values()} for option, commands in uses().items()}
+    assert {option for option, several in ideas.items() if len(several) > 1} == OWN_WORDS
 
 
-def test_an_option_has_one_meaning():
-    meanings = {option: {meaning for _, meaning in commands.values()} for option, commands in uses().items()}
-    assert {option for option, several in meanings.items() if len(several) > 1} <= OWN_WORDS
+def test_lists_have_plural_names():
+    lists = {option for option, commands in uses().items() for kind, _ in commands.values() if kind.endswith(",...")}
+    assert {option for option in lists if not option.endswith("s")} == PER_RESOURCE
+
+
+@pytest.mark.parametrize(
+    ("meaning", "idea"),
+    [
+        ("Offered load.", "offered load"),
+        ("With --trace: offered load; default: 0.5.", "offered load"),
+        ("Offered load, 0 to 1. Default: the preset's. Ignored by place.py.", "offered load, 0 to 1"),
+    ],
+)
+def test_an_idea_leaves_out_the_default_and_the_option_needed(meaning, idea):
+    assert idea_of(meaning) == idea
 
 
 def test_the_page_is_up_to_date():

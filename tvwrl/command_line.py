@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
 
+import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from tvwrl.types import InputError
@@ -54,6 +55,22 @@ Shares = Annotated[tuple[float, ...], _listed(float)]
 Names = Annotated[tuple[str, ...], _listed(str)]
 Kinds = Annotated[tuple[str, ...], _listed(str, _split_kinds)]
 Weights = Annotated[float | tuple[float, ...], _listed(float, plain=True)]
+
+
+def described(meaning: str, default: str = "") -> Any:
+    """Help of an option that several commands have, with the default of one of them.
+
+    >>> described("Length of a slot", "300 s").help
+    'Length of a slot; default: 300 s.'
+    """
+    return tyro.conf.arg(help=f"{meaning}; default: {default}." if default else f"{meaning}.")
+
+
+TRACE = "google, alibaba, the name of a prepared trace, a trace folder or a CSV"
+TraceName = Annotated[str, described(TRACE)]
+SlotSeconds = Annotated[
+    int | None, described("Length of a slot of the trace, seconds", "the trace's, which a CSV lacks")
+]
 
 
 def run(main: Callable[[], int | None]) -> None:

@@ -166,7 +166,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(
 ) -> None:
     sample = SAMPLES[name]
     sample.write(tmp_path / "source", records(sample.slots))
-    run(name, tmp_path / "source", tmp_path / "whole", workers=1)
+    run(name, tmp_path / "source", tmp_path / "whole", readers=1)
     with monkeypatch.context() as patch:
         patch.setattr(preparing, "make_share", _stop)
         with pytest.raises(KeyboardInterrupt):
@@ -180,7 +180,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(
         return read(self, part)
 
     monkeypatch.setattr(loader, "read", read_no_usage)
-    run(name, tmp_path / "source", tmp_path / "out", workers=3)
+    run(name, tmp_path / "source", tmp_path / "out", readers=3)
     assert digest(tmp_path / "out") == digest(tmp_path / "whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source", "whole"]
 

@@ -18,8 +18,8 @@ from tvwrl.runs import read_csv
 from tvwrl.types import InputError
 
 LEARNING = LearningStudy(seeds=(3, 4), earlier=12, arriving=6)
-PLACEMENT = PlacementStudy(seeds=(0, 1), largest=(0.5,), scales=1, milp_seconds=1.0)
-GAP = GapStudy(seeds=(0, 1), largest=(0.5,), milp_seconds=1.0)
+PLACEMENT = PlacementStudy(seeds=(0, 1), largest_sizes=(0.5,), scales=1, milp_seconds=1.0)
+GAP = GapStudy(seeds=(0, 1), largest_sizes=(0.5,), milp_seconds=1.0)
 TESTBED, PLANNING = figures.TestbedStudy(seeds=(0,), milp_seconds=0.0), PlanningTimeStudy(milp_seconds=0.3)
 STUDIES = (LEARNING, TESTBED, PLACEMENT, GAP, PLANNING)
 
@@ -111,9 +111,9 @@ def test_growth_is_the_exponent_on_large_clusters() -> None:
         (replace(LEARNING, data=Path("none")), "table2", r"erms_inflection\.csv\.gz: no such file"),
         (figures.TestbedStudy(milp_seconds=-1.0), "fig6", "milp_seconds is -1"),
         (figures.TestbedStudy(margin=-0.1), "fig6", "margin is -0.1"),
-        (PlanningTimeStudy(seed=-1), "fig11", "seeds is -1"),
-        (replace(PLACEMENT, largest=(0.5, 0.5)), "fig8", r"largest is 0\.5, 0\.5"),
-        (replace(PLACEMENT, largest=(1.5,)), "fig8", r"largest is 1\.5"),
+        (PlanningTimeStudy(seeds=(-1,)), "fig11", "seeds is -1"),
+        (replace(PLACEMENT, largest_sizes=(0.5, 0.5)), "fig8", r"largest_sizes is 0\.5, 0\.5"),
+        (replace(PLACEMENT, largest_sizes=(1.5,)), "fig8", r"largest is 1\.5"),
         (replace(PLACEMENT, replica_range=(3, 1)), "fig9", "replicas is 3 1"),
         (replace(PLACEMENT, scales=4), "fig10", "scales is 4: must be 1 to"),
     ],

@@ -23,7 +23,8 @@ def refused(call, tmp_path):
 
     def check(script, *arguments, said):
         out = tmp_path / "out"
-        done = call(script, *arguments, *(() if "--resume" in arguments else ("--out", out)))
+        written = "--file" if script == "fit_interference.py" else "--out"
+        done = call(script, *arguments, *(() if "--resume" in arguments else (written, out)))
         assert done.returncode == 2, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         for text in said:

@@ -15,7 +15,7 @@ FORECAST = ["--forecast.window", "8", "--forecast.steps", "4", "--forecast.folds
 def made(call, trace, tmp_path_factory):
     """Classes by two representations and a forecaster of few steps."""
     out = tmp_path_factory.mktemp("ec") / "classes"
-    options = ["--compare", "aggregate", "dtw", "--radius", "12", *QUICK, *FORECAST]
+    options = ["--representations", "aggregate", "dtw", "--radius", "12", *QUICK, *FORECAST]
     done = call("fit_ec.py", "--trace", trace, "--out", out, *options)
     assert done.returncode == 0, done.stderr
     return out, done.stdout
@@ -59,7 +59,7 @@ def test_training_and_checkpoints_use_the_file(call, tiny, made, trace, tmp_path
 
 @pytest.mark.slow
 def test_one_representation_and_k_can_be_asked_for(call, trace, tmp_path):
-    options = ["--representation", "aggregate", "--compare", "aggregate", "--k", "3", "--initialisations", "2"]
+    options = ["--representation", "aggregate", "--representations", "aggregate", "--k", "3", "--initialisations", "2"]
     options += ["--no-compare-by-forecast", "--fit-on", "all", "--out", tmp_path / "a"]
     done = call("fit_ec.py", "--trace", trace, *options)
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ from tvwrl.interference.score import InterferenceScore
 def file(call, trace, tmp_path_factory):
     """A score of the small trace."""
     path = tmp_path_factory.mktemp("score") / "score.npz"
-    done = call("fit_interference.py", "--trace", trace, "--episodes", 16, "--out", path)
+    done = call("fit_interference.py", "--trace", trace, "--episodes", 16, "--file", path)
     assert done.returncode == 0, done.stderr
     assert "20 of 20 services learnt" in done.stdout
     return path
@@ -21,7 +21,7 @@ def file(call, trace, tmp_path_factory):
 
 def test_the_same_seed_gives_the_same_score_whole(call, trace, file, tmp_path):
     again = tmp_path / "again.npz"
-    assert call("fit_interference.py", "--trace", trace, "--episodes", 16, "--out", again).returncode == 0
+    assert call("fit_interference.py", "--trace", trace, "--episodes", 16, "--file", again).returncode == 0
     first, second = (np.load(path) for path in (file, again))
     assert first.files == second.files
     assert all(np.array_equal(first[name], second[name]) for name in first.files)
@@ -37,7 +37,7 @@ def test_explains_what_pushes_the_score(call, file):
     category, points = int(rows[0][0]), [float(cell) for cell in rows[0][2:]]
     assert points[-1] > 10
     assert sorted(points) == points
-    done = call("fit_interference.py", "--explain", file, "--running", f"{category}=5")
+    done = call("fit_interference.py", "--explain", file, "--tasks", f"{category}=5")
     assert f"{points[-1]:+.1f}" in done.stdout
 
 
@@ -78,7 +78,7 @@ def test_schedulers_and_a_policy_take_the_file(call, trace, run, file, tmp_path)
         (["--load", "0"], ["load is 0"]),
         (["--data", "folder"], ["trace and data given", "one of"]),
         (["--explain", "score.npz"], ["trace and explain given"]),
-        (["--running", "3=1"], ["--running needs --explain"]),
+        (["--tasks", "3=1"], ["--tasks needs --explain"]),
         (["--services", "30"], ["--services needs --data"]),
         (["--hours", "2"], ["--hours needs --data"]),
     ],
@@ -91,7 +91,7 @@ def test_batch_tasks_give_a_score_too(call, batch_data, tmp_path):
     """Of two days of an hour on three machines; the file tells what it was learnt from."""
     file = tmp_path / "score.npz"
     small = ["--machines", 3, "--services", 24, "--hours", 1]
-    done = call("fit_interference.py", "--data", batch_data, *small, "--out", file)
+    done = call("fit_interference.py", "--data", batch_data, *small, "--file", file)
     assert done.returncode == 0, done.stderr
     score = InterferenceScore.load(file)
     assert len(score.services) == 24
@@ -99,27 +99,27 @@ def test_batch_tasks_give_a_score_too(call, batch_data, tmp_path):
     assert "two simulated days of 1 h of batch tasks on 3 machines" in explained
     wrong = {"--load": "--load needs --trace", "--episodes": "needs --trace", "--services": "must be at least"}
     for option, message in wrong.items():
-        done = call("fit_interference.py", "--data", batch_data, option, 0, "--out", file)
+        done = call("fit_interference.py", "--data", batch_data, option, 0, "--file", file)
         assert message in done.stderr
 
 
 def test_more_instances_than_a_machine_can_run_are_refused(call, file):
     for count in ("100001", "99999999999999999999999"):
-        done = call("fit_interference.py", "--explain", file, "--running", f"13={count}")
+        done = call("fit_interference.py", "--explain", file, "--tasks", f"13={count}")
         assert done.returncode == 2
         assert "no machine runs more than 100,000 instances" in done.stderr
     assert (
-        "cannot be combined with --explain" in call("fit_interference.py", "--explain", file, "--out", "x.npz").stderr
+        "cannot be combined with --explain" in call("fit_interference.py", "--explain", file, "--file", "x.npz").stderr
     )
 
 
 def test_bad_sources(refused, call, file, tmp_path):
     refused("fit_interference.py", said=["none given"])
     refused("fit_interference.py", "--data", tmp_path, said=["ali18_usage_tasks.csv.gz", "cannot be read"])
-    assert "--out is missing" in call("fit_interference.py", "--trace", "google").stderr
+    assert "--file is missing" in call("fit_interference.py", "--trace", "google").stderr
     for bad in ("60=1", "3", "3=x", "-1=2"):
-        done = call("fit_interference.py", "--explain", file, f"--running={bad}")
-        assert (done.returncode, f"running is '{bad}'" in done.stderr) == (2, True)
+        done = call("fit_interference.py", "--explain", file, f"--tasks={bad}")
+        assert (done.returncode, f"tasks is '{bad}'" in done.stderr) == (2, True)
 
 
 def test_bad_files_are_refused_before_anything_is_played(call, refused, trace, file, tmp_path):

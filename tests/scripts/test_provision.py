@@ -62,7 +62,7 @@ def test_the_integer_programme_and_slack(call, write, tmp_path):
 
 
 def test_a_fixed_fleet_of_two_kinds(call, write, tmp_path):
-    fleet = ["--machine", 4, 8, "--machine", 2, 4, "--count", 1, 2, "--fixed"]
+    fleet = ["--machine", 4, 8, "--machine", 2, 4, "--counts", 1, 2, "--fixed"]
     done = call("provision.py", "--instance", write(*ROWS), *fleet, "--planners", "FF", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     row = pl.read_csv(tmp_path / "out" / "rows.csv").row(0, named=True)
@@ -115,7 +115,7 @@ def test_bad_options(refused, write, tmp_path):
     check(said=["machine", "--machine 64 128"])
     check("--machine", 4, said=["machine has 1 numbers: must be 2 (cpu, mem)"])
     check("--machine", 4, -8, "--planners", "FF", said=["capacity is"])
-    check(*MACHINE, "--fixed", said=["--count"])
+    check(*MACHINE, "--fixed", said=["--counts"])
     check(*MACHINE, "--slack", 1, said=["slack is 1.0"])
     check(*MACHINE, "--planners", "FF,FG", said=["no algorithm 'FG'", "SpreadWFD-Avg-BinSearch"])
     check(*MACHINE, "--planners", "FF,FF", said=["planners is FF, FF: must be different ones"])

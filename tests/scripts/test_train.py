@@ -77,7 +77,7 @@ def test_deeprm_is_trained_resumed_and_evaluated_like_any_policy(call, refused, 
     assert {"slowdown", "unused", "eval_reward", "eval_wait_mean"} < set(progress[0].splitlines()[0].split(","))
 
     score = tmp_path / "score.npz"
-    assert call("fit_interference.py", "--trace", trace, "--episodes", 16, "--out", score).returncode == 0
+    assert call("fit_interference.py", "--trace", trace, "--episodes", 16, "--file", score).returncode == 0
     deeprm = f"deeprm={tmp_path / 'deeprm'}"
     few = ["--trace", trace, "--sequences", 1, "--no-bounds"]
     for more in ([], ["--checkpoint", run[0]]):

@@ -61,22 +61,22 @@ class TrainConfig:
     """Episodes per sampled sequence (paper: 20); reinforce uses their mean return as the baseline and needs at least
     2."""
     learning_rate: float = 2e-3
-    """Initial learning rate of Adam (paper: 0.001)."""
+    """Learning rate of Adam in the first update (paper: 0.001)."""
     final_learning_rate: float = 2e-4
-    """Final learning rate; it falls linearly."""
+    """Learning rate of Adam in the last update; it falls linearly."""
     gamma: float = 0.999
     """Discount per slot."""
     gae_lambda: float = 0.95
     """Lambda of generalised advantage estimation, per placement (ppo): 1 relies on returns only, 0 on the critic
     only."""
     entropy_bonus: float = 0.001
-    """Initial weight of the policy's entropy."""
+    """Weight of the policy's entropy."""
     final_entropy_bonus: float = 0.0
-    """Final weight of the entropy; it falls linearly."""
+    """Weight of the policy's entropy in the last update; it falls linearly from --entropy-bonus."""
     advantage_scaling: bool = True
     """Divide advantages by their standard deviation over the batch."""
     epochs: int = 3
-    """Passes over the episodes of an iteration; 1 pass with 1 minibatch is plain REINFORCE (paper)."""
+    """Passes over the episodes of an update; 1 pass with 1 minibatch is plain REINFORCE (paper)."""
     minibatches: int = 16
     """Minibatches, thus steps of Adam, per pass."""
     clip: float = 0.2
@@ -88,19 +88,19 @@ class TrainConfig:
     seed: int = 0
     """Seed of all random choices."""
     device: str = "cpu"
-    """PyTorch device of the policy: cpu, cuda, cuda:1."""
+    """PyTorch device of policies: cpu, cuda, cuda:1."""
     threads: int = 1
     """CPU threads for the networks, which are small: more threads rarely help."""
     eval_every: int = 10
-    """Iterations between validations."""
+    """Updates between validations."""
     eval_sequences: int = 60
     """Validation sequences, cut from other windows of the training series."""
     comparison_sequences: int = 30
     """Test sequences of the comparison at the end of the run."""
     save_every: int = 10
-    """Iterations between saves of checkpoints/last.pt."""
+    """Updates between saves of checkpoints/last.pt."""
     picture_every: int = 100
-    """Iterations between pictures of the cluster in TensorBoard."""
+    """Updates between pictures of the cluster in TensorBoard."""
     unused_weight: float = 0.1
     """DeepRM: penalty for a slot in which the whole cluster is unreserved."""
     scenario: Scenario = field(default_factory=lambda: INFORMED)

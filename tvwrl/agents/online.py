@@ -52,11 +52,11 @@ class OnlineConfig:
     recent: int = 8
     """Number of latest episodes per cluster that an update learns from."""
     learning_rate: float = 3e-4
-    """Learning rate of Adam for policy and critic; 0: play without learning."""
+    """Learning rate of Adam; 0: play without learning."""
     explore: bool = True
     """Sample actions from the policy; otherwise act as in evaluation."""
     epochs: int = 1
-    """Passes over the recent episodes in an update."""
+    """Passes over the episodes of an update; 1 pass with 1 minibatch is plain REINFORCE (paper)."""
     minibatches: int = 8
     """Minibatches, thus steps of Adam, per pass."""
     entropy_bonus: float = 0.001
@@ -64,7 +64,8 @@ class OnlineConfig:
     gamma: float | None = None
     """Discount per slot; default: as in training, which the critic was fitted for."""
     gae_lambda: float | None = None
-    """Lambda of generalised advantage estimation; default: as in training."""
+    """Lambda of generalised advantage estimation, per placement (ppo): 1 relies on returns only, 0 on the critic only;
+    default: as in training."""
     seed: int = 0
     """Seed of the arrivals and of sampled actions."""
     save_every: int = 25

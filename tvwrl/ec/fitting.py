@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tvwrl.checks import at_least, different, one_of, within
-from tvwrl.command_line import Names
+from tvwrl.command_line import Names, SlotSeconds, TraceName
 from tvwrl.ec.classes import CLASSES_FILE, INITIALISATIONS, EquivalenceClasses
 from tvwrl.ec.classifier_report import report_classifier
 from tvwrl.ec.comparison import compare
@@ -37,13 +37,11 @@ class ClassFitOptions:
     report.json and plots/ to --out, and prints the report.
     """
 
-    trace: str = "google"
-    """google, alibaba, the name of a prepared trace, a trace folder or a CSV."""
-    slot_seconds: int | None = None
-    """Length of a slot of a CSV trace, seconds."""
+    trace: TraceName = "google"
+    slot_seconds: SlotSeconds = None
     out: Path | None = None
     """Output folder; default: runs/ec-<trace>-<timestamp>."""
-    compare: Names = REPRESENTATIONS
+    representations: Names = REPRESENTATIONS
     """Representations to compare: aggregate, temporal, dtw."""
     representation: Literal["aggregate", "temporal", "dtw"] | None = None
     """Use this representation whatever the comparison shows; default: the one with the highest prediction gain."""
@@ -65,11 +63,11 @@ class ClassFitOptions:
     """Series to fit the classes on: training series only, or all (to explore a trace; the classes then depend on test
     series)."""
     step_seconds: int = Scenario.step_seconds
-    """Length of one slot of the environment, seconds."""
+    """Length of one slot of the environment, seconds; a multiple of the trace's interval."""
     sample: Literal["mean", "max"] = "mean"
     """How to combine the trace's samples within a slot."""
     split: Literal["workloads", "time"] = "workloads"
-    """How to separate training and test series, as in train.py."""
+    """Test on series that training never sees (workloads), or on the last 30 % of every series (time)."""
     seed: int = 0
     """Seed of all random choices, including the forecaster's."""
     backends: Backends = field(default_factory=Backends)
@@ -82,8 +80,8 @@ class ClassFitOptions:
         at_least(1, initialisations=self.initialisations)
         at_least(0, seed=self.seed)
         within(1, LARGEST_LABEL, k=self.k)
-        different(compare=self.compare)
-        one_of(REPRESENTATIONS, compare=self.compare)
+        different(representations=self.representations)
+        one_of(REPRESENTATIONS, representations=self.representations)
 
 
 def fit_and_report(options: ClassFitOptions, report: Callable[[str], object]) -> Path:
@@ -99,7 +97,11 @@ def fit_and_report(options: ClassFitOptions, report: Callable[[str], object]) ->
     check_new_folder(out)
     population = _population(options, trace)
     asked = options.k, options.initialisations, options.radius, range(options.k_min, options.k_max + 1)
-    names = options.compare if options.representation is None else (*options.compare, options.representation)
+    names = (
+        options.representations
+        if options.representation is None
+        else (*options.representations, options.representation)
+    )
     makes = [partial(EquivalenceClasses, name, *asked, options.seed, options.backends) for name in dict.fromkeys(names)]
     settings = replace(options.forecast, seed=options.seed) if options.compare_by_forecast else None
     begun = time.perf_counter()

@@ -18,12 +18,12 @@ class CellOptions:
     """Where results are kept, and how many cells run at once."""
 
     out: Path | None = None
-    """Output folder; the same folder again continues what was interrupted there, and lets figures share cells. Default:
-    runs/<name>-<timestamp>."""
+    """Output folder; default: runs/<name>-<timestamp>. The same folder again continues what was interrupted there, and
+    lets figures share cells."""
     workers: int = 1
     """Cells (trainings, evaluations, trials and other measurements) that run in parallel, one process each."""
     ray: str | None = None
-    """Ray cluster to run the cells on: HOST:PORT, auto or local; all its machines must share --out."""
+    """Ray cluster to run on: HOST:PORT, auto or local; all its machines must share --out."""
     dry_run: bool = False
     """Only list the cells and show which are finished in --out."""
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import tyro
 
 from tvwrl.checks import at_least, different
-from tvwrl.command_line import Names, Shares
+from tvwrl.command_line import TRACE, Names, Shares, SlotSeconds, described
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.cell_options import CellOptions
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
@@ -45,13 +45,11 @@ class ComparisonSettings(CellOptions):
     """
 
     checkpoint: Path | None = None
-    """Also compare the policy of this training run (its folder or a .pt file); environment, classes and trace default
-    to the run's."""
+    """Training run (its folder or a .pt file) whose policy is compared too; environment and classes are then the run's,
+    and by default the trace."""
     schedulers: Annotated[Names, tyro.conf.arg(help=HELP)] = DEFAULT_SCHEDULERS
-    trace: str | None = None
-    """google, alibaba, the name of a prepared trace, a trace folder or a CSV; default: the checkpoint's, or google."""
-    slot_seconds: int | None = None
-    """Length of a slot of a CSV trace, seconds."""
+    trace: Annotated[str | None, described(TRACE, "the checkpoint's, or google")] = None
+    slot_seconds: SlotSeconds = None
     loads: Shares = (0.5,)
     """Offered loads."""
     machines: int | None = None
@@ -62,12 +60,12 @@ class ComparisonSettings(CellOptions):
     seed: int = 0
     """Seed of the test sequences."""
     bounds: bool = True
-    """Compute lower bounds on the machines that each sequence needs, and every scheduler's gap to them."""
+    """Compute lower bounds on the number of machines needed, and the gaps to them."""
     bound_seconds: float = 0.0
-    """Time limit of each integer programme that tightens the bounds, seconds; a sequence has dozens of them. 0:
-    none."""
+    """Time limit of each programme that tightens the lower bounds, seconds (evaluate.py: dozens per sequence;
+    provision.py: one); 0: none."""
     device: str = "cpu"
-    """PyTorch device of policies."""
+    """PyTorch device of policies: cpu, cuda, cuda:1."""
     environment: tyro.conf.OmitArgPrefixes[Environment] = field(default_factory=Environment)
 
     def check(self) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.online import OnlineConfig, OnlineLearner, Phase
-from tvwrl.command_line import Names
+from tvwrl.command_line import TRACE, Names, SlotSeconds, described
 from tvwrl.experiments.online_report import compare_on_stream
 from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, open_again
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
@@ -34,19 +34,17 @@ class OnlineSettings:
     """
 
     checkpoint: Path | None = None
-    """Training run whose policy continues to learn (its folder or a .pt file)."""
-    trace: str | None = None
-    """Trace before the shift; default: the checkpoint's."""
-    slot_seconds: int | None = None
-    """Length of a slot of a CSV trace, seconds."""
+    """Training run (its folder or a .pt file) whose policy continues to learn."""
+    trace: Annotated[str | None, described(TRACE, "the checkpoint's")] = None
+    slot_seconds: SlotSeconds = None
     shift_to: str | None = None
-    """Trace after the shift; its units are fitted on its own training series."""
+    """Trace after the shift, as --trace; its units are fitted on its own training series."""
     shift_load: float | None = None
     """Offered load after the shift."""
     schedulers: Names = ("best-fit-peak", "forecast-fit")
-    """Schedulers to compare the policy with."""
+    """Schedulers to compare; the error for an unknown name lists all."""
     out: Path | None = None
-    """Run folder; default: runs/online-<trace>-<timestamp>."""
+    """Output folder; default: runs/online-<trace>-<timestamp>."""
     resume: Path | None = None
     """Continue the run in this folder to its end; only --stop-after can be combined with it."""
     stop_after: int | None = None

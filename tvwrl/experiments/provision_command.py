@@ -9,7 +9,7 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
-from tvwrl.command_line import Names, Numbers, Shares
+from tvwrl.command_line import Names, Numbers, Shares, SlotSeconds
 from tvwrl.experiments.handover import write_hand_over
 from tvwrl.markdown import markdown_table
 from tvwrl.provisioning.advice import advise
@@ -41,35 +41,37 @@ class PlanningSettings:
     """
 
     instance: str
-    """A published .csv or .csv.gz; the Tianchi contest's zip or folder; a trace (name, folder or CSV); or a CSV with
-    columns application, replicas, optionally limit (replicas on one machine), and one column per resource."""
+    """Applications to place: a published .csv or .csv.gz; the Tianchi contest's zip or folder; a trace (name, folder or
+    CSV); or a CSV with columns application, replicas, optionally limit (replicas on one machine), and one column per
+    resource."""
     machine: tyro.conf.UseAppendAction[tuple[Shares, ...]] = ()
     """Capacity of a machine, one number per resource (cores, GiB). Repeat it for several kinds; machines are opened in
     this order."""
     machines_file: Path | None = None
     """Instead of --machine: a CSV with a row per machine, or per kind with a column count; the other columns hold the
     free amount of each resource."""
-    count: Numbers = ()
-    """Number of machines of each kind; unless --fixed, any number of machines of the last kind may be added."""
+    counts: Numbers = ()
+    """Numbers of machines, one of each kind; unless --fixed, any number of machines of the last kind may be added."""
     fixed: bool = False
     """Use only these machines and place as many replicas as possible."""
     slack: float = 0.0
     """Share of every machine to keep free, at least 0 and below 1."""
     planners: Names = ()
-    """Planners, e.g. FF,SpreadWFD-Avg-BinSearch; the error for an unknown name lists all."""
+    """Planners to compare, e.g. FF,SpreadWFD-Avg-BinSearch; the error for an unknown name lists all."""
     best: bool = False
     """Search for the best plan within --seconds: several algorithms, then guided ejection. Writes every better plan as
     soon as it is found."""
     seconds: float = 30.0
-    """Time limit of --best and --advise."""
+    """With --best or --advise: time limit of the search, seconds."""
     milp_seconds: float | None = None
-    """Also run the integer programme with this time limit, on up to 2,000 applications; it starts from the best plan of
-    the other planners. With --fixed it maximises the number of applications placed completely."""
+    """Also run the integer programme, with this time limit in seconds, on up to 2,000 applications; it starts from the
+    best plan of the other planners. With --fixed it maximises the number of applications placed completely."""
     fragment_weight: float = 0.0
     """With --milp-seconds and --fixed: value of a machine without a fragment, in applications (see
     docs/lrasched.md)."""
     bound_seconds: float = 0.0
-    """Time limit of the linear programme of the lower bound, seconds; 0: quick bounds only."""
+    """Time limit of each programme that tightens the lower bounds, seconds (evaluate.py: dozens per sequence;
+    provision.py: one); 0: none."""
     advise: bool = False
     """Only recommend a planner for the instance and the time limit, with the reason."""
     verify: Path | None = None
@@ -78,11 +80,11 @@ class PlanningSettings:
     """For a trace: play the plan with the fewest machines in the simulator, slot by slot, and write an evaluation
     folder, hand-over/, to --out."""
     times: int | None = None
-    """Cut the series into this many windows and plan for the largest demand of each; 1: one number per resource."""
+    """Cut series of demand into this many windows, and plan for the largest demand of each; default: all their times.
+    1: one number per resource."""
     affinity: Path | None = None
     """Affinity limits, .parquet or .csv with app_a, app_b, limit; default: the instance's own."""
-    slot_seconds: int | None = None
-    """Length of a slot of a CSV trace, seconds."""
+    slot_seconds: SlotSeconds = None
     seed: int = 0
     """Seed of the search of --best."""
     out: Path | None = None
@@ -91,13 +93,13 @@ class PlanningSettings:
     def fleet(self, resources: tuple[str, ...]) -> Fleet:
         """The machines to plan with. Raises InputError for options that exclude one another or are out of range."""
         if self.machines_file is not None:
-            if self.machine or self.count:
-                raise InputError("--machines-file cannot be combined with --machine or --count: the file has both")
+            if self.machine or self.counts:
+                raise InputError("--machines-file cannot be combined with --machine or --counts: the file has both")
             kinds, count = read_machines(self.machines_file, resources)
             return Fleet.of_kinds(kinds, count, self.fixed, self.slack)
-        if self.fixed and not self.count:
-            raise InputError("--fixed needs --count (the number of machines of each kind) or --machines-file")
-        return Fleet.of_kinds(self.machine, self.count, self.fixed, self.slack)
+        if self.fixed and not self.counts:
+            raise InputError("--fixed needs --counts (the number of machines of each kind) or --machines-file")
+        return Fleet.of_kinds(self.machine, self.counts, self.fixed, self.slack)
 
     def trace(self) -> Trace:
         """The trace that the instance was made of."""

@@ -30,12 +30,12 @@ class Scale:
     seeds: Numbers | None = None
     """Training seeds; default: the preset's."""
     iterations: int | None = None
-    """Updates of a policy; default: the preset's."""
+    """Updates of the policy; default: the preset's."""
     deeprm_iterations: int | None = None
     """Updates of DeepRM's policy; default: its preset's, or with smoke or --iterations the same as for other
     policies."""
     sequences: int | None = None
-    """Test sequences of an evaluation; default: the preset's (medium, paper: 30)."""
+    """Test sequences per load; default: the preset's (medium, paper: 30)."""
 
     @property
     def base(self) -> TrainConfig:

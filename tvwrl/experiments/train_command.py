@@ -15,6 +15,7 @@ from tvwrl.agents.config import TrainConfig, preset_of
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.training import Trainer
+from tvwrl.command_line import SlotSeconds, TraceName
 from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate, is_unfinished
@@ -37,10 +38,8 @@ class TrainingSettings:
     Ctrl-C saves a checkpoint; --resume continues from it exactly.
     """
 
-    trace: str = "google"
-    """google, alibaba, the name of a prepared trace, a trace folder or a CSV."""
-    slot_seconds: int | None = None
-    """Length of a slot of a CSV trace, seconds."""
+    trace: TraceName = "google"
+    slot_seconds: SlotSeconds = None
     ec: str = "temporal"
     """Equivalence classes: a file of scripts/fit_ec.py; or temporal, aggregate or dtw to make --classes classes now; or
     none."""
@@ -48,12 +47,12 @@ class TrainingSettings:
     """Defaults of the hyper-parameters: smoke (a trial, seconds), medium (minutes), paper (the paper's values), deeprm
     (the default of --policy deeprm)."""
     out: Path | None = None
-    """Run folder; default: runs/<trace>-<timestamp>."""
+    """Output folder; default: runs/<trace>-<timestamp>."""
     resume: Path | None = None
     """Continue the run in this folder to its original number of iterations; only --stop-after can be combined with
     it."""
     stop_after: int | None = None
-    """Stop after this number of iterations; --resume continues."""
+    """Stop after this number of updates; --resume continues."""
     config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
 
     @classmethod

@@ -20,23 +20,24 @@ class PlacementSettings:
     """
 
     instance: str = GENERATED
-    """generated (random, with the paper's distributions); a folder with applications.csv, machines.csv and optionally
-    affinity.csv and anti-affinity.csv; or the Tianchi contest's zip or folder."""
+    """Applications to place: generated (random, with the paper's distributions); a folder with applications.csv,
+    machines.csv and optionally affinity.csv and anti-affinity.csv; or the Tianchi contest's zip or folder."""
     planners: Names = ("Aladdin+H.4",)
-    """Planners, e.g. Aladdin+H.4(SRF),Tetris.1, with any numbers; the error for an unknown name lists all."""
+    """Planners to compare, e.g. Aladdin+H.4(SRF),Tetris.1, with any numbers; the error for an unknown name lists
+    all."""
     machines: int | None = None
-    """Machines; default: 12,000 if generated. For the contest: how many of its 6,000 machines, with a proportional
-    share of its applications."""
+    """Machines in the cluster; default: 12,000 if generated, 6,000 of the contest. Fewer of the contest have a
+    proportional share of its applications."""
     replicas: int | None = None
     """Replicas to generate; default: 100,000 per 12,000 machines."""
     demand: float | None = None
     """Demand of generated replicas, as a share of the scarcer resource of all machines, above 0 and at most 1; default:
     0.75."""
     times: int | None = None
-    """For the contest: cut its 98 points of demand into this many windows, each with its largest demand; default: 1
-    (the peaks)."""
+    """For the contest: cut series of demand into this many windows, and plan for the largest demand of each; default:
+    1."""
     bounds: bool = True
-    """Also compute a lower bound on the number of machines."""
+    """Compute lower bounds on the number of machines needed, and the gaps to them."""
     seed: int = 0
     """Seed of generated problems and of the planners."""
     out: Path | None = None

@@ -17,18 +17,18 @@ MOST = 100_000  # instances of a category on a machine
 TRIED = (1, 3, 5)  # instances of one category on an otherwise empty machine
 
 
-def explain_score(score: InterferenceScore, running: Sequence[str] = ()) -> str:
+def explain_score(score: InterferenceScore, tasks: Sequence[str] = ()) -> str:
     """Markdown: how much each category contributes to the score of a machine with one instance of every service.
 
-    `running`: batch instances as CATEGORY=INSTANCES; none: the effect of `TRIED` instances of each category alone.
-    Raises InputError as `parse_running`.
+    `tasks`: batch instances as CATEGORY=INSTANCES; none: the effect of `TRIED` instances of each category alone.
+    Raises InputError as `parse_tasks`.
     """
-    counts, services = parse_running(running), len(score.services)
+    counts, services = parse_tasks(tasks), len(score.services)
     tried = [count * np.eye(CATEGORIES, dtype=np.int64) for count in TRIED]
     machines = uniform_machines(np.concatenate([counts[None], np.zeros_like(counts)[None], *tried]), services)
     total, empty, *others = score.of(machines, 0.0)
     head = ["category", "CPU, memory, makespan"]
-    if running:
+    if tasks:
         head += ["instances", "points"]
         rows = [
             [str(one.category), CATEGORY_NAMES[one.category], str(one.instances), f"{one.points:+.1f}"]
@@ -48,17 +48,17 @@ def explain_score(score: InterferenceScore, running: Sequence[str] = ()) -> str:
     return f"Learnt from {score.about or 'observations'}.\n\n{classes}{markdown_table(head, rows)}\n\n{scores}"
 
 
-def parse_running(running: Sequence[str]) -> Int:
+def parse_tasks(tasks: Sequence[str]) -> Int:
     """(60,) instances by category of entries CATEGORY=INSTANCES.
 
     Raises InputError for a malformed entry, an unknown category, or more than `MOST` instances of one category.
     """
     counts = np.zeros(CATEGORIES, np.int64)
-    for entry in running:
+    for entry in tasks:
         category, _, instances = entry.partition("=")
         if not (category.isdecimal() and instances.isdecimal() and int(category) < CATEGORIES):
-            raise InputError(f"running is '{entry}': must be CATEGORY=INSTANCES with a category 0 to {CATEGORIES - 1}")
+            raise InputError(f"tasks is '{entry}': must be CATEGORY=INSTANCES with a category 0 to {CATEGORIES - 1}")
         counts[int(category)] += min(int(instances), MOST + 1)
         if counts[int(category)] > MOST:
-            raise InputError(f"running is '{entry}': no machine runs more than {MOST:,} instances of a category")
+            raise InputError(f"tasks is '{entry}': no machine runs more than {MOST:,} instances of a category")
     return counts

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from tvwrl.checks import at_least
-from tvwrl.command_line import Names
+from tvwrl.command_line import TRACE, Names, described
 from tvwrl.envs.problem import Problem
 from tvwrl.interference.explanation import explain_score
 from tvwrl.interference.score import InterferenceScore
@@ -26,57 +26,56 @@ SMALL = {"machines": 20, "services": 150, "hours": 12}  # two days, unless other
 
 @dataclass(frozen=True)
 class InterferenceFitOptions:
-    """Learn an interference score and write it to a file, or explain one.
+    """Learn an interference score and write it to a file (.npz), or explain one.
 
     With --trace, the trace's workloads are the batch work and their usage sets the category thresholds; use it for
     `evaluate.py --schedulers spread,spread+pism=FILE` on that trace. With --data: batch tasks on two simulated days.
     Response times are simulated by --law; the score learns only from what monitoring would record, not from the law.
     """
 
-    out: Path | None = None
-    """File to write, .npz."""
-    trace: str | None = None
-    """google, alibaba, the name of a prepared trace, a trace folder or a CSV."""
+    file: Path | None = None
+    """File to write."""
+    trace: Annotated[str | None, described(TRACE)] = None
     data: Path | None = None
     """Folder with the published data sets that docs/interference.md lists; the usage of its batch tasks sets the
     thresholds between categories."""
     explain: Path | None = None
     """Only explain the score in this file: which task categories raise a machine's score, and by how much."""
-    running: Names = ()
-    """With --explain: tasks on the machine, as CATEGORY=INSTANCES,..., with categories 0 to 59; default: 1, 3 or 5
-    instances of each category that changes the score."""
+    tasks: Names = ()
+    """With --explain: tasks that run on the machine, as CATEGORY=INSTANCES,..., with categories 0 to 59; default: 1, 3
+    or 5 instances of each category that changes the score."""
     law: str = "memory"
     """Law by which batch work slows services: memory, queue or control."""
     weighting: str = "corr"
     """Weights of the services: fair, cpu-quota, corr, cv."""
     slot_seconds: int | None = None
-    """Length of a slot of a CSV trace, seconds, with --trace."""
+    """With --trace: length of a slot of the trace, seconds; default: the trace's, which a CSV lacks."""
     load: float | None = None
-    """Offered load, with --trace; default: 0.5."""
+    """With --trace: offered load on the busier resource, as a share of the cluster's capacity; default: 0.5."""
     episodes: int | None = None
-    """Training sequences to learn from, with --trace; default: 24."""
+    """With --trace: training sequences to learn scores from; default: 24."""
     machines: int | None = None
-    """Simulated machines; default: 10 with --trace, otherwise 20."""
+    """Machines in the cluster; default: 10 with --trace, otherwise 20."""
     services: int | None = None
-    """Simulated services, with --data; default: 150."""
+    """With --data: simulated services; default: 150."""
     hours: int | None = None
-    """Length of a day, hours, with --data; default: 12."""
+    """With --data: length of a day, hours; default: 12."""
     seed: int = 0
     """Seed of the simulation and of the trees."""
 
     def check(self) -> None:
         """Raise InputError for options that are wrong by themselves or together."""
         sources = [name for name in ("trace", "data", "explain") if getattr(self, name) is not None]
-        if self.running and self.explain is None:
-            raise InputError("--running needs --explain")
+        if self.tasks and self.explain is None:
+            raise InputError("--tasks needs --explain")
         if len(sources) != 1:
             raise InputError(f"{' and '.join(sources) or 'none'} given: must be one of --trace, --data and --explain")
-        if self.explain is not None and (self.out is not None or self.machines is not None):
-            raise InputError("--out and --machines cannot be combined with --explain, which only reads a file")
-        if self.out is not None and self.out.is_dir():
-            raise InputError(f"{self.out}: is a folder: must be the file to write, .npz")
-        if self.out is None and sources != ["explain"]:
-            raise InputError("--out is missing: give the file to write")
+        if self.explain is not None and (self.file is not None or self.machines is not None):
+            raise InputError("--file and --machines cannot be combined with --explain, which only reads a file")
+        if self.file is not None and self.file.is_dir():
+            raise InputError(f"{self.file}: is a folder: must be the file to write, .npz")
+        if self.file is None and sources != ["explain"]:
+            raise InputError("--file is missing: give the file to write")
         for source, names in OPTIONS.items():
             for name in self._given(*names):
                 if source not in sources:
@@ -100,18 +99,18 @@ class InterferenceFitOptions:
 
 
 def fit_or_explain(options: InterferenceFitOptions, report: Callable[[str], None]) -> None:
-    """Write a score to `options.out`, or explain `options.explain`; `report` receives lines for the user.
+    """Write a score to `options.file`, or explain `options.explain`; `report` receives lines for the user.
 
     Raises InputError for bad options, and for files that are missing or damaged.
     """
     options.check()
     if options.explain is not None:
-        report(explain_score(InterferenceScore.load(options.explain), options.running))
+        report(explain_score(InterferenceScore.load(options.explain), options.tasks))
         return
-    assert options.out is not None
+    assert options.file is not None
     score = options.train(report)
-    score.save(options.out)
+    score.save(options.file)
     known = int((score.trees.root >= 0).sum())
     span = np.interp([5, 95], score.percent, score.knots)
     report(f"{known} of {len(score.services)} services learnt; mean level {span[0]:.1f} scores 5, {span[1]:.1f} 95")
-    report(f"written to {options.out}")
+    report(f"written to {options.file}")

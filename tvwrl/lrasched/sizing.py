@@ -41,7 +41,7 @@ class SizingSettings:
     goal: float = 0.8
     """Performance to reach, 0 to 1."""
     margin: float = 0.02
-    """Safety margin on top of the goal, against prediction errors."""
+    """Safety margin on top of the performance goal, against prediction errors."""
     lower_is_better: bool = False
     """Lower performance values are better, e.g. a normalised latency: the goal is an upper limit."""
     predictor: Literal["factorization-machine", "matrix-factorization", "means"] = "factorization-machine"

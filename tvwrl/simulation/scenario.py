@@ -25,7 +25,7 @@ class Scenario:
     """What happens in an episode and what is seen of it. Everything here travels with a checkpoint."""
 
     machines: int = 10
-    """Machines in the cluster (M)."""
+    """Machines in the cluster."""
     capacity: Shares = (8.0,)
     """Capacity of a machine in units: one number, or one per resource (C_d)."""
     machine_types: Kinds = ()
@@ -79,7 +79,7 @@ class Scenario:
     K_c: Weights = 0.1
     """Weight of contention: one number, or one per resource."""
     K_u: Weights = 3.0
-    """Exponent of under-utilisation; 0 switches the term off."""
+    """Exponent of under-utilisation: one number, or one per resource; 0 switches the term off."""
     K_o: Weights = 30000.0
     """Penalty of a first overshoot: one number, or one per resource."""
     K_w: float = 50.0

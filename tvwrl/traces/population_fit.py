@@ -11,8 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import tyro
 
+from tvwrl.command_line import SlotSeconds, TraceName
 from tvwrl.runs import whole_file
-from tvwrl.traces.canonical import read_trace
+from tvwrl.traces.catalogue import open_trace
 from tvwrl.traces.statistics import DAY_SECONDS, compare_populations, population_parameters, rank_correlation
 from tvwrl.traces.synthetic import daily_profiles, generate, nearest_correlation, workload_kinds
 from tvwrl.types import Float, InputError, Trace
@@ -25,18 +26,21 @@ PAIRS_OF_HOURS = 72  # that a container needs for an autocorrelation
 
 @dataclass(frozen=True)
 class PopulationFitOptions:
-    """Fit the parameters of a synthetic workload population (tvwrl/traces/populations/NAME.json) to a real trace."""
+    """Fit the parameters of a synthetic workload population (tvwrl/traces/populations/NAME.json) to a real trace.
+
+    The file holds the parameters (.json). The published ones are fitted to google2011 and, for alibaba, to tianchi.
+    """
 
     population: tyro.conf.Positional[Literal["google", "alibaba"]]
     """Name of the population."""
-    trace: str
-    """Folder of the prepared trace: google2011, or tianchi for alibaba."""
-    out: Path
-    """JSON file to write."""
+    trace: TraceName
+    file: Path
+    """File to write."""
+    slot_seconds: SlotSeconds = None
     repeats: Path | None = None
     """For Alibaba: container_usage.csv.gz of trace v2018, for the days after the first."""
-    rounds: int = 10
-    """Rounds of the fit; each generates a population and corrects the parameters."""
+    corrections: int = 10
+    """How many times a population is generated and the parameters are corrected by what it misses."""
 
 
 def fit_and_report(options: PopulationFitOptions, report: Callable[[str], object]) -> None:
@@ -44,15 +48,15 @@ def fit_and_report(options: PopulationFitOptions, report: Callable[[str], object
     alibaba = options.population == "alibaba"
     if alibaba and options.repeats is None:
         raise InputError("alibaba needs --repeats: one day of data does not show how days repeat")
-    real = replace(read_trace(options.trace), name=options.population)
+    real = replace(open_trace(options.trace, options.slot_seconds), name=options.population)
     days, daily = (8.0, read_repeats(options.repeats)) if alibaba and options.repeats else (0.0, None)
-    content = fit_population(real, days, daily, options.rounds)
-    with whole_file(options.out) as partial:
+    content = fit_population(real, days, daily, options.corrections)
+    with whole_file(options.file) as partial:
         partial.write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
     days_compared = TIANCHI_DAYS if alibaba else None
     distances = [compare_populations(generate(content, n, s, days_compared), real) for n, s in COMPARED]
-    size = options.out.stat().st_size
-    report(f"{options.out} {size} bytes; {len(real)} real workloads; Kolmogorov-Smirnov distance of")
+    size = options.file.stat().st_size
+    report(f"{options.file} {size} bytes; {len(real)} real workloads; Kolmogorov-Smirnov distance of")
     report(f"{'':20s}" + "".join(f"{f'{n} (seed {s})':>16s}" for n, s in COMPARED))
     for name in distances[0]:
         report(f"{name:20s}" + "".join(f"{found[name]:16.3f}" for found in distances))
@@ -79,12 +83,14 @@ def read_repeats(path: Path) -> Float:
     return np.array(out)
 
 
-def fit_population(trace: Trace, days: float = 0.0, daily: Float | None = None, rounds: int = 10) -> dict[str, Any]:
+def fit_population(
+    trace: Trace, days: float = 0.0, daily: Float | None = None, corrections: int = 10
+) -> dict[str, Any]:
     """Fitted figures that `tvwrl.traces.synthetic.generate` turns back into workloads like those of `trace`.
 
     Per parameter a quantile table and its Gaussian-copula correlations with the others, the daily shapes, the shares of
-    the (class, priority, request known) kinds. `rounds` times a population is generated and measured, and tables and
-    copula are moved by what it misses. days: length of every workload, 0 = as in the trace. daily: (K, D) sample of
+    the (class, priority, request known) kinds. `corrections` times a population is generated and measured, and tables
+    and copula are moved by what it misses. days: length of every workload, 0 = as in the trace. daily: (K, D) sample of
     autocorrelations a day apart for a trace too short to have any; it stays independent of the other parameters.
     """
     kinds, kind = workload_kinds(trace)
@@ -114,15 +120,15 @@ def fit_population(trace: Trace, days: float = 0.0, daily: Float | None = None, 
         "profiles": daily_profiles(trace),
         "parameters": list(real),
     }
-    for r in range(rounds + 1):
+    for r in range(corrections + 1):
         latent = nearest_correlation(latent)
         content["tables"] = {name: [float(f"{v:.8g}") for v in np.sort(t)] for name, t in tables.items()}
         content["copula"] = np.round(latent[np.tril_indices(len(latent), -1)], 3).tolist()
-        if r == rounds:
+        if r == corrections:
             break
         made = generate(content, 800, r, own_days)
         fake = _fitted(made) | {"kind": workload_kinds(made, kinds)[1]}
-        step = 0.6 if r < rounds // 2 else 0.3
+        step = 0.6 if r < corrections // 2 else 0.3
         latent += step * np.nan_to_num(goal - rank_correlation(fake))
         for name, table in tables.items():
             if name.endswith(moved) and np.isfinite(real[name]).any():

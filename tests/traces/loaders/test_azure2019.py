@@ -47,7 +47,7 @@ def write(folder: Path, vms: list[str] = VMS, packed: bool = True, **readings: l
 
 
 def run(source: Path, out: Path, loader: Any = None, **options: Any) -> tuple[Trace, dict[str, Any]]:
-    return prepared(loader or Azure2019(), source, out, RULES, workers=2, **options)
+    return prepared(loader or Azure2019(), source, out, RULES, readers=2, **options)
 
 
 @pytest.mark.parametrize("packed", [True, False])

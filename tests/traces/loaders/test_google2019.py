@@ -100,7 +100,7 @@ def write_all(folder: Path) -> Path:
 
 
 def run(loader: Google2019, source: Path, out: Path, **options: Any) -> tuple[Trace, dict[str, Any]]:
-    return prepared(loader, source, out, RULES, workers=2, **options)
+    return prepared(loader, source, out, RULES, readers=2, **options)
 
 
 def expect(trace: Trace, wanted: dict[str, list[list[float]]]) -> None:
@@ -282,7 +282,7 @@ def test_bad_rows_of_a_flat_table_are_named(tmp_path: Path) -> None:
 @pytest.mark.real_data
 def test_the_real_sample(real_data: Path, tmp_path: Path) -> None:
     rules = SeriesRules(300, longest_gap=0, min_records=1)
-    trace, report = prepared(Google2019(), real_data / SAMPLE, tmp_path / "out", rules, workers=2)
+    trace, report = prepared(Google2019(), real_data / SAMPLE, tmp_path / "out", rules, readers=2)
     raw = pl.read_parquet(real_data / SAMPLE).to_pandas()
     assert report["rows"]["read"]["instance_usage"] == len(raw)
     assert not report["rows"]["bad"]

@@ -67,7 +67,7 @@ def run(source: Path, out: Path, **options: Any) -> dict[str, Any]:
 def test_shares_make_no_difference_to_the_series(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = run(source, tmp_path / "one")
     monkeypatch.setattr(preparing, "SHARE_BYTES", 40_000)
-    many = run(source, tmp_path / "many", workers=4)
+    many = run(source, tmp_path / "many", readers=4)
     assert {k: one[k] for k in ("slots", "workloads", "rows")} == {k: many[k] for k in ("slots", "workloads", "rows")}
     left, right = (read_trace(tmp_path / name) for name in ("one", "many"))
     for trace in (left, right):
@@ -85,7 +85,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(source: Path, tmp_path: Path, sh
         "p.SHARE_BYTES = 40_000; read = Google2011.read;"
         "Google2011.read = lambda self, part: (time.sleep(0.3), read(self, part))[1];"
         f"p.prepare(Google2011(), {str(source)!r}, Path({str(tmp_path / 'out')!r}), SeriesRules(300, min_records=10),"
-        " workers=1, plots=False)"
+        " readers=1, plots=False)"
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as process:
         deadline = time.time() + 600
@@ -111,7 +111,7 @@ def test_a_changed_part_is_read_again(source: Path, tmp_path: Path) -> None:
     good = path.read_bytes()
     path.write_bytes(good[: len(good) // 2])
     with pytest.raises(InputError, match="part-00003"):
-        run(source, tmp_path / "out", workers=1)
+        run(source, tmp_path / "out", readers=1)
     path.write_bytes(good)
     run(source, tmp_path / "out")
     run(source, tmp_path / "whole")
@@ -173,7 +173,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_disk_that_is_full_and_then_is_not(source: Path, disk: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no space left on the disk; make room.*finished parts are kept"):
-        run(source, disk / "out", workers=1)
+        run(source, disk / "out", readers=1)
     assert not (disk / "out").exists()
     assert not list(disk.rglob("*.partial"))
     subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
@@ -208,8 +208,8 @@ def test_a_fault_in_what_is_stored_beside_ends_the_run_before_the_long_work(
 
 
 def test_limits_are_checked(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="workers is 0: must be at least 1"):
-        run(source, tmp_path / "out", workers=0)
+    with pytest.raises(InputError, match="readers is 0: must be at least 1"):
+        run(source, tmp_path / "out", readers=0)
     with pytest.raises(InputError, match="max_bad_fraction is 2: must be 0 to 1"):
         run(source, tmp_path / "out", max_bad_fraction=2)
     (tmp_path / "out").mkdir()

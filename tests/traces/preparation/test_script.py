@@ -45,7 +45,7 @@ def test_the_report_is_printed(prepare: Any, tmp_path: Path) -> None:
     lines = ["time,workload_id,cpu,mem", *(f"{300 * i},a,0.1,0.2" for i in range(300) if i != 7), "9,a,-1,0.2"]
     (tmp_path / "x.csv").write_text("\n".join(lines))
     out = tmp_path / "out"
-    code, text, _ = prepare("csv", "--source", tmp_path / "x.csv", "--out", out, "--no-plots", "--workers", 1)
+    code, text, _ = prepare("csv", "--source", tmp_path / "x.csv", "--out", out, "--no-plots", "--readers", 1)
     assert not code
     assert "1 of 1 workloads kept; 300 slots of 300 s over 1.0 days" in text
     assert "Time: 0 s to 89,700 s." in text
@@ -83,7 +83,7 @@ def test_a_table_of_ones_own_has_a_name(
         path.mkdir()
     file = path if path.suffix else path / "x.csv"
     file.write_text("\n".join(["time,workload_id,cpu,mem", *(f"{300 * i},a,0.1,0.2" for i in range(300))]))
-    code, text, _ = prepare("csv", "--source", path, *options, "--workers", 1, "--no-plots")
+    code, text, _ = prepare("csv", "--source", path, *options, "--readers", 1, "--no-plots")
     assert not code
     assert text.startswith(f"# Trace '{name}', read as csv\n")
     assert text.endswith(f"--trace {shlex.quote(name)}\n")
@@ -105,11 +105,11 @@ def test_an_interruption_says_how_to_go_on(prepare: Any, tmp_path: Path, monkeyp
     (tmp_path / "x.csv").write_text("time,workload_id,cpu,mem\n0,a,0.1,0.2\n")
     out = tmp_path / "out"
     monkeypatch.setattr(preparing, "make_share", _stop)
-    code, _, err = prepare("csv", "--source", tmp_path / "x.csv", "--out", out, "--workers", 1)
+    code, _, err = prepare("csv", "--source", tmp_path / "x.csv", "--out", out, "--readers", 1)
     hint = f"run the same command again to continue; finished parts are in {tmp_path / '.out.work'}\n"
     assert (code, err) == (130, hint + "interrupted\n")
     monkeypatch.setattr(preparing, "read_part", _stop)
-    code, _, err = prepare("csv", "--source", tmp_path / "x.csv", "--out", tmp_path / "none", "--workers", 1)
+    code, _, err = prepare("csv", "--source", tmp_path / "x.csv", "--out", tmp_path / "none", "--readers", 1)
     assert (code, err) == (130, "interrupted\n")  # nothing is kept
 
 

@@ -58,7 +58,7 @@ class ResultsStudy(Scale):
     """Agents to train: agent observes requests and class forecasts; agent-history only load and history; agent-peak
     requests and lifetime peaks; agent-forecast-peak all of these."""
     train_loads: Shares = LOADS
-    """Offered loads of the agents' training sequences, in turn."""
+    """Offered loads of training and validation sequences, in turn."""
 
     partial = True
 

@@ -13,6 +13,7 @@ import tyro
 
 from tvwrl.agents.config import TrainConfig, preset_of
 from tvwrl.checks import at_least, positive
+from tvwrl.command_line import SlotSeconds, TraceName
 from tvwrl.experiments.cell_options import CellOptions
 from tvwrl.experiments.engine import refuse_failed
 from tvwrl.experiments.tuning.report import write_report
@@ -34,10 +35,8 @@ class TuningSettings(CellOptions):
     tvwrl/experiments/tuning/search_space.py.
     """
 
-    trace: str = "google"
-    """google, alibaba, the name of a prepared trace, a trace folder or a CSV."""
-    slot_seconds: int | None = None
-    """Length of a slot of a CSV trace, seconds."""
+    trace: TraceName = "google"
+    slot_seconds: SlotSeconds = None
     ec: str = "temporal"
     """Equivalence classes: a file of scripts/fit_ec.py; or temporal, aggregate or dtw to make --classes classes now; or
     none."""
@@ -46,9 +45,9 @@ class TuningSettings(CellOptions):
     trials: int = 30
     """Total number of trials, complete or pruned, including those of earlier sessions."""
     seconds: float | None = None
-    """Start no trial after this time; default: no limit."""
+    """Time limit of the search, seconds; default: none. No trial starts after it."""
     resume: Path | None = None
-    """Continue the search in this folder with its own settings; only --trials, --seconds, --workers, --ray and
+    """Continue the run in this folder with its own settings; only --trials, --seconds, --workers, --ray and
     --dry-run can be combined with it."""
     config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
 

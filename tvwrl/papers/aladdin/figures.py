@@ -115,9 +115,10 @@ class SizeStudy(_Study):
     tianchi: str = ""
     """The Tianchi contest's zip or folder; without it, only generated problems are placed."""
     planners: Names = (*ALADDIN, *BASELINES)
-    """Planners to compare; the error for an unknown name lists all."""
+    """Planners to compare, e.g. Aladdin+H.4(SRF),Tetris.1, with any numbers; the error for an unknown name lists
+    all."""
     demand: float = DEMAND
-    """Demand of generated replicas, as a share of the scarcer resource of all machines."""
+    """Demand of generated replicas, as a share of the scarcer resource of all machines, above 0 and at most 1."""
     medea_machines: int = 1_000
     """Largest cluster to run Medea on; it takes minutes even there."""
     medea_seconds: float = 2.0
@@ -172,7 +173,8 @@ class RepackStudy(_Study):
     """Aladdin+H with several rules for when placed replicas may move, on generated problems."""
 
     planners: Names = REPACKED
-    """Planners to compare."""
+    """Planners to compare, e.g. Aladdin+H.4(SRF),Tetris.1, with any numbers; the error for an unknown name lists
+    all."""
     demands: Shares = DEMANDS
     """Demand of the replicas, as shares of the scarcer resource of all machines."""
 

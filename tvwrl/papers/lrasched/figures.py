@@ -69,7 +69,7 @@ class LearningStudy(PaperStudy):
     data: Path | None = None
     """For table2: folder with erms_inflection.csv.gz and ntua_nginx_ibench.csv.gz; default: simulated data only."""
     earlier: int = 100
-    """For table2: number of simulated applications profiled earlier."""
+    """For table2: number of earlier applications on the simulated testbed, at least 2."""
     arriving: int = 40
     """Number of simulated applications that arrive; doubled in fig5."""
 
@@ -105,9 +105,9 @@ class TestbedStudy(PaperStudy):
     seeds: Numbers = tuple(range(5))
     """Seeds of applications, arrivals and noise; means and intervals are over them."""
     margin: float = 0.02
-    """Safety margin on top of the performance goal of 0.9 when sizes are chosen."""
+    """Safety margin on top of the performance goal, against prediction errors."""
     milp_seconds: float = 5.0
-    """Time limit of the integer programme, per batch; 0 leaves it out."""
+    """Time limit of each integer programme, seconds; 0 leaves it out."""
 
     def cells(self, figure: str) -> list[Measurement]:
         """The cells of a figure. Raises InputError for options out of range."""
@@ -133,12 +133,12 @@ class GapStudy(PaperStudy):
 
     seeds: Numbers = (0, 1, 2)
     """Seeds of the drawn batches; means and intervals are over them."""
-    largest: Shares = (0.5, 0.2)
+    largest_sizes: Shares = (0.5, 0.2)
     """Largest sizes of a replica: 0.5 as printed in the paper, 0.2 where its percentages come out."""
     replica_range: tuple[int, int] = (1, 1)
     """Fewest and most replicas of an application (not in the paper)."""
     milp_seconds: float = 20.0
-    """Time limit of the integer programme, per phase; 0 leaves it out."""
+    """Time limit of each integer programme, seconds; 0 leaves it out."""
 
     def cells(self, figure: str) -> list[Measurement]:
         """The cells of a figure. Raises InputError for options out of range."""
@@ -153,7 +153,7 @@ class GapStudy(PaperStudy):
                 scheme,
                 seconds,
             )
-            for largest in self.largest
+            for largest in self.largest_sizes
             for applications, machines in self._scales()
             for dimensions in DIMENSIONS
             for seed in self.seeds
@@ -180,10 +180,10 @@ class PlacementStudy(GapStudy):
 class PlanningTimeStudy(PaperStudy):
     """How long placement takes, by cluster size: LRASched, first fit and the integer programme."""
 
-    seed: int = 0
-    """Seed of the drawn batches."""
+    seeds: Numbers = (0,)
+    """Seeds of the drawn batches; means are over them."""
     milp_seconds: float = 20.0
-    """Time limit of the integer programme; 0 leaves it out."""
+    """Time limit of each integer programme, seconds; 0 leaves it out."""
 
     def cells(self, figure: str) -> list[Measurement]:
         """The cells of a figure. Raises InputError for options out of range."""
@@ -191,15 +191,16 @@ class PlanningTimeStudy(PaperStudy):
         dimensions = {"fig11": 3, "fig12": 6}[figure]
         return [
             Measurement.of(
-                f"planning-times/{dimensions}-{machines}-seed{self.seed}/{scheme}",
+                f"planning-times/{dimensions}-{machines}-seed{seed}/{scheme}",
                 measure_planning_time,
                 # Small replicas, so that hardly any application is rejected: rejecting takes less time than placing
                 Drawn(100, machines, dimensions, replicas=(1, 10), largest=0.2),
-                self.seed,
+                seed,
                 scheme,
                 seconds,
             )
             for machines in MACHINES
+            for seed in self.seeds
             for scheme, seconds in schemes(WITHOUT_SEARCH, self.milp_seconds * (machines <= LARGEST_FOR_MILP))
         ]
 
@@ -211,12 +212,12 @@ def schemes(heuristics: Iterable[str], milp_seconds: float) -> list[tuple[str, f
 
 def check(options: dict[str, Any]) -> None:
     """Raise InputError for options out of range; those that a study lacks are not checked."""
-    check_seeds(options.get("seeds", (options.get("seed", 0),)))
+    check_seeds(options["seeds"])
     within(0, 1, margin=options.get("margin"))
     at_least(0, milp_seconds=options.get("milp_seconds"))
     at_least(2, earlier=options.get("earlier"), arriving=options.get("arriving"))
     within(1, len(SCALES), scales=options.get("scales"))
-    different(largest=options.get("largest", (1,)))
+    different(largest_sizes=options.get("largest_sizes", (1,)))
 
 
 STUDIES: dict[type, dict[str, str]] = {LearningStudy: LEARNING, TestbedStudy: TESTBED}

@@ -38,10 +38,10 @@ def table2(rows: Rows) -> Report:
     """Errors and latency of every predictor on every data set."""
     data, names, seeds = (distinct(rows, name) for name in ("data", "predictor", "seed"))
     intro = (
-        "Two configurations of each arriving application are measured, the others predicted. Of each real data "
-        f"set, two thirds of the applications serve as earlier ones. Means over {len(seeds)} seeds [95 % bootstrap interval]; predictions "
-        "are clipped to 0..1. Worst: RMSE of the worst application. Latency: median of one prediction from application "
-        "and configuration to performance, in the fastest seed."
+        "Two configurations of each arriving application are measured, the others predicted. Of each real data set, "
+        f"two thirds of the applications serve as earlier ones. Means over {len(seeds)} seeds [95 % bootstrap "
+        "interval]; predictions are clipped to 0..1. Worst: RMSE of the worst application. Latency: median of one "
+        "prediction from application and configuration to performance, in the fastest seed."
     )
     head = ("predictor", "RMSE", "paper", "worst", "latency, ms", "paper, ms")
     parts = [intro]
@@ -184,7 +184,7 @@ def planning_time(figure: str, rows: Rows) -> Report:
     """Figures 11 and 12: milliseconds per application by cluster size."""
     sizes, lines = distinct(rows, "machines"), []
     for scheme in distinct(rows, "scheme"):
-        shown = [f"{ms[0]:.3g}" if len(ms := column(rows, "ms", scheme=scheme, machines=m)) else "" for m in sizes]
+        shown = [f"{ms.mean():.3g}" if len(ms := column(rows, "ms", scheme=scheme, machines=m)) else "" for m in sizes]
         power = growth(rows, scheme)
         grows = f"machines^{power:.2f}" if np.isfinite(power) else ""
         lines.append([scheme, *shown, grows, published.PLANNING_TIME[figure].get(scheme, "")])
@@ -209,7 +209,8 @@ def _plot_planning_time(rows: Rows, file: Path) -> None:
     figure = new_figure(8, 4.4)
     axis = figure.subplots()
     for scheme, colour in zip(distinct(rows, "scheme"), COLOURS, strict=False):
-        machines, ms = (column(rows, name, scheme=scheme) for name in ("machines", "ms"))
+        machines = distinct(select(rows, scheme=scheme), "machines")
+        ms = [column(rows, "ms", scheme=scheme, machines=number).mean() for number in machines]
         axis.plot(machines, ms, "-o", ms=4, color=colour, label=scheme)
     axis.set(xscale="log", yscale="log", xlabel="machines", ylabel="ms per application")
     tidy(axis)

@@ -220,7 +220,7 @@ ANCHOR_MACHINES, ANCHOR_SERVICES, ANCHOR_MINUTES = 40, 60, 50  # of the clusters
 
 @dataclass(frozen=True)
 class AnchorCell(RowsCell):
-    """Response times of the anchored services (`laws.ANCHORS`) under every law, which is calibrated on another period."""
+    """Response times of the anchored services (`laws.ANCHORS`) under every law, calibrated on another period."""
 
     seed: int
     data: Path | None = None  # folder of recorded batch tasks, None: synthetic ones

@@ -123,9 +123,9 @@ class ClusterStudy(StudyUnderLaws, StudyOfData):
     seeds: Numbers | None = None
     """Seeds of the simulation; means and intervals are over them. Default: the preset's."""
     machines: int | None = None
-    """Simulated machines; default: the preset's, 14 for Figure 15."""
+    """Machines in the cluster; default: the preset's, 14 for Figure 15."""
     services: int | None = None
-    """Number of services; default: the preset's."""
+    """Simulated services; default: the preset's."""
     learns: int | None = None
     """Minutes of the first period, under the default scheduler, from which PISM learns; default: the preset's."""
     minutes: int | None = None
@@ -135,7 +135,7 @@ class ClusterStudy(StudyUnderLaws, StudyOfData):
     pressure: float = 1.0
     """Pressure of batch work, relative to the law's assumption that the mean is at the knee of the curve."""
     truth: bool = False
-    """Give schedulers the true categories of tasks instead of classified ones."""
+    """Use the true categories of tasks instead of classified ones."""
     silent: float = 0.0
     """Share of machines whose reports are missing, each for half an hour on average; at least 0 and below 1."""
     stale_after: float = STALE_AFTER
@@ -190,13 +190,13 @@ class PredictionStudy(StudyUnderLaws, StudyOfData):
     seeds: Numbers = (0, 1, 2)
     """Seeds of deployments, arrivals and noise; means and intervals are over them."""
     machines: int = 40
-    """Simulated machines."""
+    """Machines in the cluster."""
     services: int = 150
-    """Simulated services; each machine runs 20 instances."""
+    """Simulated services."""
     hours: int = 24
-    """Length of a day."""
+    """Length of a day, hours."""
     truth: bool = False
-    """Learn scores from the true categories of tasks instead of classified ones."""
+    """Use the true categories of tasks instead of classified ones."""
     report_seconds: int = 300
     """Seconds between records of a service instance."""
 
@@ -228,7 +228,7 @@ class SchedulerStudy(SchedulerTrial, StudyUnderLaws):
     """Schedulers with and without PISM on the same test sequences of a trace; response times are simulated."""
 
     schedulers: Names = ("spread", "stack", "stack-80", "random", "load-aware", "target-load-packing", "risk-balancing")
-    """Names of schedulers."""
+    """Schedulers to compare; the error for an unknown name lists all."""
 
     @property
     def trial(self) -> SchedulerTrial:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tvwrl.command_line import SlotSeconds, TraceName
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import Rows
 from tvwrl.interference.machines import MonitoredMachines, uniform_machines
@@ -47,16 +48,15 @@ class LeastCpu(InterferenceScore):
 class SchedulerTrial:
     """What all schedulers of a comparison have in common."""
 
-    trace: str = "google"
-    """google, alibaba, the name of a prepared trace, a trace folder or a CSV."""
-    slot_seconds: int | None = None
-    """Length of a slot of a CSV trace, seconds."""
+    trace: TraceName = "google"
+    slot_seconds: SlotSeconds = None
     checkpoint: Path | None = None
-    """Also compare the policy of this training run; environment and trace are then the run's."""
+    """Training run (its folder or a .pt file) whose policy is compared too; environment and trace are then the
+    run's."""
     load: float = 0.5
-    """Offered load."""
+    """Offered load on the busier resource, as a share of the cluster's capacity."""
     sequences: int = 30
-    """Test sequences."""
+    """Test sequences per load."""
     episodes: int = EPISODES
     """Training sequences to learn scores from."""
     weighting: str = "corr"

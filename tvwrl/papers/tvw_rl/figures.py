@@ -14,7 +14,7 @@ from tvwrl.experiments.reproduce import Report, commands
 from tvwrl.experiments.scale import Scale, describe_training
 from tvwrl.experiments.training_cells import DEEPRM, Column, Setup, cells_of, opened, read_columns
 from tvwrl.papers.tvw_rl.cells import EXPERIMENTS
-from tvwrl.papers.tvw_rl.table1 import TABLE1_TITLE, Table1Study
+from tvwrl.papers.tvw_rl.table1 import TABLE1_TITLE, PaperTraces, Table1Study
 from tvwrl.papers.tvw_rl.tables import plot, summarise, write_tables
 from tvwrl.traces import describe_source
 from tvwrl.types import InputError
@@ -23,14 +23,9 @@ TABLE1 = "table1"
 
 
 @dataclass(frozen=True)
-class TvwRlStudy(Scale):
+class TvwRlStudy(PaperTraces, Scale):
     """Train what is missing, evaluate it, and print the table next to the published values; resumable. Agents know what
     the paper's agent knows, with every preset."""
-
-    google: str = "google"
-    """Trace to use for the paper's Google trace: a name, or the folder of a prepared trace."""
-    alibaba: str = "alibaba"
-    """Trace to use for the paper's Alibaba trace, e.g. tianchi."""
 
     partial = False
 

@@ -72,17 +72,25 @@ class Comparison(RowsCell):
 
 
 @dataclass(frozen=True)
-class Table1Study:
-    """k, f and effective prediction gain of classes by each representation, next to the published values."""
+class PaperTraces:
+    """What stands for the paper's two traces."""
 
     google: str = "google"
-    """Trace to compare with the published Google values; "" leaves it out."""
+    """Trace to use for the paper's Google trace: a name or a folder. Table 1 leaves the paper's trace out if it is
+    ""."""
     alibaba: str = "alibaba"
-    """Trace to compare with the published Alibaba values; "" leaves it out."""
+    """Trace to use for the paper's Alibaba trace, e.g. tianchi: a name or a folder. Table 1 leaves the paper's trace
+    out if it is ""."""
+
+
+@dataclass(frozen=True)
+class Table1Study(PaperTraces):
+    """k, f and effective prediction gain of classes by each representation, next to the published values."""
+
     radius: int | None = None
     """Half-width of the Sakoe-Chiba band of dynamic time warping, slots; default: no band."""
     step_seconds: int = Scenario.step_seconds
-    """Length of a slot, seconds."""
+    """Length of one slot of the environment, seconds; a multiple of the trace's interval."""
     seed: int = 0
     """Seed of all random choices."""
     forecast: ForecastSettings = field(default_factory=ForecastSettings)

@@ -31,9 +31,9 @@ class PrepareOptions:
     name: str | None = None
     """Name of the trace; default: the loader's name, or for csv and parquet the name of the source."""
     out: Path | None = None
-    """Folder to write; default: <name> in TVWRL_DATA (~/.cache/tvwrl), where --trace <name> finds it."""
+    """Output folder; default: <name> in TVWRL_DATA (~/.cache/tvwrl), where --trace <name> finds it."""
     slot_seconds: int | None = None
-    """Length of a slot, seconds; default: the interval of the published records."""
+    """Length of a slot of the trace, seconds; default: the interval of the published records."""
     gaps: Literal["drop", "hold", "interpolate"] = "hold"
     """How to fill up to --longest-gap slots in a row without a record: with the last value (hold) or linearly
     (interpolate); with drop, every empty slot divides a series, and --longest-gap has no effect."""
@@ -48,10 +48,10 @@ class PrepareOptions:
     """Stop if more than this share of the rows is invalid."""
     plots: bool = True
     """Draw the page of plots."""
-    workers: int | None = None
-    """Files read in parallel; default: the number of cores."""
+    readers: int | None = None
+    """Files that are read at the same time; default: the number of cores."""
     ray: str | None = None
-    """Address of a Ray cluster to run on ("local" starts one); its machines must share the file system."""
+    """Ray cluster to run on: HOST:PORT, auto or local; all its machines must share --out."""
 
 
 def prepare_and_report(options: PrepareOptions, loader: Any, report: Callable[[str], object]) -> Path:
@@ -74,7 +74,7 @@ def prepare_and_report(options: PrepareOptions, loader: Any, report: Callable[[s
     check_new_folder(out)  # before a download of days
     if "://" in source and loader.name != "prometheus":
         source = _fetched(loader.name, source)
-    limits = options.max_bad_fraction, options.workers, options.ray, options.plots
+    limits = options.max_bad_fraction, options.readers, options.ray, options.plots
     with _interruption_explained(working_path(out)):
         found = prepare(loader, source, out, rules, *limits, name=name)
     report(report_text(found))

@@ -39,7 +39,7 @@ def prepare(
     out: Path,
     rules: SeriesRules,
     max_bad_fraction: float = 0.01,
-    workers: int | None = None,
+    readers: int | None = None,
     ray: str | None = None,
     plots: bool = True,
     name: str | None = None,
@@ -53,7 +53,7 @@ def prepare(
     >>> trace = read_trace("my-trace")  # doctest: +SKIP
     """
     within(0, 1, max_bad_fraction=max_bad_fraction)
-    at_least(1, workers=workers)
+    at_least(1, readers=readers)
     with working_folder(out, {"loader": repr(loader), "source": source}) as work, full_disk_explained(out.parent):
         folder = unpack(source, work)
         loader = loader.at(folder)
@@ -63,7 +63,7 @@ def prepare(
         pieces = work / f"{shares}-shares-{key}"
 
         def run(what: str, sizes: list[int], calls: Sequence[Call]) -> list[dict[str, Any]]:
-            return _run(what, sizes, run_calls(calls, workers or os.cpu_count() or 1, ray))
+            return _run(what, sizes, run_calls(calls, readers or os.cpu_count() or 1, ray))
 
         beside = read_extras(loader, folder, pieces)
         _sum_up(beside, max_bad_fraction)

@@ -37,7 +37,7 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(source: str, out: Path, loader: Prometheus, rules: SeriesRules = FEW, **options: Any) -> Any:
     """The trace of what a server holds, and its report."""
-    return prepared(loader, source, out, rules, workers=1, **options)
+    return prepared(loader, source, out, rules, readers=1, **options)
 
 
 def facts(trace: Any) -> dict[str, tuple[str, list[float]]]:
