@@ -1,4 +1,4 @@
-"""Compiled clock of the cluster: arrivals, the waiting queue, placements, departures, penalties, the label grid.
+"""Compiled clock of the cluster: arrivals, the waiting queue, placements, departures, penalties.
 
 Every array of `State` that changes has a leading batch axis B; the same functions serve one environment and thousands.
 
@@ -14,11 +14,11 @@ from tvwrl.compiled import njit
 from tvwrl.packing.book import book
 from tvwrl.packing.fit import exceeds
 from tvwrl.penalties import contention, overshoot, under_utilisation, wait
+from tvwrl.simulation.grid_kernels import clear_row, draw, draw_background, row_of, show_grid
 from tvwrl.simulation.state import (
     ACTIVE,
     ARRIVAL,
     ARRIVED,
-    BACKGROUND_LABEL,
     CONTENTION,
     GOING,
     IDLE,
@@ -51,7 +51,6 @@ from tvwrl.simulation.state import (
 # Commands of `drive`, and the sequence that RESET takes for "not this environment"
 STEP, STEP_AUTORESET, PLACE, ADVANCE, RESET = range(5)
 SKIP = -2
-ALL_BITS, EVERY_BYTE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0x0101010101010101)
 
 
 # Kernels index the arrays of `State` directly and are inlined into the one entry point at the end: a view or a call
@@ -65,50 +64,6 @@ def _next_random(stream):  # type: ignore[no-untyped-def]
     mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.int64(state), mixed ^ (mixed >> np.uint64(31))
-
-
-@njit(inline="always", _nrt=False)
-def _row(s, slot):  # type: ignore[no-untyped-def]
-    """Row of the grid's ring that shows `slot`, -1 without grids."""
-    return slot % s.grid.shape[1] if s.grid.shape[1] > 0 else -1
-
-
-@njit(inline="always", _nrt=False)
-def _fill(s, b, row, m, d, demand, label):  # type: ignore[no-untyped-def]
-    """Add one demand to the current row: the next free pixels, and its square."""
-    dimension = m * s.capacity.shape[1] + d
-    s.square[b, dimension] += demand * demand
-    if row >= 0:
-        first = s.filled[b, dimension]
-        last = min(first + max(int(demand + 0.5), 1), int(s.capacity[m, d]))
-        if s.words.shape[3] == 1 and s.grid.shape[3] == 8:
-            if last > first:  # a row of 8 pixels is one number: avoids a loop that mispredicts its end
-                pixels = (ALL_BITS >> np.uint64(64 - 8 * (last - first))) << np.uint64(8 * first)
-                s.words[b, row, dimension, 0] |= np.uint64(label) * EVERY_BYTE & pixels
-        else:
-            for c in range(first, last):
-                s.grid[b, row, dimension, c] = label
-        s.filled[b, dimension] = last
-
-
-@njit(inline="always", _nrt=False)
-def _draw(s, b, w, sequence, slot, row):  # type: ignore[no-untyped-def]
-    """Add running workload w to the current row, in order of start."""
-    m = s.workloads[b, w, MACHINE]
-    age = slot - s.workloads[b, w, START]
-    label = s.label[sequence, w, age + 1]
-    for d in range(s.capacity.shape[1]):
-        _fill(s, b, row, m, d, float(s.demand[sequence, w, age, d]), label)
-
-
-@njit(inline="always", _nrt=False)
-def _draw_background(s, b, slot, row):  # type: ignore[no-untyped-def]
-    """Add the unknown load to the current row of every machine, before any workload."""
-    unknown = s.background[s.counters[b, SEQUENCE], slot % s.background.shape[1]]
-    for m in range(unknown.shape[0]):
-        for d in range(unknown.shape[1]):
-            if unknown[m, d] > 0:
-                _fill(s, b, row, m, d, float(unknown[m, d]), s.rules[BACKGROUND_LABEL])
 
 
 @njit(inline="always", _nrt=False)
@@ -131,16 +86,14 @@ def _open_slot(s, b):  # type: ignore[no-untyped-def]
         waiting += 1
     s.counters[b, ARRIVED], s.counters[b, WAITING], s.counters[b, PLACED] = arrived, waiting, 0
 
-    row = _row(s, slot)
+    row = row_of(s, slot)
     for dimension in range(s.square.shape[1]):
         s.square[b, dimension] = 0.0
         s.filled[b, dimension] = 0
     if row >= 0:
-        for dimension in range(s.blank.shape[0]):
-            for c in range(s.blank.shape[1]):
-                s.words[b, row, dimension, c] = s.blank[dimension, c]
+        clear_row(s, b, row)
     if s.background.shape[1] > 0:
-        _draw_background(s, b, slot, row)
+        draw_background(s, b, slot, row)
 
     running, kept = s.counters[b, RUNNING], 0
     for i in range(running):
@@ -148,7 +101,7 @@ def _open_slot(s, b):  # type: ignore[no-untyped-def]
         if s.workloads[b, w, START] + s.timing[sequence, w, LENGTH] > slot:
             s.workloads[b, kept, RUNS] = w
             kept += 1
-            _draw(s, b, w, sequence, slot, row)
+            draw(s, b, w, sequence, slot, row)
         else:
             s.machines[b, s.workloads[b, w, MACHINE], ACTIVE] -= 1
     s.counters[b, RUNNING] = kept
@@ -242,9 +195,7 @@ def begin(s, b, sequence):  # type: ignore[no-untyped-def]
         for slot in range(s.load.shape[2]):
             _book_background(s, b, slot)
     for row in range(s.grid.shape[1]):
-        for dimension in range(s.blank.shape[0]):
-            for c in range(s.blank.shape[1]):
-                s.words[b, row, dimension, c] = s.blank[dimension, c]
+        clear_row(s, b, row)
 
 
 @njit(inline="always", _nrt=False)
@@ -263,19 +214,13 @@ def place(s, b, position, m):  # type: ignore[no-untyped-def]
     s.machines[b, m, ACTIVE] += 1
     sequence = s.counters[b, SEQUENCE]
     book(s.load[b, m], slot, s.demand[sequence, w], s.timing[sequence, w, LENGTH])
-    _draw(s, b, w, sequence, slot, _row(s, slot))
+    draw(s, b, w, sequence, slot, row_of(s, slot))
 
 
 @njit(inline="always", _nrt=False)
 def _observe(s, b):  # type: ignore[no-untyped-def]
     """Write the observation of environment b: the last h rows of every grid, and the queue."""
-    _, machines, resources, history, words = s.seen_words.shape
-    for r in range(history):
-        row = (s.counters[b, SLOT] + 1 + r) % history  # the oldest row first
-        for m in range(machines):
-            for d in range(resources):
-                for c in range(words):
-                    s.seen_words[b, m, d, r, c] = s.words[b, row, m * resources + d, c]
+    show_grid(s, b)
     _, places, features = s.seen_queue.shape
     sequence, waiting = s.counters[b, SEQUENCE], s.counters[b, WAITING]
     for q in range(places):
