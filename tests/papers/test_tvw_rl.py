@@ -69,11 +69,11 @@ TOUCHING = {"a": [1.5, 1.0], "b": [1.0, 1.0]}
         (FLAT, "a", "b", 2.4, 2.4, "holds in direction, not in size"),
         (FLAT, "a", "b", 1.6, 1.6, "holds, beyond what was published"),
         (FLAT, "none", "none", 1.0, 2.0, "cannot be said, both are 0"),
-        (UNSURE, "a", "b", 1.0, INFINITE, "holds, but the difference may be due to chance"),
-        (UNSURE, "a", "b", 1.5, 2.0, "holds in direction, not in size, but the difference may be due to chance"),
-        (UNSURE, "a", "b", 0.5, 0.9, "does not hold, but the difference may be due to chance"),
-        (UNSURE, "a", "b", 0.9, 0.9, "holds, it is in our interval, but the difference may be due to chance"),
-        (TOUCHING, "a", "b", 1.0, INFINITE, "holds, but the difference may be due to chance"),
+        (UNSURE, "a", "b", 1.0, INFINITE, "holds (not significant)"),
+        (UNSURE, "a", "b", 1.5, 2.0, "holds in direction, not in size (not significant)"),
+        (UNSURE, "a", "b", 0.5, 0.9, "does not hold (not significant)"),
+        (UNSURE, "a", "b", 0.9, 0.9, "holds, it is in our interval (not significant)"),
+        (TOUCHING, "a", "b", 1.0, INFINITE, "holds (not significant)"),
         ({"a": [1.5, 1.4], "b": [0.5, 1.3]}, "a", "b", 1.0, INFINITE, "holds"),
     ],
 )
@@ -87,8 +87,7 @@ def test_statements(
 def test_a_statement_names_ratio_interval_and_source_unless_a_column_was_not_measured() -> None:
     claim = Claim("utilisation_cpu", "a", "b", 1.0, INFINITE, "as said")
     assert _claim(claim, group_of(TOUCHING)) == [
-        '- CPU util, a / b: 1.25 [1.00, 1.50]; paper above 1 ("as said"): holds, '
-        "but the difference may be due to chance"
+        '- CPU util, a / b: 1.25 [1.00, 1.50]; paper above 1 ("as said"): holds (not significant)'
     ]
     assert _claim(replace(claim, under="absent"), group_of(TOUCHING)) == []
 

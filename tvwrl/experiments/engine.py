@@ -172,7 +172,7 @@ def complete(
             if bar.disable:  # no terminal, but a log that should show that work goes on
                 seconds = time.monotonic() - begun
                 taken, left = map(tqdm.format_interval, (seconds, seconds / ended * (len(missing) - ended)))
-                report(f"{ended} of {len(missing)} cells in {taken}, about {left} left: {own[-1].group}")
+                report(f"{ended} of {len(missing)} cells in {taken}, about {left} left: {own[-1].name}")
     # Another run in this folder may have finished cells that were locked here.
     return {cell.name: failed[cell.name] for cell in cells if cell.name in failed and not _finished_by_now(out, cell)}
 

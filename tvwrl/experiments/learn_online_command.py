@@ -73,7 +73,11 @@ def learn_online(settings: OnlineSettings) -> int:
         print(f"stopped while comparing; {again}")
         raise
     print((learner.folder / "table.md").read_text())
-    print(f"written to {learner.folder}; evaluate the policy with scripts/evaluate.py --checkpoint {learner.folder}")
+    print(f"written to {learner.folder}")
+    if learner.config.split == "train":
+        print(f"evaluate the policy on test series with scripts/evaluate.py --checkpoint {learner.folder}")
+    else:
+        print("the policy has learnt from test series: scripts/evaluate.py would no longer report on unseen ones")
     return 0
 
 

@@ -121,8 +121,8 @@ def _range(claim: Claim) -> str:
 
 
 def _verdict(claim: Claim, mean: float, low: float, high: float) -> str:
-    """Within the range (one value: is it in the interval?), beyond it, short of it, or against it; and whether chance
-    may have decided."""
+    """Within the range (one value: is it in the interval?), beyond it, short of it, or against it; and whether our
+    difference is significant."""
     if np.isnan(mean):
         return "cannot be said, both are 0"
     more = claim.low >= 1  # claimed: more than `under`, or less
@@ -136,4 +136,4 @@ def _verdict(claim: Claim, mean: float, low: float, high: float) -> str:
         verdict = "holds, beyond what was published"
     else:
         verdict = "holds in direction, not in size"
-    return f"{verdict}, but the difference may be due to chance" if low <= 1 <= high and low < high else verdict
+    return f"{verdict} (not significant)" if low <= 1 <= high and low < high else verdict
