@@ -1,6 +1,6 @@
 """Time of scoring one batch task against many machines, cold and warm, and of placing instances one by one.
 
-Trees are learnt from made-up observations as deep as they are in use. Cold: nothing of the last call is in the
+Trees are learnt from generated observations as deep as they are in use. Cold: nothing of the last call is in the
 processor's cache; warm: the same call again. Times are processor time of one core, medians and least of --repeats.
 """
 

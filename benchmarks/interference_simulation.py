@@ -1,6 +1,6 @@
 """How many times faster than real time 600 machines with 60 new batch instances a minute each are simulated. Limit: 30.
 
-Made-up tasks, 150 services, one core; the predictor learns from the first ten minutes under the default scheduler.
+Synthetic tasks, 150 services, one core; the predictor learns from the first ten minutes under the default scheduler.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def _received(ready: Any, process: Any) -> Any:
 
 
 def _serve(answer: Connection, function: Callable[..., dict[str, Any]], arguments: tuple[Any, ...]) -> None:
-    """One call in a new process: silent, out of reach of the terminal's Ctrl-C, and no longer there than its parent."""
+    """One call in a new process, which prints no errors, ignores the terminal's Ctrl-C and ends with its parent."""
     os.setpgrp()
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115 for as long as the process lives
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
@@ -122,7 +122,7 @@ def _on_ray(calls: Iterable[Call], address: str) -> Generator[tuple[int, Any], N
     try:
         import ray
     except ImportError:
-        raise InputError("--ray needs Ray: pip install 'tvwrl[ray]'") from None
+        raise InputError("--ray needs Ray: pip install '.[ray]'") from None
 
     if not ray.is_initialized():
         _check_cluster(address)

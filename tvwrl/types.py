@@ -53,7 +53,7 @@ class Trace:
         return self.usage[self.offsets[i] : self.offsets[i + 1]]
 
     def select(self, index: Sequence[int] | Int) -> Trace:
-        """The same trace with the workloads of `index` only, in that order."""
+        """The same trace with the workloads of `index` (n,) only, numbers 0..len - 1, in that order."""
         index = np.asarray(index, dtype=np.int64)
         rows = [np.arange(self.offsets[i], self.offsets[i + 1]) for i in index]
         row = np.concatenate([np.empty(0, np.int64), *rows])

@@ -22,7 +22,7 @@ class Coin(torch.nn.Module):
         return self.both.expand(len(encoded["mask"]), 2)
 
 
-class Told(PolicyGradient):
+class GivenAdvantage(PolicyGradient):
     """Every decision has the same advantage."""
 
     def __init__(self, policy, config, advantage):
@@ -59,7 +59,7 @@ def stepped(iteration, advantage=0.0, **changes):
     before = float(torch.softmax(policy.both.detach(), 0)[0])
     played = episodes([[0.0], [0.0]], [[1], [1]], encoded={"mask": torch.ones(2, 2, dtype=torch.bool)})
     played.log_probability[:] = np.log(before)
-    learner = Told(policy, config, advantage)
+    learner = GivenAdvantage(policy, config, advantage)
     logged = learner.update(played, iteration, torch.Generator())
     rate = learner.optimiser.param_groups[0]["lr"]
     return logged, rate, before, float(torch.softmax(policy.both.detach(), 0)[0])

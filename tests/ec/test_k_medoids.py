@@ -85,7 +85,7 @@ def test_scikit_learn_extra_is_as_good() -> None:
 
 @pytest.mark.parametrize(
     ("backend", "module", "command"),
-    [("sklearn-extra", "sklearn_extra.cluster", r"tvwrl\[sklx\]"), ("kmedoids", "kmedoids", "pip install kmedoids")],
+    [("sklearn-extra", "sklearn_extra.cluster", r"'\.\[sklx\]"), ("kmedoids", "kmedoids", "pip install kmedoids")],
 )
 def test_missing_backends_say_how_to_get_them(
     backend: str, module: str, command: str, monkeypatch: pytest.MonkeyPatch

@@ -226,7 +226,9 @@ def test_the_window_shrinks_to_what_half_of_the_workloads_allow():
 
 def test_too_short_for_any_forecast():
     series, _ = opposite_families(12, slots=20)
-    with pytest.raises(InputError, match=r"too short to judge classes: half of the 12 .* at least 24 slots"):
+    with pytest.raises(
+        InputError, match=r"too short to compare classes by forecasts: half of the 12 .* at least 24 slots"
+    ):
         agnostic_forecast(series, 12, TINY)
 
 

@@ -1,4 +1,4 @@
-"""Results: shares, ratios and targets worked out by hand, a page from made-up rows, and what is missing of it."""
+"""Results: shares, ratios and targets worked out by hand, a page from synthetic rows, and what is missing of it."""
 
 from __future__ import annotations
 

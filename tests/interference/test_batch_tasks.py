@@ -34,7 +34,7 @@ def test_files_by_hand(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("was", "now", "said"),
+    ("was", "now", "message"),
     [
         ("arrive_s", "when", "no column 'arrive_s'; the columns are: when"),
         ("5,a,R2_1,7,100,0.5,3", "5,a,R2_1,7,100,0.5,0", "row 1: instances is 0: must be a number >= 1"),
@@ -47,12 +47,12 @@ def test_files_by_hand(tmp_path):
         ("5,a,R2_1,7,100,0.5,3\n0,a,M1,0,50,0.2,1\n", "", "no rows"),
     ],
 )
-def test_bad_files_are_refused(tmp_path, was, now, said):
+def test_bad_files_are_refused(tmp_path, was, now, message):
     path = write(tmp_path / "a.csv.gz", ARRIVALS.replace(was, now))
     with pytest.raises(InputError) as error:
         read_arrivals(path)
     assert str(path) in str(error.value)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_bad_names_can_be_counted(tmp_path):

@@ -67,7 +67,7 @@ def test_thresholds_are_given_or_found():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"cpu": (0.5,)}, "thresholds of cpu are 0.5: must be 2"),
         ({"cpu": (1.5, 0.5)}, "1.5, 0.5: must be 2 rising"),
@@ -76,9 +76,9 @@ def test_thresholds_are_given_or_found():
         ({"makespan": (1.0, 2.0, float("inf"))}, "thresholds of makespan"),
     ],
 )
-def test_bad_thresholds_are_refused(wrong, said):
+def test_bad_thresholds_are_refused(wrong, message):
     given = {"cpu": HAND.cpu, "memory": HAND.memory, "makespan": HAND.makespan}
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         Thresholds(**(given | wrong))
 
 

@@ -45,7 +45,7 @@ def test_dependencies_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("names", "said", "kind", "tasks", "lenient"),
+    ("names", "message", "kind", "tasks", "lenient"),
     [
         (["M1", "J5_5"], "task 'J5_5': waits for itself", "waits for itself", 1, [(), ()]),
         (["M1", "J5_1_7"], "task 'J5_1_7': waits for task 7, which the job", "unknown", 1, [(), ()]),
@@ -54,10 +54,10 @@ def test_dependencies_by_hand():
         (["M1", "J2__1"], "task 'J2__1': must be like", "malformed", 1, [(), ()]),
     ],
 )
-def test_bad_jobs_are_refused_or_counted(names, said, kind, tasks, lenient):
+def test_bad_jobs_are_refused_or_counted(names, message, kind, tasks, lenient):
     with pytest.raises(InputError, match="job j_7, task") as error:
         dependencies("j_7", names)
-    assert said in str(error.value)
+    assert message in str(error.value)
     bad = Counter()
     assert dependencies("j_7", names, bad) == lenient
     assert bad == {kind: tasks}

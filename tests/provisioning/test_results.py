@@ -87,14 +87,14 @@ def test_a_fixed_fleet_tells_what_is_left_over(instance: Instance, tmp_path: Pat
 def test_kinds_of_machines() -> None:
     fleet = Fleet.of_kinds([[4.0, 8.0], [2.0, 2.0]], [2, 1], slack=0.25)
     assert fleet.capacity.tolist() == [[3.0, 6.0], [3.0, 6.0], [1.5, 1.5]]
-    for arguments, said in [
+    for arguments, message in [
         (([],), "machine"),
         (([[1.0], [1.0, 2.0]],), "same resources"),
         (([[1.0]], [1, 2]), "count has 2"),
         (([[1.0]], [0]), "count is 0"),
         (([[1.0]], [1], False, 1.0), "slack is 1"),
     ]:
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             Fleet.of_kinds(*arguments)
 
 

@@ -207,8 +207,8 @@ def test_trace_with_applications(make_trace: Callable[..., Trace], tmp_path: Pat
     np.testing.assert_allclose(half.demand[0], [[3, 4], [2, 2]])
     assert arcs_of(half) == {("web", "web"): 1, ("w1", "web"): 0}
     pl.DataFrame({"app_a": ["web"], "app_b": ["web"], "k": [1]}).write_parquet(tmp_path / "trace" / "affinity.parquet")
-    told = pl.DataFrame({"application": ["w1", "web"], "replicas": [7, None]})
-    told.write_parquet(tmp_path / "trace" / "applications.parquet")
+    declared = pl.DataFrame({"application": ["w1", "web"], "replicas": [7, None]})
+    declared.write_parquet(tmp_path / "trace" / "applications.parquet")
     beside = open_instance(tmp_path / "trace")
     assert arcs_of(beside) == {("web", "web"): 2}
     assert beside.replicas.tolist() == [2, 7]

@@ -19,15 +19,15 @@ def tiny():
 
 @pytest.fixture
 def refused(call, tmp_path):
-    """Checks exit code 2, one clear message with all of `said`, no traceback, nothing half-written."""
+    """Checks exit code 2, one clear message with every text of `message`, no traceback, nothing half-written."""
 
-    def check(script, *arguments, said):
+    def check(script, *arguments, message):
         out = tmp_path / "out"
         written = "--file" if script == "fit_interference.py" else "--out"
         done = call(script, *arguments, *(() if "--resume" in arguments else (written, out)))
         assert done.returncode == 2, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
-        for text in said:
+        for text in message:
             assert text in done.stderr
         assert not out.exists()
         assert not list(tmp_path.glob(".*partial*"))

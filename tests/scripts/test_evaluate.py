@@ -92,11 +92,11 @@ def test_a_dry_run_lists_what_would_be_played(call, trace, tmp_path):
 def test_bad_trace_is_refused_with_its_place(refused, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("workload_id,slot,cpu,mem\na,0,0.1,-0.5\n")
-    refused("evaluate.py", "--trace", path, "--slot-seconds", 300, said=["t.csv", "line 2", "mem", "-0.5"])
+    refused("evaluate.py", "--trace", path, "--slot-seconds", 300, message=["t.csv", "line 2", "mem", "-0.5"])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--trace", "nowhere"], ["nowhere", "google", "alibaba"]),
         (["--schedulers", "tetris,best"], ["'best'", "best-fit-peak", "tetris"]),
@@ -112,19 +112,19 @@ def test_bad_trace_is_refused_with_its_place(refused, tmp_path):
         (["--K-u", "-1"], ["K_u is -1.0: must be at least 0"]),
     ],
 )
-def test_bad_arguments(refused, trace, arguments, said):
-    refused("evaluate.py", *([] if "--trace" in arguments else ["--trace", trace]), *arguments, said=said)
+def test_bad_arguments(refused, trace, arguments, message):
+    refused("evaluate.py", *([] if "--trace" in arguments else ["--trace", trace]), *arguments, message=message)
 
 
 def test_a_checkpoint_knows_its_resources_and_needs_a_name_of_its_own(refused, run, trace, tmp_path):
     disk = open_trace(str(trace))
     write_trace(replace(disk, resources=("cpu", "disk")), tmp_path / "other")
-    refused("evaluate.py", "--checkpoint", run[0], "--trace", tmp_path / "other", said=["disk", "cpu, mem"])
-    refused("evaluate.py", "--checkpoint", run[0], "--device", "foo", said=["foo", "cpu, cuda"])
-    refused("evaluate.py", "--checkpoint", run[0], "--capacity", 9, said=["--checkpoint"])
-    refused("evaluate.py", "--checkpoint", run[0], "--machines", 0, said=["machines is 0", "at least 1"])
+    refused("evaluate.py", "--checkpoint", run[0], "--trace", tmp_path / "other", message=["disk", "cpu, mem"])
+    refused("evaluate.py", "--checkpoint", run[0], "--device", "foo", message=["foo", "cpu, cuda"])
+    refused("evaluate.py", "--checkpoint", run[0], "--capacity", 9, message=["--checkpoint"])
+    refused("evaluate.py", "--checkpoint", run[0], "--machines", 0, message=["machines is 0", "at least 1"])
     shutil.copytree(run[0], tmp_path / "tetris")
-    refused("evaluate.py", "--checkpoint", tmp_path / "tetris", said=["tetris", "rename its folder"])
+    refused("evaluate.py", "--checkpoint", tmp_path / "tetris", message=["tetris", "rename its folder"])
 
 
 @pytest.mark.slow
@@ -148,8 +148,8 @@ def test_a_flat_policy_keeps_its_machines(refused, trace, tmp_path):
     opened = open_trace(str(trace))
     identity = trace_identity(opened, str(trace), None)
     Trainer(Problem.build(opened, scenario), config, tmp_path / "flat", identity, print).save()
-    said = ["machines is 5", "flat", "4 machines", "shared"]
-    refused("evaluate.py", "--checkpoint", tmp_path / "flat", "--machines", 5, said=said)
+    message = ["machines is 5", "flat", "4 machines", "shared"]
+    refused("evaluate.py", "--checkpoint", tmp_path / "flat", "--machines", 5, message=message)
 
 
 def test_an_output_folder_in_use_is_not_touched(call, tmp_path, trace):
@@ -175,8 +175,13 @@ def test_damaged_and_foreign_checkpoints_are_refused(refused, run, tmp_path):
     empty.write_bytes(b"")
     evil = tmp_path / "evil.pt"
     torch.save({"format": 1, "x": Evil()}, evil)
-    for path, said in ((cut, "truncated"), (other, "format 99"), (empty, "cannot be read"), (evil, "cannot be read")):
-        refused("evaluate.py", "--checkpoint", path, said=[path.name, said])
+    for path, message in (
+        (cut, "truncated"),
+        (other, "format 99"),
+        (empty, "cannot be read"),
+        (evil, "cannot be read"),
+    ):
+        refused("evaluate.py", "--checkpoint", path, message=[path.name, message])
     assert not (tmp_path / "executed").exists()
 
 

@@ -68,21 +68,27 @@ def test_one_representation_and_k_can_be_asked_for(call, trace, tmp_path):
 
 
 def test_bad_input(refused, made, trace, tiny, tmp_path):
-    refused("fit_ec.py", "--trace", trace, "--k", 99, said=["k is 99, but there are 17 workloads"])
-    refused("fit_ec.py", "--trace", trace, "--k-min", 1, said=["k_min is 1: must be at least 2"])
-    refused("fit_ec.py", "--trace", trace, "--k-min", 6, "--k-max", 4, said=["k_max is 4: must be at least 6"])
-    refused("fit_ec.py", "--trace", trace, "--forecast.folds", 1, said=["folds is 1: must be at least 2"])
-    refused("fit_ec.py", "--trace", tmp_path / "nothing", said=["not a file or folder"])
-    refused("train.py", "--trace", trace, "--ec", "shape", said=["--ec shape", "temporal", "none"])
+    refused("fit_ec.py", "--trace", trace, "--k", 99, message=["k is 99, but there are 17 workloads"])
+    refused("fit_ec.py", "--trace", trace, "--k-min", 1, message=["k_min is 1: must be at least 2"])
+    refused("fit_ec.py", "--trace", trace, "--k-min", 6, "--k-max", 4, message=["k_max is 4: must be at least 6"])
+    refused("fit_ec.py", "--trace", trace, "--forecast.folds", 1, message=["folds is 1: must be at least 2"])
+    refused("fit_ec.py", "--trace", tmp_path / "nothing", message=["not a file or folder"])
+    refused("train.py", "--trace", trace, "--ec", "shape", message=["--ec shape", "temporal", "none"])
     broken = tmp_path / "classes.json"
     broken.write_text("{}")
-    refused("train.py", "--trace", trace, "--ec", broken, said=["not a classes file of format 1"])
+    refused("train.py", "--trace", trace, "--ec", broken, message=["not a classes file of format 1"])
     hour = ["--step-seconds", 3600]
     refused(
-        "train.py", "--trace", trace, "--ec", made[0], *hour, said=["made with step_seconds 1800, but here it is 3600"]
+        "train.py",
+        "--trace",
+        trace,
+        "--ec",
+        made[0],
+        *hour,
+        message=["made with step_seconds 1800, but here it is 3600"],
     )
-    refused("reproduce.py", "table1", "--google", "", "--alibaba", "", said=["give at least one"])
-    refused("reproduce.py", "table2-clustering", "--seeds", -1, said=["seeds is -1: must be at least 0"])
+    refused("reproduce.py", "table1", "--google", "", "--alibaba", "", message=["give at least one"])
+    refused("reproduce.py", "table2-clustering", "--seeds", -1, message=["seeds is -1: must be at least 0"])
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ def test_schedulers_and_a_policy_take_the_file(call, trace, run, file, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--law", "gravity"], ["law is 'gravity': must be one of memory"]),
         (["--episodes", "15"], ["episodes is 15", "at least 16"]),
@@ -83,8 +83,8 @@ def test_schedulers_and_a_policy_take_the_file(call, trace, run, file, tmp_path)
         (["--hours", "2"], ["--hours needs --data"]),
     ],
 )
-def test_bad_options(refused, trace, options, said):
-    refused("fit_interference.py", "--trace", trace, *options, said=said)
+def test_bad_options(refused, trace, options, message):
+    refused("fit_interference.py", "--trace", trace, *options, message=message)
 
 
 def test_batch_tasks_give_a_score_too(call, batch_data, tmp_path):
@@ -114,8 +114,8 @@ def test_more_instances_than_a_machine_can_run_are_refused(call, file):
 
 
 def test_bad_sources(refused, call, file, tmp_path):
-    refused("fit_interference.py", said=["none given"])
-    refused("fit_interference.py", "--data", tmp_path, said=["ali18_usage_tasks.csv.gz", "cannot be read"])
+    refused("fit_interference.py", message=["none given"])
+    refused("fit_interference.py", "--data", tmp_path, message=["ali18_usage_tasks.csv.gz", "cannot be read"])
     assert "--file is missing" in call("fit_interference.py", "--trace", "google").stderr
     for bad in ("60=1", "3", "3=x", "-1=2"):
         done = call("fit_interference.py", "--explain", file, f"--tasks={bad}")
@@ -129,16 +129,16 @@ def test_bad_files_are_refused_before_anything_is_played(call, refused, trace, f
     score = InterferenceScore.load(file)
     score.thresholds = None
     score.save(blind)
-    for path, said in (
+    for path, message in (
         (cut, "not an interference score"),
         (other, "not an interference score"),
         (tmp_path / "none.npz", "no such file"),
         (blind, "no category thresholds"),
     ):
-        refused("evaluate.py", "--trace", trace, "--schedulers", f"spread+pism={path}", said=[said])
-    refused("evaluate.py", "--trace", trace, "--schedulers", f"best+pism={file}", said=["scheduler is 'best'"])
-    refused("evaluate.py", "--trace", trace, "--schedulers", f"policy+pism={file}", said=["--checkpoint", "not given"])
-    refused("evaluate.py", "--trace", trace, "--schedulers", "spread+pism", said=["spread+pism=FILE"])
+        refused("evaluate.py", "--trace", trace, "--schedulers", f"spread+pism={path}", message=[message])
+    refused("evaluate.py", "--trace", trace, "--schedulers", f"best+pism={file}", message=["scheduler is 'best'"])
+    refused("evaluate.py", "--trace", trace, "--schedulers", f"policy+pism={file}", message=["--checkpoint", "not given"])
+    refused("evaluate.py", "--trace", trace, "--schedulers", "spread+pism", message=["spread+pism=FILE"])
     done = call("fit_interference.py", "--explain", cut)
     assert done.returncode == 2
     assert f"{cut}: not an interference score" in done.stderr

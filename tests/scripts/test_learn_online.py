@@ -43,15 +43,15 @@ def test_stream_comparison_resumption_and_evaluation(call, refused, run, tmp_pat
     done = call("evaluate.py", "--checkpoint", whole, *few)
     assert done.returncode == 0, done.stderr
     assert "\nwhole " in done.stdout
-    refused("train.py", "--resume", whole, said=["scripts/learn_online.py"])
-    refused("learn_online.py", "--resume", run[0], said=["not a run of scripts/learn_online.py"])
-    refused("learn_online.py", "--checkpoint", run[0], "--shift-load", 0, said=["load is 0.0: must be a number > 0"])
-    refused("learn_online.py", "--checkpoint", run[0], "--schedulers", "x", said=["scheduler is 'x'"])
+    refused("train.py", "--resume", whole, message=["scripts/learn_online.py"])
+    refused("learn_online.py", "--resume", run[0], message=["not a run of scripts/learn_online.py"])
+    refused("learn_online.py", "--checkpoint", run[0], "--shift-load", 0, message=["load is 0.0: must be a number > 0"])
+    refused("learn_online.py", "--checkpoint", run[0], "--schedulers", "x", message=["scheduler is 'x'"])
 
 
 def test_bad_input_is_refused(refused, tmp_path):
-    refused("learn_online.py", said=["--checkpoint"])
-    refused("learn_online.py", "--checkpoint", tmp_path, said=["no checkpoint in this run"])
-    refused("learn_online.py", "--checkpoint", tmp_path, "--after", 0, said=["after is 0"])
+    refused("learn_online.py", message=["--checkpoint"])
+    refused("learn_online.py", "--checkpoint", tmp_path, message=["no checkpoint in this run"])
+    refused("learn_online.py", "--checkpoint", tmp_path, "--after", 0, message=["after is 0"])
     own = ["--resume continues with the run's own settings"]
-    refused("learn_online.py", "--resume", tmp_path, "--seed", 1, said=own)
+    refused("learn_online.py", "--resume", tmp_path, "--seed", 1, message=own)

@@ -72,19 +72,19 @@ def test_a_bound_above_the_machines_says_that_not_all_can_be_placed(call, folder
 
 
 def test_bad_input_is_refused(call, refused, folder, tmp_path):
-    refused("place.py", "--planners", "Best", said=["there is no planner 'Best'", "Aladdin+H.4(LRF)"])
-    refused("place.py", "--planners", "Best", said=["other numbers go too", "-still"])
-    refused("place.py", "--planners", "Medea(0,0,0)", said=["weights are 0, 0, 0: at least one must be above 0"])
-    refused("place.py", "--planners", "Aladdin+H.4-none-still", said=["no effect with -none"])
-    refused("place.py", "--planners", "Tetris.1,Tetris.1", said=["must be different ones"])
-    refused("place.py", "--machines", 3, said=["machines is 3: must be at least 23"])
-    refused("place.py", "--instance", tmp_path / "none", said=["must be generated, or a file or folder that exists"])
-    refused("place.py", "--instance", folder, "--demand", 0.5, said=["--demand applies only to --instance generated"])
-    refused("place.py", "--times", 98, said=["--times applies only to the contest"])
-    refused("place.py", "--instance", folder, "--machines", 2, said=["do not apply to a folder of tables"])
-    refused("place.py", "--instance", folder, "--replicas", 2, said=["--replicas applies only to"])
+    refused("place.py", "--planners", "Best", message=["there is no planner 'Best'", "Aladdin+H.4(LRF)"])
+    refused("place.py", "--planners", "Best", message=["other numbers go too", "-still"])
+    refused("place.py", "--planners", "Medea(0,0,0)", message=["weights are 0, 0, 0: at least one must be above 0"])
+    refused("place.py", "--planners", "Aladdin+H.4-none-still", message=["no effect with -none"])
+    refused("place.py", "--planners", "Tetris.1,Tetris.1", message=["must be different ones"])
+    refused("place.py", "--machines", 3, message=["machines is 3: must be at least 23"])
+    refused("place.py", "--instance", tmp_path / "none", message=["must be generated, or a file or folder that exists"])
+    refused("place.py", "--instance", folder, "--demand", 0.5, message=["--demand applies only to --instance generated"])
+    refused("place.py", "--times", 98, message=["--times applies only to the contest"])
+    refused("place.py", "--instance", folder, "--machines", 2, message=["do not apply to a folder of tables"])
+    refused("place.py", "--instance", folder, "--replicas", 2, message=["--replicas applies only to"])
     (folder / "affinity.csv").write_text("group,application\nfront,nobody\n")
-    refused("place.py", "--instance", folder, said=["affinity.csv: row 1, group 'front': application is 'nobody'"])
+    refused("place.py", "--instance", folder, message=["affinity.csv: row 1, group 'front': application is 'nobody'"])
     done = call("place.py", "--machines", 30, "--out", folder)
     assert done.returncode == 2
     assert "already exists and is not empty" in done.stderr

@@ -76,9 +76,9 @@ def test_the_best_plan_and_advice(call, write, tmp_path):
     done = call("provision.py", "--instance", instance, *MACHINE, "--seconds", 1, "--out", out)
     assert done.returncode == 0, done.stderr
     assert pl.read_csv(out / "rows.csv").select("algorithm", "machines").row(0) == ("best", 4)
-    said = call("provision.py", "--instance", instance, *MACHINE, "--advise", "--seconds", 60)
-    assert said.returncode == 0, said.stderr
-    assert "use best: " in said.stdout
+    advised = call("provision.py", "--instance", instance, *MACHINE, "--advise", "--seconds", 60)
+    assert advised.returncode == 0, advised.stderr
+    assert "use best: " in advised.stdout
 
 
 def test_a_trace_is_planned_and_handed_over(call, trace, tmp_path):
@@ -91,33 +91,33 @@ def test_a_trace_is_planned_and_handed_over(call, trace, tmp_path):
 
 
 def test_bad_instances(refused, write):
-    for row, said in (
+    for row, message in (
         ("4\t1\t5\t1\t0\t[]", ["application '4' needs 5, 1", "larger than every machine"]),
         ("4\t0\t1\t1\t0\t[]", ["hand.csv: line 5", "nb_instances is '0'"]),
     ):
-        refused("provision.py", "--instance", write(*ROWS, row), *MACHINE, "--planners", "FF", said=said)
+        refused("provision.py", "--instance", write(*ROWS, row), *MACHINE, "--planners", "FF", message=message)
 
 
 def test_bad_plans(refused, write, tmp_path):
     instance, file = write(*ROWS), tmp_path / "plan.parquet"
     plan = {"algorithm": ["X"] * 3, "application": ["1", "2", "3"], "machine": [0, 1, 2], "replicas": [2, 2, 1]}
     pl.DataFrame(plan).write_parquet(file)
-    said = ["plan.parquet: row 1: X places 2 replicas of application '1': it has 3"]
-    refused("provision.py", "--instance", instance, *MACHINE, "--verify", file, said=said)
-    refused("provision.py", "--instance", instance, *MACHINE, "--verify", instance, said=["not a readable Parquet"])
+    message = ["plan.parquet: row 1: X places 2 replicas of application '1': it has 3"]
+    refused("provision.py", "--instance", instance, *MACHINE, "--verify", file, message=message)
+    refused("provision.py", "--instance", instance, *MACHINE, "--verify", instance, message=["not a readable Parquet"])
 
 
 def test_bad_options(refused, write, tmp_path):
-    def check(*options, said):
-        refused("provision.py", "--instance", instance, *options, said=said)
+    def check(*options, message):
+        refused("provision.py", "--instance", instance, *options, message=message)
 
     instance = write(*ROWS)
-    check(said=["machine", "--machine 64 128"])
-    check("--machine", 4, said=["machine has 1 numbers: must be 2 (cpu, mem)"])
-    check("--machine", 4, -8, "--planners", "FF", said=["capacity is"])
-    check(*MACHINE, "--fixed", said=["--counts"])
-    check(*MACHINE, "--slack", 1, said=["slack is 1.0"])
-    check(*MACHINE, "--planners", "FF,FG", said=["no algorithm 'FG'", "SpreadWFD-Avg-BinSearch"])
-    check(*MACHINE, "--planners", "FF,FF", said=["planners is FF, FF: must be different ones"])
-    check(*MACHINE, "--best", "--seconds", 0, said=["seconds is 0.0"])
-    check(*MACHINE, "--planners", "FF", "--hand-over", said=["--hand-over needs a canonical trace"])
+    check(message=["machine", "--machine 64 128"])
+    check("--machine", 4, message=["machine has 1 numbers: must be 2 (cpu, mem)"])
+    check("--machine", 4, -8, "--planners", "FF", message=["capacity is"])
+    check(*MACHINE, "--fixed", message=["--counts"])
+    check(*MACHINE, "--slack", 1, message=["slack is 1.0"])
+    check(*MACHINE, "--planners", "FF,FG", message=["no algorithm 'FG'", "SpreadWFD-Avg-BinSearch"])
+    check(*MACHINE, "--planners", "FF,FF", message=["planners is FF, FF: must be different ones"])
+    check(*MACHINE, "--best", "--seconds", 0, message=["seconds is 0.0"])
+    check(*MACHINE, "--planners", "FF", "--hand-over", message=["--hand-over needs a canonical trace"])

@@ -14,4 +14,4 @@ def test_deeprm_is_trained_as_its_preset_says_unless_asked_otherwise(call, refus
     assert table == {"google-deeprm-seed0": "7", "google-tvw-rl-seed0": "7"}
     asked = listed("fig4", "--preset", "smoke", "--deeprm-iterations", 9)
     assert (asked["google-deeprm-seed0"], asked["google-tvw-rl-seed0"]) == ("9", "6")
-    refused("reproduce.py", "fig5", "--deeprm-iterations", 0, said=["iterations is 0"])
+    refused("reproduce.py", "fig5", "--deeprm-iterations", 0, message=["iterations is 0"])

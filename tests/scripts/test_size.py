@@ -56,7 +56,7 @@ def test_configurations_that_nobody_was_measured_in_are_left_out_and_named(call,
     with (tmp_path / "found" / "curve.csv").open() as file:
         assert {row["configuration"] for row in csv.DictReader(file)} <= set(CONFIGURATIONS)
     new.write_text("application,configuration,performance\nmine,s,0.3\nmine,xl,0.9\n")
-    refused("size.py", *asked, said=["unknown configuration 'xl'; known are: s, m, l, m2, m4"])
+    refused("size.py", *asked, message=["unknown configuration 'xl'; known are: s, m, l, m2, m4"])
 
 
 def test_without_files_it_simulates_and_says_so(call, tmp_path):
@@ -69,12 +69,12 @@ def test_without_files_it_simulates_and_says_so(call, tmp_path):
 def test_bad_input_is_refused(refused, tables, tmp_path):
     history, new = tables
     both = ["--profiles", history, "--measured", new]
-    refused("size.py", *both, "--goal", 1.5, said=["goal is 1.5"])
-    refused("size.py", "--profiles", history, said=["must be given together"])
-    refused("size.py", *both, "--simulate", said=["--simulate cannot be combined"])
-    refused("size.py", "--earlier", 1, said=["earlier is 1: must be at least 2"])
+    refused("size.py", *both, "--goal", 1.5, message=["goal is 1.5"])
+    refused("size.py", "--profiles", history, message=["must be given together"])
+    refused("size.py", *both, "--simulate", message=["--simulate cannot be combined"])
+    refused("size.py", "--earlier", 1, message=["earlier is 1: must be at least 2"])
     new.write_text("application,configuration,performance\nmine,xl,0.5\n")
-    refused("size.py", *both, said=["new.csv: row 1: configuration is 'xl'"])
+    refused("size.py", *both, message=["new.csv: row 1: configuration is 'xl'"])
     new.write_text("application,configuration,performance\nmine,s,0.5\nyours,s,0.5\n")
-    refused("size.py", *both, said=["holds 2 applications"])
-    refused("size.py", "--profiles", tmp_path / "none.csv", "--measured", new, said=["none.csv"])
+    refused("size.py", *both, message=["holds 2 applications"])
+    refused("size.py", "--profiles", tmp_path / "none.csv", "--measured", new, message=["none.csv"])

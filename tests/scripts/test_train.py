@@ -87,7 +87,7 @@ def test_deeprm_is_trained_resumed_and_evaluated_like_any_policy(call, refused, 
         assert "\ndeeprm " in done.stdout
         assert "\ndeeprm+pism " in done.stdout
         assert "`deeprm`: peaks of running and waiting workloads, and how long" in (out / "table.md").read_text()
-    refused("evaluate.py", "--schedulers", f"deeprm={run[0]}", said=["policy 'shared'", "--policy deeprm"])
+    refused("evaluate.py", "--schedulers", f"deeprm={run[0]}", message=["policy 'shared'", "--policy deeprm"])
 
 
 def assert_equal(one, two):
@@ -145,7 +145,7 @@ def test_resuming_a_finished_run_shows_its_comparison_again(call, run):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--trace", "nowhere"], ["nowhere", "google"]),
         (["--device", "tpu"], ["tpu", "cuda"]),
@@ -154,8 +154,8 @@ def test_resuming_a_finished_run_shows_its_comparison_again(call, run):
         (["--resume", "run", "--iterations", "9"], ["--resume", "--stop-after"]),
     ],
 )
-def test_bad_arguments(refused, trace, arguments, said):
-    refused("train.py", *([] if "--trace" in arguments else ["--trace", trace]), *arguments, said=said)
+def test_bad_arguments(refused, trace, arguments, message):
+    refused("train.py", *([] if "--trace" in arguments else ["--trace", trace]), *arguments, message=message)
 
 
 def test_a_run_cannot_be_called_like_a_scheduler(call, trace, tmp_path):
@@ -166,4 +166,4 @@ def test_a_run_cannot_be_called_like_a_scheduler(call, trace, tmp_path):
 
 
 def test_only_a_run_can_be_resumed(refused):
-    refused("train.py", "--resume", "no-such-run", said=["no-such-run"])
+    refused("train.py", "--resume", "no-such-run", message=["no-such-run"])

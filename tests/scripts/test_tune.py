@@ -43,20 +43,20 @@ def test_the_command_trains_with_the_parameters(trace, preset):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--trials", "0"], ["trials is 0: must be at least 1"]),
         (["--resume", "runs", "--gamma", "1"], ["--resume", "--trials"]),
         (["--resume", "no-such-folder"], ["no-such-folder", "no search"]),
     ],
 )
-def test_bad_arguments(refused, trace, arguments, said):
-    refused("tune.py", *([] if "--resume" in arguments else ["--trace", trace]), *arguments, said=said)
+def test_bad_arguments(refused, trace, arguments, message):
+    refused("tune.py", *([] if "--resume" in arguments else ["--trace", trace]), *arguments, message=message)
 
 
 def test_optuna_is_asked_for(refused, trace, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    refused("tune.py", "--trace", trace, said=["pip install 'tvwrl[tune]'"])
+    refused("tune.py", "--trace", trace, message=["pip install '.[tune]'"])
 
 
 @pytest.mark.slow

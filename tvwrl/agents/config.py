@@ -24,7 +24,7 @@ WEIGHTS = ("entropy_bonus", "final_entropy_bonus", "max_gradient_norm", "clip", 
 # fmt: on
 
 
-TRAJECTORIES = 8  # per sequence, where a preset of another algorithm is turned into one for reinforce
+TRAJECTORIES = 8  # episodes per sequence, where a preset of another algorithm is turned into one for reinforce
 INFORMED = Scenario(observe_demand=True, observe_forecast=True, hold_action=True, max_slots=0)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tvwrl.agents.policy_gradient import Learner
 
 LARGEST = 1e6  # weight; larger ones could take logits out of the range of float32
-EXPLODED = 1000.0  # times the usual norm of a gradient
+EXPLODED = 1000.0  # multiple of the usual norm above which a gradient has exploded
 NORMS = ("gradient_norm", "critic_gradient_norm")  # columns of progress.csv
 USUAL, LEAST = 20, 5  # recent iterations that define the usual norm, and the fewest that suffice
 

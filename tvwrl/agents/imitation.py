@@ -48,10 +48,11 @@ class RecordedTeacher(HeadOfQueue):
 
 
 def imitate(policy: Policy, problem: Problem, config: TrainConfig) -> float:
-    """Train `policy` to choose as `config.imitates` on `config.imitate` training sequences; returns how often it does.
+    """Train `policy` to make the choices of scheduler `config.imitates`; returns the share of choices that then agree.
 
-    The teacher may know more than the policy (peaks, the future); the policy then learns the teacher's average choice
-    given its own observations. Machines that look the same count as the same choice.
+    The scheduler plays `config.imitate` training sequences. It may know more than the policy (peaks, the future); the
+    policy then learns its average choice given the policy's own observations. Machines that look the same count as the
+    same choice.
     """
     sequences = problem.sequences("train", config.imitate, config.seed, config.train_loads)
     recorded = RecordedTeacher(make_scheduler(config.imitates), config.scenario.observe_forecast)

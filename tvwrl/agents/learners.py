@@ -27,5 +27,5 @@ def make_learner(policy: Policy, config: TrainConfig, envs: Environments, shapes
     except ModuleNotFoundError as error:
         if error.name != "stable_baselines3":
             raise
-        raise InputError(f"algo {config.algo} needs Stable-Baselines3: pip install 'tvwrl[sb3]'") from None
+        raise InputError(f"algo {config.algo} needs Stable-Baselines3: pip install '.[sb3]'") from None
     return StableBaselines(policy, config, envs, shapes)

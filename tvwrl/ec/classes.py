@@ -24,7 +24,7 @@ from tvwrl.types import Float, InputError, Int, Trace
 
 FORMAT = 1
 CLASSES_FILE = "classes.json"
-INITIALISATIONS = 50  # paper
+INITIALISATIONS = 50  # as in the paper
 
 
 @dataclass(eq=False)

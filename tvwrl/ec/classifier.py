@@ -14,9 +14,9 @@ from tvwrl.types import Float, Int
 
 RECENT = 4  # last slots that are seen as they were
 PER_RESOURCE = 8 + RECENT
-SHARE_UNSEEN = 0.15  # of the training examples: workloads that have not run yet
-SHARE_HIDDEN = 0.2  # of the metadata: a value may be missing later though it never was in training
-PREFIXES = 4  # training examples from a window
+SHARE_UNSEEN = 0.15  # share of the training examples in which the workload has not run yet
+SHARE_HIDDEN = 0.2  # share of the metadata hidden in training, as values may be missing later
+PREFIXES = 4  # training examples taken from one window
 LONGEST = 120  # slots of the longest window that workloads are cut to, about
 
 

@@ -11,10 +11,10 @@ from tvwrl.ec.classifier import LONGEST, RuntimeClassifier, prefix_features
 from tvwrl.ec.population import Population
 from tvwrl.types import Float, Int
 
-SEEN = (0, 1, 2, 4, 8, 16, 32, 64, LONGEST)  # slots
-HELD_OUT = 0.3  # of the workloads of every class
+SEEN = (0, 1, 2, 4, 8, 16, 32, 64, LONGEST)  # numbers of slots seen
+HELD_OUT = 0.3  # share of the workloads of every class
 WINDOWS = 8  # random windows of each held-out workload
-BINS = 10  # of the probability claimed
+BINS = 10  # bins of the predicted probability
 
 
 @dataclass(frozen=True)

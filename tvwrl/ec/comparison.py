@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tvwrl.ec.lstnet import ForecastSettings
     from tvwrl.ec.prediction_gain import GainReport
 
-PREFERRED = ("temporal", "dtw", "aggregate")  # where gains are equal; the first is the paper's choice
+PREFERRED = ("temporal", "dtw", "aggregate")  # order in which equal gains are resolved; the first is the paper's choice
 
 
 @dataclass

@@ -20,7 +20,7 @@ from tvwrl.traces.sequences import SequenceSampler, metadata_of
 from tvwrl.types import Float, ForecastTable, Int
 
 SEGMENTS = ((1, 1), (2, 3), (4, 7), (8, 15), (16, 31), (32, 63))  # slots ahead, first and last
-BEGINNINGS = 6  # examples from one window
+BEGINNINGS = 6  # examples taken from one window
 BLOCK = 50_000  # rows predicted at a time
 
 

@@ -92,7 +92,8 @@ def nearest(
 
     Two arrays (n,): index, the first of equals, and distance, the same as from the full matrix. Medoids that lower
     bounds rule out are not warped, and warping stops where the distance is sure to exceed the best so far.
-    `scale` (D,) > 0, `radius` as in `dtw_distances`.
+    `scale` (D,) > 0, `radius` as in `dtw_distances`. Raises InputError for another scale or radius, and for series or
+    medoids that are empty, not finite or of other resources.
     """
     _check_radius(radius)
     medoids = checked_series(medoids, what="medoid")

@@ -113,7 +113,7 @@ def features_by_tsfresh(series: Sequence[Float], resources: Sequence[str], setti
     try:
         from tsfresh import extract_features
     except ImportError:
-        message = "backend 'tsfresh' of the temporal features needs tsfresh: pip install 'tvwrl[tsfresh]'"
+        message = "backend 'tsfresh' of the temporal features needs tsfresh: pip install '.[tsfresh]'"
         raise InputError(message) from None
     import pandas as pd
 

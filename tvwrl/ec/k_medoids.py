@@ -60,7 +60,7 @@ def _sklearn_extra(distances: Float, start: Int, passes: int, seed: int) -> tupl
     try:
         from sklearn_extra.cluster import KMedoids
     except (ImportError, ValueError) as error:  # ValueError: built against another numpy
-        raise ImportError("the backend 'sklearn-extra' needs scikit-learn-extra: pip install 'tvwrl[sklx]'") from error
+        raise ImportError("the backend 'sklearn-extra' needs scikit-learn-extra: pip install '.[sklx]'") from error
     model = KMedoids(
         len(start), metric="precomputed", method="pam", init="random", max_iter=passes, random_state=seed
     ).fit(distances)

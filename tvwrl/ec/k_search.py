@@ -12,7 +12,7 @@ from tvwrl.ec.representations import Representation
 from tvwrl.types import Float, InputError, Int
 
 SMALLEST_K, LARGEST_K = 3, 15  # paper
-SAMPLE = 2000  # workloads above which the silhouette is of a sample of so many
+SAMPLE = 2000  # most workloads whose silhouette is computed; of more, a sample of this size
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from tvwrl.checks import at_least
 from tvwrl.ec.series import checked_series
 from tvwrl.types import Float, InputError, Int
 
-MIN_FORECASTS = 16  # no workload is evaluated by fewer: the correlation of a handful of points is noise
-MIN_WINDOW = 8  # slots; what is shorter shows no dynamics
-PERIODS = 3  # that the window holds at least, or a recurrence over periods has nothing to recur over
+MIN_FORECASTS = 16  # least per evaluated workload: the correlation of a handful of points is noise
+MIN_WINDOW = 8  # slots; a shorter window shows no dynamics
+PERIODS = 3  # least number of periods in a window: a recurrence over periods needs several
 FLAT = 1e-6  # a standard deviation below this, relative to the largest value, is rounding
 
 
@@ -37,8 +37,8 @@ class Windows:
         if self.window < MIN_WINDOW or len(usable) < 2:
             needed = MIN_WINDOW + horizon + MIN_FORECASTS - 1
             raise InputError(
-                f"series are too short to judge classes: half of the {len(series)} workloads, and no fewer than 2, "
-                f"must have at least {needed} slots: window {MIN_WINDOW}, horizon {horizon}, "
+                f"series are too short to compare classes by forecasts: half of the {len(series)} workloads, and "
+                f"no fewer than 2, must have at least {needed} slots: window {MIN_WINDOW}, horizon {horizon}, "
                 f"{MIN_FORECASTS} forecasts"
             )
         self.usable: Int = usable  # workloads with enough windows

@@ -12,12 +12,12 @@ Layers = list[tuple[Any, Any]]  # weights (inputs, outputs) and biases (outputs,
 
 
 def train_layers(network: Any, inputs: Any, targets: Any) -> Layers:
-    """The layers of a scikit-learn MLP that has been fitted on one thread."""
+    """Fit `network`, a scikit-learn MLP, on one thread, and return its layers."""
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
     with warnings.catch_warnings(), threadpool_limits(1):  # small matrices: threads cost more than they save
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the number of epochs is meant
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are limited on purpose
         network.fit(inputs, targets)
     return list(zip(network.coefs_, network.intercepts_, strict=True))
 

@@ -13,9 +13,9 @@ from tvwrl.ec.population import Population
 from tvwrl.plotting import new_figure
 from tvwrl.types import Float, Int
 
-SHOWN = 4  # members drawn beside the medoid
-MOST_CLASSES = 20  # that are drawn
-DAYS = 7  # of a series that are drawn at most
+SHOWN = 4  # number of members drawn beside the medoid
+MOST_CLASSES = 20  # largest number of classes drawn
+DAYS = 7  # longest part of a series drawn
 
 
 def plot_silhouettes(searches: dict[str, KSearch], path: Path) -> None:

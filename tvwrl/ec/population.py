@@ -43,6 +43,9 @@ def population_of(sampler: SequenceSampler, runs: Sequence[Run] | None = None) -
     """The training workloads of a sampler in its slots and units, or those of other `runs` of its trace.
 
     Raises InputError if none of them covers a slot.
+
+    >>> population = population_of(SequenceSampler(open_trace("google"), Scenario()))  # doctest: +SKIP
+    >>> classes = EquivalenceClasses("temporal", n_classes=6).fit(population)  # doctest: +SKIP
     """
     trace, ratio, scenario = sampler.trace, sampler.ratio, sampler.scenario
     longest: dict[int, Run] = {}

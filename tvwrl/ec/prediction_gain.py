@@ -20,7 +20,7 @@ from tvwrl.types import Float, Int
 
 Progress = Callable[[int, int], object]  # models trained so far, models in all
 
-MIN_TRAINING = 2  # workloads of a class in the training part of a fold
+MIN_TRAINING = 2  # least workloads of a class in the training part of a fold
 MIN_CORRELATION = 0.05  # least |denominator| of G: the percentage of a correlation near 0 means nothing
 
 

@@ -18,8 +18,8 @@ from tvwrl.ec.features import FeatureScaler, aggregate_features, temporal_featur
 from tvwrl.ec.population import Population
 from tvwrl.types import Float, Int
 
-MOST_WARPED = 2000  # series of which all distances are computed; of more, a sample (as in CLARA) finds the medoids
-ALIKE = 9  # decimals to which features of equal workloads agree, whatever the order of summation
+MOST_WARPED = 2000  # most series of which all distances are computed; beyond, a sample finds the medoids (CLARA)
+ALIKE = 9  # decimals to which the features of equal workloads agree, whatever the order of summation
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import RUNNING, SLOT
 from tvwrl.types import InputError, Machines, SequenceSet
 
-SEQUENCES = 100  # training sequences of the paper
+SEQUENCES = 100  # number of training sequences, as in the paper
 
 
 def build_simulation(

@@ -41,6 +41,9 @@ class Problem:
             dtw); "none" gives each workload a label of its own, as long as there are labels
         `unit`: (D,) input value of one unit
         `forecaster`: fitted if the scenario shows forecasts or peaks
+
+        >>> problem = Problem.build(open_trace("google"), Scenario(load=0.8))  # doctest: +SKIP
+        >>> sequences = problem.sequences("test", 10, seed=0)  # doctest: +SKIP
         """
         sampler = SequenceSampler(trace, scenario, unit)
         if classes == "none":

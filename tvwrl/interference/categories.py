@@ -11,7 +11,7 @@ from tvwrl.types import Float, InputError, Int
 
 CLASSES = {"cpu": 3, "memory": 5, "makespan": 4}  # number of classes of each dimension
 PAPER_CPU = (0.5, 1.5)  # alpha, cores; the paper gives no figures for beta and gamma
-BINS = 200  # of the histograms that give thresholds
+BINS = 200  # bins of the histograms that give thresholds
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tvwrl.interference.task_history import History
 from tvwrl.types import Float, InputError, Int
 
 DAY = 86_400.0  # seconds
-DECLARED = 6  # features of a task besides its history
+DECLARED = 6  # number of features of a task besides its history
 SPREAD = 4.0  # standard deviations to which declared features are clipped
 UNSEEN = -1e9  # score of a class without training tasks
 

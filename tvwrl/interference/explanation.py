@@ -13,8 +13,8 @@ from tvwrl.interference.score import InterferenceScore
 from tvwrl.markdown import markdown_table
 from tvwrl.types import InputError, Int
 
-MOST = 100_000  # instances of a category on a machine
-TRIED = (1, 3, 5)  # instances of one category on an otherwise empty machine
+MOST = 100_000  # most instances of a category on a machine
+TRIED = (1, 3, 5)  # numbers of instances of one category on an otherwise empty machine
 
 
 def explain_score(score: InterferenceScore, tasks: Sequence[str] = ()) -> str:

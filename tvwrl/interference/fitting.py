@@ -20,7 +20,7 @@ from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_and_describe
 from tvwrl.types import InputError
 
-OPTIONS = {"trace": ("slot_seconds", "load", "episodes"), "data": ("services", "hours")}  # of one source only
+OPTIONS = {"trace": ("slot_seconds", "load", "episodes"), "data": ("services", "hours")}  # for one source only
 SMALL = {"machines": 20, "services": 150, "hours": 12}  # two days, unless others are given
 
 

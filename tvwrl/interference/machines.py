@@ -62,7 +62,11 @@ def idle_machines(cores: float, memory: float, first: Int, service: Int) -> Moni
 
 
 def uniform_machines(composition: Int, services: int) -> MonitoredMachines:
-    """M machines with the composition (M, 60), nothing else in use, and one instance of each of `services` services."""
+    """M machines with the composition (M, 60), nothing else in use, and one instance of each of `services` services.
+
+    >>> machines = uniform_machines(composition, len(score.services))  # doctest: +SKIP
+    >>> score.of(machines, now=0.0)  # (M,) scores 0..100  # doctest: +SKIP
+    """
     count = len(composition)
     machines = idle_machines(1.0, 1.0, np.arange(count + 1) * services, np.tile(np.arange(services), count))
     return machines._replace(composition=np.ascontiguousarray(composition, np.int32))

@@ -17,7 +17,7 @@ from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.state import MACHINE, RUNNING, RUNS, SEQUENCE, START
 from tvwrl.types import InputError, Placement, Workload
 
-CANDIDATES = 10  # of which PISM takes the one with the lowest score (6.1.3)
+CANDIDATES = 10  # number of machines of which PISM takes the one with the lowest score (6.1.3)
 
 
 class WithInterference(Scheduler):

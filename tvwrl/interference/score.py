@@ -24,8 +24,8 @@ from tvwrl.types import Float, InputError, Int
 
 STALE_AFTER = 600.0  # seconds; ten reports of a minute missed
 EQUAL = 1e-6  # levels by which equal scores may differ through rounding
-HELD_OUT = 0.25  # last share of the recording, on which scores are calibrated
-VERSION = 2  # of files
+HELD_OUT = 0.25  # share of the recording, its end, on which scores are calibrated
+VERSION = 2  # version of the file format
 PARTS = ("weights", "knots", "percent")
 TREE_TYPES = dict.fromkeys(("root", "depth", "threshold", "left", "pressure"), "int32") | {
     "feature": "uint8",
@@ -124,7 +124,7 @@ class InterferenceScore:
         return found
 
     def on_scale(self, mean_level: Float) -> Float:
-        """Mean levels as scores 0..100; NaN stays NaN, and 0 (no services) stays 0."""
+        """Scores 0..100 of mean levels, both (n,); NaN stays NaN, and 0 (no services) stays 0."""
         found: Float = np.where(mean_level == 0, 0.0, np.interp(mean_level, self.knots, self.percent))
         return found
 

@@ -24,7 +24,7 @@ from tvwrl.types import InputError
 
 GRAMMAR = re.compile(r"[A-Za-z]+(\d+)((?:_\d+)*)")
 NO_NUMBER = re.compile(r"task_.+|[A-Za-z]+")
-BYTES = 8  # of a tag: two of a million different graphs collide once in 40 million times
+BYTES = 8  # length of a tag: two of a million different graphs collide once in 40 million times
 
 
 class TaskName(NamedTuple):

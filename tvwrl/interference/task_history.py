@@ -12,7 +12,7 @@ from tvwrl.types import Float, Int, Strings
 
 GROUPINGS = ("tag", "role", "task", "task and instances", "task and plans", "task and all instances")
 SHARES = sum(CLASSES.values())  # columns of a grouping: one per class of each dimension
-PRIOR_TASKS = 1.0  # tasks that the wider grouping counts as
+PRIOR_TASKS = 1.0  # number of tasks that the wider grouping counts as
 
 
 def similarity_keys(tasks: BatchTasks) -> list[list[str]]:

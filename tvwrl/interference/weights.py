@@ -10,7 +10,7 @@ from tvwrl.checks import one_of
 from tvwrl.interference.observations import Observations
 from tvwrl.types import Float, Int
 
-LEAST = 0.01  # of the mean weight: with weight 0 throughout a machine would have no score
+LEAST = 0.01  # least weight, share of the mean: with weight 0 throughout a machine would have no score
 
 
 def _measured(observations: Observations, measure: Callable[[Float, Float], float]) -> Float:

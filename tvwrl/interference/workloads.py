@@ -7,7 +7,7 @@ import numpy as np
 from tvwrl.interference.categories import Thresholds
 from tvwrl.types import Float, Int, SequenceSet
 
-CORES = 104.0  # of the largest machine: two of the paper's processors, with 26 cores of two threads each
+CORES = 104.0  # cores of the largest machine: two of the paper's processors, with 26 cores of two threads each
 
 
 def shares(demand: Float, largest: Float) -> tuple[Float, Float]:
@@ -33,7 +33,10 @@ def categories(demand: Float, largest: Float, step_seconds: float, thresholds: T
 
 
 def thresholds_of(sequences: SequenceSet, largest: Float, step_seconds: float) -> Thresholds:
-    """Thresholds that split `sequences` evenly: use slot by slot, makespan by whole lives."""
+    """Thresholds that split `sequences` evenly: usage slot by slot, makespan workload by workload.
+
+    `largest` (D,): capacity of the largest machine in the demand's units; `step_seconds`: seconds of a slot.
+    """
     runs = np.arange(sequences.demand.shape[2]) < sequences.length[..., None]
     so_far = np.stack([_mean_so_far(demand) for demand in sequences.demand])[runs]
     return Thresholds.even(*shares(so_far, largest), step_seconds * sequences.length.ravel().astype(np.float64))

@@ -13,7 +13,7 @@ from tvwrl.lrasched.profiles import Configuration, Profiles
 from tvwrl.lrasched.recommendation import Choice, Goal, Measured, Recommendation
 from tvwrl.types import Float, InputError
 
-PROFILED = 2  # sizes, then degrees, that a new application is measured in
+PROFILED = 2  # number of sizes, then of degrees, in which a new application is measured
 
 
 class Recommender:

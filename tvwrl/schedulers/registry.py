@@ -43,6 +43,12 @@ KNOWLEDGE: dict[str, Knowledge] = {name: make().knowledge for name, make in SCHE
 
 
 def make_scheduler(name: str) -> Scheduler:
-    """A new scheduler of that name. Raises InputError that lists the valid names."""
+    """A new scheduler of that name. Raises InputError that lists the valid names.
+
+    >>> problem = Problem.build(open_trace("google"), Scenario())  # doctest: +SKIP
+    >>> sequences = problem.sequences("test", 10, seed=0)  # doctest: +SKIP
+    >>> runner = Runner(sequences, problem.machines, problem.scenario)  # doctest: +SKIP
+    >>> episode = runner.play(make_scheduler("tetris"), 0)  # doctest: +SKIP
+    """
     one_of(SCHEDULERS, scheduler=name)
     return SCHEDULERS[name]()

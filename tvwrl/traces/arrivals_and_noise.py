@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from tvwrl.types import Float
 
-BACKGROUND_SLOTS = 200  # after which background load repeats; a training episode is no longer
+BACKGROUND_SLOTS = 200  # period of the background load; no training episode is longer
 
 
 def draw_arrivals(count: int, rate: float, burst: float, rng: np.random.Generator) -> Float:

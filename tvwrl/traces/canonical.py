@@ -34,6 +34,8 @@ def read_trace(path: str | os.PathLike[str], slot_seconds: int | None = None) ->
     Workloads keep the order of their first row. `slot_seconds` is the length of a slot in seconds: needed for a CSV;
     for a folder it must equal that of trace.json.
     Raises InputError naming file, row (a CSV: line, the header is line 1), column, value and limit.
+
+    >>> trace = read_trace("usage.csv", slot_seconds=300)  # doctest: +SKIP
     """
     path = Path(path)
     if slot_seconds is not None:
@@ -56,6 +58,8 @@ def write_trace(trace: Trace, folder: str | os.PathLike[str]) -> None:
     """Write `trace` as a canonical folder that `read_trace` accepts: whole, or not at all.
 
     Raises InputError if `folder` exists and is not an empty folder, or if the trace breaks a rule of the format.
+
+    >>> write_trace(open_trace("google").select(range(24)), "runs/small-trace")  # doctest: +SKIP
     """
     import polars as pl
 

@@ -19,9 +19,9 @@ from tvwrl.traces.synthetic import daily_profiles, generate, nearest_correlation
 from tvwrl.types import Float, InputError, Trace
 
 TABLE_LEVELS = 41  # entries of a fitted quantile table
-TIANCHI_DAYS = 98 * 900 / 86400  # of the 98 points of its series
+TIANCHI_DAYS = 98 * 900 / 86400  # length of a series: 98 points, 900 s apart
 COMPARED = ((400, 0), (400, 1), (400, 2), (2000, 0))  # workloads and seed of the populations in the report
-PAIRS_OF_HOURS = 72  # that a container needs for an autocorrelation
+PAIRS_OF_HOURS = 72  # least pairs of hours from which a container's autocorrelation is computed
 
 
 @dataclass(frozen=True)

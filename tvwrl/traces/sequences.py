@@ -21,11 +21,11 @@ from tvwrl.types import Float, ForecastTable, InputError, Int, SequenceSet, Stri
 
 Split = Literal["train", "validation", "test"]
 
-TEST_SHARE = 0.3  # of the series; none of them is ever drawn in training
+TEST_SHARE = 0.3  # share of the series kept for testing, never drawn in training
 LONG_HOURS, LONGEST_HOURS, SHORTEST_HOURS = 30.0, 60.0, 3.0  # long-running = more than 30 h (paper)
 BUSIEST_RATE = 0.8  # arrivals per possible placement; above it the queue grows without end
 KIND_ATTEMPTS = 50
-FEW = 5  # workloads below which windows are hardly a sample
+FEW = 5  # fewer workloads than this hardly make a sample of windows
 GROSS = 4.0  # machines that the largest sample may be worth before it is pointed out
 CALIBRATION_WINDOWS = 1000
 PERTURBATION, BACKGROUND = 1, 2  # random streams of a sequence beside that of its windows and arrivals
@@ -66,9 +66,10 @@ class Window:
 
 
 def quantise(units: Float, peak_units: int) -> Float:
-    """Whole units, rounded half up, at least 1 and at most `peak_units` while a workload runs.
+    """Demand in whole units from demand in fractions of a unit, both of any shape.
 
-    Nine decimals count: means of the same samples differ beyond them by the order of summation.
+    Rounded half up, at least 1 and at most `peak_units`: a running workload always takes something. Nine decimals
+    count: means of the same samples differ beyond them by the order of summation.
     """
     rounded: Float = np.clip(np.floor(np.round(units, 9) + 0.5), 1.0, float(peak_units))
     return rounded
@@ -100,7 +101,10 @@ def metadata_of(trace: Trace, workloads: Int, unit: Float) -> Float:
 
 
 def split_workloads(trace: Trace) -> tuple[list[int], list[int]]:
-    """Disjoint series for training and testing; the same for every seed, so results compare across runs."""
+    """Disjoint workloads (numbers) for training and testing; the same for every seed, so results compare across runs.
+
+    Raises InputError for a trace of one workload.
+    """
     if len(trace) < 2:
         raise InputError(
             f"trace '{trace.name}' has {len(trace)} workload: at least 2 are needed, "
@@ -131,6 +135,9 @@ class SequenceSampler:
 
     Raises InputError where the trace's interval does not divide the slot, where a rate cannot be served, and where
     demand can exceed every machine.
+
+    >>> sampler = SequenceSampler(open_trace("google"), Scenario(load=0.8))  # doctest: +SKIP
+    >>> sequences = sampler.sequences("train", 10, seed=0, classes=classes)  # doctest: +SKIP
     """
 
     def __init__(self, trace: Trace, scenario: Scenario, unit: Float | None = None) -> None:

@@ -122,7 +122,7 @@ def test_files_that_are_no_scores_are_refused(score, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("field", "damage", "said"),
+    ("field", "damage", "message"),
     [
         ("left", lambda left: left + 10**6, "its trees have children outside"),
         ("feature", lambda feature: feature + np.uint8(61), "its trees test categories"),
@@ -138,14 +138,14 @@ def test_files_that_are_no_scores_are_refused(score, tmp_path):
         ("knots", lambda knots: np.float64(1.0), "knots is 0-dimensional"),
     ],
 )
-def test_scores_with_a_fault_are_refused(score, tmp_path, field, damage, said):
+def test_scores_with_a_fault_are_refused(score, tmp_path, field, damage, message):
     path = tmp_path / "score.npz"
     trees = score.trees
     if field in trees._fields:
         replace(score, trees=trees._replace(**{field: damage(getattr(trees, field))})).save(path)
     else:
         replace(score, **{field: damage(getattr(score, field))}).save(path)
-    with pytest.raises(InputError, match=f"{path}: .*{said}"):
+    with pytest.raises(InputError, match=f"{path}: .*{message}"):
         InterferenceScore.load(path)
 
 
@@ -187,7 +187,7 @@ def test_a_damaged_file_is_refused_or_holds_the_same_services(score, tmp_path, d
 
 
 @pytest.mark.parametrize(
-    ("field", "place", "value", "said"),
+    ("field", "place", "value", "message"),
     [
         ("seconds", 3, np.nan, "row 3: seconds is nan: must be a number"),
         ("batch_cpu", 2, np.nan, "row 2: batch_cpu is nan: must be a number >= 0"),
@@ -197,11 +197,11 @@ def test_a_damaged_file_is_refused_or_holds_the_same_services(score, tmp_path, d
         ("response_ms", 0, 0.0, "row 0: response_ms is 0.0: must be a number > 0"),
     ],
 )
-def test_bad_observations_are_refused_by_row_and_field(make_observations, field, place, value, said):
+def test_bad_observations_are_refused_by_row_and_field(make_observations, field, place, value, message):
     seen = make_observations([0] * 20, np.arange(1.0, 21.0))
     column = getattr(seen, field).copy()
     column[place] = value
-    with pytest.raises(InputError, match=re.escape(said)):
+    with pytest.raises(InputError, match=re.escape(message)):
         replace(seen, **{field: column})
 
 

@@ -41,8 +41,8 @@ def test_even_breaks_by_hand():
     assert even_breaks(np.array([1.0, 1, 1, 1, 2, 3, 4, 4]), 3, "cpu") == (1.5, 3.5)
     assert even_breaks(np.array([5.0, 5.0]), 4, "cpu") == (10.0, 20.0, 40.0)
     assert even_breaks(np.array([1.0, 2, 3, 4, 4, 4]), 4, "cpu") == (1.5, 2.5, 3.5)
-    for bad, said in (([0.0], "no value > 0"), ([1.0, np.nan], "row 1: cpu is nan"), ([-1.0], "row 0: cpu is -1")):
-        with pytest.raises(InputError, match=said):
+    for bad, message in (([0.0], "no value > 0"), ([1.0, np.nan], "row 1: cpu is nan"), ([-1.0], "row 0: cpu is -1")):
+        with pytest.raises(InputError, match=message):
             even_breaks(np.array(bad), 3, "cpu")
 
 

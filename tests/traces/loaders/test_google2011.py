@@ -145,7 +145,7 @@ def test_the_real_sample(real_data: Path, tmp_path: Path) -> None:
 
 @pytest.mark.real_data
 def test_the_real_task_events(real_data: Path, write: Callable[..., Path], tmp_path: Path) -> None:
-    """Usage made up for tasks of the real events: outcome and request are those of the file."""
+    """Generated usage for tasks of the real events: outcome and request are those of the file."""
     path = next((real_data / "google2011").glob("task_events*"))
     names = ["time", "missing", "job", "task", "machine", "event", "user", "class", "priority", "cpu", "mem", "x", "y"]
     raw = pl.read_csv(path, has_header=False, new_columns=names, infer_schema_length=None)

@@ -231,6 +231,6 @@ def _optuna() -> Any:
     try:
         import optuna
     except ModuleNotFoundError:
-        raise InputError("tuning needs Optuna: pip install 'tvwrl[tune]'") from None
+        raise InputError("tuning needs Optuna: pip install '.[tune]'") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

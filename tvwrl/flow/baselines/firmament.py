@@ -87,7 +87,7 @@ class Firmament:
         try:
             from ortools.graph.python import min_cost_flow
         except ImportError:
-            raise InputError("Firmament needs OR-Tools: pip install 'tvwrl[flow]'") from None
+            raise InputError("Firmament needs OR-Tools: pip install '.[flow]'") from None
         open_ = np.flatnonzero(slots)
         room = np.minimum(slots[open_], DEPTH if self.policy == "OCTOPUS" else replicas)
         if self.policy == "OCTOPUS":

@@ -14,9 +14,9 @@ from tvwrl.types import Float, Int
 UTILISATION = 0.45  # mean share of the CPU that services and batch work use (Figure 13(b): 40 to 50 %)
 SERVICE_SHARE = 0.12  # mean share of the CPU that services use (Figure 2: usually below 20 % of what they request)
 MEMORY_ROOM = 2.0  # memory of a machine over what batch work uses on average: memory is never scarce
-PER_MACHINE = 20  # service instances (Table 1)
+PER_MACHINE = 20  # service instances on a machine (Table 1)
 NAMED = {"checkout": 8.0, "coupon": 11.0, "browse_product": 8.0}  # cores requested; the first two from Section 4
-NAMED_SHARE = 0.35  # of machines with an instance of one of them: 3,500 instances of checkout on 10,000 machines
+NAMED_SHARE = 0.35  # share of machines with an instance of one of them: 3,500 instances of checkout on 10,000 machines
 LEAST_SERVICES = PER_MACHINE + len(NAMED)
 UNEVENNESS = 0.8  # of the default scheduler's shares: utilisation from about 20 to 80 % across machines (Figure 2)
 EVENING = 0.3  # assumed: how far services' CPU rises above its mean at 8 pm

@@ -49,7 +49,7 @@ TAOBENCH_BANDWIDTH = Curve(2.137, 0.0448, 0.2173)
 TAOBENCH_CACHE = Curve(4.007, 0.1710, 0.1364)
 NGINX_CPU = Curve(1.765, 0.0917, 0.3106)
 NGINX_BANDWIDTH = Curve(2.700, 0.0788, 0.2430)
-ERMS_SENSITIVITY = (0.82, 1.65)  # of how much microservices are slowed: median, standard deviation of the logarithm
+ERMS_SENSITIVITY = (0.82, 1.65)  # how much microservices are slowed: median, standard deviation of the logarithm
 
 
 class Pressures(NamedTuple):
@@ -96,7 +96,7 @@ LAWS = {
 
 # Published, under the default scheduler, ms (Sections 4, 5.4): checkout P10, P90; coupon's range of means, its CV < 0.2
 ANCHORS = {"checkout": (146.0, 318.0), "coupon": (7.0, 9.0)}
-QUANTILES = (0.1, 0.9)  # of response times, which the anchors give
+QUANTILES = (0.1, 0.9)  # quantiles of response times that the anchors give
 LEAST_SENSITIVE = 0.05  # lower bound of a microservice's slowdown - 1
 MOST_SENSITIVE = 8.0  # over the measured service; the most sensitive microservice of Erms has 7.7
 

@@ -19,7 +19,7 @@ from tvwrl.interference.testbed.responses import draw_response_model
 from tvwrl.interference.testbed.simulation import PlacementRule, simulate
 from tvwrl.interference.testbed.snapshots import Snapshots, take_snapshots
 
-WARM_UP_SECONDS = 1800  # until machines are as full as they stay
+WARM_UP_SECONDS = 1800  # after which machines are as full as they stay
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tvwrl.traces.preparation.layout import Column, Table, usage_column
 from tvwrl.traces.preparation.loader import Extras, Loader, Part, Rows, not_found, together
 from tvwrl.traces.preparation.reading import read_table
 
-CORES = 96.0  # of a machine of the trace
+CORES = 96.0  # cores of a machine of the trace
 
 CONTAINER_USAGE = Table(
     fields=(

@@ -13,7 +13,7 @@ from tvwrl.traces.preparation.layout import Column, Table, alike, usage_column
 from tvwrl.traces.preparation.loader import Loader, Part, Rows, not_found
 from tvwrl.traces.preparation.reading import read_table
 
-INTERVAL = 300_000_000  # microseconds that a reading is for
+INTERVAL = 300_000_000  # microseconds covered by a reading
 OPEN_BUCKETS = {"vmcorecountbucket": {">24": "30"}, "vmmemorybucket": {">64": "70"}}  # as the publisher takes them
 CATEGORIES = {"Delay-insensitive": 0.0, "Interactive": 1.0}
 

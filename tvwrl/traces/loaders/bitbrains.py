@@ -19,7 +19,7 @@ from tvwrl.traces.preparation.reading import read_table
 
 FILES = 50  # VMs read at a time
 MILLISECONDS = 100_000_000_000  # a time above this is in milliseconds, below in seconds
-SLOT = 300_000_000  # of the Parquet, microseconds
+SLOT = 300_000_000  # microseconds; slot of the Parquet file
 MHZ, KB = 1e3, 1e6  # roughly a small machine: the unit of the limit on usage and capacities
 PUBLISHED = {  # titles of the columns, in lower case: the blanks and brackets differ between months
     "time": "timestamp",

@@ -14,7 +14,7 @@ from tvwrl.traces.preparation.files import parts_of
 from tvwrl.traces.preparation.loader import Extras, Loader, Part, Rows, together
 
 REQUESTS = ("request_cpu", "request_mem")
-FACTS = ("class", "priority", *REQUESTS, "logical_name", "outcome")  # of an event; null where it does not say
+FACTS = ("class", "priority", *REQUESTS, "logical_name", "outcome")  # of an event; null where the file has none
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from tvwrl.traces.preparation.series import MICRO
 from tvwrl.types import InputError
 
 DAY, GIB, LOOKBACK = 86400, 2**30, 300  # seconds, bytes, seconds that a server holds an old sample to be current
-POINT_BYTES = 50  # of one moment of one pod, cpu and memory, in an answer
+POINT_BYTES = 50  # size in a response of one sample of one pod, cpu and memory
 
 CPU, MEMORY = "container_cpu_usage_seconds_total", "container_memory_working_set_bytes"
 REQUESTS, OWNER = "kube_pod_container_resource_requests", "kube_pod_owner"
@@ -32,7 +32,7 @@ CAPACITY = {
     "cpu": ['kube_node_status_capacity{resource="cpu"}', "machine_cpu_cores"],
     "mem": ['kube_node_status_capacity{resource="memory"}', "machine_memory_bytes"],
 }
-REPLICA_SET_HASH = "-[bcdfghjklmnpqrstvwxz2456789]{6,10}$"  # that a Deployment appends
+REPLICA_SET_HASH = "-[bcdfghjklmnpqrstvwxz2456789]{6,10}$"  # suffix that a Deployment appends to a name
 
 
 def _moment(option: str, text: str) -> int:

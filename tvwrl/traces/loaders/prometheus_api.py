@@ -24,7 +24,7 @@ from tvwrl.traces.preparation.series import MICRO
 from tvwrl.types import InputError
 
 HEADER = "TVWRL_PROMETHEUS_HEADER"  # environment variable
-AT_ONCE = threading.BoundedSemaphore(4)  # queries: a server that watches a cluster has other things to do
+AT_ONCE = threading.BoundedSemaphore(4)  # queries in parallel: the server has a cluster to watch
 TOO_MUCH = re.compile("too many samples|maximum resolution", re.IGNORECASE)
 
 

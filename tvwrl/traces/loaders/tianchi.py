@@ -18,8 +18,8 @@ from tvwrl.traces.preparation.loader import Extras, Loader, Part, Rows, not_foun
 from tvwrl.traces.preparation.reading import read_table
 from tvwrl.types import InputError
 
-POINTS = 98  # of a series
-STEP = 900_000_000  # between them, microseconds
+POINTS = 98  # points of a series
+STEP = 900_000_000  # microseconds between two points
 CORES, MEMORY = 92.0, 288.0  # of the contest's largest machines, cores and GiB
 TABLE = re.compile(
     r"(?:.*?_)??(?:(?P<before>[a-e])_)?"  # scheduling_preliminary_b_app_resources_20180726.csv

@@ -18,8 +18,8 @@ from tvwrl.traces.preparation.loader import Part
 from tvwrl.types import InputError
 
 PIECE = 64 << 20  # bytes of text that are read at a time, so that memory does not grow with a file
-PIECE_ROWS = 1_000_000  # rows of Parquet likewise
-ROW = 48  # bytes that a row of Parquet counts for, whatever its compression
+PIECE_ROWS = 1_000_000  # rows of Parquet that are read at a time
+ROW = 48  # bytes counted per row of Parquet, whatever its compression
 BLOCK = 2 << 20  # bytes that are looked at together where a piece has bad rows
 DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
 

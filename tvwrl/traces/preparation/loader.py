@@ -14,7 +14,7 @@ from tvwrl.types import InputError
 if TYPE_CHECKING:
     import polars as pl
 
-EXAMPLES = 5  # bad rows that are named in a report or an error
+EXAMPLES = 5  # number of bad rows named in a report or an error
 
 
 @dataclass(frozen=True)

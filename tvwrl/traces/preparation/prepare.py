@@ -27,10 +27,10 @@ from tvwrl.traces.preparation.unpacking import unpack
 from tvwrl.traces.preparation.working import working_folder
 from tvwrl.types import InputError
 
-SHARE_BYTES = 48 << 20  # of input per share: about a million rows of a compressed trace
-SPARSE = 0.05  # coverage below which something must be wrong
-LARGE = 1.5  # usage of the median workload, as a fraction of the reference machine, above which it must be too
-MOST_SHARES = 256  # each costs a look at every part
+SHARE_BYTES = 48 << 20  # bytes of input per share: about a million rows of a compressed trace
+SPARSE = 0.05  # coverage below which the input must be faulty
+LARGE = 1.5  # usage of the median workload, as a fraction of the reference machine, above which it must be faulty
+MOST_SHARES = 256  # each share is looked for in every part
 
 
 def prepare(

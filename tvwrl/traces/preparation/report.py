@@ -22,7 +22,7 @@ YEAR_2000 = 946_684_800  # seconds since 1970
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 LARGEST = 1_000_000  # usage rows above which figures and plots are of a part of the workloads
 SHORT_AXIS = 100  # largest over smallest value of an axis
-EXAMPLES = 4  # series that are drawn, from much to little variation
+EXAMPLES = 4  # number of series drawn, from much to little variation
 
 
 def describe(folder: Path, plots: bool = True) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def _changes(*columns: Int) -> NDArray[np.bool_]:
 
 
 def _repeated(times: Int) -> tuple[Int, Int]:
-    """Row numbers, each as many `times` (R,) as its row says, and which time it is, 0, 1, ..."""
+    """Row r repeated `times[r]` times: the row numbers, and the repetition (0, 1, ...) that each stands for."""
     row = np.repeat(np.arange(len(times)), times)
     return row, np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
 

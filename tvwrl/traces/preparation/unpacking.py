@@ -18,8 +18,8 @@ from tvwrl.traces.preparation.files import files_of
 from tvwrl.types import InputError
 
 ARCHIVES = (".tar.gz", ".tgz")
-ROWS = 4_000_000  # of a .gz that are read in one go; more are unpacked. A part of Google 2011 has 2.4 million
-TEXT = 1 << 30  # bytes of text in a .gz likewise, for tables with long rows
+ROWS = 4_000_000  # most rows of a .gz that are read in one go; more are unpacked. A part of Google 2011 has 2.4 million
+TEXT = 1 << 30  # most bytes of text in a .gz read in one go, for tables with long rows
 SAMPLE = 1 << 20  # bytes at the beginning of a .gz from which its size is estimated
 CHUNK = 8 << 20  # bytes that are copied at a time
 

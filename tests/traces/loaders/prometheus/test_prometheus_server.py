@@ -28,7 +28,7 @@ MAX_SAMPLES = 2000  # of a query, for the real server: more than 6 hours of thes
 
 @dataclass
 class Recorded:
-    """A made-up pod: when its samples are (seconds after T0, both included) and who owns it."""
+    """A synthetic pod: when its samples are (seconds after T0, both included) and who owns it."""
 
     namespace: str
     name: str
