@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import PRESETS
 from tvwrl.agents.deeprm.environment import DeepRMVectorEnv
 from tvwrl.agents.deeprm.scheduler import DeepRM
@@ -19,6 +20,8 @@ from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import InputError, Machines
+
+from .test_online import same
 
 TWO = Machines.homogeneous(2, 8, ("cpu", "mem"))
 
@@ -185,6 +188,20 @@ def test_another_queue_or_environment_is_refused(make_sequences):
         env.reset(options={"sequence": 1})
     with pytest.raises(InputError, match="slots_ahead is 0"):
         DeepRMVectorEnv(1, sequences, TWO, Scenario(), 0, 1.0)
+
+
+def test_resuming_is_exact(problem, tmp_path):
+    config = replace(PRESETS["deeprm"], iterations=3, train_sequences=4, sequences_per_iteration=2, trajectories=2)
+    config = replace(config, scenario=replace(problem.scenario, max_slots=0), eval_every=2, eval_sequences=2)
+    whole, parts, again = (Trainer(problem, config, tmp_path / name, {}, print) for name in ("whole", "parts", "parts"))
+    whole.run()
+    parts.run(stop_after=2)
+    again.restore(Checkpoint.load(tmp_path / "parts/checkpoints/last.pt"))
+    assert again.run() == "finished"
+    one, two = vars(whole.checkpoint()), vars(again.checkpoint())
+    for part in ("policy", "learner", "random", "best_reward", "best_iteration", "iteration"):
+        assert same(one[part], two[part])
+    assert (tmp_path / "whole/progress.csv").read_text() == (tmp_path / "parts/progress.csv").read_text()
 
 
 @pytest.mark.slow

@@ -17,6 +17,12 @@ def tiny():
     return TINY
 
 
+@pytest.fixture(autouse=True)
+def few_plots(monkeypatch):
+    """Comparisons draw no plots but in `run`: that takes longer than to play them."""
+    monkeypatch.setattr("tvwrl.experiments.evaluation.plot_comparison", lambda rows, folder: None)
+
+
 @pytest.fixture
 def refused(call, tmp_path):
     """Checks exit code 2, one clear message with every text of `message`, no traceback, nothing half-written."""

@@ -69,7 +69,19 @@ def test_evaluation_can_be_recomputed_from_its_files_and_the_trace(call, run, tr
 def test_the_same_seed_gives_the_same_files(call, trace, tmp_path):
     def digest(name, seed):
         out = tmp_path / name
-        options = ["--schedulers", "random,tetris", "--sequences", 2, "--seed", seed, "--no-bounds", "--out", out]
+        options = [
+            "--schedulers",
+            "random,tetris",
+            "--sequences",
+            2,
+            "--workloads",
+            12,
+            "--seed",
+            seed,
+            "--no-bounds",
+            "--out",
+            out,
+        ]
         done = call("evaluate.py", "--trace", trace, *options)
         assert done.returncode == 0, done.stderr
         assert not (out / "bounds.csv").exists()

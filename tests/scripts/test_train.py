@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tvwrl.agents.training import Trainer
 from tvwrl.schedulers.runner import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,6 +27,7 @@ def test_training_ends_with_the_comparison(run):
     assert {p.name for p in (out / "checkpoints").iterdir()} == {"last.pt", "best.pt"}
     assert json.loads((out / "run.json").read_text())["trace"]["source"] == "synthetic"
     assert list((out / "tensorboard").glob("events*"))
+    assert (out / "evaluation/plots/comparison.png").exists()
     assert not list(out.rglob("*.partial"))
 
 
@@ -64,17 +67,12 @@ def test_resuming_continues_bit_exactly(call, tiny, run, trace, tmp_path, monkey
 @pytest.mark.slow
 def test_deeprm_is_trained_resumed_and_evaluated_like_any_policy(call, refused, run, tiny, trace, tmp_path):
     options = ["--policy", "deeprm", "--trace", trace, *tiny, "--iterations", 4]
-    done = call("train.py", "--out", tmp_path / "deeprm", *options)
+    assert call("train.py", "--out", tmp_path / "deeprm", *options, "--stop-after", 3).returncode == 0
+    done = call("train.py", "--resume", tmp_path / "deeprm")
     assert done.returncode == 0, done.stderr
     assert "\ndeeprm " in done.stdout
-    assert call("train.py", "--out", tmp_path / "parts", *options, "--stop-after", 3).returncode == 0
-    assert call("train.py", "--resume", tmp_path / "parts").returncode == 0
-    one, two = (torch.load(tmp_path / f / "checkpoints/last.pt", weights_only=True) for f in ("deeprm", "parts"))
-    for part in ("policy", "learner", "random", "best_reward", "best_iteration", "iteration"):
-        assert_equal(one[part], two[part])
-    progress = [(tmp_path / f / "progress.csv").read_text() for f in ("deeprm", "parts")]
-    assert progress[0] == progress[1]
-    assert {"slowdown", "unused", "eval_reward", "eval_wait_mean"} < set(progress[0].splitlines()[0].split(","))
+    progress = (tmp_path / "deeprm" / "progress.csv").read_text()
+    assert {"slowdown", "unused", "eval_reward", "eval_wait_mean"} < set(progress.splitlines()[0].split(","))
 
     score = tmp_path / "score.npz"
     assert call("fit_interference.py", "--trace", trace, "--episodes", 16, "--file", score).returncode == 0
@@ -106,33 +104,51 @@ def assert_equal(one, two):
         assert one == two
 
 
-def stop(path, number, arguments):
-    """Run train.py in a process of its own, send it a signal when `path` exists; returns code, output and errors."""
-    command = [sys.executable, str(ROOT / "scripts/train.py"), *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.time() + 600
-        while not list(path.parent.glob(path.name)) and time.time() < deadline and process.poll() is None:
-            time.sleep(0.02)
-        process.send_signal(number)
-        printed, errors = process.communicate(timeout=600)
-    assert process.returncode == 128 + number, errors
-    assert "Traceback" not in errors
-    return printed
+def check_resumes(call, out, printed):
+    """A stopped run says where it stopped, and continues from its checkpoint; returns that iteration."""
+    saved = torch.load(out / "checkpoints/last.pt", weights_only=True)["iteration"]
+    if saved:
+        with (out / "progress.csv").open() as file:
+            assert int(list(csv.DictReader(file))[-1]["iteration"]) == saved
+        assert f"stopped after iteration {saved}" in printed
+    assert f"continue with: --resume {out}" in printed
+    resumed = call("train.py", "--resume", out, "--stop-after", 1)
+    assert resumed.returncode == 0, resumed.stderr
+    assert torch.load(out / "checkpoints/last.pt", weights_only=True)["iteration"] == saved + 1
+    return saved
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "when"), [(signal.SIGINT, "progress.csv"), (signal.SIGTERM, "run.json")])
-def test_a_signal_leaves_a_checkpoint_to_resume_from(call, tiny, trace, tmp_path, number, when):
+def test_ctrl_c_leaves_a_checkpoint_to_resume_from(call, tiny, trace, tmp_path):
     out = tmp_path / "stopped"
-    printed = stop(out / when, number, ["--trace", trace, "--out", out, *tiny, "--iterations", 100_000])
-    saved = torch.load(out / "checkpoints/last.pt", weights_only=True)
-    if saved["iteration"]:
-        with (out / "progress.csv").open() as file:
-            assert int(list(csv.DictReader(file))[-1]["iteration"]) == saved["iteration"]
-        assert f"stopped after iteration {saved['iteration']}" in printed
-    resumed = call("train.py", "--resume", out, "--stop-after", 1)
-    assert resumed.returncode == 0, resumed.stderr
-    assert torch.load(out / "checkpoints/last.pt", weights_only=True)["iteration"] == saved["iteration"] + 1
+    arguments = ["--trace", trace, "--out", out, *tiny, "--iterations", 100_000]
+    command = [sys.executable, str(ROOT / "scripts/train.py"), *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.time() + 600
+        while not (out / "progress.csv").exists() and time.time() < deadline and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        printed, errors = process.communicate(timeout=600)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    check_resumes(call, out, printed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("step", "iteration"), [("run", 0), ("_iterate", 1)])  # before the training, and within
+def test_sigterm_leaves_a_checkpoint_to_resume_from(call, tiny, trace, tmp_path, monkeypatch, step, iteration):
+    out, undisturbed = tmp_path / "stopped", getattr(Trainer, step)
+
+    def terminated(*arguments):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return undisturbed(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, step, terminated)
+        stopped = call("train.py", "--trace", trace, "--out", out, *tiny, "--iterations", 3)
+    assert stopped.returncode == 143, stopped.stderr
+    assert "Traceback" not in stopped.stderr
+    assert check_resumes(call, out, stopped.stdout) == iteration
 
 
 @pytest.mark.slow

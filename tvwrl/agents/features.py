@@ -15,7 +15,7 @@ from tvwrl.types import Float
 
 FEW, SURE = 10.0, 4.0  # workloads and standard deviations that are scaled to 1
 SMALL, GREAT = 1000.0, 4.0  # costs enter as asinh(cost / SMALL) / GREAT: linear while small, then logarithmic
-COSTS = 3  # features of `cost_features`
+COSTS = 3  # number of features that `cost_features` returns
 DOUBT = 2000.0  # penalty that lowers a machine's prior logit by 1
 SURELY = 8.0  # prior logits lie within +- this
 

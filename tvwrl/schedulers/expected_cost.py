@@ -18,7 +18,7 @@ from tvwrl.types import Float, Workload
 # Expected cost of overshoot above which a workload waits, in slots of waiting; the best of 200 to 900 in validation
 ACCEPTED_OVERSHOOT = 600.0
 LEAST_SPREAD = 0.002  # lowest variance of a forecast load, share of peak_units squared
-LEAST_PEAK_SPREAD = 1e-6  # the same of forecast peaks, which may be known exactly
+LEAST_PEAK_SPREAD = 1e-6  # lowest variance of a forecast peak, which may be known exactly
 ROUNDING = 1 / 400  # by how much the table may overstate a workload's peak, share of peak_units
 LEAST_CHANCE = 0.05  # lowest probability of running by which an expected demand is divided
 UNBOUNDED = 1e9  # stands for an unknown peak: it rules nothing out

@@ -13,11 +13,11 @@ import numpy as np
 from tvwrl.compiled import njit
 from tvwrl.types import Float
 
-STACK_SHARE = 0.8  # of the CPU: "very few servers have more than 80% CPU utilization" (paper 003, 6.1.3)
+STACK_SHARE = 0.8  # share of the CPU: "very few servers have more than 80% CPU utilization" (paper 003, 6.1.3)
 CPU_LIMIT, MEMORY_LIMIT = 0.65, 0.95  # LoadAware avoids machines that would exceed these
 TARGET_SHARE = 0.4
 MARGIN, SENSITIVITY = 1.0, 1.0
-REPORT_WEIGHT = 2.0 / 16.0  # of the newest report in the moving moments, which span about 15 reports
+REPORT_WEIGHT = 2.0 / 16.0  # weight of the newest report in the moving moments, which span about 15 reports
 
 
 @njit(inline="always")

@@ -10,7 +10,7 @@ from tvwrl.compiled import njit
 from tvwrl.interference.placement_kernels import place_instances, takes_instance, update_usage
 
 DEFAULT = -1  # kind of the default scheduler, which draws machines unevenly; other kinds: `placement_kernels`
-TRIES = 8  # machines that it draws before it rejects an instance
+TRIES = 8  # machines that the default scheduler draws before it rejects an instance
 
 
 class Tasks(NamedTuple):

@@ -8,7 +8,7 @@ from tvwrl.compiled import njit
 from tvwrl.interference.placement_kernels import takes_instance, update_usage
 from tvwrl.interference.score_kernels import score_one
 
-SHARE = 0.2  # of the machines have high scores, as many low ones
+SHARE = 0.2  # share of the machines that count as having high scores; as many count as low
 
 
 @njit
