@@ -1,4 +1,4 @@
-"""From cells to a figure's files: what --out may hold, and what is message of cells and figures that are not finished."""
+"""From cells to a figure's files: what --out may hold, and what is said of cells and figures that are not finished."""
 
 from __future__ import annotations
 

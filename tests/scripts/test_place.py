@@ -79,7 +79,9 @@ def test_bad_input_is_refused(call, refused, folder, tmp_path):
     refused("place.py", "--planners", "Tetris.1,Tetris.1", message=["must be different ones"])
     refused("place.py", "--machines", 3, message=["machines is 3: must be at least 23"])
     refused("place.py", "--instance", tmp_path / "none", message=["must be generated, or a file or folder that exists"])
-    refused("place.py", "--instance", folder, "--demand", 0.5, message=["--demand applies only to --instance generated"])
+    refused(
+        "place.py", "--instance", folder, "--demand", 0.5, message=["--demand applies only to --instance generated"]
+    )
     refused("place.py", "--times", 98, message=["--times applies only to the contest"])
     refused("place.py", "--instance", folder, "--machines", 2, message=["do not apply to a folder of tables"])
     refused("place.py", "--instance", folder, "--replicas", 2, message=["--replicas applies only to"])
