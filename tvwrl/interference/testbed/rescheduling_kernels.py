@@ -56,7 +56,7 @@ def _move_one(  # type: ignore[no-untyped-def]
     machines,  # `MonitoredMachines`, updated in place
     trees,  # `Trees`
     weight,  # (rows of machines.service,) >= 0
-    tasks,  # `clock_kernels.Tasks`
+    tasks,  # `instance_kernels.Tasks`
     owner,  # (instances,) task of each instance
     source,  # machine that one may leave
     targets,  # (n,) machines that may take it

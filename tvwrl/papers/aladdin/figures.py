@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -85,7 +86,7 @@ PANELS = {
 
 
 @dataclass(frozen=True)
-class _Study:
+class _Study(ABC):
     """What the studies of this paper share."""
 
     preset: Literal["smoke", "medium", "paper"] = "paper"
@@ -101,8 +102,9 @@ class _Study:
         title = f"## {FIGURES[figure][0].upper()}{FIGURES[figure][1:]}"
         return Report("\n\n".join([title, *parts]), rows, plots)
 
+    @abstractmethod
     def _make(self, panels: Sequence[Panel], rows: Rows) -> Made:
-        raise NotImplementedError
+        """Tables, rows and plots of a figure."""
 
     def _means(self) -> str:
         return f"Means over seeds {', '.join(map(str, self.seeds))}"
