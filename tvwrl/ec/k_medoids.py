@@ -12,7 +12,9 @@ from tvwrl.types import Float, Int
 
 
 def k_medoids(distances: Float, k: int, random_state: int = 0, backend: str = "tvwrl", passes: int = 100) -> Int:
-    """Rising samples (k,) whose summed distance to all samples' nearest one is least, from a random start.
+    """Medoids (k,), ascending: samples chosen so that the distances of all samples to their nearest one sum to little.
+
+    Found from a random start; another start may find a smaller sum.
 
     `distances` (n, n) are symmetric and >= 0, 1 <= k <= n. Swaps medoids (FasterPAM) in at most `passes` passes over
     all samples, and warns if one more could help. `backend` "kmedoids" is FasterPAM of that package, "sklearn-extra"

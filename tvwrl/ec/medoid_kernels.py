@@ -33,7 +33,7 @@ def _assign(distances, medoids, first, second, owner, removal):  # type: ignore[
 
 @njit(nogil=True)
 def swap_medoids(distances, medoids, max_iter):  # type: ignore[no-untyped-def]
-    """FasterPAM: improve `medoids` (k,), k > 1, in place until no swap lowers the loss; whether so.
+    """FasterPAM: improve `medoids` (k,), k > 1, in place; returns whether no further swap lowers the loss.
 
     `distances` (n, n) are symmetric. Every sample in turn is tried in place of all medoids at once, in O(n), and the
     best swap is taken at once (Schubert and Rousseeuw 2021, https://doi.org/10.1016/j.is.2021.101804).

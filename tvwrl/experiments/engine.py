@@ -319,7 +319,7 @@ def _content(value: object) -> str:
 
 @lru_cache(maxsize=64)
 def _file_content(path: Path, modified: int, size: int) -> str:
-    """Hashed once as long as it does not change."""
+    """The digest of a file; cached, so that a file is read again only after it has changed."""
     return f"file {_digest(path)}"
 
 

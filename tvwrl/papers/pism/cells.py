@@ -35,7 +35,7 @@ from tvwrl.types import Float, Int
 
 
 class GroupedCell(RowsCell):
-    """A cell of the group that its name begins with."""
+    """A cell whose group is its name without the last part."""
 
     @property
     def group(self) -> str:

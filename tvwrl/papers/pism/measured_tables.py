@@ -97,7 +97,7 @@ def nginx(title: str, rows: Rows, study: NginxStudy) -> Report:
         "Percent, means over campaigns [95 % bootstrap interval over campaigns]. The paper has no such data; on "
         "its own cluster (150 services, batch work by category) it reports 75.2 % within 2 for composition and "
         f"58.3 % for utilisation.\n\n{markdown_table(head, body)}\n\n"
-        f"Within 2, {first} less the others, paired: {'; '.join(notes)}."
+        f"Within 2, {first} minus the others, percentage points, paired by campaign: {'; '.join(notes)}."
     )
     places = [str(number + 1) for number in range(len(runs))]
     lines = {name: values[:, None] for name, values in within.items()}

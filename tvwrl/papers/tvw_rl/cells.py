@@ -69,7 +69,7 @@ def _figure(trace: str) -> tuple[Asked, ...]:
 
 
 def _weight(name: str, *values: float) -> tuple[Asked, ...]:
-    """One weight of the penalties varied, in training and so in the reward of the evaluation."""
+    """One penalty weight at each of the values, in training and in the reward of the evaluation."""
     return tuple(Asked("load 0.5", f"{name} = {value:g}", "alibaba", scenario={name: value}) for value in values)
 
 
