@@ -10,6 +10,7 @@ from timing import least_seconds
 import tvwrl
 from tvwrl.envs.problem import default_problem
 from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces.windows import stack_windows
 
 ROUNDS = 12  # the best of several short rounds: the machine may be shared
 
@@ -49,11 +50,10 @@ def single(name: str, steps: int = 20_000, **kwargs: object) -> float:
 def labelling(sequences: int) -> tuple[float, float]:
     """CPU seconds of the labels of so many sequences, predicted anew in every slot, and of one slot of one workload."""
     problem = default_problem(Scenario(workloads=40))
-    drawn = problem.sequences("train", sequences, seed=0)
-    metadata = np.full((*drawn.length.shape, len(drawn.resources) + 2), np.nan)
-    metadata[..., : len(drawn.resources)] = drawn.request
-    spent = least_seconds(lambda: problem.classes.label_table(drawn.demand, drawn.length, metadata, 1), 1)
-    return spent, spent / float(drawn.length.sum())
+    drawn = problem.sampler.windows("train", 40 * sequences, np.random.default_rng(0))
+    windows = stack_windows(drawn, problem.trace, problem.sampler.unit).reshape(sequences, 40)
+    spent = least_seconds(lambda: problem.classes.label_table(windows, 1), 1)
+    return spent, spent / float(windows.length.sum())
 
 
 def main(batches: tuple[int, ...] = (256, 1024)) -> None:

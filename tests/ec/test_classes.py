@@ -15,7 +15,9 @@ from tvwrl.ec import REPRESENTATIONS, EquivalenceClasses, OwnLabels, Population,
 from tvwrl.ec.classifier import RuntimeClassifier
 from tvwrl.envs.problem import Problem
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.types import InputError, SequenceSet, Trace
+from tvwrl.traces.splits import UNSEEN
+from tvwrl.traces.windows import Windows
+from tvwrl.types import InputError, Trace
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +25,12 @@ def fitted(four_kinds: Population) -> EquivalenceClasses:
     return EquivalenceClasses("temporal", 4, 10).fit(four_kinds, examples=4000)
 
 
-def windows(population: Population, slots: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One sequence: (1, n, slots, D) demand in whole units, (1, n) lengths, (1, n, P) metadata."""
-    demand = np.array([np.clip(np.round(one[:slots]), 1, 6) for one in population.series])[None]
-    return demand, np.full((1, len(population)), slots), population.metadata[None]
+def windows(population: Population, slots: int = 60) -> Windows:
+    """One sequence (1, n) of the first slots of each workload, in whole units."""
+    demand = np.array([np.clip(np.round(one[:slots]), 1, 6) for one in population.series])
+    count = len(population)
+    facts = np.full(count, slots), population.metadata, np.zeros(count), np.full(count, UNSEEN), np.arange(count)
+    return Windows(demand, *facts).reshape(1, count)
 
 
 def test_labels_rise_with_the_level(fitted: EquivalenceClasses, four_kinds: Population) -> None:
@@ -49,32 +53,32 @@ def test_members_are_predicted_into_their_own_class(name: str, four_kinds: Popul
 
 
 def test_the_classifier_learns_the_classes(fitted: EquivalenceClasses, four_kinds: Population) -> None:
-    demand, length, metadata = windows(four_kinds)
-    label = fitted.label_table(demand, length, metadata)
+    shown = windows(four_kinds)
+    label = fitted.label_table(shown)
     assert (label.shape, label.dtype) == ((1, 32, 61), np.uint8)
     assert (label[0, :, 0] == fitted.labels_).mean() > 0.9  # requests tell the level
     assert (label[0, :, 60] == fitted.labels_).mean() > 0.9
-    nothing = np.full_like(metadata, np.nan)
-    assert len(set(fitted.label_table(demand, length, nothing)[0, :, 0].tolist())) == 1
+    nothing = replace(shown, metadata=np.full_like(shown.metadata, np.nan))
+    assert len(set(fitted.label_table(nothing)[0, :, 0].tolist())) == 1
+    assert np.array_equal(fitted.label_table(shown[0]), label[0])  # with any leading axes
 
 
 def test_the_future_changes_no_label_before(fitted: EquivalenceClasses, four_kinds: Population) -> None:
-    demand, length, metadata = windows(four_kinds)
-    before = fitted.label_table(demand, length, metadata)
+    shown = windows(four_kinds)
+    before = fitted.label_table(shown)
     for seen in (0, 1, 7, 30):
-        other = demand.copy()
+        other = shown.demand.copy()
         other[:, :, seen:] = 7 - other[:, :, seen:]
-        after = fitted.label_table(other, length, metadata)
+        after = fitted.label_table(replace(shown, demand=other))
         assert np.array_equal(after[:, :, : seen + 1], before[:, :, : seen + 1])
         assert not np.array_equal(after, before)
 
 
 def test_prediction_every_few_slots_keeps_the_last_label(fitted: EquivalenceClasses, four_kinds: Population) -> None:
-    demand, length, metadata = windows(four_kinds, 18)
-    metadata = np.full_like(metadata, np.nan)
-    demand = np.random.default_rng(0).integers(1, 7, demand.shape).astype(float)
-    every = fitted.label_table(demand, length, metadata)
-    rarely = fitted.label_table(demand, length, metadata, 4)
+    shown = windows(four_kinds, 18)
+    demand = np.random.default_rng(0).integers(1, 7, shown.demand.shape).astype(float)
+    shown = replace(shown, demand=demand, metadata=np.full_like(shown.metadata, np.nan))
+    every, rarely = fitted.label_table(shown), fitted.label_table(shown, 4)
     for seen in range(1, 19):  # predicted after 1, 5, 9, ... slots
         assert np.array_equal(rarely[:, :, seen], every[:, :, seen - (seen - 1) % 4])
     assert np.array_equal(rarely[:, :, 0], every[:, :, 0])
@@ -82,9 +86,8 @@ def test_prediction_every_few_slots_keeps_the_last_label(fitted: EquivalenceClas
 
 
 def test_a_workload_is_labelled_as_long_as_it_runs(fitted: EquivalenceClasses, four_kinds: Population) -> None:
-    demand, _, metadata = windows(four_kinds, 20)
     length = np.tile([5, 20, 1, 12], 8)[None]
-    label = fitted.label_table(demand, length, metadata, 3)
+    label = fitted.label_table(replace(windows(four_kinds, 20), length=length), 3)
     runs = np.arange(21) <= length[0, :, None]
     assert (label[0][runs] >= 1).all()
     assert (label <= fitted.k).all()
@@ -92,12 +95,12 @@ def test_a_workload_is_labelled_as_long_as_it_runs(fitted: EquivalenceClasses, f
 
 @pytest.mark.parametrize("name", REPRESENTATIONS)
 def test_round_trip(name: str, four_kinds: Population, tmp_path: Path) -> None:
-    inputs = windows(four_kinds)
+    shown = windows(four_kinds)
     classes = EquivalenceClasses(name, 3, 4).fit(four_kinds, examples=600)
     classes.save(tmp_path / "classes.json")
     copy = EquivalenceClasses.load(tmp_path / "classes.json")
     assert json.dumps(copy.to_dict()) == json.dumps(classes.to_dict())
-    assert np.array_equal(copy.label_table(*inputs), classes.label_table(*inputs))
+    assert np.array_equal(copy.label_table(shown), classes.label_table(shown))
     assert np.array_equal(copy.predict(four_kinds.series), classes.predict(four_kinds.series))
 
 
@@ -122,7 +125,7 @@ def test_odd_populations(name: str, make_population: Callable[..., Population]) 
         one = EquivalenceClasses(name, 6, 2).fit(make_population(flat[:1]), examples=200)
     assert (one.k, one.labels_.tolist()) == (1, [1])
     assert one.predict([np.full((9, 2), 5.0)]).tolist() == [1]
-    assert (one.label_table(*windows(make_population(flat[:1]), 10)) == 1).all()
+    assert (one.label_table(windows(make_population(flat[:1]), 10)) == 1).all()
     zero = make_population([np.zeros((60, 2)), *flat[:3], np.ones((60, 2)) * np.arange(60)[:, None] / 10])
     everything = EquivalenceClasses(name, 2, 4).fit(zero, examples=200)
     assert set(everything.labels_) == {1, 2}
@@ -208,14 +211,14 @@ def test_without_rounding_the_classifier_learns_fractions(four_kinds: Population
     exact = EquivalenceClasses("temporal", 4, 4).fit(replace(four_kinds, quantised=False), examples=2000)
     assert exact.classifier_.shown(np.array([[0.2, 7.0]])).tolist() == [[0.2, 6.0]]
     demand = np.array([np.minimum(one[:60], 6) for one in four_kinds.series])[None]
-    label = exact.label_table(demand, np.full((1, 32), 60), four_kinds.metadata[None])
+    label = exact.label_table(replace(windows(four_kinds), demand=demand))
     assert (label[0, :, 60] == exact.labels_).mean() > 0.9
 
 
-def test_own_labels(train: SequenceSet) -> None:
+def test_own_labels(four_kinds: Population) -> None:
     own = OwnLabels(5)
-    label = own.label_table(train.demand, train.length, np.zeros((*train.length.shape, 4)))
-    assert label.shape == train.label.shape
+    label = own.label_table(windows(four_kinds).reshape(4, 8))
+    assert label.shape == (4, 8, 61)
     assert label[0, :7, 3].tolist() == [1, 2, 3, 4, 5, 1, 2]
     assert (label == label[:, :, :1]).all()
     assert classes_from(own.to_dict()).k == 5

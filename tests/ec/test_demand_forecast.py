@@ -12,8 +12,16 @@ from tvwrl.ec.demand_forecast import SEGMENTS, Forecast, _outcomes, columns, ste
 from tvwrl.envs.problem import Problem
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import MACHINE, RUNNING, RUNS, SLOT, START
-from tvwrl.traces.sequences import metadata_of
+from tvwrl.traces.splits import UNSEEN
+from tvwrl.traces.windows import Windows, stack_windows
 from tvwrl.types import InputError
+
+
+def shown(train):
+    """What is known of the workloads of sequences, without metadata."""
+    shape = train.length.shape
+    metadata, zero = np.full((*shape, 4), np.nan), np.zeros(shape, np.int64)
+    return Windows(train.demand, train.length, metadata, zero + 0.0, zero + UNSEEN, zero)
 
 
 def test_columns_are_named_once_each():
@@ -39,10 +47,9 @@ def test_outcomes_by_hand():
 
 def test_nothing_is_known_of_later_slots(problem, train):
     forecaster, seen = problem.forecaster, 5
-    metadata = np.full((*train.length.shape, 4), np.nan)
     other = train.demand.copy()
     other[:, :, seen:] = np.where(other[:, :, seen:] > 0, 7 - other[:, :, seen:], 0)
-    before, after = (forecaster.table(d, train.length, metadata).values for d in (train.demand, other))
+    before, after = (forecaster.table(replace(shown(train), demand=d)).values for d in (train.demand, other))
     assert np.array_equal(before[:, :, : seen + 1], after[:, :, : seen + 1])
     assert not np.array_equal(before[:, :, seen + 1 :], after[:, :, seen + 1 :])
 
@@ -56,8 +63,7 @@ def test_the_table_ends_with_the_life_and_begins_with_the_first_slot(train):
 
 
 def test_known_peaks_are_those_of_the_whole_life(problem, train):
-    metadata = np.full((*train.length.shape, 4), np.nan)
-    table = problem.forecaster.table(train.demand, train.length, metadata, known_peaks=True)
+    table = problem.forecaster.table(shown(train), known_peaks=True)
     known = Forecast(table.values * table.steps, 2)
     peak = train.demand.max(axis=2)
     assert np.allclose(known.peak[:, :, 0] * 6, peak, atol=0.03)
@@ -65,19 +71,16 @@ def test_known_peaks_are_those_of_the_whole_life(problem, train):
     assert not known.peak_spread.any()
 
 
-def test_it_is_better_than_the_mean_of_all(problem):
+def test_on_series_that_it_has_seen_it_is_better_than_the_mean_of_all(problem):
     sampler = problem.sampler
-    windows = sampler.windows("validation", 200, np.random.default_rng(5))
-    length = np.array([len(w.demand) for w in windows])
-    demand = np.zeros((1, 200, length.max() + SEGMENTS[-1][1], 2))
-    for row, window in zip(demand[0], windows, strict=True):
-        row[: len(window.demand)] = window.demand
-    metadata = metadata_of(problem.trace, np.array([[w.workload for w in windows]]), sampler.unit)
+    drawn = sampler.windows("train", 200, np.random.default_rng(5))
+    windows = stack_windows(drawn, problem.trace, sampler.unit)
     forecaster = DemandForecaster(windows=1000, epochs=6).fit(sampler, problem.classes)
-    table = forecaster.table(demand[:, :, : length.max()], length[None], metadata)
-    seen = np.minimum(length, 6)
+    table = forecaster.table(windows.reshape(1, 200))
+    seen = np.minimum(windows.length, 6)
     forecast = Forecast(table.values[0, np.arange(200), seen] * table.steps, 2)
-    outcome = _outcomes(demand[0], length, seen[:, None]) / 6
+    demand = np.pad(windows.demand, ((0, 0), (0, SEGMENTS[-1][1]), (0, 0)))
+    outcome = _outcomes(demand, windows.length, seen[:, None]) / 6
     wide = len(SEGMENTS) * 2
     for expected, true in ((forecast.most[:, 0], outcome[:, :2]), (forecast.peak, outcome[:, 2 * wide : 2 * wide + 2])):
         assert ((expected - true) ** 2).mean() < 0.6 * true.var(axis=0).mean()
@@ -85,8 +88,7 @@ def test_it_is_better_than_the_mean_of_all(problem):
 
 def test_a_copy_forecasts_the_same(problem, train):
     again = DemandForecaster.from_dict(problem.forecaster.to_dict(), problem.classes)
-    metadata = np.full((*train.length.shape, 4), np.nan)
-    both = [f.table(train.demand, train.length, metadata).values for f in (problem.forecaster, again)]
+    both = [f.table(shown(train)).values for f in (problem.forecaster, again)]
     assert np.array_equal(*both)
     damaged = problem.forecaster.to_dict()
     damaged["error_"][0][1] = damaged["error_"][0][1][:-1]

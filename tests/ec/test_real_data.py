@@ -15,7 +15,7 @@ from tvwrl.traces import read_trace
 from tvwrl.traces.loaders import LOADERS
 from tvwrl.traces.preparation.prepare import prepare
 from tvwrl.traces.preparation.series import SeriesRules
-from tvwrl.traces.sequences import SequenceSampler, split_workloads
+from tvwrl.traces.sequences import SequenceSampler
 
 REAL_DATA = Path(os.environ.get("TVWRL_REAL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
@@ -32,9 +32,10 @@ def google2011(tmp_path_factory: pytest.TempPathFactory) -> Population:
     loader = LOADERS["google2011"]()
     prepare(loader, str(REAL_DATA / "google2011"), folder, SeriesRules(loader.slot_seconds), plots=False)
     trace = read_trace(folder)
-    population = population_of(SequenceSampler(trace, Scenario()))
-    train, _ = split_workloads(trace)
-    assert set(population.workload_id) <= set(trace.workload_id[train])  # nothing of the test workloads
+    sampler = SequenceSampler(trace, Scenario())
+    population = population_of(sampler)
+    others = [run.workload for split in ("validation", "test") for run in sampler.runs[split]]
+    assert not set(population.workload_id) & set(trace.workload_id[others])
     return population
 
 

@@ -21,8 +21,8 @@ ADVICE = "ignore:.*(maximum value is infinity|unconventional shape|no screen to 
 
 @pytest.fixture
 def env(problem, train):
-    """The environment of the small problem."""
-    return PlacementEnv(train, problem.machines, problem.scenario)
+    """The environment of the small problem; episodes end with the last arrival."""
+    return PlacementEnv(train, problem.machines, problem.scenario, max_slots=0)
 
 
 def assert_same(left, right):

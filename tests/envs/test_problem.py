@@ -1,10 +1,16 @@
-"""A problem on another number of machines."""
+"""A problem on another number of machines, and what is fitted for it."""
 
 from dataclasses import replace
+from functools import partial
 
+import numpy as np
 import pytest
 
+from tvwrl.ec import DemandForecaster, EquivalenceClasses
+from tvwrl.ec.classifier import RuntimeClassifier
 from tvwrl.envs.problem import Problem
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.types import InputError
 
 
@@ -22,3 +28,50 @@ def test_machines_of_several_kinds_keep_their_number(google, problem):
     kinds = Problem.build(google, replace(problem.scenario, machine_types=("3x8", "1x16")), problem.classes)
     with pytest.raises(InputError, match=r"machines is 8.*3x8 1x16"):
         kinds.on_machines(8)
+
+
+def rewritten(trace, runs):
+    """The trace with the rows of some runs in another order, so that each holds something else."""
+    usage = trace.usage.copy()
+    for run in runs:
+        own = slice(run.first, run.first + run.rows)
+        usage[own] = usage[own][::-1, ::-1]
+    return replace(trace, usage=usage)
+
+
+@pytest.mark.parametrize("split", ["workloads", "applications", "time"])
+def test_nothing_is_fitted_on_validation_or_test_series(monkeypatch, split):
+    """Classes, classifier and forecaster: what they get is recorded, and does not change with what is held out."""
+    trace = synthetic_trace("google", workloads=40, seed=1, days=3)
+    given = []
+
+    def record(cls):
+        fit = cls.fit
+
+        def recorded(self, first, *others, **options):
+            drawn = first.windows("train", 50, np.random.default_rng(0)) if cls is DemandForecaster else None
+            series = first if cls is RuntimeClassifier else None if drawn else first.series
+            given.append((cls, [w.demand for w in drawn] if drawn else list(series)))
+            return fit(self, first, *others, **options)
+
+        monkeypatch.setattr(cls, "fit", recorded)
+
+    for cls in (EquivalenceClasses, RuntimeClassifier, DemandForecaster):
+        record(cls)
+    small = partial(DemandForecaster, windows=50, epochs=1)
+    monkeypatch.setattr("tvwrl.envs.problem.DemandForecaster", small)
+    scenario = Scenario(machines=4, workloads=16, split=split, observe_forecast=True, placements_per_slot=None)
+    first = Problem.build(trace, scenario)
+    runs = first.sampler.runs
+    other = rewritten(trace, runs["validation"] + runs["test"])
+    assert not np.array_equal(other.usage, trace.usage)
+    second = Problem.build(other, scenario, unit=first.sampler.unit)
+    half = len(given) // 2
+    assert {cls for cls, _ in given[:half]} == {EquivalenceClasses, RuntimeClassifier, DemandForecaster}
+    for (_, one), (_, again) in zip(given[:half], given[half:], strict=True):
+        assert len(one) == len(again)
+        assert all(np.array_equal(a, b) for a, b in zip(one, again, strict=True))
+    assert first.classes.to_dict() == second.classes.to_dict()
+    assert first.forecaster.to_dict() == second.forecaster.to_dict()
+    test, changed = (p.sequences("test", 1, 0).demand for p in (first, second))
+    assert not np.array_equal(test, changed)

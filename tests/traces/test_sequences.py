@@ -12,8 +12,10 @@ import pytest
 
 from tvwrl.envs.problem import Problem
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces.sequences import SequenceSampler, gapless_runs, quantise, split_workloads
+from tvwrl.traces.sequences import SequenceSampler, quantise
+from tvwrl.traces.splits import gapless_runs
 from tvwrl.traces.synthetic import synthetic_trace
+from tvwrl.traces.windows import Windows
 from tvwrl.types import InputError, SequenceSet, Trace
 
 MakeTrace = Callable[..., Trace]
@@ -26,8 +28,8 @@ class OneClass:
 
     k = 1
 
-    def label_table(self, demand: np.ndarray, length: np.ndarray, metadata: np.ndarray, every: int) -> np.ndarray:
-        return np.ones((*demand.shape[:2], demand.shape[2] + 1), np.uint8)
+    def label_table(self, windows: Windows, every: int) -> np.ndarray:
+        return np.ones((*windows.length.shape, windows.demand.shape[-2] + 1), np.uint8)
 
 
 def mixed_series(count: int, rows: int, seed: int = 0) -> list[np.ndarray]:
@@ -63,32 +65,30 @@ def series_of(trace: Trace) -> dict[str, int]:
 # ---- where windows come from
 
 
-def test_training_and_test_draw_from_disjoint_series(google: Trace, sampler: SequenceSampler) -> None:
+def test_splits_draw_from_disjoint_series(google: Trace, sampler: SequenceSampler) -> None:
     splits = ("train", "test", "validation")
     sources = {split: set(sampler.sequences(split, 40, 0, OneClass()).source_workload.ravel()) for split in splits}
-    assert not sources["train"] & sources["test"]
+    assert not sources["train"] & (sources["test"] | sources["validation"])
     assert not sources["validation"] & sources["test"]
-    assert len(sources["train"]) > 25
+    assert len(sources["train"]) > 20
     assert 12 < len(sources["test"]) <= 18  # 30 % of 60
-
-
-def test_the_split_is_disjoint_complete_and_always_the_same(make_trace: MakeTrace) -> None:
-    for count in (2, 3, 10, 31):
-        trace = make_trace([np.ones((2, 2))] * count)
-        train, test = split_workloads(trace)
-        assert sorted(train + test) == list(range(count))
-        assert train
-        assert test
-        assert split_workloads(trace) == (train, test)
+    assert 5 < len(sources["validation"]) <= 9  # a fifth of the other 42
 
 
 def test_chronological_split_cuts_every_series(google: Trace, quick: None) -> None:
     sampler = SequenceSampler(google, replace(SMALL, split="time"))
-    # 4 days of 288 slots: the first 70 % are for training, the border is row 806.
-    train, test = (sampler.sequences(split, 20, 0, OneClass()) for split in ("train", "test"))
-    assert (train.source_slot + 6 * train.length).max() <= 806
+    # 4 days of 288 slots: testing begins at row 806, after 70 % of all; validation at row 645, after 80 % of these.
+    names = ("train", "validation", "test")
+    train, validation, test = (sampler.sequences(split, 20, 0, OneClass()) for split in names)
+    assert (train.source_slot + 6 * train.length).max() <= 645
+    assert validation.source_slot.min() >= 645
+    assert (validation.source_slot + 6 * validation.length).max() <= 806
     assert test.source_slot.min() >= 806
     assert len(set(train.source_workload.ravel()) & set(test.source_workload.ravel())) > 40
+    # 161 rows are 26 whole slots. Windows for testing are as long as wanted, because whole days of theirs are repeated.
+    assert "the longest validation window is 26 slots, not 120: no validation series is longer" in sampler.notes
+    assert validation.length.max() == 26
+    assert test.length.max() > 115
 
 
 @pytest.mark.parametrize(("sample", "whole"), [("mean", True), ("max", False)])
@@ -190,10 +190,10 @@ def test_demand_by_hand(make_trace: MakeTrace, quick: None) -> None:
     assert window[:, 0].tolist() == expected
 
 
-def test_the_99_5th_percentile_of_training_demand_is_the_peak(google: Trace, quick: None) -> None:
-    unit = SequenceSampler(google, replace(SMALL, peak_units=10, capacity=(12.0,), machines=1, load=0.1)).unit
-    train, _ = split_workloads(google)
-    for workloads, is_peak in ((train, True), (range(60), False)):
+def test_the_99_5th_percentile_of_demand_that_is_not_for_testing_is_the_peak(google: Trace, quick: None) -> None:
+    sampler = SequenceSampler(google, replace(SMALL, peak_units=10, capacity=(12.0,), machines=1, load=0.1))
+    unit, test = sampler.unit, {run.workload for run in sampler.runs["test"]}
+    for workloads, is_peak in ((set(range(60)) - test, True), (range(60), False)):
         slots = np.concatenate([google.series(i).reshape(-1, 6, 2).mean(axis=1) for i in workloads])
         assert (np.percentile(slots, 99.5, axis=0) / unit == pytest.approx([10, 10])) == is_peak
 
@@ -221,6 +221,7 @@ def test_a_kind_that_is_missing_is_noted(make_trace: MakeTrace, quick: None) -> 
     sampler = SequenceSampler(make_trace(hungry * 2, slot_seconds=3600), HOUR)
     assert [note.partition(": ")[0] for note in sampler.notes if "mix" in note] == [
         "the mix of train windows is uneven",
+        "the mix of validation windows is uneven",
         "the mix of test windows is uneven",
     ]
     assert all(": 0% most cpu, " in note for note in sampler.notes if "mix" in note)
@@ -258,9 +259,8 @@ def test_rate_by_hand(make_trace: MakeTrace) -> None:
     # workloads take 3 to 30 slots of an hour, half 31 to 60: 31 on average.
     rows = [np.tile(level, (200, 1)) for level in ([0.6, 0.2], [0.2, 0.6])]
     sampler = SequenceSampler(make_trace(rows * 10, slot_seconds=3600), HOUR)
-    for split in ("train", "test"):
+    for split in ("train", "validation", "test"):
         assert sampler.rate[split] == pytest.approx(0.5 * 4 * 8 / (4 * 31), rel=0.06)
-    assert sampler.rate["validation"] == sampler.rate["train"]
     busier = SequenceSampler(sampler.trace, replace(HOUR, load=0.8))
     assert busier.rate["test"] == pytest.approx(1.6 * sampler.rate["test"])
 

@@ -94,7 +94,7 @@ class TrainConfig:
     eval_every: int = 10
     """Updates between validations."""
     eval_sequences: int = 60
-    """Validation sequences, cut from other windows of the training series."""
+    """Validation sequences, cut from series held out from training."""
     comparison_sequences: int = 30
     """Test sequences of the comparison at the end of the run."""
     save_every: int = 10

@@ -20,6 +20,7 @@ from tvwrl.ec.representations import REPRESENTATIONS, Backends, make_representat
 from tvwrl.runs import write_json
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import trace_hash
+from tvwrl.traces.windows import Windows
 from tvwrl.types import Float, InputError, Int, Trace
 
 FORMAT = 1
@@ -111,18 +112,19 @@ class EquivalenceClasses(Parameters):
         labels: Int = self._rank[self.representation_.predict(series)] + 1
         return labels
 
-    def label_table(self, demand: Float, length: Int, metadata: Float, every: int = 1) -> npt.NDArray[np.uint8]:
-        """(S, N, L + 1) label of every workload after 0, 1, ..., L slots, predicted from those slots alone.
+    def label_table(self, windows: Windows, every: int = 1) -> npt.NDArray[np.uint8]:
+        """(..., L + 1) label of every window after 0, 1, ..., L slots, predicted from those slots alone.
 
-        0 where no slot is left to predict for. `demand` (S, N, L, D) units, `length` (S, N) slots, `metadata`
-        (S, N, P). Labels of waiting workloads come from the metadata alone; those of running ones are predicted anew
-        after 1, 1 + `every`, ... slots (Algorithm 1, line 8). What a workload uses does not depend on its machine, so
-        the table is made ahead of the episode.
+        0 where no slot is left to predict for. Labels of waiting workloads come from the metadata alone; those of
+        running ones are predicted anew after 1, 1 + `every`, ... slots (Algorithm 1, line 8). What a workload uses
+        does not depend on its machine, so the table is made ahead of the episode.
         """
-        slots = demand.shape[2]
-        labels = np.zeros((*length.shape, slots + 1), np.uint8)
+        slots = windows.demand.shape[-2]
+        labels = np.zeros((*windows.length.shape, slots + 1), np.uint8)
         due = np.concatenate([[0], np.arange(1, slots + 1, every)])
-        for own, seen, runs, known in zip(labels, demand, length, metadata, strict=True):
+        rows = windows.reshape(-1, windows.length.shape[-1])
+        blocks = labels.reshape(*rows.length.shape, slots + 1)
+        for own, seen, runs, known in zip(blocks, rows.demand, rows.length, rows.metadata, strict=True):
             alive = due <= runs[:, None]  # labels after the end of a workload are never used
             workload, _ = np.nonzero(alive)
             predicted = np.zeros(alive.shape, np.uint8)
@@ -205,10 +207,10 @@ class OwnLabels:
     def __init__(self, k: int) -> None:
         self.k = k
 
-    def label_table(self, demand: Float, length: Int, metadata: Float, every: int = 1) -> npt.NDArray[np.uint8]:
-        """(S, N, L + 1) labels, the same at all times."""
-        own = (np.arange(length.shape[1]) % self.k + 1).astype(np.uint8)
-        return np.broadcast_to(own[None, :, None], (*length.shape, demand.shape[2] + 1)).copy()
+    def label_table(self, windows: Windows, every: int = 1) -> npt.NDArray[np.uint8]:
+        """(..., N, L + 1) labels, the same at all times."""
+        own = (np.arange(windows.length.shape[-1]) % self.k + 1).astype(np.uint8)
+        return np.broadcast_to(own[:, None], (*windows.length.shape, windows.demand.shape[-2] + 1)).copy()
 
     def to_dict(self) -> dict[str, Any]:
         """The number of labels."""

@@ -16,7 +16,8 @@ from tvwrl.ec.classes import Classes, EquivalenceClasses
 from tvwrl.ec.classifier import masked, prefix_features
 from tvwrl.ec.parameters import Parameters
 from tvwrl.ec.perceptron import Layers, forward, layers_from_lists, layers_to_lists, train_layers
-from tvwrl.traces.sequences import SequenceSampler, metadata_of
+from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.traces.windows import Windows, stack_windows
 from tvwrl.types import Float, ForecastTable, Int
 
 SEGMENTS = ((1, 1), (2, 3), (4, 7), (8, 15), (16, 31), (32, 63))  # slots ahead, first and last
@@ -102,11 +103,9 @@ class DemandForecaster(Parameters):
         """Learn from windows of the sampler's training series, labelled by `classes`."""
         rng = np.random.default_rng([self.random_state, 2])
         drawn = sampler.windows("train", self.windows, rng)
-        length = np.array([len(window.demand) for window in drawn])
-        demand = np.zeros((len(drawn), length.max() + SEGMENTS[-1][1], drawn[0].demand.shape[1]))
-        for row, window in zip(demand, drawn, strict=True):
-            row[: len(window.demand)] = window.demand
-        metadata = metadata_of(sampler.trace, np.array([window.workload for window in drawn]), sampler.unit)
+        windows = stack_windows(drawn, sampler.trace, sampler.unit)
+        length, metadata = windows.length, windows.metadata
+        demand = np.pad(windows.demand, ((0, 0), (0, SEGMENTS[-1][1]), (0, 0)))
         seen = np.exp(rng.uniform(0, np.log(length)[:, None], (len(drawn), BEGINNINGS))).round().astype(np.int64)
         seen[:, 0] = 1
         self.resources_, self.peak_units_ = demand.shape[2], sampler.scenario.peak_units
@@ -165,13 +164,14 @@ class DemandForecaster(Parameters):
         parts = [most, variance[:, :wide], mean, peak, variance[:, wide:], alive]
         return Forecast(np.concatenate(parts, axis=1), self.resources_)
 
-    def table(self, demand: Float, length: Int, metadata: Float, known_peaks: bool = False) -> ForecastTable:
+    def table(self, windows: Windows, known_peaks: bool = False) -> ForecastTable:
         """(S, N, L + 1, K) the forecast after 0, 1, ..., L slots in whole `steps`, 0 where no slot is left.
 
-        Before its first slot a workload has the forecast of one slot seen. `demand` (S, N, L, D) units,
-        `length` (S, N) slots, `metadata` (S, N, P). Made ahead of the episode, as labels are, and for the same reason.
-        With `known_peaks` the peak is no forecast but that of the whole life, without variance.
+        `windows` are (S, N). Before its first slot a workload has the forecast of one slot seen. Made ahead of the
+        episode, as labels are, and for the same reason. With `known_peaks` the peak is no forecast but that of the
+        whole life, without variance.
         """
+        demand, length, metadata = windows.demand, windows.length, windows.metadata
         slots, wide = demand.shape[2], columns(self.resources_)
         out = np.zeros((*length.shape, slots + 1, wide), np.uint8)
         due = np.arange(1, slots + 1)

@@ -22,7 +22,8 @@ from tvwrl.ec.representations import REPRESENTATIONS, Backends
 from tvwrl.runs import check_new_folder, default_folder, whole_folder
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import describe_source, open_trace, trace_hash
-from tvwrl.traces.sequences import SequenceSampler, gapless_runs
+from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.traces.splits import gapless_runs
 from tvwrl.types import InputError, Trace
 
 LARGEST_LABEL = 253  # labels are bytes, of which some mean something else
@@ -66,8 +67,9 @@ class ClassFitOptions:
     """Length of one slot of the environment, seconds; a multiple of the trace's interval."""
     sample: Literal["mean", "max"] = "mean"
     """How to combine the trace's samples within a slot."""
-    split: Literal["workloads", "time"] = "workloads"
-    """Test on series that training never sees (workloads), or on the last 30 % of every series (time)."""
+    split: Literal["workloads", "applications", "time"] = "workloads"
+    """Validate and test on workloads that training never sees, on applications that it never sees, or on the last part
+    of every series (time)."""
     seed: int = 0
     """Seed of all random choices, including the forecaster's."""
     backends: Backends = field(default_factory=Backends)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from tvwrl.checks import at_least, below, positive
-from tvwrl.ec.lstnet_windows import MIN_FORECASTS, MIN_WINDOW, Windows, correlations
+from tvwrl.ec.lstnet_windows import MIN_FORECASTS, MIN_WINDOW, StandardisedSeries, correlations
 from tvwrl.types import Float, Int
 
 
@@ -114,7 +114,7 @@ class LSTNet(nn.Module):
         return forecast
 
 
-def train_forecaster(windows: Windows, workloads: Int, settings: ForecastSettings, fold: int) -> LSTNet:
+def train_forecaster(windows: StandardisedSeries, workloads: Int, settings: ForecastSettings, fold: int) -> LSTNet:
     """A model trained on `workloads`; weights and order of draws depend on the seed and the fold alone."""
     rng = np.random.default_rng([settings.seed, 1, fold])
     with _seeded(settings.threads, int(rng.integers(2**31))):
@@ -135,7 +135,9 @@ def train_forecaster(windows: Windows, workloads: Int, settings: ForecastSetting
     return model.eval()
 
 
-def evaluate_forecaster(model: LSTNet, windows: Windows, workloads: Int, settings: ForecastSettings) -> Float:
+def evaluate_forecaster(
+    model: LSTNet, windows: StandardisedSeries, workloads: Int, settings: ForecastSettings
+) -> Float:
     """(workloads, D) correlations of a model on workloads that it was not trained on."""
     rows = [windows.evaluation_rows(int(i), settings.max_forecasts) for i in workloads]
     with _seeded(settings.threads, settings.seed), torch.no_grad():

@@ -18,7 +18,7 @@ PERIODS = 3  # least number of periods in a window: a recurrence over periods ne
 FLAT = 1e-6  # a standard deviation below this, relative to the largest value, is rounding
 
 
-class Windows:
+class StandardisedSeries:
     """Series in standard units (each with mean 0 and standard deviation 1 per resource) and where their windows lie.
 
     Standard units weigh the errors of all workloads alike, as a correlation does. The network standardises each window

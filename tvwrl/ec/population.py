@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tvwrl.traces.sequences import Run, SequenceSampler, average_slots, metadata_of
+from tvwrl.traces.sequences import SequenceSampler, average_slots
+from tvwrl.traces.splits import Run
 from tvwrl.traces.statistics import DAY_SECONDS
+from tvwrl.traces.windows import metadata_of
 from tvwrl.types import Float, InputError, Int, Strings
 
 

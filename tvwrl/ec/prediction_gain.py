@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.ec.lstnet import ForecastSettings, evaluate_forecaster, train_forecaster
-from tvwrl.ec.lstnet_windows import MIN_FORECASTS, Windows, correlations
+from tvwrl.ec.lstnet_windows import MIN_FORECASTS, StandardisedSeries, correlations
 from tvwrl.types import Float, Int
 
 Progress = Callable[[int, int], object]  # models trained so far, models in all
@@ -37,7 +37,7 @@ class AgnosticForecast:
     """
 
     settings: ForecastSettings
-    windows: Windows
+    windows: StandardisedSeries
     fold: Int  # (n,) the fold in which a workload is held out, -1 = too short for an evaluation
     correlation: Float  # (n, D) of the model trained on all workloads of the other folds
     last_value: Float  # (n, D) of the forecast that usage stays what it is
@@ -115,7 +115,7 @@ def agnostic_forecast(
     `series`: n arrays (length, D) of usage without gaps, units >= 0. Raises InputError if they cannot be used.
     """
     began = time.perf_counter()
-    windows = Windows(series, slots_per_day, settings.window, settings.horizon)
+    windows = StandardisedSeries(series, slots_per_day, settings.window, settings.horizon)
     fold = _folds(series, windows.usable, settings)
     correlation, last_value, seasonal = (np.full(windows.varies.shape, np.nan) for _ in range(3))
     _cross_validate(windows, fold, np.ones_like(fold, np.bool_), settings, correlation, progress=progress)
@@ -159,7 +159,7 @@ def prediction_gain(agnostic: AgnosticForecast, labels: Int, progress: Progress 
 
 
 def _cross_validate(
-    windows: Windows,
+    windows: StandardisedSeries,
     fold: Int,
     members: npt.NDArray[np.bool_],
     settings: ForecastSettings,
@@ -212,7 +212,7 @@ def _folds(series: Sequence[Float], usable: Int, settings: ForecastSettings) -> 
     return fold
 
 
-def _plain_rules(windows: Windows, workload: int, settings: ForecastSettings) -> tuple[Float, Float]:
+def _plain_rules(windows: StandardisedSeries, workload: int, settings: ForecastSettings) -> tuple[Float, Float]:
     """(D,) and (D,) correlations of last-value and daily-seasonal forecasts; of the latter NaN below a day."""
     last = windows.evaluation_rows(workload, settings.max_forecasts)
     target = last + windows.horizon

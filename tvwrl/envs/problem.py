@@ -10,7 +10,8 @@ from typing import Any
 from tvwrl.ec import Classes, DemandForecaster, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.metrics import score_episode
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces.sequences import SequenceSampler, Split
+from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.traces.splits import Split
 from tvwrl.types import Episode, Float, InputError, Machines, SequenceSet, Trace
 
 QUICK_INITIALISATIONS = 10  # fewer than in scripts/fit_ec.py, because classes are fitted on the way here

@@ -60,8 +60,9 @@ class Scenario:
     """Add the action "place nothing in this slot"."""
     placements_per_slot: int | None = 1
     """Placements per slot; None: no limit."""
-    split: Literal["workloads", "time"] = "workloads"
-    """Test on series that training never sees (workloads), or on the last 30 % of every series (time)."""
+    split: Literal["workloads", "applications", "time"] = "workloads"
+    """Validate and test on workloads that training never sees, on applications that it never sees, or on the last part
+    of every series (time)."""
     max_slots: int = 200
     """Cut training episodes after this many slots; 0: never. Evaluation episodes are never cut."""
     classes: int = 6
@@ -107,7 +108,7 @@ class Scenario:
         within(1, 253, classes=self.classes)
         within(0, 255, background=self.background)
         one_of(("mean", "max"), sample=self.sample)
-        one_of(("workloads", "time"), split=self.split)
+        one_of(("workloads", "applications", "time"), split=self.split)
         one_of(("workload", "machine"), overshoot_per=self.overshoot_per)
         if self.perturb and not self.quantise:
             raise InputError(f"perturb is {self.perturb}: must be 0 without quantise: it changes whole units")

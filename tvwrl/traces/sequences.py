@@ -6,9 +6,8 @@ import math
 import warnings
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Literal, Protocol
+from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +15,11 @@ import numpy.typing as npt
 from tvwrl.checks import at_least
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.arrivals_and_noise import draw_arrivals, draw_background, perturb_demand
+from tvwrl.traces.splits import UNSEEN, Run, Split, split_trace
 from tvwrl.traces.statistics import DAY_SECONDS
+from tvwrl.traces.windows import Window, Windows, stack_windows
 from tvwrl.types import Float, ForecastTable, InputError, Int, SequenceSet, Strings, Trace
 
-Split = Literal["train", "validation", "test"]
-
-TEST_SHARE = 0.3  # share of the series kept for testing, never drawn in training
 LONG_HOURS, LONGEST_HOURS, SHORTEST_HOURS = 30.0, 60.0, 3.0  # long-running = more than 30 h (paper)
 BUSIEST_RATE = 0.8  # arrivals per possible placement; above it the queue grows without end
 KIND_ATTEMPTS = 50
@@ -37,32 +35,13 @@ class Labels(Protocol):
     @property
     def k(self) -> int: ...
 
-    def label_table(self, demand: Float, length: Int, metadata: Float, every: int) -> npt.NDArray[np.uint8]: ...
+    def label_table(self, windows: Windows, every: int) -> npt.NDArray[np.uint8]: ...
 
 
 class Forecasts(Protocol):
     """What is asked of a forecaster of demand here."""
 
-    def table(self, demand: Float, length: Int, metadata: Float, known_peaks: bool) -> ForecastTable: ...
-
-
-@dataclass(frozen=True)
-class Run:
-    """A stretch of one series without a gap: rows `first .. first + rows - 1` of the trace."""
-
-    workload: int
-    first: int
-    rows: int
-    period: int = 0  # rows after which it repeats (whole days); 0 = it does not
-
-
-@dataclass(frozen=True)
-class Window:
-    """A workload to be: where it was cut from and what it needs."""
-
-    workload: int
-    source_slot: int
-    demand: Float  # (length, D) units
+    def table(self, windows: Windows, known_peaks: bool) -> ForecastTable: ...
 
 
 def quantise(units: Float, peak_units: int) -> Float:
@@ -82,40 +61,6 @@ def average_slots(rows: Float, ratio: int, sample: str) -> Float:
     return slots
 
 
-def gapless_runs(trace: Trace, workloads: Sequence[int]) -> list[Run]:
-    """Stretches of consecutive slots of the given workloads."""
-    runs = []
-    for i in workloads:
-        begin, end = int(trace.offsets[i]), int(trace.offsets[i + 1])
-        breaks = np.flatnonzero(np.diff(trace.slot[begin:end]) != 1) + 1
-        edges = [0, *breaks.tolist(), end - begin]
-        runs += [Run(i, begin + a, b - a) for a, b in pairwise(edges)]
-    return runs
-
-
-def metadata_of(trace: Trace, workloads: Int, unit: Float) -> Float:
-    """(..., D + 2) what is declared of workloads (...): requests in units, priority, scheduling class; NaN = not."""
-    declared = (trace.priority[workloads][..., None], trace.scheduling_class[workloads][..., None])
-    metadata: Float = np.concatenate((trace.request[workloads] / unit, *declared), axis=-1)
-    return metadata
-
-
-def split_workloads(trace: Trace) -> tuple[list[int], list[int]]:
-    """Disjoint workloads (numbers) for training and testing; the same for every seed, so results compare across runs.
-
-    Raises InputError for a trace of one workload.
-    """
-    if len(trace) < 2:
-        raise InputError(
-            f"trace '{trace.name}' has {len(trace)} workload: at least 2 are needed, "
-            "because training and test sequences draw from different ones"
-        )
-    by_name = np.argsort(trace.workload_id, kind="stable")  # the order of rows in a file makes no difference
-    order = np.random.default_rng(0).permutation(len(trace))
-    test = max(1, round(TEST_SHARE * len(trace)))
-    return by_name[np.sort(order[test:])].tolist(), by_name[np.sort(order[:test])].tolist()
-
-
 def _dominates(window: Window) -> npt.NDArray[np.bool_]:
     """(D,) whether the mean of a resource, in units, is larger than that of every other."""
     mean = window.demand.mean(axis=0)
@@ -129,9 +74,11 @@ class SequenceSampler:
     Half of the workloads are long (more than 30 h), half short, and each resource dominates equally many, as in the
     paper; where the trace cannot provide that, the nearest is used and `notes` records it.
 
-    Attributes: `unit` (D,) input value of one unit, set on the training series unless it is given; `notes` list of
-    sentences about what the trace could not give; and by split the `runs` that windows are cut from, `rate` arrivals
-    per slot, `arrivals` workloads per sequence (N).
+    Attributes: `unit` (D,) input value of one unit: a constant of the problem, as a machine's capacity is, so that
+    all splits are measured alike; set on all series that are not for testing unless it is given. `fold` (n,) of every
+    workload of the trace, as of `Splits`. `notes` list of sentences about what the trace could not give; and by split
+    the `runs` that windows are cut from, `rate` arrivals per slot that offer the load, `arrivals` workloads per
+    sequence (N).
 
     Raises InputError where the trace's interval does not divide the slot, where a rate cannot be served, and where
     demand can exceed every machine.
@@ -150,55 +97,52 @@ class SequenceSampler:
         self.notes: list[str] = []
         self.ratio = scenario.step_seconds // trace.slot_seconds
         self.machines = scenario.cluster(trace.resources)
-        self.runs = self._split()
-        self.unit = self._fit_unit() if unit is None else unit
+        splits = split_trace(trace, scenario.split, self.ratio)
+        self.fold = splits.fold
+        self.runs = {split: self._repeat_days(runs) for split, runs in splits.runs.items()}
+        self._note_series(splits.holds_out)
+        not_test = self._repeat_days(splits.not_test)
+        self.unit = self._constant_unit(not_test) if unit is None else unit
         self._check_fits()
         self._note_excess()
-        self._long, self._short = self._length_ranges()
+        self._long, self._short = self._length_ranges(not_test)
+        self._most = {split: self._reach(split) for split in self.runs}
         self._candidates: dict[tuple[Split, int], list[Run]] = {}
         self._demands: dict[int, Float] = {}
         self.rate: dict[Split, float] = {}
         self.arrivals: dict[Split, int] = {}
-        for split in ("train", "test"):
+        for split in self.runs:
             self.rate[split], mean_length = self._calibrate(split)
+            self._served(split, scenario.load, self.rate[split])
             at_a_time = math.ceil(3 * self.rate[split] * mean_length)
             self.arrivals[split] = scenario.workloads or min(max(40, at_a_time), 200)
-        self.rate["validation"], self.arrivals["validation"] = self.rate["train"], self.arrivals["train"]
 
-    def _split(self) -> dict[Split, list[Run]]:
-        trace = self.trace
-        if self.scenario.split == "workloads":
-            train, test = (gapless_runs(trace, part) for part in split_workloads(trace))
-        else:
-            runs = gapless_runs(trace, np.argsort(trace.workload_id, kind="stable").tolist())
-            cuts = [round((1 - TEST_SHARE) * run.rows) for run in runs]
-            train = [replace(r, rows=cut) for r, cut in zip(runs, cuts, strict=True)]
-            test = [replace(r, first=r.first + cut, rows=r.rows - cut) for r, cut in zip(runs, cuts, strict=True)]
-        train, test = self._usable("train", train), self._usable("test", test)
-        return {"train": train, "validation": train, "test": test}
-
-    def _usable(self, name: Split, runs: list[Run]) -> list[Run]:
-        """The runs that cover a slot of the environment; where all are short, with their days repeated."""
-        runs = [r for r in runs if r.rows >= self.ratio]
-        if not runs:
-            raise InputError(
-                f"no {name} series of trace '{self.trace.name}' covers one slot of {self.scenario.step_seconds} s"
-            )
+    def _repeat_days(self, runs: list[Run]) -> list[Run]:
+        """The runs; where all are too short for long-running workloads, those of a day with their days repeated."""
         day, longest = DAY_SECONDS // self.trace.slot_seconds, max(r.rows for r in runs)
         if day <= longest < (self._slots(LONG_HOURS) + 1) * self.ratio:
-            self._note(f"{name} series are too short for long-running workloads: their days are repeated")
-            runs = [replace(r, period=r.rows // day * day) for r in runs if r.rows >= day]
-        if (sources := len({r.workload for r in runs})) < FEW:
-            self._note(f"{name} windows come from {sources} workloads only: results may not generalise to others")
+            return [replace(r, period=r.rows // day * day) for r in runs if r.rows >= day]
         return runs
+
+    def _note_series(self, holds_out: bool) -> None:
+        """Say so if series are too few or too short."""
+        if not holds_out:
+            self._note("no series can be held out for validation: it uses the training series")
+        for split, runs in self.runs.items():
+            if split == "validation" and not holds_out:
+                continue
+            if runs[0].period:
+                self._note(f"{split} series are too short for long-running workloads: their days are repeated")
+            if (sources := len({r.workload for r in runs})) < FEW:
+                self._note(f"{split} windows come from {sources} workloads only: results may not generalise to others")
 
     def _slots(self, hours: float) -> int:
         return round(hours * 3600 / self.scenario.step_seconds)
 
-    def _fit_unit(self) -> Float:
-        """(D,) input value of one unit: the 99.5th percentile of training demand maps to `peak_units`."""
+    def _constant_unit(self, runs: list[Run]) -> Float:
+        """(D,) input value of one unit: the 99.5th percentile of demand in the runs maps to `peak_units`."""
         ratio, pooled = self.ratio, []
-        for run in self.runs["train"]:
+        for run in runs:
             rows = self.trace.usage[run.first : run.first + run.rows // ratio * ratio]
             pooled.append(average_slots(rows, ratio, self.scenario.sample))
         top: Float = np.percentile(np.concatenate(pooled), 99.5, axis=0)
@@ -220,13 +164,15 @@ class SequenceSampler:
                 f"(the largest has {capacity.max(axis=0).tolist()} units): raise capacity or lower peak_units"
             )
 
-    def _length_ranges(self) -> tuple[tuple[int, int], tuple[int, int]]:
+    def _slots_of(self, runs: list[Run]) -> int:
+        """Slots of the longest window that the runs can give."""
+        return max(10**9 if r.period else r.rows // self.ratio for r in runs)
+
+    def _length_ranges(self, not_test: list[Run]) -> tuple[tuple[int, int], tuple[int, int]]:
         """Shortest and longest window of the long and the short half, slots."""
         border, longest, shortest = (self._slots(h) for h in (LONG_HOURS, LONGEST_HOURS, SHORTEST_HOURS))
         longest, border, shortest = max(longest, 3), max(border, 2), max(shortest, 1)
-        reach = min(
-            max(10**9 if r.period else r.rows // self.ratio for r in self.runs[split]) for split in ("train", "test")
-        )
+        reach = min(self._slots_of(not_test), self._slots_of(self.runs["test"]))
         if reach < longest:
             self._note(f"the longest window is {reach} slots, not {longest}: no series is longer")
         if reach <= border:
@@ -234,6 +180,13 @@ class SequenceSampler:
             short = (min(shortest, reach), reach)
             return short, short
         return (border + 1, min(longest, reach)), (shortest, border)
+
+    def _reach(self, split: Split) -> int:
+        """Slots of a split's longest window; only what is held out or left for training may lack long series."""
+        reach, longest = self._slots_of(self.runs[split]), self._long[1]
+        if reach < longest:
+            self._note(f"the longest {split} window is {reach} slots, not {longest}: no {split} series is longer")
+        return min(reach, longest)
 
     def _draw_window(self, split: Split, length: int, rng: np.random.Generator) -> Window:
         """A window of `length` slots of a random series that is long enough."""
@@ -249,7 +202,8 @@ class SequenceSampler:
         else:
             begin = int(rng.integers(run.rows - rows + 1))
             window = demand[begin : begin + rows : self.ratio]
-        return Window(run.workload, int(self.trace.slot[run.first + begin]), window)
+        fold = int(self.fold[run.workload]) if split == "train" else UNSEEN
+        return Window(run.workload, int(self.trace.slot[run.first + begin]), window, fold)
 
     def _demand(self, run: Run) -> Float:
         """(rows, D) demand in units of the environment's slot that begins at each row of the run; made once."""
@@ -300,10 +254,11 @@ class SequenceSampler:
         """`count` windows in random order: half long, half short, each resource dominating equally many."""
         resources = len(self.trace.resources)
         recipe = [(i % 2 == 0, i // 2 % resources) for i in range(count)]
-        return [
-            self._draw_kind(split, int(rng.integers(*(self._long if long else self._short), endpoint=True)), kind, rng)
-            for long, kind in (recipe[i] for i in rng.permutation(count))
-        ]
+        drawn = []
+        for long, kind in (recipe[i] for i in rng.permutation(count)):
+            length = int(rng.integers(*(self._long if long else self._short), endpoint=True))
+            drawn.append(self._draw_kind(split, min(length, self._most[split]), kind, rng))
+        return drawn
 
     def _calibrate(self, split: Split) -> tuple[float, float]:
         """Arrivals per slot that offer the load on the busier resource, and the mean length of a workload, slots."""
@@ -311,13 +266,18 @@ class SequenceSampler:
         self._note_mix(split, windows)
         work = np.mean([w.demand.sum(axis=0) for w in windows], axis=0)
         share = float((work / self.machines.capacity.sum(axis=0)).max())
-        rate = self._served(self.scenario.load, self.scenario.load / share)
-        return rate, float(np.mean([len(w.demand) for w in windows]))
+        return self.scenario.load / share, float(np.mean([len(w.demand) for w in windows]))
 
-    def _served(self, load: float, rate: float) -> float:
-        """The arrivals per slot that offer the load, if they can be placed."""
+    def _served(self, split: Split, load: float, rate: float) -> float:
+        """The arrivals per slot that offer the load, if they can be placed; at most as many in validation."""
         limit = self.scenario.placements_per_slot
         if limit is not None and rate > BUSIEST_RATE * limit:
+            if split == "validation":  # short series must not refuse what training and testing can offer
+                self._note(
+                    f"validation at load {load:g} would need {rate:.2f} arrivals per slot: there are "
+                    f"{BUSIEST_RATE * limit:g}, which offer less, with placements_per_slot = {limit}"
+                )
+                return BUSIEST_RATE * limit
             raise InputError(
                 f"load {load:g} needs {rate:.2f} arrivals per slot, above {BUSIEST_RATE * limit:g} with "
                 f"placements_per_slot = {limit}: raise placements_per_slot, lower the load or use fewer machines"
@@ -340,7 +300,9 @@ class SequenceSampler:
         """
         at_least(1, sequences=count)
         scenario, drawn, arrivals, background = self.scenario, [], [], []
-        rates = [self._served(load, self.rate[split] * load / scenario.load) for load in loads or (scenario.load,)]
+        rates = [
+            self._served(split, load, self.rate[split] * load / scenario.load) for load in loads or (scenario.load,)
+        ]
         for i in range(count):
             key = [seed, zlib.crc32(split.encode()), i]
             rng = np.random.default_rng(key)
@@ -359,31 +321,25 @@ class SequenceSampler:
     def _assemble(
         self, drawn: list[list[Window]], arrival: Int, classes: Labels, forecasts: Forecasts | None
     ) -> SequenceSet:
-        trace, (count, workloads) = self.trace, arrival.shape
-        length = np.array([[len(w.demand) for w in row] for row in drawn], dtype=np.int64)
-        source = np.array([[w.workload for w in row] for row in drawn], dtype=np.int64)
-        demand = np.zeros((count, workloads, int(length.max()), len(trace.resources)))
-        workload_id: Strings = np.empty((count, workloads), dtype=object)
+        trace = self.trace
+        windows = stack_windows([window for row in drawn for window in row], trace, self.unit).reshape(*arrival.shape)
+        workload_id: Strings = np.empty(arrival.shape, dtype=object)
         for s, row in enumerate(drawn):
             seen: dict[int, int] = {}
             for n, window in enumerate(row):
-                demand[s, n, : len(window.demand)] = window.demand
                 seen[window.workload] = seen.get(window.workload, 0) + 1
                 workload_id[s, n] = f"{trace.workload_id[window.workload]}#{seen[window.workload]}"
-        metadata = metadata_of(trace, source, self.unit)
         return SequenceSet(
             resources=trace.resources,
             workload_id=workload_id,
-            source_workload=trace.workload_id[source],
+            source_workload=trace.workload_id[windows.series],
             source_slot=np.array([[w.source_slot for w in row] for row in drawn], dtype=np.int64),
             arrival=arrival,
-            length=length,
-            demand=demand,
-            request=metadata[..., : len(trace.resources)],
-            label=classes.label_table(demand, length, metadata, self.scenario.relabel_every),
+            length=windows.length,
+            demand=windows.demand,
+            request=windows.metadata[..., : len(trace.resources)],
+            label=classes.label_table(windows, self.scenario.relabel_every),
             classes=classes.k,
             load=self.scenario.load,
-            forecast=None
-            if forecasts is None
-            else forecasts.table(demand, length, metadata, self.scenario.observe_peak),
+            forecast=None if forecasts is None else forecasts.table(windows, self.scenario.observe_peak),
         )

@@ -1,0 +1,38 @@
+"""Tables of windows: their padding, metadata and times of day."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tvwrl.envs.problem import Problem
+from tvwrl.traces.splits import UNSEEN
+from tvwrl.traces.windows import Window, stack_windows
+
+
+def test_a_table_by_hand(make_trace):
+    trace = make_trace([np.ones((4, 2))] * 3, slot_seconds=3600, request=[[0.1, 0.2], [0.3, np.nan], [0.5, 0.6]])
+    windows = [Window(1, 30, np.array([[1.0, 2], [3, 4]]), 2), Window(2, 48, np.array([[5.0, 6]]))]
+    table = stack_windows(windows, trace, np.array([0.1, 0.2]))
+    assert table.demand.tolist() == [[[1, 2], [3, 4]], [[5, 6], [0, 0]]]
+    assert table.length.tolist() == [2, 1]
+    assert table.metadata[:, :2] == pytest.approx(np.array([[3, np.nan], [5, 3]]), nan_ok=True)
+    assert np.isnan(table.metadata[:, 2:]).all()
+    assert table.clock.tolist() == [0.25, 0.0]  # slot 30 of an hour is at six on the second day
+    assert table.fold.tolist() == [2, UNSEEN]
+    assert table.series.tolist() == [1, 2]
+    assert len(table) == 2
+    assert table[[1, 0]].series.tolist() == [2, 1]
+    pair = table.reshape(1, 2)
+    assert (pair.demand.shape, pair.metadata.shape, pair.clock.shape) == ((1, 2, 2, 2), (1, 2, 4), (1, 2))
+    assert np.array_equal(pair[0].demand, table.demand)
+
+
+def test_only_windows_for_training_have_a_fold(problem: Problem) -> None:
+    for split in ("train", "validation", "test"):
+        drawn = problem.sampler.windows(split, 60, np.random.default_rng(0))
+        table = stack_windows(drawn, problem.trace, problem.sampler.unit)
+        own = problem.sampler.fold[table.series] if split == "train" else UNSEEN
+        assert (table.fold == own).all()
+        assert ((table.clock >= 0) & (table.clock < 1)).all()
+    assert set(problem.sampler.fold) == {UNSEEN, 0, 1, 2}

@@ -1,0 +1,68 @@
+"""Windows cut from a trace's series, and what classifiers and forecasters are shown of many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from tvwrl.traces.splits import UNSEEN
+from tvwrl.traces.statistics import DAY_SECONDS
+from tvwrl.types import Float, Int, Trace
+
+
+@dataclass(frozen=True)
+class Window:
+    """A workload to be: where it was cut from and what it needs."""
+
+    workload: int
+    source_slot: int
+    demand: Float  # (length, D) units
+    fold: int = UNSEEN  # of its series where it was cut for training; UNSEEN where for validation or test
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """What is known of windows, with any leading axes (...); windows shorter than L slots are padded."""
+
+    demand: Float  # (..., L, D) units, 0 after the end
+    length: Int  # (...) slots, 1..L
+    metadata: Float  # (..., D + 2) as of `metadata_of`
+    clock: Float  # (...) time of day at the first slot, as a share of a day, 0 <= clock < 1
+    fold: Int  # (...) fold of its training series: 0..FOLDS - 1; UNSEEN: nothing was fitted on it
+    series: Int  # (...) number of its workload in the trace
+
+    def __len__(self) -> int:
+        return len(self.length)
+
+    def __getitem__(self, rows: Any) -> Windows:
+        """The windows at some places of the leading axes, by any index of an array."""
+        return Windows(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    def reshape(self, *leading: int) -> Windows:
+        """The same windows with other leading axes."""
+        axes = self.length.ndim
+        values = (getattr(self, field.name) for field in fields(self))
+        return Windows(*(value.reshape(*leading, *value.shape[axes:]) for value in values))
+
+
+def metadata_of(trace: Trace, workloads: Int, unit: Float) -> Float:
+    """(..., D + 2) what is declared of workloads (...): requests in units, priority, scheduling class; NaN = not."""
+    declared = (trace.priority[workloads][..., None], trace.scheduling_class[workloads][..., None])
+    metadata: Float = np.concatenate((trace.request[workloads] / unit, *declared), axis=-1)
+    return metadata
+
+
+def stack_windows(windows: Sequence[Window], trace: Trace, unit: Float) -> Windows:
+    """The n windows, at least one, of a trace in one table (n,); `unit` (D,) is the input value of one unit."""
+    length = np.array([len(window.demand) for window in windows], dtype=np.int64)
+    demand = np.zeros((len(windows), int(length.max()), len(trace.resources)))
+    for row, window in zip(demand, windows, strict=True):
+        row[: len(window.demand)] = window.demand
+    series = np.array([window.workload for window in windows], dtype=np.int64)
+    begin = np.array([window.source_slot for window in windows], dtype=np.int64)
+    clock = begin * trace.slot_seconds % DAY_SECONDS / DAY_SECONDS
+    fold = np.array([window.fold for window in windows], dtype=np.int64)
+    return Windows(demand, length, metadata_of(trace, series, unit), clock, fold, series)
