@@ -15,7 +15,8 @@ KINDS = ("low", "high", "daily", "restless")  # in this order eight each; by mea
 def _population(series: list[np.ndarray], metadata: np.ndarray | None = None) -> Population:
     ids = np.array([f"w{i}" for i in range(len(series))], dtype=object)
     unknown = np.full((len(series), 4), np.nan)
-    return Population(("cpu", "mem"), ids, series, unknown if metadata is None else metadata, 1800, 6)
+    known = unknown if metadata is None else metadata, np.arange(len(series)) % 3
+    return Population(("cpu", "mem"), ids, series, *known, 1800, 6)
 
 
 def _four_kinds(members: int = 8, slots: int = 144, seed: int = 0) -> Population:

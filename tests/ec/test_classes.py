@@ -74,6 +74,75 @@ def test_the_future_changes_no_label_before(fitted: EquivalenceClasses, four_kin
         assert not np.array_equal(after, before)
 
 
+# ---- folds
+
+
+def test_a_classifier_per_fold_never_saw_it(monkeypatch: pytest.MonkeyPatch, four_kinds: Population) -> None:
+    taught = []
+    fit = RuntimeClassifier.fit
+
+    def recorded(self: RuntimeClassifier, series: list[np.ndarray], *others: np.ndarray) -> RuntimeClassifier:
+        taught.append((series, others[1]))
+        return fit(self, series, *others)
+
+    monkeypatch.setattr(RuntimeClassifier, "fit", recorded)
+    classes = EquivalenceClasses("temporal", 4, 10).fit(four_kinds, examples=200)
+    assert list(classes.fold_classifiers_) == [0, 1, 2]
+    assert len(taught) == 4
+    assert len(taught[0][0]) == 32
+    for fold, (series, labels) in enumerate(taught[1:]):
+        rest = np.flatnonzero(four_kinds.fold != fold)
+        assert [id(one) for one in series] == [id(four_kinds.series[i]) for i in rest]
+        assert np.array_equal(labels, classes.labels_[rest])  # clustered anew, the same four kinds have the same names
+
+
+def test_a_fold_leaves_no_trace_in_its_classifier(fitted: EquivalenceClasses, four_kinds: Population) -> None:
+    rng = np.random.default_rng(5)
+    changed = [
+        one + rng.uniform(0, 0.4, one.shape) if fold == 1 else one
+        for one, fold in zip(four_kinds.series, four_kinds.fold, strict=True)
+    ]
+    metadata = np.where(four_kinds.fold[:, None] == 1, np.nan, four_kinds.metadata)
+    other = EquivalenceClasses("temporal", 4, 10).fit(
+        replace(four_kinds, series=changed, metadata=metadata), examples=4000
+    )
+    same = [other.classifier_for(fold).to_dict() == fitted.classifier_for(fold).to_dict() for fold in (0, 1, 2, UNSEEN)]
+    assert same == [False, True, False, False]
+
+
+def test_a_window_is_labelled_by_the_classifier_that_never_saw_its_fold(
+    fitted: EquivalenceClasses, four_kinds: Population
+) -> None:
+    rng = np.random.default_rng(0)
+    shown = windows(four_kinds, 18)
+    shown = replace(shown, demand=rng.integers(1, 7, shown.demand.shape).astype(float))
+    fold = rng.integers(UNSEEN, 3, (1, 32))
+    mixed = fitted.label_table(replace(shown, fold=fold))
+    each = {f: fitted.label_table(replace(shown, fold=np.full((1, 32), f))) for f in (UNSEEN, 0, 1, 2)}
+    for f, alone in each.items():
+        assert np.array_equal(mixed[fold == f], alone[fold == f])
+    assert len({labels.tobytes() for labels in each.values()}) == 4
+
+
+def test_a_class_that_only_one_fold_has(four_kinds: Population) -> None:
+    fold = np.repeat([2, UNSEEN, UNSEEN, UNSEEN], 8)  # all of the kind with the lowest demand
+    classes = EquivalenceClasses("temporal", 4, 10).fit(replace(four_kinds, fold=fold), examples=2000)
+    assert list(classes.fold_classifiers_) == [2]
+    label = classes.label_table(replace(windows(four_kinds), fold=np.full((1, 32), 2)))[0, 8:, 60]
+    assert (label == classes.labels_[8:]).mean() > 0.6  # one of the other kinds is divided in its place
+
+
+def test_without_folds_there_is_one_classifier(four_kinds: Population) -> None:
+    classes = EquivalenceClasses("temporal", 4, 4).fit(replace(four_kinds, fold=np.full(32, UNSEEN)), examples=200)
+    assert classes.fold_classifiers_ == {}
+    shown = windows(four_kinds)
+    of_a_fold = classes.label_table(replace(shown, fold=shown.fold + 1))
+    assert np.array_equal(of_a_fold, classes.label_table(shown))
+
+
+# ---- when labels are predicted
+
+
 def test_prediction_every_few_slots_keeps_the_last_label(fitted: EquivalenceClasses, four_kinds: Population) -> None:
     shown = windows(four_kinds, 18)
     demand = np.random.default_rng(0).integers(1, 7, shown.demand.shape).astype(float)
@@ -152,9 +221,9 @@ def test_series_shorter_than_the_longest_lag(make_population: Callable[..., Popu
     [
         (None, "no classes file .*make one with scripts/fit_ec.py"),
         ("{", "not JSON"),
-        ("[1]", "not a classes file of format 1"),
-        ('{"format": 7}', r"format 1 \(format: 7\)"),
-        ('{"format": 1, "asked": {}}', "damaged: KeyError 'k'"),
+        ("[1]", "not a classes file of format 2"),
+        ('{"format": 7}', r"format 2 \(format: 7\); make it again with"),
+        ('{"format": 2, "asked": {}}', "damaged: KeyError 'k'"),
     ],
 )
 def test_files_that_are_none(content: str | None, message: str, tmp_path: Path) -> None:
@@ -192,6 +261,10 @@ def test_damaged_content_is_refused(fitted: EquivalenceClasses, tmp_path: Path) 
         good | {"k": 2},
         good | {"fitted": good["fitted"] | {"centres": good["fitted"]["centres"][:3]}},
         good | {"fitted_on": {}},
+        {name: value for name, value in good.items() if name != "fold_classifiers"},
+        good | {"fold_classifiers": {"7": good["classifier"]}},
+        good | {"fold_classifiers": {"0": good["classifier"] | {"layers": weights[:2]}}},
+        good | {"fold_classifiers": [good["classifier"]]},
         good | {"classifier": good["classifier"] | {"layers": weights[:2]}},
         good | {"classifier": good["classifier"] | {"shift": [0.0]}},
         good | {"classifier": good["classifier"] | {"width": [float("nan")] * len(good["classifier"]["width"])}},

@@ -68,7 +68,7 @@ def test_one_representation_and_k_can_be_asked_for(call, trace, tmp_path):
 
 
 def test_bad_input(refused, made, trace, tiny, tmp_path):
-    refused("fit_ec.py", "--trace", trace, "--k", 99, message=["k is 99, but there are 17 workloads"])
+    refused("fit_ec.py", "--trace", trace, "--k", 99, message=["k is 99, but there are 13 workloads"])
     refused("fit_ec.py", "--trace", trace, "--k-min", 1, message=["k_min is 1: must be at least 2"])
     refused("fit_ec.py", "--trace", trace, "--k-min", 6, "--k-max", 4, message=["k_max is 4: must be at least 6"])
     refused("fit_ec.py", "--trace", trace, "--forecast.folds", 1, message=["folds is 1: must be at least 2"])
@@ -76,7 +76,7 @@ def test_bad_input(refused, made, trace, tiny, tmp_path):
     refused("train.py", "--trace", trace, "--ec", "shape", message=["--ec shape", "temporal", "none"])
     broken = tmp_path / "classes.json"
     broken.write_text("{}")
-    refused("train.py", "--trace", trace, "--ec", broken, message=["not a classes file of format 1"])
+    refused("train.py", "--trace", trace, "--ec", broken, message=["not a classes file of format 2"])
     hour = ["--step-seconds", 3600]
     refused(
         "train.py",

@@ -19,7 +19,7 @@ from tvwrl.runs import whole_file
 from tvwrl.traces import trace_hash
 from tvwrl.types import InputError, Trace
 
-FORMAT = 4  # 4: the shared policy observes expected costs
+FORMAT = 5  # 5: validation series are held out; a classifier per fold labels training sequences
 DAMAGE = (AttributeError, LookupError, TypeError, ValueError)  # what reading a damaged file can raise
 
 

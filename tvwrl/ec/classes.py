@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ from tvwrl.ec.representations import REPRESENTATIONS, Backends, make_representat
 from tvwrl.runs import write_json
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import trace_hash
+from tvwrl.traces.splits import FOLDS, UNSEEN
 from tvwrl.traces.windows import Windows
 from tvwrl.types import Float, InputError, Int, Trace
 
-FORMAT = 1
+FORMAT = 2  # 2: one more classifier per fold
 CLASSES_FILE = "classes.json"
 INITIALISATIONS = 50  # as in the paper
 
@@ -37,8 +38,11 @@ class EquivalenceClasses(Parameters):
 
     `representation` is aggregate, temporal or dtw; `n_classes` None chooses k from 3 to 15 by silhouette.
     Fitted attributes: `k`, `labels_` (n,), `medoids_` (k,) the most central workload of each class, `search_` the
-    silhouettes, `classifier_`, `fitted_on_` facts about the trace. Of these a file or a checkpoint keeps `k`,
-    `classifier_` and `fitted_on_`, and what `predict` needs.
+    silhouettes, `classifier_`, `fold_classifiers_`, `fitted_on_` facts about the trace. Of these a file or a
+    checkpoint keeps `k`, the classifiers and `fitted_on_`, and what `predict` needs.
+
+    A classifier is surer of the series that it was trained on than of new ones. Therefore, for every fold of the
+    training series, `fold_classifiers_` has one that never saw that fold, nor did the clustering that it learns.
 
     >>> classes = EquivalenceClasses("temporal").fit(population_of(sampler))  # doctest: +SKIP
     >>> classes.predict([series])  # labels 1..k of series (length, D) in units  # doctest: +SKIP
@@ -59,7 +63,7 @@ class EquivalenceClasses(Parameters):
         progress: Callable[[], Any] = lambda: None,
         examples: int = 12_000,
     ) -> EquivalenceClasses:
-        """Cluster the workloads, then train the classifier on `examples` beginnings of them.
+        """Cluster the workloads, then train each classifier on `examples` beginnings of them.
 
         Where fewer workloads are distinct than classes wanted, each of these is a class, with a warning. Raises
         InputError if k is to be chosen and there are too few to choose from.
@@ -71,12 +75,42 @@ class EquivalenceClasses(Parameters):
     def train_classifier(
         self, population: Population, fitted_on: dict[str, Any] | None = None, examples: int = 12_000
     ) -> None:
-        """Only the classifier: `classifier_` learns the labels of the workloads that were clustered."""
+        """Only the classifiers: `classifier_` learns the labels of the workloads that were clustered.
+
+        Those of `fold_classifiers_` learn the labels of clusterings of the other folds, into as many classes.
+        """
         shown: dict[str, Any] = {"peak_units": population.peak_units, "quantised": population.quantised}
-        self.classifier_ = RuntimeClassifier(examples=examples, random_state=self.random_state, **shown)
-        self.classifier_.fit(population.series, population.metadata, self.labels_)
+
+        def taught(known: Population, labels: Int) -> RuntimeClassifier:
+            classifier = RuntimeClassifier(examples=examples, random_state=self.random_state, **shown)
+            return classifier.fit(known.series, known.metadata, labels)
+
+        self.classifier_ = taught(population, self.labels_)
+        self.fold_classifiers_: dict[int, RuntimeClassifier] = {}
+        for fold in np.setdiff1d(population.fold, [UNSEEN]).tolist():
+            rest = np.flatnonzero(population.fold != fold)
+            if len(rest):
+                others = population.select(rest)
+                self.fold_classifiers_[fold] = taught(others, self._labels_without(others, self.labels_[rest]))
         slots: dict[str, Any] = {"resources": list(population.resources), "step_seconds": population.step_seconds}
         self.fitted_on_ = slots | shown | {"workloads": len(population)} | (fitted_on or {})
+
+    def _labels_without(self, others: Population, reference: Int) -> Int:
+        """(n,) labels of a new clustering of `others` alone, named as the `reference` labels (n,) overlap them most."""
+        from scipy.optimize import linear_sum_assignment
+
+        again: EquivalenceClasses = replace(self, n_classes=self.k)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".* classes were requested, but only")  # fewer workloads, fewer are alike
+            again.cluster(others)
+        overlap = np.zeros((again.k, self.k))
+        np.add.at(overlap, (again.labels_ - 1, reference - 1), 1)
+        labels: Int = linear_sum_assignment(overlap, maximize=True)[1][again.labels_ - 1] + 1
+        return labels
+
+    def classifier_for(self, fold: int) -> RuntimeClassifier:
+        """The classifier that saw no series of that fold; for UNSEEN series, the one of all training series."""
+        return self.fold_classifiers_.get(fold, self.classifier_)
 
     def cluster(self, population: Population, progress: Callable[[], Any] = lambda: None) -> None:
         """Only the clustering: `labels_`, `medoids_`, `search_`."""
@@ -115,20 +149,24 @@ class EquivalenceClasses(Parameters):
     def label_table(self, windows: Windows, every: int = 1) -> npt.NDArray[np.uint8]:
         """(..., L + 1) label of every window after 0, 1, ..., L slots, predicted from those slots alone.
 
-        0 where no slot is left to predict for. Labels of waiting workloads come from the metadata alone; those of
-        running ones are predicted anew after 1, 1 + `every`, ... slots (Algorithm 1, line 8). What a workload uses
-        does not depend on its machine, so the table is made ahead of the episode.
+        0 where no slot is left to predict for. A window is labelled by the classifier that never saw its fold, so that
+        labels are as uncertain in training sequences as in those of unseen series. Labels of waiting workloads come
+        from the metadata alone; those of running ones are predicted anew after 1, 1 + `every`, ... slots (Algorithm 1,
+        line 8). What a workload uses does not depend on its machine, so the table is made ahead of the episode.
         """
         slots = windows.demand.shape[-2]
         labels = np.zeros((*windows.length.shape, slots + 1), np.uint8)
         due = np.concatenate([[0], np.arange(1, slots + 1, every)])
         rows = windows.reshape(-1, windows.length.shape[-1])
         blocks = labels.reshape(*rows.length.shape, slots + 1)
-        for own, seen, runs, known in zip(blocks, rows.demand, rows.length, rows.metadata, strict=True):
-            alive = due <= runs[:, None]  # labels after the end of a workload are never used
-            workload, _ = np.nonzero(alive)
+        for own, shown in zip(blocks, rows, strict=True):
+            alive = due <= shown.length[:, None]  # labels after the end of a workload are never used
             predicted = np.zeros(alive.shape, np.uint8)
-            predicted[alive] = self.classifier_.predict(known[workload], prefix_features(seen)[:, due][alive])
+            features = prefix_features(shown.demand)[:, due]
+            for fold in np.unique(shown.fold).tolist():
+                asked = alive & (shown.fold == fold)[:, None]
+                known = shown.metadata[np.nonzero(asked)[0]]
+                predicted[asked] = self.classifier_for(fold).predict(known, features[asked])
             own[:, 0] = predicted[:, 0]
             own[:, 1:] = np.repeat(predicted[:, 1:], every, axis=1)[:, :slots]
         return labels
@@ -160,6 +198,7 @@ class EquivalenceClasses(Parameters):
         del asked["backends"]
         fitted = {"k": self.k, "rank": self._rank.tolist(), "fitted_on": self.fitted_on_}
         pieces = {"fitted": self.representation_.to_dict(), "classifier": self.classifier_.to_dict()}
+        pieces["fold_classifiers"] = {str(fold): one.to_dict() for fold, one in self.fold_classifiers_.items()}
         return {"format": FORMAT, "asked": asked, **fitted, **pieces}
 
     @classmethod
@@ -170,7 +209,14 @@ class EquivalenceClasses(Parameters):
         classes._rank = np.array(content["rank"], np.int64)
         classes.representation_ = representation_from(content["fitted"])
         classes.classifier_ = RuntimeClassifier.from_dict(content["classifier"])
-        labels = classes.classifier_.classes_
+        made = {fold: RuntimeClassifier.from_dict(one) for fold, one in content["fold_classifiers"].items()}
+        classes.fold_classifiers_ = {int(fold): one for fold, one in made.items()}
+        every = [classes.classifier_, *classes.fold_classifiers_.values()]
+        labels = np.unique(np.concatenate([one.classes_ for one in every]))
+        if len({len(one.shift_) for one in every}) > 1 or not set(classes.fold_classifiers_) <= set(range(FOLDS)):
+            raise ValueError(
+                f"classifiers of folds {', '.join(made)}: needed are folds 0 to {FOLDS - 1}, of equal inputs"
+            )
         if (count := classes.representation_.size) != classes.k:
             raise ValueError(f"k is {classes.k}, but there are {count} centres or medoids")
         if sorted(classes._rank) != list(range(classes.k)) or not set(labels) <= set(range(1, classes.k + 1)):
@@ -194,7 +240,8 @@ class EquivalenceClasses(Parameters):
             raise InputError(f"{path} is not a classes file: it is not JSON") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             found = content.get("format") if isinstance(content, dict) else None
-            raise InputError(f"{path} is not a classes file of format {FORMAT} (format: {found})")
+            again = "; make it again with scripts/fit_ec.py" if found is not None else ""
+            raise InputError(f"{path} is not a classes file of format {FORMAT} (format: {found}){again}")
         try:
             return cls.from_dict(content)
         except (LookupError, TypeError, ValueError, AttributeError) as error:

@@ -22,6 +22,7 @@ class Population:
     workload_id: Strings  # (n,)
     series: list[Float]  # n of (length, D) units, >= 0
     metadata: Float  # (n, D + 2), as of `metadata_of`
+    fold: Int  # (n,) 0..FOLDS - 1; UNSEEN: in none, so that whatever is fitted per fold sees it every time
     step_seconds: int  # length of a slot
     peak_units: int  # what the environment cuts demand to
     quantised: bool = True  # whether it rounds demand to whole units
@@ -38,7 +39,8 @@ class Population:
         """Some of the workloads."""
         index = np.asarray(chosen, np.int64)
         series = [self.series[i] for i in index]
-        return replace(self, workload_id=self.workload_id[index], series=series, metadata=self.metadata[index])
+        by_workload = {name: getattr(self, name)[index] for name in ("workload_id", "metadata", "fold")}
+        return replace(self, series=series, **by_workload)
 
 
 def population_of(sampler: SequenceSampler, runs: Sequence[Run] | None = None) -> Population:
@@ -62,5 +64,6 @@ def population_of(sampler: SequenceSampler, runs: Sequence[Run] | None = None) -
         series.append(average_slots(rows, ratio, scenario.sample) / sampler.unit)
     chosen = np.array(list(longest), np.int64)
     metadata = metadata_of(trace, chosen, sampler.unit)
+    fold = sampler.fold[chosen]
     environment = scenario.step_seconds, scenario.peak_units, scenario.quantise
-    return Population(trace.resources, trace.workload_id[chosen], series, metadata, *environment)
+    return Population(trace.resources, trace.workload_id[chosen], series, metadata, fold, *environment)

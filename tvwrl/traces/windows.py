@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -36,6 +36,10 @@ class Windows:
 
     def __len__(self) -> int:
         return len(self.length)
+
+    def __iter__(self) -> Iterator[Windows]:
+        """One by one along the first of several leading axes."""
+        return (self[row] for row in range(len(self)))
 
     def __getitem__(self, rows: Any) -> Windows:
         """The windows at some places of the leading axes, by any index of an array."""
