@@ -54,7 +54,7 @@ def split_trace(trace: Trace, by: str, least_rows: int = 1) -> Splits:
     time, where every run is cut: the last part is for testing, the last part of the rest for validation.
     `least_rows`: runs of fewer rows belong to no split.
     Validation series and folds have short and long series in about the same shares as the rest. Where nothing can be
-    held out for validation, it uses the training runs; a single training series has no fold.
+    held out for validation, it uses the training runs; a single training series (or application) has no fold.
     Raises InputError for a trace of too few workloads or applications, or without a run of `least_rows`.
     """
     if by == "time":
