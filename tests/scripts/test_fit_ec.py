@@ -27,8 +27,11 @@ def test_the_report_says_what_was_chosen_and_why(made):
     report = json.loads((out / "report.json").read_text())
     assert {c["representation"] for c in report["candidates"]} == {"aggregate", "dtw"}
     gains = {c["representation"]: c["gain"]["effective_gain"] for c in report["candidates"]}
-    if max(gains.values()) > 0:
-        assert gains[report["chosen"]] == max(gains.values())
+    if "highest effective prediction gain" in report["why"]:
+        assert gains[report["chosen"]] == max(gains.values()) > 0
+    else:  # a forecaster of a few steps may not beat plain rules, or no class may gain
+        assert report["chosen"] == "dtw"
+        assert "does not beat plain rules" in report["why"] or not any(gains.values())
     classes = EquivalenceClasses.load(out / "classes.json")
     chosen = next(c for c in report["candidates"] if c["representation"] == report["chosen"])
     means = {int(k): np.mean(row) for k, row in chosen["search"]["silhouettes"].items()}
