@@ -206,7 +206,7 @@ def test_resuming_is_exact(problem, tmp_path):
 
 @pytest.mark.slow
 def test_training_raises_its_return_and_shortens_waits(problem, tmp_path):
-    config = replace(PRESETS["deeprm"], iterations=10, train_sequences=20, trajectories=4, eval_every=100)
+    config = replace(PRESETS["deeprm"], iterations=25, train_sequences=20, trajectories=4, eval_every=100)
     config = replace(config, scenario=replace(problem.scenario, max_slots=0), sequences_per_iteration=10)
     trainer = Trainer(problem, config, tmp_path, {}, print)
     before, _ = trainer.evaluate()
