@@ -34,6 +34,7 @@ ROOMS = (
     "simulation",
     "metrics",
     "traces",
+    "forecasting",
     "ec",
     "schedulers",
     "envs",

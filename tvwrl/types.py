@@ -165,7 +165,7 @@ class Episode:
 
 @dataclass(frozen=True)
 class ForecastTable:
-    """Forecasts of demand ahead of an episode; columns as of `tvwrl.ec.demand_forecast.Forecast`."""
+    """Forecasts of demand ahead of an episode; columns as of `tvwrl.forecasting.segments.Forecast`."""
 
     values: npt.NDArray[np.uint8]  # (S, N, L + 1, K) whole steps, after that many slots seen (0 = waiting)
     steps: npt.NDArray[np.float32]  # (K,) what 1 stands for: shares of peak_units (variances: of its square), or of 1

@@ -10,7 +10,7 @@ from tvwrl.agents.features import cost_features, forecast_feature_count, forecas
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.policy_gradient import discounted_sums
 from tvwrl.agents.reinforce import Reinforce
-from tvwrl.ec.demand_forecast import SEGMENTS, columns
+from tvwrl.forecasting.segments import SEGMENTS, columns
 from tvwrl.types import InputError
 
 SHOWS = {"request": 4, "demand": 0, "forecast": 0}

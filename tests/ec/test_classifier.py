@@ -7,7 +7,8 @@ import pytest
 from sklearn.neural_network import MLPClassifier
 
 from tvwrl.ec import Population
-from tvwrl.ec.classifier import PER_RESOURCE, RuntimeClassifier, prefix_features
+from tvwrl.ec.classifier import RuntimeClassifier
+from tvwrl.forecasting.features import PER_RESOURCE, prefix_features
 from tvwrl.ec.classifier_report import report_classifier
 
 

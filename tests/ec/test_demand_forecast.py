@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvwrl.ec import DemandForecaster
-from tvwrl.ec.demand_forecast import SEGMENTS, Forecast, _outcomes, columns, steps
+from tvwrl.forecasting.segments import SEGMENTS, Forecast, _outcomes, columns, steps
 from tvwrl.envs.problem import Problem
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import MACHINE, RUNNING, RUNS, SLOT, START

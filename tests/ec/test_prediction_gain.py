@@ -8,8 +8,8 @@ import json
 import numpy as np
 import pytest
 
-from tvwrl.ec.lstnet import ForecastSettings, LSTNet
-from tvwrl.ec.lstnet_windows import correlations
+from tvwrl.forecasting.lstnet import ForecastSettings, LSTNet
+from tvwrl.forecasting.lstnet_windows import correlations
 from tvwrl.ec.prediction_gain import (
     agnostic_forecast,
     effective_gain,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from tvwrl.ec.demand_forecast import SEGMENTS, Forecast, columns, steps
+from tvwrl.forecasting.segments import SEGMENTS, Forecast, columns, steps
 from tvwrl.schedulers.expected_cost import OVERSHOOT, UNUSED, ExpectedCost, expected_costs
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tvwrl.ec.demand_forecast import SEGMENTS, columns, steps
+from tvwrl.forecasting.segments import SEGMENTS, columns, steps
 from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, make_scheduler
 from tvwrl.schedulers.forecast_fit import ForecastFit
 from tvwrl.schedulers.knowledge import FORECASTS

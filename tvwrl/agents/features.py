@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.compiled import njit
-from tvwrl.ec.demand_forecast import SEGMENTS
+from tvwrl.forecasting.segments import SEGMENTS
 from tvwrl.packing.fit import overbooked
 from tvwrl.schedulers.expected_cost import LEAST_SPREAD, OVERSHOOT, UNUSED
 from tvwrl.types import Float

@@ -1,7 +1,6 @@
 """Equivalence classes: which workloads behave alike, and what class a workload seems to be at run time."""
 
 from tvwrl.ec.classes import CLASSES_FILE, Classes, EquivalenceClasses, OwnLabels, classes_from, find_classes
-from tvwrl.ec.demand_forecast import DemandForecaster
 from tvwrl.ec.population import Population, population_of
 from tvwrl.ec.representations import REPRESENTATIONS
 
@@ -9,7 +8,6 @@ __all__ = [
     "CLASSES_FILE",
     "REPRESENTATIONS",
     "Classes",
-    "DemandForecaster",
     "EquivalenceClasses",
     "OwnLabels",
     "Population",

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.ec.classifier import RuntimeClassifier, prefix_features
+from tvwrl.ec.classifier import RuntimeClassifier
+from tvwrl.forecasting.features import prefix_features
 from tvwrl.ec.k_search import LARGEST_K, SMALLEST_K, KSearch, search_k
-from tvwrl.ec.parameters import Parameters
+from tvwrl.forecasting.parameters import Parameters
 from tvwrl.ec.population import Population
 from tvwrl.ec.representations import REPRESENTATIONS, Backends, make_representation, representation_from
 from tvwrl.runs import write_json

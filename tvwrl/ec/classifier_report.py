@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.ec.classifier import LONGEST, RuntimeClassifier, prefix_features
+from tvwrl.ec.classifier import RuntimeClassifier
+from tvwrl.forecasting.features import LONGEST, prefix_features
 from tvwrl.ec.population import Population
 from tvwrl.types import Float, Int
 

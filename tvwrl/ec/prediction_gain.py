@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.ec.lstnet import ForecastSettings, evaluate_forecaster, train_forecaster
-from tvwrl.ec.lstnet_windows import MIN_FORECASTS, StandardisedSeries, correlations
+from tvwrl.forecasting.lstnet import ForecastSettings, evaluate_forecaster, train_forecaster
+from tvwrl.forecasting.lstnet_windows import MIN_FORECASTS, StandardisedSeries, correlations
 from tvwrl.types import Float, Int
 
 Progress = Callable[[int, int], object]  # models trained so far, models in all

@@ -46,7 +46,7 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     In the queue label 0 is an empty place. The label is followed by: with `observe_request` (default) the declared
     request in units, 0 where none is declared, and mask bits, 1 where one is (2 D); with `observe_demand` the demand in
     units in the workload's first slot (D); with `observe_forecast` its own forecast (K), whose columns
-    `tvwrl.ec.demand_forecast.Forecast` names, or with `observe_peak` alone its lifetime peaks in the same columns, as
+    `tvwrl.forecasting.segments.Forecast` names, or with `observe_peak` alone its lifetime peaks in the same columns, as
     in `forecast`, and 0 in all others.
 
     No observation reveals the future beyond a workload's first slot: labels of waiting workloads come from their

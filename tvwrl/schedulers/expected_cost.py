@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.compiled import njit
-from tvwrl.ec.demand_forecast import SEGMENTS
+from tvwrl.forecasting.segments import SEGMENTS
 from tvwrl.penalties import under_utilisation
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.knowledge import FORECASTS
@@ -72,7 +72,7 @@ class ExpectedCost(HeadOfQueue):
 def expected_costs(load: Any, own: Any, sizes: Any, units: float, weights: Float) -> Float:
     """(B, M, 2) expected increase of the overshoot and under-utilisation penalties if a workload goes to each machine.
 
-    `load`: (B, M, K) forecasts of what runs on each machine, summed (columns: `tvwrl.ec.demand_forecast.Forecast`)
+    `load`: (B, M, K) forecasts of what runs on each machine, summed (columns: `tvwrl.forecasting.segments.Forecast`)
     `own`: (B, K) forecast of the workload
     `sizes`: (B, M, D) capacities as multiples of `peak_units`
     `units`: `peak_units` of the scenario

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.ec.demand_forecast import Forecast
+from tvwrl.forecasting.segments import Forecast
 from tvwrl.packing.fit import fits
 from tvwrl.schedulers.head_of_queue import Greedy
 from tvwrl.schedulers.knowledge import FORECASTS

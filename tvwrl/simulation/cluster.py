@@ -120,7 +120,7 @@ class Cluster:
 
     @property
     def forecast(self) -> Float:
-        """(M, K) sum of the forecasts of what runs on each machine (columns: `tvwrl.ec.demand_forecast.Forecast`).
+        """(M, K) sum of the forecasts of what runs on each machine (columns: `tvwrl.forecasting.segments.Forecast`).
 
         Needs a simulation with `forecasts`.
         """

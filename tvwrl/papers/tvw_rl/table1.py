@@ -12,7 +12,7 @@ import numpy as np
 
 from tvwrl.ec import REPRESENTATIONS, EquivalenceClasses, population_of
 from tvwrl.ec.comparison import compare
-from tvwrl.ec.lstnet import ForecastSettings
+from tvwrl.forecasting.lstnet import ForecastSettings
 from tvwrl.experiments.engine import Cell, Rows, RowsCell, read_rows
 from tvwrl.experiments.reproduce import Report
 from tvwrl.experiments.training_cells import opened

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from tvwrl.checks import at_least, below, positive
-from tvwrl.ec.lstnet_windows import MIN_FORECASTS, MIN_WINDOW, StandardisedSeries, correlations
+from tvwrl.forecasting.lstnet_windows import MIN_FORECASTS, MIN_WINDOW, StandardisedSeries, correlations
 from tvwrl.types import Float, Int
 
 

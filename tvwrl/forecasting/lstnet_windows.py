@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tvwrl.checks import at_least
-from tvwrl.ec.series import checked_series
+from tvwrl.traces.series import checked_series
 from tvwrl.types import Float, InputError, Int
 
 MIN_FORECASTS = 16  # least per evaluated workload: the correlation of a handful of points is noise

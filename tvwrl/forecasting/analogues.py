@@ -1,0 +1,60 @@
+"""Analogues: training beginnings of which about the same was forecast; their continuations are sampled futures."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.forecasting.beginnings import Beginnings
+from tvwrl.forecasting.segments import Distribution
+from tvwrl.types import Float, Int
+
+NEIGHBOURS = 48  # beginnings that a future is drawn from
+DIMENSIONS = 10  # principal components of the forecasts in which they are compared
+SPREAD_WEIGHT, LAST_WEIGHT = 0.5, 2.0  # of standard deviations, and of the last demand seen, in that comparison
+
+
+class Library:
+    """Beginnings with their forecasts, to find those that are most like others.
+
+    If the forecasts are of models that never saw these series, their errors are those that new workloads meet.
+    """
+
+    def __init__(self, beginnings: Beginnings, forecasts: Distribution, random_state: int = 0) -> None:
+        from scipy.spatial import KDTree
+        from sklearn.decomposition import PCA
+
+        self.beginnings = beginnings
+        views = _view(beginnings, forecasts)
+        dimensions = min(DIMENSIONS, *views.shape)
+        self._pca = PCA(dimensions, svd_solver="full", random_state=random_state).fit(views)
+        self._tree = KDTree(self._pca.transform(views))
+
+    def nearest(self, beginnings: Beginnings, forecasts: Distribution, count: int = NEIGHBOURS) -> Int:
+        """(m, k) rows of the library, the most similar first; k is `count`, or less in a small library."""
+        count = min(count, len(self.beginnings))
+        _, found = self._tree.query(self._pca.transform(_view(beginnings, forecasts)), count)
+        rows: Int = np.asarray(found).reshape(len(beginnings), count)
+        return rows
+
+    def sample(
+        self, beginnings: Beginnings, forecasts: Distribution, n: int, rng: np.random.Generator
+    ) -> npt.NDArray[np.float32]:
+        """See `Forecaster.sample`."""
+        near = self.nearest(beginnings, forecasts)
+        chosen = np.take_along_axis(near, rng.integers(near.shape[1], size=(len(near), n)), axis=1)
+        slots = int((self.beginnings.windows.length[self.beginnings.row] - self.beginnings.seen).max())
+        ahead = self.beginnings[chosen.ravel()].ahead(1, max(slots, 1))
+        return ahead.reshape(*chosen.shape, *ahead.shape[1:]).astype(np.float32)
+
+
+def _view(beginnings: Beginnings, forecasts: Distribution) -> Float:
+    """(m, F) what makes beginnings alike: means and deviations of their forecasts, and their last demand."""
+    values = forecasts.values
+    parts = [forecasts.mean, forecasts.alive]
+    for chances in (forecasts.most, forecasts.peak):
+        mean = chances @ values
+        deviation = np.sqrt(np.maximum(chances @ values**2 - mean**2, 0.0))
+        parts += [mean, SPREAD_WEIGHT * deviation]
+    last = beginnings.last / max(float(beginnings.windows.demand.max()), 1e-9)
+    return np.concatenate([part.reshape(len(beginnings), -1) for part in (*parts, LAST_WEIGHT * last)], axis=1)

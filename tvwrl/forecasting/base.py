@@ -1,0 +1,121 @@
+"""The protocol of forecasters, in scikit-learn's form: fit, predict, sample."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.forecasting.analogues import Library
+from tvwrl.forecasting.beginnings import Beginnings, levels_of
+from tvwrl.forecasting.parameters import Parameters
+from tvwrl.forecasting.segments import Distribution, Forecast, columns, steps
+from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.traces.windows import Windows, stack_windows
+from tvwrl.types import Float, ForecastTable
+
+WINDOWS = 6000  # of a trace that a forecaster learns from
+BLOCK = 50_000  # rows predicted at a time
+MOST_LEVELS = 12
+DAY = 86_400
+
+
+class Forecaster(Parameters, ABC):
+    """Forecasts the demand of workloads from what was seen of them, what they declared, and the time of day.
+
+    A subclass is a dataclass with the fields `peak_units` (what demand is a share of) and `step_seconds` (length of a
+    slot), and `random_state` where it draws.
+
+    >>> forecaster = NetworkForecaster().fit(training_windows(sampler))  # doctest: +SKIP
+    >>> forecaster.predict(Beginnings(windows, row, seen)).quantile(0.9)  # doctest: +SKIP
+    """
+
+    peak_units: int
+    step_seconds: int
+    random_state: int = 0
+
+    @property
+    def levels(self) -> int:
+        """V, the levels of demand that distributions tell apart: whole units, 12 shares of the peak at most."""
+        return min(self.peak_units, MOST_LEVELS)
+
+    @property
+    def slots_per_day(self) -> float:
+        """Slots in a day."""
+        return DAY / self.step_seconds
+
+    def fit(self, windows: Windows, also: Sequence[Windows] = ()) -> Self:
+        """Learn from windows (n,) of a trace's training series and of those of other traces (`also`).
+
+        Where windows have folds, each fold's forecasts come from models that never saw it.
+        """
+        rng = np.random.default_rng([self.random_state, 2])
+        self.resources_ = windows.demand.shape[-1]
+        drawn = [Beginnings.draw(part, rng) for part in (windows, *also)]
+        self.values_ = level_values(drawn, self.levels, self.peak_units)
+        self._fit(drawn)
+        self._library: Library | None = None
+        self._learnt = drawn[0]
+        return self
+
+    @abstractmethod
+    def _fit(self, drawn: list[Beginnings]) -> None:
+        """Learn from beginnings of the trace's windows, the first of the list, and of those of others."""
+
+    @abstractmethod
+    def predict(self, beginnings: Beginnings) -> Distribution:
+        """What will come after m beginnings; never looks at later slots."""
+
+    def sample(self, beginnings: Beginnings, n: int, rng: np.random.Generator) -> npt.NDArray[np.float32]:
+        """(m, n, S, D) units: n futures of each beginning, slot by slot after the last one seen; 0 once it ended.
+
+        They are the continuations of training beginnings of which about the same was forecast.
+        """
+        if self._library is None:
+            self._library = Library(self._learnt, self.predict(self._learnt), self.random_state)
+        return self._library.sample(beginnings, self.predict(beginnings), n, rng)
+
+    def table(self, windows: Windows, known_peaks: bool = False) -> ForecastTable:
+        """(S, N, L + 1, K) for windows (S, N): the forecast after 0, 1, ..., L slots in whole `steps`, 0 after the end.
+
+        Before its first slot a workload has the forecast of one slot seen. Made ahead of the episode, as labels are,
+        and for the same reason. With `known_peaks` the peak is no forecast but that of the whole life, without
+        variance.
+        """
+        slots, wide = windows.demand.shape[2], columns(self.resources_)
+        out = np.zeros((*windows.length.shape, slots + 1, wide), np.uint8)
+        for own, sequence in zip(out, windows, strict=True):
+            every = Beginnings.every(sequence)
+            for start in range(0, len(every), BLOCK):
+                part = every[slice(start, start + BLOCK)]
+                own[part.row, part.seen] = np.round(self.predict(part).forecast().values / steps(self.resources_))
+        declared = np.zeros(wide, np.bool_)
+        if known_peaks:
+            named = Forecast(np.arange(wide, dtype=np.float64), self.resources_)
+            declared[named.peak.astype(np.int64)] = True
+            peaks = np.round(windows.demand.max(axis=2) / self.peak_units / steps(self.resources_)[0]).astype(np.uint8)
+            out[..., declared] = peaks[:, :, None] * (out.any(axis=3, keepdims=True))
+            out[..., named.peak_spread.astype(np.int64)] = 0
+        out[:, :, 0] = out[:, :, 1]
+        return ForecastTable(out, steps(self.resources_), declared)
+
+
+def training_windows(sampler: SequenceSampler, count: int = WINDOWS, random_state: int = 0) -> Windows:
+    """(n,) `count` windows of the sampler's training series, as forecasters learn from them."""
+    drawn = sampler.windows("train", count, np.random.default_rng([random_state, 1]))
+    return stack_windows(drawn, sampler.trace, sampler.unit)
+
+
+def level_values(drawn: Sequence[Beginnings], levels: int, peak_units: int) -> npt.NDArray[np.float32]:
+    """(V + 1,) share of `peak_units` that a level of demand stands for: the mean of the demand in it."""
+    units: Float = np.concatenate([part.windows.demand.ravel() for part in drawn])
+    level = levels_of(units, levels, peak_units)
+    count = np.bincount(level, minlength=levels + 1)
+    middle = (np.arange(levels + 1) - 0.5) / levels
+    mean = np.bincount(level, units / peak_units, levels + 1) / np.maximum(count, 1)
+    values: npt.NDArray[np.float32] = np.where(count > 0, mean, middle).astype(np.float32)
+    values[0] = 0.0
+    return values

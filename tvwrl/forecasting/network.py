@@ -1,0 +1,233 @@
+"""The forecaster of agents and schedulers: small networks that predict probabilities of levels of demand."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.forecasting.base import Forecaster
+from tvwrl.forecasting.beginnings import Beginnings, Outcomes, levels_of
+from tvwrl.forecasting.perceptron import Layers, forward, layers_from_lists, layers_to_lists
+from tvwrl.forecasting.segments import SEGMENTS, Distribution
+from tvwrl.traces.splits import UNSEEN
+from tvwrl.traces.windows import Windows
+from tvwrl.types import Int
+
+Array = npt.NDArray[np.float32]
+
+BATCH = 512
+FARTHEST = 5.0  # standard deviations to which inputs are cut
+CLOCK_INPUTS = 2
+PEAK_WEIGHT = 0.5  # of the peak in the loss, beside the segments
+
+
+@dataclass(eq=False)
+class NetworkForecaster(Forecaster):
+    """One network of two ReLU layers for every fold, trained without the series of that fold.
+
+    A softmax for each segment and resource gives the probabilities of the levels of the largest demand, so variances
+    and quantiles come from what was likely on other workloads, not from errors on the training series. A series of a
+    fold is forecast by its network, any other by the mean of all. Dropout, weight decay and hidden declarations keep
+    the networks from learning single series by heart.
+    """
+
+    peak_units: int = 6
+    step_seconds: int = 1800
+    hidden: int = 64
+    epochs: int = 16
+    dropout: float = 0.1
+    weight_decay: float = 0.01
+    learning_rate: float = 3e-3
+    hidden_share: float = 0.15  # of the examples whose declarations are hidden
+    random_state: int = 0
+
+    def _fit(self, drawn: list[Beginnings]) -> None:
+        inputs = np.concatenate([part.inputs(self.slots_per_day) for part in drawn])
+        targets = _Targets.of(drawn, self.levels, self.peak_units)
+        own = drawn[0].fold
+        fold = np.concatenate([own, np.full(len(inputs) - len(own), UNSEEN)])
+        spread = inputs.std(axis=0)
+        self.shift_, self.width_ = inputs.mean(axis=0), np.where(spread > 1e-6, spread, 1.0).astype(np.float32)
+        scaled = self._scaled(inputs)
+        hidden = self._scaled(np.where(self._declared(), 0.0, inputs).astype(np.float32))
+        folds = [int(f) for f in np.unique(own) if f != UNSEEN]
+        self.networks_ = [self._train(scaled, hidden, targets, np.flatnonzero(fold != f), f) for f in folds or [UNSEEN]]
+
+    def _declared(self) -> npt.NDArray[np.bool_]:
+        """(I,) whether an input is of what was declared."""
+        wide = len(self.shift_)
+        place = np.arange(wide)
+        declared: npt.NDArray[np.bool_] = (place >= wide - CLOCK_INPUTS - 2 * (self.resources_ + 2)) & (
+            place < wide - CLOCK_INPUTS
+        )
+        return declared
+
+    def _scaled(self, inputs: Array) -> Array:
+        scaled: Array = np.clip((inputs - self.shift_) / self.width_, -FARTHEST, FARTHEST).astype(np.float32)
+        return scaled
+
+    def _train(self, shown: Array, hidden: Array, targets: _Targets, rows: Int, fold: int) -> Layers:
+        """The layers of a network that learnt from the examples `rows`."""
+        import torch
+        from torch import nn
+
+        seed = int(np.random.default_rng([self.random_state, 4, fold + 1]).integers(2**31))
+        outputs = targets.width
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            layers: list[nn.Module] = []
+            for inputs in (shown.shape[1], self.hidden):
+                layers += [nn.Linear(inputs, self.hidden), nn.ReLU(), nn.Dropout(self.dropout)]
+            network = nn.Sequential(*layers, nn.Linear(self.hidden, outputs))
+            optimiser = torch.optim.AdamW(network.parameters(), self.learning_rate, weight_decay=self.weight_decay)
+            batches = max(1, len(rows) // BATCH)
+            cycle = torch.optim.lr_scheduler.OneCycleLR(
+                optimiser, self.learning_rate, total_steps=max(2, self.epochs * batches)
+            )
+            rng = np.random.default_rng(seed)
+            for _ in range(self.epochs):
+                order = rng.permutation(rows)
+                for part in np.array_split(order, batches):
+                    seen = np.where(rng.random((len(part), 1)) < self.hidden_share, hidden[part], shown[part])
+                    loss = targets.loss(network(torch.from_numpy(seen)), part)
+                    optimiser.zero_grad()
+                    loss.backward()
+                    optimiser.step()
+                    cycle.step()
+        dense = [part for part in network if isinstance(part, nn.Linear)]
+        return [(part.weight.detach().numpy().T.copy(), part.bias.detach().numpy().copy()) for part in dense]
+
+    def predict(self, beginnings: Beginnings) -> Distribution:
+        """See `Forecaster.predict`."""
+        scaled, fold = self._scaled(beginnings.inputs(self.slots_per_day)), beginnings.fold
+        if len(self.networks_) == 1 or (fold == UNSEEN).all():
+            return self._distribution([forward(network, scaled) for network in self.networks_])
+        out = self._distribution([np.zeros((len(scaled), len(self.networks_[0][-1][1])), np.float32)])
+        for number in np.unique(fold):
+            rows = np.flatnonzero(fold == number)
+            networks = self.networks_ if number == UNSEEN else [self.networks_[number]]
+            part = self._distribution([forward(network, scaled[rows]) for network in networks])
+            for name in ("most", "peak", "mean"):
+                getattr(out, name)[rows] = getattr(part, name)
+        return out
+
+    def _distribution(self, outputs: list[Array]) -> Distribution:
+        """The mean of what networks predict, from their outputs (m, O)."""
+        levels, resources = self.levels, self.resources_
+        wide = len(SEGMENTS) * resources
+        ends = np.cumsum([wide * (levels + 1), resources * levels])
+        most: Any = 0.0
+        peak: Any = 0.0
+        mean: Any = 0.0
+        for output in outputs:
+            a, b, c = np.split(output, ends, axis=1)
+            most = most + _softmax(a.reshape(-1, len(SEGMENTS), resources, levels + 1))
+            peak = peak + _softmax(b.reshape(-1, resources, levels))
+            mean = mean + 1 / (1 + np.exp(-c.reshape(-1, len(SEGMENTS), resources)))
+        count = np.float32(len(outputs))
+        never = np.zeros((*peak.shape[:-1], 1), np.float32)  # its last slot seen counts, so a peak is never 0
+        return Distribution(most / count, np.concatenate([never, peak / count], axis=2), mean / count, self.values_)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, lists and strings from which `from_dict` makes an equal object."""
+        return {
+            "parameters": self.get_params(),
+            "resources": self.resources_,
+            "values": self.values_.tolist(),
+            "shift": self.shift_.tolist(),
+            "width": self.width_.tolist(),
+            "networks": [layers_to_lists(network) for network in self.networks_],
+            "learnt": _packed(self._learnt),
+        }
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> NetworkForecaster:
+        """The forecaster that `to_dict` described. Raises ValueError or LookupError for what does not fit together."""
+        made = cls(**content["parameters"])
+        made.resources_ = int(content["resources"])
+        made.values_, made.shift_, made.width_ = (np.array(content[k], np.float32) for k in ("values", "shift", "width"))
+        made.networks_ = [layers_from_lists(one, len(made.shift_), np.float32) for one in content["networks"]]
+        outputs = {len(network[-1][1]) for network in made.networks_}
+        wide = len(SEGMENTS) * made.resources_
+        wanted = wide * (made.levels + 2) + made.resources_ * made.levels
+        if outputs != {wanted} or len(made.values_) != made.levels + 1:
+            raise ValueError(f"networks with {sorted(outputs)} outputs, {wanted} are needed")
+        made._learnt, made._library = _unpacked(content["learnt"], made.resources_), None
+        return made
+
+
+def _softmax(logits: Array) -> Array:
+    odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    chances: Array = odds / odds.sum(axis=-1, keepdims=True)
+    return chances
+
+
+class _Targets:
+    """What the networks' outputs are compared with."""
+
+    def __init__(self, most: Int, peak: Int, mean: Array, levels: int) -> None:
+        import torch
+
+        self._most, self._peak, self._mean = torch.from_numpy(most), torch.from_numpy(peak), torch.from_numpy(mean)
+        self._levels = levels
+        self.width = most.shape[1] * (levels + 2) + peak.shape[1] * levels  # outputs of a network
+
+    @classmethod
+    def of(cls, drawn: list[Beginnings], levels: int, peak_units: int) -> _Targets:
+        """Levels (m, J D) of the segments' largest demand, (m, D) of the peak from 0 on, and mean demand (m, J D)."""
+        outcomes = [Outcomes.of(part) for part in drawn]
+        most = np.concatenate([levels_of(one.most, levels, peak_units) for one in outcomes])
+        peak = np.concatenate([levels_of(one.peak, levels, peak_units) for one in outcomes])
+        mean = np.concatenate([one.mean for one in outcomes]) / peak_units
+        flat = most.reshape(len(most), -1), np.maximum(peak - 1, 0), mean.reshape(len(most), -1).astype(np.float32)
+        return cls(*flat, levels)
+
+    def loss(self, outputs: Any, rows: Int) -> Any:
+        """Mean cross-entropy of segments, of peaks and of mean demand."""
+        from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+        most, peak, mean = self._most[rows], self._peak[rows], self._mean[rows]
+        ends = most.shape[1] * (self._levels + 1), peak.shape[1] * self._levels, mean.shape[1]
+        a, b, c = outputs.split(ends, dim=1)
+        return (
+            cross_entropy(a.reshape(-1, self._levels + 1), most.reshape(-1))
+            + PEAK_WEIGHT * cross_entropy(b.reshape(-1, self._levels), peak.reshape(-1))
+            + binary_cross_entropy_with_logits(c, mean)
+        )
+
+
+def _packed(learnt: Beginnings) -> dict[str, Any]:
+    """Beginnings as numbers and strings: arrays are compressed, as demand repeats itself."""
+    windows = learnt.windows
+    parts = {name: getattr(windows, name) for name in WINDOW_PARTS} | {"row": learnt.row, "seen": learnt.seen}
+    return {
+        name: [list(part.shape), base64.b64encode(zlib.compress(part.astype(KINDS[name]).tobytes())).decode()]
+        for name, part in parts.items()
+    }
+
+
+def _unpacked(content: dict[str, Any], resources: int) -> Beginnings:
+    """The beginnings that `_packed` described. Raises ValueError or LookupError for what does not fit together."""
+    parts = {}
+    for name, kind in KINDS.items():
+        shape, text = content[name]
+        parts[name] = np.frombuffer(zlib.decompress(base64.b64decode(text)), kind).reshape(shape)
+    n, slots = parts["demand"].shape[:2]
+    lengths, row, seen = parts["length"], parts["row"], parts["seen"]
+    good = parts["demand"].shape[2] == resources and len(lengths) == n and lengths.max() <= slots
+    if not (good and 0 <= row.min() and row.max() < n and seen.min() >= 1 and (seen <= lengths[row]).all()):
+        raise ValueError("the beginnings that it learnt from do not fit together")
+    windows = Windows(**{name: parts[name] for name in WINDOW_PARTS})
+    return Beginnings(windows, row.astype(np.int64), seen.astype(np.int64))
+
+
+KINDS = {
+    "demand": "<f4", "length": "<i8", "metadata": "<f4", "clock": "<f4", "fold": "<i8", "series": "<i8",
+    "row": "<i8", "seen": "<i8",
+}  # fmt: skip
+WINDOW_PARTS = ("demand", "length", "metadata", "clock", "fold", "series")

@@ -1,0 +1,116 @@
+"""What a forecast is: the slots ahead in segments, the table that placement sums, and distributions of demand.
+
+Letters: J segments, D resources, V levels of demand. Demand is a share of `peak_units` here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.types import Float
+
+SEGMENTS = ((1, 1), (2, 3), (4, 7), (8, 15), (16, 31), (32, 63))  # slots ahead, first and last
+HORIZON = SEGMENTS[-1][1]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Columns of a forecast: J segments, D resources, all as shares of `peak_units` (variances: of its square).
+
+    A finished workload needs nothing, so `most`, `spread` and `mean` fall with the probability of still running.
+    Forecasts add up: the expected load of a machine and its variance are sums over its workloads.
+    """
+
+    values: Float  # (..., K)
+    resources: int
+
+    def _part(self, first: int, shape: tuple[int, ...]) -> Float:
+        width = int(np.prod(shape))
+        part: Float = self.values[..., first : first + width].reshape(*self.values.shape[:-1], *shape)
+        return part
+
+    @property
+    def most(self) -> Float:
+        """(..., J, D) expected largest demand within a segment."""
+        return self._part(0, (len(SEGMENTS), self.resources))
+
+    @property
+    def spread(self) -> Float:
+        """(..., J, D) variance of that."""
+        return self._part(len(SEGMENTS) * self.resources, (len(SEGMENTS), self.resources))
+
+    @property
+    def mean(self) -> Float:
+        """(..., J, D) expected demand, averaged over the slots of a segment."""
+        return self._part(2 * len(SEGMENTS) * self.resources, (len(SEGMENTS), self.resources))
+
+    @property
+    def peak(self) -> Float:
+        """(..., D) expected peak of the rest of its life, the current slot included."""
+        return self._part(3 * len(SEGMENTS) * self.resources, (self.resources,))
+
+    @property
+    def peak_spread(self) -> Float:
+        """(..., D) variance of that."""
+        return self._part((3 * len(SEGMENTS) + 1) * self.resources, (self.resources,))
+
+    @property
+    def alive(self) -> Float:
+        """(..., J) probability of running at a segment's first slot; summed: workloads still running then."""
+        return self._part((3 * len(SEGMENTS) + 2) * self.resources, (len(SEGMENTS),))
+
+
+def columns(resources: int) -> int:
+    """K, the columns of a forecast for so many resources."""
+    return (3 * len(SEGMENTS) + 2) * resources + len(SEGMENTS)
+
+
+def steps(resources: int) -> npt.NDArray[np.float32]:
+    """(K,) value of one unit of a table's whole numbers."""
+    parts = np.full(columns(resources), 1 / 200, np.float32)
+    forecast = Forecast(np.arange(columns(resources), dtype=np.float64), resources)
+    for variance in (forecast.spread, forecast.peak_spread):
+        parts[variance.ravel().astype(np.int64)] = 1 / 1000  # at most a quarter
+    return parts
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """What m workloads will need: for each segment and resource the probabilities of V levels of demand.
+
+    Level 0 is "ended". A level covers an equal share of `peak_units`, and stands for `values` of it.
+    """
+
+    most: npt.NDArray[np.float32]  # (m, J, D, V + 1) of the largest demand in a segment; the last axis adds up to 1
+    peak: npt.NDArray[np.float32]  # (m, D, V + 1) of the largest demand of the rest of its life and of its last slot
+    mean: npt.NDArray[np.float32]  # (m, J, D) expected demand, averaged over the slots of a segment
+    values: npt.NDArray[np.float32]  # (V + 1,) rising from 0 to at most 1
+
+    def __len__(self) -> int:
+        return len(self.most)
+
+    @property
+    def alive(self) -> npt.NDArray[np.float32]:
+        """(m, J) probability of running at a segment's first slot."""
+        running: npt.NDArray[np.float32] = 1 - self.most[..., 0].mean(axis=2)
+        return running
+
+    def forecast(self) -> Forecast:
+        """Means and variances, as placement sums them."""
+        parts = []
+        for chances in (self.most, self.peak):
+            expected = chances @ self.values
+            parts += [expected, chances @ self.values**2 - expected**2]
+        most, spread, peak, peak_spread = (part.reshape(len(self), -1) for part in parts)
+        mean = self.mean.reshape(len(self), -1)
+        columns = np.concatenate([most, spread, mean, peak, peak_spread, self.alive], axis=1)
+        return Forecast(columns, self.most.shape[2])
+
+    def quantile(self, share: float) -> npt.NDArray[np.float32]:
+        """(m, J, D) the lowest value that the largest demand of a segment does not exceed with probability `share`."""
+        level = (self.most.cumsum(axis=-1) < share - 1e-6).sum(axis=-1)
+        found: npt.NDArray[np.float32] = self.values[np.minimum(level, len(self.values) - 1)]
+        return found
