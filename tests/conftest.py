@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from tvwrl.ec import DemandForecaster
 from tvwrl.envs.problem import Problem
+from tvwrl.forecasting import NetworkForecaster, training_windows
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.synthetic import synthetic_trace
@@ -64,7 +64,7 @@ def google() -> Trace:
 def problem(google: Trace) -> Problem:
     """Four machines of 8 units and 16 workloads per sequence, with forecasts."""
     plain = Problem.build(google, Scenario(machines=4, workloads=16, history=6))
-    return replace(plain, forecaster=DemandForecaster(windows=200, epochs=4).fit(plain.sampler, plain.classes))
+    return replace(plain, forecaster=NetworkForecaster(epochs=100).fit(training_windows(plain.sampler, 200)))
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ from sklearn.neural_network import MLPClassifier
 
 from tvwrl.ec import Population
 from tvwrl.ec.classifier import RuntimeClassifier
-from tvwrl.forecasting.features import PER_RESOURCE, prefix_features
 from tvwrl.ec.classifier_report import report_classifier
+from tvwrl.forecasting.features import PER_RESOURCE, prefix_features
 
 
 def test_features_of_beginnings_by_hand() -> None:

@@ -8,8 +8,6 @@ import json
 import numpy as np
 import pytest
 
-from tvwrl.forecasting.lstnet import ForecastSettings, LSTNet
-from tvwrl.forecasting.lstnet_windows import correlations
 from tvwrl.ec.prediction_gain import (
     agnostic_forecast,
     effective_gain,
@@ -17,6 +15,8 @@ from tvwrl.ec.prediction_gain import (
     percentage_gain,
     prediction_gain,
 )
+from tvwrl.forecasting.lstnet import ForecastSettings, LSTNet
+from tvwrl.forecasting.lstnet_windows import correlations
 from tvwrl.types import InputError
 
 TINY = ForecastSettings(

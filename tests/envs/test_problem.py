@@ -6,9 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from tvwrl.ec import DemandForecaster, EquivalenceClasses
+from tvwrl.ec import EquivalenceClasses
 from tvwrl.ec.classifier import RuntimeClassifier
 from tvwrl.envs.problem import Problem
+from tvwrl.forecasting import NetworkForecaster, training_windows
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.types import InputError
@@ -47,7 +48,7 @@ def test_nothing_is_fitted_on_validation_or_test_series(monkeypatch, split):
     series_of = {
         EquivalenceClasses: lambda population: population.series,
         RuntimeClassifier: list,
-        DemandForecaster: lambda sampler: [w.demand for w in sampler.windows("train", 50, np.random.default_rng(0))],
+        NetworkForecaster: lambda windows: list(windows.demand),
     }
 
     def recorded(fit, series):
@@ -61,8 +62,8 @@ def test_nothing_is_fitted_on_validation_or_test_series(monkeypatch, split):
 
     for kind, series in series_of.items():
         monkeypatch.setattr(kind, "fit", recorded(kind.fit, series))
-    small = partial(DemandForecaster, windows=50, epochs=1)
-    monkeypatch.setattr("tvwrl.envs.problem.DemandForecaster", small)
+    monkeypatch.setattr("tvwrl.envs.problem.NetworkForecaster", partial(NetworkForecaster, epochs=1))
+    monkeypatch.setattr("tvwrl.envs.problem.training_windows", partial(training_windows, count=50))
     scenario = Scenario(machines=4, workloads=16, split=split, observe_forecast=True, placements_per_slot=None)
     first = Problem.build(trace, scenario)
     runs = first.sampler.runs

@@ -13,13 +13,14 @@ import torch
 from tvwrl import __version__
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.networks import Policy, make_policy
-from tvwrl.ec import Classes, DemandForecaster, classes_from
+from tvwrl.ec import Classes, classes_from
 from tvwrl.envs.problem import Problem
+from tvwrl.forecasting import Forecaster, NetworkForecaster
 from tvwrl.runs import whole_file
 from tvwrl.traces import trace_hash
 from tvwrl.types import InputError, Trace
 
-FORMAT = 5  # 5: validation series are held out; a classifier per fold labels training sequences
+FORMAT = 6  # 6: forecasts are of levels of demand, by a network per fold
 DAMAGE = (AttributeError, LookupError, TypeError, ValueError)  # what reading a damaged file can raise
 
 
@@ -32,7 +33,7 @@ class Checkpoint:
     unit: list[float]  # input value of one unit per resource
     resources: list[str]
     classes: Classes
-    forecaster: DemandForecaster | None
+    forecaster: Forecaster | None
     shapes: dict[str, Any]  # see `shapes_of`
     policy: dict[str, Any]  # weights
     learner: dict[str, Any]  # optimisers, critic
@@ -79,7 +80,7 @@ class Checkpoint:
             fields["config"] = TrainConfig.from_dict(fields["config"])
             fields["classes"] = classes_from(fields["classes"])
             if fields["forecaster"] is not None:
-                fields["forecaster"] = DemandForecaster.from_dict(fields["forecaster"], fields["classes"])
+                fields["forecaster"] = NetworkForecaster.from_dict(fields["forecaster"])
         except DAMAGE as error:
             raise InputError(f"{path} is damaged or from another version: {error}") from error
         return cls(**fields)

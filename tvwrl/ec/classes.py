@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.ec.classifier import RuntimeClassifier
-from tvwrl.forecasting.features import prefix_features
 from tvwrl.ec.k_search import LARGEST_K, SMALLEST_K, KSearch, search_k
-from tvwrl.forecasting.parameters import Parameters
 from tvwrl.ec.population import Population
 from tvwrl.ec.representations import REPRESENTATIONS, Backends, make_representation, representation_from
+from tvwrl.forecasting.features import prefix_features
+from tvwrl.forecasting.parameters import Parameters
 from tvwrl.runs import write_json
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import trace_hash

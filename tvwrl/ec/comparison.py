@@ -15,8 +15,8 @@ from tvwrl.ec.population import Population
 from tvwrl.types import InputError, Int
 
 if TYPE_CHECKING:
-    from tvwrl.forecasting.lstnet import ForecastSettings
     from tvwrl.ec.prediction_gain import GainReport
+    from tvwrl.forecasting.lstnet import ForecastSettings
 
 PREFERRED = ("temporal", "dtw", "aggregate")  # order in which equal gains are resolved; the first is the paper's choice
 

@@ -15,10 +15,10 @@ from tvwrl.ec.classes import CLASSES_FILE, INITIALISATIONS, EquivalenceClasses
 from tvwrl.ec.classifier_report import report_classifier
 from tvwrl.ec.comparison import compare
 from tvwrl.ec.k_search import LARGEST_K, SMALLEST_K
-from tvwrl.forecasting.lstnet import ForecastSettings
 from tvwrl.ec.population import Population, population_of
 from tvwrl.ec.report import ClassesReport
 from tvwrl.ec.representations import REPRESENTATIONS, Backends
+from tvwrl.forecasting.lstnet import ForecastSettings
 from tvwrl.runs import check_new_folder, default_folder, whole_folder
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import describe_source, open_trace, trace_hash

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from tvwrl.ec import Classes, DemandForecaster, EquivalenceClasses, OwnLabels, population_of
+from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
+from tvwrl.forecasting import Forecaster, NetworkForecaster, training_windows
 from tvwrl.metrics import score_episode
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.sequences import SequenceSampler
@@ -25,7 +26,7 @@ class Problem:
     scenario: Scenario
     sampler: SequenceSampler
     classes: Classes
-    forecaster: DemandForecaster | None = None
+    forecaster: Forecaster | None = None
 
     @classmethod
     def build(
@@ -34,7 +35,7 @@ class Problem:
         scenario: Scenario,
         classes: Classes | str = "temporal",
         unit: Float | None = None,
-        forecaster: DemandForecaster | None = None,
+        forecaster: Forecaster | None = None,
     ) -> Problem:
         """The problem of a trace: sets the arrival rate and fits on the training series whatever is not given.
 
@@ -59,7 +60,8 @@ class Problem:
         """The same problem with a forecaster of demand, fitted if it has none."""
         if self.forecaster is not None:
             return self
-        return replace(self, forecaster=DemandForecaster().fit(self.sampler, self.classes))
+        forecaster = NetworkForecaster(self.scenario.peak_units, self.scenario.step_seconds)
+        return replace(self, forecaster=forecaster.fit(training_windows(self.sampler)))
 
     def at_load(self, load: float) -> Problem:
         """The same problem at another offered load, with the same units, classes and forecaster."""

@@ -51,10 +51,11 @@ class Library:
 def _view(beginnings: Beginnings, forecasts: Distribution) -> Float:
     """(m, F) what makes beginnings alike: means and deviations of their forecasts, and their last demand."""
     values = forecasts.values
-    parts = [forecasts.mean, forecasts.alive]
+    parts: list[npt.NDArray[np.floating]] = [forecasts.mean, forecasts.alive]
     for chances in (forecasts.most, forecasts.peak):
         mean = chances @ values
         deviation = np.sqrt(np.maximum(chances @ values**2 - mean**2, 0.0))
         parts += [mean, SPREAD_WEIGHT * deviation]
     last = beginnings.last / max(float(beginnings.windows.demand.max()), 1e-9)
-    return np.concatenate([part.reshape(len(beginnings), -1) for part in (*parts, LAST_WEIGHT * last)], axis=1)
+    parts.append(LAST_WEIGHT * last)
+    return np.concatenate([part.reshape(len(beginnings), -1) for part in parts], axis=1)

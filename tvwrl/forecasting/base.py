@@ -15,7 +15,7 @@ from tvwrl.forecasting.parameters import Parameters
 from tvwrl.forecasting.segments import Distribution, Forecast, columns, steps
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.windows import Windows, stack_windows
-from tvwrl.types import Float, ForecastTable
+from tvwrl.types import Float, ForecastTable, InputError
 
 WINDOWS = 6000  # of a trace that a forecaster learns from
 BLOCK = 50_000  # rows predicted at a time
@@ -77,6 +77,10 @@ class Forecaster(Parameters, ABC):
         if self._library is None:
             self._library = Library(self._learnt, self.predict(self._learnt), self.random_state)
         return self._library.sample(beginnings, self.predict(beginnings), n, rng)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, lists and strings. Raises InputError for a forecaster that is only there to compare with."""
+        raise InputError(f"{type(self).__name__} cannot be saved: train with a NetworkForecaster")
 
     def table(self, windows: Windows, known_peaks: bool = False) -> ForecastTable:
         """(S, N, L + 1, K) for windows (S, N): the forecast after 0, 1, ..., L slots in whole `steps`, 0 after the end.

@@ -67,12 +67,37 @@ class Beginnings:
         return prefix_features(self.windows.demand).astype(np.float32)
 
     def inputs(self, slots_per_day: float) -> npt.NDArray[np.float32]:
-        """(m, I) `prefix_features`, what was declared (with a mask for what was not), and the time of day."""
+        """(m, I) `prefix_features`, `yesterday`, what was declared (0 where it was not, with a mask), and the time."""
         angle = 2 * np.pi * (self.windows.clock[self.row] + self.seen / slots_per_day)
         declared = masked(self.windows.metadata)[self.row]
-        parts = [self._prefixes[self.row, self.seen], declared, np.sin(angle)[:, None], np.cos(angle)[:, None]]
+        parts = [self._prefixes[self.row, self.seen], self.yesterday(max(1, round(slots_per_day)))]
+        parts += [declared, np.sin(angle)[:, None], np.cos(angle)[:, None]]
         inputs: npt.NDArray[np.float32] = np.concatenate(parts, axis=1, dtype=np.float32)
         return inputs
+
+    def yesterday(self, day: int) -> npt.NDArray[np.float32]:
+        """(m, 2 J D + J) largest and mean demand in the same slots of the day before, segment by segment, and whether
+        they were all seen; 0 where they were not. `day`: slots in a day.
+        """
+        ahead = np.arange(1, HORIZON + 1)
+        back = ahead - day * -(-ahead // day)  # the slot a day before, counted from the last one seen
+        first = [begin - 1 for begin, _ in SEGMENTS]
+        most, mean = np.zeros((2, len(self), len(SEGMENTS), self.windows.demand.shape[-1]), np.float32)
+        earliest = np.minimum.reduceat(back, first)
+        known = self.seen[:, None] - 1 + earliest >= 0
+        rows = np.flatnonzero(known.any(axis=1))
+        slots = self.seen[rows, None] - 1 + back
+        demand = self._demand[self.row[rows, None], np.maximum(slots, 0)]
+        lengths = np.array([end - begin + 1 for begin, end in SEGMENTS], np.float32)[:, None]
+        most[rows] = np.maximum.reduceat(demand, first, axis=1) * known[rows, :, None]
+        mean[rows] = np.add.reduceat(demand, first, axis=1) / lengths * known[rows, :, None]
+        parts = (most.reshape(len(self), -1), mean.reshape(len(self), -1), known)
+        features: npt.NDArray[np.float32] = np.concatenate(parts, axis=1, dtype=np.float32)
+        return features
+
+    @cached_property
+    def _demand(self) -> npt.NDArray[np.float32]:
+        return self.windows.demand.astype(np.float32)
 
     @cached_property
     def _padded(self) -> Float:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.compiled import njit
 from tvwrl.forecasting.base import Forecaster
 from tvwrl.forecasting.beginnings import Beginnings, Outcomes, levels_of
 from tvwrl.forecasting.perceptron import Layers, forward, layers_from_lists, layers_to_lists
@@ -22,6 +23,7 @@ Array = npt.NDArray[np.float32]
 
 BATCH = 512
 FARTHEST = 5.0  # standard deviations to which inputs are cut
+FARTHEST_LOGIT = np.float32(30.0)  # so that exponentials stay finite
 CLOCK_INPUTS = 2
 PEAK_WEIGHT = 0.5  # of the peak in the loss, beside the segments
 
@@ -118,20 +120,15 @@ class NetworkForecaster(Forecaster):
 
     def _distribution(self, outputs: list[Array]) -> Distribution:
         """The mean of what networks predict, from their outputs (m, O)."""
-        levels, resources = self.levels, self.resources_
+        levels, resources, count = self.levels, self.resources_, len(outputs[0])
         wide = len(SEGMENTS) * resources
-        ends = np.cumsum([wide * (levels + 1), resources * levels])
-        most: Any = 0.0
-        peak: Any = 0.0
-        mean: Any = 0.0
+        most = np.zeros((count, wide, levels + 1), np.float32)
+        peak = np.zeros((count, resources, levels + 1), np.float32)  # its last slot seen counts, so it is never 0
+        mean = np.zeros((count, wide), np.float32)
         for output in outputs:
-            a, b, c = np.split(output, ends, axis=1)
-            most = most + _softmax(a.reshape(-1, len(SEGMENTS), resources, levels + 1))
-            peak = peak + _softmax(b.reshape(-1, resources, levels))
-            mean = mean + 1 / (1 + np.exp(-c.reshape(-1, len(SEGMENTS), resources)))
-        count = np.float32(len(outputs))
-        never = np.zeros((*peak.shape[:-1], 1), np.float32)  # its last slot seen counts, so a peak is never 0
-        return Distribution(most / count, np.concatenate([never, peak / count], axis=2), mean / count, self.values_)
+            _add_chances(np.exp(np.clip(output, -FARTHEST_LOGIT, FARTHEST_LOGIT)), len(outputs), most, peak, mean)
+        segments = count, len(SEGMENTS), resources
+        return Distribution(most.reshape(*segments, levels + 1), peak, mean.reshape(segments), self.values_)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and strings from which `from_dict` makes an equal object."""
@@ -150,7 +147,9 @@ class NetworkForecaster(Forecaster):
         """The forecaster that `to_dict` described. Raises ValueError or LookupError for what does not fit together."""
         made = cls(**content["parameters"])
         made.resources_ = int(content["resources"])
-        made.values_, made.shift_, made.width_ = (np.array(content[k], np.float32) for k in ("values", "shift", "width"))
+        made.values_, made.shift_, made.width_ = (
+            np.array(content[k], np.float32) for k in ("values", "shift", "width")
+        )
         made.networks_ = [layers_from_lists(one, len(made.shift_), np.float32) for one in content["networks"]]
         outputs = {len(network[-1][1]) for network in made.networks_}
         wide = len(SEGMENTS) * made.resources_
@@ -161,10 +160,37 @@ class NetworkForecaster(Forecaster):
         return made
 
 
-def _softmax(logits: Array) -> Array:
-    odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    chances: Array = odds / odds.sum(axis=-1, keepdims=True)
-    return chances
+@njit
+def _add_chances(odds, networks, most, peak, mean):  # type: ignore[no-untyped-def]
+    """Add what one of the networks predicts.
+
+    `odds`: (m, O) exponentials of its outputs, which are logits of `most`, of `peak` from level 1 on, and of `mean`
+    `networks`: number of networks whose predictions are averaged
+    `most`: (m, J D, V + 1), `peak`: (m, D, V + 1), `mean`: (m, J D); see `Distribution`
+    """
+    count, wide, levels = most.shape
+    resources = peak.shape[1]
+    share = np.float32(1.0 / networks)
+    for i in range(count):
+        o = 0
+        for j in range(wide):
+            _add_shares(odds[i, o : o + levels], share, most[i, j])
+            o += levels
+        for d in range(resources):
+            _add_shares(odds[i, o : o + levels - 1], share, peak[i, d, 1:])
+            o += levels - 1
+        for j in range(wide):
+            mean[i, j] += share * odds[i, o + j] / (np.float32(1.0) + odds[i, o + j])
+
+
+@njit(inline="always")
+def _add_shares(odds, share, out):  # type: ignore[no-untyped-def]
+    total = np.float32(0.0)
+    for v in range(len(odds)):
+        total += odds[v]
+    scale = share / total
+    for v in range(len(odds)):
+        out[v] += odds[v] * scale
 
 
 class _Targets:
@@ -220,7 +246,7 @@ def _unpacked(content: dict[str, Any], resources: int) -> Beginnings:
     n, slots = parts["demand"].shape[:2]
     lengths, row, seen = parts["length"], parts["row"], parts["seen"]
     good = parts["demand"].shape[2] == resources and len(lengths) == n and lengths.max() <= slots
-    if not (good and 0 <= row.min() and row.max() < n and seen.min() >= 1 and (seen <= lengths[row]).all()):
+    if not (good and row.min() >= 0 and row.max() < n and seen.min() >= 1 and (seen <= lengths[row]).all()):
         raise ValueError("the beginnings that it learnt from do not fit together")
     windows = Windows(**{name: parts[name] for name in WINDOW_PARTS})
     return Beginnings(windows, row.astype(np.int64), seen.astype(np.int64))

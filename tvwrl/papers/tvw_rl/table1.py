@@ -12,10 +12,10 @@ import numpy as np
 
 from tvwrl.ec import REPRESENTATIONS, EquivalenceClasses, population_of
 from tvwrl.ec.comparison import compare
-from tvwrl.forecasting.lstnet import ForecastSettings
 from tvwrl.experiments.engine import Cell, Rows, RowsCell, read_rows
 from tvwrl.experiments.reproduce import Report
 from tvwrl.experiments.training_cells import opened
+from tvwrl.forecasting.lstnet import ForecastSettings
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.tvw_rl.published import TABLE1
 from tvwrl.simulation.scenario import Scenario

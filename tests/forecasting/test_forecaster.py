@@ -7,12 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvwrl.ec import DemandForecaster
-from tvwrl.forecasting.segments import SEGMENTS, Forecast, _outcomes, columns, steps
 from tvwrl.envs.problem import Problem
+from tvwrl.forecasting import Beginnings, NetworkForecaster, Outcomes, training_windows
+from tvwrl.forecasting.segments import SEGMENTS, Forecast, columns, steps
+from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import MACHINE, RUNNING, RUNS, SLOT, START
-from tvwrl.traces.splits import UNSEEN
+from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.traces.splits import FOLDS, UNSEEN
+from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.traces.windows import Windows, stack_windows
 from tvwrl.types import InputError
 
@@ -22,6 +25,16 @@ def shown(train):
     shape = train.length.shape
     metadata, zero = np.full((*shape, 4), np.nan), np.zeros(shape, np.int64)
     return Windows(train.demand, train.length, metadata, zero + 0.0, zero + UNSEEN, zero)
+
+
+def windows_of(*series):
+    """Windows of one resource, without metadata."""
+    length = np.array([len(one) for one in series])
+    demand = np.zeros((len(series), length.max(), 1))
+    for row, one in zip(demand, series, strict=True):
+        row[: len(one), 0] = one
+    zero = np.zeros(len(series), np.int64)
+    return Windows(demand, length, np.full((len(series), 3), np.nan), zero + 0.0, zero + UNSEEN, zero)
 
 
 def test_columns_are_named_once_each():
@@ -34,15 +47,21 @@ def test_columns_are_named_once_each():
 
 def test_outcomes_by_hand():
     # One resource, a life of 4 slots, two seen: what is to come is 5, 1 and then nothing.
-    demand = np.zeros((1, 4 + SEGMENTS[-1][1], 1))
-    demand[0, :4, 0] = 2, 3, 5, 1
-    outcome = _outcomes(demand, np.array([4]), np.array([[2]]))[0]
-    wide = len(SEGMENTS)
-    most, mean, peak, alive = np.split(outcome, [wide, 2 * wide, 2 * wide + 1])
-    assert most.tolist() == [5, 1, 0, 0, 0, 0]  # the next slot; the two after it; none is left later
-    assert mean.tolist() == [5, 0.5, 0, 0, 0, 0]
-    assert peak.tolist() == [5]  # of the slot seen last and all to come: 3, 5, 1
-    assert alive.tolist() == [1, 1, 0, 0, 0, 0]
+    outcome = Outcomes.of(Beginnings(windows_of([2, 3, 5, 1]), np.array([0]), np.array([2])))
+    assert outcome.most[0, :, 0].tolist() == [5, 1, 0, 0, 0, 0]  # the next slot; the two after it; none is left later
+    assert outcome.mean[0, :, 0].tolist() == [5, 0.5, 0, 0, 0, 0]
+    assert outcome.peak.tolist() == [[5]]  # of the slot seen last and all to come: 3, 5, 1
+    assert outcome.alive[0].tolist() == [True, True, False, False, False, False]
+
+
+def test_yesterday_by_hand():
+    # Days of 4 slots, 6 slots seen: the next 2 are compared with slots 2 and 3, the 4 after those with 2, 3, 4, 5 ...
+    beginnings = Beginnings(windows_of([1, 2, 3, 4, 5, 6]), np.zeros(2, np.int64), np.array([6, 3]))
+    most, mean, known = np.split(beginnings.yesterday(4), [len(SEGMENTS), 2 * len(SEGMENTS)], axis=1)
+    assert known.tolist() == [[1] * 6, [0, 1, 0, 0, 0, 0]]  # of 3 slots seen, the first two are a day before 2 and 3
+    assert most[0, :3].tolist() == [3, 5, 6]  # slots 2; 3 and 4 (of 0 to 5); 5, 2, 3 and 4
+    assert mean[0, :3].tolist() == [3, 4.5, 4.5]
+    assert most[1].tolist() == [0, 2, 0, 0, 0, 0]
 
 
 def test_nothing_is_known_of_later_slots(problem, train):
@@ -71,29 +90,67 @@ def test_known_peaks_are_those_of_the_whole_life(problem, train):
     assert not known.peak_spread.any()
 
 
-def test_on_series_that_it_has_seen_it_is_better_than_the_mean_of_all(problem):
+def test_on_unseen_series_it_is_better_than_the_mean_of_all():
+    trace = synthetic_trace("google", workloads=150, seed=0, days=3)
+    sampler = SequenceSampler(trace, Scenario(machines=4, workloads=16))
+    forecaster = NetworkForecaster().fit(training_windows(sampler, 1500))
+    drawn = sampler.windows("validation", 300, np.random.default_rng(5))
+    windows = stack_windows(drawn, trace, sampler.unit)
+    beginnings = Beginnings(windows, np.arange(300), np.minimum(windows.length, 6))
+    forecast, outcome = forecaster.predict(beginnings).forecast(), Outcomes.of(beginnings)
+    for expected, true in ((forecast.most[:, 0], outcome.most[:, 0]), (forecast.peak, outcome.peak)):
+        assert ((expected - true / 6) ** 2).mean() < 0.6 * (true / 6).var(axis=0).mean()
+
+
+def test_a_fold_is_forecast_by_the_network_that_never_saw_it(problem):
     sampler = problem.sampler
-    drawn = sampler.windows("train", 200, np.random.default_rng(5))
-    windows = stack_windows(drawn, problem.trace, sampler.unit)
-    forecaster = DemandForecaster(windows=1000, epochs=6).fit(sampler, problem.classes)
-    table = forecaster.table(windows.reshape(1, 200))
-    seen = np.minimum(windows.length, 6)
-    forecast = Forecast(table.values[0, np.arange(200), seen] * table.steps, 2)
-    demand = np.pad(windows.demand, ((0, 0), (0, SEGMENTS[-1][1]), (0, 0)))
-    outcome = _outcomes(demand, windows.length, seen[:, None]) / 6
-    wide = len(SEGMENTS) * 2
-    for expected, true in ((forecast.most[:, 0], outcome[:, :2]), (forecast.peak, outcome[:, 2 * wide : 2 * wide + 2])):
-        assert ((expected - true) ** 2).mean() < 0.6 * true.var(axis=0).mean()
+    windows = stack_windows(sampler.windows("train", 60, np.random.default_rng(5)), problem.trace, sampler.unit)
+    forecaster = problem.forecaster
+    every = Beginnings.every(windows)
+    parts = []
+    for network in forecaster.networks_:
+        alone = NetworkForecaster.from_dict(forecaster.to_dict())
+        alone.networks_ = [network]
+        parts.append(alone.predict(every).most)
+    assert len(parts) == FOLDS
+    own = np.choose(every.fold[:, None, None, None], parts)
+    assert np.allclose(forecaster.predict(every).most, own, atol=1e-6)
+    unseen = replace(windows, fold=np.full(60, UNSEEN))
+    assert np.allclose(forecaster.predict(Beginnings.every(unseen)).most, np.mean(parts, axis=0), atol=1e-6)
+
+
+def test_probabilities_add_up(problem, train):
+    forecast = problem.forecaster.predict(Beginnings.every(shown(train)[0]))
+    assert np.allclose(forecast.most.sum(axis=-1), 1, atol=1e-5)
+    assert np.allclose(forecast.peak.sum(axis=-1), 1, atol=1e-5)
+    assert not forecast.peak[..., 0].any()
+    assert (forecast.quantile(0.9) >= forecast.quantile(0.5)).all()
+
+
+def test_futures_begin_where_the_workload_is_and_end(problem, train):
+    windows = shown(train)[0]
+    beginnings = Beginnings(windows, np.arange(4), np.ones(4, np.int64))
+    futures = problem.forecaster.sample(beginnings, 200, np.random.default_rng(0))
+    again = problem.forecaster.sample(beginnings, 200, np.random.default_rng(0))
+    assert futures.shape[:2] == (4, 200)
+    assert np.array_equal(futures, again)
+    runs = futures.any(axis=3)
+    assert not (runs[:, :, 1:] & ~runs[:, :, :-1]).any()  # what has ended does not begin again
+    expected = problem.forecaster.predict(beginnings).forecast()
+    assert np.abs(futures[:, :, 0].mean(axis=1) / 6 - expected.most[:, 0]).max() < 0.15
 
 
 def test_a_copy_forecasts_the_same(problem, train):
-    again = DemandForecaster.from_dict(problem.forecaster.to_dict(), problem.classes)
+    again = NetworkForecaster.from_dict(problem.forecaster.to_dict())
     both = [f.table(shown(train)).values for f in (problem.forecaster, again)]
     assert np.array_equal(*both)
+    start = Beginnings(shown(train)[0], np.arange(2), np.ones(2, np.int64))
+    futures = [f.sample(start, 5, np.random.default_rng(1)) for f in (problem.forecaster, again)]
+    assert np.array_equal(*futures)
     damaged = problem.forecaster.to_dict()
-    damaged["error_"][0][1] = damaged["error_"][0][1][:-1]
+    damaged["networks"][0][0][1] = damaged["networks"][0][0][1][:-1]
     with pytest.raises(ValueError, match="do not fit together"):
-        DemandForecaster.from_dict(damaged, problem.classes)
+        NetworkForecaster.from_dict(damaged)
 
 
 @settings(max_examples=10, deadline=None)
