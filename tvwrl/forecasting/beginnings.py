@@ -70,7 +70,10 @@ class Beginnings:
         """(m, I) `prefix_features`, `yesterday`, what was declared (0 where it was not, with a mask), and the time."""
         angle = 2 * np.pi * (self.windows.clock[self.row] + self.seen / slots_per_day)
         declared = masked(self.windows.metadata)[self.row]
-        parts = [self._prefixes[self.row, self.seen], self.yesterday(max(1, round(slots_per_day)))]
+        parts: list[npt.NDArray[np.floating]] = [
+            self._prefixes[self.row, self.seen],
+            self.yesterday(max(1, round(slots_per_day))),
+        ]
         parts += [declared, np.sin(angle)[:, None], np.cos(angle)[:, None]]
         inputs: npt.NDArray[np.float32] = np.concatenate(parts, axis=1, dtype=np.float32)
         return inputs
