@@ -119,6 +119,17 @@ def test_a_fold_is_forecast_by_the_network_that_never_saw_it(problem):
     assert np.allclose(forecaster.predict(Beginnings.every(unseen)).most, np.mean(parts, axis=0), atol=1e-6)
 
 
+def test_without_folds_one_network_learns_from_all(problem):
+    sampler = problem.sampler
+    windows = training_windows(sampler, 60)
+    none = replace(windows, fold=np.full(60, UNSEEN))
+    forecaster = NetworkForecaster(epochs=100).fit(none)
+    assert len(forecaster.networks_) == 1
+    every = Beginnings.every(none)
+    error = (forecaster.predict(every).forecast().peak - Outcomes.of(every).peak / 6) ** 2
+    assert error.mean() < 0.5 * (Outcomes.of(every).peak / 6).var()
+
+
 def test_probabilities_add_up(problem, train):
     forecast = problem.forecaster.predict(Beginnings.every(shown(train)[0]))
     assert np.allclose(forecast.most.sum(axis=-1), 1, atol=1e-5)

@@ -58,7 +58,8 @@ class NetworkForecaster(Forecaster):
         scaled = self._scaled(inputs)
         hidden = self._scaled(np.where(self._declared(), 0.0, inputs).astype(np.float32))
         folds = [int(f) for f in np.unique(own) if f != UNSEEN]
-        self.networks_ = [self._train(scaled, hidden, targets, np.flatnonzero(fold != f), f) for f in folds or [UNSEEN]]
+        parts = [np.flatnonzero(fold != f) for f in folds] or [np.arange(len(fold))]
+        self.networks_ = [self._train(scaled, hidden, targets, rows, number) for number, rows in enumerate(parts)]
 
     def _declared(self) -> npt.NDArray[np.bool_]:
         """(I,) whether an input is of what was declared."""
@@ -73,12 +74,12 @@ class NetworkForecaster(Forecaster):
         scaled: Array = np.clip((inputs - self.shift_) / self.width_, -FARTHEST, FARTHEST).astype(np.float32)
         return scaled
 
-    def _train(self, shown: Array, hidden: Array, targets: _Targets, rows: Int, fold: int) -> Layers:
+    def _train(self, shown: Array, hidden: Array, targets: _Targets, rows: Int, number: int) -> Layers:
         """The layers of a network that learnt from the examples `rows`."""
         import torch
         from torch import nn
 
-        seed = int(np.random.default_rng([self.random_state, 4, fold + 1]).integers(2**31))
+        seed = int(np.random.default_rng([self.random_state, 4, number]).integers(2**31))
         outputs = targets.width
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
