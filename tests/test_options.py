@@ -31,18 +31,19 @@ too, except for the default, which follows the words "default:", and for the opt
 `--per` has types of its own too.
 
 Lists (`INT,...`) take commas or spaces between their items, as in `--loads 0.3,0.5`; a comma in brackets is part of an
-item. Pairs (`--columns`, `--scale`) take spaces. A list has a plural name (`--loads`, `--seeds`), except where
-every resource has a number ({per_resource}): these numbers are together one value. Not every
-plural is a list: it may also be a number of things (`--machines`, `--seconds`), a file of them (`--profiles`), a rule
-for them (`--gaps`), or a switch (`--bounds`).
+item. Pairs (`--columns`, `--scale`) take spaces. A list has a plural name (`--loads`, `--seeds`), except `--also` (more
+traces than that of `--trace`) and where every resource has a number ({per_resource}): these numbers are together one
+value. Not every plural is a list: it may also be a number of things (`--machines`, `--seconds`), a file of them
+(`--profiles`), a rule for them (`--gaps`), or a switch (`--bounds`).
 """
 
 # Help of each command's own: other files, names or units of the same kind, or a further value with a meaning
 OWN_WORDS = {
     "--checkpoint", "--data", "--instance", "--interval", "--learning-rate", "--milp-seconds", "--per", "--planners",
-    "--preset", "--reference-memory", "--resume", "--schedulers", "--seed", "--seeds",
+    "--preset", "--reference-memory", "--resume", "--schedulers", "--seed", "--seeds", "--sequences",
 }  # fmt: skip
 
+OTHERS = {"--also"}  # a list without a plural: what it names is said by --trace
 PER_RESOURCE = {"--K-c", "--K-o", "--K-u", "--capacity", "--machine"}  # a number for each, together one value
 
 Uses = dict[str, dict[str, tuple[str, str]]]  # option -> command -> type, help
@@ -148,7 +149,7 @@ def test_an_option_stands_for_one_thing():
 
 def test_lists_have_plural_names():
     lists = {option for option, commands in uses().items() for kind, _ in commands.values() if kind.endswith(",...")}
-    assert {option for option in lists if not option.endswith("s")} == PER_RESOURCE
+    assert {option for option in lists if not option.endswith("s")} == PER_RESOURCE | OTHERS
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -70,6 +71,11 @@ TRACE = "google, alibaba, the name of a prepared trace, a trace folder or a CSV"
 TraceName = Annotated[str, described(TRACE)]
 SlotSeconds = Annotated[
     int | None, described("Length of a slot of the trace, seconds", "the trace's, which a CSV lacks")
+]
+
+ForecasterFile = Annotated[
+    Path | None,
+    described("Forecaster of demand: a file of scripts/fit_forecaster.py, or the folder with it", "fitted here"),
 ]
 
 

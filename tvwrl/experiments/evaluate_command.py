@@ -9,16 +9,18 @@ from typing import Annotated, Any
 import tyro
 
 from tvwrl.checks import at_least, different
-from tvwrl.command_line import TRACE, Names, Shares, SlotSeconds, described
+from tvwrl.command_line import TRACE, ForecasterFile, Names, Shares, SlotSeconds, described
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.cell_options import CellOptions
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
 from tvwrl.experiments.scheduler_names import parts_of, scheduler_of, scores_behind, with_interference
 from tvwrl.experiments.tables import terminal_table
+from tvwrl.forecasting.files import forecaster_file, read_forecaster
 from tvwrl.runs import default_folder
 from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, Scheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_and_describe
+from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError
 
 HELP = (
@@ -50,6 +52,7 @@ class ComparisonSettings(CellOptions):
     schedulers: Annotated[Names, tyro.conf.arg(help=HELP)] = DEFAULT_SCHEDULERS
     trace: Annotated[str | None, described(TRACE, "the checkpoint's, or google")] = None
     slot_seconds: SlotSeconds = None
+    forecaster: ForecasterFile = None
     loads: Shares = (0.5,)
     """Offered loads."""
     machines: int | None = None
@@ -80,6 +83,8 @@ class ComparisonSettings(CellOptions):
         if self.checkpoint is not None:
             if self.environment != Environment():
                 raise InputError("environment options cannot be combined with --checkpoint, which sets the environment")
+            if self.forecaster is not None:
+                raise InputError("--forecaster cannot be combined with --checkpoint, which has a forecaster of its own")
             if self.trace is None and self.slot_seconds is not None:
                 raise InputError("--slot-seconds needs --trace: without it, the checkpoint's trace is used")
         elif of_policy := [entry for entry in self.schedulers if entry.startswith("policy+pism=")]:
@@ -100,6 +105,11 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
     reference = None
     if settings.checkpoint is None:
         problem = _problem(settings)
+        if settings.forecaster is not None:
+            file = forecaster_file(settings.forecaster)
+            facts["forecaster"] = str(file)
+            told = [scheduler.name for scheduler in schedulers if scheduler.needs_forecasts]
+            origins |= {name: {"scheduler": origins[name], "forecaster": file} for name in told}
     else:
         problem, policy, facts["checkpoint"] = _problem_and_policy(settings, settings.checkpoint)
         reference, origins[policy.name] = policy.name, facts["checkpoint"]
@@ -137,7 +147,10 @@ def _problem(settings: ComparisonSettings) -> Problem:
     scenario = replace(Scenario(**asdict(settings.environment)), load=settings.loads[0])
     if settings.machines is not None:
         scenario = replace(scenario, machines=settings.machines)
-    return Problem.build(trace, scenario)
+    forecaster = None
+    if settings.forecaster is not None:
+        forecaster = read_forecaster(settings.forecaster, SequenceSampler(trace, scenario))
+    return Problem.build(trace, scenario, forecaster=forecaster)
 
 
 def _problem_and_policy(settings: ComparisonSettings, run: Path) -> tuple[Problem, Scheduler, dict[str, Any]]:

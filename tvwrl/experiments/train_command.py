@@ -15,16 +15,18 @@ from tvwrl.agents.config import TrainConfig, preset_of
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.training import Trainer
-from tvwrl.command_line import SlotSeconds, TraceName
+from tvwrl.command_line import ForecasterFile, SlotSeconds, TraceName
 from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate, is_unfinished
 from tvwrl.experiments.tables import read_rows, terminal_table
 from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, new_trainer, open_again, restored_trainer
+from tvwrl.forecasting.files import read_forecaster
 from tvwrl.runs import check_new_folder, default_folder
 from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, make_scheduler
 from tvwrl.traces import open_and_describe
 from tvwrl.traces.catalogue import trace_identity
+from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError, Trace
 
 PREPARING = "preparing sequences, classes and forecasts (a minute or two where kernels still have to be compiled)"
@@ -43,6 +45,7 @@ class TrainingSettings:
     ec: str = "temporal"
     """Equivalence classes: a file of scripts/fit_ec.py; or temporal, aggregate or dtw to make --classes classes now; or
     none."""
+    forecaster: ForecasterFile = None
     preset: Literal["smoke", "medium", "paper", "deeprm"] = "medium"
     """Defaults of the hyper-parameters: smoke (a trial, seconds), medium (minutes), paper (the paper's values), deeprm
     (the default of --policy deeprm)."""
@@ -93,11 +96,14 @@ def _start(settings: TrainingSettings) -> tuple[Trainer, Trace]:
     if folder.name in SCHEDULERS:
         raise InputError(f"--out {folder}: the run would be called like the scheduler '{folder.name}': choose another")
     check_device(settings.config.device)  # before the minutes of preparation
-    classes = find_classes(settings.ec, trace, settings.config.scenario)
+    scenario, forecaster = settings.config.scenario, None
+    if settings.forecaster is not None:
+        forecaster = read_forecaster(settings.forecaster, SequenceSampler(trace, scenario))
+    classes = find_classes(settings.ec, trace, scenario)
     if isinstance(classes, EquivalenceClasses):
         print(f"classes: {classes.k} by {classes.representation}, from {settings.ec}")
     print(PREPARING)
-    problem = Problem.build(trace, settings.config.scenario, classes)
+    problem = Problem.build(trace, scenario, classes, forecaster=forecaster)
     identity = trace_identity(trace, settings.trace, settings.slot_seconds)
     trainer = new_trainer(problem, settings.config, folder, identity, settings.ec, tqdm.write)
     print(f"run folder: {folder} (watch it with: tensorboard --logdir {folder})")

@@ -151,6 +151,9 @@ class NetworkForecaster(Forecaster):
         made.values_, made.shift_, made.width_ = (
             np.array(content[k], np.float32) for k in ("values", "shift", "width")
         )
+        scales = np.concatenate([made.values_, made.shift_, made.width_])
+        if not (np.isfinite(scales).all() and (made.width_ > 0).all() and len(made.width_) == len(made.shift_)):
+            raise ValueError("values, shift or width are not as many finite numbers as they should be")
         made.networks_ = [layers_from_lists(one, len(made.shift_), np.float32) for one in content["networks"]]
         outputs = {len(network[-1][1]) for network in made.networks_}
         wide = len(SEGMENTS) * made.resources_

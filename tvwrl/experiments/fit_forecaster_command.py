@@ -1,0 +1,127 @@
+"""Compares forecasters of demand and keeps the best network, as `scripts/fit_forecaster.py` is asked to."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from tvwrl.checks import at_least, different, one_of
+from tvwrl.command_line import Names, Shares, SlotSeconds, TraceName
+from tvwrl.experiments.cell_options import CellOptions
+from tvwrl.experiments.engine import folder_of, refuse_failed
+from tvwrl.experiments.evaluate_command import Environment
+from tvwrl.experiments.forecaster_cells import SAVED, Comparison, ForecasterCell, cells_of, test_cell
+from tvwrl.experiments.forecaster_report import Finished, plot_examples
+from tvwrl.forecasting.files import FILE, read_forecaster
+from tvwrl.forecasting.registry import FORECASTERS, REFERENCE
+from tvwrl.runs import default_folder, provenance, write_csv, write_json
+from tvwrl.traces import open_and_describe, trace_hash
+
+DEFAULT = tuple(name for name in FORECASTERS if name != "boosting")  # that one takes a minute
+CANDIDATES = f"Forecasters to compare: {', '.join(FORECASTERS)}."
+NOTE = f"""Rewards, in thousands, are those of `expected-cost` told these forecasts, with differences on the same
+sequences and 95 % bootstrap intervals over sequences. CRPS, in thousandths of the peak, is of the largest demand by
+segment of the future, and 0 for perfect forecasts; "while running" it is of demand alone, without the question whether
+the workload still runs, which Brier is about. Skill is how much CRPS is below that of {REFERENCE}. The last columns say
+how much of what came lay within central intervals of 50 % and 90 %, for segments and for the peak of the rest of the
+life."""
+
+
+@dataclass(frozen=True)
+class ForecasterFitOptions(CellOptions):
+    """Compare forecasters of demand on series that none has seen, and keep the best one for train.py --forecaster.
+
+    Networks learn from the trace, from it and other traces, or from others alone. The reward of expected-cost on
+    validation sequences chooses among them; test series judge. Writes forecaster.json, table.md, report.csv, run.json
+    and plots/ to --out. After Ctrl-C or a crash the same command with the same --out continues.
+    """
+
+    trace: TraceName = "google"
+    slot_seconds: SlotSeconds = None
+    also: Names = ()
+    """Other traces whose training series networks learn from too: of the same resources, with slots that divide
+    --step-seconds."""
+    candidates: Annotated[Names, tyro.conf.arg(help=CANDIDATES)] = DEFAULT
+    loads: Shares = (0.3, 0.5, 0.8)
+    """Offered loads."""
+    sequences: int = 20
+    """Validation sequences per load, which choose, and as many test sequences, which judge."""
+    seed: int = 0
+    """Seed of everything that is drawn: windows, networks and sequences."""
+    environment: tyro.conf.OmitArgPrefixes[Environment] = field(default_factory=Environment)
+
+    def comparison(self) -> Comparison:
+        """What is compared. Raises InputError for options that are wrong by themselves or together."""
+        self.check_run()
+        one_of(FORECASTERS, candidates=self.candidates)
+        different(candidates=self.candidates, loads=self.loads)
+        at_least(1, sequences=self.sequences)
+        at_least(0, seed=self.seed)
+        compared = Comparison(
+            self.trace, self.slot_seconds, self.also, self.environment, self.loads, self.sequences, self.seed
+        )
+        compared.check()
+        return compared
+
+
+def fit_forecasters(options: ForecasterFitOptions) -> None:
+    """Fit and judge the forecasters, print the tables and write the folder.
+
+    Raises InputError for bad options, and at the end for forecasters that failed, each by name; KeyboardInterrupt and
+    SystemExit pass through, with what is finished kept.
+    """
+    trace = open_and_describe(options.trace, options.slot_seconds, print)
+    compared = options.comparison()
+    out = options.out or default_folder(f"forecaster-{trace.name}")
+    cells = cells_of(compared, options.candidates)
+    if (failed := options.complete(out, cells)) is None:
+        return
+    refuse_failed(failed)
+    validated = Finished(out, cells)
+    best = validated.best()
+    judged = [test_cell(out, cell) for cell in cells if cell == best or cell.candidate != SAVED]
+    refuse_failed(options.complete(out, judged) or {})
+    tested = Finished(out, judged)
+    text = _text(validated, tested, best)
+    _write(out, compared, validated, tested, best, text)
+    print(text)
+    if best is not None:
+        print(f"train with it: python scripts/train.py --trace {options.trace} --forecaster {out / FILE}")
+    print(f"written to {out}")
+
+
+def _text(validated: Finished, tested: Finished, best: ForecasterCell | None) -> str:
+    """table.md."""
+    parts = ["## On validation series, which choose", validated.reward_table(best), validated.scores_table()]
+    if best is not None:
+        parts.append(f"`{best.title}` has the best mean reward of the networks and is kept.")
+    parts += ["## On test series, which judge", tested.reward_table(best), tested.scores_table(), NOTE]
+    return "\n\n".join(parts) + "\n"
+
+
+def _write(
+    out: Path, compared: Comparison, validated: Finished, tested: Finished, best: ForecasterCell | None, text: str
+) -> None:
+    """Everything but the cells."""
+    write_csv(out / "report.csv", [*validated.rows, *tested.rows])
+    plots = out / "plots"
+    plots.mkdir(exist_ok=True)
+    if REFERENCE in tested.scores:
+        validated.plot_skill(compared.scenario.step_seconds, plots / "skill-validation.png")
+        tested.plot_skill(compared.scenario.step_seconds, plots / "skill.png")
+    tested.plot_calibration(plots / "calibration.png")
+    if best is not None:
+        shutil.copyfile(folder_of(out, best) / FILE, out / FILE)
+        plot_examples(compared, read_forecaster(out / FILE, compared.sampler), plots / "examples.png")
+    trace = compared.opened
+    facts = {"trace": {"name": trace.name, "source": trace.source, "hash": trace_hash(trace)}, "also": compared.also}
+    chosen = None if best is None else best.title
+    write_json(
+        out / "run.json",
+        provenance() | facts | compared.request() | {"chosen": chosen, "notes": compared.sampler.notes},
+    )
+    (out / "table.md").write_text(text, encoding="utf-8")

@@ -1,0 +1,203 @@
+"""Forecasters as cells: each is fitted, judged by proper scores and by the reward of a scheduler that believes it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvwrl.envs.problem import Problem
+from tvwrl.experiments.engine import ROWS, Cell, Rows, folder_of
+from tvwrl.forecasting import Forecaster, training_windows
+from tvwrl.forecasting.base import WINDOWS
+from tvwrl.forecasting.files import FILE, read_forecaster, write_forecaster
+from tvwrl.forecasting.registry import make_forecaster
+from tvwrl.forecasting.scores import SHARES, Scores, judged_beginnings, score
+from tvwrl.forecasting.segments import SEGMENTS
+from tvwrl.runs import write_json
+from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers.runner import Runner
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces import open_trace, trace_hash
+from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.traces.splits import Split
+from tvwrl.traces.windows import Windows
+from tvwrl.types import InputError, Trace
+
+JUDGE = "expected-cost"  # the scheduler that believes a forecaster
+SCORES, REWARDS = "scores.json", "rewards.json"
+SAVED = "network"  # the forecaster that can be saved
+OWN, POOLED, OTHERS = "own", "pooled", "others"  # series that one learns from
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What forecasters are compared on."""
+
+    trace: str
+    slot_seconds: int | None
+    also: tuple[str, ...]
+    scenario: Scenario
+    loads: tuple[float, ...]
+    sequences: int
+    seed: int
+
+    def problem(self, load: float, forecaster: Forecaster | None = None) -> Problem:
+        """The problem at a load; labels are no matter, as the scheduler that judges looks at none."""
+        scenario = replace(self.scenario, load=load)
+        return Problem.build(self.opened, scenario, "none", self.sampler.unit, forecaster)
+
+    @property
+    def opened(self) -> Trace:
+        """The trace to forecast."""
+        return _opened(self.trace, self.slot_seconds)
+
+    @property
+    def sampler(self) -> SequenceSampler:
+        """Draws windows of the trace."""
+        return _sampler(self.trace, self.slot_seconds, replace(self.scenario, load=self.loads[0]))
+
+    def training(self, sources: str) -> list[Windows]:
+        """Windows of training series: the trace's own first, then those of others, or of others alone."""
+        own, others = (self.trace, self.slot_seconds, self.sampler.scenario), replace(self.scenario, **WINDOWS_ALONE)
+        chosen = [own] * (sources != OTHERS) + [(name, None, others) for name in self.also] * (sources != OWN)
+        return [_windows(*one, self.seed) for one in chosen]
+
+    def request(self) -> dict[str, Any]:
+        """What every result depends on; a trace counts by its content."""
+        scenario = replace(self.scenario, load=self.loads[0])
+        asked = {"trace_hash": trace_hash(self.opened), "scenario": asdict(scenario), "loads": self.loads}
+        return asked | {"sequences": self.sequences, "seed": self.seed}
+
+    def check(self) -> None:
+        """Raise InputError, naming the trace and the field, for traces that cannot be learnt from together, and for
+        loads that cannot be offered."""
+        first = self.opened
+        hashes = {trace_hash(first): self.trace}
+        for name, trace in [(self.trace, first), *((name, _opened(name, None)) for name in self.also)]:
+            if trace.resources != first.resources:
+                raise InputError(
+                    f"also: trace '{name}' has the resources {', '.join(trace.resources)}, but '{self.trace}' has "
+                    f"{', '.join(first.resources)}: must be the same in the same order"
+                )
+            if self.scenario.step_seconds % trace.slot_seconds:
+                raise InputError(
+                    f"step_seconds is {self.scenario.step_seconds}: must be a multiple of the slot_seconds of trace "
+                    f"'{name}', {trace.slot_seconds}; give another --step-seconds, or leave it out"
+                )
+            if trace is not first and (same := hashes.setdefault(trace_hash(trace), name)) != name:
+                raise InputError(f"also: trace '{name}' is '{same}' under another name: leave it out")
+        if self.trace in self.also or len(set(self.also)) < len(self.also):
+            raise InputError(f"also is {', '.join(self.also)}: must be different traces, without '{self.trace}'")
+        for load in self.loads:
+            self.problem(load)
+
+
+# Of other traces only windows are drawn, so it does not matter whether they could be served; nor have all applications.
+WINDOWS_ALONE: dict[str, Any] = {"placements_per_slot": None, "split": "workloads"}
+
+
+@dataclass(frozen=True)
+class ForecasterCell(Cell):
+    """A forecaster judged on validation or test: by scores, and by rewards of `JUDGE`."""
+
+    comparison: Comparison
+    candidate: str
+    sources: str
+    split: Split
+    fitted: Path | None = None  # a file of the fitted forecaster; default: fit it
+
+    @property
+    def name(self) -> str:
+        return f"{self.split}/{self.title}"
+
+    @property
+    def title(self) -> str:
+        """The candidate, and what it learnt from, in the name of a folder."""
+        return self.candidate if self.candidate != SAVED else f"{self.candidate}-{self.sources}"
+
+    def request(self) -> dict[str, Any]:
+        others = {} if self.sources == OWN else {name: trace_hash(_opened(name, None)) for name in self.comparison.also}
+        asked = {"candidate": self.candidate, "sources": self.sources, "split": self.split, "also": others}
+        return self.comparison.request() | asked | {"fitted": self.fitted}
+
+    def run(self, folder: Path) -> None:
+        """Leave rows of the report, scores, rewards, and the fitted forecaster if it can be saved."""
+        compared, begun = self.comparison, time.monotonic()
+        forecaster = self._forecaster()
+        seconds = time.monotonic() - begun
+        if self.candidate == SAVED and self.fitted is None:
+            write_forecaster(folder / FILE, forecaster, compared.sampler)
+        scores = score(forecaster, judged_beginnings(compared.sampler, self.split, compared.seed))
+        write_json(folder / SCORES, {name: np.asarray(value).tolist() for name, value in vars(scores).items()})
+        rewards = {str(load): self._rewards(load, forecaster) for load in compared.loads}
+        write_json(folder / REWARDS, rewards)
+        write_json(folder / ROWS, self._rows(scores, rewards, seconds))
+
+    def _forecaster(self) -> Forecaster:
+        compared = self.comparison
+        if self.fitted is not None:
+            return read_forecaster(self.fitted, compared.sampler)
+        own, *also = compared.training(self.sources)
+        scenario = compared.scenario
+        made = make_forecaster(self.candidate, scenario.peak_units, scenario.step_seconds, compared.seed)
+        return made.fit(own, also)
+
+    def _rewards(self, load: float, forecaster: Forecaster) -> list[float]:
+        """The rewards of `JUDGE` on the sequences of the split at a load."""
+        problem = self.comparison.problem(load, forecaster)
+        drawn = problem.sequences(self.split, self.comparison.sequences, self.comparison.seed)
+        runner = Runner(drawn, problem.machines, problem.scenario, self.comparison.seed)
+        scheduler = make_scheduler(JUDGE)
+        return [float(problem.score(runner.play(scheduler, i))["reward"]) for i in range(len(drawn))]
+
+    def _rows(self, scores: Scores, rewards: dict[str, list[float]], seconds: float) -> Rows:
+        """What report.csv says of it: a row for every measure."""
+        named = {"split": self.split, "forecaster": self.candidate, "learnt_from": self.sources}
+        rows: Rows = [named | {"measure": "fit_seconds", "at": None, "value": seconds}] if self.fitted is None else []
+        for measure in ("crps", "running_crps", "brier", "within_50", "within_90"):
+            for (first, last), value in zip(SEGMENTS, getattr(scores, measure), strict=True):
+                rows.append(named | {"measure": measure, "at": f"{first}-{last}", "value": float(value)})
+        for measure in ("peak_crps", "peak_within_50", "peak_within_90"):
+            rows.append(named | {"measure": measure, "at": "peak", "value": float(getattr(scores, measure))})
+        for share, value in zip(SHARES, scores.calibration, strict=True):
+            rows.append(named | {"measure": "calibration", "at": str(share), "value": float(value)})
+        for load, values in rewards.items():
+            rows += [named | {"measure": "reward", "at": f"{load}/{i}", "value": v} for i, v in enumerate(values)]
+        return rows
+
+
+def cells_of(comparison: Comparison, candidates: Sequence[str]) -> list[ForecasterCell]:
+    """The forecasters on validation: each learns from the trace, the one that can be saved from others too."""
+    learns = {SAVED: [OWN, *([POOLED, OTHERS] if comparison.also else [])]}
+    return [
+        ForecasterCell(comparison, name, sources, "validation")
+        for name in candidates
+        for sources in learns.get(name, [OWN])
+    ]
+
+
+def test_cell(out: Path, cell: ForecasterCell) -> ForecasterCell:
+    """The cell that judges on test the forecaster that a finished cell judged on validation."""
+    file = folder_of(out, cell) / FILE
+    return replace(cell, split="test", fitted=file if cell.candidate == SAVED else None)
+
+
+@lru_cache(maxsize=8)
+def _opened(name: str, slot_seconds: int | None) -> Trace:
+    return open_trace(name, slot_seconds)
+
+
+@lru_cache(maxsize=8)
+def _sampler(name: str, slot_seconds: int | None, scenario: Scenario) -> SequenceSampler:
+    return SequenceSampler(_opened(name, slot_seconds), scenario)
+
+
+@lru_cache(maxsize=8)
+def _windows(name: str, slot_seconds: int | None, scenario: Scenario, seed: int) -> Windows:
+    return training_windows(_sampler(name, slot_seconds, scenario), WINDOWS, seed)

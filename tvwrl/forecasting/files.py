@@ -1,0 +1,96 @@
+"""Forecaster files: a fitted forecaster as JSON, with what it was fitted for, so that it is used for nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tvwrl.forecasting.base import Forecaster
+from tvwrl.forecasting.network import NetworkForecaster
+from tvwrl.runs import write_json
+from tvwrl.traces import trace_hash
+from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.types import InputError
+
+FORMAT = 1
+FILE = "forecaster.json"
+AGAIN = "fit one for this with scripts/fit_forecaster.py"
+
+
+def purpose_of(sampler: SequenceSampler) -> dict[str, Any]:
+    """What a forecaster must have been fitted for to forecast the windows of a sampler, field by field."""
+    trace, scenario = sampler.trace, sampler.scenario
+    return {
+        "trace": {"name": trace.name, "hash": trace_hash(trace)},
+        "resources": list(trace.resources),
+        "step_seconds": scenario.step_seconds,
+        "peak_units": scenario.peak_units,
+        "quantise": scenario.quantise,
+        "sample": scenario.sample,
+        "split": scenario.split,
+        "unit": [float(value) for value in sampler.unit],
+    }
+
+
+def write_forecaster(path: Path, forecaster: Forecaster, sampler: SequenceSampler) -> None:
+    """Write a fitted forecaster for the windows of `sampler`, whole. Raises InputError for one that cannot be saved."""
+    write_json(path, {"format": FORMAT, "made_for": purpose_of(sampler), "forecaster": forecaster.to_dict()})
+
+
+def forecaster_file(path: Path) -> Path:
+    """The file that a path stands for: `forecaster.json` in a folder."""
+    return path / FILE if path.is_dir() else path
+
+
+def read_forecaster(path: Path, sampler: SequenceSampler) -> Forecaster:
+    """The forecaster in a file; no code of the file runs. A folder stands for the `forecaster.json` in it.
+
+    Raises InputError for a file that is missing, damaged, of another format, or made for another trace, unit, length of
+    a slot, split or scale of demand: it names the field with both values.
+    """
+    path = forecaster_file(path)
+    content = _content(path)
+    try:
+        made, needed = dict(content["made_for"]), purpose_of(sampler)
+        for field, asked in needed.items():
+            if made[field] != asked:
+                raise InputError(
+                    f"{path} was made for {field} {_shown(made[field])}, but here it is {_shown(asked)}: {AGAIN}"
+                )
+        forecaster = NetworkForecaster.from_dict(content["forecaster"])
+        own = {
+            "resources": (forecaster.resources_, len(needed["resources"])),
+            "peak_units": (forecaster.peak_units, needed["peak_units"]),
+            "step_seconds": (forecaster.step_seconds, needed["step_seconds"]),
+        }
+        for field, (found, said) in own.items():
+            if found != said:
+                raise ValueError(f"its {field} are {found}, but it says that it was made for {said}")
+    except InputError:
+        raise
+    except Exception as error:  # whatever a damaged file leads to
+        raise InputError(f"{path} is damaged: {type(error).__name__} {error}; {AGAIN}") from None
+    return forecaster
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"no forecaster file {path}: {error.strerror}; make one with scripts/fit_forecaster.py"
+        ) from None
+    except ValueError:
+        raise InputError(f"{path} is not a forecaster file: it is not JSON, or was cut off") from None
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != FORMAT or not isinstance(content, dict):
+        raise InputError(f"{path} is not a forecaster file of format {FORMAT} (format: {found}); {AGAIN}")
+    return content
+
+
+def _shown(value: Any) -> str:
+    """A value of a field in a message; of a trace, its name and the beginning of its digest."""
+    if isinstance(value, dict):
+        return f"'{value.get('name')}' (content {str(value.get('hash'))[:12]})"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,31 @@
+"""Every forecaster by name, as commands offer them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from tvwrl.checks import one_of
+from tvwrl.forecasting.base import Forecaster
+from tvwrl.forecasting.boosting import BoostedTrees
+from tvwrl.forecasting.naive import LastValue, MeanAndDeviation, Percentiles, SameHourYesterday
+from tvwrl.forecasting.neighbours import Analogues
+from tvwrl.forecasting.network import NetworkForecaster
+
+FORECASTERS: dict[str, Callable[..., Forecaster]] = {
+    "network": NetworkForecaster,
+    "last-value": LastValue,
+    "normal-2h": partial(MeanAndDeviation, hours=2.0),
+    "normal-day": partial(MeanAndDeviation, hours=24.0),
+    "percentiles": Percentiles,
+    "yesterday": SameHourYesterday,
+    "analogues": Analogues,
+    "boosting": BoostedTrees,
+}
+REFERENCE = "last-value"  # that skills are measured against
+
+
+def make_forecaster(name: str, peak_units: int, step_seconds: int, random_state: int = 0) -> Forecaster:
+    """An unfitted forecaster. Raises InputError, listing the names, for one that is not registered."""
+    one_of(FORECASTERS, forecaster=name)
+    return FORECASTERS[name](peak_units=peak_units, step_seconds=step_seconds, random_state=random_state)
