@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from tvwrl.forecasting.segments import SEGMENTS, Forecast, columns, steps
-from tvwrl.schedulers.expected_cost import OVERSHOOT, UNUSED, ExpectedCost, expected_costs
+from tvwrl.schedulers.expected_cost import OVERSHOOT, RISK, UNUSED, ExpectedCost, expected_costs
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
@@ -29,9 +29,9 @@ def forecast(most=0.0, spread=0.0, mean=0.0, peak=0.0, peak_spread=0.0, alive=0.
     return made.values
 
 
-def costs_of(load, own, sizes, weights):
+def costs_of(load, own, sizes, weights, whole=False):
     """(2,) of the one machine of one cluster."""
-    return expected_costs(load[None, None], own[None], sizes[None], 6.0, weights)[0, 0]
+    return expected_costs(load[None, None], own[None], sizes[None], 6.0, weights, whole)[0, 0]
 
 
 def test_costs_by_hand():
@@ -41,7 +41,7 @@ def test_costs_by_hand():
     costs = costs_of(load, own, np.ones((1, 1)), WEIGHTS)
     before = 2 * (1 - norm.cdf(0.2 / 0.1) ** WIDE)  # two are charged if any segment passes the capacity
     after = 3 * (1 - 0.5**WIDE)
-    assert costs[OVERSHOOT] == pytest.approx(K_O * (after - before), rel=1e-5)
+    assert costs[OVERSHOOT] == pytest.approx(RISK * K_O * (after - before), rel=1e-5)
     slots = sum(last - first + 1 for first, last in SEGMENTS)
     assert costs[UNUSED] == pytest.approx(slots * 6**3 * (0.6**3 - 0.7**3), rel=1e-5)
 
@@ -52,6 +52,17 @@ def test_peaks_that_fit_together_cannot_overshoot():
     fits, too_small = (costs_of(load, own, np.array([[size]]), WEIGHTS) for size in (1.0, 0.9))
     assert fits[OVERSHOOT] == 0
     assert too_small[OVERSHOOT] > K_O
+
+
+def test_whole_units_fill_a_machine_without_passing_it():
+    # On 8 units: 5 run and 3 come, all of them sure. Eight fit, and nine would not: the border is at 8.5.
+    load = forecast(most=5 / 6, spread=0.001, mean=0.5, peak=5 / 6, peak_spread=0.001, alive=1.0)
+    own = forecast(most=3 / 6, mean=0.5, peak=3 / 6, alive=1.0)
+    sizes = np.array([[8 / 6]])
+    whole, fractions = (costs_of(load, own, sizes, WEIGHTS, whole)[OVERSHOOT] for whole in (True, False))
+    assert 0 < whole < 0.05 * K_O
+    assert fractions > 0.5 * K_O
+    assert costs_of(load, own, sizes + 0.4 / 6, WEIGHTS, True)[OVERSHOOT] == whole  # 8.4 units hold eight, too
 
 
 def test_a_machine_that_is_opened_costs_what_stays_unused():

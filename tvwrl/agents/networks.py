@@ -58,7 +58,7 @@ class GridPolicy(Policy):
         self.classes: int = shapes["classes"]
         _, self.resources, self.history, self.columns = shapes["grid"]
         self.shows: dict[str, int] = shapes["shows"]
-        self.peak_units = float(shapes["peak_units"])
+        self.peak_units, self.whole = float(shapes["peak_units"]), bool(shapes["whole"])
 
     def scaled_queue(self, queue: Tensor) -> Tensor:
         """Queue (B, Q, F) with labels in 0..1, requests, which are unbounded, on a logarithmic scale and demand as a
@@ -165,7 +165,7 @@ class SharedPolicy(GridPolicy):
             own = np.ascontiguousarray(head[:, -self.shows["forecast"] :])
             parts.append(forecast_features(seen["forecast"], own, capacity))
             if self.weights is not None:
-                costs = expected_costs(seen["forecast"], own, capacity, self.peak_units, self.weights)
+                costs = expected_costs(seen["forecast"], own, capacity, self.peak_units, self.weights, self.whole)
                 limit = ACCEPTED_OVERSHOOT * self.weights[3, 0]
                 weighed, found["prior"] = cost_features(costs, size, left, limit, self.hold is not None)
                 parts.append(weighed)
@@ -200,7 +200,8 @@ class DeepRMPolicy(Policy):
 
 def shapes_of(simulation: Simulation) -> dict[str, Any]:
     """What a policy network must know of its environment: grid (M, D, h, C), queue (Q, F), classes, actions,
-    peak_units, and how many numbers the queue `shows` of requests (2 D), demand (D) and forecasts (K).
+    peak_units, whether demand is in whole units, and how many numbers the queue `shows` of requests (2 D), demand (D)
+    and forecasts (K).
     """
     scenario, resources = simulation.scenario, simulation.machines.capacity.shape[1]
     return {
@@ -209,6 +210,7 @@ def shapes_of(simulation: Simulation) -> dict[str, Any]:
         "classes": simulation.sequences.classes,
         "actions": len(simulation.machines) + int(scenario.hold_action),
         "peak_units": scenario.peak_units,
+        "whole": scenario.quantise,
         "shows": {
             "request": 2 * resources * scenario.observe_request,
             "demand": resources * scenario.observe_demand,

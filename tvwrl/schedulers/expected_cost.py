@@ -17,12 +17,16 @@ from tvwrl.types import Float, Workload
 
 # Expected cost of overshoot above which a workload waits, in slots of waiting; the best of 200 to 900 in validation
 ACCEPTED_OVERSHOOT = 600.0
-LEAST_SPREAD = 0.002  # lowest variance of a forecast load, share of peak_units squared
+LEAST_SPREAD = 0.0005  # lowest variance of a forecast load, share of peak_units squared
 LEAST_PEAK_SPREAD = 1e-6  # lowest variance of a forecast peak, which may be known exactly
 ROUNDING = 1 / 400  # by how much the table may overstate a workload's peak, share of peak_units
 LEAST_CHANCE = 0.05  # lowest probability of running by which an expected demand is divided
+RISK = (
+    1.6  # factor on the expected overshoot: what arrives later adds load that no forecast covers (docs/forecasting.md)
+)
 UNBOUNDED = 1e9  # stands for an unknown peak: it rules nothing out
 LENGTHS = np.array([last - first + 1.0 for first, last in SEGMENTS])  # slots
+EXACT = 1e-6  # units by which a capacity may be below a whole number for rounding
 OVERSHOOT, UNUSED = 0, 1  # columns of `expected_costs`
 FAR, PER_DEVIATION = 5.0, 100  # table of the normal distribution: range in deviations, steps per deviation
 ABOVE = np.array(
@@ -50,7 +54,7 @@ class ExpectedCost(HeadOfQueue):
         self._sizes = cluster.capacity / scenario.peak_units
         self._weights = scenario.penalty_weights().per_resource(cluster.capacity.shape[1])
         self._limit = self.accepted_overshoot * scenario.K_w
-        self._units = float(scenario.peak_units)
+        self._units, self._whole = float(scenario.peak_units), scenario.quantise
         table = cluster.simulation.sequences.forecast
         assert table is not None, "these sequences were drawn without forecasts"
         self._unknown = table.declared & (not self.peaks)
@@ -64,12 +68,12 @@ class ExpectedCost(HeadOfQueue):
             np.where(self._unknown, UNBOUNDED, forecast)
             for forecast in (cluster.forecast, cluster.forecast_of(workload))
         )
-        costs = expected_costs(load[None], own[None], self._sizes[None], self._units, self._weights)[0]
+        costs = expected_costs(load[None], own[None], self._sizes[None], self._units, self._weights, self._whole)[0]
         machine = int(np.where(room, costs.sum(axis=1), np.inf).argmin())
         return None if costs[machine, OVERSHOOT] > self._limit else machine
 
 
-def expected_costs(load: Any, own: Any, sizes: Any, units: float, weights: Float) -> Float:
+def expected_costs(load: Any, own: Any, sizes: Any, units: float, weights: Float, whole: bool = True) -> Float:
     """(B, M, 2) expected increase of the overshoot and under-utilisation penalties if a workload goes to each machine.
 
     `load`: (B, M, K) forecasts of what runs on each machine, summed (columns: `tvwrl.forecasting.segments.Forecast`)
@@ -77,17 +81,19 @@ def expected_costs(load: Any, own: Any, sizes: Any, units: float, weights: Float
     `sizes`: (B, M, D) capacities as multiples of `peak_units`
     `units`: `peak_units` of the scenario
     `weights`: (4, D) from `PenaltyWeights.per_resource`
+    `whole`: whether demand is in whole units
 
     Loads are taken as normally distributed and segments as independent. If a load exceeds the capacity, each workload
-    on the machine is charged K_o. Covers the slots after the current one; background load is not forecast.
+    on the machine is charged K_o, times `RISK`. Covers the slots after the current one; background load is not
+    forecast. A load of whole units exceeds a capacity of 8 units from 9 on, so the border lies half way, at 8.5.
     """
     out = np.zeros((*sizes.shape[:2], 2))
-    _add_costs(load, own, sizes, units, weights, out)
+    _add_costs(load, own, sizes, units, weights, whole, out)
     return out
 
 
 @njit
-def _add_costs(loads, owns, sizes, units, weights, out):  # type: ignore[no-untyped-def]
+def _add_costs(loads, owns, sizes, units, weights, whole, out):  # type: ignore[no-untyped-def]
     clusters, machines, resources = sizes.shape
     wide = len(LENGTHS) * resources
     alive = 3 * wide + 2 * resources
@@ -99,11 +105,12 @@ def _add_costs(loads, owns, sizes, units, weights, out):  # type: ignore[no-unty
             for d in range(resources):
                 size = sizes[b, m, d]
                 if running > 0 and size > 0:  # one workload alone never exceeds the capacity
-                    before = _passes(load, own, 0.0, size, d, resources)
+                    border = (math.floor(size * units + EXACT) + 0.5) / units if whole else size
+                    before = _passes(load, own, 0.0, border, d, resources)
                     after = max(
-                        _passes(load, own, 1.0, size, d, resources), before
+                        _passes(load, own, 1.0, border, d, resources), before
                     )  # a higher variance alone must not look like a gain
-                    out[b, m, OVERSHOOT] += weights[2, d] * ((running + more) * after - running * before)
+                    out[b, m, OVERSHOOT] += RISK * weights[2, d] * ((running + more) * after - running * before)
                 for j in range(len(LENGTHS)):
                     c = 2 * wide + j * resources + d
                     now = _unused(load[c], load[alive + j], size, units, weights[1, d])
