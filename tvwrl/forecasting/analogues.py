@@ -20,12 +20,12 @@ class Library:
     If the forecasts are of models that never saw these series, their errors are those that new workloads meet.
     """
 
-    def __init__(self, beginnings: Beginnings, forecasts: Distribution, random_state: int = 0) -> None:
+    def __init__(self, beginnings: Beginnings, forecasts: Distribution, peak_units: int, random_state: int = 0) -> None:
         from scipy.spatial import KDTree
         from sklearn.decomposition import PCA
 
-        self.beginnings = beginnings
-        views = _view(beginnings, forecasts)
+        self.beginnings, self._peak_units = beginnings, peak_units
+        views = self._view(beginnings, forecasts)
         dimensions = min(DIMENSIONS, *views.shape)
         self._pca = PCA(dimensions, svd_solver="full", random_state=random_state).fit(views)
         self._tree = KDTree(self._pca.transform(views))
@@ -33,29 +33,26 @@ class Library:
     def nearest(self, beginnings: Beginnings, forecasts: Distribution, count: int = NEIGHBOURS) -> Int:
         """(m, k) rows of the library, the most similar first; k is `count`, or less in a small library."""
         count = min(count, len(self.beginnings))
-        _, found = self._tree.query(self._pca.transform(_view(beginnings, forecasts)), count)
+        _, found = self._tree.query(self._pca.transform(self._view(beginnings, forecasts)), count)
         rows: Int = np.asarray(found).reshape(len(beginnings), count)
         return rows
 
     def sample(
-        self, beginnings: Beginnings, forecasts: Distribution, n: int, rng: np.random.Generator
-    ) -> npt.NDArray[np.float32]:
-        """See `Forecaster.sample`."""
+        self, beginnings: Beginnings, forecasts: Distribution, n: int, slots: int, rng: np.random.Generator
+    ) -> Float:
+        """(m, n, `slots`, D) units: continuations of similar beginnings, 0 once they ended."""
         near = self.nearest(beginnings, forecasts)
         chosen = np.take_along_axis(near, rng.integers(near.shape[1], size=(len(near), n)), axis=1)
-        slots = int((self.beginnings.windows.length[self.beginnings.row] - self.beginnings.seen).max())
-        ahead = self.beginnings[chosen.ravel()].ahead(1, max(slots, 1))
-        return ahead.reshape(*chosen.shape, *ahead.shape[1:]).astype(np.float32)
+        ahead = self.beginnings[chosen.ravel()].ahead(1, slots)
+        return ahead.reshape(*chosen.shape, *ahead.shape[1:])
 
-
-def _view(beginnings: Beginnings, forecasts: Distribution) -> Float:
-    """(m, F) what makes beginnings alike: means and deviations of their forecasts, and their last demand."""
-    values = forecasts.values
-    parts: list[npt.NDArray[np.floating]] = [forecasts.mean, forecasts.alive]
-    for chances in (forecasts.most, forecasts.peak):
-        mean = chances @ values
-        deviation = np.sqrt(np.maximum(chances @ values**2 - mean**2, 0.0))
-        parts += [mean, SPREAD_WEIGHT * deviation]
-    last = beginnings.last / max(float(beginnings.windows.demand.max()), 1e-9)
-    parts.append(LAST_WEIGHT * last)
-    return np.concatenate([part.reshape(len(beginnings), -1) for part in parts], axis=1)
+    def _view(self, beginnings: Beginnings, forecasts: Distribution) -> Float:
+        """(m, F) what makes beginnings alike: means and deviations of their forecasts, and their last demand."""
+        values = forecasts.values
+        parts: list[npt.NDArray[np.floating]] = [forecasts.mean, forecasts.alive]
+        for chances in (forecasts.most, forecasts.peak):
+            mean = chances @ values
+            deviation = np.sqrt(np.maximum(chances @ values**2 - mean**2, 0.0))
+            parts += [mean, SPREAD_WEIGHT * deviation]
+        parts.append(LAST_WEIGHT * beginnings.last / self._peak_units)
+        return np.concatenate([part.reshape(len(beginnings), -1) for part in parts], axis=1)

@@ -14,6 +14,7 @@ from tvwrl.forecasting.beginnings import Beginnings, levels_of
 from tvwrl.forecasting.parameters import Parameters
 from tvwrl.forecasting.segments import Distribution, Forecast, columns, steps
 from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.windows import Windows, stack_windows
 from tvwrl.types import Float, ForecastTable, InputError
 
@@ -36,6 +37,7 @@ class Forecaster(Parameters, ABC):
     peak_units: int
     step_seconds: int
     random_state: int = 0
+    _libraries: dict[int, Library]  # by the fold that they leave out
 
     @property
     def levels(self) -> int:
@@ -57,8 +59,7 @@ class Forecaster(Parameters, ABC):
         drawn = [Beginnings.draw(part, rng) for part in (windows, *also)]
         self.values_ = level_values(drawn, self.levels, self.peak_units)
         self._fit(drawn)
-        self._library: Library | None = None
-        self._learnt = drawn[0]
+        self._learnt, self._libraries = drawn[0], {}
         return self
 
     @abstractmethod
@@ -72,11 +73,23 @@ class Forecaster(Parameters, ABC):
     def sample(self, beginnings: Beginnings, n: int, rng: np.random.Generator) -> npt.NDArray[np.float32]:
         """(m, n, S, D) units: n futures of each beginning, slot by slot after the last one seen; 0 once it ended.
 
-        They are the continuations of training beginnings of which about the same was forecast.
+        They are the continuations of training beginnings of which about the same was forecast, none of the same fold.
         """
-        if self._library is None:
-            self._library = Library(self._learnt, self.predict(self._learnt), self.random_state)
-        return self._library.sample(beginnings, self.predict(beginnings), n, rng)
+        learnt, forecasts = self._learnt, self.predict(beginnings)
+        slots = max(1, int((learnt.windows.length[learnt.row] - learnt.seen).max()))
+        out = np.zeros((len(beginnings), n, slots, self.resources_), np.float32)
+        for fold in np.unique(beginnings.fold).tolist():
+            rows = np.flatnonzero(beginnings.fold == fold)
+            out[rows] = self._library_without(fold).sample(beginnings[rows], forecasts[rows], n, slots, rng)
+        return out
+
+    def _library_without(self, fold: int) -> Library:
+        """The beginnings that were learnt from and are not of a fold; made once."""
+        if fold not in self._libraries:
+            others = np.flatnonzero((self._learnt.fold != fold) | (fold == UNSEEN))
+            part = self._learnt[others]
+            self._libraries[fold] = Library(part, self.predict(part), self.peak_units, self.random_state)
+        return self._libraries[fold]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and strings. Raises InputError for a forecaster that is only there to compare with."""

@@ -22,6 +22,7 @@ from tvwrl.types import Int
 Array = npt.NDArray[np.float32]
 
 BATCH = 512
+WHOLE = 2  # networks that learn from all training series, and whose mean forecasts any other
 FARTHEST = 5.0  # standard deviations to which inputs are cut
 FARTHEST_LOGIT = np.float32(30.0)  # so that exponentials stay finite
 CLOCK_INPUTS = 2
@@ -30,12 +31,12 @@ PEAK_WEIGHT = 0.5  # of the peak in the loss, beside the segments
 
 @dataclass(eq=False)
 class NetworkForecaster(Forecaster):
-    """One network of two ReLU layers for every fold, trained without the series of that fold.
+    """Networks of two ReLU layers: one for every fold, trained without the series of that fold, and two of all series.
 
     A softmax for each segment and resource gives the probabilities of the levels of the largest demand, so variances
     and quantiles come from what was likely on other workloads, not from errors on the training series. A series of a
-    fold is forecast by its network, any other by the mean of all. Dropout, weight decay and hidden declarations keep
-    the networks from learning single series by heart.
+    fold is forecast by its network, any other by the mean of the two. Dropout, weight decay and hidden declarations
+    keep the networks from learning single series by heart.
     """
 
     peak_units: int = 6
@@ -57,9 +58,11 @@ class NetworkForecaster(Forecaster):
         self.shift_, self.width_ = inputs.mean(axis=0), np.where(spread > 1e-6, spread, 1.0).astype(np.float32)
         scaled = self._scaled(inputs)
         hidden = self._scaled(np.where(self._declared(), 0.0, inputs).astype(np.float32))
-        folds = [int(f) for f in np.unique(own) if f != UNSEEN]
-        parts = [np.flatnonzero(fold != f) for f in folds] or [np.arange(len(fold))]
-        self.networks_ = [self._train(scaled, hidden, targets, rows, number) for number, rows in enumerate(parts)]
+        parts = [np.flatnonzero(fold != f) for f in np.unique(own) if f != UNSEEN]
+        every = np.arange(len(fold))
+        self.networks_ = [
+            self._train(scaled, hidden, targets, rows, number) for number, rows in enumerate([*parts, *[every] * WHOLE])
+        ]
 
     def _declared(self) -> npt.NDArray[np.bool_]:
         """(I,) whether an input is of what was declared."""
@@ -108,12 +111,13 @@ class NetworkForecaster(Forecaster):
     def predict(self, beginnings: Beginnings) -> Distribution:
         """See `Forecaster.predict`."""
         scaled, fold = self._scaled(beginnings.inputs(self.slots_per_day)), beginnings.fold
-        if len(self.networks_) == 1 or (fold == UNSEEN).all():
-            return self._distribution([forward(network, scaled) for network in self.networks_])
-        out = self._distribution([np.zeros((len(scaled), len(self.networks_[0][-1][1])), np.float32)])
+        whole = self.networks_[-WHOLE:]
+        if (fold == UNSEEN).all():
+            return self._distribution([forward(network, scaled) for network in whole])
+        out = self._distribution([np.zeros((len(scaled), len(whole[0][-1][1])), np.float32)])
         for number in np.unique(fold):
             rows = np.flatnonzero(fold == number)
-            networks = self.networks_ if number == UNSEEN else [self.networks_[number]]
+            networks = whole if number == UNSEEN else [self.networks_[number]]
             part = self._distribution([forward(network, scaled[rows]) for network in networks])
             for name in ("most", "peak", "mean"):
                 getattr(out, name)[rows] = getattr(part, name)
@@ -160,7 +164,7 @@ class NetworkForecaster(Forecaster):
         wanted = wide * (made.levels + 2) + made.resources_ * made.levels
         if outputs != {wanted} or len(made.values_) != made.levels + 1:
             raise ValueError(f"networks with {sorted(outputs)} outputs, {wanted} are needed")
-        made._learnt, made._library = _unpacked(content["learnt"], made.resources_), None
+        made._learnt, made._libraries = _unpacked(content["learnt"], made.resources_), {}
         return made
 
 

@@ -92,6 +92,9 @@ class Distribution:
     def __len__(self) -> int:
         return len(self.most)
 
+    def __getitem__(self, rows: npt.NDArray[np.int64] | slice) -> Distribution:
+        return Distribution(self.most[rows], self.peak[rows], self.mean[rows], self.values)
+
     @property
     def alive(self) -> npt.NDArray[np.float32]:
         """(m, J) probability of running at a segment's first slot."""
