@@ -16,6 +16,7 @@ from tvwrl.experiments.engine import folder_of, refuse_failed
 from tvwrl.experiments.evaluate_command import Environment
 from tvwrl.experiments.forecaster_cells import SAVED, Comparison, ForecasterCell, cells_of, test_cell
 from tvwrl.experiments.forecaster_report import Finished, plot_examples
+from tvwrl.forecasting.base import WINDOWS
 from tvwrl.forecasting.files import FILE, read_forecaster
 from tvwrl.forecasting.registry import FORECASTERS, REFERENCE
 from tvwrl.runs import default_folder, provenance, write_csv, write_json
@@ -50,6 +51,8 @@ class ForecasterFitOptions(CellOptions):
     """Offered loads."""
     sequences: int = 20
     """Validation sequences per load, which choose, and as many test sequences, which judge."""
+    windows: int = WINDOWS
+    """Windows of each trace's training series that forecasters learn from."""
     seed: int = 0
     """Seed of everything that is drawn: windows, networks and sequences."""
     environment: tyro.conf.OmitArgPrefixes[Environment] = field(default_factory=Environment)
@@ -59,10 +62,17 @@ class ForecasterFitOptions(CellOptions):
         self.check_run()
         one_of(FORECASTERS, candidates=self.candidates)
         different(candidates=self.candidates, loads=self.loads)
-        at_least(1, sequences=self.sequences)
+        at_least(1, sequences=self.sequences, windows=self.windows)
         at_least(0, seed=self.seed)
         compared = Comparison(
-            self.trace, self.slot_seconds, self.also, self.environment, self.loads, self.sequences, self.seed
+            self.trace,
+            self.slot_seconds,
+            self.also,
+            self.environment,
+            self.loads,
+            self.sequences,
+            self.windows,
+            self.seed,
         )
         compared.check()
         return compared

@@ -14,7 +14,6 @@ import numpy as np
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import ROWS, Cell, Rows, folder_of
 from tvwrl.forecasting import Forecaster, training_windows
-from tvwrl.forecasting.base import WINDOWS
 from tvwrl.forecasting.files import FILE, read_forecaster, write_forecaster
 from tvwrl.forecasting.registry import make_forecaster
 from tvwrl.forecasting.scores import SHARES, Scores, judged_beginnings, score
@@ -45,6 +44,7 @@ class Comparison:
     scenario: Scenario
     loads: tuple[float, ...]
     sequences: int
+    windows: int
     seed: int
 
     def problem(self, load: float, forecaster: Forecaster | None = None) -> Problem:
@@ -66,13 +66,13 @@ class Comparison:
         """Windows of training series: the trace's own first, then those of others, or of others alone."""
         own, others = (self.trace, self.slot_seconds, self.sampler.scenario), replace(self.scenario, **WINDOWS_ALONE)
         chosen = [own] * (sources != OTHERS) + [(name, None, others) for name in self.also] * (sources != OWN)
-        return [_windows(*one, self.seed) for one in chosen]
+        return [_windows(*one, self.windows, self.seed) for one in chosen]
 
     def request(self) -> dict[str, Any]:
         """What every result depends on; a trace counts by its content."""
         scenario = replace(self.scenario, load=self.loads[0])
         asked = {"trace_hash": trace_hash(self.opened), "scenario": asdict(scenario), "loads": self.loads}
-        return asked | {"sequences": self.sequences, "seed": self.seed}
+        return asked | {"sequences": self.sequences, "windows": self.windows, "seed": self.seed}
 
     def check(self) -> None:
         """Raise InputError, naming the trace and the field, for traces that cannot be learnt from together, and for
@@ -199,5 +199,5 @@ def _sampler(name: str, slot_seconds: int | None, scenario: Scenario) -> Sequenc
 
 
 @lru_cache(maxsize=8)
-def _windows(name: str, slot_seconds: int | None, scenario: Scenario, seed: int) -> Windows:
-    return training_windows(_sampler(name, slot_seconds, scenario), WINDOWS, seed)
+def _windows(name: str, slot_seconds: int | None, scenario: Scenario, count: int, seed: int) -> Windows:
+    return training_windows(_sampler(name, slot_seconds, scenario), count, seed)
