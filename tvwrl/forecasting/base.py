@@ -37,6 +37,7 @@ class Forecaster(Parameters, ABC):
     peak_units: int
     step_seconds: int
     random_state: int = 0
+    _learnt: Beginnings | None
     _libraries: dict[int, Library]  # by the fold that they leave out
 
     @property
@@ -74,8 +75,9 @@ class Forecaster(Parameters, ABC):
         """(m, n, S, D) units: n futures of each beginning, slot by slot after the last one seen; 0 once it ended.
 
         They are the continuations of training beginnings of which about the same was forecast, none of the same fold.
+        Raises InputError for a forecaster that came without any.
         """
-        learnt, forecasts = self._learnt, self.predict(beginnings)
+        learnt, forecasts = self.learnt, self.predict(beginnings)
         slots = max(1, int((learnt.windows.length[learnt.row] - learnt.seen).max()))
         out = np.zeros((len(beginnings), n, slots, self.resources_), np.float32)
         for fold in np.unique(beginnings.fold).tolist():
@@ -86,10 +88,17 @@ class Forecaster(Parameters, ABC):
     def _library_without(self, fold: int) -> Library:
         """The beginnings that were learnt from and are not of a fold; made once."""
         if fold not in self._libraries:
-            others = np.flatnonzero((self._learnt.fold != fold) | (fold == UNSEEN))
-            part = self._learnt[others]
+            others = np.flatnonzero((self.learnt.fold != fold) | (fold == UNSEEN))
+            part = self.learnt[others]
             self._libraries[fold] = Library(part, self.predict(part), self.peak_units, self.random_state)
         return self._libraries[fold]
+
+    @property
+    def learnt(self) -> Beginnings:
+        """Beginnings of the trace's windows that it learnt from. Raises InputError for one that came without any."""
+        if self._learnt is None:
+            raise InputError("this forecaster came without beginnings and cannot sample: fit one that starts from it")
+        return self._learnt
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and strings. Raises InputError for a forecaster that is only there to compare with."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from tvwrl.forecasting.perceptron import Layers, forward, layers_from_lists, lay
 from tvwrl.forecasting.segments import SEGMENTS, Distribution
 from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.windows import Windows
-from tvwrl.types import Int
+from tvwrl.types import InputError, Int
 
 Array = npt.NDArray[np.float32]
 
@@ -26,6 +27,7 @@ WHOLE = 2  # networks that learn from all training series, and whose mean foreca
 FARTHEST = 5.0  # standard deviations to which inputs are cut
 FARTHEST_LOGIT = np.float32(30.0)  # so that exponentials stay finite
 CLOCK_INPUTS = 2
+ALIKE = ("peak_units", "levels", "step_seconds", "hidden")  # of a forecaster and of the one that it starts from
 PEAK_WEIGHT = 0.5  # of the peak in the loss, beside the segments
 
 
@@ -47,7 +49,27 @@ class NetworkForecaster(Forecaster):
     weight_decay: float = 0.01
     learning_rate: float = 3e-3
     hidden_share: float = 0.15  # of the examples whose declarations are hidden
+    adapt_epochs: int = 1  # and
+    adapt_rate: float = 5e-4  # learning rate, where it starts from another forecaster
     random_state: int = 0
+
+    def fit(self, windows: Windows, also: Sequence[Windows] = (), start: NetworkForecaster | None = None) -> Self:
+        """See `Forecaster.fit`. With `start`, every network begins as the first one of `start` and adapts.
+
+        It keeps the scaling of inputs of `start`. Raises InputError for a `start` of other units, slots, resources or
+        size.
+        """
+        if start is not None:
+            for name, (own, other) in self.differences(start, windows.demand.shape[-1]).items():
+                raise InputError(f"{name} is {own}, but the forecaster to start from has {other}: fit without it")
+        self._start = start
+        return super().fit(windows, also)
+
+    def differences(self, start: NetworkForecaster, resources: int) -> dict[str, tuple[int, int]]:
+        """Field -> its value here and in `start`, where they differ and so nothing can start from it."""
+        pairs = {name: (getattr(self, name), getattr(start, name)) for name in ALIKE}
+        pairs["resources"] = resources, start.resources_
+        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
     def _fit(self, drawn: list[Beginnings]) -> None:
         inputs = np.concatenate([part.inputs(self.slots_per_day) for part in drawn])
@@ -56,6 +78,8 @@ class NetworkForecaster(Forecaster):
         fold = np.concatenate([own, np.full(len(inputs) - len(own), UNSEEN)])
         spread = inputs.std(axis=0)
         self.shift_, self.width_ = inputs.mean(axis=0), np.where(spread > 1e-6, spread, 1.0).astype(np.float32)
+        if self._start is not None:
+            self.shift_, self.width_ = self._start.shift_, self._start.width_
         scaled = self._scaled(inputs)
         hidden = self._scaled(np.where(self._declared(), 0.0, inputs).astype(np.float32))
         parts = [np.flatnonzero(fold != f) for f in np.unique(own) if f != UNSEEN]
@@ -90,13 +114,17 @@ class NetworkForecaster(Forecaster):
             for inputs in (shown.shape[1], self.hidden):
                 layers += [nn.Linear(inputs, self.hidden), nn.ReLU(), nn.Dropout(self.dropout)]
             network = nn.Sequential(*layers, nn.Linear(self.hidden, outputs))
-            optimiser = torch.optim.AdamW(network.parameters(), self.learning_rate, weight_decay=self.weight_decay)
+            dense = [layer for layer in network if isinstance(layer, nn.Linear)]
+            epochs, rate = self.epochs, self.learning_rate
+            if self._start is not None:
+                epochs, rate = self.adapt_epochs, self.adapt_rate
+                for layer, (weight, bias) in zip(dense, self._start.networks_[0], strict=True):
+                    layer.weight.data, layer.bias.data = torch.tensor(weight.T), torch.tensor(bias)
+            optimiser = torch.optim.AdamW(network.parameters(), rate, weight_decay=self.weight_decay)
             batches = max(1, len(rows) // BATCH)
-            cycle = torch.optim.lr_scheduler.OneCycleLR(
-                optimiser, self.learning_rate, total_steps=max(2, self.epochs * batches)
-            )
+            cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=max(2, epochs * batches))
             rng = np.random.default_rng(seed)
-            for _ in range(self.epochs):
+            for _ in range(epochs):
                 order = rng.permutation(rows)
                 for part in np.array_split(order, batches):
                     seen = np.where(rng.random((len(part), 1)) < self.hidden_share, hidden[part], shown[part])
@@ -105,8 +133,7 @@ class NetworkForecaster(Forecaster):
                     loss.backward()
                     optimiser.step()
                     cycle.step()
-        dense = [part for part in network if isinstance(part, nn.Linear)]
-        return [(part.weight.detach().numpy().T.copy(), part.bias.detach().numpy().copy()) for part in dense]
+        return [(layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy()) for layer in dense]
 
     def predict(self, beginnings: Beginnings) -> Distribution:
         """See `Forecaster.predict`."""
@@ -144,7 +171,7 @@ class NetworkForecaster(Forecaster):
             "shift": self.shift_.tolist(),
             "width": self.width_.tolist(),
             "networks": [layers_to_lists(network) for network in self.networks_],
-            "learnt": _packed(self._learnt),
+            "learnt": None if self._learnt is None else _packed(self._learnt),
         }
 
     @classmethod
@@ -164,7 +191,8 @@ class NetworkForecaster(Forecaster):
         wanted = wide * (made.levels + 2) + made.resources_ * made.levels
         if outputs != {wanted} or len(made.values_) != made.levels + 1:
             raise ValueError(f"networks with {sorted(outputs)} outputs, {wanted} are needed")
-        made._learnt, made._libraries = _unpacked(content["learnt"], made.resources_), {}
+        made._learnt = None if content["learnt"] is None else _unpacked(content["learnt"], made.resources_)
+        made._libraries = {}
         return made
 
 

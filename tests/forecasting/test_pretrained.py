@@ -1,0 +1,115 @@
+"""The shipped forecaster: who may start from it, and what comes of that."""
+
+import json
+import tomllib
+from dataclasses import replace
+from fnmatch import fnmatch
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tvwrl.forecasting import Beginnings, NetworkForecaster, training_windows
+from tvwrl.forecasting import pretrained as shipped
+from tvwrl.forecasting.pretrained import describe, fit_or_adapt, start_for, unseen_error
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.traces.splits import UNSEEN
+from tvwrl.traces.synthetic import synthetic_trace
+from tvwrl.types import InputError
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return synthetic_trace("alibaba", workloads=20, seed=3, days=3)
+
+
+@pytest.fixture(scope="module")
+def windows(trace):
+    return training_windows(SequenceSampler(trace, Scenario(machines=4, workloads=16)), 200)
+
+
+def chances(forecaster, windows):
+    return forecaster.predict(Beginnings.every(windows[:20])).most
+
+
+def test_a_start_gives_the_same_result_twice_and_changes_it(trace, windows):
+    start = start_for(trace, NetworkForecaster())
+    adapted = [chances(NetworkForecaster().fit(windows, start=start), windows) for _ in range(2)]
+    assert np.array_equal(*adapted)
+    alone = with_one_network(NetworkForecaster(adapt_rate=1e-9).fit(windows, start=start))
+    assert np.allclose(chances(alone, windows), chances(start, windows), atol=1e-4)  # it begins where `start` ended
+    assert not np.allclose(adapted[0], chances(start, windows), atol=1e-4)
+    again = start_for(trace, NetworkForecaster())
+    assert np.array_equal(chances(start, windows), chances(again, windows))  # which is as it was
+
+
+def with_one_network(forecaster):
+    """The forecaster with one of its networks for all folds."""
+    forecaster.networks_ = forecaster.networks_[:1]
+    return forecaster
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("peak_units", 8), ("step_seconds", 900), ("hidden", 32)], ids=lambda value: str(value)
+)
+def test_a_start_that_does_not_match_is_named_and_refused(trace, windows, name, value):
+    forecaster = NetworkForecaster(**{name: value})
+    start = start_for(trace, NetworkForecaster())
+    assert start_for(trace, forecaster) is None
+    with pytest.raises(InputError, match=rf"{name} is {value}, but the forecaster to start from has"):
+        forecaster.fit(windows, start=start)
+
+
+def test_other_resources_do_not_start_from_it(trace):
+    assert start_for(replace(trace, resources=("mem", "cpu")), NetworkForecaster()) is None
+
+
+def test_a_trace_that_it_learnt_from_does_not_start_from_it(trace, monkeypatch):
+    assert start_for(trace, NetworkForecaster()) is not None
+    start = start_for(trace, NetworkForecaster())
+    seen = describe(start, [trace])
+    monkeypatch.setattr(shipped, "_content", lambda: seen)
+    assert start_for(trace, NetworkForecaster()) is None
+    assert start_for(synthetic_trace("alibaba", workloads=20, seed=4, days=3), NetworkForecaster()) is not None
+
+
+def test_recorded_workloads_are_known_however_they_were_prepared(trace, monkeypatch):
+    real = replace(trace, source="real")
+    seen = describe(start_for(trace, NetworkForecaster()), [real])
+    monkeypatch.setattr(shipped, "_content", lambda: seen)
+    part = real.select(np.arange(4))
+    assert start_for(replace(part, name="other", usage=part.usage * 2), NetworkForecaster()) is None
+    others = np.array([f"another-{i}" for i in range(4)], dtype=object)
+    assert start_for(replace(part, workload_id=others), NetworkForecaster()) is not None
+
+
+def test_the_synthetic_trace_of_every_run_is_unseen():
+    assert start_for(synthetic_trace("google", workloads=20, seed=0), NetworkForecaster()) is not None
+
+
+def test_the_better_one_on_unseen_folds_is_kept(trace, windows):
+    start = start_for(trace, NetworkForecaster())
+    errors = [unseen_error(NetworkForecaster().fit(windows, start=begin)) for begin in (None, start)]
+    assert unseen_error(fit_or_adapt(NetworkForecaster(), windows, trace)) == min(errors)
+    one = replace(windows, fold=np.full(len(windows), UNSEEN))
+    adapted = NetworkForecaster().fit(one, start=start)
+    assert np.array_equal(chances(fit_or_adapt(NetworkForecaster(), one, trace), one), chances(adapted, one))
+
+
+def test_it_holds_weights_alone_and_says_whose_data_it_learnt_from(trace):
+    text = files("tvwrl.forecasting").joinpath(shipped.FILE).read_text("utf-8")
+    content = json.loads(text)
+    assert len(text) < 400_000
+    assert "CC-BY 4.0" in content["about"]
+    assert content["forecaster"]["learnt"] is None
+    assert {"google2011", "google2019"} <= set(content["traces"].values())
+    with pytest.raises(InputError, match="cannot sample"):
+        start_for(trace, NetworkForecaster()).sample(None, 1, np.random.default_rng(0))
+
+
+def test_it_is_part_of_the_package():
+    root = Path(__file__).parents[2]
+    data = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["tvwrl"]
+    assert any(fnmatch(f"forecasting/{shipped.FILE}", pattern) for pattern in data)
