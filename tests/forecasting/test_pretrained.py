@@ -12,7 +12,7 @@ import pytest
 
 from tvwrl.forecasting import Beginnings, NetworkForecaster, training_windows
 from tvwrl.forecasting import pretrained as shipped
-from tvwrl.forecasting.pretrained import describe, fit_or_adapt, start_for, unseen_error
+from tvwrl.forecasting.pretrained import FEW_SERIES, describe, fit_or_adapt, start_for, unseen_error
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.splits import UNSEEN
@@ -31,24 +31,20 @@ def windows(trace):
 
 
 def chances(forecaster, windows):
-    return forecaster.predict(Beginnings.every(windows[:20])).most
+    """What it says of some of the windows as if it had never seen them."""
+    unseen = replace(windows, fold=np.full(len(windows), UNSEEN))[:20]
+    return forecaster.predict(Beginnings.every(unseen)).most
 
 
 def test_a_start_gives_the_same_result_twice_and_changes_it(trace, windows):
     start = start_for(trace, NetworkForecaster())
     adapted = [chances(NetworkForecaster().fit(windows, start=start), windows) for _ in range(2)]
     assert np.array_equal(*adapted)
-    alone = with_one_network(NetworkForecaster(adapt_rate=1e-9).fit(windows, start=start))
+    alone = NetworkForecaster(adapt_rate=1e-9).fit(windows, start=start)
     assert np.allclose(chances(alone, windows), chances(start, windows), atol=1e-4)  # it begins where `start` ended
     assert not np.allclose(adapted[0], chances(start, windows), atol=1e-4)
     again = start_for(trace, NetworkForecaster())
     assert np.array_equal(chances(start, windows), chances(again, windows))  # which is as it was
-
-
-def with_one_network(forecaster):
-    """The forecaster with one of its networks for all folds."""
-    forecaster.networks_ = forecaster.networks_[:1]
-    return forecaster
 
 
 @pytest.mark.parametrize(
@@ -93,9 +89,17 @@ def test_the_better_one_on_unseen_folds_is_kept(trace, windows):
     start = start_for(trace, NetworkForecaster())
     errors = [unseen_error(NetworkForecaster().fit(windows, start=begin)) for begin in (None, start)]
     assert unseen_error(fit_or_adapt(NetworkForecaster(), windows, trace)) == min(errors)
+
+
+def test_a_trace_without_folds_adapts_and_one_of_many_series_does_not(trace, windows):
+    start = start_for(trace, NetworkForecaster())
     one = replace(windows, fold=np.full(len(windows), UNSEEN))
     adapted = NetworkForecaster().fit(one, start=start)
     assert np.array_equal(chances(fit_or_adapt(NetworkForecaster(), one, trace), one), chances(adapted, one))
+    many = replace(one, series=np.arange(len(one)))
+    assert len(many) > FEW_SERIES
+    fitted = NetworkForecaster().fit(many)
+    assert np.array_equal(chances(fit_or_adapt(NetworkForecaster(), many, trace), one), chances(fitted, one))
 
 
 def test_it_holds_weights_alone_and_says_whose_data_it_learnt_from(trace):

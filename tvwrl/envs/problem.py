@@ -9,6 +9,7 @@ from typing import Any
 
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.forecasting import Forecaster, NetworkForecaster, training_windows
+from tvwrl.forecasting.pretrained import fit_or_adapt
 from tvwrl.metrics import score_episode
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.sequences import SequenceSampler
@@ -57,11 +58,11 @@ class Problem:
         return problem.with_forecasts() if scenario.looks_ahead else problem
 
     def with_forecasts(self) -> Problem:
-        """The same problem with a forecaster of demand, fitted if it has none."""
+        """The same problem with a forecaster of demand; if it has none, what `fit_or_adapt` makes."""
         if self.forecaster is not None:
             return self
         forecaster = NetworkForecaster(self.scenario.peak_units, self.scenario.step_seconds)
-        return replace(self, forecaster=forecaster.fit(training_windows(self.sampler)))
+        return replace(self, forecaster=fit_or_adapt(forecaster, training_windows(self.sampler), self.trace))
 
     def at_load(self, load: float) -> Problem:
         """The same problem at another offered load, with the same units, classes and forecaster."""

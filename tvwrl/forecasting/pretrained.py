@@ -22,6 +22,7 @@ from tvwrl.types import Trace
 
 FILE = "pretrained.json"  # benchmarks/pretrain_forecaster.py writes it
 DIGITS = 5  # of a weight
+FEW_SERIES = 100  # from so many training series on a trace's own are the better teachers
 ABOUT = (
     "Weights of a network that forecasts demand. It was fitted on the Google cluster-usage traces of 2011 (Reiss, "
     "Wilkes, Hellerstein) and of 2019 (Wilkes and others), which Google publishes under CC-BY 4.0 "
@@ -43,11 +44,13 @@ def start_for(trace: Trace, forecaster: NetworkForecaster) -> NetworkForecaster 
 
 
 def fit_or_adapt(forecaster: NetworkForecaster, windows: Windows, trace: Trace) -> NetworkForecaster:
-    """`forecaster` fitted on windows (n,) of a trace, from nothing or from the shipped one: what forecasts folds that
-    it never saw with less error. Without folds nothing can tell, and it starts from the shipped one where it may.
+    """`forecaster` fitted on windows (n,) of a trace, from nothing or, if its series are few, from the shipped one.
+
+    Of the two stays what forecasts folds that it never saw with less error. Without folds nothing can tell, and it
+    starts from the shipped one where it may.
     """
     fitted = forecaster.fit(windows)
-    start = start_for(trace, forecaster)
+    start = start_for(trace, forecaster) if len(np.unique(windows.series)) < FEW_SERIES else None
     if start is None:
         return fitted
     adapted = replace(forecaster).fit(windows, start=start)
