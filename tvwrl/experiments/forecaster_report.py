@@ -90,7 +90,7 @@ class Finished:
         hours = [(first + last) / 2 * step_seconds / 3600 for first, last in SEGMENTS]
         reference = self.scores[REFERENCE]["crps"]
         for i, (name, scores) in enumerate(self.scores.items()):
-            style = {"color": COLOURS[i % len(COLOURS)], "ls": "-" if name.startswith(SAVED) else "--"}
+            style = _style(i, name)
             axis.plot(hours, 100 * skill(scores["crps"], reference), "o", ms=3, label=name, **style)
         axis.set_xscale("log", base=2)
         axis.set_xticks(hours, [f"{h:.3g}" for h in hours])
@@ -105,7 +105,7 @@ class Finished:
         axis = figure.subplots()
         axis.plot([0, 1], [0, 1], color="grey", lw=1)
         for i, (name, scores) in enumerate(self.scores.items()):
-            style = {"color": COLOURS[i % len(COLOURS)], "ls": "-" if name.startswith(SAVED) else "--"}
+            style = _style(i, name)
             axis.plot(SHARES, scores["calibration"], label=name, **style)
         axis.set(xlabel="quantile forecast", ylabel="share of what came below it", xlim=(0, 1), ylim=(0, 1))
         axis.legend(frameon=False, fontsize=7)
@@ -140,8 +140,15 @@ def plot_examples(comparison: Comparison, forecaster: Forecaster, file: Path) ->
         axis.set(xlabel="hours from now", ylabel=f"{sampler.trace.resources[d]}, units")
         tidy(axis)
         if i == 0:
-            axis.legend(frameon=False, fontsize=7, title="largest demand", title_fontsize=7)
+            axis.legend(frameon=False, fontsize=7, title="largest demand; 0: ended", title_fontsize=7)
     figure.savefig(file, dpi=DPI)
+
+
+def _style(number: int, name: str) -> dict[str, Any]:
+    """Networks have solid lines; where colours come a second time, lines are dotted."""
+    again = number >= len(COLOURS)
+    line = "-" if name.startswith(SAVED) else ":" if again else "--"
+    return {"color": COLOURS[number % len(COLOURS)], "ls": line}
 
 
 def _band(axis: Any, low: Float, high: Float, step: float, colour: str, label: str) -> None:
