@@ -1,0 +1,295 @@
+"""Figures of docs/forecasting.md: what more training series, other traces and a pretrained start are worth."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import tyro
+
+from tvwrl.envs.problem import Problem
+from tvwrl.experiments.engine import Rows, RowsCell, complete, read_rows, refuse_failed
+from tvwrl.experiments.statistics import bootstrap_interval, with_interval
+from tvwrl.forecasting import Beginnings, Forecaster, NetworkForecaster, Outcomes, training_windows
+from tvwrl.forecasting.base import WINDOWS
+from tvwrl.forecasting.beginnings import levels_of
+from tvwrl.forecasting.pretrained import start_for, unseen_error
+from tvwrl.forecasting.scores import ranked_probability, skill
+from tvwrl.markdown import markdown_table
+from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
+from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers.runner import Runner
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces import open_trace
+from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.traces.splits import TEST_SHARE, UNSEEN, VALIDATION_SHARE
+from tvwrl.traces.windows import Windows, stack_windows
+from tvwrl.types import Float
+
+TRACES = ("google2011", "google2019", "bitbrains", "tianchi")
+ALL = 0
+SEQUENCES, JUDGED = 60, 2000  # test sequences that are played, and test windows whose beginnings are forecast
+Kind = Literal["own", "pooled"]
+OWN: Kind = "own"
+POOLED: Kind = "pooled"
+COUNTS = {OWN: (10, 30, 100, 300, 1000), POOLED: (10, 100, 1000)}  # of training series, and then all
+
+
+@lru_cache(maxsize=8)
+def problem_of(name: str) -> Problem:
+    """The trace's problem at load 0.5, without a forecaster."""
+    return Problem.build(open_trace(name), Scenario(load=0.5), classes="none")
+
+
+@lru_cache(maxsize=8)
+def series_of(name: str) -> int:
+    """Number of a trace's training workloads."""
+    return len({run.workload for run in problem_of(name).sampler.runs["train"]})
+
+
+@lru_cache(maxsize=8)
+def windows_of(name: str) -> Windows:
+    """Windows of all training series of a trace, for pooled training."""
+    return without_folds(training_windows(problem_of(name).sampler))
+
+
+def without_folds(windows: Windows) -> Windows:
+    """The same windows in no fold, so that one network learns from all of them."""
+    return replace(windows, fold=np.full_like(windows.fold, UNSEEN))
+
+
+def narrowed(sampler: SequenceSampler, count: int, seed: int) -> SequenceSampler:
+    """The sampler with `count` drawn training workloads; units, rates and the other splits stay as they are."""
+    workloads = np.unique([run.workload for run in sampler.runs["train"]])
+    if count in (ALL, len(workloads)):
+        return sampler
+    kept = set(np.random.default_rng([seed, 6]).permutation(workloads)[:count].tolist())
+    few = copy(sampler)
+    few.runs = sampler.runs | {"train": [run for run in sampler.runs["train"] if run.workload in kept]}
+    few._candidates = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        few._most = sampler._most | {"train": few._reach("train")}
+    return few
+
+
+def judged(name: str, forecaster: Forecaster) -> Rows:
+    """Reward of expected-cost on every test sequence, in thousands, and the skill on windows of test series."""
+    problem = replace(problem_of(name), forecaster=forecaster)
+    sequences = problem.sequences("test", SEQUENCES, 0)
+    runner, scheduler = Runner(sequences, problem.machines, problem.scenario), make_scheduler("expected-cost")
+    rewards = [problem.score(runner.play(scheduler, i))["reward"] / 1000 for i in range(len(sequences))]
+    gained = skill_of(name, forecaster)
+    return [{"sequence": i, "reward": float(reward), "skill": gained} for i, reward in enumerate(rewards)]
+
+
+def skill_of(name: str, forecaster: Forecaster) -> float:
+    """1 - CRPS / CRPS of what is usual in the trace's training series, of the segments' largest demand."""
+    sampler = problem_of(name).sampler
+    drawn = sampler.windows("test", JUDGED, np.random.default_rng([7, 1]))
+    test = Beginnings.draw(stack_windows(drawn, sampler.trace, sampler.unit), np.random.default_rng([7, 2]))
+    usual = Beginnings.draw(windows_of(name), np.random.default_rng([7, 3]))
+    truth, known = (
+        levels_of(Outcomes.of(part).most, forecaster.levels, forecaster.peak_units) for part in (test, usual)
+    )
+    shares = np.stack([(known == level).mean(axis=0) for level in range(forecaster.levels + 1)], axis=-1)
+    crps = [ranked_probability(chances, truth).mean() for chances in (forecaster.predict(test).most, shares)]
+    return float(skill(*crps))
+
+
+@dataclass(frozen=True)
+class Point(RowsCell):
+    """A forecaster that learnt from so many series of a trace, and what it is worth on series that it never saw."""
+
+    trace: str
+    count: int  # training series; ALL of them
+    kind: Kind  # own, or pooled with all training series of the other traces
+    seed: int  # of which series are taken, and of training
+    hidden: int = 64
+    windows: int = WINDOWS
+
+    @property
+    def name(self) -> str:
+        size = f"-{self.hidden}" * (self.hidden != 64) + f"-w{self.windows}" * (self.windows != WINDOWS)
+        return f"{self.group}/{self.count}{size}-{self.seed}"
+
+    @property
+    def group(self) -> str:
+        return f"{self.trace}-{self.kind}"
+
+    def request(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def measure(self) -> Rows:
+        sampler = narrowed(problem_of(self.trace).sampler, self.count, self.seed)
+        own = without_folds(training_windows(sampler, self.windows, self.seed))
+        also = [windows_of(name) for name in TRACES if name != self.trace] if self.kind == POOLED else []
+        return judged(self.trace, NetworkForecaster(hidden=self.hidden, random_state=self.seed).fit(own, also))
+
+
+@dataclass(frozen=True)
+class Start(RowsCell):
+    """A forecaster of a small trace, from nothing and from the shipped one, and what it is worth on other series."""
+
+    trace: str
+    workloads: int  # of the small trace: its training series are as many as a trace of that size leaves for training
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"start/{self.trace}-{self.workloads}-{self.seed}"
+
+    def request(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def measure(self) -> Rows:
+        sampler = problem_of(self.trace).sampler
+        count = round((1 - TEST_SHARE) * (1 - VALIDATION_SHARE) * self.workloads)
+        own = training_windows(narrowed(sampler, count, self.seed), random_state=self.seed)
+        rows: Rows = []
+        for start in (None, start_for(sampler.trace, NetworkForecaster())):
+            began = time.perf_counter()
+            fitted = NetworkForecaster(random_state=self.seed).fit(own, start=start)
+            facts = {"start": start is not None, "seconds": time.perf_counter() - began}
+            facts["error"] = unseen_error(fitted)
+            rows += [row | facts for row in judged(self.trace, fitted)]
+        return rows
+
+
+def curve(
+    out: Path = Path("runs/forecast-curve"),
+    seeds: int = 2,
+    kinds: tuple[Kind, ...] = (OWN, POOLED),
+    figure: Path = Path("docs/forecasting/curve.png"),
+) -> None:
+    """Reward and skill against the number of training series, own and pooled.
+
+    Args:
+        out: folder of what is finished; an interrupted call continues.
+        seeds: draws of which series are taken.
+        kinds: what is measured; the others have to be finished.
+        figure: where it is drawn.
+    """
+    points = [
+        point for seed in range(seeds) for kind in kinds for trace in TRACES for point in points_of(trace, kind, seed)
+    ]
+    refuse_failed(complete(out, points))
+    print(curve_table(out, points))
+    draw_curves(out, points, figure)
+
+
+def points_of(trace: str, kind: Kind, seed: int) -> list[Point]:
+    """The points of one seed; of the first, also those that tell whether a larger network or more windows would do."""
+    counts = [count for count in COUNTS[kind] if count < series_of(trace)] + [ALL]
+    points = [Point(trace, count, kind, seed) for count in counts]
+    if kind == OWN and seed == 0:
+        points += [Point(trace, ALL, kind, 0, hidden=128), Point(trace, ALL, kind, 0, windows=4 * WINDOWS)]
+    return points
+
+
+def start(out: Path = Path("runs/forecast-start"), seeds: int = 2) -> None:
+    """What the shipped forecaster is worth to a trace of few workloads that it never saw.
+
+    Args:
+        out: folder of what is finished; an interrupted call continues.
+        seeds: draws of which workloads the small trace has.
+    """
+    cells = [Start(trace, n, s) for s in range(seeds) for n in (10, 30, 100) for trace in ("tianchi", "bitbrains")]
+    refuse_failed(complete(out, cells))
+    print(start_table(out, cells))
+
+
+def rewards_and_skills(out: Path, cells: Sequence[RowsCell], started: bool | None = None) -> tuple[Float, Float]:
+    """(seeds, sequences) rewards and (seeds,) skills of cells; with or without a start where cells have both."""
+    parts = [[row for row in read_rows(out, [cell]) if started is None or row["start"] == started] for cell in cells]
+    rewards = np.array([[row["reward"] for row in part] for part in parts])
+    return rewards, np.array([part[0]["skill"] for part in parts])
+
+
+def by_line(points: Sequence[Point]) -> dict[tuple[str, Kind, int, int], dict[int, list[Point]]]:
+    """(trace, kind, hidden, windows) -> training series -> the points of its seeds, by rising number of series."""
+    lines: dict[tuple[str, Kind, int, int], dict[int, list[Point]]] = {}
+    for point in points:
+        sizes = lines.setdefault((point.trace, point.kind, point.hidden, point.windows), {})
+        sizes.setdefault(point.count or series_of(point.trace), []).append(point)
+    return {line: dict(sorted(sizes.items())) for line, sizes in lines.items()}
+
+
+def curve_table(out: Path, points: Sequence[Point]) -> str:
+    """Means over seeds; differences are to the trace's own training on all series, sequence by sequence."""
+    rows = []
+    for (trace, kind, hidden, windows), sizes in sorted(
+        by_line(points).items(), key=lambda item: TRACES.index(item[0][0])
+    ):
+        all_own = [
+            p for p in points if p.count == ALL and (p.trace, p.kind, p.hidden, p.windows) == (trace, OWN, 64, WINDOWS)
+        ]
+        reference = rewards_and_skills(out, all_own)[0].mean(axis=0)
+        size = ", twice the size" * (hidden != 64) + f", {windows} windows" * (windows != WINDOWS)
+        for count, seeds in sizes.items():
+            rewards, skills = rewards_and_skills(out, seeds)
+            gain = rewards.mean(axis=0) - reference
+            text = "" if gain.any() == 0 else with_interval(gain.mean(), bootstrap_interval(gain), 0, "+")
+            rows.append([trace, kind + size, str(count), f"{rewards.mean():.0f}", text, f"{skills.mean():.2f}"])
+    return markdown_table(["trace", "training", "series", "reward", "against all its own series", "skill"], rows)
+
+
+def start_table(out: Path, cells: Sequence[Start]) -> str:
+    """Means over seeds; differences are to training from nothing, sequence by sequence."""
+    rows = []
+    for trace, workloads in dict.fromkeys((cell.trace, cell.workloads) for cell in cells):
+        seeds = [cell for cell in cells if (cell.trace, cell.workloads) == (trace, workloads)]
+        nothing, shipped = (rewards_and_skills(out, seeds, started) for started in (False, True))
+        errors = np.array(
+            [[rows[0]["error"], rows[-1]["error"]] for rows in (read_rows(out, [cell]) for cell in seeds)]
+        )
+        taken = errors[:, 1] < errors[:, 0]
+        gain = shipped[0] - nothing[0]
+        gains = [part.mean(axis=0) for part in (gain, gain * taken[:, None])]
+        texts = [with_interval(part.mean(), bootstrap_interval(part), 0, "+") for part in gains]
+        skills = [f"{part.mean():.2f}" for part in (nothing[1], shipped[1], np.where(taken, shipped[1], nothing[1]))]
+        rewards = [f"{part[0].mean():.0f}" for part in (nothing, shipped)]
+        rows.append([trace, str(workloads), *rewards, *texts, f"{taken.sum()} of {len(taken)}", *skills])
+    titles = ["from nothing", "from the shipped", "gain", "gain of the rule", "rule takes it"]
+    return markdown_table(["trace", "workloads", *titles, "skill: nothing", "shipped", "rule"], rows)
+
+
+def draw_curves(out: Path, points: Sequence[Point], figure: Path) -> None:
+    """Reward above, skill below, one column per trace; bars are the range of the seeds."""
+    page = new_figure(14, 6)
+    axes = page.subplots(2, len(TRACES), sharex="col")
+    for (trace, kind, hidden, windows), sizes in by_line(points).items():
+        if (hidden, windows) != (64, WINDOWS):
+            continue
+        found = [rewards_and_skills(out, seeds) for seeds in sizes.values()]
+        column = axes[:, TRACES.index(trace)]
+        for axis, values in zip(column, ([r.mean(axis=1) for r, _ in found], [k for _, k in found]), strict=True):
+            middle = np.array([value.mean() for value in values])
+            ends = np.array([[value.min(), value.max()] for value in values]).T
+            bars = np.abs(ends - middle)
+            colour = COLOURS[kind == POOLED]
+            axis.errorbar(list(sizes), middle, bars, fmt="o-", ms=4, capsize=3, color=colour, label=kind)
+    for axis, trace in zip(axes[0], TRACES, strict=True):
+        axis.set_title(trace, fontsize=10)
+    for axis in axes.ravel():
+        axis.set_xscale("log")
+        tidy(axis)
+    for axis in axes[1]:
+        axis.set_xlabel("training series of the trace")
+    axes[0, 0].set_ylabel("reward of expected-cost (thousands)")
+    axes[1, 0].set_ylabel("skill (1 - CRPS / that of the usual)")
+    axes[0, 0].legend(frameon=False, fontsize=8)
+    figure.parent.mkdir(parents=True, exist_ok=True)
+    page.savefig(figure, dpi=DPI)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", UserWarning)
+    tyro.extras.subcommand_cli_from_dict({"curve": curve, "start": start})
