@@ -75,7 +75,7 @@ SlotSeconds = Annotated[
 
 ForecasterFile = Annotated[
     Path | None,
-    described("Forecaster of demand: a file of scripts/fit_forecaster.py, or the folder with it", "fitted here"),
+    described("Forecaster of demand: a file written by scripts/fit_forecaster.py, or its folder", "fitted now"),
 ]
 
 

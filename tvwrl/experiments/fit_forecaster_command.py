@@ -23,36 +23,36 @@ from tvwrl.runs import default_folder, provenance, write_csv, write_json
 from tvwrl.traces import open_and_describe, trace_hash
 
 DEFAULT = tuple(name for name in FORECASTERS if name != "boosting")  # that one takes a minute
-CANDIDATES = f"Forecasters to compare: {', '.join(FORECASTERS)}."
-NOTE = f"""Rewards, in thousands, are those of `expected-cost` told these forecasts, with differences on the same
-sequences and 95 % bootstrap intervals over sequences. CRPS, in thousandths of the peak, is of the largest demand by
-segment of the future, and 0 for perfect forecasts; "while running" it is of demand alone, without the question whether
-the workload still runs, which Brier is about. Skill is how much CRPS is below that of {REFERENCE}. The last columns say
-how much of what came lay within central intervals of 50 % and 90 %, for segments and for the peak of the rest of the
-life."""
+CANDIDATES = f"Forecasters to compare: {', '.join(FORECASTERS)} (which takes a minute)."
+NOTE = f"""Rewards, in thousands, are those of `expected-cost` with these forecasts; differences are paired by
+sequence, with 95 % bootstrap intervals over sequences. CRPS, in thousandths of the peak, is that of the largest demand
+in a segment of the future; 0 is perfect. "While running" is the CRPS of demand alone, given that the workload still
+runs; Brier is the score of the probability that it does. Skill is 1 - CRPS / CRPS of {REFERENCE}. The last columns are
+coverage: the share of what came, in %, that lies within central intervals of 50 % and 90 %, for segments and for the
+peak of the rest of the life."""
 
 
 @dataclass(frozen=True)
 class ForecasterFitOptions(CellOptions):
-    """Compare forecasters of demand on series that none has seen, and keep the best one for train.py --forecaster.
+    """Compare forecasters of demand on series that none has seen; keep the best network for train.py --forecaster.
 
-    Networks learn from the trace, from it and other traces, or from others alone. The reward of expected-cost on
-    validation sequences chooses among them; test series judge. Writes forecaster.json, table.md, report.csv, run.json
-    and plots/ to --out. After Ctrl-C or a crash the same command with the same --out continues.
+    Networks learn from the trace, from it and other traces, or from others alone. The one with which expected-cost
+    earns most on validation sequences is kept; test series judge it. Writes forecaster.json, table.md, report.csv,
+    run.json and plots/ to --out. After Ctrl-C or a crash the same command with the same --out continues.
     """
 
     trace: TraceName = "google"
     slot_seconds: SlotSeconds = None
     also: Names = ()
-    """Other traces whose training series networks learn from too: of the same resources, with slots that divide
+    """Other traces whose training series networks may learn from. They need the same resources, and slots that divide
     --step-seconds."""
     candidates: Annotated[Names, tyro.conf.arg(help=CANDIDATES)] = DEFAULT
     loads: Shares = (0.3, 0.5, 0.8)
     """Offered loads."""
     sequences: int = 20
-    """Validation sequences per load, which choose, and as many test sequences, which judge."""
+    """Validation sequences per load, which choose the network; as many test sequences judge it."""
     windows: int = WINDOWS
-    """Windows of each trace's training series that forecasters learn from."""
+    """Windows to learn from, cut from the training series of each trace."""
     seed: int = 0
     """Seed of everything that is drawn: windows, networks and sequences."""
     environment: tyro.conf.OmitArgPrefixes[Environment] = field(default_factory=Environment)

@@ -1,4 +1,4 @@
-"""Analogues: training beginnings of which about the same was forecast; their continuations are sampled futures."""
+"""Analogues: training beginnings with similar forecasts, whose continuations are sampled as futures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPREAD_WEIGHT, LAST_WEIGHT = 0.5, 2.0  # of standard deviations, and of the last
 class Library:
     """Beginnings with their forecasts, to find those that are most like others.
 
-    If the forecasts are of models that never saw these series, their errors are those that new workloads meet.
+    If the forecasts come from models that never saw these series, they err as they do on new workloads.
     """
 
     def __init__(self, beginnings: Beginnings, forecasts: Distribution, peak_units: int, random_state: int = 0) -> None:

@@ -53,7 +53,7 @@ class Forecaster(Parameters, ABC):
     def fit(self, windows: Windows, also: Sequence[Windows] = ()) -> Self:
         """Learn from windows (n,) of a trace's training series and of those of other traces (`also`).
 
-        Where windows have folds, each fold's forecasts come from models that never saw it.
+        Where windows have folds, a forecaster that can be saved forecasts each fold by models that never saw it.
         """
         rng = np.random.default_rng([self.random_state, 2])
         self.resources_ = windows.demand.shape[-1]
@@ -74,8 +74,8 @@ class Forecaster(Parameters, ABC):
     def sample(self, beginnings: Beginnings, n: int, rng: np.random.Generator) -> npt.NDArray[np.float32]:
         """(m, n, S, D) units: n futures of each beginning, slot by slot after the last one seen; 0 once it ended.
 
-        They are the continuations of training beginnings of which about the same was forecast, none of the same fold.
-        Raises InputError for a forecaster that came without any.
+        They are continuations of training beginnings with similar forecasts, never of the same fold. Raises InputError
+        for a forecaster that has weights alone.
         """
         learnt, forecasts = self.learnt, self.predict(beginnings)
         slots = max(1, int((learnt.windows.length[learnt.row] - learnt.seen).max()))
@@ -95,21 +95,21 @@ class Forecaster(Parameters, ABC):
 
     @property
     def learnt(self) -> Beginnings:
-        """Beginnings of the trace's windows that it learnt from. Raises InputError for one that came without any."""
+        """Beginnings of the trace's windows that it learnt from. Raises InputError if it has weights alone."""
         if self._learnt is None:
-            raise InputError("this forecaster came without beginnings and cannot sample: fit one that starts from it")
+            raise InputError("this forecaster has weights alone and cannot sample: fit one that starts from it")
         return self._learnt
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and strings. Raises InputError for a forecaster that is only there to compare with."""
+        """Plain numbers, lists and strings. Raises InputError for a forecaster that is for comparison only."""
         raise InputError(f"{type(self).__name__} cannot be saved: train with a NetworkForecaster")
 
     def table(self, windows: Windows, known_peaks: bool = False) -> ForecastTable:
         """(S, N, L + 1, K) for windows (S, N): the forecast after 0, 1, ..., L slots in whole `steps`, 0 after the end.
 
-        Before its first slot a workload has the forecast of one slot seen. Made ahead of the episode, as labels are,
-        and for the same reason. With `known_peaks` the peak is no forecast but that of the whole life, without
-        variance.
+        Before its first slot a workload has the forecast of one slot seen. What a workload uses does not depend on its
+        machine, so the table is made ahead of the episode. With `known_peaks` the peak is not forecast: it is that of
+        the whole life, without variance.
         """
         slots, wide = windows.demand.shape[2], columns(self.resources_)
         out = np.zeros((*windows.length.shape, slots + 1, wide), np.uint8)

@@ -18,7 +18,7 @@ from tvwrl.types import Int
 class BoostedTrees(Forecaster):
     """A boosted classifier (scikit-learn's HistGradientBoostingClassifier) for each segment and resource.
 
-    It is there to be compared with: slow, it cannot be saved, and what it learnt from it forecasts too well.
+    For comparison only: it is slow, cannot be saved, and forecasts too well what it learnt from.
     """
 
     peak_units: int = 6

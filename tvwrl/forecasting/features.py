@@ -1,4 +1,4 @@
-"""What is seen of a workload, as numbers of a fixed count: features of its first slots, and what was declared."""
+"""What is seen of a workload, as a fixed number of inputs: features of its first slots, and what was declared."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tvwrl.types import InputError
 
 FORMAT = 1
 FILE = "forecaster.json"
-AGAIN = "fit one for this with scripts/fit_forecaster.py"
+AGAIN = "fit a new one with scripts/fit_forecaster.py"
 
 
 def purpose_of(sampler: SequenceSampler) -> dict[str, Any]:

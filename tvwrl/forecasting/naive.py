@@ -1,4 +1,4 @@
-"""Forecasters that production uses: rules about what was seen of a workload itself, and how long others lived.
+"""Rules that production systems use: demand from a workload's own past, its end from how long others lived.
 
 Letters: m beginnings, J segments, D resources, V levels of demand.
 """
@@ -20,7 +20,7 @@ from tvwrl.types import Float, Int
 class NaiveForecaster(Forecaster):
     """What a running workload needs follows from its own past; whether it runs, from how long training windows ran.
 
-    Windows end in the sight of the observer, so the Kaplan-Meier estimate of survival is the share that lived on.
+    No window is censored, so the Kaplan-Meier estimate of survival is the share that lived on.
     """
 
     peak_units: int = 6
@@ -60,8 +60,8 @@ class NaiveForecaster(Forecaster):
 
 
 def at_least(running: Float, level: Int) -> Float:
-    """(..., V + 1) probabilities of levels 0..V from those of levels 1..V (..., V), if what is below `level` (...) is
-    that level."""
+    """(..., V + 1) probabilities of levels 0..V from those of levels 1..V (..., V); what is below `level` (...)
+    counts as that level."""
     rising = np.concatenate([np.zeros_like(running[..., :1]), running.cumsum(axis=-1)], axis=-1)
     rising = np.where(np.arange(rising.shape[-1]) < level[..., None], 0.0, rising)
     chances: Float = np.diff(rising, axis=-1, prepend=0.0)
@@ -115,7 +115,7 @@ class Percentiles(NaiveForecaster):
         return np.stack(parts, axis=1), np.repeat(mean[:, None], len(SEGMENTS), axis=1)
 
     def _seen(self, demand: Float, slots: int, row: Int, seen: Int) -> Float:
-        """(m, D, V) how often each level was the largest of so many slots in a row; of all slots where fewer were."""
+        """(m, D, V) how often each level was the largest of so many slots in a row; of all slots if fewer were seen."""
         reach = min(slots, demand.shape[1])
         padded = np.pad(demand, ((0, 0), (reach - 1, 0), (0, 0)))
         largest = np.lib.stride_tricks.sliding_window_view(padded, reach, axis=1).max(axis=-1)

@@ -1,4 +1,4 @@
-"""Forecasts from the training beginnings that a workload's is most like: what came after them will come again."""
+"""Forecasts from the most similar training beginnings: what came after them will come again."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ FARTHEST = 5.0  # standard deviations to which inputs are cut
 class Analogues(Forecaster):
     """The empirical distribution of what came after the k most similar training beginnings.
 
-    Beginnings are alike where the principal components of their inputs are. It is there to be compared with: it cannot
-    be saved, and a training series finds itself among its neighbours.
+    Beginnings are similar if the principal components of their inputs are. For comparison only: it cannot be saved, and
+    a training series finds itself among its neighbours.
     """
 
     peak_units: int = 6

@@ -36,7 +36,7 @@ class NetworkForecaster(Forecaster):
     """Networks of two ReLU layers: one for every fold, trained without the series of that fold, and two of all series.
 
     A softmax for each segment and resource gives the probabilities of the levels of the largest demand, so variances
-    and quantiles come from what was likely on other workloads, not from errors on the training series. A series of a
+    and quantiles are learnt, not estimated from errors on the training series. A series of a
     fold is forecast by its network, any other by the mean of the two. Dropout, weight decay and hidden declarations
     keep the networks from learning single series by heart.
     """
@@ -184,13 +184,13 @@ class NetworkForecaster(Forecaster):
         )
         scales = np.concatenate([made.values_, made.shift_, made.width_])
         if not (np.isfinite(scales).all() and (made.width_ > 0).all() and len(made.width_) == len(made.shift_)):
-            raise ValueError("values, shift or width are not as many finite numbers as they should be")
+            raise ValueError("values, shift or width have numbers that are not finite, too few or too many")
         made.networks_ = [layers_from_lists(one, len(made.shift_), np.float32) for one in content["networks"]]
         outputs = {len(network[-1][1]) for network in made.networks_}
         wide = len(SEGMENTS) * made.resources_
         wanted = wide * (made.levels + 2) + made.resources_ * made.levels
         if outputs != {wanted} or len(made.values_) != made.levels + 1:
-            raise ValueError(f"networks with {sorted(outputs)} outputs, {wanted} are needed")
+            raise ValueError(f"its networks have {sorted(outputs)} outputs: must be {wanted}")
         made._learnt = None if content["learnt"] is None else _unpacked(content["learnt"], made.resources_)
         made._libraries = {}
         return made

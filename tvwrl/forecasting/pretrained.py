@@ -22,7 +22,7 @@ from tvwrl.types import Trace
 
 FILE = "pretrained.json"  # benchmarks/pretrain_forecaster.py writes it
 DIGITS = 5  # of a weight
-FEW_SERIES = 100  # from so many training series on a trace's own are the better teachers
+FEW_SERIES = 100  # a trace of so many training series or more learns better from its own alone
 ABOUT = (
     "Weights of a network that forecasts demand. It was fitted on the Google cluster-usage traces of 2011 (Reiss, "
     "Wilkes, Hellerstein) and of 2019 (Wilkes and others), which Google publishes under CC-BY 4.0 "
@@ -32,7 +32,7 @@ ABOUT = (
 
 
 def start_for(trace: Trace, forecaster: NetworkForecaster) -> NetworkForecaster | None:
-    """What `forecaster` may start from on a trace; None where the shipped one does not match it or knows the trace.
+    """What `forecaster` may start from on a trace; None if the shipped one does not match it or knows the trace.
 
     It knows a trace if it learnt from any recorded workload of that name, or from the whole trace. It has weights
     alone, and cannot sample.
@@ -46,7 +46,7 @@ def start_for(trace: Trace, forecaster: NetworkForecaster) -> NetworkForecaster 
 def fit_or_adapt(forecaster: NetworkForecaster, windows: Windows, trace: Trace) -> NetworkForecaster:
     """`forecaster` fitted on windows (n,) of a trace, from nothing or, if its series are few, from the shipped one.
 
-    Of the two stays what forecasts folds that it never saw with less error. Without folds nothing can tell, and it
+    The one with the lower error on held-out folds is kept. Without folds they cannot be compared, and the forecaster
     starts from the shipped one where it may.
     """
     fitted = forecaster.fit(windows)
@@ -60,7 +60,7 @@ def fit_or_adapt(forecaster: NetworkForecaster, windows: Windows, trace: Trace) 
 
 
 def unseen_error(fitted: NetworkForecaster) -> float:
-    """Mean CRPS, as a share of the peak, on the beginnings that it learnt from, each without its fold."""
+    """Mean CRPS, as a share of the peak, on the beginnings that it learnt from, each forecast without its fold."""
     beginnings = fitted.learnt
     level = levels_of(Outcomes.of(beginnings).most, fitted.levels, fitted.peak_units)
     return float(ranked_probability(fitted.predict(beginnings).most.astype(np.float64), level).mean())

@@ -22,7 +22,7 @@ FORECASTERS: dict[str, Callable[..., Forecaster]] = {
     "analogues": Analogues,
     "boosting": BoostedTrees,
 }
-REFERENCE = "last-value"  # that skills are measured against
+REFERENCE = "last-value"  # skills are measured against it
 
 
 def make_forecaster(name: str, peak_units: int, step_seconds: int, random_state: int = 0) -> Forecaster:

@@ -1,4 +1,4 @@
-"""How good forecasts were: proper scores of distributions against what came after, on beginnings nobody learnt from.
+"""How good forecasts were: proper scores of distributions against what came after, on unseen beginnings.
 
 Letters: m beginnings, J segments, D resources, V levels of demand.
 """
@@ -36,7 +36,7 @@ class Scores:
     brier: Float  # (J,) squared error of the probability of running at a segment's first slot
     within_50: Float  # (J,) share of what came that lies within the central 50 % interval
     within_90: Float  # (J,)
-    running_crps: Float  # (J,) that of demand alone: of those that ran at its first slot, and given that they do
+    running_crps: Float  # (J,) CRPS of demand alone: where a workload ran at its first slot, given that it does
     peak_crps: Float  # () of the largest demand of the rest of the life
     peak_within_50: Float
     peak_within_90: Float
@@ -74,7 +74,7 @@ def skill(own: Float | float, reference: Float | float) -> Float:
 def ranked_probability(chances: Float, level: Int) -> Float:
     """(...) continuous ranked probability score of `chances` (..., V + 1) for what came, `level` (...), 0..V.
 
-    Each level is 1 / V of the peak wide, so the score is a share of the peak; of a sure forecast, its absolute error.
+    Each level is 1 / V of the peak wide, so the score is a share of the peak: for a sure forecast, its absolute error.
     """
     below = np.cumsum(chances, axis=-1)[..., :-1]
     came = level[..., None] <= np.arange(below.shape[-1])

@@ -113,7 +113,7 @@ class Distribution:
         return Forecast(columns, self.most.shape[2])
 
     def quantile(self, share: float) -> npt.NDArray[np.float32]:
-        """(m, J, D) the lowest value that the largest demand of a segment does not exceed with probability `share`."""
+        """(m, J, D) the lowest value that a segment's largest demand stays within with a probability of `share`."""
         level = (self.most.cumsum(axis=-1) < share - 1e-6).sum(axis=-1)
         found: npt.NDArray[np.float32] = self.values[np.minimum(level, len(self.values) - 1)]
         return found

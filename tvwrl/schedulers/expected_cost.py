@@ -15,16 +15,13 @@ from tvwrl.schedulers.knowledge import FORECASTS
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Float, Workload
 
-# Expected cost of overshoot above which a workload waits, in slots of waiting, and a factor on that cost, as what
-# arrives later adds load that no forecast covers: chosen on training sequences of four traces (docs/forecasting.md)
-ACCEPTED_OVERSHOOT, RISK = 500.0, 1.6
+# Chosen on training sequences of four traces (docs/forecasting.md)
+ACCEPTED_OVERSHOOT = 500.0  # a workload waits if expected overshoot costs more, slots of waiting
+RISK = 1.6  # factor on that cost: what arrives later adds load that no forecast covers
 LEAST_SPREAD = 0.0005  # lowest variance of a forecast load, share of peak_units squared
 LEAST_PEAK_SPREAD = 1e-6  # lowest variance of a forecast peak, which may be known exactly
 ROUNDING = 1 / 400  # by how much the table may overstate a workload's peak, share of peak_units
 LEAST_CHANCE = 0.05  # lowest probability of running by which an expected demand is divided
-RISK = (
-    1.6  # factor on the expected overshoot: what arrives later adds load that no forecast covers (docs/forecasting.md)
-)
 UNBOUNDED = 1e9  # stands for an unknown peak: it rules nothing out
 LENGTHS = np.array([last - first + 1.0 for first, last in SEGMENTS])  # slots
 EXACT = 1e-6  # units by which a capacity may be below a whole number for rounding
@@ -86,7 +83,7 @@ def expected_costs(load: Any, own: Any, sizes: Any, units: float, weights: Float
 
     Loads are taken as normally distributed and segments as independent. If a load exceeds the capacity, each workload
     on the machine is charged K_o, times `RISK`. Covers the slots after the current one; background load is not
-    forecast. A load of whole units exceeds a capacity of 8 units from 9 on, so the border lies half way, at 8.5.
+    forecast. A load of whole units exceeds a capacity of 8 units from 9 on, so the border lies halfway, at 8.5.
     """
     out = np.zeros((*sizes.shape[:2], 2))
     _add_costs(load, own, sizes, units, weights, whole, out)

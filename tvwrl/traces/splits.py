@@ -16,7 +16,7 @@ Split = Literal["train", "validation", "test"]
 TEST_SHARE = 0.3  # of the workloads (or of each series in time)
 VALIDATION_SHARE = 0.2  # of what is not for testing; of all workloads where applications are kept whole
 FOLDS = 3
-UNSEEN = -1  # fold of a series that nothing is fitted on
+UNSEEN = -1  # fold of a series that is in none: not for training, or the only one for training
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Splits:
     """
 
     runs: dict[Split, list[Run]]
-    not_test: list[Run]  # training and validation together, as they were before validation was held out
+    not_test: list[Run]  # training and validation together, by time before validation was cut off
     fold: Int  # (n,) of every workload of the trace: 0..FOLDS - 1 for training series, UNSEEN for others
 
     @property
@@ -53,8 +53,8 @@ def split_trace(trace: Trace, by: str, least_rows: int = 1) -> Splits:
     `by`: workloads; applications, which are kept whole (a workload whose application is unknown is one of its own); or
     time, where every run is cut: the last part is for testing, the last part of the rest for validation.
     `least_rows`: runs of fewer rows belong to no split.
-    Validation series and folds have short and long series in about the same shares as the rest. Where nothing can be
-    held out for validation, it uses the training runs; a single training series (or application) has no fold.
+    Short and long series have about the same shares in validation and in every fold as in the rest. Where nothing can
+    be held out for validation, it uses the training runs; a single training series (or application) has no fold.
     Raises InputError for a trace of too few workloads or applications, or without a run of `least_rows`.
     """
     if by == "time":
@@ -70,7 +70,9 @@ def split_trace(trace: Trace, by: str, least_rows: int = 1) -> Splits:
     for name, runs in (("train", not_test), ("test", test)):
         if not runs:
             slot = least_rows * trace.slot_seconds
-            raise InputError(f"no {name} series of trace '{trace.name}' covers one slot of {slot} s")
+            raise InputError(
+                f"no {name} series of trace '{trace.name}' covers one slot of {slot} s: lower step_seconds"
+            )
     if not (train and validation):
         train = validation = not_test
     fold = np.full(len(trace), UNSEEN)
@@ -136,7 +138,7 @@ def _named(trace: Trace, workloads: list[int]) -> Int:
 def _groups(trace: Trace, runs: list[Run], whole: bool = False) -> list[list[int]]:
     """Workloads of the runs: each alone, or those of an application together (`whole`).
 
-    Groups of many workloads come first, of equal ones those of long runs; a draw on the names decides between others.
+    Larger groups come first; among equal ones, those with longer runs; a draw on the names breaks ties.
     """
     longest: dict[int, int] = {}
     for run in runs:
@@ -151,7 +153,7 @@ def _groups(trace: Trace, runs: list[Run], whole: bool = False) -> list[list[int
 
 
 def _deal(groups: list[list[int]], shares: list[float]) -> list[list[int]]:
-    """The workloads of each part, about in these shares: group by group to the part that is filled least.
+    """The workloads of each part, about in these shares: group by group to the least filled part.
 
     Neighbours in the order of the groups go to different parts, so every part has large and small, long and short.
     """

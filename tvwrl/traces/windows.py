@@ -15,7 +15,7 @@ from tvwrl.types import Float, Int, Trace
 
 @dataclass(frozen=True)
 class Window:
-    """A workload to be: where it was cut from and what it needs."""
+    """A workload cut from a series: where from, and what it needs."""
 
     workload: int
     source_slot: int

@@ -55,7 +55,7 @@ class ResultsStudy(Scale):
     loads: Shares = LOADS
     """Offered loads."""
     agents: Names = tuple(AGENTS)
-    """Agents to train: agent observes requests and class forecasts; agent-history only load and history; agent-peak
+    """Agents to train: agent observes requests and forecasts of demand; agent-history only load and history; agent-peak
     requests and lifetime peaks; agent-forecast-peak all of these."""
     train_loads: Shares = LOADS
     """Offered loads of training and validation sequences, in turn."""
