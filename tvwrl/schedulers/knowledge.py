@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-GROUPS = ("current load and history", "declared request or lifetime peak", "forecasts of demand", "the whole future")
+GROUPS = ("current load and history", "declared request or lifetime peak", "class forecasts", "the whole future")
 
 
 class Knowledge(NamedTuple):
@@ -18,5 +18,5 @@ CURRENT_LOAD = Knowledge(GROUPS[0], "current load, and demand in a workload's fi
 PEAKS = Knowledge(GROUPS[1], "peaks of running and waiting workloads")
 REQUESTS = Knowledge(GROUPS[1], "requests of running and waiting workloads; their peaks where there are none")
 PEAKS_AND_LENGTHS = Knowledge(GROUPS[1], f"{PEAKS.note}, and how long each will run")
-FORECASTS = Knowledge(GROUPS[2], "forecasts of demand from classes, requests and what was used so far")
+FORECASTS = Knowledge(GROUPS[2], "forecasts of demand from requests, what was used so far and the time of day")
 FUTURE = Knowledge(GROUPS[3], "the whole future (a reference)")
