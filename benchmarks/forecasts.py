@@ -19,7 +19,6 @@ from tvwrl.experiments.engine import Rows, RowsCell, complete, read_rows, refuse
 from tvwrl.experiments.statistics import bootstrap_interval, with_interval
 from tvwrl.forecasting import Beginnings, Forecaster, NetworkForecaster, Outcomes, training_windows
 from tvwrl.forecasting.base import WINDOWS
-from tvwrl.forecasting.beginnings import levels_of
 from tvwrl.forecasting.pretrained import start_for, unseen_error
 from tvwrl.forecasting.scores import ranked_probability, skill
 from tvwrl.markdown import markdown_table
@@ -96,9 +95,7 @@ def skill_of(name: str, forecaster: Forecaster) -> float:
     drawn = sampler.windows("test", JUDGED, np.random.default_rng([7, 1]))
     test = Beginnings.draw(stack_windows(drawn, sampler.trace, sampler.unit), np.random.default_rng([7, 2]))
     usual = Beginnings.draw(windows_of(name), np.random.default_rng([7, 3]))
-    truth, known = (
-        levels_of(Outcomes.of(part).most, forecaster.levels, forecaster.peak_units) for part in (test, usual)
-    )
+    truth, known = (Outcomes.of(part).levels(forecaster.levels, forecaster.peak_units)[0] for part in (test, usual))
     shares = np.stack([(known == level).mean(axis=0) for level in range(forecaster.levels + 1)], axis=-1)
     crps = [ranked_probability(chances, truth).mean() for chances in (forecaster.predict(test).most, shares)]
     return float(skill(*crps))

@@ -14,7 +14,9 @@ from tvwrl.forecasting.segments import SEGMENTS, columns
 from tvwrl.types import InputError
 
 SHOWS = {"request": 4, "demand": 0, "forecast": 0}
-SHAPES = {"grid": [4, 2, 5, 8], "queue": [3, 5], "classes": 3, "actions": 4, "peak_units": 6, "shows": SHOWS}
+SHAPES = {
+    "grid": [4, 2, 5, 8], "queue": [3, 5], "classes": 3, "actions": 4, "peak_units": 6, "whole": True, "shows": SHOWS,
+}  # fmt: skip
 
 
 def episodes(reward, slots, alive=None, encoded=None, actions=None):

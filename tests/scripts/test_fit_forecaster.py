@@ -71,7 +71,8 @@ def test_the_chosen_one_has_the_best_validation_reward(made):
         pl.col("split") == "validation", pl.col("measure") == "reward", pl.col("forecaster") == "network"
     )
     means = dict(rewards.group_by("learnt_from").agg(pl.col("value").mean()).iter_rows())
-    assert json.loads((out / "run.json").read_text())["chosen"] == f"network-{max(means, key=means.get)}"
+    chosen = json.loads((out / "run.json").read_text())["chosen"]
+    assert means[chosen.removeprefix("network-")] == pytest.approx(max(means.values()))  # several may be equally good
 
 
 @pytest.mark.slow

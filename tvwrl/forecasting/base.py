@@ -89,7 +89,7 @@ class Forecaster(Parameters, ABC):
         """The beginnings that were learnt from and are not of a fold; made once."""
         if fold not in self._libraries:
             others = np.flatnonzero((self.learnt.fold != fold) | (fold == UNSEEN))
-            part = self.learnt[others]
+            part = self.learnt[others] if len(others) else self.learnt
             self._libraries[fold] = Library(part, self.predict(part), self.peak_units, self.random_state)
         return self._libraries[fold]
 

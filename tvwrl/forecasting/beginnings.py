@@ -135,6 +135,11 @@ class Outcomes:
             left[:, None] >= np.array([first for first, _ in SEGMENTS]),
         )
 
+    def levels(self, levels: int, peak_units: int) -> tuple[Int, Int]:
+        """(m, J, D) levels of `most` and (m, D) of `peak`; 0 only where it had ended, even if it needed nothing."""
+        most, peak = (levels_of(units, levels, peak_units) for units in (self.most, self.peak))
+        return np.maximum(most, self.alive[..., None]), np.maximum(peak, 1)
+
 
 def levels_of(units: Float, levels: int, peak_units: int) -> Int:
     """Demand in units (any shape) as levels: 0 for none, 1..`levels` for equal shares of `peak_units`."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.forecasting.base import Forecaster
-from tvwrl.forecasting.beginnings import Beginnings, Outcomes, levels_of
+from tvwrl.forecasting.beginnings import Beginnings, Outcomes
 from tvwrl.forecasting.segments import SEGMENTS, Distribution
 from tvwrl.types import Int
 
@@ -33,8 +33,8 @@ class BoostedTrees(Forecaster):
         inputs = np.concatenate([part.inputs(self.slots_per_day) for part in drawn])
         outcomes = [Outcomes.of(part) for part in drawn]
         most, peak = (
-            np.concatenate([levels_of(getattr(one, name), self.levels, self.peak_units) for one in outcomes])
-            for name in ("most", "peak")
+            np.concatenate(parts)
+            for parts in zip(*(one.levels(self.levels, self.peak_units) for one in outcomes), strict=True)
         )
         mean = np.concatenate([one.mean for one in outcomes]).mean(axis=0)
         largest = np.concatenate([one.most for one in outcomes]).mean(axis=0)

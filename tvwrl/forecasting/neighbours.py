@@ -41,8 +41,8 @@ class Analogues(Forecaster):
         self.tree_ = KDTree(scaled @ self.components_.T)
         outcomes = [Outcomes.of(part) for part in drawn]
         self.most_, self.peak_ = (
-            np.concatenate([levels_of(getattr(one, name), self.levels, self.peak_units) for one in outcomes])
-            for name in ("most", "peak")
+            np.concatenate(parts)
+            for parts in zip(*(one.levels(self.levels, self.peak_units) for one in outcomes), strict=True)
         )
         self.mean_ = np.concatenate([one.mean for one in outcomes]).astype(np.float32) / self.peak_units
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -13,7 +11,8 @@ import numpy.typing as npt
 
 from tvwrl.compiled import njit
 from tvwrl.forecasting.base import Forecaster
-from tvwrl.forecasting.beginnings import Beginnings, Outcomes, levels_of
+from tvwrl.forecasting.beginnings import Beginnings, Outcomes
+from tvwrl.forecasting.packing import packed, unpacked
 from tvwrl.forecasting.perceptron import Layers, forward, layers_from_lists, layers_to_lists
 from tvwrl.forecasting.segments import SEGMENTS, Distribution
 from tvwrl.traces.splits import UNSEEN
@@ -54,7 +53,7 @@ class NetworkForecaster(Forecaster):
     random_state: int = 0
 
     def fit(self, windows: Windows, also: Sequence[Windows] = (), start: NetworkForecaster | None = None) -> Self:
-        """See `Forecaster.fit`. With `start`, every network begins as the first one of `start` and adapts.
+        """See `Forecaster.fit`. With `start`, every network begins as its first one of all series and adapts.
 
         It keeps the scaling of inputs of `start`. Raises InputError for a `start` of other units, slots, resources or
         size.
@@ -82,11 +81,13 @@ class NetworkForecaster(Forecaster):
             self.shift_, self.width_ = self._start.shift_, self._start.width_
         scaled = self._scaled(inputs)
         hidden = self._scaled(np.where(self._declared(), 0.0, inputs).astype(np.float32))
-        parts = [np.flatnonzero(fold != f) for f in np.unique(own) if f != UNSEEN]
-        every = np.arange(len(fold))
-        self.networks_ = [
-            self._train(scaled, hidden, targets, rows, number) for number, rows in enumerate([*parts, *[every] * WHOLE])
-        ]
+        others = {int(f): np.flatnonzero(fold != f) for f in np.unique(own) if f != UNSEEN}
+        seen_by = {f: [rows] for f, rows in others.items() if len(rows)}
+        seen_by[UNSEEN] = [np.arange(len(fold))] * WHOLE
+        self.networks_ = {
+            f: [self._train(scaled, hidden, targets, rows, [f + 1, i]) for i, rows in enumerate(each)]
+            for f, each in seen_by.items()
+        }
 
     def _declared(self) -> npt.NDArray[np.bool_]:
         """(I,) whether an input is of what was declared."""
@@ -101,12 +102,12 @@ class NetworkForecaster(Forecaster):
         scaled: Array = np.clip((inputs - self.shift_) / self.width_, -FARTHEST, FARTHEST).astype(np.float32)
         return scaled
 
-    def _train(self, shown: Array, hidden: Array, targets: _Targets, rows: Int, number: int) -> Layers:
+    def _train(self, shown: Array, hidden: Array, targets: _Targets, rows: Int, key: list[int]) -> Layers:
         """The layers of a network that learnt from the examples `rows`."""
         import torch
         from torch import nn
 
-        seed = int(np.random.default_rng([self.random_state, 4, number]).integers(2**31))
+        seed = int(np.random.default_rng([self.random_state, 4, *key]).integers(2**31))
         outputs = targets.width
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -118,7 +119,7 @@ class NetworkForecaster(Forecaster):
             epochs, rate = self.epochs, self.learning_rate
             if self._start is not None:
                 epochs, rate = self.adapt_epochs, self.adapt_rate
-                for layer, (weight, bias) in zip(dense, self._start.networks_[0], strict=True):
+                for layer, (weight, bias) in zip(dense, self._start.networks_[UNSEEN][0], strict=True):
                     layer.weight.data, layer.bias.data = torch.tensor(weight.T), torch.tensor(bias)
             optimiser = torch.optim.AdamW(network.parameters(), rate, weight_decay=self.weight_decay)
             batches = max(1, len(rows) // BATCH)
@@ -138,13 +139,13 @@ class NetworkForecaster(Forecaster):
     def predict(self, beginnings: Beginnings) -> Distribution:
         """See `Forecaster.predict`."""
         scaled, fold = self._scaled(beginnings.inputs(self.slots_per_day)), beginnings.fold
-        whole = self.networks_[-WHOLE:]
+        whole = self.networks_[UNSEEN]  # also of a fold without windows to learn from, or without others
         if (fold == UNSEEN).all():
             return self._distribution([forward(network, scaled) for network in whole])
         out = self._distribution([np.zeros((len(scaled), len(whole[0][-1][1])), np.float32)])
-        for number in np.unique(fold):
+        for number in np.unique(fold).tolist():
             rows = np.flatnonzero(fold == number)
-            networks = whole if number == UNSEEN else [self.networks_[number]]
+            networks = self.networks_.get(number, whole)
             part = self._distribution([forward(network, scaled[rows]) for network in networks])
             for name in ("most", "peak", "mean"):
                 getattr(out, name)[rows] = getattr(part, name)
@@ -170,8 +171,8 @@ class NetworkForecaster(Forecaster):
             "values": self.values_.tolist(),
             "shift": self.shift_.tolist(),
             "width": self.width_.tolist(),
-            "networks": [layers_to_lists(network) for network in self.networks_],
-            "learnt": None if self._learnt is None else _packed(self._learnt),
+            "networks": {str(f): [layers_to_lists(network) for network in each] for f, each in self.networks_.items()},
+            "learnt": None if self._learnt is None else packed(self._learnt),
         }
 
     @classmethod
@@ -185,13 +186,20 @@ class NetworkForecaster(Forecaster):
         scales = np.concatenate([made.values_, made.shift_, made.width_])
         if not (np.isfinite(scales).all() and (made.width_ > 0).all() and len(made.width_) == len(made.shift_)):
             raise ValueError("values, shift or width have numbers that are not finite, too few or too many")
-        made.networks_ = [layers_from_lists(one, len(made.shift_), np.float32) for one in content["networks"]]
-        outputs = {len(network[-1][1]) for network in made.networks_}
+        made.networks_ = {
+            int(f): [layers_from_lists(one, len(made.shift_), np.float32) for one in each]
+            for f, each in content["networks"].items()
+        }
+        outputs = {len(network[-1][1]) for each in made.networks_.values() for network in each}
+        if not made.networks_.get(UNSEEN) or not all(made.networks_.values()):
+            raise ValueError(
+                f"it has networks for the folds {sorted(made.networks_)}: those of all series (-1) are missing"
+            )
         wide = len(SEGMENTS) * made.resources_
         wanted = wide * (made.levels + 2) + made.resources_ * made.levels
         if outputs != {wanted} or len(made.values_) != made.levels + 1:
             raise ValueError(f"its networks have {sorted(outputs)} outputs: must be {wanted}")
-        made._learnt = None if content["learnt"] is None else _unpacked(content["learnt"], made.resources_)
+        made._learnt = None if content["learnt"] is None else unpacked(content["learnt"], made.resources_)
         made._libraries = {}
         return made
 
@@ -243,10 +251,10 @@ class _Targets:
     def of(cls, drawn: list[Beginnings], levels: int, peak_units: int) -> _Targets:
         """Levels (m, J D) of the segments' largest demand, (m, D) of the peak from 0 on, and mean demand (m, J D)."""
         outcomes = [Outcomes.of(part) for part in drawn]
-        most = np.concatenate([levels_of(one.most, levels, peak_units) for one in outcomes])
-        peak = np.concatenate([levels_of(one.peak, levels, peak_units) for one in outcomes])
+        found = (one.levels(levels, peak_units) for one in outcomes)
+        most, peak = (np.concatenate(parts) for parts in zip(*found, strict=True))
         mean = np.concatenate([one.mean for one in outcomes]) / peak_units
-        flat = most.reshape(len(most), -1), np.maximum(peak - 1, 0), mean.reshape(len(most), -1).astype(np.float32)
+        flat = most.reshape(len(most), -1), peak - 1, mean.reshape(len(most), -1).astype(np.float32)
         return cls(*flat, levels)
 
     def loss(self, outputs: Any, rows: Int) -> Any:
@@ -261,35 +269,3 @@ class _Targets:
             + PEAK_WEIGHT * cross_entropy(b.reshape(-1, self._levels), peak.reshape(-1))
             + binary_cross_entropy_with_logits(c, mean)
         )
-
-
-def _packed(learnt: Beginnings) -> dict[str, Any]:
-    """Beginnings as numbers and strings: arrays are compressed, as demand repeats itself."""
-    windows = learnt.windows
-    parts = {name: getattr(windows, name) for name in WINDOW_PARTS} | {"row": learnt.row, "seen": learnt.seen}
-    return {
-        name: [list(part.shape), base64.b64encode(zlib.compress(part.astype(KINDS[name]).tobytes())).decode()]
-        for name, part in parts.items()
-    }
-
-
-def _unpacked(content: dict[str, Any], resources: int) -> Beginnings:
-    """The beginnings that `_packed` described. Raises ValueError or LookupError for what does not fit together."""
-    parts = {}
-    for name, kind in KINDS.items():
-        shape, text = content[name]
-        parts[name] = np.frombuffer(zlib.decompress(base64.b64decode(text)), kind).reshape(shape)
-    n, slots = parts["demand"].shape[:2]
-    lengths, row, seen = parts["length"], parts["row"], parts["seen"]
-    good = parts["demand"].shape[2] == resources and len(lengths) == n and lengths.max() <= slots
-    if not (good and row.min() >= 0 and row.max() < n and seen.min() >= 1 and (seen <= lengths[row]).all()):
-        raise ValueError("the beginnings that it learnt from do not fit together")
-    windows = Windows(**{name: parts[name] for name in WINDOW_PARTS})
-    return Beginnings(windows, row.astype(np.int64), seen.astype(np.int64))
-
-
-KINDS = {
-    "demand": "<f4", "length": "<i8", "metadata": "<f4", "clock": "<f4", "fold": "<i8", "series": "<i8",
-    "row": "<i8", "seen": "<i8",
-}  # fmt: skip
-WINDOW_PARTS = ("demand", "length", "metadata", "clock", "fold", "series")

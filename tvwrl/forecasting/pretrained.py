@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tvwrl.forecasting.beginnings import Outcomes, levels_of
+from tvwrl.forecasting.beginnings import Outcomes
 from tvwrl.forecasting.network import NetworkForecaster
 from tvwrl.forecasting.scores import ranked_probability
 from tvwrl.traces.canonical import trace_hash
@@ -62,14 +62,15 @@ def fit_or_adapt(forecaster: NetworkForecaster, windows: Windows, trace: Trace) 
 def unseen_error(fitted: NetworkForecaster) -> float:
     """Mean CRPS, as a share of the peak, on the beginnings that it learnt from, each forecast without its fold."""
     beginnings = fitted.learnt
-    level = levels_of(Outcomes.of(beginnings).most, fitted.levels, fitted.peak_units)
+    level, _ = Outcomes.of(beginnings).levels(fitted.levels, fitted.peak_units)
     return float(ranked_probability(fitted.predict(beginnings).most.astype(np.float64), level).mean())
 
 
 def describe(forecaster: NetworkForecaster, traces: Sequence[Trace]) -> dict[str, Any]:
     """The file's content: a forecaster that learnt from these traces, without the windows that it learnt from."""
     weights = forecaster.to_dict() | {"learnt": None}
-    weights["networks"] = weights["networks"][:1]  # the one that others begin as
+    unseen = str(UNSEEN)
+    weights["networks"] = {unseen: weights["networks"][unseen][:1]}  # the one that others begin as
     recorded = [trace for trace in traces if trace.source == "real"]
     return {
         "about": ABOUT,
@@ -92,7 +93,9 @@ def _digest(workload: str) -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """The numbers of nested lists with `DIGITS` significant digits."""
+    """The numbers of nested lists and mappings with `DIGITS` significant digits."""
+    if isinstance(value, dict):
+        return {name: _rounded(part) for name, part in value.items()}
     if isinstance(value, list):
         return [_rounded(part) for part in value]
     return float(np.format_float_positional(value, DIGITS, unique=False, fractional=False))

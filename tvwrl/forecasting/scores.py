@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvwrl.forecasting.base import BLOCK, Forecaster
-from tvwrl.forecasting.beginnings import Beginnings, Outcomes, levels_of
+from tvwrl.forecasting.beginnings import Beginnings, Outcomes
 from tvwrl.forecasting.segments import Distribution
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.splits import Split
@@ -112,7 +112,7 @@ def _by_beginning(forecast: Distribution, outcome: Outcomes, peak_units: int) ->
     most_chances, peak_chances = np.asarray(forecast.most, np.float64), np.asarray(forecast.peak, np.float64)
     levels = most_chances.shape[-1] - 1
     found: dict[str, Float] = {"brier": (forecast.alive.astype(np.float64) - outcome.alive) ** 2}
-    most, peak = (levels_of(units, levels, peak_units) for units in (outcome.most, outcome.peak))
+    most, peak = outcome.levels(levels, peak_units)
     step = probability_integral(most_chances, most)
     for before, chances, level, own in (
         ("", most_chances, most, step),
