@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from tvwrl.command_line import Names, Shares, SlotSeconds, TraceName
 from tvwrl.experiments.cell_options import CellOptions
 from tvwrl.experiments.engine import folder_of, refuse_failed
 from tvwrl.experiments.evaluate_command import Environment
-from tvwrl.experiments.forecaster_cells import SAVED, Comparison, ForecasterCell, cells_of, test_cell
+from tvwrl.experiments.forecaster_cells import OWN, POOLED, SAVED, Comparison, ForecasterCell, cells_of, test_cell
 from tvwrl.experiments.forecaster_report import Finished, plot_examples
 from tvwrl.forecasting.base import WINDOWS
 from tvwrl.forecasting.files import FILE, read_forecaster
@@ -24,6 +24,7 @@ from tvwrl.traces import open_and_describe, trace_hash
 
 DEFAULT = tuple(name for name in FORECASTERS if name != "boosting")  # that one takes a minute
 CANDIDATES = f"Forecasters to compare: {', '.join(FORECASTERS)} (which takes a minute)."
+LEFT_OUT = ((SAVED, OWN), (SAVED, POOLED))  # of the test, unless chosen
 NOTE = f"""Rewards, in thousands, are those of `expected-cost` with these forecasts; differences are paired by
 sequence, with 95 % bootstrap intervals over sequences. CRPS, in thousandths of the peak, is that of the largest demand
 in a segment of the future; 0 is perfect. "While running" is the CRPS of demand alone, given that the workload still
@@ -68,7 +69,7 @@ class ForecasterFitOptions(CellOptions):
             self.trace,
             self.slot_seconds,
             self.also,
-            self.environment,
+            replace(self.environment, observe_forecast=False, observe_peak=False),  # the judge needs neither
             self.loads,
             self.sequences,
             self.windows,
@@ -93,7 +94,7 @@ def fit_forecasters(options: ForecasterFitOptions) -> None:
     refuse_failed(failed)
     validated = Finished(out, cells)
     best = validated.best()
-    judged = [test_cell(out, cell) for cell in cells if cell == best or cell.candidate != SAVED]
+    judged = [test_cell(out, cell) for cell in cells if cell == best or (cell.candidate, cell.sources) not in LEFT_OUT]
     refuse_failed(options.complete(out, judged) or {})
     tested = Finished(out, judged)
     text = _text(validated, tested, best)

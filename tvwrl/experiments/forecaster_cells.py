@@ -24,7 +24,7 @@ from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace, trace_hash
 from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.traces.splits import Split
+from tvwrl.traces.splits import UNSEEN, Split
 from tvwrl.traces.windows import Windows
 from tvwrl.types import InputError, Trace
 
@@ -63,10 +63,11 @@ class Comparison:
         return _sampler(self.trace, self.slot_seconds, replace(self.scenario, load=self.loads[0]))
 
     def training(self, sources: str) -> list[Windows]:
-        """Windows of training series: the trace's own first, then those of others, or of others alone."""
+        """Windows of training series: the trace's own, then those of others; or others' alone, without folds."""
         own, others = (self.trace, self.slot_seconds, self.sampler.scenario), replace(self.scenario, **WINDOWS_ALONE)
         chosen = [own] * (sources != OTHERS) + [(name, None, others) for name in self.also] * (sources != OWN)
-        return [_windows(*one, self.windows, self.seed) for one in chosen]
+        found = [_windows(*one, self.windows, self.seed) for one in chosen]
+        return found if sources != OTHERS else [replace(one, fold=np.full_like(one.fold, UNSEEN)) for one in found]
 
     def request(self) -> dict[str, Any]:
         """What every result depends on; a trace counts by its content."""

@@ -105,7 +105,7 @@ def _start(settings: TrainingSettings) -> tuple[Trainer, Trace]:
     print(PREPARING)
     problem = Problem.build(trace, scenario, classes, forecaster=forecaster)
     identity = trace_identity(trace, settings.trace, settings.slot_seconds)
-    trainer = new_trainer(problem, settings.config, folder, identity, settings.ec, tqdm.write)
+    trainer = new_trainer(problem, settings.config, folder, identity, settings.ec, tqdm.write, settings.forecaster)
     print(f"run folder: {folder} (watch it with: tensorboard --logdir {folder})")
     return trainer, trace
 

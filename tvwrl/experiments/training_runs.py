@@ -33,12 +33,19 @@ def new_trainer(
     identity: Mapping[str, Any],
     classes: str,
     report: Callable[[str], None],
+    forecaster: Path | None = None,
 ) -> Trainer:
-    """A trainer whose run folder holds run.json and something to resume; `classes`: what was asked for."""
+    """A trainer whose run folder holds run.json and something to resume; `classes`, `forecaster`: as asked for."""
     trainer = Trainer(problem, config, folder, dict(identity), report)
     trainer.save()
     trace = {**identity, "workloads": len(problem.trace)}
-    facts = {"trace": trace, "ec": classes, "notes": problem.sampler.notes, "config": config.to_dict()}
+    facts = {
+        "trace": trace,
+        "ec": classes,
+        "forecaster": forecaster,
+        "notes": problem.sampler.notes,
+        "config": config.to_dict(),
+    }
     write_json(folder / "run.json", provenance() | facts)
     return trainer
 
