@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 import tyro
 
 from tvwrl.envs.problem import Problem
@@ -28,7 +29,7 @@ from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace
 from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.traces.splits import TEST_SHARE, UNSEEN, VALIDATION_SHARE
+from tvwrl.traces.splits import TEST_SHARE, UNSEEN, VALIDATION_SHARE, Split
 from tvwrl.traces.windows import Windows, stack_windows
 from tvwrl.types import Float
 
@@ -38,6 +39,7 @@ SEQUENCES, JUDGED = 60, 2000  # test sequences that are played, and test windows
 Kind = Literal["own", "pooled"]
 OWN: Kind = "own"
 POOLED: Kind = "pooled"
+SMALL = (10, 30, 100, 180)  # workloads of traces that may start from the shipped forecaster
 COUNTS = {OWN: (10, 30, 100, 300, 1000), POOLED: (10, 100, 1000)}  # of training series, and then all
 
 
@@ -79,20 +81,20 @@ def narrowed(sampler: SequenceSampler, count: int, seed: int) -> SequenceSampler
     return few
 
 
-def judged(name: str, forecaster: Forecaster) -> Rows:
-    """Reward of expected-cost on every test sequence, in thousands, and the skill on windows of test series."""
+def judged(name: str, forecaster: Forecaster, split: Split = "test") -> Rows:
+    """Reward of expected-cost on every sequence of a split, in thousands, and the skill on windows of its series."""
     problem = replace(problem_of(name), forecaster=forecaster)
-    sequences = problem.sequences("test", SEQUENCES, 0)
+    sequences = problem.sequences(split, SEQUENCES, 0)
     runner, scheduler = Runner(sequences, problem.machines, problem.scenario), make_scheduler("expected-cost")
     rewards = [problem.score(runner.play(scheduler, i))["reward"] / 1000 for i in range(len(sequences))]
-    gained = skill_of(name, forecaster)
+    gained = skill_of(name, forecaster, split)
     return [{"sequence": i, "reward": float(reward), "skill": gained} for i, reward in enumerate(rewards)]
 
 
-def skill_of(name: str, forecaster: Forecaster) -> float:
+def skill_of(name: str, forecaster: Forecaster, split: Split = "test") -> float:
     """1 - CRPS / CRPS of what is usual in the trace's training series, of the segments' largest demand."""
     sampler = problem_of(name).sampler
-    drawn = sampler.windows("test", JUDGED, np.random.default_rng([7, 1]))
+    drawn = sampler.windows(split, JUDGED, np.random.default_rng([7, 1]))
     test = Beginnings.draw(stack_windows(drawn, sampler.trace, sampler.unit), np.random.default_rng([7, 2]))
     usual = Beginnings.draw(windows_of(name), np.random.default_rng([7, 3]))
     truth, known = (Outcomes.of(part).levels(forecaster.levels, forecaster.peak_units)[0] for part in (test, usual))
@@ -138,10 +140,11 @@ class Start(RowsCell):
     trace: str
     workloads: int  # of the small trace: its training series are as many as a trace of that size leaves for training
     seed: int
+    split: Split = "test"  # whose series it is worth something on
 
     @property
     def name(self) -> str:
-        return f"start/{self.trace}-{self.workloads}-{self.seed}"
+        return f"start-{self.split}/{self.trace}-{self.workloads}-{self.seed}"
 
     def request(self) -> dict[str, Any]:
         return asdict(self)
@@ -156,7 +159,7 @@ class Start(RowsCell):
             fitted = NetworkForecaster(random_state=self.seed).fit(own, start=start)
             facts = {"start": start is not None, "seconds": time.perf_counter() - began}
             facts["error"] = unseen_error(fitted)
-            rows += [row | facts for row in judged(self.trace, fitted)]
+            rows += [row | facts for row in judged(self.trace, fitted, self.split)]
         return rows
 
 
@@ -191,16 +194,43 @@ def points_of(trace: str, kind: Kind, seed: int) -> list[Point]:
     return points
 
 
-def start(out: Path = Path("runs/forecast-start"), seeds: int = 2) -> None:
+def start(out: Path = Path("runs/forecast-start"), seeds: int = 2, split: Split = "test") -> None:
     """What the shipped forecaster is worth to a trace of few workloads that it never saw.
 
     Args:
         out: folder of what is finished; an interrupted call continues.
         seeds: draws of which workloads the small trace has.
+        split: series on which it is worth something: validation to choose a setting, test to judge it.
     """
-    cells = [Start(trace, n, s) for s in range(seeds) for n in (10, 30, 100) for trace in ("tianchi", "bitbrains")]
+    traces = ("tianchi", "bitbrains")
+    cells = [Start(trace, n, s, split) for s in range(seeds) for n in SMALL for trace in traces]
     refuse_failed(complete(out, cells))
     print(start_table(out, cells))
+
+
+def speed(trace: str = "google2011", repeats: int = 5) -> None:
+    """Seconds to fit on one core, and microseconds to forecast a workload in a slot.
+
+    Args:
+        trace: the trace; pooled training has the other three beside it.
+        repeats: measurements, of which the best counts.
+    """
+    torch.set_num_threads(1)
+    problem = problem_of(trace)
+    own, others = training_windows(problem.sampler), [windows_of(name) for name in TRACES if name != trace]
+    test = problem.sampler.windows("test", JUDGED, np.random.default_rng(0))
+    every = Beginnings.every(stack_windows(test, problem.trace, problem.sampler.unit))
+    for name, also in ((OWN, []), (POOLED, others)):
+        began = time.perf_counter()
+        forecaster = NetworkForecaster().fit(own, also)
+        print(f"fit {name}: {time.perf_counter() - began:.0f} s", flush=True)
+    times = []
+    for _ in range(repeats):
+        fresh = every[slice(None)]  # inputs are computed anew
+        began = time.perf_counter()
+        forecaster.predict(fresh).forecast()
+        times.append(time.perf_counter() - began)
+    print(f"forecast: {1e6 * min(times) / len(every):.1f} us per workload and slot ({len(every)} of them)")
 
 
 def rewards_and_skills(out: Path, cells: Sequence[RowsCell], started: bool | None = None) -> tuple[Float, Float]:
@@ -289,4 +319,4 @@ def draw_curves(out: Path, points: Sequence[Point], figure: Path) -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore", UserWarning)
-    tyro.extras.subcommand_cli_from_dict({"curve": curve, "start": start})
+    tyro.extras.subcommand_cli_from_dict({"curve": curve, "start": start, "speed": speed})

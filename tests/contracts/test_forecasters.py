@@ -86,6 +86,21 @@ def test_the_same_seed_gives_the_same(name):
 
 
 @pytest.mark.parametrize("name", EVERY)
+def test_what_a_fold_has_does_not_change_its_forecasts(name):
+    windows = drawn_windows(count=30)
+    own = windows.fold == 0
+    length = np.where(own, 1, windows.length)
+    other = np.where(own[:, None, None], 6 - windows.demand, windows.demand)
+    other *= (np.arange(other.shape[1]) < length[:, None])[..., None]
+    beginnings = Beginnings.every(windows[own])
+    before, after = (
+        quick(name).fit(w).predict(beginnings) for w in (windows, replace(windows, demand=other, length=length))
+    )
+    assert np.array_equal(before.most, after.most)
+    assert np.array_equal(before.peak, after.peak)
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_futures_end_and_do_not_begin_again(fitted, name):
     forecaster, windows = fitted[0][name], fitted[1]
     futures = forecaster.sample(Beginnings(windows, np.arange(5), np.ones(5, np.int64)), 20, np.random.default_rng(0))

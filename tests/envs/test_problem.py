@@ -42,7 +42,8 @@ def rewritten(trace, runs):
 
 @pytest.mark.parametrize("split", ["workloads", "applications", "time"])
 def test_nothing_is_fitted_on_validation_or_test_series(monkeypatch, split):
-    """Classes, classifier and forecaster: what they get is recorded, and does not change with what is held out."""
+    """What classes, classifier and forecaster learn from is recorded, and does not change with what is held out; nor do
+    the sequences that policies learn from."""
     trace = synthetic_trace("google", workloads=40, seed=1, days=3)
     given = []
     series_of = {
@@ -77,5 +78,10 @@ def test_nothing_is_fitted_on_validation_or_test_series(monkeypatch, split):
         assert all(np.array_equal(a, b) for a, b in zip(one, again, strict=True))
     assert first.classes.to_dict() == second.classes.to_dict()
     assert first.forecaster.to_dict() == second.forecaster.to_dict()
-    test, changed = (p.sequences("test", 1, 0).demand for p in (first, second))
-    assert not np.array_equal(test, changed)
+    train, again = (p.sequences("train", 2, 0) for p in (first, second))
+    for part in ("demand", "length", "arrival", "label"):
+        assert np.array_equal(getattr(train, part), getattr(again, part))
+    assert np.array_equal(train.forecast.values, again.forecast.values)
+    for held_out in ("validation", "test"):
+        one, changed = (p.sequences(held_out, 1, 0).demand for p in (first, second))
+        assert not np.array_equal(one, changed)

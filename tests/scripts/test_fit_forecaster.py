@@ -153,6 +153,14 @@ def test_traces_that_do_not_go_together_are_refused(refused, trace, tmp_path):
     refused("fit_forecaster.py", "--trace", trace, "--also", trace, message=["must be different traces, without"])
 
 
+def test_another_preparation_of_the_same_cluster_is_refused(refused, trace, tmp_path):
+    recorded = replace(open_trace(str(trace)), source="real")
+    write_trace(recorded, tmp_path / "own")
+    write_trace(replace(recorded, name="again", usage=recorded.usage * 2), tmp_path / "again")
+    message = ["again", "has workloads of the same names as", "leave it out, or rename its workloads"]
+    refused("fit_forecaster.py", "--trace", tmp_path / "own", "--also", tmp_path / "again", message=message)
+
+
 @pytest.mark.parametrize(
     ("series", "resources"),
     [

@@ -20,7 +20,7 @@ from tvwrl.runs import whole_file
 from tvwrl.traces import trace_hash
 from tvwrl.types import InputError, Trace
 
-FORMAT = 6  # 6: forecasts are of levels of demand, by a network per fold
+FORMAT = 7  # 7: a forecaster learnt once more without each fold
 DAMAGE = (AttributeError, LookupError, TypeError, ValueError)  # what reading a damaged file can raise
 
 

@@ -24,7 +24,7 @@ from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace, trace_hash
 from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.traces.splits import UNSEEN, Split
+from tvwrl.traces.splits import UNSEEN, Split, share_workloads
 from tvwrl.traces.windows import Windows
 from tvwrl.types import InputError, Trace
 
@@ -93,6 +93,11 @@ class Comparison:
                 )
             if trace is not first and (same := hashes.setdefault(trace_hash(trace), name)) != name:
                 raise InputError(f"also: trace '{name}' is '{same}' under another name: leave it out")
+            if trace is not first and share_workloads(first, trace):
+                raise InputError(
+                    f"also: trace '{name}' has workloads of the same names as '{self.trace}', so forecasters would see "
+                    "test series: leave it out, or rename its workloads if they are others"
+                )
         if self.trace in self.also or len(set(self.also)) < len(self.also):
             raise InputError(f"also is {', '.join(self.also)}: must be different traces, without '{self.trace}'")
         for load in self.loads:

@@ -1,58 +1,56 @@
-"""Analogues: training beginnings with similar forecasts, whose continuations are sampled as futures."""
+"""Forecasts from the most similar training beginnings: what came after them will come again."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-import numpy.typing as npt
 
-from tvwrl.forecasting.beginnings import Beginnings
-from tvwrl.forecasting.segments import Distribution
-from tvwrl.types import Float, Int
+from tvwrl.forecasting.base import Forecaster
+from tvwrl.forecasting.beginnings import Beginnings, levels_of, outcome_levels
+from tvwrl.forecasting.features import scale_of, scaled
+from tvwrl.forecasting.naive import at_least
+from tvwrl.forecasting.segments import SEGMENTS, Distribution
 
-NEIGHBOURS = 48  # beginnings that a future is drawn from
-DIMENSIONS = 10  # principal components of the forecasts in which they are compared
-SPREAD_WEIGHT, LAST_WEIGHT = 0.5, 2.0  # of standard deviations, and of the last demand seen, in that comparison
+DIMENSIONS = 10  # principal components in which beginnings are compared
 
 
-class Library:
-    """Beginnings with their forecasts, to find those that are most like others.
+@dataclass(eq=False)
+class Analogues(Forecaster):
+    """The empirical distribution of what came after the k most similar training beginnings.
 
-    If the forecasts come from models that never saw these series, they err as they do on new workloads.
+    Beginnings are similar if the principal components of their inputs are. For comparison only: it cannot be saved.
     """
 
-    def __init__(self, beginnings: Beginnings, forecasts: Distribution, peak_units: int, random_state: int = 0) -> None:
+    peak_units: int = 6
+    step_seconds: int = 1800
+    k: int = 40
+    random_state: int = 0
+
+    def _fit(self, drawn: list[Beginnings]) -> None:
         from scipy.spatial import KDTree
         from sklearn.decomposition import PCA
 
-        self.beginnings, self._peak_units = beginnings, peak_units
-        views = self._view(beginnings, forecasts)
-        dimensions = min(DIMENSIONS, *views.shape)
-        self._pca = PCA(dimensions, svd_solver="full", random_state=random_state).fit(views)
-        self._tree = KDTree(self._pca.transform(views))
+        inputs = np.concatenate([part.inputs(self.slots_per_day) for part in drawn])
+        self.scale_ = scale_of(inputs)
+        known = scaled(inputs, *self.scale_)
+        self.components_ = PCA(min(DIMENSIONS, *known.shape), svd_solver="full").fit(known).components_
+        self.tree_ = KDTree(known @ self.components_.T)
+        self.most_, self.peak_, self.mean_ = outcome_levels(drawn, self.levels, self.peak_units)
 
-    def nearest(self, beginnings: Beginnings, forecasts: Distribution, count: int = NEIGHBOURS) -> Int:
-        """(m, k) rows of the library, the most similar first; k is `count`, or less in a small library."""
-        count = min(count, len(self.beginnings))
-        _, found = self._tree.query(self._pca.transform(self._view(beginnings, forecasts)), count)
-        rows: Int = np.asarray(found).reshape(len(beginnings), count)
-        return rows
-
-    def sample(
-        self, beginnings: Beginnings, forecasts: Distribution, n: int, slots: int, rng: np.random.Generator
-    ) -> Float:
-        """(m, n, `slots`, D) units: continuations of similar beginnings, 0 once they ended."""
-        near = self.nearest(beginnings, forecasts)
-        chosen = np.take_along_axis(near, rng.integers(near.shape[1], size=(len(near), n)), axis=1)
-        ahead = self.beginnings[chosen.ravel()].ahead(1, slots)
-        return ahead.reshape(*chosen.shape, *ahead.shape[1:])
-
-    def _view(self, beginnings: Beginnings, forecasts: Distribution) -> Float:
-        """(m, F) what makes beginnings alike: means and deviations of their forecasts, and their last demand."""
-        values = forecasts.values
-        parts: list[npt.NDArray[np.floating]] = [forecasts.mean, forecasts.alive]
-        for chances in (forecasts.most, forecasts.peak):
-            mean = chances @ values
-            deviation = np.sqrt(np.maximum(chances @ values**2 - mean**2, 0.0))
-            parts += [mean, SPREAD_WEIGHT * deviation]
-        parts.append(LAST_WEIGHT * beginnings.last / self._peak_units)
-        return np.concatenate([part.reshape(len(beginnings), -1) for part in parts], axis=1)
+    def _predict(self, beginnings: Beginnings) -> Distribution:
+        k = min(self.k, len(self.most_))
+        shown = scaled(beginnings.inputs(self.slots_per_day), *self.scale_)
+        _, found = self.tree_.query(shown @ self.components_.T, k)
+        near = np.asarray(found).reshape(len(beginnings), k)
+        most = np.zeros((len(near), len(SEGMENTS), self.resources_, self.levels + 1), np.float32)
+        peak = np.zeros((len(near), self.resources_, self.levels + 1), np.float32)
+        mean = np.zeros(most.shape[:3], np.float32)
+        for rows in near.T:
+            most += self.most_[rows][..., None] == np.arange(self.levels + 1)
+            peak += self.peak_[rows][..., None] == np.arange(self.levels + 1)
+            mean += self.mean_[rows]
+        last = levels_of(beginnings.last, self.levels, self.peak_units)
+        rest = at_least(peak[..., 1:].astype(np.float64) / k, last).astype(np.float32)
+        share = np.float32(1 / k)
+        return Distribution(most * share, rest, mean * share, self.values_)

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.forecasting.analogues import Library
 from tvwrl.forecasting.beginnings import Beginnings, levels_of
+from tvwrl.forecasting.continuations import Continuations
 from tvwrl.forecasting.parameters import Parameters
 from tvwrl.forecasting.segments import Distribution, Forecast, columns, steps
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.splits import UNSEEN
+from tvwrl.traces.statistics import DAY_SECONDS
 from tvwrl.traces.windows import Windows, stack_windows
 from tvwrl.types import Float, ForecastTable, InputError
 
 WINDOWS = 6000  # of a trace that a forecaster learns from
 BLOCK = 50_000  # rows predicted at a time
 MOST_LEVELS = 12
-DAY = 86_400
 
 
 class Forecaster(Parameters, ABC):
@@ -37,8 +38,9 @@ class Forecaster(Parameters, ABC):
     peak_units: int
     step_seconds: int
     random_state: int = 0
+    without_: dict[int, Self]  # by fold, what learnt from all series but those of the fold
     _learnt: Beginnings | None
-    _libraries: dict[int, Library]  # by the fold that they leave out
+    _continuations: dict[int, Continuations]  # by the fold that they leave out
 
     @property
     def levels(self) -> int:
@@ -48,28 +50,54 @@ class Forecaster(Parameters, ABC):
     @property
     def slots_per_day(self) -> float:
         """Slots in a day."""
-        return DAY / self.step_seconds
+        return DAY_SECONDS / self.step_seconds
 
     def fit(self, windows: Windows, also: Sequence[Windows] = ()) -> Self:
         """Learn from windows (n,) of a trace's training series and of those of other traces (`also`).
 
-        Where windows have folds, a forecaster that can be saved forecasts each fold by models that never saw it.
+        Where windows have folds, a copy learns without each fold, and forecasts it: so training series are forecast by
+        models that never saw them.
         """
         rng = np.random.default_rng([self.random_state, 2])
-        self.resources_ = windows.demand.shape[-1]
         drawn = [Beginnings.draw(part, rng) for part in (windows, *also)]
-        self.values_ = level_values(drawn, self.levels, self.peak_units)
-        self._fit(drawn)
-        self._learnt, self._libraries = drawn[0], {}
+        own, others = drawn[0], drawn[1:]
+        self._fit_scaled(drawn, level_values(drawn, self.levels, self.peak_units))
+        for fold in np.unique(own.fold[own.fold != UNSEEN]).tolist():
+            rest = np.flatnonzero(own.fold != fold)
+            if seen := [own[rest]] * (len(rest) > 0) + others:
+                self.without_[fold] = self._for_fold()._fit_scaled(seen, self.values_)
+        self._learnt, self._continuations = own, {}
         return self
+
+    def _fit_scaled(self, drawn: list[Beginnings], values: npt.NDArray[np.float32]) -> Self:
+        self.resources_, self.values_, self.without_ = drawn[0].windows.demand.shape[-1], values, {}
+        self._fit(drawn)
+        return self
+
+    def _for_fold(self) -> Self:
+        """An unfitted copy that is to learn without one fold."""
+        return replace(self)  # type: ignore[type-var]  # every subclass is a dataclass
 
     @abstractmethod
     def _fit(self, drawn: list[Beginnings]) -> None:
-        """Learn from beginnings of the trace's windows, the first of the list, and of those of others."""
+        """Learn from beginnings, one item per trace, whose windows may be more than those of the beginnings."""
+
+    def predict(self, beginnings: Beginnings) -> Distribution:
+        """What will come after m beginnings; never looks at later slots. Folds are forecast by what never saw them."""
+        fold = beginnings.fold
+        if not self.without_ or (fold == UNSEEN).all():
+            return self._predict(beginnings)
+        rows = {number: np.flatnonzero(fold == number) for number in np.unique(fold).tolist()}
+        parts = [self.without_.get(number, self)._predict(beginnings[own]) for number, own in rows.items()]
+        order = np.argsort(np.concatenate(list(rows.values())))
+        most, peak, mean = (
+            np.concatenate([getattr(part, name) for part in parts])[order] for name in ("most", "peak", "mean")
+        )
+        return Distribution(most, peak, mean, self.values_)
 
     @abstractmethod
-    def predict(self, beginnings: Beginnings) -> Distribution:
-        """What will come after m beginnings; never looks at later slots."""
+    def _predict(self, beginnings: Beginnings) -> Distribution:
+        """What will come after m beginnings, whatever their folds."""
 
     def sample(self, beginnings: Beginnings, n: int, rng: np.random.Generator) -> npt.NDArray[np.float32]:
         """(m, n, S, D) units: n futures of each beginning, slot by slot after the last one seen; 0 once it ended.
@@ -82,16 +110,16 @@ class Forecaster(Parameters, ABC):
         out = np.zeros((len(beginnings), n, slots, self.resources_), np.float32)
         for fold in np.unique(beginnings.fold).tolist():
             rows = np.flatnonzero(beginnings.fold == fold)
-            out[rows] = self._library_without(fold).sample(beginnings[rows], forecasts[rows], n, slots, rng)
+            out[rows] = self._continuations_without(fold).sample(beginnings[rows], forecasts[rows], n, slots, rng)
         return out
 
-    def _library_without(self, fold: int) -> Library:
+    def _continuations_without(self, fold: int) -> Continuations:
         """The beginnings that were learnt from and are not of a fold; made once."""
-        if fold not in self._libraries:
+        if fold not in self._continuations:
             others = np.flatnonzero((self.learnt.fold != fold) | (fold == UNSEEN))
             part = self.learnt[others] if len(others) else self.learnt
-            self._libraries[fold] = Library(part, self.predict(part), self.peak_units, self.random_state)
-        return self._libraries[fold]
+            self._continuations[fold] = Continuations(part, self.predict(part), self.peak_units, self.random_state)
+        return self._continuations[fold]
 
     @property
     def learnt(self) -> Beginnings:

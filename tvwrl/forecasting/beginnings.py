@@ -5,6 +5,7 @@ Letters: n windows, m beginnings, L slots of the longest window, J segments, D r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -139,6 +140,20 @@ class Outcomes:
         """(m, J, D) levels of `most` and (m, D) of `peak`; 0 only where it had ended, even if it needed nothing."""
         most, peak = (levels_of(units, levels, peak_units) for units in (self.most, self.peak))
         return np.maximum(most, self.alive[..., None]), np.maximum(peak, 1)
+
+
+def outcome_levels(
+    drawn: Sequence[Beginnings], levels: int, peak_units: int
+) -> tuple[Int, Int, npt.NDArray[np.float32]]:
+    """What came after all beginnings of some groups, m in all, to learn from.
+
+    (m, J, D) levels of the largest demand in a segment, (m, D) of the peak, and (m, J, D) mean demand in a segment as a
+    share of `peak_units`.
+    """
+    outcomes = [Outcomes.of(part) for part in drawn]
+    most, peak = zip(*(one.levels(levels, peak_units) for one in outcomes), strict=True)
+    mean = np.concatenate([one.mean for one in outcomes]) / peak_units
+    return np.concatenate(most), np.concatenate(peak), mean.astype(np.float32)
 
 
 def levels_of(units: Float, levels: int, peak_units: int) -> Int:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.forecasting.base import Forecaster
-from tvwrl.forecasting.beginnings import Beginnings, Outcomes
+from tvwrl.forecasting.beginnings import Beginnings, outcome_levels
 from tvwrl.forecasting.segments import SEGMENTS, Distribution
 from tvwrl.types import Int
 
@@ -18,7 +18,7 @@ from tvwrl.types import Int
 class BoostedTrees(Forecaster):
     """A boosted classifier (scikit-learn's HistGradientBoostingClassifier) for each segment and resource.
 
-    For comparison only: it is slow, cannot be saved, and forecasts too well what it learnt from.
+    For comparison only: it is slow and cannot be saved.
     """
 
     peak_units: int = 6
@@ -31,14 +31,9 @@ class BoostedTrees(Forecaster):
 
     def _fit(self, drawn: list[Beginnings]) -> None:
         inputs = np.concatenate([part.inputs(self.slots_per_day) for part in drawn])
-        outcomes = [Outcomes.of(part) for part in drawn]
-        most, peak = (
-            np.concatenate(parts)
-            for parts in zip(*(one.levels(self.levels, self.peak_units) for one in outcomes), strict=True)
-        )
-        mean = np.concatenate([one.mean for one in outcomes]).mean(axis=0)
-        largest = np.concatenate([one.most for one in outcomes]).mean(axis=0)
-        self.ratio_ = mean / np.maximum(largest, 1e-9)  # of mean to largest demand in a segment
+        most, peak, mean = outcome_levels(drawn, self.levels, self.peak_units)
+        largest = self.values_[most].mean(axis=0)
+        self.ratio_ = mean.mean(axis=0) / np.maximum(largest, 1e-9)  # of mean to largest demand in a segment
         targets = np.concatenate([most.reshape(len(most), -1), peak], axis=1)
         rng = np.random.default_rng([self.random_state, 5])
         rows = rng.permutation(len(inputs))[: self.examples]
@@ -61,8 +56,7 @@ class BoostedTrees(Forecaster):
         with threadpool_limits(1):
             return classifier.fit(inputs, target)
 
-    def predict(self, beginnings: Beginnings) -> Distribution:
-        """See `Forecaster.predict`."""
+    def _predict(self, beginnings: Beginnings) -> Distribution:
         inputs = beginnings.inputs(self.slots_per_day)
         chances = np.stack([self._chances(tree, inputs) for tree in self.trees_], axis=1, dtype=np.float32)
         wide = len(SEGMENTS) * self.resources_

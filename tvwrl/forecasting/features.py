@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from tvwrl.types import Float
+
+Inputs = npt.NDArray[np.float32]
 
 RECENT = 4  # last slots that are seen as they were
 PER_RESOURCE = 8 + RECENT
 LONGEST = 120  # slots of the longest window that workloads are cut to, about
+FARTHEST = 5.0  # standard deviations to which inputs are cut
 
 
 def prefix_features(demand: Float) -> Float:
@@ -47,6 +51,18 @@ def prefix_features(demand: Float) -> Float:
         statistics.append(before)
     out[:, 1:, 1:] = np.concatenate(statistics, axis=2)
     return out
+
+
+def scale_of(inputs: Inputs) -> tuple[Inputs, Inputs]:
+    """(I,) means and standard deviations of inputs (m, I); 1 for those that are constant."""
+    spread = inputs.std(axis=0)
+    return inputs.mean(axis=0), np.where(spread > 1e-6, spread, 1.0).astype(np.float32)
+
+
+def scaled(inputs: Inputs, shift: Inputs, width: Inputs) -> Inputs:
+    """(m, I) inputs in standard deviations from the mean, cut off far away."""
+    found: Inputs = np.clip((inputs - shift) / width, -FARTHEST, FARTHEST).astype(np.float32)
+    return found
 
 
 def masked(metadata: Float) -> Float:

@@ -13,7 +13,7 @@ from tvwrl.traces import trace_hash
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError
 
-FORMAT = 1
+FORMAT = 2
 FILE = "forecaster.json"
 AGAIN = "fit a new one with scripts/fit_forecaster.py"
 
@@ -53,11 +53,13 @@ def read_forecaster(path: Path, sampler: SequenceSampler) -> Forecaster:
     content = _content(path)
     try:
         made, needed = dict(content["made_for"]), purpose_of(sampler)
-        for field, asked in needed.items():
-            if made[field] != asked:
-                raise InputError(
-                    f"{path} was made for {field} {_shown(made[field])}, but here it is {_shown(asked)}: {AGAIN}"
-                )
+        other = [
+            f"{field} {_shown(made[field])}, but here it is {_shown(asked)}"
+            for field, asked in needed.items()
+            if made[field] != asked
+        ]
+        if other:
+            raise InputError(f"{path} was made for {'; for '.join(other)}: {AGAIN}")
         forecaster = NetworkForecaster.from_dict(content["forecaster"])
         own = {
             "resources": (forecaster.resources_, len(needed["resources"])),

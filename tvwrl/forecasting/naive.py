@@ -28,7 +28,7 @@ class NaiveForecaster(Forecaster):
     random_state: int = 0
 
     def _fit(self, drawn: list[Beginnings]) -> None:
-        self.lengths_ = np.sort(np.concatenate([part.windows.length for part in drawn]))
+        self.lengths_ = np.sort(np.concatenate([part.windows.length[np.unique(part.row)] for part in drawn]))
 
     @abstractmethod
     def _running(self, beginnings: Beginnings) -> tuple[Float, Float]:
@@ -42,8 +42,7 @@ class NaiveForecaster(Forecaster):
         share: Float = (later + 0.5) / (alive[:, None] + 1.0)  # never sure: nobody may have lived as long
         return share
 
-    def predict(self, beginnings: Beginnings) -> Distribution:
-        """See `Forecaster.predict`."""
+    def _predict(self, beginnings: Beginnings) -> Distribution:
         running, expected = self._running(beginnings)
         survival = self.survival(beginnings.seen)
         alive = np.stack([survival[:, first - 1] for first, _ in SEGMENTS], axis=1)[:, :, None]

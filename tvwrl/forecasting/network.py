@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -11,19 +11,17 @@ import numpy.typing as npt
 
 from tvwrl.compiled import njit
 from tvwrl.forecasting.base import Forecaster
-from tvwrl.forecasting.beginnings import Beginnings, Outcomes
+from tvwrl.forecasting.beginnings import Beginnings, outcome_levels
+from tvwrl.forecasting.features import scale_of, scaled
 from tvwrl.forecasting.packing import packed, unpacked
 from tvwrl.forecasting.perceptron import Layers, forward, layers_from_lists, layers_to_lists
 from tvwrl.forecasting.segments import SEGMENTS, Distribution
-from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.windows import Windows
 from tvwrl.types import InputError, Int
 
 Array = npt.NDArray[np.float32]
 
 BATCH = 512
-WHOLE = 2  # networks that learn from all training series, and whose mean forecasts any other
-FARTHEST = 5.0  # standard deviations to which inputs are cut
 FARTHEST_LOGIT = np.float32(30.0)  # so that exponentials stay finite
 CLOCK_INPUTS = 2
 ALIKE = ("peak_units", "levels", "step_seconds", "hidden")  # of a forecaster and of the one that it starts from
@@ -32,16 +30,16 @@ PEAK_WEIGHT = 0.5  # of the peak in the loss, beside the segments
 
 @dataclass(eq=False)
 class NetworkForecaster(Forecaster):
-    """Networks of two ReLU layers: one for every fold, trained without the series of that fold, and two of all series.
+    """The mean of small networks of two ReLU layers; training series are forecast by one that never saw their fold.
 
     A softmax for each segment and resource gives the probabilities of the levels of the largest demand, so variances
-    and quantiles are learnt, not estimated from errors on the training series. A series of a
-    fold is forecast by its network, any other by the mean of the two. Dropout, weight decay and hidden declarations
-    keep the networks from learning single series by heart.
+    and quantiles are learnt, not estimated from errors on the training series. Dropout, weight decay and hidden
+    declarations keep the networks from learning single series by heart.
     """
 
     peak_units: int = 6
     step_seconds: int = 1800
+    networks: int = 2  # whose mean is the forecast; one for training series
     hidden: int = 64
     epochs: int = 16
     dropout: float = 0.1
@@ -53,7 +51,7 @@ class NetworkForecaster(Forecaster):
     random_state: int = 0
 
     def fit(self, windows: Windows, also: Sequence[Windows] = (), start: NetworkForecaster | None = None) -> Self:
-        """See `Forecaster.fit`. With `start`, every network begins as its first one of all series and adapts.
+        """See `Forecaster.fit`. With `start`, every network begins as its first one and adapts.
 
         It keeps the scaling of inputs of `start`. Raises InputError for a `start` of other units, slots, resources or
         size.
@@ -70,24 +68,20 @@ class NetworkForecaster(Forecaster):
         pairs["resources"] = resources, start.resources_
         return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
+    def _for_fold(self) -> Self:
+        one = replace(self, networks=1)
+        one._start = self._start
+        return one
+
     def _fit(self, drawn: list[Beginnings]) -> None:
         inputs = np.concatenate([part.inputs(self.slots_per_day) for part in drawn])
         targets = _Targets.of(drawn, self.levels, self.peak_units)
-        own = drawn[0].fold
-        fold = np.concatenate([own, np.full(len(inputs) - len(own), UNSEEN)])
-        spread = inputs.std(axis=0)
-        self.shift_, self.width_ = inputs.mean(axis=0), np.where(spread > 1e-6, spread, 1.0).astype(np.float32)
+        self.shift_, self.width_ = scale_of(inputs)
         if self._start is not None:
             self.shift_, self.width_ = self._start.shift_, self._start.width_
-        scaled = self._scaled(inputs)
-        hidden = self._scaled(np.where(self._declared(), 0.0, inputs).astype(np.float32))
-        others = {int(f): np.flatnonzero(fold != f) for f in np.unique(own) if f != UNSEEN}
-        seen_by = {f: [rows] for f, rows in others.items() if len(rows)}
-        seen_by[UNSEEN] = [np.arange(len(fold))] * WHOLE
-        self.networks_ = {
-            f: [self._train(scaled, hidden, targets, rows, [f + 1, i]) for i, rows in enumerate(each)]
-            for f, each in seen_by.items()
-        }
+        shown = scaled(inputs, self.shift_, self.width_)
+        hidden = scaled(np.where(self._declared(), np.float32(0), inputs), self.shift_, self.width_)
+        self.networks_ = [self._train(shown, hidden, targets, number) for number in range(self.networks)]
 
     def _declared(self) -> npt.NDArray[np.bool_]:
         """(I,) whether an input is of what was declared."""
@@ -98,16 +92,12 @@ class NetworkForecaster(Forecaster):
         )
         return declared
 
-    def _scaled(self, inputs: Array) -> Array:
-        scaled: Array = np.clip((inputs - self.shift_) / self.width_, -FARTHEST, FARTHEST).astype(np.float32)
-        return scaled
-
-    def _train(self, shown: Array, hidden: Array, targets: _Targets, rows: Int, key: list[int]) -> Layers:
-        """The layers of a network that learnt from the examples `rows`."""
+    def _train(self, shown: Array, hidden: Array, targets: _Targets, number: int) -> Layers:
+        """The layers of a network; `number` tells apart those of equal examples."""
         import torch
         from torch import nn
 
-        seed = int(np.random.default_rng([self.random_state, 4, *key]).integers(2**31))
+        seed = int(np.random.default_rng([self.random_state, 4, 0, number]).integers(2**31))
         outputs = targets.width
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -119,14 +109,14 @@ class NetworkForecaster(Forecaster):
             epochs, rate = self.epochs, self.learning_rate
             if self._start is not None:
                 epochs, rate = self.adapt_epochs, self.adapt_rate
-                for layer, (weight, bias) in zip(dense, self._start.networks_[UNSEEN][0], strict=True):
+                for layer, (weight, bias) in zip(dense, self._start.networks_[0], strict=True):
                     layer.weight.data, layer.bias.data = torch.tensor(weight.T), torch.tensor(bias)
             optimiser = torch.optim.AdamW(network.parameters(), rate, weight_decay=self.weight_decay)
-            batches = max(1, len(rows) // BATCH)
+            batches = max(1, len(shown) // BATCH)
             cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=max(2, epochs * batches))
             rng = np.random.default_rng(seed)
             for _ in range(epochs):
-                order = rng.permutation(rows)
+                order = rng.permutation(len(shown))
                 for part in np.array_split(order, batches):
                     seen = np.where(rng.random((len(part), 1)) < self.hidden_share, hidden[part], shown[part])
                     loss = targets.loss(network(torch.from_numpy(seen)), part)
@@ -136,20 +126,9 @@ class NetworkForecaster(Forecaster):
                     cycle.step()
         return [(layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy()) for layer in dense]
 
-    def predict(self, beginnings: Beginnings) -> Distribution:
-        """See `Forecaster.predict`."""
-        scaled, fold = self._scaled(beginnings.inputs(self.slots_per_day)), beginnings.fold
-        whole = self.networks_[UNSEEN]  # also of a fold without windows to learn from, or without others
-        if (fold == UNSEEN).all():
-            return self._distribution([forward(network, scaled) for network in whole])
-        out = self._distribution([np.zeros((len(scaled), len(whole[0][-1][1])), np.float32)])
-        for number in np.unique(fold).tolist():
-            rows = np.flatnonzero(fold == number)
-            networks = self.networks_.get(number, whole)
-            part = self._distribution([forward(network, scaled[rows]) for network in networks])
-            for name in ("most", "peak", "mean"):
-                getattr(out, name)[rows] = getattr(part, name)
-        return out
+    def _predict(self, beginnings: Beginnings) -> Distribution:
+        shown = scaled(beginnings.inputs(self.slots_per_day), self.shift_, self.width_)
+        return self._distribution([forward(network, shown) for network in self.networks_])
 
     def _distribution(self, outputs: list[Array]) -> Distribution:
         """The mean of what networks predict, from their outputs (m, O)."""
@@ -169,39 +148,45 @@ class NetworkForecaster(Forecaster):
             "parameters": self.get_params(),
             "resources": self.resources_,
             "values": self.values_.tolist(),
-            "shift": self.shift_.tolist(),
-            "width": self.width_.tolist(),
-            "networks": {str(f): [layers_to_lists(network) for network in each] for f, each in self.networks_.items()},
+            "without": {str(fold): one._weights() for fold, one in self.without_.items()},
             "learnt": None if self._learnt is None else packed(self._learnt),
+            **self._weights(),
         }
+
+    def _weights(self) -> dict[str, Any]:
+        networks = [layers_to_lists(network) for network in self.networks_]
+        return {"shift": self.shift_.tolist(), "width": self.width_.tolist(), "networks": networks}
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> NetworkForecaster:
         """The forecaster that `to_dict` described. Raises ValueError or LookupError for what does not fit together."""
         made = cls(**content["parameters"])
-        made.resources_ = int(content["resources"])
-        made.values_, made.shift_, made.width_ = (
-            np.array(content[k], np.float32) for k in ("values", "shift", "width")
-        )
-        scales = np.concatenate([made.values_, made.shift_, made.width_])
-        if not (np.isfinite(scales).all() and (made.width_ > 0).all() and len(made.width_) == len(made.shift_)):
-            raise ValueError("values, shift or width have numbers that are not finite, too few or too many")
-        made.networks_ = {
-            int(f): [layers_from_lists(one, len(made.shift_), np.float32) for one in each]
-            for f, each in content["networks"].items()
-        }
-        outputs = {len(network[-1][1]) for each in made.networks_.values() for network in each}
-        if not made.networks_.get(UNSEEN) or not all(made.networks_.values()):
-            raise ValueError(
-                f"it has networks for the folds {sorted(made.networks_)}: those of all series (-1) are missing"
-            )
-        wide = len(SEGMENTS) * made.resources_
-        wanted = wide * (made.levels + 2) + made.resources_ * made.levels
-        if outputs != {wanted} or len(made.values_) != made.levels + 1:
-            raise ValueError(f"its networks have {sorted(outputs)} outputs: must be {wanted}")
+        made.resources_, made.values_ = int(content["resources"]), np.array(content["values"], np.float32)
+        if len(made.values_) != made.levels + 1 or not np.isfinite(made.values_).all():
+            raise ValueError(f"it has {len(made.values_)} values of levels: must be {made.levels + 1}, all finite")
+        made._set_weights(content)
+        made.without_ = {int(fold): made._copy_with(weights) for fold, weights in content["without"].items()}
         made._learnt = None if content["learnt"] is None else unpacked(content["learnt"], made.resources_)
-        made._libraries = {}
+        made._continuations = {}
         return made
+
+    def _copy_with(self, weights: dict[str, Any]) -> NetworkForecaster:
+        one = replace(self, networks=1)
+        one.resources_, one.values_, one.without_ = self.resources_, self.values_, {}
+        one._set_weights(weights)
+        return one
+
+    def _set_weights(self, content: dict[str, Any]) -> None:
+        self.shift_, self.width_ = (np.array(content[name], np.float32) for name in ("shift", "width"))
+        scales = np.concatenate([self.shift_, self.width_])
+        if not (np.isfinite(scales).all() and (self.width_ > 0).all() and len(self.width_) == len(self.shift_)):
+            raise ValueError("shift or width have numbers that are not finite, too few or too many")
+        self.networks_ = [layers_from_lists(one, len(self.shift_), np.float32) for one in content["networks"]]
+        wide = len(SEGMENTS) * self.resources_
+        wanted = wide * (self.levels + 2) + self.resources_ * self.levels
+        outputs = {len(network[-1][1]) for network in self.networks_}
+        if outputs != {wanted}:
+            raise ValueError(f"its networks have {sorted(outputs)} outputs: must be {wanted}")
 
 
 @njit
@@ -250,12 +235,8 @@ class _Targets:
     @classmethod
     def of(cls, drawn: list[Beginnings], levels: int, peak_units: int) -> _Targets:
         """Levels (m, J D) of the segments' largest demand, (m, D) of the peak from 0 on, and mean demand (m, J D)."""
-        outcomes = [Outcomes.of(part) for part in drawn]
-        found = (one.levels(levels, peak_units) for one in outcomes)
-        most, peak = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        mean = np.concatenate([one.mean for one in outcomes]) / peak_units
-        flat = most.reshape(len(most), -1), peak - 1, mean.reshape(len(most), -1).astype(np.float32)
-        return cls(*flat, levels)
+        most, peak, mean = outcome_levels(drawn, levels, peak_units)
+        return cls(most.reshape(len(most), -1), peak - 1, mean.reshape(len(most), -1), levels)
 
     def loss(self, outputs: Any, rows: Int) -> Any:
         """Mean cross-entropy of segments, of peaks and of mean demand."""

@@ -68,9 +68,8 @@ def unseen_error(fitted: NetworkForecaster) -> float:
 
 def describe(forecaster: NetworkForecaster, traces: Sequence[Trace]) -> dict[str, Any]:
     """The file's content: a forecaster that learnt from these traces, without the windows that it learnt from."""
-    weights = forecaster.to_dict() | {"learnt": None}
-    unseen = str(UNSEEN)
-    weights["networks"] = {unseen: weights["networks"][unseen][:1]}  # the one that others begin as
+    weights = forecaster.to_dict() | {"learnt": None, "without": {}}
+    weights["networks"] = weights["networks"][:1]  # the one that others begin as
     recorded = [trace for trace in traces if trace.source == "real"]
     return {
         "about": ABOUT,

@@ -82,6 +82,17 @@ def split_trace(trace: Trace, by: str, least_rows: int = 1) -> Splits:
     return Splits({"train": train, "validation": validation, "test": test}, not_test, fold)
 
 
+def share_workloads(one: Trace, other: Trace) -> bool:
+    """Whether two recorded traces seem to hold the same workloads, prepared in two ways: most names of one are in both.
+
+    Each has its own split then, so test series of one are training series of the other.
+    """
+    if {one.source, other.source} != {"real"}:
+        return False  # names of synthetic workloads are numbers
+    both = len(set(one.workload_id) & set(other.workload_id))
+    return both > min(len(one), len(other)) / 2
+
+
 def gapless_runs(trace: Trace, workloads: Sequence[int] | Int) -> list[Run]:
     """Stretches of consecutive slots of the given workloads."""
     runs = []
