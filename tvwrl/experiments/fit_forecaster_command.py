@@ -50,7 +50,7 @@ class ForecasterFitOptions(CellOptions):
     candidates: Annotated[Names, tyro.conf.arg(help=CANDIDATES)] = DEFAULT
     loads: Shares = (0.3, 0.5, 0.8)
     """Offered loads."""
-    sequences: int = 20
+    sequences: int = 60
     """Validation sequences per load, which choose the network; as many test sequences judge it."""
     windows: int = WINDOWS
     """Windows to learn from, cut from the training series of each trace."""

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.compiled import njit
 from tvwrl.forecasting.features import masked, prefix_features
 from tvwrl.forecasting.segments import HORIZON, SEGMENTS
 from tvwrl.traces.windows import Windows
@@ -83,21 +84,10 @@ class Beginnings:
         """(m, 2 J D + J) largest and mean demand in the same slots of the day before, segment by segment, and whether
         they were all seen; 0 where they were not. `day`: slots in a day.
         """
-        ahead = np.arange(1, HORIZON + 1)
-        back = ahead - day * -(-ahead // day)  # the slot a day before, counted from the last one seen
-        first = [begin - 1 for begin, _ in SEGMENTS]
-        most, mean = np.zeros((2, len(self), len(SEGMENTS), self.windows.demand.shape[-1]), np.float32)
-        earliest = np.minimum.reduceat(back, first)
-        known = self.seen[:, None] - 1 + earliest >= 0
-        rows = np.flatnonzero(known.any(axis=1))
-        slots = self.seen[rows, None] - 1 + back
-        demand = self._demand[self.row[rows, None], np.maximum(slots, 0)]
-        lengths = np.array([end - begin + 1 for begin, end in SEGMENTS], np.float32)[:, None]
-        most[rows] = np.maximum.reduceat(demand, first, axis=1) * known[rows, :, None]
-        mean[rows] = np.add.reduceat(demand, first, axis=1) / lengths * known[rows, :, None]
-        parts = (most.reshape(len(self), -1), mean.reshape(len(self), -1), known)
-        features: npt.NDArray[np.float32] = np.concatenate(parts, axis=1, dtype=np.float32)
-        return features
+        resources = self.windows.demand.shape[-1]
+        out = np.zeros((len(self), len(SEGMENTS) * (2 * resources + 1)), np.float32)
+        _fill_yesterday(self._demand, self.row, self.seen, day, np.array(SEGMENTS), out)
+        return out
 
     @cached_property
     def _demand(self) -> npt.NDArray[np.float32]:
@@ -140,6 +130,38 @@ class Outcomes:
         """(m, J, D) levels of `most` and (m, D) of `peak`; 0 only where it had ended, even if it needed nothing."""
         most, peak = (levels_of(units, levels, peak_units) for units in (self.most, self.peak))
         return np.maximum(most, self.alive[..., None]), np.maximum(peak, 1)
+
+
+@njit
+def _fill_yesterday(demand, row, seen, day, segments, out):  # type: ignore[no-untyped-def]
+    """See `Beginnings.yesterday`.
+
+    `demand`: (n, L, D) of the windows
+    `row`, `seen`: (m,) as of `Beginnings`
+    `day`: slots in a day
+    `segments`: (J, 2) slots ahead, first and last
+    `out`: (m, 2 J D + J)
+    """
+    resources, each = demand.shape[2], len(segments)
+    means, knowns = each * resources, 2 * each * resources
+    for i in range(len(row)):
+        last = seen[i] - 1
+        for j in range(each):
+            first, end = segments[j]
+            earliest = last
+            for ahead in range(first, end + 1):
+                earliest = min(earliest, last + ahead - day * -(-ahead // day))  # the same slot of the last day seen
+            if earliest < 0:
+                continue
+            out[i, knowns + j] = 1.0
+            for d in range(resources):
+                most = total = np.float32(0.0)
+                for ahead in range(first, end + 1):
+                    value = demand[row[i], last + ahead - day * -(-ahead // day), d]
+                    most = max(most, value)
+                    total += value
+                out[i, j * resources + d] = most
+                out[i, means + j * resources + d] = total / np.float32(end - first + 1)
 
 
 def outcome_levels(

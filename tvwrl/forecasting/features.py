@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.compiled import njit
 from tvwrl.types import Float
 
 Inputs = npt.NDArray[np.float32]
@@ -23,34 +24,46 @@ def prefix_features(demand: Float) -> Float:
     """
     count, slots, resources = demand.shape
     out = np.zeros((count, slots + 1, 1 + resources * PER_RESOURCE))
-    if not slots:
-        return out
-    seen = np.arange(1, slots + 1.0)[:, None]
-    out[:, 1:, 0] = np.log1p(seen[:, 0]) / np.log1p(LONGEST)
-    mean = np.cumsum(demand, axis=1) / seen
-    variance = np.maximum(np.cumsum(demand**2, axis=1) / seen - mean**2, 0.0)
-    change = np.diff(demand, axis=1, prepend=demand[:, :1])
-    follows = np.concatenate([np.zeros_like(mean[:, :1]), np.cumsum(demand[:, 1:] * demand[:, :-1], axis=1)], axis=1)
-    pairs = np.maximum(seen - 1, 1)
-    together = np.where(variance > 1e-9, (follows / pairs - mean**2) / np.maximum(variance, 1e-9), 0.0)
-    time = np.cumsum(demand * seen, axis=1) / seen - mean * (seen + 1) / 2  # covariance with the time
-    slope = time / np.maximum((seen**2 - 1) / 12, 0.25)
-    statistics = [
-        mean,
-        np.sqrt(variance),
-        np.minimum.accumulate(demand, axis=1),
-        np.maximum.accumulate(demand, axis=1),
-        np.cumsum(np.abs(change), axis=1) / pairs,
-        slope,
-        np.clip(together, -1.0, 1.0) * (seen > 2),
-        demand,
-    ]
-    for back in range(1, RECENT + 1):
-        before = np.zeros_like(demand)
-        before[:, back:] = demand[:, :-back]
-        statistics.append(before)
-    out[:, 1:, 1:] = np.concatenate(statistics, axis=2)
+    out[:, 1:, 0] = np.log1p(np.arange(1, slots + 1.0)) / np.log1p(LONGEST)
+    _fill_prefix_features(np.ascontiguousarray(demand, np.float64), out)
     return out
+
+
+@njit
+def _fill_prefix_features(demand, out):  # type: ignore[no-untyped-def]
+    """Everything but the slots seen.
+
+    `demand`: (N, L, D)
+    `out`: (N, L + 1, 1 + D * PER_RESOURCE); see `prefix_features`
+    """
+    count, slots, resources = demand.shape
+    for i in range(count):
+        for d in range(resources):
+            total = squares = follows = change = timed = 0.0
+            least = most = before = demand[i, 0, d] if slots else 0.0
+            for t in range(slots):
+                now = demand[i, t, d]
+                seen = t + 1.0
+                total += now
+                squares += now**2
+                follows += now * before if t else 0.0
+                change += abs(now - before)
+                timed += now * seen
+                least, most = min(least, now), max(most, now)
+                pairs = max(seen - 1.0, 1.0)
+                mean = total / seen
+                variance = max(squares / seen - mean**2, 0.0)
+                together = (follows / pairs - mean**2) / variance if variance > 1e-9 else 0.0
+                covariance = timed / seen - mean * (seen + 1.0) / 2.0  # with the time
+                row = out[i, t + 1, 1 + d :: resources]
+                row[0], row[1], row[2], row[3] = mean, np.sqrt(variance), least, most
+                row[4] = change / pairs
+                row[5] = covariance / max((seen**2 - 1.0) / 12.0, 0.25)  # slope
+                row[6] = min(max(together, -1.0), 1.0) if seen > 2 else 0.0
+                row[7] = now
+                for back in range(1, min(RECENT, t) + 1):
+                    row[7 + back] = demand[i, t - back, d]
+                before = now
 
 
 def scale_of(inputs: Inputs) -> tuple[Inputs, Inputs]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-GROUPS = ("current load and history", "declared request or lifetime peak", "class forecasts", "the whole future")
+GROUPS = ("current load and history", "declared request or lifetime peak", "demand forecasts", "the whole future")
 
 
 class Knowledge(NamedTuple):

@@ -91,7 +91,7 @@ def targets(measures: Measures, knowledge: Mapping[str, str], load: float, agent
 
 
 def beyond_forecasts(agent: str) -> str:
-    """What an agent of the group of class forecasts also knows, in words; "" if nothing."""
+    """What an agent of the group of demand forecasts also knows, in words; "" if nothing."""
     seen = AGENTS[agent]
     peaks = seen.get("observe_peak", False) and seen.get("observe_forecast", True)
     return "it also knows lifetime peaks, beyond forecasts" if peaks else ""
