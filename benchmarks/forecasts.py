@@ -29,7 +29,7 @@ from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace
 from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.traces.splits import TEST_SHARE, UNSEEN, VALIDATION_SHARE, Split
+from tvwrl.traces.splits import TEST_SHARE, VALIDATION_SHARE, Split
 from tvwrl.traces.windows import Windows, stack_windows
 from tvwrl.types import Float
 
@@ -58,12 +58,7 @@ def series_of(name: str) -> int:
 @lru_cache(maxsize=8)
 def windows_of(name: str) -> Windows:
     """Windows of all training series of a trace, for pooled training."""
-    return without_folds(training_windows(problem_of(name).sampler))
-
-
-def without_folds(windows: Windows) -> Windows:
-    """The same windows in no fold, so that one network learns from all of them."""
-    return replace(windows, fold=np.full_like(windows.fold, UNSEEN))
+    return training_windows(problem_of(name).sampler).without_folds()
 
 
 def narrowed(sampler: SequenceSampler, count: int, seed: int) -> SequenceSampler:
@@ -128,7 +123,7 @@ class Point(RowsCell):
 
     def measure(self) -> Rows:
         sampler = narrowed(problem_of(self.trace).sampler, self.count, self.seed)
-        own = without_folds(training_windows(sampler, self.windows, self.seed))
+        own = training_windows(sampler, self.windows, self.seed).without_folds()
         also = [windows_of(name) for name in TRACES if name != self.trace] if self.kind == POOLED else []
         return judged(self.trace, NetworkForecaster(hidden=self.hidden, random_state=self.seed).fit(own, also))
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import tyro
 
 from tvwrl.forecasting import NetworkForecaster, training_windows
 from tvwrl.forecasting.pretrained import FILE, describe
+from tvwrl.runs import whole_file
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace
 from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.synthetic import POPULATIONS, synthetic_trace
 
 RECORDED = ("google2011", "google2019")  # CC-BY 4.0
@@ -33,11 +31,12 @@ def main(out: Path = Path("tvwrl/forecasting") / FILE) -> None:
     traces = [open_trace(name) for name in RECORDED]
     traces += [synthetic_trace(name, WORKLOADS, SEED) for name in POPULATIONS]
     drawn = [training_windows(SequenceSampler(trace, Scenario())) for trace in traces]
-    windows = [replace(part, fold=np.full_like(part.fold, UNSEEN)) for part in drawn]  # one network of all series
+    windows = [part.without_folds() for part in drawn]  # one network of all series
     started = time.perf_counter()
     forecaster = NetworkForecaster().fit(windows[0], windows[1:])
     content = describe(forecaster, traces)
-    out.write_text(json.dumps(content, separators=(",", ":")) + "\n")
+    with whole_file(out) as partial:
+        partial.write_text(json.dumps(content, separators=(",", ":")) + "\n")
     print(f"{out}: {out.stat().st_size / 1000:.0f} kB, fitted in {time.perf_counter() - started:.0f} s")
 
 

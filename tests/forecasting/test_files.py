@@ -1,6 +1,8 @@
 """Forecaster files: they come back as they were, and are used for nothing that they were not made for."""
 
+import base64
 import json
+import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -93,6 +95,20 @@ def with_(value, *names):
     return change
 
 
+def one_input_less(content):
+    """As if it had been made by another version, with an input less."""
+    for one in (content["forecaster"], *content["forecaster"]["without"].values()):
+        one["shift"].pop()
+        one["width"].pop()
+        for network in one["networks"]:
+            network[0][0].pop()
+
+
+def one_fold_less(content):
+    learnt = content["forecaster"]["learnt"]
+    learnt["fold"] = [[1], base64.b64encode(zlib.compress(np.zeros(1, "<i8").tobytes())).decode()]
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -108,6 +124,8 @@ def with_(value, *names):
         with_([[1], "not base64"], "forecaster", "learnt", "demand"),
         with_(float("nan"), "forecaster", "networks", 0, 0, 1, 0),
         with_(float("nan"), "forecaster", "shift", 0),
+        one_input_less,
+        one_fold_less,
     ],
 )
 def test_a_damaged_file_is_named(file, sampler, change):

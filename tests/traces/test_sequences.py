@@ -13,7 +13,7 @@ import pytest
 from tvwrl.envs.problem import Problem
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.sequences import SequenceSampler, quantise
-from tvwrl.traces.splits import gapless_runs
+from tvwrl.traces.splits import UNSEEN, gapless_runs
 from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.traces.windows import Windows
 from tvwrl.types import InputError, SequenceSet, Trace
@@ -89,6 +89,18 @@ def test_chronological_split_cuts_every_series(google: Trace, quick: None) -> No
     assert "the longest validation window is 26 slots, not 120: no validation series is longer" in sampler.notes
     assert validation.length.max() == 26
     assert test.length.max() > 115
+
+
+def test_only_series_that_are_held_out_are_in_no_fold(google: Trace, quick: None) -> None:
+    held_out = SequenceSampler(google, Scenario(machines=4))
+    short = synthetic_trace("google", workloads=12, seed=1, days=3)  # too short to hold out a part of each
+    few = SequenceSampler(
+        short, Scenario(machines=4, split="time", step_seconds=43_200, placements_per_slot=None, load=0.1)
+    )
+    for sampler, held in ((held_out, ("validation", "test")), (few, ("test",))):
+        for split in sampler.runs:
+            folds = {window.fold for window in sampler.windows(split, 20, np.random.default_rng(0))}
+            assert folds == {UNSEEN} if split in held else UNSEEN not in folds
 
 
 @pytest.mark.parametrize(("sample", "whole"), [("mean", True), ("max", False)])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,12 +16,12 @@ from tvwrl.command_line import Names, Shares, SlotSeconds, TraceName
 from tvwrl.experiments.cell_options import CellOptions
 from tvwrl.experiments.engine import folder_of, refuse_failed
 from tvwrl.experiments.evaluate_command import Environment
-from tvwrl.experiments.forecaster_cells import OWN, POOLED, SAVED, Comparison, ForecasterCell, cells_of, test_cell
+from tvwrl.experiments.forecaster_cells import OWN, POOLED, SAVED, Comparison, ForecasterCell, cells_of, judged_on_test
 from tvwrl.experiments.forecaster_report import Finished, plot_examples
 from tvwrl.forecasting.base import WINDOWS
 from tvwrl.forecasting.files import FILE, read_forecaster
 from tvwrl.forecasting.registry import FORECASTERS, REFERENCE
-from tvwrl.runs import default_folder, provenance, write_csv, write_json
+from tvwrl.runs import default_folder, provenance, whole_file, write_csv, write_json
 from tvwrl.traces import open_and_describe, trace_hash
 
 DEFAULT = tuple(name for name in FORECASTERS if name != "boosting")  # that one takes a minute
@@ -82,7 +84,8 @@ class ForecasterFitOptions(CellOptions):
 def fit_forecasters(options: ForecasterFitOptions) -> None:
     """Fit and judge the forecasters, print the tables and write the folder.
 
-    Raises InputError for bad options, and at the end for forecasters that failed, each by name; KeyboardInterrupt and
+    Raises InputError for bad options, and at the end for forecasters that failed, each by name (the others have their
+    tables then); KeyboardInterrupt and
     SystemExit pass through, with what is finished kept.
     """
     trace = open_and_describe(options.trace, options.slot_seconds, print)
@@ -91,18 +94,21 @@ def fit_forecasters(options: ForecasterFitOptions) -> None:
     cells = cells_of(compared, options.candidates)
     if (failed := options.complete(out, cells)) is None:
         return
-    refuse_failed(failed)
-    validated = Finished(out, cells)
+    validated = Finished(out, [cell for cell in cells if cell.name not in failed])
+    if not validated.cells:
+        refuse_failed(failed)
     best = validated.best()
-    judged = [test_cell(out, cell) for cell in cells if cell == best or (cell.candidate, cell.sources) not in LEFT_OUT]
-    refuse_failed(options.complete(out, judged) or {})
-    tested = Finished(out, judged)
+    wanted = [cell for cell in validated.cells if cell == best or (cell.candidate, cell.sources) not in LEFT_OUT]
+    judged = [judged_on_test(out, cell) for cell in wanted]
+    failed |= options.complete(out, judged) or {}
+    tested = Finished(out, [cell for cell in judged if cell.name not in failed])
     text = _text(validated, tested, best)
     _write(out, compared, validated, tested, best, text)
     print(text)
     if best is not None:
         print(f"train with it: python scripts/train.py --trace {options.trace} --forecaster {out / FILE}")
     print(f"written to {out}")
+    refuse_failed(failed)
 
 
 def _text(validated: Finished, tested: Finished, best: ForecasterCell | None) -> str:
@@ -110,7 +116,9 @@ def _text(validated: Finished, tested: Finished, best: ForecasterCell | None) ->
     parts = ["## On validation series, which choose", validated.reward_table(best), validated.scores_table()]
     if best is not None:
         parts.append(f"`{best.title}` has the best mean reward of the networks and is kept.")
-    parts += ["## On test series, which judge", tested.reward_table(best), tested.scores_table(), NOTE]
+    if tested.cells:
+        parts += ["## On test series, which judge", tested.reward_table(best), tested.scores_table()]
+    parts.append(NOTE)
     return "\n\n".join(parts) + "\n"
 
 
@@ -120,14 +128,19 @@ def _write(
     """Everything but the cells."""
     write_csv(out / "report.csv", [*validated.rows, *tested.rows])
     plots = out / "plots"
-    plots.mkdir(exist_ok=True)
+    step = compared.scenario.step_seconds
+    pictures: dict[str, Callable[[Path], None]] = {"calibration.png": tested.plot_calibration}
+    if REFERENCE in validated.scores:
+        pictures["skill-validation.png"] = partial(validated.plot_skill, step)
     if REFERENCE in tested.scores:
-        validated.plot_skill(compared.scenario.step_seconds, plots / "skill-validation.png")
-        tested.plot_skill(compared.scenario.step_seconds, plots / "skill.png")
-    tested.plot_calibration(plots / "calibration.png")
+        pictures["skill.png"] = partial(tested.plot_skill, step)
     if best is not None:
-        shutil.copyfile(folder_of(out, best) / FILE, out / FILE)
-        plot_examples(compared, read_forecaster(out / FILE, compared.sampler), plots / "examples.png")
+        with whole_file(out / FILE) as copy:
+            shutil.copyfile(folder_of(out, best) / FILE, copy)
+        pictures["examples.png"] = partial(plot_examples, compared, read_forecaster(out / FILE, compared.sampler))
+    for name, draw in pictures.items():
+        with whole_file(plots / name) as picture:
+            draw(picture)
     trace = compared.opened
     facts = {"trace": {"name": trace.name, "source": trace.source, "hash": trace_hash(trace)}, "also": compared.also}
     chosen = None if best is None else best.title
@@ -135,4 +148,5 @@ def _write(
         out / "run.json",
         provenance() | facts | compared.request() | {"chosen": chosen, "notes": compared.sampler.notes},
     )
-    (out / "table.md").write_text(text, encoding="utf-8")
+    with whole_file(out / "table.md") as file:
+        file.write_text(text, encoding="utf-8")

@@ -13,8 +13,9 @@ import numpy as np
 
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import ROWS, Cell, Rows, folder_of
-from tvwrl.forecasting import Forecaster, training_windows
+from tvwrl.forecasting import Forecaster, NetworkForecaster, training_windows
 from tvwrl.forecasting.files import FILE, read_forecaster, write_forecaster
+from tvwrl.forecasting.pretrained import fit_or_adapt
 from tvwrl.forecasting.registry import make_forecaster
 from tvwrl.forecasting.scores import SHARES, Scores, judged_beginnings, score
 from tvwrl.forecasting.segments import SEGMENTS
@@ -24,7 +25,7 @@ from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace, trace_hash
 from tvwrl.traces.sequences import SequenceSampler
-from tvwrl.traces.splits import UNSEEN, Split, share_workloads
+from tvwrl.traces.splits import Split, share_workloads
 from tvwrl.traces.windows import Windows
 from tvwrl.types import InputError, Trace
 
@@ -62,12 +63,18 @@ class Comparison:
         """Draws windows of the trace."""
         return _sampler(self.trace, self.slot_seconds, replace(self.scenario, load=self.loads[0]))
 
+    @property
+    def _others(self) -> list[tuple[str, int | None, Scenario]]:
+        """What opens the samplers of other traces."""
+        scenario = replace(self.scenario, **WINDOWS_ALONE)
+        return [(name, self.slot_seconds if name.endswith(".csv") else None, scenario) for name in self.also]
+
     def training(self, sources: str) -> list[Windows]:
         """Windows of training series: the trace's own, then those of others; or others' alone, without folds."""
-        own, others = (self.trace, self.slot_seconds, self.sampler.scenario), replace(self.scenario, **WINDOWS_ALONE)
-        chosen = [own] * (sources != OTHERS) + [(name, None, others) for name in self.also] * (sources != OWN)
+        own = (self.trace, self.slot_seconds, self.sampler.scenario)
+        chosen = [own] * (sources != OTHERS) + self._others * (sources != OWN)
         found = [_windows(*one, self.windows, self.seed) for one in chosen]
-        return found if sources != OTHERS else [replace(one, fold=np.full_like(one.fold, UNSEEN)) for one in found]
+        return found if sources != OTHERS else [one.without_folds() for one in found]
 
     def request(self) -> dict[str, Any]:
         """What every result depends on; a trace counts by its content."""
@@ -75,12 +82,17 @@ class Comparison:
         asked = {"trace_hash": trace_hash(self.opened), "scenario": asdict(scenario), "loads": self.loads}
         return asked | {"sequences": self.sequences, "windows": self.windows, "seed": self.seed}
 
+    def others_by_hash(self) -> dict[str, str]:
+        """Name -> hash of the other traces."""
+        return {name: trace_hash(_opened(name, slot_seconds)) for name, slot_seconds, _ in self._others}
+
     def check(self) -> None:
         """Raise InputError, naming the trace and the field, for traces that cannot be learnt from together, and for
         loads that cannot be offered."""
         first = self.opened
         hashes = {trace_hash(first): self.trace}
-        for name, trace in [(self.trace, first), *((name, _opened(name, None)) for name in self.also)]:
+        others = [(name, _opened(name, slot_seconds)) for name, slot_seconds, _ in self._others]
+        for name, trace in [(self.trace, first), *others]:
             if trace.resources != first.resources:
                 raise InputError(
                     f"also: trace '{name}' has the resources {', '.join(trace.resources)}, but '{self.trace}' has "
@@ -102,6 +114,8 @@ class Comparison:
             raise InputError(f"also is {', '.join(self.also)}: must be different traces, without '{self.trace}'")
         for load in self.loads:
             self.problem(load)
+        for one in self._others:
+            _sampler(*one)
 
 
 # Of other traces only windows are drawn, so it does not matter whether they could be served; nor have all applications.
@@ -128,15 +142,14 @@ class ForecasterCell(Cell):
         return self.candidate if self.candidate != SAVED else f"{self.candidate}-{self.sources}"
 
     def request(self) -> dict[str, Any]:
-        others = {} if self.sources == OWN else {name: trace_hash(_opened(name, None)) for name in self.comparison.also}
+        others = {} if self.sources == OWN else self.comparison.others_by_hash()
         asked = {"candidate": self.candidate, "sources": self.sources, "split": self.split, "also": others}
         return self.comparison.request() | asked | {"fitted": self.fitted}
 
     def run(self, folder: Path) -> None:
         """Leave rows of the report, scores, rewards, and the fitted forecaster if it can be saved."""
-        compared, begun = self.comparison, time.monotonic()
-        forecaster = self._forecaster()
-        seconds = time.monotonic() - begun
+        compared = self.comparison
+        forecaster, seconds = self._forecaster()
         if self.candidate == SAVED and self.fitted is None:
             write_forecaster(folder / FILE, forecaster, compared.sampler)
         scores = score(forecaster, judged_beginnings(compared.sampler, self.split, compared.seed))
@@ -145,14 +158,18 @@ class ForecasterCell(Cell):
         write_json(folder / REWARDS, rewards)
         write_json(folder / ROWS, self._rows(scores, rewards, seconds))
 
-    def _forecaster(self) -> Forecaster:
+    def _forecaster(self) -> tuple[Forecaster, float]:
+        """The fitted forecaster, and the seconds that it took."""
         compared = self.comparison
         if self.fitted is not None:
-            return read_forecaster(self.fitted, compared.sampler)
+            return read_forecaster(self.fitted, compared.sampler), 0.0
         own, *also = compared.training(self.sources)
         scenario = compared.scenario
         made = make_forecaster(self.candidate, scenario.peak_units, scenario.step_seconds, compared.seed)
-        return made.fit(own, also)
+        begun = time.monotonic()
+        if isinstance(made, NetworkForecaster) and self.sources == OWN:
+            return fit_or_adapt(made, own, compared.opened), time.monotonic() - begun
+        return made.fit(own, also), time.monotonic() - begun
 
     def _rewards(self, load: float, forecaster: Forecaster) -> list[float]:
         """The rewards of `JUDGE` on the sequences of the split at a load."""
@@ -188,7 +205,7 @@ def cells_of(comparison: Comparison, candidates: Sequence[str]) -> list[Forecast
     ]
 
 
-def test_cell(out: Path, cell: ForecasterCell) -> ForecasterCell:
+def judged_on_test(out: Path, cell: ForecasterCell) -> ForecasterCell:
     """The cell that judges on test the forecaster that a finished cell judged on validation."""
     file = folder_of(out, cell) / FILE
     return replace(cell, split="test", fitted=file if cell.candidate == SAVED else None)

@@ -97,7 +97,7 @@ class Finished:
         axis.set(xlabel="hours ahead (middle of the segment)", ylabel=f"CRPS below that of {REFERENCE}, %")
         axis.legend(frameon=False, fontsize=7)
         tidy(axis)
-        figure.savefig(file, dpi=DPI)
+        figure.savefig(file, dpi=DPI, format="png")
 
     def plot_calibration(self, file: Path) -> None:
         """Share of what came below each quantile."""
@@ -110,7 +110,7 @@ class Finished:
         axis.set(xlabel="quantile forecast", ylabel="share of what came below it", xlim=(0, 1), ylim=(0, 1))
         axis.legend(frameon=False, fontsize=7)
         tidy(axis)
-        figure.savefig(file, dpi=DPI)
+        figure.savefig(file, dpi=DPI, format="png")
 
 
 def plot_examples(comparison: Comparison, forecaster: Forecaster, file: Path) -> None:
@@ -141,7 +141,7 @@ def plot_examples(comparison: Comparison, forecaster: Forecaster, file: Path) ->
         tidy(axis)
         if i == 0:
             axis.legend(frameon=False, fontsize=7, title="largest demand; 0: ended", title_fontsize=7)
-    figure.savefig(file, dpi=DPI)
+    figure.savefig(file, dpi=DPI, format="png")
 
 
 def _style(number: int, name: str) -> dict[str, Any]:

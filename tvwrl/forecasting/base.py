@@ -102,7 +102,8 @@ class Forecaster(Parameters, ABC):
     def sample(self, beginnings: Beginnings, n: int, rng: np.random.Generator) -> npt.NDArray[np.float32]:
         """(m, n, S, D) units: n futures of each beginning, slot by slot after the last one seen; 0 once it ended.
 
-        They are continuations of training beginnings with similar forecasts, never of the same fold. Raises InputError
+        They are continuations of training beginnings with similar forecasts, of other folds where there are any. Raises
+        InputError
         for a forecaster that has weights alone.
         """
         learnt, forecasts = self.learnt, self.predict(beginnings)
@@ -123,7 +124,10 @@ class Forecaster(Parameters, ABC):
 
     @property
     def learnt(self) -> Beginnings:
-        """Beginnings of the trace's windows that it learnt from. Raises InputError if it has weights alone."""
+        """Beginnings of the windows that it learnt from, the trace's own if there are any.
+
+        Raises InputError if it has weights alone.
+        """
         if self._learnt is None:
             raise InputError("this forecaster has weights alone and cannot sample: fit one that starts from it")
         return self._learnt
@@ -168,7 +172,7 @@ def level_values(drawn: Sequence[Beginnings], levels: int, peak_units: int) -> n
     units: Float = np.concatenate([part.windows.demand.ravel() for part in drawn])
     level = levels_of(units, levels, peak_units)
     count = np.bincount(level, minlength=levels + 1)
-    middle = (np.arange(levels + 1) - 0.5) / levels
+    middle = (np.arange(levels + 1) - (0.0 if not (units % 1).any() else 0.5)) / levels  # where a level has no demand
     mean = np.bincount(level, units / peak_units, levels + 1) / np.maximum(count, 1)
     values: npt.NDArray[np.float32] = np.where(count > 0, mean, middle).astype(np.float32)
     values[0] = 0.0

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.compiled import njit
-from tvwrl.forecasting.features import masked, prefix_features
+from tvwrl.forecasting.features import PER_RESOURCE, masked, prefix_features
 from tvwrl.forecasting.segments import HORIZON, SEGMENTS
 from tvwrl.traces.windows import Windows
 from tvwrl.types import Float, Int
@@ -67,6 +67,12 @@ class Beginnings:
     @cached_property
     def _prefixes(self) -> Float:
         return prefix_features(self.windows.demand).astype(np.float32)
+
+    @staticmethod
+    def input_count(resources: int) -> int:
+        """I, the number of `inputs`."""
+        seen = 1 + resources * PER_RESOURCE + len(SEGMENTS) * (2 * resources + 1)
+        return seen + 2 * (resources + 2) + 2  # what was declared, with a mask; the time
 
     def inputs(self, slots_per_day: float) -> npt.NDArray[np.float32]:
         """(m, I) `prefix_features`, `yesterday`, what was declared (0 where it was not, with a mask), and the time."""

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from tvwrl.compiled import njit
 from tvwrl.forecasting.base import Forecaster
 from tvwrl.forecasting.beginnings import Beginnings, outcome_levels
+from tvwrl.forecasting.compression import packed, unpacked
 from tvwrl.forecasting.features import scale_of, scaled
-from tvwrl.forecasting.packing import packed, unpacked
 from tvwrl.forecasting.perceptron import Layers, forward, layers_from_lists, layers_to_lists
 from tvwrl.forecasting.segments import SEGMENTS, Distribution
 from tvwrl.traces.windows import Windows
@@ -179,8 +179,11 @@ class NetworkForecaster(Forecaster):
     def _set_weights(self, content: dict[str, Any]) -> None:
         self.shift_, self.width_ = (np.array(content[name], np.float32) for name in ("shift", "width"))
         scales = np.concatenate([self.shift_, self.width_])
-        if not (np.isfinite(scales).all() and (self.width_ > 0).all() and len(self.width_) == len(self.shift_)):
-            raise ValueError("shift or width have numbers that are not finite, too few or too many")
+        inputs = Beginnings.input_count(self.resources_)
+        if not (
+            np.isfinite(scales).all() and (self.width_ > 0).all() and len(self.width_) == len(self.shift_) == inputs
+        ):
+            raise ValueError(f"shift or width have numbers that are not finite, or are not of {inputs} inputs")
         self.networks_ = [layers_from_lists(one, len(self.shift_), np.float32) for one in content["networks"]]
         wide = len(SEGMENTS) * self.resources_
         wanted = wide * (self.levels + 2) + self.resources_ * self.levels

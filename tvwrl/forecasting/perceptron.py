@@ -1,4 +1,4 @@
-"""Small networks of dense ReLU layers: trained by scikit-learn, kept and run without it."""
+"""Small networks of dense ReLU layers: trained by scikit-learn or torch, kept and run without them."""
 
 from __future__ import annotations
 

@@ -100,6 +100,7 @@ class SequenceSampler:
         splits = split_trace(trace, scenario.split, self.ratio)
         self.fold = splits.fold
         self.runs = {split: self._repeat_days(runs) for split, runs in splits.runs.items()}
+        self._held_out = ("validation", "test") if splits.holds_out else ("test",)
         self._note_series(splits.holds_out)
         not_test = self._repeat_days(splits.not_test)
         self.unit = self._constant_unit(not_test) if unit is None else unit
@@ -202,7 +203,7 @@ class SequenceSampler:
         else:
             begin = int(rng.integers(run.rows - rows + 1))
             window = demand[begin : begin + rows : self.ratio]
-        fold = int(self.fold[run.workload]) if split == "train" else UNSEEN
+        fold = UNSEEN if split in self._held_out else int(self.fold[run.workload])
         return Window(run.workload, int(self.trace.slot[run.first + begin]), window, fold)
 
     def _demand(self, run: Run) -> Float:

@@ -33,7 +33,8 @@ class Run:
 class Splits:
     """The runs of a trace by what they are for, and the folds of its training series.
 
-    Whatever is fitted sees the training runs alone. Validation runs choose (a policy, a setting), test runs judge.
+    Whatever is fitted sees the training runs alone; the unit and the lengths of windows are constants of the problem,
+    set on more (`SequenceSampler`). Validation runs choose (a policy, a setting), test runs judge.
     No row is in two splits, and by workloads or applications no workload (or application) is.
     """
 
@@ -83,14 +84,12 @@ def split_trace(trace: Trace, by: str, least_rows: int = 1) -> Splits:
 
 
 def share_workloads(one: Trace, other: Trace) -> bool:
-    """Whether two recorded traces seem to hold the same workloads, prepared in two ways: most names of one are in both.
+    """Whether two recorded traces have a workload of the same name, and so may be one cluster, prepared in two ways.
 
     Each has its own split then, so test series of one are training series of the other.
     """
-    if {one.source, other.source} != {"real"}:
-        return False  # names of synthetic workloads are numbers
-    both = len(set(one.workload_id) & set(other.workload_id))
-    return both > min(len(one), len(other)) / 2
+    recorded = {one.source, other.source} == {"real"}  # names of synthetic workloads are numbers
+    return recorded and not set(one.workload_id).isdisjoint(other.workload_id)
 
 
 def gapless_runs(trace: Trace, workloads: Sequence[int] | Int) -> list[Run]:

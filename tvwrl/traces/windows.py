@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ class Windows:
     length: Int  # (...) slots, 1..L
     metadata: Float  # (..., D + 2) as of `metadata_of`
     clock: Float  # (...) time of day at the first slot, as a share of a day, 0 <= clock < 1
-    fold: Int  # (...) fold of its training series: 0..FOLDS - 1; UNSEEN: nothing was fitted on it
+    fold: Int  # (...) fold of its training series: 0..FOLDS - 1; UNSEEN: it is in none
     series: Int  # (...) number of its workload in the trace
 
     def __len__(self) -> int:
@@ -44,6 +44,10 @@ class Windows:
     def __getitem__(self, rows: Any) -> Windows:
         """The windows at some places of the leading axes, by any index of an array."""
         return Windows(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    def without_folds(self) -> Windows:
+        """The same windows as if nothing had been fitted on them: one forecaster learns from all."""
+        return replace(self, fold=np.full_like(self.fold, UNSEEN))
 
     def reshape(self, *leading: int) -> Windows:
         """The same windows with other leading axes."""

@@ -39,8 +39,9 @@ def unpacked(content: dict[str, Any], resources: int) -> Beginnings:
             raise ValueError(f"{name} cannot be unpacked: {error}") from None
     n, slots = parts["demand"].shape[:2]
     lengths, row, seen = parts["length"], parts["row"], parts["seen"]
-    good = parts["demand"].shape[2] == resources and len(lengths) == n and lengths.max() <= slots
-    good = good and bool(np.isfinite(parts["demand"]).all())
+    good = parts["demand"].shape[2] == resources and all(len(parts[name]) == n for name in WINDOW_PARTS)
+    good = good and parts["metadata"].shape == (n, resources + 2) and len(row) == len(seen) and lengths.max() <= slots
+    good = good and all(bool(np.isfinite(parts[name]).all()) for name in ("demand", "clock"))
     if not (good and row.min() >= 0 and row.max() < n and seen.min() >= 1 and (seen <= lengths[row]).all()):
         raise ValueError("the beginnings that it learnt from do not fit together")
     windows = Windows(**{name: parts[name] for name in WINDOW_PARTS})
