@@ -157,7 +157,7 @@ def test_another_preparation_of_the_same_cluster_is_refused(refused, trace, tmp_
     recorded = replace(open_trace(str(trace)), source="real")
     write_trace(recorded, tmp_path / "own")
     write_trace(replace(recorded, name="again", usage=recorded.usage * 2), tmp_path / "again")
-    message = ["again", "has workloads of the same names as", "leave it out, or rename its workloads"]
+    message = ["again", "shares workload names with", "leave it out, or rename its workloads"]
     refused("fit_forecaster.py", "--trace", tmp_path / "own", "--also", tmp_path / "again", message=message)
 
 

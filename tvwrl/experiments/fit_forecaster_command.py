@@ -24,15 +24,17 @@ from tvwrl.forecasting.registry import FORECASTERS, REFERENCE
 from tvwrl.runs import default_folder, provenance, whole_file, write_csv, write_json
 from tvwrl.traces import open_and_describe, trace_hash
 
-DEFAULT = tuple(name for name in FORECASTERS if name != "boosting")  # that one takes a minute
-CANDIDATES = f"Forecasters to compare: {', '.join(FORECASTERS)} (which takes a minute)."
+DEFAULT = tuple(name for name in FORECASTERS if name != "boosting")  # that one takes minutes
+CANDIDATES = (
+    f"Forecasters to compare: {', '.join(FORECASTERS)}. boosting takes minutes to fit and is not in the default."
+)
 LEFT_OUT = ((SAVED, OWN), (SAVED, POOLED))  # of the test, unless chosen
 NOTE = f"""Rewards, in thousands, are those of `expected-cost` with these forecasts; differences are paired by
-sequence, with 95 % bootstrap intervals over sequences. CRPS, in thousandths of the peak, is that of the largest demand
-in a segment of the future; 0 is perfect. "While running" is the CRPS of demand alone, given that the workload still
-runs; Brier is the score of the probability that it does. Skill is 1 - CRPS / CRPS of {REFERENCE}. The last columns are
-coverage: the share of what came, in %, that lies within central intervals of 50 % and 90 %, for segments and for the
-peak of the rest of the life."""
+sequence, with 95 % bootstrap intervals over sequences. CRPS, in thousandths of --peak-units, is that of the largest
+demand in a segment of the future; 0 is perfect. "While running" is the CRPS of demand alone, given that the workload
+still runs; Brier is the score of the probability that it does. Skill is 1 - CRPS / CRPS of {REFERENCE}. The last
+columns are coverage: the share of what came, in %, that lies within central intervals of 50 % and 90 %, for segments
+and for the peak of the rest of the life."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,9 @@ class ForecasterFitOptions(CellOptions):
     loads: Shares = (0.3, 0.5, 0.8)
     """Offered loads."""
     sequences: int = 60
-    """Validation sequences per load, which choose the network; as many test sequences judge it."""
+    """Validation sequences per load, used to choose the network, and test sequences per load, used to judge it."""
     windows: int = WINDOWS
-    """Windows to learn from, cut from the training series of each trace."""
+    """Number of training windows, cut from the training series of each trace."""
     seed: int = 0
     """Seed of everything that is drawn: windows, networks and sequences."""
     environment: tyro.conf.OmitArgPrefixes[Environment] = field(default_factory=Environment)
@@ -113,11 +115,11 @@ def fit_forecasters(options: ForecasterFitOptions) -> None:
 
 def _text(validated: Finished, tested: Finished, best: ForecasterCell | None) -> str:
     """table.md."""
-    parts = ["## On validation series, which choose", validated.reward_table(best), validated.scores_table()]
+    parts = ["## Validation series (used to choose)", validated.reward_table(best), validated.scores_table()]
     if best is not None:
         parts.append(f"`{best.title}` has the best mean reward of the networks and is kept.")
     if tested.cells:
-        parts += ["## On test series, which judge", tested.reward_table(best), tested.scores_table()]
+        parts += ["## Test series (used to judge)", tested.reward_table(best), tested.scores_table()]
     parts.append(NOTE)
     return "\n\n".join(parts) + "\n"
 

@@ -107,8 +107,8 @@ class Comparison:
                 raise InputError(f"also: trace '{name}' is '{same}' under another name: leave it out")
             if trace is not first and share_workloads(first, trace):
                 raise InputError(
-                    f"also: trace '{name}' has workloads of the same names as '{self.trace}', so forecasters would see "
-                    "test series: leave it out, or rename its workloads if they are others"
+                    f"also: trace '{name}' shares workload names with '{self.trace}', so forecasters could see its "
+                    "test series: leave it out, or rename its workloads if they are different ones"
                 )
         if self.trace in self.also or len(set(self.also)) < len(self.also):
             raise InputError(f"also is {', '.join(self.also)}: must be different traces, without '{self.trace}'")

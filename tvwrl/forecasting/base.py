@@ -55,8 +55,7 @@ class Forecaster(Parameters, ABC):
     def fit(self, windows: Windows, also: Sequence[Windows] = ()) -> Self:
         """Learn from windows (n,) of a trace's training series and of those of other traces (`also`).
 
-        Where windows have folds, a copy learns without each fold, and forecasts it: so training series are forecast by
-        models that never saw them.
+        Where windows have folds, each fold is forecast by a copy fitted without it (cross-fitting).
         """
         rng = np.random.default_rng([self.random_state, 2])
         drawn = [Beginnings.draw(part, rng) for part in (windows, *also)]
@@ -83,7 +82,8 @@ class Forecaster(Parameters, ABC):
         """Learn from beginnings, one item per trace, whose windows may be more than those of the beginnings."""
 
     def predict(self, beginnings: Beginnings) -> Distribution:
-        """What will come after m beginnings; never looks at later slots. Folds are forecast by what never saw them."""
+        """What will come after m beginnings; never looks at later slots. Each fold is forecast by the copy
+        fitted without it."""
         fold = beginnings.fold
         if not self.without_ or (fold == UNSEEN).all():
             return self._predict(beginnings)

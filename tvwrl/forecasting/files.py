@@ -68,7 +68,7 @@ def read_forecaster(path: Path, sampler: SequenceSampler) -> Forecaster:
         }
         for field, (found, said) in own.items():
             if found != said:
-                raise ValueError(f"its {field} are {found}, but it says that it was made for {said}")
+                raise ValueError(f"it forecasts with {field} {found}, but says that it was made for {said}")
     except InputError:
         raise
     except Exception as error:  # whatever a damaged file leads to

@@ -1,4 +1,4 @@
-"""Rules that production systems use: demand from a workload's own past, its end from how long others lived.
+"""Rules that production systems use: demand from a workload's own past, survival from the lengths of training windows.
 
 Letters: m beginnings, J segments, D resources, V levels of demand.
 """

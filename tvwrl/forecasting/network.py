@@ -33,8 +33,8 @@ class NetworkForecaster(Forecaster):
     """The mean of small networks of two ReLU layers; training series are forecast by one that never saw their fold.
 
     A softmax for each segment and resource gives the probabilities of the levels of the largest demand, so variances
-    and quantiles are learnt, not estimated from errors on the training series. Dropout, weight decay and hidden
-    declarations keep the networks from learning single series by heart.
+    and quantiles are learnt, not estimated from errors on the training series. Dropout, weight decay and randomly
+    masked declarations keep the networks from memorising single series.
     """
 
     peak_units: int = 6

@@ -34,8 +34,8 @@ ABOUT = (
 def start_for(trace: Trace, forecaster: NetworkForecaster) -> NetworkForecaster | None:
     """What `forecaster` may start from on a trace; None if the shipped one does not match it or knows the trace.
 
-    It knows a trace if it learnt from any recorded workload of that name, or from the whole trace. It has weights
-    alone, and cannot sample.
+    It knows a trace if it learnt from a recorded workload with the name of one of its workloads, or from the whole
+    trace. It has weights alone, and cannot sample.
     """
     content = _content()
     start = NetworkForecaster.from_dict(content["forecaster"])

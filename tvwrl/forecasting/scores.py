@@ -27,7 +27,7 @@ SHARES = tuple(round(0.05 * i, 2) for i in range(21))  # at which the calibratio
 class Scores:
     """Means over beginnings; the lower `crps`, `brier` and `peak_crps`, the better.
 
-    An honest central 90 % interval covers 90 % of what came, and an honest calibration curve is the diagonal. Demand
+    A calibrated central 90 % interval covers 90 % of what came, and its calibration curve is the diagonal. Demand
     has few levels, so what came may lie on an edge of an interval: it then counts by the part of its probability that
     lies inside, as if it were spread evenly over its step of the distribution function (Czado, Gneiting & Held 2009).
     """

@@ -20,7 +20,7 @@ HORIZON = SEGMENTS[-1][1]
 class Forecast:
     """Columns of a forecast: J segments, D resources, all as shares of `peak_units` (variances: of its square).
 
-    A finished workload needs nothing, so `most`, `spread` and `mean` fall with the probability of still running.
+    A finished workload needs nothing: `most`, `spread` and `mean` count that case as demand 0.
     Forecasts add up: the expected load of a machine and its variance are sums over its workloads.
     """
 

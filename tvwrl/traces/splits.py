@@ -35,7 +35,8 @@ class Splits:
 
     Whatever is fitted sees the training runs alone; the unit and the lengths of windows are constants of the problem,
     set on more (`SequenceSampler`). Validation runs choose (a policy, a setting), test runs judge.
-    No row is in two splits, and by workloads or applications no workload (or application) is.
+    No row is both for testing and for anything else. Training and validation share no row either, unless nothing could
+    be held out (`holds_out`). By workloads or applications, the same holds of every workload (or application).
     """
 
     runs: dict[Split, list[Run]]
@@ -54,7 +55,7 @@ def split_trace(trace: Trace, by: str, least_rows: int = 1) -> Splits:
     `by`: workloads; applications, which are kept whole (a workload whose application is unknown is one of its own); or
     time, where every run is cut: the last part is for testing, the last part of the rest for validation.
     `least_rows`: runs of fewer rows belong to no split.
-    Short and long series have about the same shares in validation and in every fold as in the rest. Where nothing can
+    Validation and folds are stratified by the lengths of series. Where nothing can
     be held out for validation, it uses the training runs; a single training series (or application) has no fold.
     Raises InputError for a trace of too few workloads or applications, or without a run of `least_rows`.
     """
@@ -72,7 +73,7 @@ def split_trace(trace: Trace, by: str, least_rows: int = 1) -> Splits:
         if not runs:
             slot = least_rows * trace.slot_seconds
             raise InputError(
-                f"no {name} series of trace '{trace.name}' covers one slot of {slot} s: lower step_seconds"
+                f"no {name} series of trace '{trace.name}' is as long as one slot ({slot} s): lower step_seconds"
             )
     if not (train and validation):
         train = validation = not_test
