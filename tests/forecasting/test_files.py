@@ -1,6 +1,7 @@
 """Forecaster files: they come back as they were, and are used for nothing that they were not made for."""
 
 import base64
+import hashlib
 import json
 import zlib
 from dataclasses import replace
@@ -131,8 +132,18 @@ def one_fold_less(content):
 def test_a_damaged_file_is_named(file, sampler, change):
     content = json.loads(file.read_text())
     change(content)
+    content["sha256"] = hashlib.sha256(json.dumps(content["forecaster"], sort_keys=True).encode()).hexdigest()
     file.write_text(json.dumps(content))
     with pytest.raises(InputError, match=r"forecaster.json is damaged: .*fit_forecaster.py"):
+        read_forecaster(file, sampler)
+
+
+def test_a_changed_number_is_noticed(file, sampler):
+    text = file.read_text()
+    content = json.loads(text)
+    content["forecaster"]["networks"][0][0][1][0] += 1e-3
+    file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"forecaster.json is damaged: .*not what was written"):
         read_forecaster(file, sampler)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import tyro
 
 from tvwrl.checks import at_least, different
-from tvwrl.command_line import TRACE, ForecasterFile, Names, Shares, SlotSeconds, described
+from tvwrl.command_line import PREPARING, TRACE, ForecasterFile, Names, Shares, SlotSeconds, described
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.cell_options import CellOptions
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
@@ -150,6 +150,7 @@ def _problem(settings: ComparisonSettings) -> Problem:
     forecaster = None
     if settings.forecaster is not None:
         forecaster = read_forecaster(settings.forecaster, SequenceSampler(trace, scenario))
+    print(PREPARING)
     return Problem.build(trace, scenario, forecaster=forecaster)
 
 

@@ -50,7 +50,7 @@ class ForecasterFitOptions(CellOptions):
     slot_seconds: SlotSeconds = None
     also: Names = ()
     """Other traces whose training series networks may learn from. They need the same resources, and slots that divide
-    --step-seconds."""
+    --step-seconds. CSV files are read with --slot-seconds."""
     candidates: Annotated[Names, tyro.conf.arg(help=CANDIDATES)] = DEFAULT
     loads: Shares = (0.3, 0.5, 0.8)
     """Offered loads."""
@@ -104,20 +104,28 @@ def fit_forecasters(options: ForecasterFitOptions) -> None:
     judged = [judged_on_test(out, cell) for cell in wanted]
     failed |= options.complete(out, judged) or {}
     tested = Finished(out, [cell for cell in judged if cell.name not in failed])
-    text = _text(validated, tested, best)
+    text = _text(compared, validated, tested, best)
     _write(out, compared, validated, tested, best, text)
     print(text)
     if best is not None:
-        print(f"train with it: python scripts/train.py --trace {options.trace} --forecaster {out / FILE}")
+        slot = "" if options.slot_seconds is None else f" --slot-seconds {options.slot_seconds}"
+        print(f"train with it: python scripts/train.py --trace {options.trace}{slot} --forecaster {out / FILE}")
+    else:
+        print("no forecaster was saved: only networks can be, and none was among the candidates or finished")
     print(f"written to {out}")
     refuse_failed(failed)
 
 
-def _text(validated: Finished, tested: Finished, best: ForecasterCell | None) -> str:
+def _text(compared: Comparison, validated: Finished, tested: Finished, best: ForecasterCell | None) -> str:
     """table.md."""
     parts = ["## Validation series (used to choose)", validated.reward_table(best), validated.scores_table()]
     if best is not None:
         parts.append(f"`{best.title}` has the best mean reward of the networks and is kept.")
+        if better := validated.better_than(best):
+            names = ", ".join(f"`{name}` (by {gain / 1000:.1f})" for name, gain in better.items())
+            parts.append(f"A higher mean reward, but cannot be saved: {names}.")
+    if not compared.sampler.holds_out:
+        parts.append("Too few series to hold any out: validation series are the training series here.")
     if tested.cells:
         parts += ["## Test series (used to judge)", tested.reward_table(best), tested.scores_table()]
     parts.append(NOTE)

@@ -32,6 +32,7 @@ from tvwrl.types import InputError, Trace
 JUDGE = "expected-cost"  # the scheduler that believes a forecaster
 SCORES, REWARDS = "scores.json", "rewards.json"
 SAVED = "network"  # the forecaster that can be saved
+SHIPPED = "from_shipped"  # measure: whether it started from the weights that ship with the package
 OWN, POOLED, OTHERS = "own", "pooled", "others"  # series that one learns from
 
 
@@ -156,7 +157,10 @@ class ForecasterCell(Cell):
         write_json(folder / SCORES, {name: np.asarray(value).tolist() for name, value in vars(scores).items()})
         rewards = {str(load): self._rewards(load, forecaster) for load in compared.loads}
         write_json(folder / REWARDS, rewards)
-        write_json(folder / ROWS, self._rows(scores, rewards, seconds))
+        rows = self._rows(scores, rewards, seconds)
+        if isinstance(forecaster, NetworkForecaster):
+            rows.append(self._named() | {"measure": SHIPPED, "at": None, "value": float(forecaster.adapted_)})
+        write_json(folder / ROWS, rows)
 
     def _forecaster(self) -> tuple[Forecaster, float]:
         """The fitted forecaster, and the seconds that it took."""
@@ -179,9 +183,12 @@ class ForecasterCell(Cell):
         scheduler = make_scheduler(JUDGE)
         return [float(problem.score(runner.play(scheduler, i))["reward"]) for i in range(len(drawn))]
 
+    def _named(self) -> dict[str, Any]:
+        return {"split": self.split, "forecaster": self.candidate, "learnt_from": self.sources}
+
     def _rows(self, scores: Scores, rewards: dict[str, list[float]], seconds: float) -> Rows:
         """What report.csv says of it: a row for every measure."""
-        named = {"split": self.split, "forecaster": self.candidate, "learnt_from": self.sources}
+        named = self._named()
         rows: Rows = [named | {"measure": "fit_seconds", "at": None, "value": seconds}] if self.fitted is None else []
         for measure in ("crps", "running_crps", "brier", "within_50", "within_90"):
             for (first, last), value in zip(SEGMENTS, getattr(scores, measure), strict=True):

@@ -17,6 +17,7 @@ from tvwrl.experiments.forecaster_cells import (
     REWARDS,
     SAVED,
     SCORES,
+    SHIPPED,
     Comparison,
     ForecasterCell,
 )
@@ -49,6 +50,11 @@ class Finished:
         able = [cell for cell in self.cells if cell.candidate == SAVED]
         return max(able, key=lambda cell: np.mean(list(self.rewards[cell.title].values())), default=None)
 
+    def better_than(self, best: ForecasterCell) -> dict[str, float]:
+        """Titles of what has a higher mean reward over all loads than `best`, and by how much."""
+        means = {name: float(np.mean(list(rewards.values()))) for name, rewards in self.rewards.items()}
+        return {name: mean - means[best.title] for name, mean in means.items() if mean > means[best.title]}
+
     def reward_table(self, compared: ForecasterCell | None) -> str:
         """Markdown: a line for each forecaster with its rewards, and how much better those of `compared` are."""
         loads = list(next(iter(self.rewards.values())))
@@ -59,7 +65,11 @@ class Finished:
 
     def _rewards(self, cell: ForecasterCell, loads: Sequence[str], compared: ForecasterCell | None) -> list[str]:
         rewards = self.rewards[cell.title]
-        line = [cell.title, LEARNT[cell.sources], *(mean_with_interval(rewards[load] / 1000) for load in loads)]
+        shipped = any(
+            row["measure"] == SHIPPED and row["value"] and row["learnt_from"] == cell.sources for row in self.rows
+        )
+        learnt = LEARNT[cell.sources] + ", from shipped weights" * (shipped and cell.candidate == SAVED)
+        line = [cell.title, learnt, *(mean_with_interval(rewards[load] / 1000) for load in loads)]
         if compared is None:
             return line
         if compared.title == cell.title:

@@ -15,7 +15,7 @@ from tvwrl.agents.config import TrainConfig, preset_of
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.training import Trainer
-from tvwrl.command_line import ForecasterFile, SlotSeconds, TraceName
+from tvwrl.command_line import PREPARING, ForecasterFile, SlotSeconds, TraceName
 from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate, is_unfinished
@@ -28,8 +28,6 @@ from tvwrl.traces import open_and_describe
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError, Trace
-
-PREPARING = "preparing sequences, classes and forecasts (a minute or two where kernels still have to be compiled)"
 
 
 @dataclass(frozen=True)

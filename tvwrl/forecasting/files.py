@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from tvwrl.traces import trace_hash
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError
 
-FORMAT = 2
+FORMAT = 3  # 3: with a digest
 FILE = "forecaster.json"
 AGAIN = "fit a new one with scripts/fit_forecaster.py"
 
@@ -35,7 +36,9 @@ def purpose_of(sampler: SequenceSampler) -> dict[str, Any]:
 
 def write_forecaster(path: Path, forecaster: Forecaster, sampler: SequenceSampler) -> None:
     """Write a fitted forecaster for the windows of `sampler`, whole. Raises InputError for one that cannot be saved."""
-    write_json(path, {"format": FORMAT, "made_for": purpose_of(sampler), "forecaster": forecaster.to_dict()})
+    content = forecaster.to_dict()
+    made = {"format": FORMAT, "made_for": purpose_of(sampler), "sha256": _digest(content), "forecaster": content}
+    write_json(path, made)
 
 
 def forecaster_file(path: Path) -> Path:
@@ -60,6 +63,8 @@ def read_forecaster(path: Path, sampler: SequenceSampler) -> Forecaster:
         ]
         if other:
             raise InputError(f"{path} was made for {'; for '.join(other)}: {AGAIN}")
+        if _digest(content["forecaster"]) != content["sha256"]:
+            raise ValueError("its forecaster is not what was written")
         forecaster = NetworkForecaster.from_dict(content["forecaster"])
         own = {
             "resources": (forecaster.resources_, len(needed["resources"])),
@@ -91,8 +96,14 @@ def _content(path: Path) -> dict[str, Any]:
     return content
 
 
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 def _shown(value: Any) -> str:
     """A value of a field in a message; of a trace, its name and the beginning of its digest."""
     if isinstance(value, dict):
         return f"'{value.get('name')}' (content {str(value.get('hash'))[:12]})"
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return ", ".join(f"{part:.4g}" if isinstance(part, float) else str(part) for part in value)
+    return str(value)

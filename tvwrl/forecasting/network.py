@@ -49,6 +49,7 @@ class NetworkForecaster(Forecaster):
     adapt_epochs: int = 1  # and
     adapt_rate: float = 5e-4  # learning rate, where it starts from another forecaster
     random_state: int = 0
+    adapted_ = False  # whether it started from another one
 
     def fit(self, windows: Windows, also: Sequence[Windows] = (), start: NetworkForecaster | None = None) -> Self:
         """See `Forecaster.fit`. With `start`, every network begins as its first one and adapts.
@@ -59,7 +60,7 @@ class NetworkForecaster(Forecaster):
         if start is not None:
             for name, (own, other) in self.differences(start, windows.demand.shape[-1]).items():
                 raise InputError(f"{name} is {own}, but the forecaster to start from has {other}: fit without it")
-        self._start = start
+        self._start, self.adapted_ = start, start is not None
         return super().fit(windows, also)
 
     def differences(self, start: NetworkForecaster, resources: int) -> dict[str, tuple[int, int]]:
@@ -70,7 +71,7 @@ class NetworkForecaster(Forecaster):
 
     def _for_fold(self) -> Self:
         one = replace(self, networks=1)
-        one._start = self._start
+        one._start, one.adapted_ = self._start, self.adapted_
         return one
 
     def _fit(self, drawn: list[Beginnings]) -> None:
@@ -147,6 +148,7 @@ class NetworkForecaster(Forecaster):
         return {
             "parameters": self.get_params(),
             "resources": self.resources_,
+            "adapted": self.adapted_,
             "values": self.values_.tolist(),
             "without": {str(fold): one._weights() for fold, one in self.without_.items()},
             "learnt": None if self._learnt is None else packed(self._learnt),
@@ -162,6 +164,7 @@ class NetworkForecaster(Forecaster):
         """The forecaster that `to_dict` described. Raises ValueError or LookupError for what does not fit together."""
         made = cls(**content["parameters"])
         made.resources_, made.values_ = int(content["resources"]), np.array(content["values"], np.float32)
+        made.adapted_ = bool(content["adapted"])
         if len(made.values_) != made.levels + 1 or not np.isfinite(made.values_).all():
             raise ValueError(f"it has {len(made.values_)} values of levels: must be {made.levels + 1}, all finite")
         made._set_weights(content)

@@ -76,9 +76,9 @@ class SequenceSampler:
 
     Attributes: `unit` (D,) input value of one unit: a constant of the problem, as a machine's capacity is, so that
     all splits are measured alike; set on all series that are not for testing unless it is given. `fold` (n,) of every
-    workload of the trace, as of `Splits`. `notes` list of sentences about what the trace could not give; and by split
-    the `runs` that windows are cut from, `rate` arrivals per slot that offer the load, `arrivals` workloads per
-    sequence (N).
+    workload of the trace and `holds_out`, as of `Splits`. `notes` list of sentences about what the trace could not
+    give; and by split the `runs` that windows are cut from, `rate` arrivals per slot that offer the load, `arrivals`
+    workloads per sequence (N).
 
     Raises InputError where the trace's interval does not divide the slot, where a rate cannot be served, and where
     demand can exceed every machine.
@@ -100,6 +100,7 @@ class SequenceSampler:
         splits = split_trace(trace, scenario.split, self.ratio)
         self.fold = splits.fold
         self.runs = {split: self._repeat_days(runs) for split, runs in splits.runs.items()}
+        self.holds_out = splits.holds_out
         self._held_out = ("validation", "test") if splits.holds_out else ("test",)
         self._note_series(splits.holds_out)
         not_test = self._repeat_days(splits.not_test)
