@@ -26,7 +26,7 @@ from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import Cell, check_request
 from tvwrl.experiments.training_runs import pass_on_signal
 from tvwrl.experiments.tuning.search_space import SPACE, WITHOUT_EFFECT, Choice, Range
-from tvwrl.runs import check_new_folder, provenance, write_json
+from tvwrl.runs import check_new_folder, in_turn, provenance, write_json
 from tvwrl.traces import open_trace
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.types import InputError
@@ -92,7 +92,8 @@ class TrialCell(Cell):
                 _retry(study, dead)
         shutil.rmtree(folder)  # what an interrupted attempt left
         folder.mkdir()
-        trial = study.ask()
+        with in_turn(folder.parents[1] / ".ask.lock"):  # SQLite may give one queued trial to two processes
+            trial = study.ask()
         trial.set_user_attr(CELL, self.name)
         try:
             parameters = {name: one.suggest(trial, name) for name, one in self.search.space.items()}
