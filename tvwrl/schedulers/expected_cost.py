@@ -92,28 +92,36 @@ def expected_costs(load: Any, own: Any, sizes: Any, units: float, weights: Float
 
 @njit
 def _add_costs(loads, owns, sizes, units, weights, whole, out):  # type: ignore[no-untyped-def]
-    clusters, machines, resources = sizes.shape
+    clusters, machines, _ = sizes.shape
+    for b in range(clusters):
+        for m in range(machines):
+            danger, unused = machine_costs(loads[b, m], owns[b], sizes[b, m], units, weights, whole)
+            out[b, m, OVERSHOOT], out[b, m, UNUSED] = danger, unused
+
+
+@njit(_nrt=False)
+def machine_costs(load, own, sizes, units, weights, whole):  # type: ignore[no-untyped-def]
+    """The two `expected_costs` of one machine: `load` (K,), `own` (K,), `sizes` (D,)."""
+    resources = len(sizes)
     wide = len(LENGTHS) * resources
     alive = 3 * wide + 2 * resources
-    for b in range(clusters):
-        own = owns[b]
-        for m in range(machines):
-            load = loads[b, m]
-            running, more = float(load[alive]), float(own[alive])
-            for d in range(resources):
-                size = sizes[b, m, d]
-                if running > 0 and size > 0:  # one workload alone never exceeds the capacity
-                    border = (math.floor(size * units + EXACT) + 0.5) / units if whole else size
-                    before = _passes(load, own, 0.0, border, d, resources)
-                    after = max(
-                        _passes(load, own, 1.0, border, d, resources), before
-                    )  # a higher variance alone must not look like a gain
-                    out[b, m, OVERSHOOT] += RISK * weights[2, d] * ((running + more) * after - running * before)
-                for j in range(len(LENGTHS)):
-                    c = 2 * wide + j * resources + d
-                    now = _unused(load[c], load[alive + j], size, units, weights[1, d])
-                    then = _unused(load[c] + own[c], load[alive + j] + own[alive + j], size, units, weights[1, d])
-                    out[b, m, UNUSED] += LENGTHS[j] * (then - now)
+    running, more = float(load[alive]), float(own[alive])
+    danger = unused = 0.0
+    for d in range(resources):
+        size = sizes[d]
+        if running > 0 and size > 0:  # one workload alone never exceeds the capacity
+            border = (math.floor(size * units + EXACT) + 0.5) / units if whole else size
+            before = _passes(load, own, 0.0, border, d, resources)
+            after = max(
+                _passes(load, own, 1.0, border, d, resources), before
+            )  # a higher variance alone must not look like a gain
+            danger += RISK * weights[2, d] * ((running + more) * after - running * before)
+        for j in range(len(LENGTHS)):
+            c = 2 * wide + j * resources + d
+            now = _unused(load[c], load[alive + j], size, units, weights[1, d])
+            then = _unused(load[c] + own[c], load[alive + j] + own[alive + j], size, units, weights[1, d])
+            unused += LENGTHS[j] * (then - now)
+    return danger, unused
 
 
 @njit(inline="always")
@@ -123,7 +131,7 @@ def _unused(mean, alive, size, units, exponent):  # type: ignore[no-untyped-def]
     return chance * under_utilisation(max(size - mean / max(chance, LEAST_CHANCE), 0.0) * units, exponent)
 
 
-@njit
+@njit(_nrt=False)
 def _passes(load, own, share, size, d, resources):  # type: ignore[no-untyped-def]
     """Probability that the load of resource d, with `share` (0 or 1) of `own`, ever exceeds the capacity."""
     wide = len(LENGTHS) * resources

@@ -1,0 +1,105 @@
+"""Branch and replay: what every action of a state costs if a rule plays on in the same recorded future.
+
+Arrivals and demand do not depend on decisions, so all actions can be compared on equal luck.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.checks import at_least, one_of
+from tvwrl.penalties import TERMS
+from tvwrl.schedulers.expected_cost import ACCEPTED_OVERSHOOT
+from tvwrl.schedulers.replay_kernels import (
+    BASES,
+    BEST_FIT_PEAK,
+    CLAIRVOYANT,
+    EXPECTED_COST,
+    WORST_FIT_PEAK,
+    Branches,
+    Rule,
+    replay,
+)
+from tvwrl.simulation.simulation import Simulation
+from tvwrl.types import Float, InputError, Int
+
+HORIZON = 128  # slots
+
+
+class Replay:
+    """Plays every action of states of a simulation on, by the rule `base`, for `horizon` slots or to the end.
+
+    `known_peaks`: whether expected-cost uses declared peaks (see `ExpectedCost`)
+
+    Raises InputError for a base that has no compiled rule or needs forecasts that the sequences lack, and for a horizon
+    below 1.
+
+    >>> replay = Replay(envs.simulation, "best-fit-peak")  # doctest: +SKIP
+    >>> costs = replay.costs(np.arange(envs.num_envs), envs.action_masks())  # doctest: +SKIP
+    """
+
+    def __init__(self, simulation: Simulation, base: str, horizon: int = HORIZON, known_peaks: bool = False) -> None:
+        one_of(BASES, base=base)
+        at_least(1, horizon=horizon)
+        table, scenario = simulation.sequences.forecast, simulation.scenario
+        number, capacity = BASES.index(base), simulation.state.capacity
+        if number != EXPECTED_COST:
+            table = None
+        elif table is None:
+            raise InputError("base is expected-cost: it needs sequences that were drawn with forecasts")
+        self._simulation, self._horizon = simulation, horizon
+        columns = 0 if table is None else len(table.steps)
+        self._rule = Rule(
+            number=number,
+            forecast=np.zeros((1, 1, 1, 0), np.uint8) if table is None else table.values,
+            steps=np.zeros(0, np.float32) if table is None else table.steps,
+            hidden=np.zeros(0, np.bool_) if table is None else table.declared & (not known_peaks),
+            peak=simulation.peak if BEST_FIT_PEAK <= number <= WORST_FIT_PEAK else np.zeros((1, 1, 0)),
+            sizes=capacity / scenario.peak_units,
+            largest=capacity.max(axis=0),
+            units=float(scenario.peak_units),
+            whole=scenario.quantise,
+            limit=ACCEPTED_OVERSHOOT * scenario.K_w if number == EXPECTED_COST else np.inf,
+        )
+        self._branches = self._scratch(columns)
+
+    def _scratch(self, columns: int) -> Branches:
+        state = self._simulation.state
+        (machines, resources), (_, count, longest, _) = state.capacity.shape, state.demand.shape
+        actions, ahead = machines + 1, self._horizon + longest * (self._rule.number == CLAIRVOYANT)
+        pool = machines * actions + 1  # each branch may have contents of its own, and one is being made
+        booked = (pool, ahead, resources)
+        return Branches(
+            facts=np.zeros((pool, 7), np.int64),
+            who=np.zeros((pool, count, 3), np.int32),
+            load=np.zeros(booked, state.load.dtype),
+            square=np.zeros(booked, state.load.dtype),
+            charges=np.zeros((pool, 3)),
+            scores=np.zeros((pool, 3)),
+            content=np.zeros((actions, machines), np.int64),
+            queue=np.zeros((actions, count), np.int32),
+            waiting=np.zeros(actions, np.int64),
+            placed=np.zeros(actions, np.int64),
+            free=np.zeros(pool, np.int64),
+            fresh=np.zeros(actions * count, np.int64),
+            counts=np.zeros(2, np.int64),
+            summed=np.zeros(columns, np.float32),
+            own=np.zeros(columns, np.float32),
+            known=np.zeros(resources),
+        )
+
+    def costs(self, rows: Int, allowed: npt.NDArray[np.bool_]) -> tuple[Float, Int]:
+        """(n, M + 1, 4) penalties (`penalties.TERMS`) from the current slot on, by action, of environments `rows` (n,),
+        and (n,) the base's own action.
+
+        Actions are those of `Simulation.step`: a machine for the head of the queue, or to let the slot pass. NaN where
+        `allowed` (n, actions) forbids one or has no column for it. A decision must be due.
+        """
+        actions = len(self._branches.content)
+        wanted = np.zeros((len(rows), actions), np.bool_)
+        wanted[:, : allowed.shape[1]] = allowed
+        out = np.where(wanted[..., None], np.zeros(len(TERMS)), np.nan)
+        choice = np.zeros(len(rows), np.int64)
+        replay(self._simulation.state, self._rule, self._branches, rows, wanted, self._horizon, out, choice)
+        return out, choice
