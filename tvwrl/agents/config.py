@@ -9,17 +9,22 @@ from typing import Any, Literal, get_args
 from tvwrl.checks import at_least, one_of, positive, within
 from tvwrl.command_line import Shares
 from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS
+from tvwrl.schedulers.knowledge import FORECASTS, FUTURE, PEAKS
+from tvwrl.schedulers.replay_kernels import BASES
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
 
-ALGORITHMS = Literal["ppo", "reinforce", "sb3-ppo", "sb3-a2c"]
+ALGORITHMS = Literal["ppo", "reinforce", "counterfactual", "sb3-ppo", "sb3-a2c"]
 
 # fmt: off
 COUNTS = (
     "hidden", "iterations", "train_sequences", "sequences_per_iteration", "trajectories", "epochs", "minibatches",
-    "threads", "eval_every", "eval_sequences", "comparison_sequences", "save_every", "picture_every",
+    "threads", "horizon", "eval_every", "eval_sequences", "comparison_sequences", "save_every", "picture_every",
 )
-RATES = ("learning_rate", "final_learning_rate", "imitation_rate", "train_loads", "gamma")
+RATES = (
+    "learning_rate", "final_learning_rate", "imitation_rate", "train_loads", "gamma", "label_share", "cost_scale",
+    "most_cost",
+)
 WEIGHTS = ("entropy_bonus", "final_entropy_bonus", "max_gradient_norm", "clip", "advantage_clip", "unused_weight")
 # fmt: on
 
@@ -33,8 +38,9 @@ class TrainConfig:
     """Hyper-parameters; all of them travel with the checkpoint."""
 
     algo: ALGORITHMS = "ppo"
-    """ppo: PPO with a critic that values every machine; reinforce: REINFORCE, as in the paper; sb3-ppo, sb3-a2c: PPO
-    and A2C of Stable-Baselines3."""
+    """ppo: PPO with a critic that values every machine; reinforce: REINFORCE, as in the paper; counterfactual: plays
+    every action on by a rule in the recorded future, and lowers the expected cost; sb3-ppo, sb3-a2c: PPO and A2C of
+    Stable-Baselines3."""
     policy: Literal["shared", "flat", "deeprm"] = "shared"
     """shared: one network with the same weights for each machine, for any number of machines; flat: the paper's
     network; deeprm: the DeepRM baseline, which chooses the next workload."""
@@ -87,6 +93,17 @@ class TrainConfig:
     """Clip gradients to this norm; 0: no clipping."""
     seed: int = 0
     """Seed of all random choices."""
+    base_policy: str = ""
+    """counterfactual: rule that plays on after every action. Default: best-fit-peak if the policy sees lifetime peaks,
+    expected-cost if it sees forecasts, otherwise spread."""
+    horizon: int = 128
+    """counterfactual: slots that it plays on."""
+    label_share: float = 0.7
+    """counterfactual: share of decisions whose actions are all played on."""
+    cost_scale: float = 2000.0
+    """counterfactual: cost that counts as 1 in the loss."""
+    most_cost: float = 1e5
+    """counterfactual: an action that costs this much more than the best one is as bad as any worse one."""
     device: str = "cpu"
     """PyTorch device of policies: cpu, cuda, cuda:1."""
     threads: int = 1
@@ -110,7 +127,9 @@ class TrainConfig:
         at_least(1, **{name: values[name] for name in COUNTS})
         at_least(0, seed=self.seed, imitate=self.imitate, **{name: values[name] for name in WEIGHTS})
         positive(**{name: values[name] for name in RATES})
-        within(0, 1, gamma=self.gamma, gae_lambda=self.gae_lambda)
+        within(0, 1, gamma=self.gamma, gae_lambda=self.gae_lambda, label_share=self.label_share)
+        one_of(BASES, base_policy=self.base_policy or None)
+        self._check_base()
         one_of(get_args(ALGORITHMS), algo=self.algo)
         one_of(("shared", "flat", "deeprm"), policy=self.policy)
         one_of(SCHEDULERS, teacher=self.teacher or None)
@@ -119,6 +138,20 @@ class TrainConfig:
         foresees = bool(self.teacher) and KNOWLEDGE[self.teacher].group == GROUPS[2]
         if self.imitate and foresees and not self.scenario.looks_ahead:
             raise InputError(f"teacher is {self.teacher}: it needs --observe-forecast")
+
+    def _check_base(self) -> None:
+        """Raise InputError for a rule that knows more than the policy sees, or a policy that chooses no machine."""
+        if self.algo != "counterfactual":
+            return
+        if self.policy == "deeprm":
+            raise InputError("algo counterfactual needs a policy that chooses machines: use --policy shared or flat")
+        needed = {FORECASTS: "--observe-forecast", PEAKS: "--observe-peak", FUTURE: ""}.get(KNOWLEDGE[self.replays])
+        shown = {"--observe-forecast": self.scenario.observe_forecast, "--observe-peak": self.scenario.observe_peak}
+        if needed is not None and not shown.get(needed, False):
+            way = f"give {needed}, or " if needed else ""
+            raise InputError(
+                f"base_policy is {self.replays}: it knows more than the policy sees; {way}take another one"
+            )
 
     @property
     def starts_from_expected_cost(self) -> bool:
@@ -134,6 +167,13 @@ class TrainConfig:
     def _teacher(self) -> str:
         foresees = self.scenario.observe_forecast and not self.scenario.observe_peak
         return self.teacher or ("expected-cost" if foresees else "best-fit-peak")
+
+    @property
+    def replays(self) -> str:
+        """The rule that plays on in counterfactual learning."""
+        shows = self.scenario
+        best = "best-fit-peak" if shows.observe_peak else "expected-cost" if shows.observe_forecast else "spread"
+        return self.base_policy or best
 
     def at(self, iteration: int, start: float, end: float) -> float:
         """A value that falls linearly from `start` to `end` over the iterations."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -158,8 +158,11 @@ def play(
     sequence: npt.NDArray[np.int64],
     rng: torch.Generator | DeterministicActions,
     device: str,
+    look: Callable[[npt.NDArray[np.int64], npt.NDArray[np.bool_]], None] | None = None,
 ) -> Trajectories:
     """One episode in each of the B environments, environment b on `sequence[b]`.
+
+    Before each decision `look` gets the environments (n,) that are to decide and what they may do (n, actions).
 
     Actions are drawn with `rng`, or chosen by `DeterministicActions`. Episodes still going on
     `MAX_SLOTS_AFTER_ARRIVALS` slots after the last arrival are cut. Raises Diverged if the policy's probabilities are
@@ -174,6 +177,8 @@ def play(
     alive, cut = np.ones(batch, np.bool_), np.zeros(batch, np.bool_)
     while alive.any():
         masks = envs.action_masks()
+        if look is not None:
+            look(np.flatnonzero(alive), masks[alive])
         logits, encoded = logits_of(policy, {n: part[alive] for n, part in seen.items()}, masks[alive], device)
         encodings.append(encoded)
         action, chosen = masks.argmax(axis=1), np.zeros(batch, np.float32)  # in finished episodes: any allowed one

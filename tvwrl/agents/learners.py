@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.counterfactual import Counterfactual
 from tvwrl.agents.episodes import Environments
 from tvwrl.agents.networks import Policy
-from tvwrl.agents.policy_gradient import Learner, PolicyGradient
+from tvwrl.agents.policy_gradient import Learner
 from tvwrl.agents.ppo import PPO
 from tvwrl.agents.reinforce import Reinforce
 from tvwrl.types import InputError
 
-LEARNERS: dict[str, type[PolicyGradient]] = {"reinforce": Reinforce, "ppo": PPO}
+LEARNERS: dict[str, type[Learner]] = {"reinforce": Reinforce, "ppo": PPO, "counterfactual": Counterfactual}
 
 
 def make_learner(policy: Policy, config: TrainConfig, envs: Environments, shapes: dict[str, Any]) -> Learner:

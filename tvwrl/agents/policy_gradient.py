@@ -37,6 +37,32 @@ class Learner(ABC):
         `decisions`.
         """
 
+    def descend(
+        self,
+        network: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        iteration: int,
+        decisions: int,
+        rng: torch.Generator | None,
+        backward: Callable[[Tensor], None],
+    ) -> list[float]:
+        """Take the steps of an iteration; returns the norms of their gradients before they are clipped.
+
+        `backward` adds the gradients of a minibatch, of whose decisions it is given the rows; `rng` shuffles these.
+        """
+        config, norms = self.config, []
+        for group in optimiser.param_groups:
+            group["lr"] = config.at(iteration, config.learning_rate, config.final_learning_rate)
+        limit = config.max_gradient_norm or float("inf")
+        for _ in range(config.epochs):
+            order = torch.arange(decisions) if rng is None else torch.randperm(decisions, generator=rng)
+            for part in order.chunk(config.minibatches):
+                optimiser.zero_grad()
+                backward(part)
+                norms.append(float(nn.utils.clip_grad_norm_(network.parameters(), limit)))
+                optimiser.step()
+        return norms
+
     def weights(self) -> Iterator[Tensor]:
         """Every weight that it trains."""
         return self.policy.parameters()
@@ -96,32 +122,6 @@ class PolicyGradient(Learner):
         for one in self.descend(self.policy, self.optimiser, iteration, decisions, shuffle, backward):
             norm += one / steps
         return {"entropy": total_entropy, "gradient_norm": norm, "decisions": float(decisions)}
-
-    def descend(
-        self,
-        network: nn.Module,
-        optimiser: torch.optim.Optimizer,
-        iteration: int,
-        decisions: int,
-        rng: torch.Generator | None,
-        backward: Callable[[Tensor], None],
-    ) -> list[float]:
-        """Take the steps of an iteration; returns the norms of their gradients before they are clipped.
-
-        `backward` adds the gradients of a minibatch, of whose decisions it is given the rows; `rng` shuffles these.
-        """
-        config, norms = self.config, []
-        for group in optimiser.param_groups:
-            group["lr"] = config.at(iteration, config.learning_rate, config.final_learning_rate)
-        limit = config.max_gradient_norm or float("inf")
-        for _ in range(config.epochs):
-            order = torch.arange(decisions) if rng is None else torch.randperm(decisions, generator=rng)
-            for part in order.chunk(config.minibatches):
-                optimiser.zero_grad()
-                backward(part)
-                norms.append(float(nn.utils.clip_grad_norm_(network.parameters(), limit)))
-                optimiser.step()
-        return norms
 
 
 def clipped_gain(log_probability: Tensor, action: Tensor, advantage: Tensor, before: Tensor, clip: float) -> Tensor:

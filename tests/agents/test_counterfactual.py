@@ -1,0 +1,95 @@
+"""Counterfactual learning: it lowers what decisions cost, waits where the base waits, and repeats itself exactly."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tvwrl.agents.config import INFORMED, PRESETS, TrainConfig
+from tvwrl.agents.training import Trainer
+from tvwrl.types import InputError
+
+PEAKS = replace(INFORMED, machines=4, workloads=16, history=6, observe_forecast=False, observe_peak=True)
+TINY = TrainConfig(
+    algo="counterfactual",
+    iterations=6,
+    imitate=2,
+    train_sequences=8,
+    sequences_per_iteration=8,
+    eval_sequences=2,
+    eval_every=6,
+    hidden=16,
+    label_share=1.0,
+    scenario=PEAKS,
+)
+
+
+def trained(problem, folder, config=TINY, stop_after=None, start=None):
+    """A trainer that has run."""
+    trainer = Trainer(replace(problem, scenario=config.scenario), config, folder, {"hash": ""}, lambda text: None)
+    if start is not None:
+        trainer.restore(start)
+    trainer.run(stop_after)
+    return trainer
+
+
+@pytest.fixture(scope="module")
+def whole(problem, tmp_path_factory):
+    """A finished training with lifetime peaks."""
+    return trained(problem, tmp_path_factory.mktemp("whole"))
+
+
+def test_decisions_cost_less_as_it_learns(whole):
+    regret = [float(row["expected_regret"]) for row in whole.progress if int(row["iteration"]) > 0]
+    assert np.mean(regret[3:]) < 0.9 * np.mean(regret[:2])
+
+
+def test_it_resumes_exactly(problem, whole, tmp_path):
+    first = trained(problem, tmp_path, stop_after=3)
+    second = trained(problem, tmp_path, start=first.checkpoint())
+    for name, weights in whole.policy.state_dict().items():
+        assert torch.equal(weights, second.policy.state_dict()[name])
+    rewards = [[float(row["reward"]) for row in trainer.progress[1:]] for trainer in (whole, second)]
+    assert rewards[0] == pytest.approx(rewards[1])
+
+
+def test_the_share_of_labelled_decisions_makes_another_policy(problem, whole, tmp_path):
+    other = trained(problem, tmp_path, replace(TINY, label_share=0.3, iterations=2))
+    assert any(not torch.equal(a, b) for a, b in zip(other.policy.parameters(), whole.policy.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("scenario", "base"),
+    [
+        (PEAKS, "best-fit-peak"),
+        (replace(INFORMED, observe_peak=True), "best-fit-peak"),
+        (INFORMED, "expected-cost"),
+        (replace(INFORMED, observe_forecast=False), "spread"),
+    ],
+)
+def test_the_base_knows_no_more_than_the_policy(scenario, base):
+    assert TrainConfig(algo="counterfactual", scenario=scenario).replays == base
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"base_policy": "best-fit-peak"},
+            "base_policy is best-fit-peak: it knows more than the policy sees; give --observe-peak",
+        ),
+        (
+            {"base_policy": "clairvoyant"},
+            "base_policy is clairvoyant: it knows more than the policy sees; take another one",
+        ),
+        ({"base_policy": "random"}, "base_policy is 'random': must be one of expected-cost, best-fit-peak"),
+        ({"horizon": 0}, "horizon is 0: must be at least 1"),
+        ({"label_share": 0.0}, "label_share is 0.0: must be"),
+        ({"cost_scale": -1.0}, "cost_scale is -1.0: must be"),
+        ({"policy": "deeprm", "imitate": 0}, "counterfactual needs a policy that chooses machines"),
+    ],
+)
+def test_bad_settings_are_named(changes, message):
+    with pytest.raises(InputError, match=message):
+        replace(PRESETS["medium"], algo="counterfactual", **changes)

@@ -1,0 +1,99 @@
+"""Learning from what every action would have cost: decisions change neither arrivals nor demand, so all can be
+replayed."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.episodes import Environments, Trajectories, play
+from tvwrl.agents.networks import Policy
+from tvwrl.agents.policy_gradient import CHUNK, Learner
+from tvwrl.schedulers.replay import Replay
+from tvwrl.types import Float
+
+
+class Counterfactual(Learner):
+    """Approximate policy improvement: lowers the expected cost of the policy's decisions if a rule, the base, went on.
+
+    In the states that the policy visits, every action is played on by the base in the same recorded future (`Replay`).
+    """
+
+    def __init__(self, policy: Policy, config: TrainConfig) -> None:
+        super().__init__(policy, config)
+        self.optimiser = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
+
+    def iterate(
+        self, envs: Environments, sequence: npt.NDArray[np.int64], iteration: int, rng: torch.Generator
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """See `Learner.iterate`."""
+        config = self.config
+        replay = Replay(envs.simulation, config.replays, config.horizon)
+        draws = np.random.default_rng([config.seed, 7, iteration])
+        found: list[Float] = []
+        choices: list[npt.NDArray[np.int64]] = []
+
+        def label(rows: npt.NDArray[np.int64], allowed: npt.NDArray[np.bool_]) -> None:
+            chosen = draws.random(len(rows)) < config.label_share
+            costs = np.full((len(rows), len(envs.simulation.machines)), np.nan)
+            base = np.zeros(len(rows), np.int64)
+            each, base[chosen] = replay.costs(rows[chosen], allowed[chosen, : costs.shape[1]])
+            costs[chosen] = each[:, :-1].sum(axis=2)
+            found.append(costs)
+            choices.append(base)
+
+        played = play(self.policy, envs, sequence, rng, config.device, label)
+        return played.penalties, self._fit(played, np.concatenate(found), np.concatenate(choices), iteration, rng)
+
+    def _fit(
+        self,
+        played: Trajectories,
+        costs: Float,
+        choices: npt.NDArray[np.int64],
+        iteration: int,
+        rng: torch.Generator,
+    ) -> dict[str, float]:
+        """Lower the expected cost of machines, and wait where the base waits.
+
+        `costs` (n, M) of decisions in the order of `played.encoded`, NaN: not known; `choices` (n,) of the base.
+        """
+        config, machines = self.config, costs.shape[1]
+        known = np.isfinite(costs).any(axis=1)
+        rows = torch.from_numpy(np.flatnonzero(known))
+        beyond = costs[known] - np.nanmin(costs[known], axis=1, keepdims=True)
+        target = torch.from_numpy(np.nan_to_num(np.minimum(beyond, config.most_cost)) / config.cost_scale).float()
+        waits = torch.from_numpy(choices[known] == machines).float()
+        bonus = config.at(iteration, config.entropy_bonus, config.final_entropy_bonus)
+        expected: list[float] = []
+        entropies: list[float] = []
+
+        def backward(part: Tensor) -> None:
+            for some in torch.split(part, CHUNK):
+                encoded = {name: values[rows[some]].to(config.device) for name, values in played.encoded.items()}
+                logits = self.policy.logits(encoded)
+                log_probability = torch.log_softmax(logits[:, :machines], dim=1)
+                probability = log_probability.exp()
+                held = waits[some].to(config.device)
+                cost = ((probability * target[some].to(config.device)).sum(dim=1) * (1 - held)).sum()
+                entropy = -(probability * log_probability).sum()
+                loss = cost - bonus * entropy
+                if logits.shape[1] > machines:
+                    holds = logits[:, machines] - torch.logsumexp(logits[:, :machines], dim=1)
+                    may = encoded["mask"][:, machines].float()
+                    loss = loss + (binary_cross_entropy_with_logits(holds, held, reduction="none") * may).sum()
+                (loss / len(part)).backward()  # type: ignore[no-untyped-call]
+                expected.append(float(cost.detach()) / len(some))
+                entropies.append(float(entropy.detach()) / len(some))
+
+        norms = self.descend(self.policy, self.optimiser, iteration, len(rows), rng, backward)
+        return {
+            "expected_regret": config.cost_scale * float(np.mean(expected[: config.minibatches])),
+            "waits": float(waits.mean()),
+            "entropy": float(np.mean(entropies)),
+            "gradient_norm": float(np.mean(norms)),
+            "decisions": float(played.alive.sum()),
+        }
