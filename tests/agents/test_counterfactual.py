@@ -54,9 +54,21 @@ def test_it_resumes_exactly(problem, whole, tmp_path):
     assert rewards[0] == pytest.approx(rewards[1])
 
 
-def test_the_share_of_labelled_decisions_makes_another_policy(problem, whole, tmp_path):
-    other = trained(problem, tmp_path, replace(TINY, label_share=0.3, iterations=2))
-    assert any(not torch.equal(a, b) for a, b in zip(other.policy.parameters(), whole.policy.parameters(), strict=True))
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"label_share": 1e-9},  # one decision
+        {"policy": "flat"},
+        {"scenario": replace(PEAKS, hold_action=False)},
+        {"base_policy": "spread"},
+    ],
+    ids=["hardly a label", "the paper's network", "no holding", "another base"],
+)
+def test_other_settings_learn_something_else(problem, whole, tmp_path, changes):
+    other = trained(problem, tmp_path, replace(TINY, iterations=2, **changes))
+    weights = list(other.policy.parameters())
+    assert all(bool(part.isfinite().all()) for part in weights)
+    assert other.progress[1]["expected_regret"] != whole.progress[1]["expected_regret"]
 
 
 @pytest.mark.parametrize(
@@ -77,11 +89,11 @@ def test_the_base_knows_no_more_than_the_policy(scenario, base):
     [
         (
             {"base_policy": "best-fit-peak"},
-            "base_policy is best-fit-peak: it knows more than the policy sees; give --observe-peak",
+            "base_policy is best-fit-peak: it knows peaks .*, which the policy does not see; show it",
         ),
         (
             {"base_policy": "clairvoyant"},
-            "base_policy is clairvoyant: it knows more than the policy sees; take another one",
+            "base_policy is clairvoyant: it knows the whole future",
         ),
         ({"base_policy": "random"}, "base_policy is 'random': must be one of expected-cost, best-fit-peak"),
         ({"horizon": 0}, "horizon is 0: must be at least 1"),

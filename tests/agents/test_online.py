@@ -152,5 +152,5 @@ def test_bad_settings_are_refused(start, stream, tmp_path):
         with pytest.raises(InputError, match=message):
             OnlineConfig(**change)
     reinforce = replace(start, config=replace(start.config, algo="reinforce"))
-    with pytest.raises(InputError, match="each arrives once"):
+    with pytest.raises(InputError, match="each arrival comes once"):
         OnlineLearner(reinforce, stream, CONFIG, tmp_path)

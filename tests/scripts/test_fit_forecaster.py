@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tvwrl.experiments import forecaster_cells
 from tvwrl.experiments.engine import CELLS
 from tvwrl.traces import open_trace, write_trace
 
@@ -73,6 +74,30 @@ def test_the_chosen_one_has_the_best_validation_reward(made):
     means = dict(rewards.group_by("learnt_from").agg(pl.col("value").mean()).iter_rows())
     chosen = json.loads((out / "run.json").read_text())["chosen"]
     assert means[chosen.removeprefix("network-")] == pytest.approx(max(means.values()))  # several may be equally good
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("failing", "split"), [("Percentiles", "validation"), ("NetworkForecaster", "test")])
+def test_what_fails_is_named_and_the_others_have_their_table(call, trace, tmp_path, monkeypatch, failing, split):
+    score = forecaster_cells.score
+
+    def fails(forecaster, beginnings):
+        held_out = {"validation": 0, "test": 1}[split]
+        calls.append(type(forecaster).__name__)
+        if calls[-1] == failing and calls.count(failing) > held_out:
+            raise ValueError("out of tea")
+        return score(forecaster, beginnings)
+
+    calls = []
+    monkeypatch.setattr(forecaster_cells, "score", fails)
+    done = call("fit_forecaster.py", "--trace", trace, "--out", tmp_path / "out", *QUICK, *FEW)
+    assert done.returncode == 2
+    assert (
+        f"cell {split}/{'percentiles' if failing == 'Percentiles' else 'network-own'}: ValueError: out of tea"
+        in done.stderr
+    )
+    assert "| last-value" in (tmp_path / "out" / "table.md").read_text()
+    assert (tmp_path / "out" / "forecaster.json").exists()
 
 
 @pytest.mark.slow

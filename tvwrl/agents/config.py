@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from tvwrl.checks import at_least, one_of, positive, within
 from tvwrl.command_line import Shares
 from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS
-from tvwrl.schedulers.knowledge import FORECASTS, FUTURE, PEAKS
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, PEAKS
 from tvwrl.schedulers.replay_kernels import BASES
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
@@ -145,12 +145,12 @@ class TrainConfig:
             return
         if self.policy == "deeprm":
             raise InputError("algo counterfactual needs a policy that chooses machines: use --policy shared or flat")
-        needed = {FORECASTS: "--observe-forecast", PEAKS: "--observe-peak", FUTURE: ""}.get(KNOWLEDGE[self.replays])
-        shown = {"--observe-forecast": self.scenario.observe_forecast, "--observe-peak": self.scenario.observe_peak}
-        if needed is not None and not shown.get(needed, False):
-            way = f"give {needed}, or " if needed else ""
+        knowledge = KNOWLEDGE[self.replays]
+        shown = {CURRENT_LOAD: True, FORECASTS: self.scenario.observe_forecast, PEAKS: self.scenario.observe_peak}
+        if not shown.get(knowledge):
             raise InputError(
-                f"base_policy is {self.replays}: it knows more than the policy sees; {way}take another one"
+                f"base_policy is {self.replays}: it knows {knowledge.note}, which the policy does not see; show it "
+                "(--observe-forecast, --observe-peak) or take another rule"
             )
 
     @property

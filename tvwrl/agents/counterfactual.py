@@ -21,6 +21,7 @@ class Counterfactual(Learner):
     """Approximate policy improvement: lowers the expected cost of the policy's decisions if a rule, the base, went on.
 
     In the states that the policy visits, every action is played on by the base in the same recorded future (`Replay`).
+    A policy that may hold learns to hold where the base waits; there, the costs of machines do not count.
     """
 
     def __init__(self, policy: Policy, config: TrainConfig) -> None:
@@ -39,6 +40,7 @@ class Counterfactual(Learner):
 
         def label(rows: npt.NDArray[np.int64], allowed: npt.NDArray[np.bool_]) -> None:
             chosen = draws.random(len(rows)) < config.label_share
+            chosen[:1] |= not found  # at least one decision is labelled
             costs = np.full((len(rows), len(envs.simulation.machines)), np.nan)
             base = np.zeros(len(rows), np.int64)
             each, base[chosen] = replay.costs(rows[chosen], allowed[chosen, : costs.shape[1]])
@@ -57,7 +59,7 @@ class Counterfactual(Learner):
         iteration: int,
         rng: torch.Generator,
     ) -> dict[str, float]:
-        """Lower the expected cost of machines, and wait where the base waits.
+        """Take the steps of an iteration; returns what to log.
 
         `costs` (n, M) of decisions in the order of `played.encoded`, NaN: not known; `choices` (n,) of the base.
         """
@@ -77,14 +79,13 @@ class Counterfactual(Learner):
                 logits = self.policy.logits(encoded)
                 log_probability = torch.log_softmax(logits[:, :machines], dim=1)
                 probability = log_probability.exp()
-                held = waits[some].to(config.device)
-                cost = ((probability * target[some].to(config.device)).sum(dim=1) * (1 - held)).sum()
+                may = encoded["mask"][:, machines:].float()  # (part, 1), or (part, 0) for a policy that never holds
+                held = waits[some].to(config.device)[:, None] * may
+                cost = (probability * target[some].to(config.device) * (1 - held.sum(dim=1, keepdim=True))).sum()
                 entropy = -(probability * log_probability).sum()
-                loss = cost - bonus * entropy
-                if logits.shape[1] > machines:
-                    holds = logits[:, machines] - torch.logsumexp(logits[:, :machines], dim=1)
-                    may = encoded["mask"][:, machines].float()
-                    loss = loss + (binary_cross_entropy_with_logits(holds, held, reduction="none") * may).sum()
+                holds = logits[:, machines:] - torch.logsumexp(logits[:, :machines], dim=1, keepdim=True)
+                hold = (binary_cross_entropy_with_logits(holds, held, reduction="none") * may).sum()
+                loss = cost - bonus * entropy + hold
                 (loss / len(part)).backward()  # type: ignore[no-untyped-call]
                 expected.append(float(cost.detach()) / len(some))
                 entropies.append(float(entropy.detach()) / len(some))

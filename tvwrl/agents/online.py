@@ -123,15 +123,15 @@ class Phase:
 class OnlineLearner:
     """A pretrained policy on a stream, in a folder: `checkpoints/last.pt`, `progress.csv` (a row per episode).
 
-    Raises InputError for a checkpoint without a critic: the baseline of REINFORCE needs several episodes on the same
-    arrivals, which online learning does not have.
+    Raises InputError for a checkpoint without a critic: each arrival comes once, so no other episode on it can be the
+    baseline.
     """
 
     def __init__(self, start: Checkpoint, stream: Sequence[Phase], config: OnlineConfig, folder: Path) -> None:
         if start.config.algo != "ppo" or start.config.policy != "shared":
             raise InputError(
-                f"the checkpoint was trained by {start.config.algo} (policy {start.config.policy}), whose baseline "
-                "needs several episodes on the same arrivals; online each arrives once: train with --algo ppo"
+                f"the checkpoint was trained by {start.config.algo} (policy {start.config.policy}) and has no critic, "
+                "which online learning needs, as each arrival comes once: train with --algo ppo"
             )
         check_device(start.config.device)
         torch.set_num_threads(start.config.threads)

@@ -86,9 +86,8 @@ class ForecasterFitOptions(CellOptions):
 def fit_forecasters(options: ForecasterFitOptions) -> None:
     """Fit and judge the forecasters, print the tables and write the folder.
 
-    Raises InputError for bad options, and at the end for forecasters that failed, each by name (the others have their
-    tables then); KeyboardInterrupt and
-    SystemExit pass through, with what is finished kept.
+    Raises InputError for bad options, and at the end for forecasters that failed, each by name; the others have their
+    tables then. KeyboardInterrupt and SystemExit pass through; finished cells are kept.
     """
     trace = open_and_describe(options.trace, options.slot_seconds, print)
     compared = options.comparison()
@@ -127,7 +126,8 @@ def _text(compared: Comparison, validated: Finished, tested: Finished, best: For
     if not compared.sampler.holds_out:
         parts.append("Too few series to hold any out: validation series are the training series here.")
     if tested.cells:
-        parts += ["## Test series (used to judge)", tested.reward_table(best), tested.scores_table()]
+        compared_with = best if best is not None and best.title in tested.rewards else None  # its test may have failed
+        parts += ["## Test series (used to judge)", tested.reward_table(compared_with), tested.scores_table()]
     parts.append(NOTE)
     return "\n\n".join(parts) + "\n"
 

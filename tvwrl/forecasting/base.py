@@ -60,15 +60,15 @@ class Forecaster(Parameters, ABC):
         rng = np.random.default_rng([self.random_state, 2])
         drawn = [Beginnings.draw(part, rng) for part in (windows, *also)]
         own, others = drawn[0], drawn[1:]
-        self._fit_scaled(drawn, level_values(drawn, self.levels, self.peak_units))
+        self._learn(drawn, level_values(drawn, self.levels, self.peak_units))
         for fold in np.unique(own.fold[own.fold != UNSEEN]).tolist():
             rest = np.flatnonzero(own.fold != fold)
             if seen := [own[rest]] * (len(rest) > 0) + others:
-                self.without_[fold] = self._for_fold()._fit_scaled(seen, self.values_)
+                self.without_[fold] = self._for_fold()._learn(seen, self.values_)
         self._learnt, self._continuations = own, {}
         return self
 
-    def _fit_scaled(self, drawn: list[Beginnings], values: npt.NDArray[np.float32]) -> Self:
+    def _learn(self, drawn: list[Beginnings], values: npt.NDArray[np.float32]) -> Self:
         self.resources_, self.values_, self.without_ = drawn[0].windows.demand.shape[-1], values, {}
         self._fit(drawn)
         return self
@@ -82,8 +82,10 @@ class Forecaster(Parameters, ABC):
         """Learn from beginnings, one item per trace, whose windows may be more than those of the beginnings."""
 
     def predict(self, beginnings: Beginnings) -> Distribution:
-        """What will come after m beginnings; never looks at later slots. Each fold is forecast by the copy
-        fitted without it."""
+        """What will come after m beginnings; never looks at later slots.
+
+        Each fold is forecast by the copy fitted without it.
+        """
         fold = beginnings.fold
         if not self.without_ or (fold == UNSEEN).all():
             return self._predict(beginnings)
@@ -102,9 +104,8 @@ class Forecaster(Parameters, ABC):
     def sample(self, beginnings: Beginnings, n: int, rng: np.random.Generator) -> npt.NDArray[np.float32]:
         """(m, n, S, D) units: n futures of each beginning, slot by slot after the last one seen; 0 once it ended.
 
-        They are continuations of training beginnings with similar forecasts, of other folds where there are any. Raises
-        InputError
-        for a forecaster that has weights alone.
+        They are continuations of training beginnings with similar forecasts, of other folds where there are any.
+        Raises InputError for a forecaster that has weights alone.
         """
         learnt, forecasts = self.learnt, self.predict(beginnings)
         slots = max(1, int((learnt.windows.length[learnt.row] - learnt.seen).max()))

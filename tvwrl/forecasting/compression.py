@@ -19,7 +19,7 @@ WINDOW_PARTS = ("demand", "length", "metadata", "clock", "fold", "series")
 
 
 def packed(learnt: Beginnings) -> dict[str, Any]:
-    """Beginnings as numbers and strings: arrays are compressed, as demand repeats itself."""
+    """Name -> shape and compressed bytes of every array."""
     windows = learnt.windows
     parts = {name: getattr(windows, name) for name in WINDOW_PARTS} | {"row": learnt.row, "seen": learnt.seen}
     return {
