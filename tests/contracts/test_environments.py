@@ -30,7 +30,12 @@ def same(left, right):
 @pytest.mark.filterwarnings(ADVICE)
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"hold_action": True, "observe_request": False, "K_u": 0}, {"observe_demand": True, "observe_forecast": True}],
+    [
+        {},
+        {"hold_action": True, "observe_request": False, "K_u": 0},
+        {"observe_demand": True, "observe_forecast": True},
+        {"choose_from_queue": True, "hold_action": True},
+    ],
 )
 def test_gymnasium_checker(arguments, changes):
     check_env(gym.make(NAME, **arguments, **changes).unwrapped)

@@ -195,7 +195,44 @@ def test_a_machine_that_is_switched_off_takes_nothing(make_sequences):
         env.step(1)
     env.step(0)
     assert env.action_masks().tolist() == [True, False, True]
+    env = PlacementEnv(sequences, scenario=Scenario(machine_types=("1x8,8", "1x0,0"), choose_from_queue=True, queue=2))
+    env.reset(seed=0)
+    assert env.action_masks().tolist() == [True, False, False, False]
+    with pytest.raises(InputError, match="action is 3: that machine is switched off"):
+        env.step(3)
     with pytest.raises(InputError, match="all machines are switched off"):
         PlacementEnv(sequences, scenario=Scenario(machine_types=("2x0,0",)))
     with pytest.raises(InputError, match=r"capacity of machine 0, mem is 0\.0"):
         Machines(np.array([[8.0, 0.0]]), ("cpu", "mem"))
+
+
+def test_only_what_waits_may_be_placed(make_sequences):
+    # Three wait, of which two are seen; then two, then one.
+    sequences = make_sequences([(0, [[1, 1]]), (0, [[2, 1]] * 9), (0, [[3, 1]])])
+    env = PlacementEnv(sequences, TWO, choose_from_queue=True, queue=2, hold_action=True)
+    assert env.action_space == gym.spaces.Discrete(5)
+    env.reset(seed=0)
+    assert env.action_masks().tolist() == [True, True, True, True, False]
+    env.step(2)
+    assert env.action_masks().tolist() == [True, True, True, True, True]
+    env.step(2)
+    assert env.action_masks().tolist() == [True, True, False, False, True]
+    with pytest.raises(InputError, match="action is 5: must be 0 to 4"):
+        env.step(5)
+    env.step(0)
+    assert env.simulation.record().start.tolist() == [2, 0, 1]
+
+
+def test_a_choice_needs_several_places(train):
+    with pytest.raises(InputError, match="choose_from_queue is set, but queue is 1: .* show at least 2 waiting"):
+        PlacementEnv(train, choose_from_queue=True, queue=1)
+
+
+def test_one_machine_and_one_workload_leave_the_choice_of_waiting(make_sequences):
+    env = PlacementEnv(
+        make_sequences([(0, [[1, 1]])]), Machines.homogeneous(1, 8, ("cpu", "mem")), choose_from_queue=True, queue=3
+    )
+    env.reset(seed=0)
+    assert env.action_masks().tolist() == [True, False, False]
+    assert env.step(1)[4]["wait"] == 50  # nothing waits there: the slot passes
+    assert env.step(0)[2]

@@ -190,6 +190,34 @@ def test_hold_lets_one_slot_pass(make_sequences):
     assert simulation.record().start.tolist() == [1, 3]
 
 
+def test_the_second_of_the_queue_overtakes_the_first(make_sequences):
+    # Two machines; b (action 1 * 2 + 1) goes to machine 1 in slot 0, a waits for slot 1, when b is still there.
+    rows = [(0, [[7, 7]]), (0, [[8, 7]] * 2), (5, [[8, 8]])]
+    simulation = begin(make_sequences(rows), TWO, choose_from_queue=True, queue=2, hold_action=True)
+    assert (simulation.placements, simulation.actions) == (4, 5)
+    assert step(simulation, 3) == [0, 1, 0, 50, 1]
+    assert simulation.waiting().tolist() == [0]
+    assert step(simulation, 2) == [0, 1, 0, 50, 1]  # nothing waits at place 1: the slot passes
+    assert step(simulation, 4) == [0, 0, 0, 50, 1]  # held
+    assert step(simulation, 0) == [0, 2, 0, 0, 2]
+    step(simulation, 1)
+    assert simulation.record().start.tolist() == [3, 0, 5]
+    assert simulation.record().machine.tolist() == [0, 1, 1]
+
+
+def test_any_place_may_be_chosen_as_often_as_a_slot_allows(make_sequences):
+    simulation = begin(
+        make_sequences([(0, [[1, 1]])] * 4), TWO, choose_from_queue=True, queue=3, placements_per_slot=None
+    )
+    assert step(simulation, 2 * 2)[SLOTS] == 0
+    assert simulation.waiting().tolist() == [0, 1, 3]  # the fourth has become visible
+    assert step(simulation, 2 * 2 + 1)[SLOTS] == 0
+    assert simulation.waiting().tolist() == [0, 1]
+    assert step(simulation, 2)[SLOTS] == 0
+    assert step(simulation, 0)[SLOTS] == 1
+    assert simulation.record().machine.tolist() == [0, 0, 0, 1]
+
+
 def test_truncation_charges_the_slots_before_it(make_sequences):
     rows = [(0, [[7, 7]] * 9), (0, [[8, 8]] * 9), (0, [[8, 8]] * 9)]
     simulation = begin(make_sequences(rows), TWO, max_slots=2)
@@ -264,6 +292,8 @@ def episodes(draw):
         quantise=whole,
         max_slots=0,
         hold_action=draw(st.booleans()),
+        choose_from_queue=draw(st.booleans()),
+        queue=draw(st.integers(2, 5)),
         placements_per_slot=draw(st.sampled_from([1, 2, None])),
         overshoot_per=draw(st.sampled_from(["workload", "machine"])),
         **weights,

@@ -13,7 +13,7 @@ from tvwrl.envs.problem import default_problem, default_sequences
 from tvwrl.envs.rendering import ClusterPicture
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.simulation.state import RUNNING, SLOT
+from tvwrl.simulation.state import RUNNING, SLOT, WAITING
 from tvwrl.types import InputError, Machines, SequenceSet
 
 SEQUENCES = 100  # number of training sequences, as in the paper
@@ -65,20 +65,24 @@ def observation_space(simulation: Simulation) -> spaces.Dict:
 
 
 def action_space(simulation: Simulation) -> spaces.Discrete:
-    """One action per machine, and one to hold with `hold_action`."""
-    return spaces.Discrete(len(simulation.machines) + int(simulation.scenario.hold_action))
+    """See `Simulation.actions`."""
+    return spaces.Discrete(simulation.actions)
 
 
 def switched_off(simulation: Simulation) -> frozenset[int]:
-    """Machines of capacity 0, which take no workloads."""
-    return frozenset(np.flatnonzero(~simulation.machines.capacity.any(axis=1)).tolist())
+    """Actions that name a machine of capacity 0, which takes no workloads."""
+    off = np.tile(~simulation.machines.capacity.any(axis=1), simulation.scenario.places)
+    return frozenset(np.flatnonzero(off).tolist())
 
 
 def action_masks(simulation: Simulation) -> npt.NDArray[np.bool_]:
-    """(B, actions) allowed actions: machines that are not switched off (capacity 0), and holding while something
-    runs, as there is nothing to wait for on an empty cluster."""
-    masks = np.ones((simulation.batch, int(action_space(simulation).n)), np.bool_)
-    masks[:, : len(simulation.machines)] = simulation.machines.capacity.any(axis=1)
+    """(B, actions) allowed actions: what waits (where nothing does, as after an episode's end, place 0) on machines
+    that are not switched off (capacity 0), and holding while something runs, as there is nothing to wait for on an
+    empty cluster."""
+    masks = np.ones((simulation.batch, simulation.actions), np.bool_)
+    waits = np.arange(simulation.scenario.places) < np.maximum(simulation.state.counters[:, WAITING, None], 1)
+    allowed = waits[:, :, None] & simulation.machines.capacity.any(axis=1)
+    masks[:, : simulation.placements] = allowed.reshape(simulation.batch, -1)
     if simulation.scenario.hold_action:
         masks[:, -1] = simulation.state.counters[:, RUNNING] > 0
     return masks

@@ -31,6 +31,10 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     `Discrete(M)`: the machine for the head of the queue. With `hold_action`, `Discrete(M + 1)`; action M places
     nothing in this slot. At most `placements_per_slot` workloads are placed in a slot (None: any number).
 
+    With `choose_from_queue`, `Discrete(Q * M)`, or `Discrete(Q * M + 1)` with `hold_action`: action q * M + m puts the
+    workload at place q of the visible queue on machine m, and action Q * M places nothing in this slot. Where nothing
+    waits at place q, nothing is placed either; `action_masks` forbids such actions.
+
     ## Observation Space
     A `Dict` of
     | key | shape | type | values |
@@ -120,7 +124,7 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
         return self._observation(), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Place the head of the queue on machine `action`, then run the clock until the next decision."""
+        """Place the workload on the machine that `action` names, then run the clock until the next decision."""
         state = self.simulation.state
         try:
             action = index(action)

@@ -99,7 +99,7 @@ class PlacementVectorEnv(VectorEnv[dict[str, Array], Array, Array]):
         self._seeded = True
 
     def step(self, actions: Array) -> tuple[dict[str, Array], Array, Array, Array, dict[str, Any]]:
-        """One decision in every environment; actions (B,) machines 0..M-1 (or M, to hold, where offered)."""
+        """One decision in every environment: actions (B,), see `PlacementEnv`."""
         actions = np.asarray(actions)
         if actions.dtype.kind not in "iu":
             raise InputError(f"actions have type {actions.dtype}: must be whole numbers")

@@ -32,6 +32,7 @@ from tvwrl.simulation.state import (
     OVERSHOT,
     PLACED,
     PLACEMENTS_PER_SLOT,
+    PLACES,
     RUNNING,
     RUNS,
     SEQUENCE,
@@ -255,7 +256,8 @@ def drive(s, command, argument, position):  # type: ignore[no-untyped-def]
     One compiled entry serves all commands, because each inlined copy of the clock takes seconds to compile.
     `s`: `State`
     `command`: what to do, and so what `argument` (B,) holds:
-        STEP, STEP_AUTORESET: a machine 0..M-1 for the head of the queue, or M to let the slot pass
+        STEP, STEP_AUTORESET: q * M + m puts place q of the queue on machine m; where nothing waits at q, or q is
+            not offered (q >= PLACES), the slot passes
         PLACE: a machine for the workload at `position` of the queue; the clock stands still
         ADVANCE: nothing; the clock runs until a decision is due
         RESET: a sequence, -1 for a random one, SKIP to leave the environment alone
@@ -276,9 +278,11 @@ def drive(s, command, argument, position):  # type: ignore[no-untyped-def]
         due_again = False
         if begins:
             begin(s, b, argument[b] if command == RESET else -1)
-        elif command != ADVANCE and argument[b] < machines:
-            place(s, b, position, argument[b])
-            due_again = may_place_more(s, b)
+        elif command != ADVANCE:
+            at = position if command == PLACE else argument[b] // machines
+            if command == PLACE or at < min(s.rules[PLACES], s.counters[b, WAITING]):
+                place(s, b, at, argument[b] % machines)
+                due_again = may_place_more(s, b)
         if not (due_again or command == PLACE):
             while not tick(s, b):
                 pass

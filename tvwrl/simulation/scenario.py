@@ -58,6 +58,8 @@ class Scenario:
     paper's agent does not see them."""
     hold_action: bool = False
     """Add the action "place nothing in this slot"."""
+    choose_from_queue: bool = False
+    """Let the policy choose which of the visible waiting workloads to place, not only where."""
     placements_per_slot: int | None = 1
     """Placements per slot; None: no limit."""
     split: Literal["workloads", "applications", "time"] = "workloads"
@@ -110,6 +112,11 @@ class Scenario:
         one_of(("mean", "max"), sample=self.sample)
         one_of(("workloads", "applications", "time"), split=self.split)
         one_of(("workload", "machine"), overshoot_per=self.overshoot_per)
+        if self.choose_from_queue and self.queue < 2:
+            raise InputError(
+                f"choose_from_queue is set, but queue is {self.queue}: there is nothing to choose from; show at least "
+                "2 waiting workloads (--queue 2)"
+            )
         if self.perturb and not self.quantise:
             raise InputError(f"perturb is {self.perturb}: must be 0 without quantise: it changes whole units")
         self.penalty_weights()
@@ -118,6 +125,11 @@ class Scenario:
     def looks_ahead(self) -> bool:
         """Whether agents see forecasts, or lifetime peaks in their place."""
         return self.observe_forecast or self.observe_peak
+
+    @property
+    def places(self) -> int:
+        """Places of the queue that a policy may place from: the head alone, or all visible ones."""
+        return self.queue if self.choose_from_queue else 1
 
     def penalty_weights(self) -> PenaltyWeights:
         """The weights of the four penalties."""

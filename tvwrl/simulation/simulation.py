@@ -126,7 +126,7 @@ class Simulation:
             raise InputError(f"{name} is set, but the sequences were drawn without forecasts")
         steps = np.zeros(0, np.float32) if forecast is None else shown_steps(forecast, forecasts)
         per_machine, noise = scenario.overshoot_per == "machine", sequences.background
-        rules = [scenario.placements_per_slot or 0, max_slots, per_machine, sequences.classes + 2]
+        rules = [scenario.placements_per_slot or 0, max_slots, per_machine, sequences.classes + 2, scenario.places]
         noise = np.zeros((1, 0, count, resources), np.uint8) if noise is None else noise
         return State(
             demand=np.ascontiguousarray(sequences.demand, np.uint8 if whole else np.float64),
@@ -162,7 +162,11 @@ class Simulation:
         clock.drive(self.state, clock.RESET, chosen.astype(np.int64), 0)
 
     def step(self, actions: Int, autoreset: bool = False) -> None:
-        """Apply one decision (B,) to the head of every queue and run the clock; penalties are in `state.totals`."""
+        """Apply one decision (B,) in every environment and run the clock; penalties are in `state.totals`.
+
+        Action q * M + m puts the workload at place q of the queue on machine m; `placements` lets the slot pass, and so
+        does a place where nothing waits. Only place 0 can be chosen unless the scenario has `choose_from_queue`.
+        """
         clock.drive(self.state, clock.STEP_AUTORESET if autoreset else clock.STEP, actions, 0)
 
     def copy(self, source: Simulation, rows: Int, to: Int) -> None:
@@ -177,6 +181,16 @@ class Simulation:
     def next_slot(self) -> None:
         """End the slot and run the clock until a workload waits or the episode is over."""
         clock.drive(self.state, clock.ADVANCE, np.zeros(self.batch, np.int64), 0)
+
+    @property
+    def placements(self) -> int:
+        """Number of actions that place: one for each machine and place of the queue that may be chosen."""
+        return self.scenario.places * len(self.machines)
+
+    @property
+    def actions(self) -> int:
+        """Number of actions: those that place, and one to hold with `hold_action`."""
+        return self.placements + int(self.scenario.hold_action)
 
     @cached_property
     def peak(self) -> Float:

@@ -20,7 +20,7 @@ MACHINE_COLUMNS = 2
 # Columns of `totals`: the four penalties since the last decision, then the slots passed
 CONTENTION, UNDER_UTILISATION, OVERSHOOT, WAIT, SLOTS = range(5)
 # Entries of `rules`
-PLACEMENTS_PER_SLOT, MAX_SLOTS, OVERSHOOT_PER_MACHINE, BACKGROUND_LABEL = range(4)
+PLACEMENTS_PER_SLOT, MAX_SLOTS, OVERSHOOT_PER_MACHINE, BACKGROUND_LABEL, PLACES = range(5)
 
 
 class State(NamedTuple):
@@ -37,7 +37,8 @@ class State(NamedTuple):
     # The scenario, read only
     capacity: Any  # (M, D) f8 units
     weights: Any  # (4, D) f8 K_c, K_u, K_o, K_w
-    rules: Any  # (4,) i8 placements per slot (0 = any), slots before truncation (0 = never), overshoot reading, G + 2
+    rules: Any  # (5,) i8 placements per slot (0 = any), slots before truncation (0 = never), overshoot reading, G + 2,
+    # places of the queue that a step may choose from
     blank: Any  # (M * D, words) u8 an empty row of the grid: 0 = free, G + 1 = beyond the machine's capacity
     # The environments; machine m and resource d have the dimension m * D + d
     counters: Any  # (B, COUNTERS) i8
