@@ -57,7 +57,7 @@ def test_generalised_advantages_by_hand(action, trust):
     played = episodes([[-1.0], [-3.0]], [[2], [1]], actions=np.array([[action], [0]]))
     config = TrainConfig(gamma=0.5, gae_lambda=0.5)
     values, after = of_a_machine([[4.0], [6.0]]), np.zeros((1, 2))
-    advantage = generalised_advantages(of_a_machine(played.reward), values, after, played, config)
+    advantage = generalised_advantages(of_a_machine(played.reward), values, after, played, config, 1)
     last = -3.0 - 6.0
     first = -1.0 + 0.25 * 6.0 - 4.0 + 0.25 * trust * last
     assert advantage[..., 0].ravel().tolist() == [first, last]
@@ -68,7 +68,7 @@ def test_decisions_after_the_end_have_no_advantage():
     alive = [[True, True], [False, True]]
     played = episodes([[-1.0, -1.0], [0.0, -1.0]], [[1, 1], [0, 1]], alive=alive)
     advantage = generalised_advantages(
-        played.reward[..., None], np.full((2, 2, 1), 3.0), np.zeros((2, 1)), played, TrainConfig(gamma=1.0)
+        played.reward[..., None], np.full((2, 2, 1), 3.0), np.zeros((2, 1)), played, TrainConfig(gamma=1.0), 1
     )
     assert advantage[0, 0, 0] == -4.0  # nothing follows it
     assert advantage[1, 0, 0] == 0.0

@@ -224,7 +224,7 @@ def test_only_what_waits_may_be_placed(make_sequences):
 
 
 def test_a_choice_needs_several_places(train):
-    with pytest.raises(InputError, match="choose_from_queue is set, but queue is 1: .* show at least 2 waiting"):
+    with pytest.raises(InputError, match=r"choose_from_queue is set, but queue is 1: .* show at least 2 waiting"):
         PlacementEnv(train, choose_from_queue=True, queue=1)
 
 

@@ -116,26 +116,29 @@ def logits_of(
 
 
 class DeterministicActions:
-    """Deterministic actions for B environments: the most probable machine, after the median waiting time.
+    """Deterministic actions for B environments: the most probable placement, after the median waiting time.
 
     A policy decides anew in every slot whether to hold. If it holds with probability 0.6, it waits about two slots when
     actions are drawn, but its most probable action would be to hold for good. Here a workload is held only while the
     probability of having held it for so long is at least one half.
+
+    `batch`: B
+    `placements`: actions below this place a workload (`Simulation.placements`)
     """
 
-    def __init__(self, batch: int, machines: int) -> None:
-        self._machines, self._held = machines, np.ones(batch)
+    def __init__(self, batch: int, placements: int) -> None:
+        self._placements, self._held = placements, np.ones(batch)
 
     def choose(self, logits: Tensor, alive: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.int64]:
-        """(n,) actions for logits (n, machines), or (n, machines + 1) with holding, of environments `alive` (B,)."""
-        chosen: npt.NDArray[np.int64] = logits[:, : self._machines].argmax(dim=1).cpu().numpy()
-        if logits.shape[1] == self._machines:
+        """(n,) actions for logits (n, placements), or one more with holding, of environments `alive` (B,)."""
+        chosen: npt.NDArray[np.int64] = logits[:, : self._placements].argmax(dim=1).cpu().numpy()
+        if logits.shape[1] == self._placements:
             return chosen
         alive = np.ones(len(self._held), np.bool_) if alive is None else alive
         held = self._held[alive] * torch.softmax(logits, dim=1)[:, -1].cpu().numpy()
         hold = held >= 0.5
         self._held[alive] = np.where(hold, held, 1.0)
-        return np.where(hold, self._machines, chosen)
+        return np.where(hold, self._placements, chosen)
 
 
 def _choose(

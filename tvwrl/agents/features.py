@@ -42,6 +42,13 @@ def forecast_feature_count(resources: int) -> int:
     return len(SEGMENTS) * (4 * resources + 1) + 5 * resources
 
 
+def about_the_workload(resources: int) -> npt.NDArray[np.bool_]:
+    """(F,) which of `forecast_features` depend on the workload that waits; the others describe the machine alone."""
+    by_segment = [False, False, True, True] * len(SEGMENTS)
+    by_peak = [False, True, True, False, False]
+    return np.array((by_segment + by_peak) * resources + [False] * len(SEGMENTS))
+
+
 def sizes(features: npt.NDArray[np.float32], resources: int, history: int, classes: int) -> npt.NDArray[np.float32]:
     """(B, M, D) capacities as shares of the grid's columns, read from `machine_features`."""
     width = history + 4 + 2 * classes

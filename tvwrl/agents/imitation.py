@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 import torch
 
@@ -10,16 +12,19 @@ from tvwrl.agents.networks import Encoded, Observation, Policy
 from tvwrl.envs.base import action_masks
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import Scheduler, make_scheduler
-from tvwrl.schedulers.head_of_queue import HeadOfQueue
+from tvwrl.schedulers.head_of_queue import Backfill, HeadOfQueue
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.cluster import Cluster
-from tvwrl.types import Workload
+from tvwrl.types import Placement, Workload
 
 STEPS, MINIBATCH = 200, 256
 
 
-class RecordedTeacher(HeadOfQueue):
-    """Places as `teacher` does and records, for each decision, what a policy would observe and the machine chosen."""
+class RecordedTeacher(Scheduler):
+    """Places as `teacher` does and records, for each decision, what a policy would observe and its action.
+
+    A teacher is shown what the policy may choose from: the head of the queue, or all visible workloads.
+    """
 
     looks_at_grid = True
 
@@ -34,17 +39,21 @@ class RecordedTeacher(HeadOfQueue):
         """Prepare the teacher for a new episode."""
         self._teacher.reset(cluster, rng)
 
-    def choose(self, cluster: Cluster, workload: Workload) -> int | None:
-        """See `HeadOfQueue.choose`. Waiting is recorded only where a policy may hold."""
+    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
+        """One placement, or none; the runner asks again. Waiting is recorded only where a policy may hold."""
         seen = {name: part.copy() for name, part in cluster.observation().items()}
-        mask = action_masks(cluster.simulation)[cluster.b]
-        placements = list(self._teacher.schedule(cluster, [workload]))
-        action = placements[0].machine if placements else len(cluster.machines)
+        mask, simulation = action_masks(cluster.simulation)[cluster.b], cluster.simulation
+        offered = pending[: simulation.scenario.places]
+        placement, action = next(iter(self._teacher.schedule(cluster, offered)), None), simulation.placements
+        if placement is not None:
+            place = next(q for q, workload in enumerate(offered) if workload is placement.workload)
+            action = place * len(cluster.machines) + placement.machine
         if action < len(mask) and mask[action]:
             self.seen.append(seen)
             self.masks.append(mask)
             self.actions.append(action)
-        return action if placements else None
+        if placement is not None:
+            yield placement
 
 
 def imitate(policy: Policy, problem: Problem, config: TrainConfig) -> float:
@@ -52,10 +61,14 @@ def imitate(policy: Policy, problem: Problem, config: TrainConfig) -> float:
 
     The scheduler plays `config.imitate` training sequences. It may know more than the policy (peaks, the future); the
     policy then learns its average choice given the policy's own observations. Machines that look the same count as the
-    same choice.
+    same choice. For a policy that chooses from the queue, a scheduler that serves its head places the first visible
+    workload that it can (`Backfill`).
     """
+    teacher = make_scheduler(config.imitates)
+    if config.scenario.choose_from_queue and isinstance(teacher, HeadOfQueue):
+        teacher = Backfill(teacher)
     sequences = problem.sequences("train", config.imitate, config.seed, config.train_loads)
-    recorded = RecordedTeacher(make_scheduler(config.imitates), config.scenario.observe_forecast)
+    recorded = RecordedTeacher(teacher, config.scenario.observe_forecast)
     runner = Runner(sequences, problem.machines, config.scenario, config.seed)
     for i in range(len(sequences)):
         runner.play(recorded, i)
@@ -77,12 +90,15 @@ def imitate(policy: Policy, problem: Problem, config: TrainConfig) -> float:
 
 
 def _equally_good(encoded: Encoded, actions: torch.Tensor) -> torch.Tensor:
-    """(n, actions) bool: the chosen action, and machines that look the same as the chosen one."""
+    """(n, actions) bool: the chosen action, and machines that look the same to that workload as the chosen one."""
     good = torch.nn.functional.one_hot(actions, encoded["mask"].shape[1]).bool()
     if "machines" in encoded:
-        machines = encoded["machines"]
-        places = actions < machines.shape[1]
-        chosen = machines[torch.arange(len(actions)), actions.clamp(max=machines.shape[1] - 1)]
-        same = (machines == chosen[:, None]).all(dim=2) & places[:, None]
-        good[:, : machines.shape[1]] |= same
+        every, look = torch.arange(len(actions)), encoded["machines"]
+        machines, places = look.shape[1], encoded["places"].shape[1] if "places" in encoded else 1
+        placed = actions < places * machines
+        place, machine = actions.clamp(max=places * machines - 1) // machines, actions % machines
+        if "pairs" in encoded:
+            look = torch.cat([look, encoded["pairs"][every, place]], dim=2)
+        same = (look == look[every, machine][:, None]).all(dim=2) & placed[:, None]
+        good[:, : places * machines].view(-1, places, machines)[every, place] |= same
     return good & encoded["mask"]

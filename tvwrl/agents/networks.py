@@ -27,6 +27,7 @@ from tvwrl.types import Float, InputError
 
 Observation = dict[str, npt.NDArray[Any]]
 Encoded = dict[str, Tensor]
+Single = npt.NDArray[np.float32]
 
 FORBIDDEN = -1e9  # a logit; not infinite, so that entropies stay numbers
 LOWEST = -1e8  # lowest logit of an allowed action, so that it stays above FORBIDDEN
@@ -106,7 +107,11 @@ class SharedTrunk(nn.Module):
 
     def forward(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         """(B, M, hidden) of `machines` (B, M, F) and `queue` (B, F), and (B, hidden)."""
-        machines = torch.relu(self.machine(encoded["machines"]) + self.queue(encoded["queue"])[:, None])
+        return self.mix(self.machine(encoded["machines"]) + self.queue(encoded["queue"])[:, None])
+
+    def mix(self, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """(n, M, hidden) and (n, hidden) of the first layer's sums (n, M, hidden)."""
+        machines = torch.relu(seen)
         pooled = self.others(torch.cat([machines.mean(1), machines.amax(1)], dim=1))
         return torch.relu(self.own(machines) + pooled[:, None]), torch.relu(pooled)
 
@@ -124,52 +129,77 @@ class SharedPolicy(GridPolicy):
     def __init__(self, shapes: dict[str, Any], hidden: int) -> None:
         super().__init__(shapes)
         self.weights: Float | None = np.array(shapes["weights"]) if "weights" in shapes else None
-        machines, resources, history, _ = shapes["grid"]
-        place = shapes["queue"][1] + self.classes
-        inputs = feature_count(resources, history, self.classes)
-        if self.shows["forecast"]:
-            inputs += forecast_feature_count(resources) + COSTS * (self.weights is not None)
-        if self.shows["demand"]:
-            inputs += resources
-        self.trunk = SharedTrunk(inputs, 2 * place + 1, hidden)
+        self.trunk = self.make_trunk(shapes["queue"][1] + self.classes, hidden)
         self.output = nn.Linear(hidden, 1)
         nn.init.zeros_(self.output.weight)  # start with equal logits
         nn.init.zeros_(self.output.bias)
-        self.hold = nn.Linear(hidden, 1) if shapes["actions"] > machines else None
+        placements = shapes["grid"][0] * shapes.get("places", 1)
+        self.hold = nn.Linear(hidden, 1) if shapes["actions"] > placements else None
         if self.hold is not None:
             nn.init.zeros_(self.hold.weight)
             nn.init.constant_(self.hold.bias, INITIAL_HOLD_LOGIT if self.weights is None else 0.0)
 
-    def encode(self, seen: Observation) -> Encoded:
-        """`machines` (B, M, F) and `queue` (B, F); with weights `prior` (B, actions)."""
+    def make_trunk(self, place: int, hidden: int) -> SharedTrunk:
+        """The layers before the logits; `place`: features of a place of the queue."""
+        inputs = feature_count(self.resources, self.history, self.classes)
+        if self.shows["forecast"]:
+            inputs += forecast_feature_count(self.resources) + COSTS * (self.weights is not None)
+        if self.shows["demand"]:
+            inputs += self.resources
+        return SharedTrunk(inputs, 2 * place + 1, hidden)
+
+    def queue_features(self, seen: Observation) -> tuple[Tensor, Tensor]:
+        """(B, Q, F) of the places of the queue, and (B, 1) of what waits beyond them."""
         queue = torch.from_numpy(seen["queue"])
         label = queue[..., :1] == torch.arange(1, self.classes + 1)  # faster than one_hot, which checks the range
         places = torch.cat([self.scaled_queue(queue), label.float()], dim=2)
-        beyond = torch.log1p(torch.from_numpy(seen["backlog"]))
+        return places, torch.log1p(torch.from_numpy(seen["backlog"]))
+
+    def encode(self, seen: Observation) -> Encoded:
+        """`machines` (B, M, F) and `queue` (B, F); with weights `prior` (B, actions)."""
+        places, beyond = self.queue_features(seen)
         encoded = {"queue": torch.cat([places[:, 0], places.mean(1), beyond], dim=1)}
         return encoded | {name: torch.from_numpy(part) for name, part in self._machines(seen).items()}
 
     def _machines(self, seen: Observation) -> dict[str, npt.NDArray[Any]]:
         """`machines` (B, M, F), with room for the head of the queue and forecasts if observed; perhaps `prior`."""
-        parts = [machine_features(seen["grid"], self.classes)]
-        size = sizes(parts[0], self.resources, self.history, self.classes)
-        head, left, found = seen["queue"][:, 0], size, {}
+        grid = machine_features(seen["grid"], self.classes)
+        size, now = self.size_and_use(grid)
+        parts, prior = self.given(seen["queue"][:, 0], size, now, seen.get("forecast"), self.hold is not None)
+        found = {} if prior is None else {"prior": prior}
+        return found | {"machines": np.concatenate([grid, *parts], axis=2, dtype=np.float32)}
+
+    def size_and_use(self, grid: Single) -> tuple[Single, Single]:
+        """(B, M, D) each, from `machine_features`: capacities and load in this slot, as shares of the columns."""
+        width = self.history + 4 + 2 * self.classes
+        now = grid[:, :, self.history - 1 :: width][:, :, : self.resources]
+        return sizes(grid, self.resources, self.history, self.classes), now
+
+    def given(
+        self, waiting: Single, size: Single, now: Single, forecast: Single | None, hold: bool
+    ) -> tuple[list[Single], Single | None]:
+        """What machines are to a waiting workload: parts (n, M, F), and with weights its prior.
+
+        `waiting`: (n, F) rows of the queue
+        `size`, `now`: (n, M, D), see `size_and_use`
+        `forecast`: (n, M, K), None if not observed
+        `hold`: whether the prior, (n, M) or (n, M + 1), has a logit for holding
+        """
+        left, parts, prior = size, [], None
         if self.shows["demand"]:
-            width = self.history + 4 + 2 * self.classes
-            now = parts[0][:, :, self.history - 1 :: width][:, :, : self.resources]
-            demand = head[:, 1 + self.shows["request"] :][:, None, : self.resources]
+            demand = waiting[:, 1 + self.shows["request"] :][:, None, : self.resources]
             left = size - now - demand / self.columns
             parts.append(left)
-        if self.shows["forecast"]:
+        if forecast is not None:
             capacity = size * (self.columns / self.peak_units)
-            own = np.ascontiguousarray(head[:, -self.shows["forecast"] :])
-            parts.append(forecast_features(seen["forecast"], own, capacity))
+            own = np.ascontiguousarray(waiting[:, -self.shows["forecast"] :])
+            parts.append(forecast_features(forecast, own, capacity))
             if self.weights is not None:
-                costs = expected_costs(seen["forecast"], own, capacity, self.peak_units, self.weights, self.whole)
+                costs = expected_costs(forecast, own, capacity, self.peak_units, self.weights, self.whole)
                 limit = ACCEPTED_OVERSHOOT * self.weights[3, 0]
-                weighed, found["prior"] = cost_features(costs, size, left, limit, self.hold is not None)
+                weighed, prior = cost_features(costs, size, left, limit, hold)
                 parts.append(weighed)
-        return found | {"machines": np.concatenate(parts, axis=2, dtype=np.float32)}
+        return parts, prior
 
     def forward(self, encoded: Encoded) -> Tensor:
         """(B, actions) logits."""
@@ -199,16 +229,17 @@ class DeepRMPolicy(Policy):
 
 
 def shapes_of(simulation: Simulation) -> dict[str, Any]:
-    """What a policy network must know of its environment: grid (M, D, h, C), queue (Q, F), classes, actions,
-    peak_units, whether demand is in whole units, and how many numbers the queue `shows` of requests (2 D), demand (D)
-    and forecasts (K).
+    """What a policy network must know of its environment: grid (M, D, h, C), queue (Q, F), classes, actions, places
+    of the queue that they choose from, peak_units, whether demand is in whole units, and how many numbers the queue
+    `shows` of requests (2 D), demand (D) and forecasts (K).
     """
     scenario, resources = simulation.scenario, simulation.machines.capacity.shape[1]
     return {
         "grid": list(simulation.seen_grid.shape[1:]),
         "queue": list(simulation.state.seen_queue.shape[1:]),
         "classes": simulation.sequences.classes,
-        "actions": len(simulation.machines) + int(scenario.hold_action),
+        "actions": simulation.actions,
+        "places": scenario.places,
         "peak_units": scenario.peak_units,
         "whole": scenario.quantise,
         "shows": {
@@ -229,6 +260,10 @@ POLICIES: dict[str, type[FlatPolicy] | type[SharedPolicy] | type[DeepRMPolicy]] 
 def make_policy(name: str, shapes: dict[str, Any], hidden: int) -> Policy:
     """A new policy network; `shapes`: see `shapes_of`."""
     one_of(POLICIES, policy=name)
+    if name == "shared" and shapes.get("places", 1) > 1:
+        from tvwrl.agents.pair_policy import PairPolicy  # which is built on this module
+
+        return PairPolicy(shapes, hidden)
     return POLICIES[name](shapes, hidden)
 
 

@@ -195,7 +195,8 @@ class OnlineLearner:
         """Play the next episode of every cluster, then learn."""
         place, chosen = self._todo[self.updates]
         phase, envs = self.stream[place], self._envs[place]
-        how = self._actions if self.config.explore else DeterministicActions(envs.num_envs, len(phase.problem.machines))
+        most_probable = DeterministicActions(envs.num_envs, envs.simulation.placements)
+        how = self._actions if self.config.explore else most_probable
         played = play(self.policy, envs, chosen, how, self.start.config.device)
         scores = score(envs, phase)
         steps = self._learn(played) if self.config.learning_rate else {}
@@ -258,7 +259,7 @@ def play_frozen(
     rows: list[dict[str, Any]] = []
     envs = [environments(phase, config.clusters) for phase in stream]
     for place, chosen in rounds(stream, config.clusters):
-        how = actions if explore else DeterministicActions(config.clusters, len(stream[place].problem.machines))
+        how = actions if explore else DeterministicActions(config.clusters, envs[place].simulation.placements)
         play(policy, envs[place], chosen, how, start.config.device)
         rows += [
             {"phase": place, "episode": len(rows) + b} | row for b, row in enumerate(score(envs[place], stream[place]))

@@ -1,8 +1,8 @@
-"""A trained policy as a scheduler: its deterministic action for the head of the queue."""
+"""A trained policy as a scheduler: its deterministic action."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +14,21 @@ from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.episodes import DeterministicActions, logits_of
 from tvwrl.agents.networks import check_device, shapes_of
 from tvwrl.envs.base import action_masks
-from tvwrl.schedulers.head_of_queue import HeadOfQueue
+from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.knowledge import GROUPS, Knowledge
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Int, Placement, Workload
 
 # Scenario fields that change observations or actions; forecasts and peaks have the same width but differ in meaning
-SHOWN = ("observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action")
+# fmt: off
+SHOWN = (
+    "observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action", "choose_from_queue",
+)
+# fmt: on
 
 
-class PolicyScheduler(HeadOfQueue):
+class PolicyScheduler(Scheduler):
     """Places with the policy of a checkpoint, which observes what the environment shows and nothing else."""
 
     looks_at_grid = True
@@ -41,20 +45,24 @@ class PolicyScheduler(HeadOfQueue):
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Prepare for a new episode. Raises InputError if the cluster differs from what the policy was trained on."""
-        self._deterministic = DeterministicActions(1, len(cluster.machines))
+        self._deterministic = DeterministicActions(1, cluster.simulation.placements)
         found = environment_signature(shapes_of(cluster.simulation), cluster.simulation.scenario)
         for field, expected in self._trained.items():
             if expected != found[field]:
                 raise InputError(f"checkpoint '{self.name}' was trained with {field} {expected}, not {found[field]}")
 
-    def choose(self, cluster: Cluster, workload: Workload) -> int | None:
-        """See `HeadOfQueue.choose`; None if the policy holds."""
+    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
+        """One placement, or none if the policy holds; the runner asks again with the updated queue."""
         action = int(self._deterministic.choose(self._logits(cluster))[0])
-        return action if action < len(cluster.machines) else None
+        if action < cluster.simulation.placements:
+            place, machine = divmod(action, len(cluster.machines))
+            yield Placement(pending[place], machine)
 
     def alternatives(self, cluster: Cluster, waiting: Sequence[Workload], choice: Placement, count: int) -> Int:
         """See `Scheduler.alternatives`: the machines with room now in order of probability."""
-        logits = self._logits(cluster)[0, : len(cluster.machines)].cpu().numpy()
+        queue, machines = cluster.simulation.waiting(cluster.b).tolist(), len(cluster.machines)
+        place = queue.index(choice.workload.index)
+        logits = self._logits(cluster)[0, place * machines :][:machines].cpu().numpy()
         takes = cluster.room_now(choice.workload) & cluster.capacity.any(axis=1)
         takes[choice.machine] = False
         others = [m for m in np.argsort(-logits, kind="stable") if takes[m]]

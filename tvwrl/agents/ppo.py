@@ -41,8 +41,9 @@ class PPO(PolicyGradient):
             self.scale = float(np.abs(played.costs * played.alive[..., None]).sum(axis=0).mean()) or 1.0
         values, last = np.zeros_like(played.costs), self._values(played.last)
         values[played.alive] = self._values(played.encoded)
+        placements = played.encoded["mask"].shape[1] - (self.policy.hold is not None)
         self._advantage = generalised_advantages(
-            -played.costs / self.scale, values, last * played.truncated[:, None], played, self.config
+            -played.costs / self.scale, values, last * played.truncated[:, None], played, self.config, placements
         )
         self._target = torch.from_numpy((self._advantage + values)[played.alive]).float()
         total = self._advantage.sum(axis=2)
@@ -104,12 +105,13 @@ class PPO(PolicyGradient):
 
 
 def generalised_advantages(
-    reward: Float, values: Float, last: Float, played: Trajectories, config: TrainConfig
+    reward: Float, values: Float, last: Float, played: Trajectories, config: TrainConfig, placements: int
 ) -> Float:
     """(T, B, P) GAE (Schulman et al. 2016, Eq. 16) of P parts of the reward, over semi-Markov steps.
 
     `reward`, `values`: (T, B, P); part p < P - 1 belongs to machine p, the last to waiting
     `last`: (B, P) value after the final decision; 0 if the episode terminated
+    `placements`: actions below this place a workload
 
     A step of s slots discounts by gamma ** s. Lambda applies after a placement but not after a hold, so that holding
     and placing are compared over equally many placements, including the postponed one, and over the same time.
@@ -117,6 +119,6 @@ def generalised_advantages(
     going = np.append(played.alive[1:], np.zeros_like(played.alive[:1]), axis=0)[..., None]  # another decision follows
     after = np.where(going, np.append(values[1:], last[None], axis=0), last)
     discount = config.gamma ** played.slots[..., None]
-    trust = np.where(played.action < reward.shape[2] - 1, config.gae_lambda, 1.0)[..., None]
+    trust = np.where(played.action < placements, config.gae_lambda, 1.0)[..., None]
     advantage = discounted_sums(reward + discount * after - values, discount * trust * going)
     return np.where(played.alive[..., None], advantage, 0.0)

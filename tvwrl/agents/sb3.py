@@ -208,7 +208,7 @@ class Decisions(DictRolloutBuffer):
         discount, beyond = self.gamma ** np.array(self._episodes.slots), np.array(self._episodes.beyond)
         going = 1.0 - np.append(self.episode_starts[1:], dones[None], axis=0)
         following = np.append(self.values[1:], last_values.cpu().numpy().reshape(1, -1), axis=0)
-        trust = np.where(self.actions[..., 0] < self._episodes.machines, self.gae_lambda, 1.0)
+        trust = np.where(self.actions[..., 0] < self._episodes.placements, self.gae_lambda, 1.0)
         difference = self.rewards + discount * (going * following + beyond) - self.values
         self.advantages[:] = discounted_sums(difference, discount * trust * going)
         self.returns = self.advantages + self.values

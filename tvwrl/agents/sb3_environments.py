@@ -28,7 +28,7 @@ class EncodedEnvironments(VecEnv):
 
     def __init__(self, envs: Environments, policy: Policy, value: nn.Module) -> None:
         self._envs, self._policy, self._value = envs, policy, value
-        count, self.machines = envs.num_envs, len(envs.simulation.machines)
+        count, self.placements = envs.num_envs, envs.simulation.placements
         self.slots: list[npt.NDArray[np.int64]] = []  # (B,) slots of each decision of a rollout
         self.beyond: list[npt.NDArray[np.float32]] = []  # (B,) value of the state at which an episode was cut; else 0
         self._sums, self._ended = np.zeros((len(envs.terms), count)), np.zeros((len(envs.terms), 0))

@@ -49,7 +49,8 @@ def make_task(problem: Problem, config: TrainConfig) -> Task:
 
 
 class PlacementTask(Task):
-    """Choose a machine for the head of the queue (TVW-RL). Validation is deterministic and scored by the referee.
+    """Choose a machine for the head of the queue, or a waiting workload as well (TVW-RL). Validation is deterministic
+    and scored by the referee.
 
     `shapes`: see `shapes_of` and `SharedPolicy`.
     """
@@ -88,7 +89,7 @@ class PlacementTask(Task):
         return draw_cluster(picture(envs.simulation, 0, title))
 
     def _deterministic(self) -> DeterministicActions:
-        return DeterministicActions(self._validation.num_envs, len(self._problem.machines))
+        return DeterministicActions(self._validation.num_envs, self._validation.simulation.placements)
 
 
 class DeepRMTask(Task):

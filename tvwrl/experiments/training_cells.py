@@ -46,7 +46,8 @@ SHARED_SETTINGS = (  # DeepRM takes these from the common preset, all others fro
     "save_every", "device", "threads",
 )
 SEEN = (  # what an agent observes, may do, and how long its episodes are: DeepRM has its own environment
-    "observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action", "max_slots",
+    "observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action", "choose_from_queue",
+    "max_slots",
 )
 # fmt: on
 OWN_LABELS = 40  # workloads of a sequence that get a label of their own where there are no classes

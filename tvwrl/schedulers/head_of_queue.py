@@ -32,6 +32,25 @@ class HeadOfQueue(Scheduler):
             yield Placement(workload, machine)
 
 
+class Backfill(Scheduler):
+    """Places the first of the visible workloads that `scheduler` would place if it were the head of the queue."""
+
+    def __init__(self, scheduler: HeadOfQueue) -> None:
+        self.name, self.knowledge, self._scheduler = f"{scheduler.name}-backfill", scheduler.knowledge, scheduler
+        self.looks_at_grid, self.needs_forecasts = scheduler.looks_at_grid, scheduler.needs_forecasts
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Prepare the scheduler for a new episode."""
+        self._scheduler.reset(cluster, rng)
+
+    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
+        """One placement, or none; the runner asks again with the updated queue, from its head."""
+        for workload in pending:
+            for placement in self._scheduler.schedule(cluster, [workload]):
+                yield placement
+                return
+
+
 class Greedy(HeadOfQueue):
     """The head of the queue goes to the machine with the best score among those that pass the filter."""
 
