@@ -118,7 +118,7 @@ def test_the_prior_asks_one_after_another_by_hand():
     assert np.allclose(chances[1, -1], 1)  # nobody waits
 
 
-@pytest.mark.parametrize("changes", [{}, {"observe_peak": True}, {"K_w": 5000.0, "load": 0.8}], ids=str)
+@pytest.mark.parametrize("changes", [{}, {"observe_peak": True}, {"K_w": 5000.0, "load": 3.0}], ids=str)
 def test_an_untrained_policy_with_forecasts_places_as_expected_cost_with_backfilling(problem, changes):
     scenario = replace(CHOOSING, **{"load": 0.9, **changes})
     informed = Problem.build(problem.trace, scenario, problem.classes, forecaster=problem.forecaster)
