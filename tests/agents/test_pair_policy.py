@@ -118,7 +118,7 @@ def test_the_prior_asks_one_after_another_by_hand():
     assert np.allclose(chances[1, -1], 1)  # nobody waits
 
 
-@pytest.mark.parametrize("changes", [{}, {"observe_peak": True}, {"K_w": 5000.0, "load": 3.0}], ids=str)
+@pytest.mark.parametrize("changes", [{}, {"observe_peak": True}, {"K_w": 500.0, "load": 2.0}], ids=str)
 def test_an_untrained_policy_with_forecasts_places_as_expected_cost_with_backfilling(problem, changes):
     scenario = replace(CHOOSING, **{"load": 0.9, **changes})
     informed = Problem.build(problem.trace, scenario, problem.classes, forecaster=problem.forecaster)
@@ -222,9 +222,10 @@ def test_a_policy_of_the_head_alone_is_refused(problem, train):
         {},
         {"algo": "reinforce", "trajectories": 2, "policy": "flat"},
         {"algo": "sb3-ppo"},
+        {"algo": "counterfactual", "scenario": replace(CHOOSING, observe_peak=True, load=1.5)},
         {"scenario": replace(CHOOSING, hold_action=False, machine_types=("2x8", "1x0"), load=3.0)},  # one is off
     ],
-    ids=["ppo", "the paper's network", "sb3", "no holding"],
+    ids=["ppo", "the paper's network", "sb3", "counterfactual", "no holding"],
 )
 def test_it_learns_and_resumes_exactly(problem, tmp_path, changes):
     if changes.get("algo") == "sb3-ppo":

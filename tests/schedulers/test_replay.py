@@ -7,20 +7,22 @@ import numpy as np
 import pytest
 
 from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers.head_of_queue import Backfill
 from tvwrl.schedulers.replay import Replay
 from tvwrl.schedulers.replay_kernels import BASES
 from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import OVER, PLACED, WAITING
-from tvwrl.types import InputError
+from tvwrl.types import InputError, Machines
 
 LONG = 3000  # slots, more than any of these episodes has
 
 
-def simulation_of(problem, count=3, seed=0, background=False, **changes):
+def simulation_of(problem, count=3, seed=0, background=False, loads=(), **changes):
     """A simulation of training sequences, without grids, and with forecasts."""
     scenario = replace(problem.scenario, **changes)
-    sequences = problem.sequences("train", count, seed)
+    sequences = problem.sequences("train", count, seed, loads)
     if background:
         rng = np.random.default_rng(5)
         load = rng.integers(0, 3, (count, 7, *problem.machines.capacity.shape)).astype(np.uint8)
@@ -31,11 +33,15 @@ def simulation_of(problem, count=3, seed=0, background=False, **changes):
 
 
 def wander(simulation, steps, seed=0):
-    """Take random actions, sometimes none, so that machines differ and some overshoot."""
+    """Take random actions, more often none if there is a choice, so that machines differ, some overshoot and several
+    workloads wait."""
     rng = np.random.default_rng(seed)
-    machines = len(simulation.machines)
+    machines, holds = len(simulation.machines), simulation.placements
+    share = 0.6 if simulation.scenario.choose_from_queue else 0.0
     for _ in range(steps):
-        simulation.step(rng.integers(0, machines + 1, simulation.batch))
+        random = rng.integers(0, machines + 1, simulation.batch)
+        random = np.where(random == machines, holds, random)
+        simulation.step(np.where(rng.random(simulation.batch) < share, holds, random))
 
 
 def single(simulation, b):
@@ -53,6 +59,8 @@ def cost_of(simulation, action, base):
     state = simulation.state
     total = state.totals[0, :4].copy()
     cluster, scheduler = Cluster(simulation), make_scheduler(base)
+    if simulation.scenario.choose_from_queue:
+        scheduler = Backfill(scheduler)
     scheduler.reset(cluster, np.random.default_rng(0))
     limit, sequence = simulation.scenario.placements_per_slot, int(state.counters[0, 0])
     while not simulation.is_over():
@@ -71,11 +79,14 @@ def cost_of(simulation, action, base):
     return total
 
 
+CHOICE = {"choose_from_queue": True, "queue": 3, "loads": (1.5,)}
 KINDS = {
     "plain": {},
     "unknown load": {"background": True},
     "one overshoot per machine": {"overshoot_per": "machine"},
     "any number of placements": {"placements_per_slot": None},
+    "a choice from the queue": CHOICE,
+    "a choice of any number": CHOICE | {"placements_per_slot": None},
 }
 
 
@@ -83,13 +94,36 @@ KINDS = {
 @pytest.mark.parametrize("base", BASES)
 def test_an_action_costs_what_it_costs_when_taken(problem, base, kind):
     simulation = simulation_of(problem, **KINDS[kind])
-    wander(simulation, 5)
+    wander(simulation, 12 if simulation.scenario.choose_from_queue else 5)
     due = np.flatnonzero(simulation.state.counters[:, OVER] == 0)
-    machines = len(simulation.machines)
-    costs = Replay(simulation, base, LONG).costs(due, np.ones((len(due), machines + 1), np.bool_))[0]
-    for row, b in zip(costs, due, strict=True):
-        for action in (0, machines - 1, machines):
-            assert np.allclose(row[action], cost_of(single(simulation, b), action, base), rtol=1e-9)
+    machines, holds = len(simulation.machines), simulation.placements
+    costs, choices = Replay(simulation, base, LONG).costs(due, np.ones((len(due), holds + 1), np.bool_))
+    waiting = simulation.state.counters[due, WAITING]
+    assert not simulation.scenario.choose_from_queue or waiting.max() > 1
+    for row, b, choice, there in zip(costs, due, choices, waiting, strict=True):
+        for action in {0, machines - 1, holds - machines, holds - 1, holds, choice}:
+            if action < holds and action // machines >= there:
+                assert np.isnan(row[action]).all()
+            else:
+                assert np.allclose(row[action], cost_of(single(simulation, b), action, base), rtol=1e-9)
+
+
+def test_the_base_overtakes_a_head_that_does_not_fit_by_hand(make_sequences):
+    # 5 of 8 units are in use until slot 3; b needs 8, c needs 2 for two slots. Per slot, 1 unit of memory is unused.
+    rows = [(0, [[5, 7]] * 3), (1, [[8, 8]]), (1, [[2, 1]] * 2)]
+    one = Machines.homogeneous(1, 8, ("cpu", "mem"))
+    scenario = Scenario(choose_from_queue=True, queue=2, hold_action=True, K_c=0.0, K_u=1.0)
+    simulation = Simulation(make_sequences(rows), one, scenario, grid=False)
+    simulation.reset(0)
+    simulation.step(np.array([0]))
+    costs, choice = Replay(simulation, "best-fit-peak").costs(np.array([0]), np.ones((1, 3), np.bool_))
+    assert choice.tolist() == [1]
+    # Slot by slot from 1 on. c first: 1 of 8 unused in slots 1, 2 (with b waiting), then b at last.
+    assert costs[0, 1].tolist() == [0, 1 + 1, 0, 100]
+    # Held: both wait in slot 1; then c, which leaves 1 in slot 2 and (6, 7) in slot 3; b waits until 4.
+    assert costs[0, 2].tolist() == [0, (3 + 1) + 1 + 13, 0, 100 + 50 + 50]
+    # b first: two overshoots (a and b) of each resource; c overtakes nobody, and runs beside a in slot 2.
+    assert costs[0, 0, 2] == 4 * 30000
 
 
 def test_what_may_not_be_done_has_no_cost(problem):

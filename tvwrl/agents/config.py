@@ -145,8 +145,6 @@ class TrainConfig:
             return
         if self.policy == "deeprm":
             raise InputError("algo counterfactual needs a policy that chooses machines: use --policy shared or flat")
-        if self.scenario.choose_from_queue:
-            raise InputError("algo counterfactual cannot choose_from_queue yet: use --algo ppo")
         knowledge = KNOWLEDGE[self.replays]
         shown = {CURRENT_LOAD: True, FORECASTS: self.scenario.observe_forecast, PEAKS: self.scenario.observe_peak}
         if not shown.get(knowledge):

@@ -21,7 +21,7 @@ class Counterfactual(Learner):
     """Approximate policy improvement: lowers the expected cost of the policy's decisions if a rule, the base, went on.
 
     In the states that the policy visits, every action is played on by the base in the same recorded future (`Replay`).
-    A policy that may hold learns to hold where the base waits; there, the costs of machines do not count.
+    A policy that may hold learns to hold where the base waits; there, the costs of placing do not count.
     """
 
     def __init__(self, policy: Policy, config: TrainConfig) -> None:
@@ -41,7 +41,7 @@ class Counterfactual(Learner):
         def label(rows: npt.NDArray[np.int64], allowed: npt.NDArray[np.bool_]) -> None:
             chosen = draws.random(len(rows)) < config.label_share
             chosen[:1] |= not found  # at least one decision is labelled
-            costs = np.full((len(rows), len(envs.simulation.machines)), np.nan)
+            costs = np.full((len(rows), envs.simulation.placements), np.nan)
             base = np.zeros(len(rows), np.int64)
             each, base[chosen] = replay.costs(rows[chosen], allowed[chosen, : costs.shape[1]])
             costs[chosen] = each[:, :-1].sum(axis=2)
@@ -61,14 +61,15 @@ class Counterfactual(Learner):
     ) -> dict[str, float]:
         """Take the steps of an iteration; returns what to log.
 
-        `costs` (n, M) of decisions in the order of `played.encoded`, NaN: not known; `choices` (n,) of the base.
+        `costs` (n, placements) of decisions in the order of `played.encoded`, NaN: not known; `choices` (n,) of the
+        base.
         """
-        config, machines = self.config, costs.shape[1]
+        config, placements = self.config, costs.shape[1]
         known = np.isfinite(costs).any(axis=1)
         rows = torch.from_numpy(np.flatnonzero(known))
         beyond = costs[known] - np.nanmin(costs[known], axis=1, keepdims=True)
         target = torch.from_numpy(np.nan_to_num(np.minimum(beyond, config.most_cost)) / config.cost_scale).float()
-        waits = torch.from_numpy(choices[known] == machines).float()
+        waits = torch.from_numpy(choices[known] == placements).float()
         bonus = config.at(iteration, config.entropy_bonus, config.final_entropy_bonus)
         expected: list[float] = []
         entropies: list[float] = []
@@ -77,13 +78,13 @@ class Counterfactual(Learner):
             for some in torch.split(part, CHUNK):
                 encoded = {name: values[rows[some]].to(config.device) for name, values in played.encoded.items()}
                 logits = self.policy.logits(encoded)
-                log_probability = torch.log_softmax(logits[:, :machines], dim=1)
+                log_probability = torch.log_softmax(logits[:, :placements], dim=1)
                 probability = log_probability.exp()
-                may = encoded["mask"][:, machines:].float()  # (part, 1), or (part, 0) for a policy that never holds
+                may = encoded["mask"][:, placements:].float()  # (part, 1), or (part, 0) for a policy that never holds
                 held = waits[some].to(config.device)[:, None] * may
                 cost = (probability * target[some].to(config.device) * (1 - held.sum(dim=1, keepdim=True))).sum()
                 entropy = -(probability * log_probability).sum()
-                holds = logits[:, machines:] - torch.logsumexp(logits[:, :machines], dim=1, keepdim=True)
+                holds = logits[:, placements:] - torch.logsumexp(logits[:, :placements], dim=1, keepdim=True)
                 hold = (binary_cross_entropy_with_logits(holds, held, reduction="none") * may).sum()
                 loss = cost - bonus * entropy + hold
                 (loss / len(part)).backward()  # type: ignore[no-untyped-call]

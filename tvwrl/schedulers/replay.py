@@ -22,6 +22,7 @@ from tvwrl.schedulers.replay_kernels import (
     replay,
 )
 from tvwrl.simulation.simulation import Simulation
+from tvwrl.simulation.state import WAITING
 from tvwrl.types import Float, InputError, Int
 
 HORIZON = 128  # slots
@@ -29,6 +30,8 @@ HORIZON = 128  # slots
 
 class Replay:
     """Plays every action of states of a simulation on, by the rule `base`, for `horizon` slots or to the end.
+
+    In a scenario with `choose_from_queue` the rule places the first of the visible workloads that it can (`Backfill`).
 
     `known_peaks`: whether expected-cost uses declared peaks (see `ExpectedCost`)
 
@@ -67,38 +70,42 @@ class Replay:
     def _scratch(self, columns: int) -> Branches:
         state = self._simulation.state
         (machines, resources), (_, count, longest, _) = state.capacity.shape, state.demand.shape
-        actions, ahead = machines + 1, self._horizon + longest * (self._rule.number == CLAIRVOYANT)
+        places = self._simulation.scenario.places
+        actions, ahead = self._simulation.placements + 1, self._horizon + longest * (self._rule.number == CLAIRVOYANT)
         pool = machines * actions + 1  # each branch may have contents of its own, and one is being made
         booked = (pool, ahead, resources)
         return Branches(
-            facts=np.zeros((pool, 7), np.int64),
+            facts=np.zeros((pool, 6), np.int64),
             who=np.zeros((pool, count, 3), np.int32),
             load=np.zeros(booked, state.load.dtype),
             square=np.zeros(booked, state.load.dtype),
             charges=np.zeros((pool, 3)),
-            scores=np.zeros((pool, 3)),
+            asked=np.zeros((pool, places), np.int64),
+            scores=np.zeros((pool, places, 3)),
             content=np.zeros((actions, machines), np.int64),
             queue=np.zeros((actions, count), np.int32),
             waiting=np.zeros(actions, np.int64),
             placed=np.zeros(actions, np.int64),
             free=np.zeros(pool, np.int64),
             fresh=np.zeros(actions * count, np.int64),
-            counts=np.zeros(2, np.int64),
+            counts=np.zeros(3, np.int64),
             summed=np.zeros(columns, np.float32),
             own=np.zeros(columns, np.float32),
             known=np.zeros(resources),
         )
 
     def costs(self, rows: Int, allowed: npt.NDArray[np.bool_]) -> tuple[Float, Int]:
-        """(n, M + 1, 4) penalties (`penalties.TERMS`) from the current slot on, by action, of environments `rows` (n,),
-        and (n,) the base's own action.
+        """(n, placements + 1, 4) penalties (`penalties.TERMS`) from the current slot on, by action, of environments
+        `rows` (n,), and (n,) the base's own action.
 
-        Actions are those of `Simulation.step`: a machine for the head of the queue, or to let the slot pass. NaN where
-        `allowed` (n, actions) forbids one or has no column for it. A decision must be due.
+        Actions are those of `Simulation.step`, the last to let the slot pass. NaN where `allowed` (n, actions) forbids
+        one or has no column for it, and where nothing waits at the place that it names. A decision must be due.
         """
-        actions = len(self._branches.content)
+        actions, machines = self._branches.content.shape
         wanted = np.zeros((len(rows), actions), np.bool_)
         wanted[:, : allowed.shape[1]] = allowed
+        waiting = self._simulation.state.counters[rows, WAITING]
+        wanted[:, :-1] &= np.arange(actions - 1) // machines < waiting[:, None]
         out = np.where(wanted[..., None], np.zeros(len(TERMS)), np.nan)
         choice = np.zeros(len(rows), np.int64)
         replay(self._simulation.state, self._rule, self._branches, rows, wanted, self._horizon, out, choice)

@@ -25,6 +25,7 @@ from tvwrl.simulation.state import (
     OVERSHOT,
     PLACED,
     PLACEMENTS_PER_SLOT,
+    PLACES,
     RUNNING,
     RUNS,
     SEQUENCE,
@@ -37,11 +38,11 @@ from tvwrl.simulation.state import (
 # Rules that can play on, and their numbers in kernels
 BASES = ("expected-cost", "best-fit-peak", "first-fit-peak", "worst-fit-peak", "best-fit", "spread", "clairvoyant")
 EXPECTED_COST, BEST_FIT_PEAK, FIRST_FIT_PEAK, WORST_FIT_PEAK, BEST_FIT, SPREAD, CLAIRVOYANT = range(len(BASES))
-ON, COUNT, USES, CHARGED, SCORED, BITS, LEAVES = range(7)  # columns of `facts`
+ON, COUNT, USES, CHARGED, BITS, LEAVES = range(6)  # columns of `facts`
 WHICH, SINCE, BEYOND = range(3)  # columns of `who`
 PASSES, SCORE, DANGER = range(3)  # columns of `scores`
-FREE, FRESH = range(2)  # entries of `counts`
-NOWHERE = -1  # what the head of the queue gets if it waits
+FREE, FRESH, TOP = range(3)  # entries of `counts`
+NOWHERE = -1  # what a workload gets that waits
 NEVER = 1 << 60  # a slot after all others
 
 
@@ -61,22 +62,23 @@ class Rule(NamedTuple):
 
 
 class Branches(NamedTuple):
-    """Scratch: A branches and a pool of P contents, T slots ahead."""
+    """Scratch: A branches and a pool of P contents, T slots ahead; a rule may choose from Q places of the queue."""
 
-    facts: Any  # (P, 7) i8 machine, workloads, branches that have it, slot charged, question answered, the machine's
-    # overshoot bits, slot in which the next workload leaves
+    facts: Any  # (P, 6) i8 machine, workloads, branches that have it, slot charged, the machine's overshoot bits, slot
+    # in which the next workload leaves
     who: Any  # (P, N, 3) i4 workload, its start, its overshoot bits; in order of start
     load: Any  # (P, T, D) units
     square: Any  # (P, T, D) sum of squared demand
     charges: Any  # (P, 3) f8 penalties of the current slot
-    scores: Any  # (P, 3) f8 the answer: whether it takes the workload, how gladly, expected overshoot
+    asked: Any  # (P, Q) i8 questions answered, that about workload w in column w % Q
+    scores: Any  # (P, Q, 3) f8 the answers: whether it takes the workload, how gladly, expected overshoot
     content: Any  # (A, M) i8 the machines' contents
     queue: Any  # (A, N) i4 waiting workloads
     waiting: Any  # (A,) i8
     placed: Any  # (A,) i8 in the current slot
     free: Any  # (P,) i8 contents that no branch has
     fresh: Any  # (A N,) i8 contents that were made in this slot
-    counts: Any  # (2,) i8 of these
+    counts: Any  # (3,) i8 of these two, and contents in use lie below this
     summed: Any  # (K,) f4 forecast of a content
     own: Any  # (K,) f4 forecast of the workload
     known: Any  # (D,) f8 what a rule knows of its demand
@@ -91,9 +93,9 @@ def replay(s, r, x, rows, wanted, horizon, out, choice):  # type: ignore[no-unty
 
     `s`: `State`, `r`: `Rule`, `x`: `Branches`
     `rows`: (n,) environments
-    `wanted`: (n, M + 1) actions to play
+    `wanted`: (n, Q * M + 1) actions to play
     `horizon`: slots
-    `out`: (n, M + 1, 4) zeros
+    `out`: (n, Q * M + 1, 4) zeros
     `choice`: (n,)
     """
     actions, machines = x.content.shape
@@ -102,13 +104,13 @@ def replay(s, r, x, rows, wanted, horizon, out, choice):  # type: ignore[no-unty
         b = rows[n]
         sequence, now, arrived = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.counters[b, ARRIVED]
         _branch(s, x, b, wanted, n)
-        own = _choose(s, r, x, 0, sequence, x.queue[0, 0], 0, now)
-        choice[n] = machines if own == NOWHERE else own
+        q, m = _choose(s, r, x, 0, sequence, 0, now)
+        choice[n] = actions - 1 if m == NOWHERE else q * machines + m
         for k in range(horizon):
             slot = now + k
             x.counts[FRESH] = 0
             if k > 0:
-                for p in range(len(x.facts)):
+                for p in range(x.counts[TOP]):
                     if x.facts[p, USES] > 0 and x.facts[p, LEAVES] <= slot:
                         _leave(s, x, p, sequence, slot)
                 while arrived < count and s.timing[sequence, arrived, ARRIVAL] <= slot:
@@ -122,13 +124,13 @@ def replay(s, r, x, rows, wanted, horizon, out, choice):  # type: ignore[no-unty
                 x.placed[a] = s.counters[b, PLACED] if k == 0 else 0
                 given = k == 0  # the first decision is the branch's action
                 while x.waiting[a] > 0 and (limit == 0 or x.placed[a] < limit):
-                    w, m = x.queue[a, 0], a if a < machines else NOWHERE
+                    q, m = a // machines, a % machines if a < actions - 1 else NOWHERE
                     if not given:
-                        m = _choose(s, r, x, a, sequence, w, k, slot)
+                        q, m = _choose(s, r, x, a, sequence, k, slot)
                     given = False
                     if m == NOWHERE:
                         break
-                    _put(s, x, a, m, sequence, w, k, slot)
+                    _put(s, x, a, q, m, sequence, k, slot)
             busy = arrived < count
             for a in range(actions):
                 if not wanted[n, a]:
@@ -161,7 +163,8 @@ def _branch(s, x, b, wanted, n):  # type: ignore[no-untyped-def]
             x.queue[a, q] = s.workloads[b, q, WAITS]
         for m in range(machines):
             x.content[a, m] = m
-    x.counts[FREE] = 0
+    x.asked[:] = 0
+    x.counts[FREE], x.counts[TOP] = 0, machines
     for p in range(len(x.facts) - 1, -1, -1):
         for part in range(x.facts.shape[1]):
             x.facts[p, part] = 0
@@ -212,12 +215,13 @@ def _leave(s, x, p, sequence, slot):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always", _nrt=False)
-def _put(s, x, a, m, sequence, w, k, slot):  # type: ignore[no-untyped-def]
-    """Start the head of branch a's queue, w, on machine m; a branch that did the same may have made the content."""
+def _put(s, x, a, q, m, sequence, k, slot):  # type: ignore[no-untyped-def]
+    """Start what waits at place q in branch a on machine m; a branch that did the same may have made the content."""
+    w = x.queue[a, q]
     x.waiting[a] -= 1
     x.placed[a] += 1
-    for q in range(x.waiting[a]):
-        x.queue[a, q] = x.queue[a, q + 1]
+    for i in range(q, x.waiting[a]):
+        x.queue[a, i] = x.queue[a, i + 1]
     p, count, new = x.content[a, m], x.facts[x.content[a, m], COUNT], NOWHERE
     for i in range(x.counts[FRESH]):
         if _follows(x, p, x.fresh[i], w, slot):
@@ -234,8 +238,10 @@ def _put(s, x, a, m, sequence, w, k, slot):  # type: ignore[no-untyped-def]
         if x.facts[p, USES] > 1:  # other branches need it as it was
             x.counts[FREE] -= 1
             new = x.free[x.counts[FREE]]
+            x.counts[TOP] = max(x.counts[TOP], new + 1)
             _copy(x, p, new, k)
-        x.facts[new, CHARGED] = x.facts[new, SCORED] = -1
+        x.facts[new, CHARGED] = -1
+        x.asked[new] = 0
         x.facts[new, COUNT] = count + 1
         x.facts[new, LEAVES] = min(x.facts[new, LEAVES], slot + s.timing[sequence, w, LENGTH])
         x.who[new, count, WHICH], x.who[new, count, SINCE], x.who[new, count, BEYOND] = w, slot, 0
@@ -299,7 +305,18 @@ def _charge(s, x, p, k):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always", _nrt=False)
-def _choose(s, r, x, a, sequence, w, k, slot):  # type: ignore[no-untyped-def]
+def _choose(s, r, x, a, sequence, k, slot):  # type: ignore[no-untyped-def]
+    """The first place of branch a's queue whose workload the rule can place, and the machine, or NOWHERE."""
+    q, m = 0, NOWHERE
+    for i in range(min(x.waiting[a], s.rules[PLACES])):
+        q, m = i, _machine_for(s, r, x, a, sequence, x.queue[a, i], k, slot)
+        if m != NOWHERE:
+            break
+    return q, m
+
+
+@njit(inline="always", _nrt=False)
+def _machine_for(s, r, x, a, sequence, w, k, slot):  # type: ignore[no-untyped-def]
     """The machine that the rule gives workload w in branch a, or NOWHERE."""
     for c in range(len(r.steps)):
         x.own[c] = UNBOUNDED if r.hidden[c] else r.forecast[sequence, w, 0, c] * r.steps[c]
@@ -309,22 +326,22 @@ def _choose(s, r, x, a, sequence, w, k, slot):  # type: ignore[no-untyped-def]
         x.known[d] = r.peak[sequence, w, d] if by_peak else float(s.demand[sequence, w, 0, d])
         if x.known[d] / r.largest[d] > share:
             dominant, share = d, x.known[d] / r.largest[d]
-    question = (slot + 1) * s.timing.shape[1] + w  # contents that have been asked it have their answer
+    question, c = (slot + 1) * s.timing.shape[1] + w, w % x.asked.shape[1]  # who has been asked it has the answer
     chosen, best = NOWHERE, -np.inf
     for m in range(x.content.shape[1]):
         p = x.content[a, m]
-        if x.facts[p, SCORED] != question:
-            x.facts[p, SCORED] = question
-            _score(s, r, x, p, sequence, w, k, slot, dominant)
-        if x.scores[p, PASSES] > 0 and x.scores[p, SCORE] > best:
-            chosen, best = m, x.scores[p, SCORE]
-    if chosen != NOWHERE and x.scores[x.content[a, chosen], DANGER] > r.limit:
+        if x.asked[p, c] != question:
+            x.asked[p, c] = question
+            _score(s, r, x, p, c, sequence, w, k, slot, dominant)
+        if x.scores[p, c, PASSES] > 0 and x.scores[p, c, SCORE] > best:
+            chosen, best = m, x.scores[p, c, SCORE]
+    if chosen != NOWHERE and x.scores[x.content[a, chosen], c, DANGER] > r.limit:
         chosen = NOWHERE
     return chosen
 
 
 @njit(inline="always", _nrt=False)
-def _score(s, r, x, p, sequence, w, k, slot, dominant):  # type: ignore[no-untyped-def]
+def _score(s, r, x, p, c, sequence, w, k, slot, dominant):  # type: ignore[no-untyped-def]
     """What the rule says of workload w on content p, to `scores`."""
     m, resources = x.facts[p, ON], x.load.shape[2]
     passes, score, danger = True, 0.0, 0.0
@@ -359,7 +376,7 @@ def _score(s, r, x, p, sequence, w, k, slot, dominant):  # type: ignore[no-untyp
             _sum_forecasts(r, x, p, sequence, slot)
             danger, unused = machine_costs(x.summed, x.own, r.sizes[m], r.units, s.weights, r.whole)
             score = -(danger + unused)
-    x.scores[p, PASSES], x.scores[p, SCORE], x.scores[p, DANGER] = passes, score, danger
+    x.scores[p, c, PASSES], x.scores[p, c, SCORE], x.scores[p, c, DANGER] = passes, score, danger
 
 
 @njit(inline="always", _nrt=False)
