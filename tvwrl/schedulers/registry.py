@@ -10,16 +10,18 @@ from tvwrl.schedulers import scores
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.forecast_fit import ForecastFit
-from tvwrl.schedulers.head_of_queue import Greedy
+from tvwrl.schedulers.head_of_queue import Backfill, Greedy
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, PEAKS, Knowledge
 from tvwrl.schedulers.lrasched import LRASched
 from tvwrl.schedulers.stateful import Random, RiskBalancing, RoundRobin
 from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
 
+_best_fit_peak = partial(Greedy, "best-fit-peak", PEAKS, Cluster.room_for_peaks, scores.tightest_peaks)
 _MAKERS: tuple[Callable[[], Scheduler], ...] = (
     partial(Greedy, "best-fit", CURRENT_LOAD, Cluster.room_now, scores.tightest_now),
-    partial(Greedy, "best-fit-peak", PEAKS, Cluster.room_for_peaks, scores.tightest_peaks),
+    _best_fit_peak,
+    lambda: Backfill(_best_fit_peak()),
     partial(Greedy, "first-fit-peak", PEAKS, Cluster.room_for_peaks, scores.first),
     partial(Greedy, "worst-fit-peak", PEAKS, Cluster.room_for_peaks, scores.roomiest_peaks),
     partial(LRASched, "lrasched-peak"),
