@@ -23,12 +23,21 @@ from hypothesis import strategies as st
 from tvwrl.envs.problem import Problem
 from tvwrl.forecasting import NetworkForecaster, training_windows
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
+from tvwrl.schedulers import hindsight
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.types import SequenceSet, Trace
 
 # Shells start background jobs with SIGINT ignored, and what tests interrupt would inherit that and never end.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_searches() -> Iterator[None]:
+    """Hindsight tries few changes, as suites over all schedulers play it often."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hindsight, "PROPOSALS", 300)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

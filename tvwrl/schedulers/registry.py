@@ -11,6 +11,7 @@ from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.forecast_fit import ForecastFit
 from tvwrl.schedulers.head_of_queue import Backfill, Greedy
+from tvwrl.schedulers.hindsight import Hindsight
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, PEAKS, Knowledge
 from tvwrl.schedulers.lrasched import LRASched
 from tvwrl.schedulers.stateful import Random, RiskBalancing, RoundRobin
@@ -18,6 +19,7 @@ from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
 
 _best_fit_peak = partial(Greedy, "best-fit-peak", PEAKS, Cluster.room_for_peaks, scores.tightest_peaks)
+_clairvoyant = partial(Greedy, "clairvoyant", FUTURE, Cluster.room_ahead, scores.tightest_ahead)
 _MAKERS: tuple[Callable[[], Scheduler], ...] = (
     partial(Greedy, "best-fit", CURRENT_LOAD, Cluster.room_now, scores.tightest_now),
     _best_fit_peak,
@@ -37,10 +39,12 @@ _MAKERS: tuple[Callable[[], Scheduler], ...] = (
     RiskBalancing,
     ForecastFit,
     ExpectedCost,
-    partial(Greedy, "clairvoyant", FUTURE, Cluster.room_ahead, scores.tightest_ahead),
+    _clairvoyant,
+    partial(Hindsight, _clairvoyant),
 )
 
 SCHEDULERS: dict[str, Callable[[], Scheduler]] = {make().name: make for make in _MAKERS}
+SEARCHING = ("hindsight",)  # takes seconds for an episode: compared only where somebody names it
 KNOWLEDGE: dict[str, Knowledge] = {name: make().knowledge for name, make in SCHEDULERS.items()}
 
 

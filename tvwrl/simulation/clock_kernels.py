@@ -59,7 +59,7 @@ SKIP = -2
 
 
 @njit(inline="always", _nrt=False)
-def _next_random(stream):  # type: ignore[no-untyped-def]
+def next_random(stream):  # type: ignore[no-untyped-def]
     """Splitmix64: the next state and a well-mixed 64-bit number of one environment's own stream."""
     state = np.uint64(stream) + np.uint64(0x9E3779B97F4A7C15)
     mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -179,7 +179,7 @@ def may_place_more(s, b):  # type: ignore[no-untyped-def]
 def begin(s, b, sequence):  # type: ignore[no-untyped-def]
     """Clear environment b for an episode on `sequence` (-1: one drawn from its own stream), just before slot 0."""
     if sequence < 0:
-        s.counters[b, STREAM], number = _next_random(s.counters[b, STREAM])
+        s.counters[b, STREAM], number = next_random(s.counters[b, STREAM])
         sequence = np.int64(number % np.uint64(s.demand.shape[0]))
     stream = s.counters[b, STREAM]
     s.counters[b] = 0
