@@ -212,6 +212,7 @@ def _leave(s, x, p, sequence, slot):  # type: ignore[no-untyped-def]
                 x.who[p, kept, part] = x.who[p, i, part]
             kept += 1
     x.facts[p, COUNT], x.facts[p, LEAVES] = kept, leaves
+    x.asked[p] = 0
 
 
 @njit(inline="always", _nrt=False)
@@ -326,7 +327,8 @@ def _machine_for(s, r, x, a, sequence, w, k, slot):  # type: ignore[no-untyped-d
         x.known[d] = r.peak[sequence, w, d] if by_peak else float(s.demand[sequence, w, 0, d])
         if x.known[d] / r.largest[d] > share:
             dominant, share = d, x.known[d] / r.largest[d]
-    question, c = (slot + 1) * s.timing.shape[1] + w, w % x.asked.shape[1]  # who has been asked it has the answer
+    # Who has been asked the question has the answer; what peaks say is true until the content changes
+    question, c = (0 if by_peak else slot) * s.timing.shape[1] + w + 1, w % x.asked.shape[1]
     chosen, best = NOWHERE, -np.inf
     for m in range(x.content.shape[1]):
         p = x.content[a, m]
