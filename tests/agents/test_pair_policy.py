@@ -9,6 +9,7 @@ import torch
 
 from tvwrl.agents.config import INFORMED, TrainConfig
 from tvwrl.agents.episodes import DeterministicActions, play
+from tvwrl.agents.features import about_the_workload, forecast_features
 from tvwrl.agents.imitation import RecordedTeacher, _equally_good, imitate
 from tvwrl.agents.networks import make_policy, shapes_of
 from tvwrl.agents.pair_policy import in_turn
@@ -17,6 +18,7 @@ from tvwrl.agents.tasks import PlacementTask
 from tvwrl.agents.training import Trainer
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.problem import Problem
+from tvwrl.forecasting.segments import columns
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.head_of_queue import Backfill
@@ -108,6 +110,13 @@ def test_empty_places_and_other_states_change_nothing(problem):
         logits = policy.logits(policy.encode(alone) | {"mask": torch.from_numpy(masks[b : b + 1])})
         assert torch.allclose(logits[0], together[b], atol=1e-4)
     assert torch.equal(together > -1e8, torch.from_numpy(masks))
+
+
+def test_features_about_the_workload_are_those_that_change_with_it():
+    rng = np.random.default_rng(0)
+    forecast, capacity = rng.random((5, 3, columns(2)), np.float32), np.full((5, 3, 2), 4.0, np.float32)
+    one, other = (forecast_features(forecast, rng.random((5, columns(2)), np.float32), capacity) for _ in range(2))
+    assert np.array_equal((one != other).any(axis=(0, 1)), about_the_workload(2))
 
 
 def test_the_prior_asks_one_after_another_by_hand():
