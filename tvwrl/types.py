@@ -7,7 +7,7 @@ a *slot* is one time step; "fraction" means a fraction of the trace's reference 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -192,6 +192,7 @@ class SequenceSet:
     load: float  # requested offered load
     forecast: ForecastTable | None = None  # of every workload's demand, where somebody asks for it
     background: npt.NDArray[np.uint8] | None = None  # (S, P, M, D) units of unknown load; slot t has row t % P
+    training: Callable[[], SequenceSet] | None = None  # draws training sequences of the same problem, to sample futures
 
     def __len__(self) -> int:
         return len(self.arrival)

@@ -13,20 +13,26 @@ from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
-from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS, make_scheduler
+from tvwrl.schedulers import GROUPS, KNOWLEDGE, ROLLOUTS, SCHEDULERS, make_scheduler
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FUTURE, PEAKS
+from tvwrl.schedulers.rollout import Rollout
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.types import InputError, Machines
 
-EVERY = (*SCHEDULERS, "deeprm")  # the last is learnt
-CAUTIOUS = [*(name for name in SCHEDULERS if KNOWLEDGE[name] in (PEAKS, FUTURE)), "deeprm"]
+PLANNING = ("rollout(expected-cost)", "rollout(best-fit-peak)", "rollout(spread)")  # one for each kind of knowledge
+EVERY = (*SCHEDULERS, *PLANNING, "deeprm")  # the last is learnt
+CAUTIOUS = [
+    *(name for name in SCHEDULERS if KNOWLEDGE[name] in (PEAKS, FUTURE)), "rollout(best-fit-peak)", "deeprm"
+]  # fmt: skip
 HETEROGENEOUS = Machines(np.array([[8.0, 6.0], [6.0, 12.0], [16.0, 16.0]]), ("cpu", "mem"))
 
 
 def make(name):
-    """A scheduler of the registry, or DeepRM after a little training."""
+    """A scheduler of the registry, DeepRM after a little training, or a rollout that spends little."""
+    if name.startswith("rollout("):
+        return Rollout(make_scheduler(name[len("rollout(") : -1]), rollouts=40, horizon=16, certainty=0.0)
     return deeprm() if name == "deeprm" else make_scheduler(name)
 
 
@@ -112,10 +118,10 @@ def test_current_load_alone_does_overshoot(problem, train):
 
 
 def test_every_name_says_what_it_knows():
-    assert set(KNOWLEDGE) == set(SCHEDULERS)
+    assert set(KNOWLEDGE) == {*SCHEDULERS, *ROLLOUTS}
     assert len(SCHEDULERS) == len(set(SCHEDULERS))
     assert all(knows.group in GROUPS and knows.note for knows in KNOWLEDGE.values())
-    for name in SCHEDULERS:
+    for name in KNOWLEDGE:
         assert make_scheduler(name).name == name
     with pytest.raises(InputError, match="scheduler is 'worst': must be one of best-fit, ") as caught:
         make_scheduler("worst")
@@ -152,11 +158,11 @@ def changed_decisions(name, sequences, machines, scenario):
     return changed
 
 
-@pytest.mark.parametrize("name", SCHEDULERS)
+@pytest.mark.parametrize("name", [*SCHEDULERS, "rollout(expected-cost)"])
 def test_only_peaks_and_clairvoyant_know_the_future(problem, train, name):
     machines = Machines.homogeneous(3, 8, ("cpu", "mem"))
     changed = changed_decisions(name, train, machines, problem.scenario)
-    if KNOWLEDGE[name] in (CURRENT_LOAD, FORECASTS):
+    if KNOWLEDGE[name] in (CURRENT_LOAD, FORECASTS) or name.startswith("rollout"):
         assert changed == 0
     elif name in ("best-fit-peak", "clairvoyant", "hindsight"):
         assert changed > 0  # shows that the change can be noticed

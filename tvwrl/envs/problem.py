@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
@@ -16,6 +16,7 @@ from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.splits import Split
 from tvwrl.types import Episode, Float, InputError, Machines, SequenceSet, Trace
 
+FUTURE_WINDOWS, FUTURE_SEED = 2000, 1_000_003  # training windows that futures are sampled from; seed of their sequences
 QUICK_INITIALISATIONS = 10  # fewer than in scripts/fit_ec.py, because classes are fitted on the way here
 
 
@@ -101,7 +102,18 @@ class Problem:
 
     def sequences(self, split: Split, count: int, seed: int, loads: Sequence[float] = ()) -> SequenceSet:
         """`count` arrival sequences from the series of that split, at the scenario's load or in turn at `loads`."""
-        return self.sampler.sequences(split, count, seed, self.classes, self.forecaster, loads)
+        drawn = self.sampler.sequences(split, count, seed, self.classes, self.forecaster, loads)
+        return replace(drawn, training=self._training)
+
+    def _training(self) -> SequenceSet:
+        """Training sequences that futures are sampled from, drawn when first asked for."""
+        return self._drawn
+
+    @cached_property
+    def _drawn(self) -> SequenceSet:
+        labels = OwnLabels(self.scenario.classes)  # nobody looks at them
+        count = -(-FUTURE_WINDOWS // self.sampler.arrivals["train"])
+        return self.sampler.sequences("train", count, FUTURE_SEED, labels, self.forecaster)
 
 
 @lru_cache(maxsize=4)

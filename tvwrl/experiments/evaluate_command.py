@@ -18,13 +18,17 @@ from tvwrl.experiments.tables import terminal_table
 from tvwrl.forecasting.files import forecaster_file, read_forecaster
 from tvwrl.runs import default_folder
 from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, Scheduler
+from tvwrl.schedulers.registry import ROLLOUT_NAMES
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_and_describe
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError
 
 HELP = (
-    f"Schedulers to compare: {', '.join(SCHEDULERS)}. deeprm=RUN: the DeepRM policy of a training run. NAME+pism=FILE: "
+    f"Schedulers to compare: {', '.join(SCHEDULERS)}. rollout(BASE): BASE, improved by playing machines on in sampled "
+    f"futures, which takes tenths of a second per decision; BASE is one of {', '.join(ROLLOUT_NAMES)}. "
+    "rollout(BASE+policy)=RUN: the policy of a training run, improved likewise. "
+    "deeprm=RUN: the DeepRM policy of a training run. NAME+pism=FILE: "
     "NAME, deeprm=RUN or policy (that of --checkpoint) with an interference score, a file of "
     "scripts/fit_interference.py."
 )

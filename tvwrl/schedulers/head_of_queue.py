@@ -23,6 +23,10 @@ class HeadOfQueue(Scheduler):
     def choose(self, cluster: Cluster, workload: Workload) -> int | None:
         """The machine for the head of the queue; None if it waits."""
 
+    def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
+        """(M,) machines that it chooses from: by default those with room now."""
+        return cluster.room_now(workload)
+
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """See `Scheduler.schedule`."""
         for workload in pending:
@@ -56,6 +60,10 @@ class Greedy(HeadOfQueue):
 
     def __init__(self, name: str, knowledge: Knowledge, passes: Filter, score: Score) -> None:
         self.name, self.knowledge, self._passes, self._score = name, knowledge, passes, score
+
+    def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
+        """See `HeadOfQueue.candidates`."""
+        return self._passes(cluster, workload)
 
     def choose(self, cluster: Cluster, workload: Workload) -> int | None:
         """See `HeadOfQueue.choose`."""

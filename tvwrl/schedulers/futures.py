@@ -1,0 +1,201 @@
+"""Sampled futures: what runs and waits goes on as similar training workloads did; what arrives is as in training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.schedulers.future_kernels import fill
+from tvwrl.schedulers.likeness import Likeness
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.simulation import Simulation
+from tvwrl.simulation.state import (
+    ARRIVAL,
+    ARRIVED,
+    LENGTH,
+    MACHINE,
+    OVERSHOT,
+    PLACED,
+    RUNNING,
+    RUNS,
+    SEQUENCE,
+    SLOT,
+    START,
+    WAITING,
+    WAITS,
+)
+from tvwrl.types import ForecastTable, Int, SequenceSet
+
+NEIGHBOURS = 32  # training workloads that a workload may go on like
+NEVER = np.iinfo(np.int32).max  # arrival of what does not arrive
+
+
+class Futures:
+    """Futures of a cluster, as environments of a simulation that `Replay` can play on.
+
+    In each of them, a workload that runs or waits is a training workload at a similar point of its life: what it needs
+    now is true, what follows is the training workload's, and so are its forecasts. Arrivals are those of a training
+    sequence from a random one on, without end. With known peaks, demand is cut at them.
+
+    `simulation`: the environments, `count` of them, for `horizon` slots; a scenario with `choose_from_queue` or without
+    """
+
+    def __init__(
+        self,
+        real: Simulation,
+        training: SequenceSet,
+        likeness: Likeness,
+        count: int,
+        horizon: int,
+        choose_from_queue: bool = False,
+    ) -> None:
+        self._real, self._training, self._likeness, self._horizon = real, training, likeness, horizon
+        self._gaps = np.diff(training.arrival, axis=1, prepend=0)  # (S, N) slots since the arrival before
+        _, self._each, longest, resources = training.demand.shape
+        self._demand = np.ascontiguousarray(training.demand.reshape(-1, longest, resources))  # (W, L, D)
+        self._length, self._peak = training.length.ravel(), self._demand.max(axis=1)
+        table = training.forecast if likeness.by_forecasts else None
+        self._forecast = np.zeros((1, 1, 0), np.uint8)
+        if table is not None:
+            self._forecast = table.values.reshape(-1, *table.values.shape[2:])
+        scenario = replace(
+            real.scenario, observe_forecast=False, observe_peak=False, choose_from_queue=choose_from_queue
+        )
+        blank = _blank(real.sequences, training, table, count, horizon)
+        self.simulation = Simulation(
+            blank, real.machines, scenario, count, grid=False, forecasts=table is not None, max_slots=0
+        )
+        self.simulation.state.counters[:, SEQUENCE] = np.arange(count)
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin an episode."""
+        self._near: dict[int, tuple[int, Int]] = {}  # workload -> slots seen of it, beginnings like that
+
+    def sample(self, cluster: Cluster, rng: np.random.Generator, count: int) -> None:
+        """Make the first `count` environments futures of the cluster."""
+        real, state, now = self._real.state, self.simulation.state, cluster.slot
+        counters = real.counters[cluster.b]
+        running = real.workloads[cluster.b, : counters[RUNNING], RUNS].astype(np.int64)
+        present = np.concatenate([running, real.workloads[cluster.b, : counters[WAITING], WAITS]])
+        age = np.ones(len(present), np.int64)  # slots seen, with what a waiting workload needs in its first
+        age[: len(running)] += now - real.workloads[cluster.b, running, START]
+        which, seen = self._go_on(int(counters[SEQUENCE]), present, age, count, rng)
+        coming, slot = self._arrivals(now, state.timing.shape[1] - len(present), count, rng)
+        self._set_state(cluster, len(running), len(present), seen, count)
+
+        every = np.concatenate([which, coming], axis=1)
+        since = np.concatenate([seen, np.ones_like(coming)], axis=1)
+        state.timing[:count, :, ARRIVAL] = NEVER
+        state.timing[:count, : len(present), ARRIVAL] = 0
+        state.timing[:count, len(present) : every.shape[1], ARRIVAL] = slot
+        state.timing[:count, : every.shape[1], LENGTH] = self._length[every]
+        fill(
+            self._demand, self._forecast, every, since, len(present), slot, self._horizon, state.demand, state.forecast
+        )
+        self._set_present(int(counters[SEQUENCE]), present, age, seen, count)
+        self.simulation.peak[:count, len(present) : every.shape[1]] = self._peak[coming]
+        if state.background.shape[1]:
+            self._set_background(cluster, present[: len(running)], age[: len(running)], count, rng)
+
+    def _go_on(self, sequence: int, present: Int, age: Int, count: int, rng: np.random.Generator) -> tuple[Int, Int]:
+        """(count, n) training workloads that the n present ones go on like, and slots seen of them."""
+        new = [i for i, w in enumerate(present.tolist()) if self._near.get(w, (0,))[0] != age[i]]
+        if new:
+            found = self._likeness.nearest(self._real.sequences, sequence, present[new], age[new], NEIGHBOURS)
+            self._near |= {int(present[i]): (int(age[i]), rows) for i, rows in zip(new, found, strict=True)}
+        near = np.array([self._near[w][1] for w in present.tolist()])  # (n, k)
+        # Each neighbour as often as any other: the mean over futures then scatters less
+        turns = np.tile(np.arange(near.shape[1]), (len(near), -(-count // near.shape[1])))
+        rows = np.take_along_axis(near, rng.permuted(turns, axis=1)[:, :count], axis=1).T
+        return self._likeness.workload[rows], self._likeness.seen[rows]
+
+    def _arrivals(self, now: int, most: int, count: int, rng: np.random.Generator) -> tuple[Int, Int]:
+        """(count, n) training workloads that arrive, and in which slots; `NEVER` after the horizon."""
+        sequences = rng.integers(len(self._gaps), size=(count, 1))
+        begin = rng.integers(self._each, size=(count, 1))
+        following = (begin + np.arange(min(self._each, most))) % self._each
+        slot = np.maximum(now + np.cumsum(self._gaps[sequences, following], axis=1), now + 1)
+        return sequences * self._each + following, np.where(slot < now + self._horizon, slot, NEVER)
+
+    def _set_state(self, cluster: Cluster, running: int, present: int, seen: Int, count: int) -> None:
+        """Let workloads run and wait where and since when they do; those that run are numbered first."""
+        state, waiting = self.simulation.state, present - running
+        now, ran = cluster.slot, self._real.state.workloads[cluster.b]
+        counters, workloads = state.counters[:count], state.workloads[:count]
+        counters[:, SLOT], counters[:, ARRIVED], counters[:, WAITING], counters[:, RUNNING] = (
+            now, present, waiting, running,
+        )  # fmt: skip
+        counters[:, PLACED] = self._real.state.counters[cluster.b, PLACED]
+        order = ran[:running, RUNS]
+        workloads[:, :running, RUNS] = np.arange(running)
+        workloads[:, :running, MACHINE] = ran[order, MACHINE]
+        workloads[:, :running, OVERSHOT] = ran[order, OVERSHOT]
+        workloads[:, :running, START] = now - seen[:, :running] + 1
+        workloads[:, :waiting, WAITS] = np.arange(running, present)
+        state.machines[:count] = self._real.state.machines[cluster.b]
+
+    def _set_present(self, sequence: int, present: Int, age: Int, seen: Int, count: int) -> None:
+        """Write what is known of the workloads that are there: what they need now, their forecasts, their peaks."""
+        state, real = self.simulation.state, self._real
+        future, place = np.arange(count)[:, None], np.arange(len(present))
+        if self._likeness.peaks:
+            peaks = real.peak[sequence, present]
+            self.simulation.peak[:count, : len(present)] = peaks
+            own = state.demand[:count, : len(present)]
+            np.minimum(own, peaks[:, None].astype(own.dtype), out=own)
+        state.demand[future, place, seen - 1] = real.state.demand[sequence, present, age - 1]
+        if state.forecast.shape[3]:
+            table = real.sequences.forecast
+            assert table is not None
+            state.forecast[future, place, seen] = table.values[sequence, present, age]
+            state.forecast[:count, :, 0] = state.forecast[:count, :, 1]
+
+    def _set_background(self, cluster: Cluster, running: Int, age: Int, count: int, rng: np.random.Generator) -> None:
+        """Write the load of unknown origin: now what is measured, later that of training sequences."""
+        background, training, now = self.simulation.state.background, self._training.background, cluster.slot
+        background[:count] = 0
+        if training is not None and training.shape[2:] == background.shape[2:]:
+            later = (
+                rng.integers(training.shape[1], size=(count, 1)) + np.arange(background.shape[1])
+            ) % training.shape[1]
+            background[:count] = training[rng.integers(len(training), size=(count, 1)), later]
+        sequence = self._real.state.counters[cluster.b, SEQUENCE]
+        rest = cluster.load.astype(np.float64)
+        machine = self._real.state.workloads[cluster.b, running, MACHINE]
+        np.subtract.at(rest, machine, self._real.state.demand[sequence, running, age - 1])
+        background[:count, now % background.shape[1]] = np.round(rest).clip(0, 255)
+
+
+def _blank(
+    real: SequenceSet, training: SequenceSet, table: ForecastTable | None, count: int, horizon: int
+) -> SequenceSet:
+    """Sequences with room for what is present and what arrives, to be overwritten."""
+    places, longest, resources = real.arrival.shape[1] + training.arrival.shape[1], *training.demand.shape[2:]
+    demand = np.zeros((count, places, longest, resources))
+    if any((part.demand % 1).any() or part.demand.max() > 255 for part in (real, training)):
+        demand[:] = 0.5  # whole units would be kept as small integers
+    names: npt.NDArray[np.object_] = np.full((count, places), "", dtype=object)
+    whole = np.ones((count, places), np.int64)
+    background = None
+    if real.background is not None:
+        background = np.zeros((count, horizon, *real.background.shape[2:]), np.uint8)
+    if table is not None:
+        table = replace(table, values=np.zeros((count, places, longest + 1, len(table.steps)), np.uint8))
+    return SequenceSet(
+        resources=training.resources,
+        workload_id=names,
+        source_workload=names,
+        source_slot=whole,
+        arrival=whole,
+        length=whole,
+        demand=demand,
+        request=np.full((count, places, resources), np.nan),
+        label=np.ones((count, places, longest + 1), np.uint8),
+        classes=1,
+        load=training.load,
+        forecast=table,
+        background=background,
+    )
