@@ -95,7 +95,7 @@ def test_the_base_knows_no_more_than_the_policy(scenario, base):
             {"base_policy": "clairvoyant"},
             "base_policy is clairvoyant: it knows the whole future",
         ),
-        ({"base_policy": "random"}, "base_policy is 'random': must be one of expected-cost, best-fit-peak"),
+        ({"base_policy": "random"}, "base_policy is 'random': must be one of expected-cost, expected-cost-peak"),
         ({"horizon": 0}, "horizon is 0: must be at least 1"),
         ({"label_share": 0.0}, "label_share is 0.0: must be"),
         ({"cost_scale": -1.0}, "cost_scale is -1.0: must be"),

@@ -143,4 +143,10 @@ def test_lifetime_peaks_that_a_scenario_shows_are_none_of_its_business_unless_to
     values[..., named.peak_spread.astype(int)] = 0
     shown = replace(crowded, forecast=ForecastTable(values, steps(2), declared))
     assert goes_to(shown, machines=2) is None
-    assert goes_to(shown, machines=2, peaks=True) == 0
+
+
+def test_with_peaks_it_takes_the_least_unused_capacity_of_the_machines_where_peaks_fit(make_sequences):
+    # The forecast of 0.7 endangers the machines in use; the true peaks, of a quarter of a machine, fit all of them.
+    endangered = waits(make_sequences, (1.2, 0.6), 0.7)
+    assert goes_to(endangered, machines=3) == 2
+    assert goes_to(endangered, machines=3, peaks=True) == 1

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from tvwrl.checks import at_least, one_of, positive, within
 from tvwrl.command_line import Shares
 from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS
-from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, PEAKS
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FORECASTS_AND_PEAKS, PEAKS
 from tvwrl.schedulers.replay_kernels import BASES
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
@@ -146,7 +146,8 @@ class TrainConfig:
         if self.policy == "deeprm":
             raise InputError("algo counterfactual needs a policy that chooses machines: use --policy shared or flat")
         knowledge = KNOWLEDGE[self.replays]
-        shown = {CURRENT_LOAD: True, FORECASTS: self.scenario.observe_forecast, PEAKS: self.scenario.observe_peak}
+        forecasts, peaks = self.scenario.observe_forecast, self.scenario.observe_peak
+        shown = {CURRENT_LOAD: True, FORECASTS: forecasts, PEAKS: peaks, FORECASTS_AND_PEAKS: forecasts and peaks}
         if not shown.get(knowledge):
             raise InputError(
                 f"base_policy is {self.replays}: it knows {knowledge.note}, which the policy does not see; show it "

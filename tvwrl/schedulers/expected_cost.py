@@ -11,7 +11,7 @@ from tvwrl.compiled import njit
 from tvwrl.forecasting.segments import SEGMENTS
 from tvwrl.penalties import under_utilisation
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
-from tvwrl.schedulers.knowledge import FORECASTS
+from tvwrl.schedulers.knowledge import FORECASTS, FORECASTS_AND_PEAKS
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Float, Workload
 
@@ -35,16 +35,17 @@ ABOVE = np.array(
 class ExpectedCost(HeadOfQueue):
     """The head of the queue goes to the machine with room now where its `expected_costs` are lowest.
 
-    It waits while the expected overshoot costs more than `accepted_overshoot` slots of waiting even there. A scenario
-    may show lifetime peaks in place of their forecasts; this scheduler uses them only with `peaks`.
+    It waits while the expected overshoot costs more than `accepted_overshoot` slots of waiting even there. With `peaks`
+    it knows lifetime peaks: it never lets their sum exceed a machine, and so expects no overshoot.
     """
 
-    knowledge, needs_forecasts = FORECASTS, True
+    needs_forecasts = True
 
     def __init__(
         self, name: str = "expected-cost", accepted_overshoot: float = ACCEPTED_OVERSHOOT, peaks: bool = False
     ) -> None:
         self.name, self.accepted_overshoot, self.peaks = name, accepted_overshoot, peaks
+        self.knowledge = FORECASTS_AND_PEAKS if peaks else FORECASTS
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Take the weights of the penalties and the sizes of the machines."""
@@ -55,11 +56,11 @@ class ExpectedCost(HeadOfQueue):
         self._units, self._whole = float(scenario.peak_units), scenario.quantise
         table = cluster.simulation.sequences.forecast
         assert table is not None, "these sequences were drawn without forecasts"
-        self._unknown = table.declared & (not self.peaks)
+        self._unknown = table.declared
 
     def choose(self, cluster: Cluster, workload: Workload) -> int | None:
         """See `HeadOfQueue.choose`."""
-        room = cluster.room_now(workload)
+        room = cluster.room_for_peaks(workload) if self.peaks else cluster.room_now(workload)
         if not room.any():
             return None
         load, own = (
@@ -67,6 +68,7 @@ class ExpectedCost(HeadOfQueue):
             for forecast in (cluster.forecast, cluster.forecast_of(workload))
         )
         costs = expected_costs(load[None], own[None], self._sizes[None], self._units, self._weights, self._whole)[0]
+        costs[:, OVERSHOOT] *= not self.peaks
         machine = int(np.where(room, costs.sum(axis=1), np.inf).argmin())
         return None if costs[machine, OVERSHOOT] > self._limit else machine
 
@@ -103,10 +105,9 @@ def _add_costs(loads, owns, sizes, units, weights, whole, out):  # type: ignore[
 def machine_costs(load, own, sizes, units, weights, whole):  # type: ignore[no-untyped-def]
     """The two `expected_costs` of one machine: `load` (K,), `own` (K,), `sizes` (D,)."""
     resources = len(sizes)
-    wide = len(LENGTHS) * resources
-    alive = 3 * wide + 2 * resources
+    alive = 3 * len(LENGTHS) * resources + 2 * resources
     running, more = float(load[alive]), float(own[alive])
-    danger = unused = 0.0
+    danger = 0.0
     for d in range(resources):
         size = sizes[d]
         if running > 0 and size > 0:  # one workload alone never exceeds the capacity
@@ -116,12 +117,23 @@ def machine_costs(load, own, sizes, units, weights, whole):  # type: ignore[no-u
                 _passes(load, own, 1.0, border, d, resources), before
             )  # a higher variance alone must not look like a gain
             danger += RISK * weights[2, d] * ((running + more) * after - running * before)
+    return danger, unused_cost(load, own, sizes, units, weights)
+
+
+@njit(_nrt=False)
+def unused_cost(load, own, sizes, units, weights):  # type: ignore[no-untyped-def]
+    """The expected increase of under-utilisation on one machine: see `machine_costs`."""
+    resources = len(sizes)
+    wide = len(LENGTHS) * resources
+    alive = 3 * wide + 2 * resources
+    unused = 0.0
+    for d in range(resources):
         for j in range(len(LENGTHS)):
             c = 2 * wide + j * resources + d
-            now = _unused(load[c], load[alive + j], size, units, weights[1, d])
-            then = _unused(load[c] + own[c], load[alive + j] + own[alive + j], size, units, weights[1, d])
+            now = _unused(load[c], load[alive + j], sizes[d], units, weights[1, d])
+            then = _unused(load[c] + own[c], load[alive + j] + own[alive + j], sizes[d], units, weights[1, d])
             unused += LENGTHS[j] * (then - now)
-    return danger, unused
+    return unused
 
 
 @njit(inline="always")

@@ -40,6 +40,7 @@ _MAKERS: tuple[Callable[[], Scheduler], ...] = (
     RiskBalancing,
     ForecastFit,
     ExpectedCost,
+    partial(ExpectedCost, "expected-cost-peak", peaks=True),
     _clairvoyant,
     partial(Hindsight, _clairvoyant),
 )

@@ -13,9 +13,9 @@ from tvwrl.penalties import TERMS
 from tvwrl.schedulers.expected_cost import ACCEPTED_OVERSHOOT
 from tvwrl.schedulers.replay_kernels import (
     BASES,
-    BEST_FIT_PEAK,
     CLAIRVOYANT,
     EXPECTED_COST,
+    EXPECTED_COST_PEAK,
     WORST_FIT_PEAK,
     Branches,
     Rule,
@@ -33,8 +33,6 @@ class Replay:
 
     In a scenario with `choose_from_queue` the rule places the first of the visible workloads that it can (`Backfill`).
 
-    `known_peaks`: whether expected-cost uses declared peaks (see `ExpectedCost`)
-
     Raises InputError for a base that has no compiled rule or needs forecasts that the sequences lack, and for a horizon
     below 1.
 
@@ -42,23 +40,23 @@ class Replay:
     >>> costs = replay.costs(np.arange(envs.num_envs), envs.action_masks())  # doctest: +SKIP
     """
 
-    def __init__(self, simulation: Simulation, base: str, horizon: int = HORIZON, known_peaks: bool = False) -> None:
+    def __init__(self, simulation: Simulation, base: str, horizon: int = HORIZON) -> None:
         one_of(BASES, base=base)
         at_least(1, horizon=horizon)
         table, scenario = simulation.sequences.forecast, simulation.scenario
         number, capacity = BASES.index(base), simulation.state.capacity
-        if number != EXPECTED_COST:
+        if number > EXPECTED_COST_PEAK:
             table = None
         elif table is None:
-            raise InputError("base is expected-cost: it needs sequences that were drawn with forecasts")
+            raise InputError(f"base is {base}: it needs sequences that were drawn with forecasts")
         self._simulation, self._horizon = simulation, horizon
         columns = 0 if table is None else len(table.steps)
         self._rule = Rule(
             number=number,
             forecast=np.zeros((1, 1, 1, 0), np.uint8) if table is None else table.values,
             steps=np.zeros(0, np.float32) if table is None else table.steps,
-            hidden=np.zeros(0, np.bool_) if table is None else table.declared & (not known_peaks),
-            peak=simulation.peak if BEST_FIT_PEAK <= number <= WORST_FIT_PEAK else np.zeros((1, 1, 0)),
+            hidden=np.zeros(0, np.bool_) if table is None else table.declared,
+            peak=simulation.peak if EXPECTED_COST_PEAK <= number <= WORST_FIT_PEAK else np.zeros((1, 1, 0)),
             sizes=capacity / scenario.peak_units,
             largest=capacity.max(axis=0),
             units=float(scenario.peak_units),

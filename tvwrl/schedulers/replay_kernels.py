@@ -14,7 +14,7 @@ import numpy as np
 from tvwrl.compiled import njit
 from tvwrl.packing.fit import exceeds
 from tvwrl.penalties import contention, overshoot, under_utilisation, wait
-from tvwrl.schedulers.expected_cost import UNBOUNDED, machine_costs
+from tvwrl.schedulers.expected_cost import UNBOUNDED, machine_costs, unused_cost
 from tvwrl.simulation.state import (
     ARRIVAL,
     ARRIVED,
@@ -36,8 +36,15 @@ from tvwrl.simulation.state import (
 )
 
 # Rules that can play on, and their numbers in kernels
-BASES = ("expected-cost", "best-fit-peak", "first-fit-peak", "worst-fit-peak", "best-fit", "spread", "clairvoyant")
-EXPECTED_COST, BEST_FIT_PEAK, FIRST_FIT_PEAK, WORST_FIT_PEAK, BEST_FIT, SPREAD, CLAIRVOYANT = range(len(BASES))
+# fmt: off
+BASES = (
+    "expected-cost", "expected-cost-peak", "best-fit-peak", "first-fit-peak", "worst-fit-peak", "best-fit", "spread",
+    "clairvoyant",
+)
+# fmt: on
+EXPECTED_COST, EXPECTED_COST_PEAK, BEST_FIT_PEAK, FIRST_FIT_PEAK, WORST_FIT_PEAK, BEST_FIT, SPREAD, CLAIRVOYANT = range(
+    len(BASES)
+)
 ON, COUNT, USES, CHARGED, BITS, LEAVES = range(6)  # columns of `facts`
 WHICH, SINCE, BEYOND = range(3)  # columns of `who`
 PASSES, SCORE, DANGER = range(3)  # columns of `scores`
@@ -322,7 +329,7 @@ def _machine_for(s, r, x, a, sequence, w, k, slot):  # type: ignore[no-untyped-d
     for c in range(len(r.steps)):
         x.own[c] = UNBOUNDED if r.hidden[c] else r.forecast[sequence, w, 0, c] * r.steps[c]
     dominant, share = 0, -1.0
-    by_peak = BEST_FIT_PEAK <= r.number <= WORST_FIT_PEAK
+    by_peak = EXPECTED_COST_PEAK <= r.number <= WORST_FIT_PEAK
     for d in range(len(x.known)):
         x.known[d] = r.peak[sequence, w, d] if by_peak else float(s.demand[sequence, w, 0, d])
         if x.known[d] / r.largest[d] > share:
@@ -347,7 +354,7 @@ def _score(s, r, x, p, c, sequence, w, k, slot, dominant):  # type: ignore[no-un
     """What the rule says of workload w on content p, to `scores`."""
     m, resources = x.facts[p, ON], x.load.shape[2]
     passes, score, danger = True, 0.0, 0.0
-    if BEST_FIT_PEAK <= r.number <= WORST_FIT_PEAK:
+    if EXPECTED_COST_PEAK <= r.number <= WORST_FIT_PEAK:
         for d in range(resources):
             reserved = 0.0
             for i in range(x.facts[p, COUNT]):
@@ -356,6 +363,9 @@ def _score(s, r, x, p, c, sequence, w, k, slot, dominant):  # type: ignore[no-un
             if d == dominant:
                 score = reserved - s.capacity[m, d]
         score = 0.0 if r.number == FIRST_FIT_PEAK else -score if r.number == WORST_FIT_PEAK else score
+        if r.number == EXPECTED_COST_PEAK and passes:
+            _sum_forecasts(r, x, p, sequence, slot)
+            score = -unused_cost(x.summed, x.own, r.sizes[m], r.units, s.weights)
     elif r.number == CLAIRVOYANT:
         for age in range(s.timing[sequence, w, LENGTH]):
             for d in range(resources):
