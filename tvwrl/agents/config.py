@@ -10,7 +10,7 @@ from tvwrl.checks import at_least, one_of, positive, within
 from tvwrl.command_line import Shares
 from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FORECASTS_AND_PEAKS, PEAKS
-from tvwrl.schedulers.replay_kernels import BASES
+from tvwrl.schedulers.replay_rules import BASES
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
 

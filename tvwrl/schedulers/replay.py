@@ -11,7 +11,8 @@ import numpy.typing as npt
 from tvwrl.checks import at_least, one_of
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers.expected_cost import ACCEPTED_OVERSHOOT
-from tvwrl.schedulers.replay_kernels import (
+from tvwrl.schedulers.replay_kernels import replay
+from tvwrl.schedulers.replay_rules import (
     BASES,
     CLAIRVOYANT,
     EXPECTED_COST,
@@ -19,7 +20,6 @@ from tvwrl.schedulers.replay_kernels import (
     WORST_FIT_PEAK,
     Branches,
     Rule,
-    replay,
 )
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import WAITING

@@ -19,7 +19,7 @@ from tvwrl.schedulers.head_of_queue import Backfill, HeadOfQueue
 from tvwrl.schedulers.knowledge import GROUPS, Knowledge
 from tvwrl.schedulers.likeness import Likeness
 from tvwrl.schedulers.replay import Replay
-from tvwrl.schedulers.replay_kernels import BASES, CLAIRVOYANT
+from tvwrl.schedulers.replay_rules import BASES, CLAIRVOYANT
 from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.types import Float, InputError, Placement, Workload
 
