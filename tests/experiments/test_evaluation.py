@@ -88,3 +88,14 @@ def test_cells_of_another_experiment_are_neither_used_nor_removed(problem, tmp_p
     with pytest.raises(InputError, match="not empty"):
         asked(problem, tmp_path / "out")
     assert other.exists()
+
+
+def test_nobody_exceeds_the_bound_on_the_reward(problem, tmp_path):
+    names = ("spread", "hindsight")
+    table = evaluate(
+        problem, [make_scheduler(name) for name in names], [0.5], 2, 0, tmp_path / "out", reward_bound=True
+    )
+    assert (table["reward_bound"] > table["reward"]).all()
+    assert (table["reward_bound"] < 0).all()
+    assert (pl.read_csv(tmp_path / "out" / "bounds.csv")["reward_bound"] < 0).all()
+    assert "no schedule earns more than -" in (tmp_path / "out" / "table.md").read_text()

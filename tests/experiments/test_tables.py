@@ -207,5 +207,9 @@ def test_gaps_by_hand(tmp_path: Path) -> None:
     assert "peak_gap_pct" not in read_rows(tmp_path).columns
     bounds.write_csv(tmp_path / "bounds.csv")
     assert read_rows(tmp_path)["peak_gap_pct"].to_list() == gaps["peak_gap_pct"].to_list()
+    assert "no schedule earns more" not in terminal_table(gaps)
+    above = with_gaps(rows, bounds.with_columns(reward_bound=pl.Series([-500.0, -100.0])))
+    for text in (terminal_table(above), comparison_table(above)):
+        assert "2 sequences; no schedule earns more than -0.30" in text
     with pytest.raises(InputError, match=r"bounds lack load 0\.5, sequence 1"):
         with_gaps(rows, bounds.filter(pl.col("sequence") == 0))

@@ -1,4 +1,6 @@
-"""Hindsight: plans that are allowed, cost what the referee says, and are never worse than what they start from."""
+"""Hindsight: plans that are allowed, cost what the referee says, and are never worse than what they start from.
+
+The bound on the cost: close where the best schedule is obvious, and below every schedule."""
 
 from dataclasses import replace
 from itertools import product
@@ -8,6 +10,7 @@ import pytest
 
 from tvwrl.metrics import penalties, score_episode
 from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers.cost_bound import cost_bound
 from tvwrl.schedulers.hindsight import Hindsight
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
@@ -159,3 +162,73 @@ def test_more_proposals_find_more_and_refuse_nonsense(problem, train):
     assert costs[2] < costs[1] < costs[0]
     with pytest.raises(InputError, match="proposals is -1: must be at least 0"):
         hindsight(-1)
+
+
+# ---- the bound on the cost
+
+
+def test_a_workload_alone_leaves_what_it_leaves(make_sequences):
+    # 4 units of 8 in both: 2 x 64 a slot, for two slots, and nobody to share them with.
+    sequences = make_sequences([(0, [[4, 4]] * 2)])
+    assert 250 < cost_bound(sequences, 0, ONE, Scenario(machines=1), 300) <= 256
+
+
+def test_who_arrives_much_later_is_no_company(make_sequences):
+    # Sharing the machine would take 20 slots of waiting, 1000; so both run alone: 512. Without waiting costs: 6.4.
+    sequences = make_sequences([(0, [[4, 4]] * 2), (20, [[4, 4]] * 2)])
+    assert 480 < cost_bound(sequences, 0, ONE, Scenario(machines=1), 300) <= 512
+    assert cost_bound(sequences, 0, ONE, Scenario(machines=1, K_w=0.0), 300) <= 6.4
+
+
+def test_overshoot_costs_what_it_costs_per_slot_at_least(make_sequences):
+    # Together they exceed both resources: 4 x 1, and 5 for contention; apart 6 x 54.
+    sequences = make_sequences([(0, [[5, 5]] * 3), (0, [[5, 5]] * 3)])
+    assert 1.9 < cost_bound(sequences, 0, ONE, Scenario(machines=1, placements_per_slot=None, K_o=1.0), 300) <= 19
+    assert 300 < cost_bound(sequences, 0, ONE, Scenario(machines=1), 300) <= 324 + 3 * 50
+    per_machine = Scenario(machines=1, K_o=90.0, overshoot_per="machine")
+    assert 89 < cost_bound(sequences, 0, ONE, per_machine, 300) <= 90
+
+
+@pytest.mark.parametrize("quantise", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_below_the_best_of_three_workloads(make_sequences, case, quantise):
+    scenario = replace(Scenario(machines=2), **CASES[case])
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        rows = [(i, rng.integers(1, 6, (int(rng.integers(1, 4)), 2)) - 0.5 * (not quantise)) for i in range(3)]
+        sequences, machines = make_sequences(rows), Machines(np.array([[8.0, 8.0], [6.0, 9.0]]), ("cpu", "mem"))
+        assert cost_bound(sequences, 0, machines, scenario, 200) <= cheapest(sequences, machines, scenario)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("noise", [0, 3])
+def test_it_is_below_what_is_found(problem, case, noise):
+    scenario = replace(problem.scenario, **CASES[case])
+    sequences = problem.sequences("train", 1, seed=4)
+    if noise:
+        load = np.random.default_rng(5).integers(0, noise, (1, 7, *problem.machines.capacity.shape))
+        sequences = replace(sequences, background=load.astype(np.uint8))
+    for machines in (problem.machines, Machines(np.array([[8.0, 8], [0, 0], [12, 6], [7, 16]]), ("cpu", "mem"))):
+        bound = cost_bound(sequences, 0, machines, scenario, 60)
+        assert bound <= planned(sequences, machines, scenario, 2000)[0].cost
+        assert bound <= cost_of(
+            Runner(sequences, machines, scenario).play(make_scheduler("spread"), 0), machines, scenario
+        )
+        if case == "plain" and not noise:
+            assert bound > 1000
+
+
+@pytest.mark.parametrize("kinds", [("cpu",), ("cpu", "mem", "disk")])
+def test_other_resources_and_large_machines(make_sequences, kinds):
+    demand = np.ones((3, len(kinds)))
+    for units in (8.0, 500.0):
+        machines = Machines.homogeneous(2, units, kinds)
+        sequences = make_sequences([(2, demand)], resources=kinds)
+        best = 3 * len(kinds) * (units - 1.0) ** 3
+        scenario = Scenario(machines=2, K_w=best, K_o=best)
+        assert 0.25 * best < cost_bound(sequences, 0, machines, scenario, 300) <= best
+
+
+def test_more_rounds_never_lower_it(problem, train):
+    few, many = (cost_bound(train, 0, problem.machines, problem.scenario, n) for n in (60, 120))
+    assert 0 < few < many

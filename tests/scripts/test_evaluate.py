@@ -93,6 +93,11 @@ def test_the_same_seed_gives_the_same_files(call, trace, tmp_path):
     assert digest("c", 2) != one
 
 
+def test_a_bound_on_the_reward_needs_bounds(call, trace, tmp_path):
+    done = call("evaluate.py", "--trace", trace, "--no-bounds", "--reward-bound", "--out", tmp_path / "out")
+    assert "reward_bound cannot be combined with --no-bounds" in done.stderr
+
+
 def test_a_dry_run_lists_what_would_be_played(call, trace, tmp_path):
     options = ["--trace", trace, "--schedulers", "tetris", "--loads", "0.3,0.5", "--out", tmp_path / "out"]
     done = call("evaluate.py", *options, "--dry-run")

@@ -71,6 +71,8 @@ class ComparisonSettings(CellOptions):
     bound_seconds: float = 0.0
     """Time limit of each programme that tightens the lower bounds, seconds (evaluate.py: dozens per sequence;
     provision.py: one); 0: none."""
+    reward_bound: bool = False
+    """Bound the reward of every schedule that places all workloads too; takes a second or more per sequence."""
     device: str = "cpu"
     """PyTorch device of policies: cpu, cuda, cuda:1."""
     environment: tyro.conf.OmitArgPrefixes[Environment] = field(default_factory=Environment)
@@ -84,6 +86,8 @@ class ComparisonSettings(CellOptions):
         different(loads=self.loads)
         at_least(1, sequences=self.sequences)
         at_least(0, seed=self.seed, bound_seconds=self.bound_seconds)
+        if self.reward_bound and not self.bounds:
+            raise InputError("reward_bound cannot be combined with --no-bounds, which leaves all bounds out")
         if self.checkpoint is not None:
             if self.environment != Environment():
                 raise InputError("environment options cannot be combined with --checkpoint, which sets the environment")
@@ -134,6 +138,7 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
         knowledge,
         reference,
         bound_seconds=settings.bound_seconds if settings.bounds else None,
+        reward_bound=settings.reward_bound,
         origins=origins,
         completed=settings.complete,
     )

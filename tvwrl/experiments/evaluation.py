@@ -19,6 +19,7 @@ from tvwrl.experiments.tables import comparison_table, with_gaps
 from tvwrl.packing.bounds import lower_bounds
 from tvwrl.runs import check_new_folder, provenance, write_json
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler
+from tvwrl.schedulers.cost_bound import cost_bound
 from tvwrl.schedulers.runner import Runner
 from tvwrl.traces import trace_hash
 from tvwrl.types import Episode, InputError, SequenceSet
@@ -45,6 +46,7 @@ def evaluate(
     reference: str | None = None,
     plots: bool = True,
     bound_seconds: float | None = 0.0,
+    reward_bound: bool = False,
     origins: Mapping[str, Any] | None = None,
     completed: Callable[[Path, Sequence[Cell]], dict[str, str] | None] = complete,
 ) -> pl.DataFrame | None:
@@ -55,8 +57,9 @@ def evaluate(
 
     `facts` are added to run.json; `knowledge` says, for the tables, what schedulers outside the registry know;
     `reference` is the scheduler to compare with; `bound_seconds` are for each integer programme of the lower bounds
-    (0: none is solved; None: no bounds); `origins`: scheduler -> what its results depend on beside its name, such as a
-    checkpoint; `completed` completes the cells and says which failed, or returns None, and then nothing is written.
+    (0: none is solved; None: no bounds); `reward_bound`: whether to bound the reward too; `origins`: scheduler -> what
+    its results depend on beside its name, such as a checkpoint; `completed` completes the cells and says which failed,
+    or returns None, and then nothing is written.
 
     Until everything is finished, each scheduler's episodes at a load are a cell in `out/cells`: after an interruption
     the same call continues there. If a scheduler fails, the files hold the others, and InputError names it at the end.
@@ -69,7 +72,7 @@ def evaluate(
     if any(scheduler.needs_forecasts for scheduler in schedulers):
         problem = problem.with_forecasts()
     stages = [_Stage(problem.at_load(load), sequences, seed) for load in loads]
-    limits = [] if bound_seconds is None else [_BoundsCell(stage, bound_seconds) for stage in stages]
+    limits = [] if bound_seconds is None else [_BoundsCell(stage, bound_seconds, reward_bound) for stage in stages]
     cells = [
         _EpisodesCell(stage, scheduler, (origins or {}).get(scheduler.name))
         for stage in stages
@@ -168,24 +171,27 @@ class _BoundsCell(RowsCell):
 
     stage: _Stage
     seconds: float
+    reward: bool
 
     @property
     def name(self) -> str:
         return f"{OWN}/bounds/load-{self.stage.load}"
 
     def request(self) -> dict[str, Any]:
-        return self.stage.request | {"seconds": self.seconds}
+        return self.stage.request | {"seconds": self.seconds, "reward": self.reward}
 
     def measure(self) -> Rows:
         drawn, problem = self.stage.drawn, self.stage.problem
         rows = []
         for i in range(len(drawn)):
             bound = lower_bounds(drawn, i, problem.machines, problem.scenario.placements_per_slot, self.seconds)
-            limits = {
+            limits: dict[str, float] = {
                 "lower_bound_peak_machines": bound.peak_machines,
                 "lower_bound_machine_slots": bound.machine_slots,
                 "lower_bound_machine_slots_waiting": bound.machine_slots_waiting,
             }
+            if self.reward:
+                limits["reward_bound"] = -cost_bound(drawn, i, problem.machines, problem.scenario)
             named = {"load": float(drawn.load), "sequence": i}
             rows.append(named | limits | {"how": bound.how, "open_slots": bound.open_slots})
         return rows

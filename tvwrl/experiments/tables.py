@@ -40,6 +40,9 @@ GAPS = {  # column that is added -> column of the rows, its bound
 }
 
 
+REWARD_BOUND = "reward_bound"  # column of bounds.csv that is added to the rows as it is
+
+
 @dataclass(frozen=True)
 class Metric:
     """How one column of the rows is shown."""
@@ -67,18 +70,24 @@ _GAP_NOTE = (
     "Above bound: beyond the lower bound for schedules without overshoot and without waiting (docs/optimality.md); "
     "below it are only those that overshoot or let workloads wait. With waiting: the bound holds for these too."
 )
+_REWARD_NOTE = (
+    "No schedule earns more: mean of a bound, in thousands, on the reward of every schedule that places all workloads, "
+    "with the whole future, waiting and overshoot (docs/optimality.md). It is loose."
+)
 
 
 def with_gaps(rows: pl.DataFrame, bounds: pl.DataFrame) -> pl.DataFrame:
     """The rows with how far, in percent of the lower bound of the same load and sequence, they lie above it (`GAPS`).
 
-    Below it: where the scheduler overshoots or, but for `slots_gap_waiting_pct`, lets workloads wait. `bounds`:
+    Below it: where the scheduler overshoots or, but for `slots_gap_waiting_pct`, lets workloads wait. A bound on the
+    reward is added as it is. `bounds`:
     bounds.csv (runs/README.md). Raises InputError for a row without a bound.
     """
     import polars as pl
 
     names = [bound for _, bound in GAPS.values()]
-    joined = rows.join(bounds.select("load", "sequence", *names), on=["load", "sequence"], how="left")
+    kept = [REWARD_BOUND] if REWARD_BOUND in bounds.columns else []
+    joined = rows.join(bounds.select("load", "sequence", *names, *kept), on=["load", "sequence"], how="left")
     if joined[names[0]].null_count():
         load, sequence = joined.filter(pl.col(names[0]).is_null()).select("load", "sequence").row(0)
         raise InputError(f"bounds lack load {load:g}, sequence {sequence}")
@@ -121,6 +130,8 @@ def comparison_table(
     parts.append(_NOTE)
     if "slots_gap_pct" in rows.columns:
         parts.append(_GAP_NOTE)
+    if REWARD_BOUND in rows.columns:
+        parts.append(_REWARD_NOTE)
     notes = [f"- `{name}`: {knows.note}" for name, knows in known.items() if name in set(rows["scheduler"])]
     if notes:
         parts.append("What each scheduler may know:\n\n" + "\n".join(notes))
@@ -165,6 +176,7 @@ def by_load(rows: pl.DataFrame) -> dict[float, Summaries]:
     null becomes NaN. Raises InputError if a column is missing or a scheduler has a sequence twice at one load.
     """
     columns = ["sequence", "offered_load", *(metric.column for metric in _metrics(rows))]
+    columns += [REWARD_BOUND] if REWARD_BOUND in rows.columns else []
     missing = sorted({"scheduler", "load", *columns} - set(rows.columns))
     if missing:
         raise InputError(f"rows lack the columns {missing}")
@@ -257,7 +269,13 @@ def _heading(load: float, group: Summaries) -> str:
     fewer = ", ".join(f"{name} {count}" for name, count in counts.items() if count < most)
     offered = point_estimate(np.concatenate([columns["offered_load"] for columns in group.values()]))
     sequences = f"{most} sequence{'s' * (most != 1)}" + (f" (fewer: {fewer})" if fewer else "")
-    return f"Load {load:g} (really offered: {offered:.2f}), {sequences}"
+    return f"Load {load:g} (really offered: {offered:.2f}), {sequences}{_most(group)}"
+
+
+def _most(group: Summaries) -> str:
+    """The mean of the bounds on the reward, if there are any."""
+    bounds = [columns[REWARD_BOUND] for columns in group.values() if REWARD_BOUND in columns]
+    return f"; no schedule earns more than {point_estimate(np.concatenate(bounds)) / 1000:.2f}" if bounds else ""
 
 
 def _estimate_cell(metric: Metric, values: Float, seed: int) -> str:

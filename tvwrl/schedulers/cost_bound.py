@@ -1,0 +1,118 @@
+"""A cost below which no schedule comes that places every workload, and so a reward that none exceeds.
+
+Let every workload pay the machine that runs it a price p(t, w, u) for slot t in which its demand is u. Payments change
+no sum, so a schedule's cost is
+
+    sum over workloads of (waiting + what it pays) + sum over slots and used machines of (cost - what is paid there).
+
+The first sum is at least the sum of each workload's minimum over all starts. In the second, a term is at least the
+minimum over all sets of workloads that have arrived, each at any of its levels of demand; an unused machine adds 0.
+Both minima are found exactly, the second by a knapsack over loads. So the sum is a bound for any prices whatever; it is
+concave in them, and some steps along its gradient make it large. It is loose because it lets go of rules: a workload
+stays on its machine, is on one machine only, has the demand of its age, starts in turn. And it is a bound on mixtures
+too, of many starts with a small share each.
+
+- Waiting: a workload that starts after the last slot T with prices runs for free, but has waited till then.
+- Overshoot by workload: a set that exceeds some resource costs each of its workloads at least K_o / length in this slot
+  (K_o: the least of the resources), as it runs for `length` slots and K_o is due once. No other cost is counted then.
+- Overshoot by machine: the bound without overshoot or K_o, whichever is less.
+- Demand that is not whole, or large machines: demand is rounded up to cells and loads end at the largest capacity, so
+  that under-utilisation is too low rather than too high; contention is left out, and any load passes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvwrl.packing.fit import enlarged
+from tvwrl.schedulers.cost_bound_kernels import Relaxed, bound_at
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.types import Float, Int, Machines, SequenceSet
+
+ROUNDS = 100  # steps along the gradient
+STEP, SLOWER = 0.005, 0.02  # first step, as a share of what an empty machine costs; the last as a share of the first
+MEMORY, SCALE_MEMORY = 0.9, 0.99  # of the mean gradient, of its mean square (Adam: Kingma and Ba 2015)
+PATIENCE = 20  # slots with prices after one and a half of the longest life since the last arrival
+LOADS, CELLS = 1000, 100  # loads that are told apart at most: whole, or by cells
+ROUNDING = 1e-9  # share of a bound that floating point may get wrong
+
+
+def cost_bound(
+    sequences: SequenceSet, sequence: int, machines: Machines, scenario: Scenario, rounds: int = ROUNDS
+) -> float:
+    """The bound (>= 0) for one sequence of the set; more rounds make it larger."""
+    weights = scenario.penalty_weights().per_resource(len(machines.resources))
+    by_machine = scenario.overshoot_per == "machine"
+    x = _relaxed(sequences, sequence, machines, weights, by_machine)
+    price, mean, square = np.zeros((3, *x.slope.shape))
+    for w, end in enumerate(x.arrival + x.length):
+        price[end:, w] = -x.wait  # so that nobody gains by waiting
+    best, step = 0.0, STEP * float((machines.capacity ** weights[1]).sum(axis=1).max())
+    for n in range(1, rounds + 1):
+        best = max(best, bound_at(x, price))
+        mean += (1 - MEMORY) * (x.slope - mean)
+        square += (1 - SCALE_MEMORY) * (x.slope**2 - square)
+        pace = step * SLOWER ** (n / rounds)
+        price += pace * (mean / (1 - MEMORY**n)) / (np.sqrt(square / (1 - SCALE_MEMORY**n)) + 1e-3)
+    if by_machine:
+        best = min(best, float(weights[2].min()))
+    return best * (1 - ROUNDING)
+
+
+def _relaxed(sequences: SequenceSet, i: int, machines: Machines, weights: Float, by_machine: bool) -> Relaxed:
+    arrival, length = sequences.arrival[i].astype(np.int64), sequences.length[i].astype(np.int64)
+    demand, most = sequences.demand[i], machines.capacity.max(axis=0)
+    whole = not (demand % 1).any() and np.prod(np.floor(most) + 1) <= LOADS
+    last = np.floor(most) if whole else np.full(len(most), int(CELLS ** (1 / len(most))) - 1.0)
+    cell = np.ones(len(most)) if whole else np.maximum(most, 1e-9) / last
+    loads = np.stack(np.meshgrid(*(np.arange(n + 1) for n in last), indexing="ij"), axis=-1).reshape(-1, len(most))
+    level, cells = _levels(np.ceil(demand / cell), length)
+    background = np.zeros((1, *machines.capacity.shape)) if sequences.background is None else sequences.background[i]
+    alike = machines.capacity if sequences.background is None else np.arange(len(machines))[:, None]
+    _, first, count = np.unique(alike, axis=0, return_index=True, return_counts=True)
+    slots, levels = int(arrival.max() + 3 * length.max() // 2 + PATIENCE), max(map(len, cells))
+    leads = np.full((len(length), levels, len(loads)), -1, np.int16)
+    squares = np.zeros((len(length), levels))
+    for w, steps in enumerate(cells):
+        for k, up in enumerate(steps):
+            then = loads + up if whole else np.minimum(loads + up, last)
+            held = (then <= last).all(axis=1)
+            leads[w, k, held] = np.ravel_multi_index(then[held].astype(np.int64).T, tuple(last.astype(np.int64) + 1))
+            squares[w, k] = whole * 0.5 * weights[0] @ up**2
+    return Relaxed(
+        level=level,
+        levels=np.array([len(steps) for steps in cells]),
+        arrival=arrival,
+        length=length,
+        wait=float(weights[3, 0]),
+        leads=leads,
+        squares=squares,
+        costs=_costs(loads * cell, machines.capacity[first], background[:, first].astype(np.float64), weights, whole),
+        count=count,
+        overload=np.full(len(length), np.inf) if by_machine else weights[2].min() / length,
+        slope=np.zeros((slots, len(length), levels)),
+        gain=np.zeros((2, len(loads))),
+        taken=np.zeros((len(length), len(loads)), np.int16),
+        source=np.zeros((len(length), len(loads)), np.int16),
+    )
+
+
+def _levels(cells: Float, length: Int) -> tuple[Int, list[Float]]:
+    """(N, L) the level of each workload by age, and the demand of its levels in cells, (levels, D)."""
+    level, found = np.zeros(cells.shape[:2], np.int64), []
+    for w, slots in enumerate(length):
+        different, which = np.unique(cells[w, :slots], axis=0, return_inverse=True)
+        level[w, :slots] = which.ravel()
+        found.append(different)
+    return level, found
+
+
+def _costs(loads: Float, capacity: Float, background: Float, weights: Float, whole: bool) -> Float:
+    """(P, machines, X) least cost of a slot by load (X, D), above `background` (P, machines, D)."""
+    total = background[:, :, None] + loads
+    unused = np.maximum(capacity[:, None] - total, 0.0)
+    costs: Float = np.where(weights[1] > 0, unused ** weights[1], 0.0).sum(axis=-1)
+    if whole:
+        costs += 0.5 * (weights[0] * (total**2 - background[:, :, None] ** 2)).sum(axis=-1)
+        costs[(total > enlarged(capacity)[:, None]).any(axis=-1)] = np.inf
+    return costs
