@@ -1,5 +1,6 @@
 """Rollout: sees what its base does not, knows no more than it may, and says what it lacks."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -229,3 +230,8 @@ def test_sequences_that_lack_something_are_refused(problem, train):
     simulation.reset(0)
     with pytest.raises(InputError, match=r"rollout\(expected-cost\) needs sequences that were drawn with forecasts"):
         quick("expected-cost").reset(Cluster(simulation), np.random.default_rng(0))
+
+
+def test_copies_of_a_simulation_share_the_training_sequences(problem, train):
+    simulation = Simulation(train, problem.machines, problem.scenario, grid=False, max_slots=0)
+    assert deepcopy(simulation).sequences.training() is train.training()

@@ -105,6 +105,10 @@ class Problem:
         drawn = self.sampler.sequences(split, count, seed, self.classes, self.forecaster, loads)
         return replace(drawn, training=self._training)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Problem:
+        """Itself, as it never changes: copies of environments share the trace."""
+        return self
+
     def _training(self) -> SequenceSet:
         """Training sequences that futures are sampled from, drawn when first asked for."""
         return self._drawn

@@ -22,7 +22,9 @@ def scheduler_of(entry: str, device: str) -> Scheduler:
         from tvwrl.agents.deeprm.scheduler import load_deeprm
 
         plain: Scheduler = load_deeprm(run, device)
-    elif (found := POLICY_ROLLOUT.fullmatch(name.removesuffix("+pism"))) and run:
+    elif found := POLICY_ROLLOUT.fullmatch(name.removesuffix("+pism")):
+        if not run:
+            raise InputError(f"{name}=RUN: the training run of the policy is missing")
         plain = _policy_rollout(found[1], run, device)
     else:
         plain = make_scheduler(entry.partition("+pism")[0])
