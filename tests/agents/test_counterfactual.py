@@ -75,7 +75,7 @@ def test_other_settings_learn_something_else(problem, whole, tmp_path, changes):
     ("scenario", "base"),
     [
         (PEAKS, "best-fit-peak"),
-        (replace(INFORMED, observe_peak=True), "best-fit-peak"),
+        (replace(INFORMED, observe_peak=True), "expected-cost-peak"),
         (INFORMED, "expected-cost"),
         (replace(INFORMED, observe_forecast=False), "spread"),
     ],

@@ -12,7 +12,6 @@ from tvwrl.agents.networks import make_policy, shapes_of
 from tvwrl.agents.tasks import PlacementTask
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import make_scheduler
-from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import InputError
@@ -99,7 +98,8 @@ def test_the_head_start_has_a_step_size_of_its_own(problem):
     [
         ({}, ""),  # expected-cost is built in
         ({"teacher": "expected-cost", "observe_peak": True}, ""),
-        ({"observe_peak": True}, "best-fit-peak"),
+        ({"observe_peak": True}, ""),
+        ({"observe_peak": True, "observe_forecast": False}, ""),
         ({"observe_forecast": False}, "best-fit-peak"),
         ({"policy": "flat", "algo": "reinforce", "trajectories": 2}, "expected-cost"),
         ({"teacher": "tetris"}, "tetris"),
@@ -111,36 +111,40 @@ def test_who_is_imitated(changes, imitated):
     config = TrainConfig(scenario=replace(INFORMED, **shown), **changes)
     assert config.imitates == imitated
     built_in = not imitated and changes.get("teacher") != "tetris"
-    assert config.starts_from_expected_cost == built_in
+    assert bool(config.built_in) == built_in
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("rule", "changes"),
     [
-        {},
-        {"observe_peak": True},
-        {"machines": 12},
-        {"K_w": 5000.0, "load": 0.8},
-        {"machine_types": ("1x0", "4x8")},
-        {"machine_types": ("2x8", "1x16"), "K_u": (3.0, 1.0), "K_o": (30000.0, 10000.0)},
+        ("expected-cost", {}),
+        ("expected-cost", {"machines": 12}),
+        ("expected-cost", {"K_w": 5000.0, "load": 0.8}),
+        ("expected-cost", {"machine_types": ("1x0", "4x8")}),
+        ("expected-cost", {"machine_types": ("2x8", "1x16"), "K_u": (3.0, 1.0), "K_o": (30000.0, 10000.0)}),
+        ("expected-cost-peak", {}),
+        ("expected-cost-peak", {"machine_types": ("2x8", "1x16"), "load": 0.8}),
+        ("best-fit-peak", {"load": 0.8}),
+        ("best-fit-peak", {"observe_forecast": False, "machine_types": ("2x8", "1x16", "1x0")}),
     ],
     ids=str,
 )
-def test_an_untrained_policy_with_forecasts_places_as_expected_cost(problem, changes):
-    shown = {"observe_demand": True, "observe_forecast": True, "hold_action": True}
-    scenario = replace(problem.scenario, **shown, **changes)
+def test_an_untrained_policy_places_as_the_rule_that_is_built_in(problem, rule, changes):
+    shown = {"observe_demand": True, "observe_forecast": True, "hold_action": True, "observe_peak": "peak" in rule}
+    scenario = replace(problem.scenario, **(shown | changes))
     informed = Problem.build(problem.trace, scenario, problem.classes, forecaster=problem.forecaster)
-    recorded = RecordedTeacher(ExpectedCost(peaks=scenario.observe_peak), forecasts=True)
+    recorded = RecordedTeacher(make_scheduler(rule), forecasts=scenario.observe_forecast)
     runner = Runner(informed.sequences("test", 4, 0), informed.machines, scenario)
     for i in range(4):
         runner.play(recorded, i)
     weights = scenario.penalty_weights().per_resource(2).tolist()
-    policy = make_policy("shared", shapes_of(runner._simulation(True, True)) | {"weights": weights}, 8)
+    shapes = shapes_of(runner._simulation(True, scenario.observe_forecast)) | {"weights": weights, "rule": rule}
+    policy = make_policy("shared", shapes, 8)
     seen = {name: np.concatenate([one[name] for one in recorded.seen]) for name in recorded.seen[0]}
     encoded = policy.encode(seen) | {"mask": torch.from_numpy(np.array(recorded.masks))}
     same = _equally_good(encoded, torch.tensor(recorded.actions))
     likeliest = policy.logits(encoded).argmax(dim=1)
-    assert same[torch.arange(len(same)), likeliest].float().mean() > 0.99  # but for ties and single precision
+    assert same[torch.arange(len(same)), likeliest].float().mean() > 0.98  # but for ties and single precision
     assert len(set(recorded.actions)) > 2
 
 

@@ -20,7 +20,6 @@ from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.problem import Problem
 from tvwrl.forecasting.segments import columns
 from tvwrl.schedulers import make_scheduler
-from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.head_of_queue import Backfill
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.cluster import Cluster
@@ -127,16 +126,26 @@ def test_the_prior_asks_one_after_another_by_hand():
     assert np.allclose(chances[1, -1], 1)  # nobody waits
 
 
-@pytest.mark.parametrize("changes", [{}, {"observe_peak": True}, {"K_w": 500.0, "load": 2.0}], ids=str)
-def test_an_untrained_policy_with_forecasts_places_as_expected_cost_with_backfilling(problem, changes):
+@pytest.mark.parametrize(
+    ("rule", "changes"),
+    [
+        ("expected-cost", {}),
+        ("expected-cost", {"K_w": 500.0, "load": 2.0}),
+        ("expected-cost-peak", {"observe_peak": True}),
+        ("best-fit-peak", {"observe_peak": True}),
+    ],
+    ids=str,
+)
+def test_an_untrained_policy_places_as_the_rule_that_is_built_in_with_backfilling(problem, rule, changes):
     scenario = replace(CHOOSING, **{"load": 0.9, **changes})
     informed = Problem.build(problem.trace, scenario, problem.classes, forecaster=problem.forecaster)
-    recorded = RecordedTeacher(Backfill(ExpectedCost(peaks=scenario.observe_peak)), forecasts=True)
+    recorded = RecordedTeacher(Backfill(make_scheduler(rule)), forecasts=True)
     runner = Runner(informed.sequences("test", 6, 0), informed.machines, scenario)
     for i in range(6):
         runner.play(recorded, i)
     weights = scenario.penalty_weights().per_resource(2).tolist()
-    policy = make_policy("shared", shapes_of(runner._simulation(True, True)) | {"weights": weights}, 8)
+    shapes = shapes_of(runner._simulation(True, True)) | {"weights": weights, "rule": rule}
+    policy = make_policy("shared", shapes, 8)
     seen = {name: np.concatenate([one[name] for one in recorded.seen]) for name in recorded.seen[0]}
     encoded = policy.encode(seen) | {"mask": torch.from_numpy(np.array(recorded.masks))}
     actions = torch.tensor(recorded.actions)
@@ -166,7 +175,7 @@ def test_pairs_that_look_the_same_are_the_same_choice():
 
 
 def test_what_is_imitated_is_learnt(problem):
-    scenario = replace(CHOOSING, observe_forecast=False, observe_peak=True, load=0.8)
+    scenario = replace(CHOOSING, observe_forecast=False, load=0.8)
     config = replace(TINY, imitate=12, hidden=16, eval_sequences=4, scenario=scenario)
     problem = Problem.build(problem.trace, scenario, problem.classes, forecaster=problem.forecaster)
     task = PlacementTask(problem, config)

@@ -6,7 +6,14 @@ import torch
 
 from tvwrl.agents.config import PRESETS, TrainConfig, preset_of
 from tvwrl.agents.episodes import Trajectories
-from tvwrl.agents.features import cost_features, forecast_feature_count, forecast_features, machine_features
+from tvwrl.agents.features import (
+    COSTS,
+    PEAKS,
+    _cost_features,
+    forecast_feature_count,
+    forecast_features,
+    machine_features,
+)
 from tvwrl.agents.networks import make_policy
 from tvwrl.agents.policy_gradient import discounted_sums
 from tvwrl.agents.reinforce import Reinforce
@@ -198,18 +205,39 @@ def test_forecast_features_by_hand():
     assert len(row) == forecast_feature_count(resources)
 
 
+def weigh(costs, capacity, left, spare=None, tight=False, hold=True):
+    """Features (M, F) and logits of one state's costs (M, 2), by the rule that knows `spare` units (M, D), if given."""
+    peaks = np.zeros((1, len(costs), 0)) if spare is None else np.array([spare], np.float64)
+    seen = np.zeros((1, len(costs), COSTS + (PEAKS if peaks.size else 0)), np.float32)
+    logits = np.zeros((1, len(costs) + hold), np.float32)
+    dominant = np.array([1])
+    _cost_features(np.array([costs]), capacity[None], left[None], peaks, dominant, tight, 5000.0, 6.0, seen, logits)
+    return seen[0], logits[0]
+
+
 def test_costs_are_weighed_by_hand():
     # Three machines; the third is the cheapest, but there is no room on it: the first is 2,000 cheaper than the second.
-    costs = np.array([[[3000.0, -1000.0], [0.0, 4000.0], [0.0, 0.0]]])
-    sizes = np.ones((1, 3, 2), np.float32)
-    left = np.array([[[0, 0.5], [0.5, 0.5], [0.5, -0.1]]], np.float32)
-    seen, logits = cost_features(costs, sizes, left, 5000.0, True)
-    assert np.allclose(seen[0], np.arcsinh([[3, -1, 0], [0, 4, 2], [0, 0, -2]]) / 4)
+    costs, sizes = [[3000.0, -1000.0], [0.0, 4000.0], [0.0, 0.0]], np.ones((3, 2), np.float32)
+    left = np.array([[0, 0.5], [0.5, 0.5], [0.5, -0.1]], np.float32)
+    seen, logits = weigh(costs, sizes, left)
+    assert np.allclose(seen, np.arcsinh([[3, -1, 0], [0, 4, 2], [0, 0, -2]]) / 4)
     places = np.log(1 + np.exp(-1) + np.exp(-8))  # 2,000 are one; to hold is 2,000 of overshoot less likely than that
-    assert np.allclose(logits[0], [0, -1, -8, places - 1])
-    assert np.allclose(cost_features(costs, sizes, left, 5000.0, False)[1][0], [0, -1, -8])
+    assert np.allclose(logits, [0, -1, -8, places - 1])
+    assert np.allclose(weigh(costs, sizes, left, hold=False)[1], [0, -1, -8])
     # Where nobody has room everyone that is on is compared, and to hold is the likeliest.
-    sizes[0, 2] = 0
-    logits = cost_features(costs, sizes, left - 1, 5000.0, True)[1][0]
+    sizes[2] = 0
+    logits = weigh(costs, sizes, left - 1)[1]
     assert np.allclose(logits[:3], [0, -1, -8])
     assert logits.argmax() == 3
+
+
+def test_costs_are_weighed_with_peaks_by_hand():
+    # Peaks do not fit the first machine; by unused capacity the third is better, by the tightest fit the second.
+    costs, sizes = [[0.0, -9000.0], [0.0, 2000.0], [9e9, 0.0]], np.ones((3, 2), np.float32)
+    left, spare = np.ones((3, 2), np.float32), [[1, -1], [6, 0], [3, 3]]
+    seen, logits = weigh(costs, sizes, left, spare)
+    assert np.allclose(seen[:, 2:], [[np.arcsinh(-9) / 4, 0, -1 / 6], [np.arcsinh(2) / 4, 1, 0], [0, 1, 0.5]])
+    assert np.allclose(logits[:3], [-8, -1, 0])
+    assert logits[3] < logits[2]  # what is expected to overshoot does not, as peaks fit
+    assert np.allclose(weigh(costs, sizes, left, spare, tight=True)[1][:3], [-8, 0, -6])  # 2 a unit
+    assert weigh(costs, sizes, left, [[-1, -1]] * 3)[1].argmax() == 3

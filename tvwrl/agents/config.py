@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from tvwrl.agents.features import BUILT_IN
 from tvwrl.checks import at_least, one_of, positive, within
 from tvwrl.command_line import Shares
 from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS
-from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FORECASTS_AND_PEAKS, PEAKS
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FORECASTS_AND_PEAKS, PEAKS, Knowledge
 from tvwrl.schedulers.replay_rules import BASES
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
@@ -146,35 +147,42 @@ class TrainConfig:
         if self.policy == "deeprm":
             raise InputError("algo counterfactual needs a policy that chooses machines: use --policy shared or flat")
         knowledge = KNOWLEDGE[self.replays]
-        forecasts, peaks = self.scenario.observe_forecast, self.scenario.observe_peak
-        shown = {CURRENT_LOAD: True, FORECASTS: forecasts, PEAKS: peaks, FORECASTS_AND_PEAKS: forecasts and peaks}
-        if not shown.get(knowledge):
+        if not self._shows(knowledge):
             raise InputError(
                 f"base_policy is {self.replays}: it knows {knowledge.note}, which the policy does not see; show it "
                 "(--observe-forecast, --observe-peak) or take another rule"
             )
 
     @property
-    def starts_from_expected_cost(self) -> bool:
-        """Whether the untrained policy places about as expected-cost does (see `SharedPolicy`)."""
-        return self.policy == "shared" and self.scenario.observe_forecast and self._teacher == "expected-cost"
+    def built_in(self) -> str:
+        """The rule as which the untrained policy places, about (see `SharedPolicy`); empty for none."""
+        knowledge = KNOWLEDGE[self._teacher]
+        can = self.policy == "shared" and self._teacher in BUILT_IN and self._shows(knowledge)
+        return self._teacher if can else ""
+
+    def _shows(self, knowledge: Knowledge) -> bool:
+        """Whether the policy sees all that a rule of this knowledge needs."""
+        forecasts, peaks = self.scenario.observe_forecast, self.scenario.observe_peak
+        both = forecasts and peaks
+        return {CURRENT_LOAD: True, FORECASTS: forecasts, PEAKS: peaks, FORECASTS_AND_PEAKS: both}.get(knowledge, False)
 
     @property
     def imitates(self) -> str:
         """The scheduler that the policy imitates before it learns from rewards; empty for none."""
-        return "" if self.starts_from_expected_cost or not self.imitate else self._teacher
+        return "" if self.built_in or not self.imitate else self._teacher
 
     @property
     def _teacher(self) -> str:
-        foresees = self.scenario.observe_forecast and not self.scenario.observe_peak
-        return self.teacher or ("expected-cost" if foresees else "best-fit-peak")
+        forecasts, peaks = self.scenario.observe_forecast, self.scenario.observe_peak
+        informed = "expected-cost-peak" if peaks else "expected-cost"
+        return self.teacher or (informed if forecasts else "best-fit-peak")
 
     @property
     def replays(self) -> str:
         """The rule that plays on in counterfactual learning."""
-        shows = self.scenario
-        best = "best-fit-peak" if shows.observe_peak else "expected-cost" if shows.observe_forecast else "spread"
-        return self.base_policy or best
+        forecasts, peaks = self.scenario.observe_forecast, self.scenario.observe_peak
+        told = "expected-cost-peak" if forecasts else "best-fit-peak"
+        return self.base_policy or (told if peaks else "expected-cost" if forecasts else "spread")
 
     def at(self, iteration: int, start: float, end: float) -> float:
         """A value that falls linearly from `start` to `end` over the iterations."""

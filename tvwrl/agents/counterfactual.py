@@ -35,41 +35,43 @@ class Counterfactual(Learner):
         config = self.config
         replay = Replay(envs.simulation, config.replays, config.horizon)
         draws = np.random.default_rng([config.seed, 7, iteration])
+        placements = envs.simulation.placements
         found: list[Float] = []
-        choices: list[npt.NDArray[np.int64]] = []
+        seen: list[npt.NDArray[np.bool_]] = []
 
         def label(rows: npt.NDArray[np.int64], allowed: npt.NDArray[np.bool_]) -> None:
             chosen = draws.random(len(rows)) < config.label_share
             chosen[:1] |= not found  # at least one decision is labelled
-            costs = np.full((len(rows), envs.simulation.placements), np.nan)
-            base = np.zeros(len(rows), np.int64)
-            each, base[chosen] = replay.costs(rows[chosen], allowed[chosen, : costs.shape[1]])
-            costs[chosen] = each[:, :-1].sum(axis=2)
+            costs, some = np.full((len(rows), placements), np.nan), np.flatnonzero(chosen)
+            if config.scenario.hold_action:  # where the base waits, costs do not count
+                some = some[replay.choices(rows[some]) < placements]
+            costs[some] = replay.costs(rows[some], allowed[some, :placements])[0][:, :-1].sum(axis=2)
             found.append(costs)
-            choices.append(base)
+            seen.append(chosen)
 
         played = play(self.policy, envs, sequence, rng, config.device, label)
-        return played.penalties, self._fit(played, np.concatenate(found), np.concatenate(choices), iteration, rng)
+        return played.penalties, self._fit(played, np.concatenate(found), np.concatenate(seen), iteration, rng)
 
     def _fit(
         self,
         played: Trajectories,
         costs: Float,
-        choices: npt.NDArray[np.int64],
+        chosen: npt.NDArray[np.bool_],
         iteration: int,
         rng: torch.Generator,
     ) -> dict[str, float]:
         """Take the steps of an iteration; returns what to log.
 
-        `costs` (n, placements) of decisions in the order of `played.encoded`, NaN: not known; `choices` (n,) of the
-        base.
+        `costs` (n, placements) of decisions in the order of `played.encoded`, NaN: not known; all of a row are where
+        the base waits
+        `chosen` (n,) to learn from
         """
         config, placements = self.config, costs.shape[1]
-        known = np.isfinite(costs).any(axis=1)
-        rows = torch.from_numpy(np.flatnonzero(known))
-        beyond = costs[known] - np.nanmin(costs[known], axis=1, keepdims=True)
-        target = torch.from_numpy(np.nan_to_num(np.minimum(beyond, config.most_cost)) / config.cost_scale).float()
-        waits = torch.from_numpy(choices[known] == placements).float()
+        rows, costs = torch.from_numpy(np.flatnonzero(chosen)), costs[chosen]
+        waits = torch.from_numpy(np.isnan(costs).all(axis=1)).float()
+        costs = np.where(waits[:, None].bool().numpy(), 0.0, costs)
+        beyond = np.minimum(costs - np.nanmin(costs, axis=1, keepdims=True), config.most_cost)
+        target = torch.from_numpy(np.nan_to_num(beyond) / config.cost_scale).float()
         bonus = config.at(iteration, config.entropy_bonus, config.final_entropy_bonus)
         expected: list[float] = []
         entropies: list[float] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,14 +11,34 @@ import numpy.typing as npt
 from tvwrl.compiled import njit
 from tvwrl.forecasting.segments import SEGMENTS
 from tvwrl.packing.fit import overbooked
-from tvwrl.schedulers.expected_cost import LEAST_SPREAD, OVERSHOOT, UNUSED
+from tvwrl.schedulers.expected_cost import (
+    ACCEPTED_OVERSHOOT,
+    LEAST_SPREAD,
+    OVERSHOOT,
+    ROUNDING,
+    UNUSED,
+    border,
+    expected_costs,
+)
 from tvwrl.types import Float
+
+Single = npt.NDArray[np.float32]
 
 FEW, SURE = 10.0, 4.0  # workloads and standard deviations that are scaled to 1
 SMALL, GREAT = 1000.0, 4.0  # costs enter as asinh(cost / SMALL) / GREAT: linear while small, then logarithmic
-COSTS = 3  # number of features that `cost_features` returns
+COSTS, PEAKS = 3, 2  # features by `cost_features`: of all rules, and of those that know peaks
+BUILT_IN = ("expected-cost", "expected-cost-peak", "best-fit-peak")  # rules that an untrained policy can resemble
+TIGHTER = 4000.0  # what a spare unit costs a machine in the preference of best-fit-peak
 DOUBT = 2000.0  # penalty that lowers a machine's prior logit by 1
 SURELY = 8.0  # prior logits lie within +- this
+
+
+class Terms(NamedTuple):
+    """What the reward charges."""
+
+    weights: Float  # (4, D), from `PenaltyWeights.per_resource`
+    units: float  # `peak_units`
+    whole: bool  # whether demand is in whole units
 
 
 def feature_count(resources: int, history: int, classes: int) -> int:
@@ -75,56 +96,105 @@ def forecast_features(
     return out
 
 
+def cost_feature_count(rule: str) -> int:
+    """Features of one machine: see `cost_features`."""
+    return COSTS if rule == "expected-cost" else COSTS + PEAKS
+
+
 def cost_features(
-    costs: Float, sizes: npt.NDArray[np.float32], left: npt.NDArray[np.float32], limit: float, hold: bool
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Features (B, M, COSTS) and prior logits (B, M), or (B, M + 1) with `hold`, of expected costs.
+    rule: str,
+    forecast: Single,
+    own: Single,
+    capacity: Single,
+    left: Single,
+    terms: Terms,
+    hold: bool,
+) -> tuple[Single, Single]:
+    """Features (B, M, F) of what a workload costs on each machine, and prior logits (B, M), or (B, M + 1) with `hold`.
 
-    `costs`: (B, M, 2) from `expected_costs`
-    `sizes`, `left`: (B, M, D) capacity, and capacity left with the head of the queue
-    `limit`: cost of overshoot above which to hold
+    `rule`: one of `BUILT_IN`, whose choices the logits resemble
+    `forecast`, `own`, `capacity`: as in `forecast_features`
+    `left`: (B, M, D) share of the grid's columns that is free with the head of the queue
 
-    A machine is able if it has capacity, and room for the head of the queue unless no machine has. Features:
-    overshoot, unused capacity, and how much more than the cheapest able machine the two cost together. Logits:
-    roughly what `expected-cost` would choose. The cheapest able machine is the most probable choice; holding is more
-    probable if no machine has room or overshoot costs more than `limit`.
+    A machine is able if it has capacity, and for expected-cost room now unless no machine has; for rules that know
+    peaks, room for the sum of lifetime peaks. Features: expected overshoot, unused capacity, and how much more the
+    machine costs by the rule than the cheapest able one; for rules that know peaks, also whether the sum of peaks fits,
+    and the share of capacity that it leaves. Logits: the cheapest able machine is the most probable choice; holding is
+    more probable if no machine is able, or if overshoot costs more than a workload's longest worthwhile wait.
     """
-    batch, machines, _ = sizes.shape
-    seen = np.empty((batch, machines, COSTS), np.float32)
+    batch, machines, resources = capacity.shape
+    costs = expected_costs(forecast, own, capacity, terms.units, terms.weights, terms.whole)
+    known = rule != "expected-cost"
+    spare = np.zeros((batch, machines, resources if known else 0))
+    dominant = np.zeros(batch, np.int64)
+    if known:
+        peak = 3 * len(SEGMENTS) * resources
+        peaks, largest = own[:, peak : peak + resources], capacity.max(axis=1)
+        dominant = np.divide(peaks, largest, out=np.zeros_like(peaks), where=largest > 0).argmax(axis=1)
+        _spare(forecast, own, capacity, terms.units, terms.whole, spare)
+    seen = np.empty((batch, machines, cost_feature_count(rule)), np.float32)
     logits = np.empty((batch, machines + hold), np.float32)
-    _cost_features(costs, sizes, left, limit, seen, logits)
+    limit, tight = ACCEPTED_OVERSHOOT * terms.weights[3, 0], rule == "best-fit-peak"
+    _cost_features(costs, capacity, left, spare, dominant, tight, limit, terms.units, seen, logits)
     return seen, logits
 
 
 @njit
-def _cost_features(costs, sizes, left, limit, seen, logits):  # type: ignore[no-untyped-def]
-    batch, machines, resources = sizes.shape
-    able = np.empty(machines, np.bool_)
+def _spare(forecast, own, capacity, units, whole, out):  # type: ignore[no-untyped-def]
+    """Units left on each machine if all lifetime peaks are reserved; negative if they do not fit."""
+    batch, machines, resources = capacity.shape
+    peak = 3 * len(SEGMENTS) * resources
+    alive = peak + 2 * resources
+    for b in range(batch):
+        for m in range(machines):
+            for d in range(resources):
+                rounding = ROUNDING * (forecast[b, m, alive] + own[b, alive])
+                reserved = forecast[b, m, peak + d] + own[b, peak + d] - rounding
+                out[b, m, d] = border(capacity[b, m, d], units, whole) - reserved * units
+
+
+@njit
+def _cost_features(costs, capacity, left, spare, dominant, tight, limit, units, seen, logits):  # type: ignore[no-untyped-def]
+    batch, machines, resources = left.shape
+    known = spare.shape[2] > 0
+    able, price = np.empty(machines, np.bool_), np.empty(machines)
     for b in range(batch):
         room = False
         for m in range(machines):
-            on, able[m] = False, True
+            on, fits, least = False, True, np.inf
             for d in range(resources):
-                on = on or sizes[b, m, d] > 0
-                able[m] = able[m] and not overbooked(left[b, m, d], sizes[b, m, d])
-            able[m] = able[m] and on
+                size = capacity[b, m, d]
+                on = on or size > 0
+                if known:
+                    fits = fits and not overbooked(spare[b, m, d], size * units)
+                    least = min(least, spare[b, m, d] / (size * units) if size > 0 else 0.0)
+                else:
+                    fits = fits and not overbooked(left[b, m, d], 1.0)
+            able[m] = fits and on
             room = room or able[m]
+            price[m] = costs[b, m, UNUSED]
+            if tight:
+                price[m] = TIGHTER * spare[b, m, dominant[b]]
+            if not known:
+                price[m] += costs[b, m, OVERSHOOT]
+            else:
+                seen[b, m, COSTS] = fits
+                seen[b, m, COSTS + 1] = least
         best, least = 0, np.inf
         for m in range(machines):
-            able[m] = able[m] or (not room and sizes[b, m].any())
-            total = costs[b, m, OVERSHOOT] + costs[b, m, UNUSED]
-            if able[m] and total < least:
-                best, least = m, total
+            able[m] = able[m] or (not room and capacity[b, m].any())
+            if able[m] and price[m] < least:
+                best, least = m, price[m]
         chances = 0.0
         for m in range(machines):
-            beyond = costs[b, m, OVERSHOOT] + costs[b, m, UNUSED] - least
+            beyond = price[m] - least
             seen[b, m, 0] = math.asinh(costs[b, m, OVERSHOOT] / SMALL) / GREAT
             seen[b, m, 1] = math.asinh(costs[b, m, UNUSED] / SMALL) / GREAT
             seen[b, m, 2] = math.asinh(beyond / SMALL) / GREAT
             logits[b, m] = max(-beyond / DOUBT, -SURELY) if able[m] else -SURELY
             chances += math.exp(logits[b, m])
         if logits.shape[1] > machines:  # relative to all machines together
-            danger = min(max((costs[b, best, OVERSHOOT] - limit) / DOUBT, -SURELY), SURELY)
+            danger = -SURELY if known else min(max((costs[b, best, OVERSHOOT] - limit) / DOUBT, -SURELY), SURELY)
             logits[b, machines] = math.log(chances) + (danger if room else SURELY)
 
 

@@ -12,7 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from tvwrl.agents.features import (
-    COSTS,
+    Single,
+    Terms,
+    cost_feature_count,
     cost_features,
     feature_count,
     forecast_feature_count,
@@ -21,13 +23,11 @@ from tvwrl.agents.features import (
     sizes,
 )
 from tvwrl.checks import one_of
-from tvwrl.schedulers.expected_cost import ACCEPTED_OVERSHOOT, expected_costs
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.types import Float, InputError
+from tvwrl.types import InputError
 
 Observation = dict[str, npt.NDArray[Any]]
 Encoded = dict[str, Tensor]
-Single = npt.NDArray[np.float32]
 
 FORBIDDEN = -1e9  # a logit; not infinite, so that entropies stay numbers
 LOWEST = -1e8  # lowest logit of an allowed action, so that it stays above FORBIDDEN
@@ -122,13 +122,14 @@ class SharedPolicy(GridPolicy):
     Exchanging two machines exchanges their logits (equivariance), and it works for any number of machines. Its inputs
     are, per machine, `machine_features` and, with forecasts, `forecast_features`; of the queue, the head and the mean
     of the visible places. Untrained, all machines are equally likely. If `shapes` has the `weights` (4, D) of the
-    penalties, the untrained policy places about as expected-cost does (the `prior`), and the costs (`cost_features`)
-    are inputs as well.
+    penalties, the untrained policy places about as the `rule` of `shapes` does, by default expected-cost (the `prior`),
+    and the costs (`cost_features`) are inputs as well.
     """
 
     def __init__(self, shapes: dict[str, Any], hidden: int) -> None:
         super().__init__(shapes)
-        self.weights: Float | None = np.array(shapes["weights"]) if "weights" in shapes else None
+        self.rule: str = shapes.get("rule", "expected-cost") if "weights" in shapes else ""
+        self.terms = Terms(np.array(shapes["weights"]), self.peak_units, self.whole) if self.rule else None
         self.trunk = self.make_trunk(shapes["queue"][1] + self.classes, hidden)
         self.output = nn.Linear(hidden, 1)
         nn.init.zeros_(self.output.weight)  # start with equal logits
@@ -137,13 +138,18 @@ class SharedPolicy(GridPolicy):
         self.hold = nn.Linear(hidden, 1) if shapes["actions"] > placements else None
         if self.hold is not None:
             nn.init.zeros_(self.hold.weight)
-            nn.init.constant_(self.hold.bias, INITIAL_HOLD_LOGIT if self.weights is None else 0.0)
+            nn.init.constant_(self.hold.bias, INITIAL_HOLD_LOGIT if self.terms is None else 0.0)
+
+    @property
+    def cost_inputs(self) -> int:
+        """Number of `cost_features`."""
+        return cost_feature_count(self.rule) if self.rule else 0
 
     def make_trunk(self, place: int, hidden: int) -> SharedTrunk:
         """The layers before the logits; `place`: features of a place of the queue."""
         inputs = feature_count(self.resources, self.history, self.classes)
         if self.shows["forecast"]:
-            inputs += forecast_feature_count(self.resources) + COSTS * (self.weights is not None)
+            inputs += forecast_feature_count(self.resources) + self.cost_inputs
         if self.shows["demand"]:
             inputs += self.resources
         return SharedTrunk(inputs, 2 * place + 1, hidden)
@@ -194,10 +200,8 @@ class SharedPolicy(GridPolicy):
             capacity = size * (self.columns / self.peak_units)
             own = np.ascontiguousarray(waiting[:, -self.shows["forecast"] :])
             parts.append(forecast_features(forecast, own, capacity))
-            if self.weights is not None:
-                costs = expected_costs(forecast, own, capacity, self.peak_units, self.weights, self.whole)
-                limit = ACCEPTED_OVERSHOOT * self.weights[3, 0]
-                weighed, prior = cost_features(costs, size, left, limit, hold)
+            if self.terms is not None:
+                weighed, prior = cost_features(self.rule, forecast, own, capacity, left, self.terms, hold)
                 parts.append(weighed)
         return parts, prior
 

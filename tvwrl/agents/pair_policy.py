@@ -7,13 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from tvwrl.agents.features import (
-    COSTS,
+    Single,
     about_the_workload,
     feature_count,
     forecast_features,
     machine_features,
 )
-from tvwrl.agents.networks import Encoded, Observation, SharedPolicy, SharedTrunk, Single
+from tvwrl.agents.networks import Encoded, Observation, SharedPolicy, SharedTrunk
 from tvwrl.types import Int
 
 
@@ -43,7 +43,7 @@ class PairPolicy(SharedPolicy):
     `SharedPolicy` has of it without the workload; per place, its features and how far back it is; per pair, the room
     left, forecasts and costs with this workload; of the queue, the mean of the visible places. Holding is judged by the
     mean of what the waiting workloads find. With `weights`, the untrained policy goes through the queue from its head
-    and places, about as expected-cost does, the first workload that it would not rather hold.
+    and places, about as its rule does, the first workload that it would not rather hold.
     """
 
     def make_trunk(self, place: int, hidden: int) -> PairTrunk:
@@ -52,7 +52,7 @@ class PairPolicy(SharedPolicy):
         if self.shows["forecast"]:
             own = about_the_workload(self.resources)
             machine += int((~own).sum())
-            pair += int(own.sum()) + COSTS * (self.weights is not None)
+            pair += int(own.sum()) + self.cost_inputs
         if self.shows["demand"]:
             pair += self.resources
         place += 1  # how far back it is

@@ -64,9 +64,9 @@ class PlacementTask(Task):
         count, drawn = config.eval_sequences, self._validation_set
         self._validation = PlacementVectorEnv(count, drawn, *fixed, copy=False, max_slots=0)
         self.shapes = shapes_of(envs.simulation)
-        if config.starts_from_expected_cost:
+        if config.built_in:
             weights = config.scenario.penalty_weights().per_resource(len(problem.machines.resources))
-            self.shapes["weights"] = weights.tolist()
+            self.shapes |= {"weights": weights.tolist(), "rule": config.built_in}
 
     def evaluate(self, policy: Policy) -> tuple[dict[str, float], bool]:
         """See `Task`."""

@@ -99,7 +99,7 @@ class Trainer:
         bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", leave=None, disable=None)
         try:
             with writer, bar, collect_signals() as received:
-                head_start = self.config.imitates or self.config.starts_from_expected_cost
+                head_start = self.config.imitates or self.config.built_in
                 if self.iteration == 0 and head_start and not self.imitated and end:
                     self._head_start(writer)
                 while self.iteration < end and not received:
@@ -118,8 +118,8 @@ class Trainer:
         if teacher := self.config.imitates:
             agree = imitate(self.policy, self.problem, self.config)
             self.report(f"imitated {teacher} on {self.config.imitate} sequences: agrees in {agree:.0%} of decisions")
-        if self.config.starts_from_expected_cost:
-            self.report("the policy starts from expected-cost, which is built in; nothing is imitated")
+        if rule := self.config.built_in:
+            self.report(f"the policy starts from {rule}, which is built in; nothing is imitated")
         self.imitated = True
         self.progress = [{"iteration": 0} | self._evaluate(writer)]
         self.save()

@@ -63,8 +63,7 @@ class Scale:
 def describe_training(config: TrainConfig, name: str, knowledge: Knowledge | None = None) -> str:
     """A line of Markdown: how a learnt scheduler is trained, and what it knows (default: what its scenario shows)."""
     known = knowledge or knowledge_of(config.scenario)
-    with_peaks = " with lifetime peaks" if config.scenario.observe_peak else ""
-    start = f", starting from `expected-cost`{with_peaks}" if config.starts_from_expected_cost else ""
+    start = f", starting from `{config.built_in}`" if config.built_in else ""
     start += f", after imitating `{config.imitates}`" if config.imitates else ""
     return (
         f"- `{name}`: `{config.algo}`, policy `{config.policy}`, {config.iterations} iterations{start}; knows "

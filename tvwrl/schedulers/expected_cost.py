@@ -111,10 +111,10 @@ def machine_costs(load, own, sizes, units, weights, whole):  # type: ignore[no-u
     for d in range(resources):
         size = sizes[d]
         if running > 0 and size > 0:  # one workload alone never exceeds the capacity
-            border = (math.floor(size * units + EXACT) + 0.5) / units if whole else size
-            before = _passes(load, own, 0.0, border, d, resources)
+            most = border(size, units, whole) / units
+            before = _passes(load, own, 0.0, most, d, resources)
             after = max(
-                _passes(load, own, 1.0, border, d, resources), before
+                _passes(load, own, 1.0, most, d, resources), before
             )  # a higher variance alone must not look like a gain
             danger += RISK * weights[2, d] * ((running + more) * after - running * before)
     return danger, unused_cost(load, own, sizes, units, weights)
@@ -134,6 +134,12 @@ def unused_cost(load, own, sizes, units, weights):  # type: ignore[no-untyped-de
             then = _unused(load[c] + own[c], load[alive + j] + own[alive + j], sizes[d], units, weights[1, d])
             unused += LENGTHS[j] * (then - now)
     return unused
+
+
+@njit(inline="always")
+def border(size, units, whole):  # type: ignore[no-untyped-def]
+    """Units of load above which a machine of `size` x `units` overshoots; `whole`: loads are whole units."""
+    return math.floor(size * units + EXACT) + 0.5 if whole else size * units
 
 
 @njit(inline="always")

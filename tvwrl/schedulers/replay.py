@@ -92,6 +92,10 @@ class Replay:
             known=np.zeros(resources),
         )
 
+    def choices(self, rows: Int) -> Int:
+        """(n,) the base's own actions in environments `rows` (n,)."""
+        return self.costs(rows, np.zeros((len(rows), 0), np.bool_))[1]
+
     def costs(self, rows: Int, allowed: npt.NDArray[np.bool_]) -> tuple[Float, Int]:
         """(n, placements + 1, 4) penalties (`penalties.TERMS`) from the current slot on, by action, of environments
         `rows` (n,), and (n,) the base's own action.

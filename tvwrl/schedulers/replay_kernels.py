@@ -68,7 +68,7 @@ def replay(s, r, x, rows, wanted, horizon, out, choice):  # type: ignore[no-unty
         _branch(s, x, b, wanted, n)
         q, m = choose(s, r, x, 0, sequence, 0, now)
         choice[n] = actions - 1 if m == NOWHERE else q * machines + m
-        for k in range(horizon):
+        for k in range(horizon if wanted[n].any() else 0):
             slot = now + k
             x.counts[FRESH] = 0
             if k > 0:
