@@ -8,6 +8,8 @@ import torch
 
 from tvwrl.agents.config import INFORMED, PRESETS, TrainConfig
 from tvwrl.agents.training import Trainer
+from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers.runner import Runner
 from tvwrl.types import InputError
 
 PEAKS = replace(INFORMED, machines=4, workloads=16, history=6, observe_forecast=False, observe_peak=True)
@@ -105,3 +107,18 @@ def test_the_base_knows_no_more_than_the_policy(scenario, base):
 def test_bad_settings_are_named(changes, message):
     with pytest.raises(InputError, match=message):
         replace(PRESETS["medium"], algo="counterfactual", **changes)
+
+
+def test_it_starts_from_the_better_rule_on_training_sequences(problem, tmp_path):
+    both = replace(TINY, iterations=1, scenario=replace(PEAKS, observe_forecast=True, load=0.8))
+    told: list[str] = []
+    trainer = Trainer(replace(problem, scenario=both.scenario), both, tmp_path, {"hash": ""}, told.append)
+    shown = {
+        rule: float(reward) for rule, reward in (part.rsplit(" ", 1) for part in told[0].split(": ")[1].split(", "))
+    }
+    runner = Runner(problem.sequences("train", 100, both.seed), problem.machines, both.scenario)
+    for rule, reward in shown.items():
+        played = [problem.score(runner.play(make_scheduler(rule), i))["reward"] for i in range(100)]
+        assert reward == pytest.approx(np.mean(played) / 1000, abs=0.06)
+    assert trainer.config.teacher == trainer.config.replays == max(shown, key=lambda rule: shown[rule])
+    assert replace(both, teacher="best-fit-peak").starting_rules == ("best-fit-peak",)

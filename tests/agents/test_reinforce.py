@@ -90,7 +90,8 @@ def test_baseline_is_the_mean_of_the_same_decision_on_the_same_sequence():
     ("options", "algo"),
     [
         *((["--preset", name], config.algo) for name, config in PRESETS.items()),
-        ([], "ppo"),
+        ([], "counterfactual"),
+        (["--algo", "ppo"], "ppo"),
         (["--algo", "reinforce"], "reinforce"),
         (["--algo=reinforce", "--preset", "smoke"], "reinforce"),
         (["--policy", "flat"], "reinforce"),

@@ -24,7 +24,7 @@ def test_training_ends_with_the_comparison(run):
     assert printed.splitlines()[0].startswith("trace: Synthetic trace 'google'")
     for name in ("tetris", "best-fit", "clairvoyant", "whole"):
         assert f"\n{name} " in printed
-    assert {p.name for p in (out / "checkpoints").iterdir()} == {"last.pt", "best.pt"}
+    assert {p.name for p in (out / "checkpoints").iterdir()} == {"last.pt", "best.pt", "initial.pt"}
     assert json.loads((out / "run.json").read_text())["trace"]["source"] == "synthetic"
     assert list((out / "tensorboard").glob("events*"))
     assert (out / "evaluation/plots/comparison.png").exists()

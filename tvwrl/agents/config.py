@@ -53,9 +53,9 @@ class TrainConfig:
     """Training sequences on which the policy imitates --teacher before it learns from rewards; 0: none. Ignored if the
     teacher is built in."""
     teacher: str = ""
-    """Scheduler to start from: the policy imitates it, except that a shared policy with forecasts has expected-cost
-    built in. The teacher may know more than the policy. Default: expected-cost if the policy sees forecasts but no
-    lifetime peaks, otherwise best-fit-peak."""
+    """Scheduler to start from. A shared policy has expected-cost, expected-cost-peak and best-fit-peak built in if it
+    sees what they know; it imitates others, which may know more. Default: with forecasts expected-cost, with forecasts
+    and lifetime peaks the better of the other two on training sequences, otherwise best-fit-peak."""
     imitation_rate: float = 2e-3
     """Learning rate of Adam during imitation."""
     train_sequences: int = 300
@@ -95,10 +95,10 @@ class TrainConfig:
     seed: int = 0
     """Seed of all random choices."""
     base_policy: str = ""
-    """counterfactual: rule that plays on after every action. Default: best-fit-peak if the policy sees lifetime peaks,
-    expected-cost if it sees forecasts, otherwise spread."""
-    horizon: int = 128
-    """counterfactual: slots that it plays on."""
+    """counterfactual: rule that plays on after every action. Default: the one that the policy starts from, if built in;
+    otherwise best-fit-peak with lifetime peaks, expected-cost with forecasts, and spread without."""
+    horizon: int | None = None
+    """counterfactual: slots that it plays on; default: 24 if the policy sees lifetime peaks, otherwise 16."""
     label_share: float = 0.7
     """counterfactual: share of decisions whose actions are all played on."""
     cost_scale: float = 2000.0
@@ -178,11 +178,23 @@ class TrainConfig:
         return self.teacher or (informed if forecasts else "best-fit-peak")
 
     @property
+    def starting_rules(self) -> tuple[str, ...]:
+        """The rules that the policy may start from, of which training takes the best (`with_starting_rule`)."""
+        both = self.scenario.observe_forecast and self.scenario.observe_peak
+        free = both and self.policy == "shared" and not self.teacher
+        return ("expected-cost-peak", "best-fit-peak") if free else (self._teacher,)
+
+    @property
+    def plays_on(self) -> int:
+        """Slots that counterfactual learning plays on; chosen on validation sequences (docs/training.md)."""
+        return self.horizon or (24 if self.scenario.observe_peak else 16)
+
+    @property
     def replays(self) -> str:
         """The rule that plays on in counterfactual learning."""
         forecasts, peaks = self.scenario.observe_forecast, self.scenario.observe_peak
         told = "expected-cost-peak" if forecasts else "best-fit-peak"
-        return self.base_policy or (told if peaks else "expected-cost" if forecasts else "spread")
+        return self.base_policy or self.built_in or (told if peaks else "expected-cost" if forecasts else "spread")
 
     def at(self, iteration: int, start: float, end: float) -> float:
         """A value that falls linearly from `start` to `end` over the iterations."""
@@ -202,6 +214,17 @@ class TrainConfig:
 
 PRESETS: dict[str, TrainConfig] = {
     "medium": TrainConfig(),
+    "counterfactual": TrainConfig(
+        algo="counterfactual",
+        iterations=40,
+        train_sequences=1200,
+        learning_rate=1e-3,
+        final_learning_rate=1e-4,
+        entropy_bonus=0.002,
+        eval_sequences=200,
+        comparison_sequences=60,
+        scenario=replace(INFORMED, choose_from_queue=True),
+    ),
     "paper": TrainConfig(
         algo="reinforce",
         imitate=0,
@@ -255,7 +278,8 @@ PRESETS["smoke"] = replace(
 
 
 def preset_of(options: Sequence[str]) -> TrainConfig:
-    """The preset for the options of a command line: the one named, `deeprm` for `--policy deeprm`, otherwise `medium`.
+    """The preset for the options of a command line: the one named; `deeprm` for `--policy deeprm`; `medium` if another
+    algorithm or policy is chosen; otherwise `counterfactual`.
 
     If the options select reinforce, its episodes are several trajectories of fewer sequences.
     """
@@ -266,8 +290,9 @@ def preset_of(options: Sequence[str]) -> TrainConfig:
                 return option.partition("=")[2] or following
         return ""
 
-    name = given("--preset") or ("deeprm" if given("--policy") == "deeprm" else "medium")
-    config = PRESETS.get(name, PRESETS["medium"])
+    usual = given("--algo") in ("", "counterfactual") and given("--policy") in ("", "shared")
+    name = "deeprm" if given("--policy") == "deeprm" else "counterfactual" if usual else "medium"
+    config = PRESETS.get(given("--preset") or name, PRESETS[name])
     if given("--policy") in ("flat", "deeprm"):  # ppo's critic needs the per-machine features of `shared`
         config = replace(config, algo="reinforce")
     if given("--policy") == "deeprm":  # teachers choose machines, not workloads

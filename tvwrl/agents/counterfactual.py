@@ -33,7 +33,7 @@ class Counterfactual(Learner):
     ) -> tuple[dict[str, float], dict[str, float]]:
         """See `Learner.iterate`."""
         config = self.config
-        replay = Replay(envs.simulation, config.replays, config.horizon)
+        replay = Replay(envs.simulation, config.replays, config.plays_on)
         draws = np.random.default_rng([config.seed, 7, iteration])
         placements = envs.simulation.placements
         found: list[Float] = []

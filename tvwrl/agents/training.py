@@ -23,10 +23,13 @@ from tvwrl.agents.divergence import Diverged, check_gradients, check_update, res
 from tvwrl.agents.imitation import imitate
 from tvwrl.agents.learners import make_learner
 from tvwrl.agents.networks import check_device, make_policy
+from tvwrl.agents.starting_rule import with_starting_rule
 from tvwrl.agents.tasks import make_task
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import read_csv, write_csv
 from tvwrl.types import InputError
+
+INITIAL_POLICY = "initial.pt"  # the checkpoint of iteration 0
 
 
 @dataclass
@@ -46,8 +49,8 @@ class Trainer:
     on_validation: Callable[[int, float], None] | None = None  # gets iteration and reward; may raise to end the run
 
     def __post_init__(self) -> None:
-        config = self.config
-        check_device(config.device)
+        check_device(self.config.device)
+        self.config = config = with_starting_rule(self.config, self.problem, self.report)
         torch.set_num_threads(config.threads)
         self._task = make_task(self.problem, config)
         self.envs, self.shapes = self._task.envs, self._task.shapes
@@ -122,6 +125,7 @@ class Trainer:
             self.report(f"the policy starts from {rule}, which is built in; nothing is imitated")
         self.imitated = True
         self.progress = [{"iteration": 0} | self._evaluate(writer)]
+        self.save(INITIAL_POLICY)
         self.save()
 
     def _iterate(self, writer: Any, bar: Any) -> None:

@@ -14,16 +14,17 @@ from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import TrainConfig, preset_of
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.policy_scheduler import load_policy
-from tvwrl.agents.training import Trainer
+from tvwrl.agents.training import INITIAL_POLICY, Trainer
 from tvwrl.command_line import PREPARING, ForecasterFile, SlotSeconds, TraceName
 from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate, is_unfinished
+from tvwrl.experiments.learning import INITIAL, plot_learning, what_training_brought
 from tvwrl.experiments.tables import read_rows, terminal_table
 from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, new_trainer, open_again, restored_trainer
 from tvwrl.forecasting.files import read_forecaster
-from tvwrl.runs import check_new_folder, default_folder
-from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, make_scheduler
+from tvwrl.runs import check_new_folder, default_folder, whole_file
+from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, Scheduler, make_scheduler
 from tvwrl.traces import open_and_describe
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.traces.sequences import SequenceSampler
@@ -44,9 +45,9 @@ class TrainingSettings:
     """Equivalence classes: a file of scripts/fit_ec.py; or temporal, aggregate or dtw to make --classes classes now; or
     none."""
     forecaster: ForecasterFile = None
-    preset: Literal["smoke", "medium", "paper", "deeprm"] = "medium"
-    """Defaults of the hyper-parameters: smoke (a trial, seconds), medium (minutes), paper (the paper's values), deeprm
-    (the default of --policy deeprm)."""
+    preset: Literal["smoke", "counterfactual", "medium", "paper", "deeprm"] = "counterfactual"
+    """Defaults of the hyper-parameters: smoke (a trial, seconds), counterfactual (minutes), medium (minutes; the
+    default with another algorithm), paper (the paper's values), deeprm (the default of --policy deeprm)."""
     out: Path | None = None
     """Output folder; default: runs/<trace>-<timestamp>."""
     resume: Path | None = None
@@ -54,7 +55,7 @@ class TrainingSettings:
     it."""
     stop_after: int | None = None
     """Stop after this number of updates; --resume continues."""
-    config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
+    config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=lambda: preset_of([]))
 
     @classmethod
     def default_for(cls, options: Sequence[str]) -> TrainingSettings:
@@ -75,10 +76,6 @@ def train(settings: TrainingSettings) -> int:
         if ended != "finished":
             print(f"stopped after iteration {trainer.iteration}; continue with: --resume {trainer.folder}")
             return EXIT_CODES[ended]
-        if trainer.best_iteration == 0:
-            print(
-                "training did not improve on the initial policy, which is the best on validation sequences and is kept"
-            )
         _compare(trainer, trace)
     except (KeyboardInterrupt, SystemExit):  # before its first iteration, a second time, or in the comparison
         print(f"stopped; continue with: --resume {trainer.folder}")
@@ -128,18 +125,37 @@ def _compare(trainer: Trainer, trace: Trace) -> None:
     out = folder / "evaluation"
     saved = Checkpoint.load(find_checkpoint(folder))
     policy = load_policy(folder, saved, trainer.config.device)
+    initial = _initial_policy(trainer, policy.name) if saved.iteration else []
+    knowledge = {one.name: one.knowledge for one in (policy, *initial)}
+    with whole_file(folder / "learning.png") as partial:
+        plot_learning(trainer.progress, trainer.best_iteration, partial)
     if not out.exists() or is_unfinished(out):
         evaluate(
             trainer.problem,
-            [policy, *(make_scheduler(name) for name in DEFAULT_SCHEDULERS)],
+            [policy, *initial, *(make_scheduler(name) for name in DEFAULT_SCHEDULERS)],
             [trainer.config.scenario.load],
             trainer.config.comparison_sequences,
             0,
             out,
             {"checkpoint": {"run": policy.name, "iteration": saved.iteration, "trace": saved.trace}},
-            {policy.name: policy.knowledge},
+            knowledge,
             policy.name,
-            origins={policy.name: saved.iteration},
+            origins={policy.name: saved.iteration} | {one.name: 0 for one in initial},
         )
-    print(terminal_table(read_rows(out), KNOWLEDGE | {policy.name: policy.knowledge}))
+    rows = read_rows(out)
+    print(terminal_table(rows, KNOWLEDGE | knowledge))
+    if initial:
+        print(what_training_brought(rows, policy.name, saved.iteration))
+    elif trainer.best_iteration == 0:
+        print("training did not improve on the initial policy, which is the best on validation sequences and is kept")
     print(f"unseen workloads of trace '{trace.name}' ({trace.source}); tables, plots and records are in {out}")
+
+
+def _initial_policy(trainer: Trainer, name: str) -> list[Scheduler]:
+    """The policy of iteration 0, for comparison; none if training did not validate it."""
+    file = trainer.folder / "checkpoints" / INITIAL_POLICY
+    if not file.is_file():
+        return []
+    initial = load_policy(file, Checkpoint.load(file), trainer.config.device)
+    initial.name = name + INITIAL
+    return [initial]

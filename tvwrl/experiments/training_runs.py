@@ -44,7 +44,7 @@ def new_trainer(
         "ec": classes,
         "forecaster": forecaster,
         "notes": problem.sampler.notes,
-        "config": config.to_dict(),
+        "config": trainer.config.to_dict(),
     }
     write_json(folder / "run.json", provenance() | facts)
     return trainer

@@ -40,7 +40,7 @@ class TuningSettings(CellOptions):
     ec: str = "temporal"
     """Equivalence classes: a file of scripts/fit_ec.py; or temporal, aggregate or dtw to make --classes classes now; or
     none."""
-    preset: Literal["smoke", "medium", "paper", "deeprm"] = "medium"
+    preset: Literal["smoke", "counterfactual", "medium", "paper", "deeprm"] = "counterfactual"
     """Hyper-parameters of the first trial; the search keeps those that it does not vary."""
     trials: int = 30
     """Total number of trials, complete or pruned, including those of earlier sessions."""

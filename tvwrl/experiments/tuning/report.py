@@ -43,7 +43,7 @@ def write_report(search: Search, folder: Path) -> str:
 
 def train_command(search: Search, parameters: Mapping[str, float]) -> list[str]:
     """A command line of train.py with these parameters, for the preset's number of iterations."""
-    preset, config = PRESETS["medium"], search.config(parameters)
+    preset, config = PRESETS["counterfactual"], search.config(parameters)
     words = ["python", "scripts/train.py", "--trace", search.trace]
     if search.slot_seconds is not None:
         words += ["--slot-seconds", str(search.slot_seconds)]
@@ -52,6 +52,9 @@ def train_command(search: Search, parameters: Mapping[str, float]) -> list[str]:
     if config.policy == "deeprm":
         preset = PRESETS["deeprm"]
         words += ["--policy", "deeprm"]
+    elif config.algo != "counterfactual":
+        preset = PRESETS["medium"]
+        words += ["--preset", "medium"]
     return words + options_of(config, preset)
 
 
