@@ -222,7 +222,7 @@ PRESETS: dict[str, TrainConfig] = {
         final_learning_rate=1e-4,
         entropy_bonus=0.002,
         eval_sequences=200,
-        comparison_sequences=60,
+        comparison_sequences=200,
         scenario=replace(INFORMED, choose_from_queue=True),
     ),
     "paper": TrainConfig(
