@@ -23,8 +23,10 @@ from tvwrl.schedulers.replay_rules import BASES, CLAIRVOYANT
 from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.types import Float, InputError, Placement, Workload
 
-ROLLOUTS, HORIZON, CERTAINTY = 600, 64, 1.0
+ROLLOUTS, HORIZON = 600, 64
+CERTAINTY, CERTAINTY_OF_RISKS = 1.0, 3.0  # overshoot is rare and costly, so where it may happen means are uncertain
 TOGETHER, TIMED = 64, 8  # futures that are sampled at a time, without and with a time limit
+SLOWER = 2.0  # how much longer than those before a batch may take without exceeding the time limit
 MOST_MACHINES = 100  # the memory of `Replay` grows with their square
 PROPOSED = 4  # machines that a policy proposes
 ROLLOUT_BASES = tuple(base for base in BASES if base != BASES[CLAIRVOYANT])
@@ -35,7 +37,7 @@ class Rollout(Scheduler):
 
     The machines compared are those that the base chooses from; the base decides when to wait. All are played on in the
     same `Futures`; the better half of them then sees further futures, and so on. The best one is taken if its mean
-    gain is more than `certainty` standard errors.
+    gain is more than `certainty` standard errors: by default 1 if the base knows peaks and so never overshoots, else 3.
 
     `backfill`: whether the base is `Backfill(base)`; then all pairs of a visible workload and a machine are compared
     `rollouts`: the budget of a decision, choices times futures
@@ -52,7 +54,7 @@ class Rollout(Scheduler):
         base: HeadOfQueue,
         rollouts: int = ROLLOUTS,
         horizon: int = HORIZON,
-        certainty: float = CERTAINTY,
+        certainty: float | None = None,
         milliseconds: float | None = None,
         proposal: Scheduler | None = None,
         backfill: bool = False,
@@ -63,7 +65,10 @@ class Rollout(Scheduler):
         at_least(0, certainty=certainty)
         positive(milliseconds=milliseconds)
         self.base, self.proposal, self._rollouts, self._horizon = base, proposal, rollouts, horizon
-        self._certainty, self._milliseconds, self._backfill = certainty, milliseconds, backfill
+        self._peaks = base.name.endswith("-peak")
+        usual = CERTAINTY if self._peaks else CERTAINTY_OF_RISKS
+        self._certainty = usual if certainty is None else certainty
+        self._milliseconds, self._backfill = milliseconds, backfill
         self._leader = proposal or (Backfill(base) if backfill else base)
         self.name = f"rollout({base.name}+policy)" if proposal else f"rollout({self._leader.name})"
         self.needs_forecasts = base.needs_forecasts or self._leader.needs_forecasts
@@ -108,7 +113,7 @@ class Rollout(Scheduler):
             raise InputError(f"{self.name} needs sequences that were drawn with forecasts: use Problem.with_forecasts")
         hidden = table.declared if self.base.needs_forecasts and table is not None else None
         units = float(simulation.scenario.peak_units)
-        likeness = Likeness(training, units, hidden, self.base.name.endswith("-peak"))
+        likeness = Likeness(training, units, hidden, self._peaks)
         together = min(TOGETHER, self._rollouts)
         from_queue = self._backfill or (self.proposal is not None and simulation.scenario.choose_from_queue)
         self._futures = Futures(simulation, training, likeness, together, self._horizon, from_queue)
@@ -148,7 +153,7 @@ class Rollout(Scheduler):
             while left > 0:
                 count = min(left, TOGETHER if self._milliseconds is None else TIMED)
                 started = time.perf_counter()
-                if self._milliseconds is not None and 1000 * (started - began + longest) > self._milliseconds:
+                if self._milliseconds is not None and 1000 * (started - began + SLOWER * longest) > self._milliseconds:
                     return tally.best(self._certainty)
                 tally.add(self._costs(cluster, alive, count))
                 longest = max(longest, time.perf_counter() - started)
