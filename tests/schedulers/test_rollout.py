@@ -235,3 +235,9 @@ def test_sequences_that_lack_something_are_refused(problem, train):
 def test_copies_of_a_simulation_share_the_training_sequences(problem, train):
     simulation = Simulation(train, problem.machines, problem.scenario, grid=False, max_slots=0)
     assert deepcopy(simulation).sequences.training() is train.training()
+
+
+@pytest.mark.parametrize("base", ["expected-cost-peak", "best-fit-peak"])
+def test_nothing_overshoots_where_peaks_are_known(problem, train, base):
+    runner = Runner(train, problem.machines, problem.scenario, 0)
+    assert problem.score(runner.play(quick(base), 0))["overshoot_pct"] == 0

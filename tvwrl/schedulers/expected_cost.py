@@ -12,7 +12,7 @@ from tvwrl.forecasting.segments import SEGMENTS
 from tvwrl.penalties import under_utilisation
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.knowledge import FORECASTS, FORECASTS_AND_PEAKS
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.types import Float, Workload
 
 # Chosen on training sequences of four traces (docs/forecasting.md)
@@ -58,9 +58,13 @@ class ExpectedCost(HeadOfQueue):
         assert table is not None, "these sequences were drawn without forecasts"
         self._unknown = table.declared
 
+    def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
+        """See `HeadOfQueue.candidates`."""
+        return cluster.room_for_peaks(workload) if self.peaks else cluster.room_now(workload)
+
     def choose(self, cluster: Cluster, workload: Workload) -> int | None:
         """See `HeadOfQueue.choose`."""
-        room = cluster.room_for_peaks(workload) if self.peaks else cluster.room_now(workload)
+        room = self.candidates(cluster, workload)
         if not room.any():
             return None
         load, own = (
