@@ -238,6 +238,12 @@ def test_copies_of_a_simulation_share_the_training_sequences(problem, train):
 
 
 @pytest.mark.parametrize("base", ["expected-cost-peak", "best-fit-peak"])
-def test_nothing_overshoots_where_peaks_are_known(problem, train, base):
-    runner = Runner(train, problem.machines, problem.scenario, 0)
-    assert problem.score(runner.play(quick(base), 0))["overshoot_pct"] == 0
+def test_machines_where_peaks_do_not_fit_are_not_compared(make_sequences, base):
+    # Machine 0 runs 1 unit now and 7 later; both machines have room now for 2 units.
+    sequences = make_sequences([(0, [[1, 1], [7, 7], [7, 7]]), (0, flat(2, 3))])
+    simulation = Simulation(sequences, TWO, Scenario(machines=2, placements_per_slot=None), grid=False, max_slots=0)
+    simulation.reset(0)
+    simulation.place(0, 0)
+    cluster, newcomer = Cluster(simulation), sequences.workload(0, 1)
+    assert make_scheduler(base).candidates(cluster, newcomer).tolist() == [False, True]
+    assert cluster.room_now(newcomer).all()
