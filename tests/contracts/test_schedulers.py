@@ -24,8 +24,10 @@ from tvwrl.types import InputError, Machines
 PLANNING = ("rollout(expected-cost)", "rollout(best-fit-peak)", "rollout(spread)")  # one for each kind of knowledge
 EVERY = (*SCHEDULERS, *PLANNING, "deeprm")  # the last is learnt
 CAUTIOUS = [
-    *(name for name in SCHEDULERS if KNOWLEDGE[name] in (PEAKS, FUTURE)), "rollout(best-fit-peak)", "deeprm"
-]  # fmt: skip
+    *(name for name in SCHEDULERS if KNOWLEDGE[name] in (PEAKS, FUTURE)),
+    *(f"rollout({base}-peak)" for base in ("best-fit", "expected-cost")),
+    "deeprm",
+]
 HETEROGENEOUS = Machines(np.array([[8.0, 6.0], [6.0, 12.0], [16.0, 16.0]]), ("cpu", "mem"))
 
 
@@ -99,7 +101,11 @@ def test_who_knows_peaks_or_future_never_overshoots(problem, google, name, quant
         sequences = problem.sequences("test", 3, seed=1)
     else:
         fractional = Problem.build(
-            google, replace(problem.scenario, quantise=False, machine_types=("3x16",)), problem.classes
+            google,
+            replace(problem.scenario, quantise=False, machine_types=("3x16",)),
+            problem.classes,
+            None,
+            problem.forecaster,
         )
         sequences = fractional.sequences("test", 3, seed=1)
     machines = Machines.homogeneous(3, 8 if quantise else 16, ("cpu", "mem"))

@@ -20,7 +20,7 @@ class Likeness:
     """Beginnings of training workloads, to find those most like the beginning of another workload.
 
     With forecasts (`hidden` says which of their K columns are not known) they are compared by these; without (None), by
-    what was seen of their demand, and with `peaks` by lifetime peaks too.
+    what was seen of their demand. With `peaks` they are compared by lifetime peaks too.
     """
 
     def __init__(self, training: SequenceSet, units: float, hidden: npt.NDArray[np.bool_] | None, peaks: bool) -> None:
@@ -60,7 +60,8 @@ class Likeness:
     def _view(self, sequences: SequenceSet, row: Int, workload: Int, seen: Int) -> Float:
         """(m, F) what makes beginnings alike."""
         demand = sequences.demand[row, workload] / self._units
-        last = LAST_WEIGHT * demand[np.arange(len(seen)), seen - 1]
+        known = np.where(np.arange(demand.shape[1])[:, None] < seen[:, None, None], demand, 0.0)
+        last, most = LAST_WEIGHT * demand[np.arange(len(seen)), seen - 1], known.max(axis=1)
         if self._hidden is not None and sequences.forecast is not None:
             table = sequences.forecast
             values = np.where(self._hidden, 0.0, table.values[row, workload, seen] * table.steps)
@@ -68,10 +69,8 @@ class Likeness:
             parts = [forecast.mean, forecast.most, forecast.peak, forecast.alive, last]
             parts += [SPREAD_WEIGHT * np.sqrt(part) for part in (forecast.spread, forecast.peak_spread)]
         else:
-            known = np.where(np.arange(demand.shape[1])[:, None] < seen[:, None, None], demand, 0.0)
-            most = known.max(axis=1)
             parts = [last, known.sum(axis=1) / seen[:, None], most, np.log2(seen)[:, None] / 4]
-            if self.peaks:
-                peak = demand.max(axis=1)
-                parts += [PEAK_WEIGHT * peak, PEAK_WEIGHT * (peak > most)]
+        if self.peaks:
+            peak = demand.max(axis=1)
+            parts += [PEAK_WEIGHT * peak, PEAK_WEIGHT * (peak > most)]
         return np.concatenate([part.reshape(len(seen), -1) for part in parts], axis=1)
