@@ -13,21 +13,28 @@ from tvwrl.command_line import PREPARING, TRACE, ForecasterFile, Names, Shares, 
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.cell_options import CellOptions
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
-from tvwrl.experiments.scheduler_names import parts_of, scheduler_of, scores_behind, with_interference
+from tvwrl.experiments.scheduler_names import is_of_checkpoint, parts_of, scheduler_of, scores_behind
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.forecasting.files import forecaster_file, read_forecaster
 from tvwrl.runs import default_folder
 from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, Scheduler
 from tvwrl.schedulers.registry import ROLLOUT_NAMES
+from tvwrl.schedulers.rollout import CERTAINTY, CERTAINTY_OF_RISKS, HORIZON, ROLLOUTS
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_and_describe
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError
 
+ROLLOUTS_HELP = (
+    f"milliseconds (time limit of a decision; default: none), rollouts (choices times futures of a decision; default: "
+    f"{ROLLOUTS}), horizon (slots that a future is played on; default: {HORIZON}) and certainty (standard errors by "
+    f"which a choice has to be better; default: {CERTAINTY:g}, or {CERTAINTY_OF_RISKS:g} if BASE may overshoot)"
+)
 HELP = (
     f"Schedulers to compare: {', '.join(SCHEDULERS)}. rollout(BASE): BASE, improved by playing machines on in sampled "
     f"futures, which takes tenths of a second per decision; BASE is one of {', '.join(ROLLOUT_NAMES)}. "
-    "rollout(BASE+policy)=RUN: the policy of a training run, improved likewise. "
+    f"Options of a rollout follow BASE, as in rollout(spread,milliseconds=50,horizon=32): {ROLLOUTS_HELP}. "
+    "rollout(BASE+policy)=RUN: the policy of a training run, improved likewise; without =RUN, that of --checkpoint. "
     "deeprm=RUN: the DeepRM policy of a training run. NAME+pism=FILE: "
     "NAME, deeprm=RUN or policy (that of --checkpoint) with an interference score, a file of "
     "scripts/fit_interference.py."
@@ -95,8 +102,8 @@ class ComparisonSettings(CellOptions):
                 raise InputError("--forecaster cannot be combined with --checkpoint, which has a forecaster of its own")
             if self.trace is None and self.slot_seconds is not None:
                 raise InputError("--slot-seconds needs --trace: without it, the checkpoint's trace is used")
-        elif of_policy := [entry for entry in self.schedulers if entry.startswith("policy+pism=")]:
-            raise InputError(f"{of_policy[0]} is the policy of --checkpoint, which is not given")
+        elif of_policy := list(filter(is_of_checkpoint, self.schedulers)):
+            raise InputError(f"{of_policy[0]} is of the policy of --checkpoint, which is not given")
 
 
 def compare_schedulers(settings: ComparisonSettings) -> None:
@@ -106,23 +113,24 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
     """
     settings.check()
     entries = settings.schedulers
-    of_policy = [entry for entry in entries if entry.startswith("policy+pism=")]
-    schedulers = [scheduler_of(entry, settings.device) for entry in entries if entry not in of_policy]
+    named = {entry: scheduler_of(entry, settings.device) for entry in entries if not is_of_checkpoint(entry)}
     facts: dict[str, Any] = {"schedulers": entries}
-    origins: dict[str, Any] = {parts_of(entry)[0]: entry for entry in entries}
-    reference = None
+    origins: dict[str, Any] = {scheduler.name: entry for entry, scheduler in named.items()}
+    policy = None
     if settings.checkpoint is None:
         problem = _problem(settings)
         if settings.forecaster is not None:
             file = forecaster_file(settings.forecaster)
             facts["forecaster"] = str(file)
-            told = [scheduler.name for scheduler in schedulers if scheduler.needs_forecasts]
+            told = [scheduler.name for scheduler in named.values() if scheduler.needs_forecasts]
             origins |= {name: {"scheduler": origins[name], "forecaster": file} for name in told}
     else:
-        problem, policy, facts["checkpoint"] = _problem_and_policy(settings, settings.checkpoint)
-        reference, origins[policy.name] = policy.name, facts["checkpoint"]
-        schedulers = [policy, *schedulers]
-        schedulers += [with_interference(policy, parts_of(entry)[2]) for entry in of_policy]
+        problem, policy, about = _problem_and_policy(settings, settings.checkpoint)
+        facts["checkpoint"] = origins[policy.name] = about
+        for entry in filter(is_of_checkpoint, entries):
+            named[entry] = scheduler_of(entry, settings.device, policy)
+            origins[named[entry].name] = {"scheduler": entry, "checkpoint": about}
+    schedulers = [*filter(None, [policy]), *named.values()]
     if scores := scores_behind(entries):
         facts["scores"] = scores
     knowledge = {scheduler.name: scheduler.knowledge for scheduler in schedulers}
@@ -136,7 +144,7 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
         out,
         facts,
         knowledge,
-        reference,
+        None if policy is None else policy.name,
         bound_seconds=settings.bound_seconds if settings.bounds else None,
         reward_bound=settings.reward_bound,
         origins=origins,

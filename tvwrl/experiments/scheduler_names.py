@@ -1,4 +1,7 @@
-"""What an entry of `--schedulers` means: NAME, deeprm=RUN, rollout(BASE+policy)=RUN, each perhaps with +pism=FILE."""
+"""What an entry of `--schedulers` means: NAME, deeprm=RUN, rollout(BASE+policy)=RUN, each perhaps with +pism=FILE.
+
+A rollout may have options in its brackets. Without =RUN, `rollout(BASE+policy)` and `policy` are of --checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,13 @@ from tvwrl.schedulers import Scheduler, make_scheduler
 from tvwrl.schedulers.registry import rollout_of
 from tvwrl.types import InputError
 
-POLICY_ROLLOUT = re.compile(r"rollout\((.+)\+policy\)")
+NAME = re.compile(r"([^(=]*(?:\([^)]*\))?)=?(.*)")  # an equals sign in brackets is part of the name
+POLICY_ROLLOUT = re.compile(r"rollout\(([^,()]+)\+policy,?([^()]*)\)")  # base, options
 
 
-def scheduler_of(entry: str, device: str) -> Scheduler:
-    """The scheduler that an entry of --schedulers names. Raises InputError for a bad entry."""
+def scheduler_of(entry: str, device: str, policy: Scheduler | None = None) -> Scheduler:
+    """The scheduler that an entry of --schedulers names; `policy`: that of --checkpoint. Raises InputError for a bad
+    entry."""
     name, run, file = parts_of(entry)
     if name.endswith("+pism") and not file:
         raise InputError(f"{name}=FILE: the file of scripts/fit_interference.py is missing")
@@ -23,9 +28,11 @@ def scheduler_of(entry: str, device: str) -> Scheduler:
 
         plain: Scheduler = load_deeprm(run, device)
     elif found := POLICY_ROLLOUT.fullmatch(name.removesuffix("+pism")):
-        if not run:
-            raise InputError(f"{name}=RUN: the training run of the policy is missing")
-        plain = _policy_rollout(found[1], run, device)
+        if not run and policy is None:
+            raise InputError(f"{name}=RUN: the training run of the policy is missing; or give --checkpoint RUN")
+        plain = rollout_of(found[1], _policy_of(run, device) if run else policy, found[2])
+    elif name.removesuffix("+pism") == "policy" and policy is not None:
+        plain = policy
     else:
         plain = make_scheduler(entry.partition("+pism")[0])
     return with_interference(plain, file) if file else plain
@@ -34,19 +41,27 @@ def scheduler_of(entry: str, device: str) -> Scheduler:
 def parts_of(entry: str) -> tuple[str, str, str]:
     """Name, run ("" if there is none) and file ("") of an entry; `+pism` is part of the name."""
     before, pism, file = entry.partition("+pism")
-    name, _, run = before.partition("=")
+    found = NAME.fullmatch(before)
+    name, run = found.groups() if found else (before, "")
     return name + pism, run, file.removeprefix("=")
 
 
-def _policy_rollout(base: str, run: str, device: str) -> Scheduler:
-    """A rollout on `base` of what the policy of a training run proposes."""
+def is_of_checkpoint(entry: str) -> bool:
+    """Whether an entry names the policy of --checkpoint, or a rollout of it."""
+    name, run, _ = parts_of(entry)
+    plain = name.removesuffix("+pism")
+    return not run and (name == "policy+pism" or POLICY_ROLLOUT.fullmatch(plain) is not None)
+
+
+def _policy_of(run: str, device: str) -> Scheduler:
+    """The policy of a training run, which proposes machines."""
     from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
     from tvwrl.agents.policy_scheduler import PolicyScheduler, load_policy
 
     policy = load_policy(Path(run), Checkpoint.load(find_checkpoint(Path(run))), device)
     if not isinstance(policy, PolicyScheduler):
         raise InputError(f"{run} holds a policy of DeepRM, which chooses workloads and not machines: give another run")
-    return rollout_of(base, policy)
+    return policy
 
 
 def with_interference(inner: Scheduler, file: str) -> Scheduler:

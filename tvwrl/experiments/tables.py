@@ -149,7 +149,7 @@ def terminal_table(rows: pl.DataFrame, knowledge: Known | None = None, seed: int
     for load, group in by_load(rows).items():
         groups = _by_knowledge(group, known)
         schedulers = [name for _, names in groups for name in names]
-        columns = [["scheduler", *(_clip(name, 24) for name in schedulers)]]
+        columns = [["scheduler", *(_without_middle(name, 33) for name in schedulers)]]
         for metric in metrics:
             show = _half_width_cell if metric.column == "reward" and metric.statistic is mean else _estimate_cell
             values = (_towards_ceiling(group, n) if metric is CLOSED else group[n][metric.column] for n in schedulers)
@@ -303,3 +303,8 @@ def _interval(metric: Metric, values: Float, seed: int) -> tuple[float, float]:
 
 def _clip(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _without_middle(text: str, width: int) -> str:
+    """At most `width` (odd) letters: names of rollouts begin with what is improved and end with options."""
+    return text if len(text) <= width else f"{text[: width // 2]}…{text[-(width // 2) :]}"

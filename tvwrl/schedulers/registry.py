@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from tvwrl.checks import one_of
 from tvwrl.schedulers import scores
@@ -18,6 +20,7 @@ from tvwrl.schedulers.rollout import ROLLOUT_BASES, Rollout
 from tvwrl.schedulers.stateful import Random, RiskBalancing, RoundRobin
 from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
+from tvwrl.types import InputError
 
 _best_fit_peak = partial(Greedy, "best-fit-peak", PEAKS, Cluster.room_for_peaks, scores.tightest_peaks)
 _clairvoyant = partial(Greedy, "clairvoyant", FUTURE, Cluster.room_ahead, scores.tightest_ahead)
@@ -49,17 +52,44 @@ SCHEDULERS: dict[str, Callable[[], Scheduler]] = {make().name: make for make in 
 SEARCHING = ("hindsight",)  # takes seconds for an episode: compared only where somebody names it
 
 
-def rollout_of(base: str, proposal: Scheduler | None = None) -> Rollout:
-    """A rollout on the scheduler named `base`. Raises InputError for a base that cannot play on."""
+def rollout_of(base: str, proposal: Scheduler | None = None, options: str = "") -> Rollout:
+    """A rollout on the scheduler named `base`; its name ends with the options.
+
+    `options`: as in "milliseconds=50,horizon=32": those of `ROLLOUT_OPTIONS`, in any order
+
+    Raises InputError for a base that cannot play on, and for options that are unknown, given twice or out of range.
+    """
     one_of(ROLLOUT_NAMES, base=base)
-    rule = base.removesuffix(BACKFILL)
+    rule, given = base.removesuffix(BACKFILL), _rollout_options(options)
     scheduler = SCHEDULERS[rule]()
     assert isinstance(scheduler, HeadOfQueue)
-    return Rollout(scheduler, proposal=proposal, backfill=rule != base)
+    made = Rollout(scheduler, proposal=proposal, backfill=rule != base, **given)
+    made.name = made.name.removesuffix(")") + "".join(f",{name}={value:.12g}" for name, value in given.items()) + ")"
+    return made
+
+
+def _rollout_options(text: str) -> dict[str, Any]:
+    """The options of a rollout that `text` sets."""
+    given: dict[str, Any] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = (part.strip() for part in item.partition("="))
+        if name not in ROLLOUT_OPTIONS or name in given:
+            wrong = "is given twice" if name in given else "is not an option"
+            options = ", ".join(ROLLOUT_OPTIONS)
+            raise InputError(f"rollout(BASE,{text}): '{name}' {wrong}; write OPTION=NUMBER, with any of {options}")
+        kind = ROLLOUT_OPTIONS[name]
+        try:
+            given[name] = kind(value)
+        except ValueError:
+            meant = "a whole number" if kind is int else "a number"
+            raise InputError(f"rollout(BASE,{text}): {name} is '{value}': must be {meant}") from None
+    return given
 
 
 BACKFILL = "-backfill"
 ROLLOUT_NAMES = (*ROLLOUT_BASES, *(base + BACKFILL for base in ROLLOUT_BASES if base + BACKFILL in SCHEDULERS))
+ROLLOUT_OPTIONS = {"milliseconds": float, "rollouts": int, "horizon": int, "certainty": float}
+ROLLOUT = re.compile(r"rollout\(([^,()]+),?([^()]*)\)")  # base, options
 ROLLOUTS: dict[str, Callable[[], Scheduler]] = {
     f"rollout({base})": partial(rollout_of, base) for base in ROLLOUT_NAMES
 }  # slower than the others by three orders of magnitude, and so in no list by default
@@ -67,13 +97,16 @@ KNOWLEDGE: dict[str, Knowledge] = {name: make().knowledge for name, make in (SCH
 
 
 def make_scheduler(name: str) -> Scheduler:
-    """A new scheduler of that name, of `SCHEDULERS` or `ROLLOUTS`. Raises InputError that lists the valid names.
+    """A new scheduler of that name, of `SCHEDULERS` or `ROLLOUTS`, a rollout perhaps with options, as in
+    `rollout(spread,milliseconds=50)` (see `rollout_of`). Raises InputError that lists the valid names.
 
     >>> problem = Problem.build(open_trace("google"), Scenario())  # doctest: +SKIP
     >>> sequences = problem.sequences("test", 10, seed=0)  # doctest: +SKIP
     >>> runner = Runner(sequences, problem.machines, problem.scenario)  # doctest: +SKIP
     >>> episode = runner.play(make_scheduler("tetris"), 0)  # doctest: +SKIP
     """
+    if (found := ROLLOUT.fullmatch(name)) and found[1] in ROLLOUT_NAMES:
+        return rollout_of(found[1], options=found[2])
     every = SCHEDULERS | ROLLOUTS
     one_of(every, scheduler=name)
     return every[name]()
