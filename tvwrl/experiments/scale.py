@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.agents.policy_scheduler import knowledge_of
@@ -13,7 +13,9 @@ from tvwrl.experiments.reproduce import check_seeds
 from tvwrl.experiments.training_cells import DEEPRM, Setup
 from tvwrl.schedulers import Knowledge
 
-SCALES = {  # --preset: hyper-parameters, training seeds
+Scales = Mapping[str, tuple[TrainConfig, tuple[int, ...]]]  # --preset: hyper-parameters, training seeds
+
+SCALES: Scales = {
     "smoke": (replace(PRESETS["smoke"], comparison_sequences=4), (0,)),
     "medium": (PRESETS["medium"], (0, 1, 2)),
     "paper": (PRESETS["paper"], (0, 1, 2, 3, 4)),
@@ -24,6 +26,7 @@ SCALES = {  # --preset: hyper-parameters, training seeds
 class Scale:
     """How much is trained and evaluated."""
 
+    scales: ClassVar[Scales] = SCALES
     preset: Literal["smoke", "medium", "paper"] = "medium"
     """smoke: a trial, seconds per training; medium: PPO, minutes per training, 3 seeds; paper: the paper's
     hyper-parameters, 5 seeds, days."""
@@ -41,12 +44,14 @@ class Scale:
     def base(self) -> TrainConfig:
         """The preset's hyper-parameters with the changes asked for."""
         changes: dict[str, Any] = {"iterations": self.iterations, "comparison_sequences": self.sequences}
-        return replace(SCALES[self.preset][0], **{name: value for name, value in changes.items() if value is not None})
+        return replace(
+            self.scales[self.preset][0], **{name: value for name, value in changes.items() if value is not None}
+        )
 
     @property
     def training_seeds(self) -> tuple[int, ...]:
         """The seeds. Raises InputError unless they are different numbers >= 0."""
-        seeds = SCALES[self.preset][1] if self.seeds is None else self.seeds
+        seeds = self.scales[self.preset][1] if self.seeds is None else self.seeds
         check_seeds(seeds)
         return seeds
 

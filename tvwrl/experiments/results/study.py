@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from tvwrl.agents.config import PRESETS
 from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.policy_scheduler import knowledge_of
 from tvwrl.checks import different, one_of
@@ -21,8 +22,8 @@ from tvwrl.command_line import Names, Shares
 from tvwrl.experiments.engine import Cell, folder_of, is_finished
 from tvwrl.experiments.reproduce import Report, commands
 from tvwrl.experiments.results.page import plot_trace, write_page
-from tvwrl.experiments.results.targets import AGENTS, LEARNT
-from tvwrl.experiments.scale import Scale, describe_training
+from tvwrl.experiments.results.targets import AGENT, AGENTS, LEARNT
+from tvwrl.experiments.scale import SCALES, Scale, Scales, describe_training
 from tvwrl.experiments.training_cells import (
     DEEPRM,
     HEURISTICS,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 LOADS = (0.3, 0.5, 0.8)
+FIVE = (0, 1, 2, 3, 4)  # training seeds
+LEARNING = replace(PRESETS["counterfactual"], comparison_sequences=60)
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,10 @@ class ResultsStudy(Scale):
     """Train agents and DeepRM per trace and seed, evaluate them and every heuristic at every load, and write a page;
     resumable."""
 
+    scales: ClassVar[Scales] = {**SCALES, "medium": (LEARNING, FIVE)}
+    preset: Literal["smoke", "medium", "paper"] = "medium"
+    """smoke: a trial, seconds per training; medium: counterfactual learning, minutes per training, 5 seeds, 60 test
+    sequences; paper: the paper's hyper-parameters, 5 seeds, days."""
     traces: Names = ("google2011", "google2019", "tianchi", "bitbrains")
     """Names or folders of traces."""
     loads: Shares = LOADS
@@ -105,8 +112,18 @@ class ResultsStudy(Scale):
         """Name in the tables -> what to open."""
         return {_name(argument): argument for argument in self.traces}
 
-    def _setup(self) -> Setup:
-        return self.setup(replace(self.base, train_loads=self.train_loads), self._named())
+    def _setup(self, agent: str = AGENT) -> Setup:
+        """What the trainings of an agent have in common.
+
+        An agent that sees neither forecasts nor peaks learns by PPO: the rules that know as little as it never hold a
+        workload, so what they play on cannot teach it when to wait.
+        """
+        base = self.base
+        if base.algo == "counterfactual" and not replace(base.scenario, **AGENTS[agent]).looks_ahead:
+            done: dict[str, Any] = {"comparison_sequences": base.comparison_sequences}
+            done |= {"iterations": self.iterations} if self.iterations is not None else {}
+            base = replace(PRESETS["medium"], scenario=base.scenario, **done)
+        return self.setup(replace(base, train_loads=self.train_loads), self._named())
 
     def _sources(self) -> list[str]:
         return [describe_source(opened(argument)[0], argument) for argument in self.traces]
@@ -122,10 +139,7 @@ class ResultsStudy(Scale):
         numbers["sequences"] = self.sequences
         words += [word for name, value in numbers.items() if value is not None for word in (f"--{name}", str(value))]
         again = [*words, "--out", "runs/results", "--page", "docs/results.md"]
-        lines = [
-            describe_training(replace(base, scenario=replace(base.scenario, **AGENTS[agent])), agent)
-            for agent in self.agents
-        ]
+        lines = [describe_training(self._setup(agent).config(TVW_RL, AGENTS[agent]), agent) for agent in self.agents]
         lines.append(describe_training(setup.config(DEEPRM, {}), DEEPRM, DeepRM.knowledge) + "; a baseline")
         return "\n\n".join(
             [

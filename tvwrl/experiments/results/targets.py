@@ -17,7 +17,7 @@ from tvwrl.types import Float
 AGENT = "agent"
 AGENTS: dict[str, dict[str, Any]] = {  # what they are shown differs so from the preset's scenario
     AGENT: {},
-    "agent-history": {"observe_request": False, "observe_forecast": False},
+    "agent-history": {"observe_request": False, "observe_forecast": False, "choose_from_queue": False},
     "agent-peak": {"observe_forecast": False, "observe_peak": True},
     "agent-forecast-peak": {"observe_peak": True},
 }
