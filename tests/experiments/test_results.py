@@ -15,7 +15,7 @@ from tvwrl.experiments.engine import folder_of
 from tvwrl.experiments.results import study
 from tvwrl.experiments.results.page import measure
 from tvwrl.experiments.results.study import ResultsStudy, finished_rows, trainings
-from tvwrl.experiments.results.targets import AGENT, AGENTS, gap_closed, of_another, targets
+from tvwrl.experiments.results.targets import AGENT, AGENTS, gap_closed, of_another, rivals, targets
 from tvwrl.experiments.statistics import crossed_estimate
 from tvwrl.experiments.training_cells import PLAYED, Column
 from tvwrl.schedulers import GROUPS
@@ -27,7 +27,7 @@ HEURISTIC = {
     "best-fit": (-200e3, 1.0, 5.0),
     "tetris": (-150e3, 0.0, 10.0),
     "best-fit-peak": (-100e3, 0.0, 8.0),
-    "forecast-fit": (-90e3, 0.2, 7.0),
+    "expected-cost": (-90e3, 0.2, 7.0),
     "clairvoyant": (-50e3, 0.0, 5.0),
 }
 OURS = (-70e3, 0.15, 7.0)
@@ -132,20 +132,20 @@ def test_shares_and_ratios_by_hand(tmp_path: Path) -> None:
     assert of_another(measures, AGENT, "tetris", "machines_used").mean == pytest.approx(0.7)
     assert measures[AGENT]["slots_gap_pct"].mean == pytest.approx(10.0)
     found = targets(measures, knowledge, 0.5)
-    assert [one.met for one in found] == [True, True, True, True, True]
-    assert found[0].evidence == "least: +20.00 [+20.00, +20.00] thousand against forecast-fit"
-    assert "0.15 [0.15, 0.15] x" in found[3].evidence
-    assert targets(measures, knowledge, 0.8)[2].met is None
-    waiting = "37.5 [37.5, 37.5] % above the lower bound for schedules that wait"
-    assert waiting in targets(measures, knowledge, 0.8)[2].evidence
+    assert [one.met for one in found] == [True, True, True, True, None]
+    assert found[0].evidence == "least: +20.00 [+20.00, +20.00] thousand against expected-cost"
+    assert found[1].evidence.startswith("22.2 [")  # 20 of 90
+    assert "0.75 [0.75, 0.75] x" in found[2].evidence
+    assert found[3].evidence == "0.50 [0.50, 0.50] slots against 0.50 [0.50, 0.50]"
+    assert targets(measures, knowledge, 0.8)[3].met is None
 
 
 @pytest.mark.parametrize(
     ("agent", "met"),
     [
-        ((-95e3, 0.15, 7.0), [False, False, True, True, False]),  # below forecast-fit, a tenth of the gap
-        ((-70e3, 0.31, 7.0), [True, True, False, False, True]),  # too much overshoot
-        ((-70e3, 0.19, 7.6), [True, True, False, True, True]),  # too many machines
+        ((-95e3, 0.15, 7.0), [False, False, True, True, None]),  # below expected-cost
+        ((-85e3, 0.21, 7.0), [True, False, False, True, None]),  # saves 5 of 90, overshoots more
+        ((-82e3, 0.20, 7.6), [True, True, True, True, None]),  # saves 8 of 90, overshoots as much
     ],
 )
 def test_targets_that_are_missed(tmp_path: Path, agent: tuple[float, float, float], met: list[bool]) -> None:
@@ -153,7 +153,7 @@ def test_targets_that_are_missed(tmp_path: Path, agent: tuple[float, float, floa
     measures = groups["wild, load 0.5"]
     assert [one.met for one in targets(measures, knowledge, 0.5)] == met
     left = {**measures, AGENT: {**measures[AGENT], "unplaced": crossed_estimate(np.array([[0.0, 1.0, 0.5]]))}}
-    assert {one.met for one in targets(left, knowledge, 0.5)} == {False}  # what never ran costs nothing
+    assert {one.met for one in targets(left, knowledge, 0.5)} == {False, None}  # what never ran costs nothing
 
 
 def test_a_page_says_what_was_trained_and_what_is_missing(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_page_says_what_was_trained_and_what_is_missing(tmp_path: Path) -> Non
     assert "; 1 of 4 learnt schedulers" in text
     assert "1.5, -" in text  # minutes
     assert "012345678" in text
-    assert text.index("best-fit") < text.index("tetris") < text.index("forecast-fit") < text.index("| clairvoyant")
+    assert text.index("best-fit") < text.index("tetris") < text.index("| expected-cost") < text.index("| clairvoyant")
     assert "![wild](wild.png)" in text
     made = own.report("results", tmp_path, [column.cell for column in columns[:2]])
     assert len(made.rows) == 3 * (len(HEURISTIC) + 1)
@@ -197,18 +197,16 @@ def test_every_agent_competes_with_those_that_know_as_much(tmp_path: Path) -> No
         agents
     )  # the heuristics; each agent is trained once
     groups, knowledge = played(own, tmp_path)
-    assert [list(GROUPS).index(knowledge[agent]) for agent in agents] == [2, 0, 1, 2]
+    assert [list(GROUPS).index(knowledge[agent]) for agent in agents] == [2, 0, 1, 3]
     measures = groups["wild, load 0.3"]
-    assert targets(measures, knowledge, 0.3, "agent-history")[0].evidence.endswith("best-fit")
-    assert targets(measures, knowledge, 0.3, "agent-history")[1].met is None
-    both = targets(measures, knowledge, 0.3, "agent-forecast-peak")
-    assert both[1].met
-    assert all(one.evidence.startswith("it also knows lifetime peaks") for one in both[:2])
-    assert not any("lifetime peaks" in one.evidence for one in targets(measures, knowledge, 0.3))
+    assert rivals(measures, knowledge, "agent-history") == ["best-fit"]
+    assert rivals(measures, knowledge, "agent-peak") == ["best-fit", "tetris", "best-fit-peak"]
+    assert rivals(measures, knowledge, AGENT) == ["best-fit", "expected-cost"]
+    assert rivals(measures, knowledge, "agent-forecast-peak") == list(HEURISTIC)[:-1]
+    assert [targets(measures, knowledge, 0.3, agent)[4].met for agent in agents] == [None, None, True, True]
     text = page(own, tmp_path)
-    above = "`agent` is above every scheduler that does not know the future in 2 of 2 (wild, load 0.3; wild, load 0.8)."
+    above = "- `agent` is above every scheduler that knows no more in 2 of 2 cells; it saves 22.2% of the cost"
     assert above in text
-    assert "`agent-forecast-peak` is in the same group, but it also knows lifetime peaks" in text
     assert len(re.findall(r"\| wild +\| +agent-peak \|", text)) == 1
     assert text.count("\n`agent-peak`:") == 2
 
@@ -220,14 +218,14 @@ def test_deeprm_competes_where_peaks_are_known(tmp_path: Path) -> None:
     groups, knowledge = played(own, tmp_path, deeprm=True)
     assert knowledge["deeprm"] == GROUPS[1]
     measures = groups["wild, load 0.5"]
-    for agent, position in (("agent", 1), ("agent-peak", 0)):
-        found = targets(measures, knowledge, 0.5, agent)
-        assert not found[position].met
-        assert found[position].evidence.endswith("thousand against deeprm")
+    found = targets(measures, knowledge, 0.5, "agent-peak")[0]
+    assert not found.met
+    assert found.evidence.endswith("thousand against deeprm")
+    assert targets(measures, knowledge, 0.5)[0].met  # it does not know peaks
     assert trainings(tmp_path, columns)["of"].to_list() == [9, 6, 6]
     text = page(own, tmp_path)
     assert re.search(r"\| *wild *\| *deeprm *\| *0 *\| *9 *\|", text)
-    assert "`agent` is above every scheduler that does not know the future in 0 of 1, not in wild, load 0.5." in text
+    assert "`agent-peak` is above every scheduler that knows no more in 0 of 1 cells (not in wild, load 0.5)" in text
     assert "\n`deeprm`:" not in text
 
 

@@ -136,7 +136,7 @@ class TrainConfig:
         one_of(SCHEDULERS, teacher=self.teacher or None)
         if self.imitate and self.policy == "deeprm":
             raise InputError(f"imitate is {self.imitate}: must be 0 for policy deeprm, which chooses no machines")
-        foresees = bool(self.teacher) and KNOWLEDGE[self.teacher].group == GROUPS[2]
+        foresees = bool(self.teacher) and KNOWLEDGE[self.teacher].group in GROUPS[2:4]
         if self.imitate and foresees and not self.scenario.looks_ahead:
             raise InputError(f"teacher is {self.teacher}: it needs --observe-forecast")
 

@@ -101,10 +101,9 @@ def knowledge_of(scenario: Scenario) -> Knowledge:
     }
     seen += [what for what, is_shown in shown.items() if is_shown]
     declared = scenario.observe_request or scenario.observe_peak
-    group = GROUPS[2] if scenario.observe_forecast else GROUPS[1] if declared else GROUPS[0]
-    beyond = "; beyond the forecasts of its group it knows lifetime peaks"
-    more = beyond if scenario.observe_forecast and scenario.observe_peak else ""
-    return Knowledge(group, f"classes, {', '.join(seen)} (learnt){more}")
+    both = scenario.observe_forecast and scenario.observe_peak
+    group = GROUPS[3] if both else GROUPS[2] if scenario.observe_forecast else GROUPS[1] if declared else GROUPS[0]
+    return Knowledge(group, f"classes, {', '.join(seen)} (learnt)")
 
 
 def load_policy(run: Path, checkpoint: Checkpoint, device: str = "cpu") -> PolicyScheduler | DeepRM:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-GROUPS = ("current load and history", "declared request or lifetime peak", "demand forecasts", "the whole future")
+GROUPS = (
+    "current load and history",
+    "declared request or lifetime peak",
+    "demand forecasts",
+    "demand forecasts and lifetime peaks",
+    "the whole future",
+)
 
 
 class Knowledge(NamedTuple):
     """What a scheduler may know."""
 
-    group: str  # one of GROUPS, which are in order of rising knowledge
+    group: str  # one of GROUPS
     note: str  # the details, for tables
 
 
@@ -19,5 +25,16 @@ PEAKS = Knowledge(GROUPS[1], "peaks of running and waiting workloads")
 REQUESTS = Knowledge(GROUPS[1], "requests of running and waiting workloads; their peaks where there are none")
 PEAKS_AND_LENGTHS = Knowledge(GROUPS[1], f"{PEAKS.note}, and how long each will run")
 FORECASTS = Knowledge(GROUPS[2], "forecasts of demand from requests, what was used so far and the time of day")
-FORECASTS_AND_PEAKS = Knowledge(GROUPS[2], f"{FORECASTS.note}; beyond its group {PEAKS.note}")
-FUTURE = Knowledge(GROUPS[3], "the whole future (a reference)")
+FORECASTS_AND_PEAKS = Knowledge(GROUPS[3], f"{FORECASTS.note}; {PEAKS.note}")
+FUTURE = Knowledge(GROUPS[4], "the whole future (a reference)")
+
+
+def knowing_no_more(group: str) -> tuple[str, ...]:
+    """The groups whose schedulers know no more than those of `group`: neither of peaks and forecasts includes the
+    other.
+
+    >>> knowing_no_more("demand forecasts")
+    ('current load and history', 'demand forecasts')
+    """
+    alone = group in GROUPS[1:3]
+    return (GROUPS[0], group) if alone else GROUPS[: GROUPS.index(group) + 1]

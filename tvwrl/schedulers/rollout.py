@@ -16,7 +16,7 @@ from tvwrl.checks import at_least, one_of, positive
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.futures import Futures
 from tvwrl.schedulers.head_of_queue import Backfill, HeadOfQueue
-from tvwrl.schedulers.knowledge import GROUPS, Knowledge
+from tvwrl.schedulers.knowledge import Knowledge, knowing_no_more
 from tvwrl.schedulers.likeness import Likeness
 from tvwrl.schedulers.replay import Replay
 from tvwrl.schedulers.replay_rules import BASES, CLAIRVOYANT
@@ -82,7 +82,7 @@ class Rollout(Scheduler):
         if self.proposal is None:
             return Knowledge(own.group, seen)
         told = self.proposal.knowledge
-        if GROUPS.index(own.group) > GROUPS.index(told.group) or ("peak" in own.note and "peak" not in told.note):
+        if own.group not in knowing_no_more(told.group):
             raise InputError(
                 f"base is {self.base.name}: it knows more ({own.note}) than the policy '{self.proposal.name}' "
                 f"({told.note}); use another base, or a policy that is trained with it"

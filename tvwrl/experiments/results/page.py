@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tvwrl.experiments.plots import Bar, plot_bars
 from tvwrl.experiments.results.targets import (
     AGENT,
@@ -14,9 +16,11 @@ from tvwrl.experiments.results.targets import (
     LEARNT,
     Measures,
     Target,
-    beyond_forecasts,
+    best_of,
+    cost_saved,
     gap_closed,
     of_another,
+    rivals,
     shown,
     slots_gap,
     targets,
@@ -37,7 +41,8 @@ HEAD = [
     *("the same, with waiting", "wait (slots)"),
 ]
 ENOUGH = 3  # seeds
-SHORT = ("above its group", "above all without the future", "machines and overshoot", "overshoot / best-fit", "half")
+COMPARED = ["agent", "best that knows no more", "ahead by (thousands)", "cost saved %", "gap closed %"]
+COMPARED += ["overshoot %", "wait (slots)", "above all", "-8 %", "overshoot", "wait", "gap"]
 NOTE = (
     "Mean [95 % bootstrap interval over test sequences and training seeds, drawn independently of each other]; IQM = "
     "interquartile mean; ratios and differences are paired by sequence. Agents: over their seeds. Gap closed: "
@@ -74,7 +79,8 @@ def write_page(rows: pl.DataFrame, trained: pl.DataFrame, groups: Sequence[str],
     }
     sequences = {group: part["sequence"].n_unique() for (group,), part in rows.group_by("group")}
     parts = [introduction, "## What was trained", _seeds(trained), _trained(trained)]
-    parts += [_missing(measures, trained, groups), "## Targets", _overview(verdicts), _above_all(verdicts), NOTE]
+    parts += [_missing(measures, trained, groups), "## Agents beside all that know no more"]
+    parts += [_overview(measures, knowledge, verdicts), _averages(measures, knowledge, verdicts), NOTE]
     shown_traces = set()
     for group in groups:
         if group not in measures:
@@ -167,27 +173,49 @@ def _missing(measures: Mapping[str, Measures], trained: pl.DataFrame, groups: Se
     return "Missing from all figures below:\n\n" + "\n".join(lines) if lines else ""
 
 
-def _overview(verdicts: Mapping[tuple[str, str], Sequence[Target]]) -> str:
-    """Which targets are reached where, by whom."""
-    body = [[*key, *(one.answer for one in found)] for key, found in verdicts.items()]
-    if not body:
+def _overview(
+    measures: Mapping[str, Measures], knowledge: Mapping[str, str], verdicts: Mapping[tuple[str, str], Sequence[Target]]
+) -> str:
+    """Every agent against the best scheduler that knows no more, and which targets it reaches."""
+    if not verdicts:
         return "No trace and load has an agent beside its heuristics yet."
-    titles = [f"{i}. {one.title}" for i, one in enumerate(next(iter(verdicts.values())), 1)]
-    return markdown_table(["", "agent", *SHORT], body) + "\n\n" + "\n".join(titles)
+    body = []
+    for agent in AGENTS:
+        for (group, name), found in verdicts.items():
+            if name == agent:
+                of = measures[group]
+                best = best_of(of, rivals(of, knowledge, agent))
+                ahead = of[agent]["reward"] - of[best]["reward"] if best else None
+                line = [group, agent, best, "-" if ahead is None else shown(ahead, scale=0.001, sign="+")]
+                line += [shown(cost_saved(of, agent, best), 1, 100), shown(gap_closed(of, agent), 0, 100)]
+                line += [f"{of[agent]['overshoot_pct'].mean:.3f}", f"{of[agent]['wait_mean'].mean:.2f}"]
+                body.append([*line, *(one.answer for one in found)])
+    titles = dict.fromkeys(one.title for found in verdicts.values() for one in found)
+    return markdown_table(["", *COMPARED], body) + "\n\nThe last five columns: " + "; ".join(titles) + "."
 
 
-def _above_all(verdicts: Mapping[tuple[str, str], Sequence[Target]]) -> str:
-    """Where `AGENT` is above all schedulers that do not know the future, and which agents of its group know more."""
-    above = {group: found[1].met for (group, agent), found in verdicts.items() if agent == AGENT}
-    if not above:
-        return ""
-    yes, no = ([group for group, met in above.items() if bool(met) is wanted] for wanted in (True, False))
-    lines = [f"`{AGENT}` is above every scheduler that does not know the future in {len(yes)} of {len(above)}"]
-    lines[0] += f" ({'; '.join(yes)})" * bool(yes) + f", not in {'; '.join(no)}" * bool(no) + "."
-    more = dict.fromkeys(agent for _, agent in verdicts if beyond_forecasts(agent))
-    lines += [
-        f"`{agent}` is in the same group, but {beyond_forecasts(agent)}: its answers are its own." for agent in more
-    ]
+def _averages(
+    measures: Mapping[str, Measures], knowledge: Mapping[str, str], verdicts: Mapping[tuple[str, str], Sequence[Target]]
+) -> str:
+    """A line per agent: in how many cells it is above all that know no more, and means over cells."""
+    lines = []
+    for agent in AGENTS:
+        cells = {group: found for (group, name), found in verdicts.items() if name == agent}
+        if not cells:
+            continue
+        above = [group for group, found in cells.items() if found[0].met]
+        saved, closed = [], []
+        for group in cells:
+            of = measures[group]
+            saved.append(cost_saved(of, agent, best_of(of, rivals(of, knowledge, agent))).mean)
+            closed.append(gap_closed(of, agent).mean)
+        others = ", ".join(group for group in cells if group not in above)
+        lines.append(
+            f"- `{agent}` is above every scheduler that knows no more in {len(above)} of {len(cells)} cells"
+            + (f" (not in {others})" if others else "")
+            + f"; it saves {np.mean(saved):.1%} of the cost of the best of them, and closes {np.mean(closed):.0%} of "
+            f"the gap from `{FLOOR}` to `{CEILING}`, both on average."
+        )
     return "\n".join(lines)
 
 
