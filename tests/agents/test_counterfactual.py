@@ -73,6 +73,20 @@ def test_other_settings_learn_something_else(problem, whole, tmp_path, changes):
     assert other.progress[1]["expected_regret"] != whole.progress[1]["expected_regret"]
 
 
+def test_generations_resume_exactly_and_begin_with_the_best_policy(problem, tmp_path):
+    several = replace(TINY, iterations=4, generations=2, eval_every=3)
+    told: list[str] = []
+    whole = Trainer(replace(problem, scenario=PEAKS), several, tmp_path / "whole", {"hash": ""}, told.append)
+    whole.run()
+    assert "generation 2/2 begins with the policy of iteration" in "".join(told)
+    assert [int(row["iteration"]) for row in whole.progress if row.get("eval_reward")] == [0, 2, 3, 4]
+    for stop in (2, 3):  # before the second generation begins, and inside it
+        first = trained(problem, tmp_path / f"stop{stop}", several, stop_after=stop)
+        second = trained(problem, tmp_path / f"stop{stop}", several, start=first.checkpoint())
+        for name, weights in whole.policy.state_dict().items():
+            assert torch.equal(weights, second.policy.state_dict()[name])
+
+
 @pytest.mark.parametrize(
     ("scenario", "base"),
     [
@@ -99,6 +113,8 @@ def test_the_base_knows_no_more_than_the_policy(scenario, base):
         ),
         ({"base_policy": "random"}, "base_policy is 'random': must be one of expected-cost, expected-cost-peak"),
         ({"horizon": 0}, "horizon is 0: must be at least 1"),
+        ({"generations": 31}, "generations is 31: must be 1 to 30"),
+        ({"generations": 2, "algo": "ppo"}, "generations is 2: must be 1 for algo ppo"),
         ({"label_share": 0.0}, "label_share is 0.0: must be"),
         ({"cost_scale": -1.0}, "cost_scale is -1.0: must be"),
         ({"policy": "deeprm", "imitate": 0}, "counterfactual needs a policy that chooses machines"),
@@ -106,7 +122,7 @@ def test_the_base_knows_no_more_than_the_policy(scenario, base):
 )
 def test_bad_settings_are_named(changes, message):
     with pytest.raises(InputError, match=message):
-        replace(PRESETS["medium"], algo="counterfactual", **changes)
+        replace(PRESETS["medium"], **{"algo": "counterfactual", **changes})
 
 
 def test_it_starts_from_the_better_rule_on_training_sequences(problem, tmp_path):

@@ -20,7 +20,8 @@ ALGORITHMS = Literal["ppo", "reinforce", "counterfactual", "sb3-ppo", "sb3-a2c"]
 # fmt: off
 COUNTS = (
     "hidden", "iterations", "train_sequences", "sequences_per_iteration", "trajectories", "epochs", "minibatches",
-    "threads", "horizon", "eval_every", "eval_sequences", "comparison_sequences", "save_every", "picture_every",
+    "threads", "horizon", "branches", "eval_every", "eval_sequences", "comparison_sequences",
+    "save_every", "picture_every",
 )
 RATES = (
     "learning_rate", "final_learning_rate", "imitation_rate", "train_loads", "gamma", "label_share", "cost_scale",
@@ -99,8 +100,13 @@ class TrainConfig:
     otherwise best-fit-peak with lifetime peaks, expected-cost with forecasts, and spread without."""
     horizon: int | None = None
     """counterfactual: slots that it plays on; default: 24 if the policy sees lifetime peaks, otherwise 16."""
+    generations: int = 1
+    """counterfactual: parts that the iterations are divided into. In the first a rule plays on; each later one begins
+    with the best policy so far, which then plays on itself."""
+    branches: int = 4
+    """counterfactual: placements that a policy plays on in a state, the likeliest."""
     label_share: float = 0.7
-    """counterfactual: share of decisions whose actions are all played on."""
+    """counterfactual: share of decisions whose actions are played on; after the first generation a fifth of it."""
     cost_scale: float = 2000.0
     """counterfactual: cost that counts as 1 in the loss."""
     most_cost: float = 1e5
@@ -130,6 +136,9 @@ class TrainConfig:
         positive(**{name: values[name] for name in RATES})
         within(0, 1, gamma=self.gamma, gae_lambda=self.gae_lambda, label_share=self.label_share)
         one_of(BASES, base_policy=self.base_policy or None)
+        if self.generations > 1 and self.algo != "counterfactual":
+            raise InputError(f"generations is {self.generations}: must be 1 for algo {self.algo}")
+        within(1, self.iterations, generations=self.generations)
         self._check_base()
         one_of(get_args(ALGORITHMS), algo=self.algo)
         one_of(("shared", "flat", "deeprm"), policy=self.policy)
@@ -183,6 +192,11 @@ class TrainConfig:
         both = self.scenario.observe_forecast and self.scenario.observe_peak
         free = both and self.policy == "shared" and not self.teacher
         return ("expected-cost-peak", "best-fit-peak") if free else (self._teacher,)
+
+    def begins_generation(self, iteration: int) -> int:
+        """The number of the generation, from 2 on, that begins after so many iterations; otherwise 0."""
+        generations = range(1, self.generations)
+        return next((g + 1 for g in generations if iteration == g * self.iterations // self.generations), 0)
 
     @property
     def plays_on(self) -> int:

@@ -3,6 +3,9 @@ replayed."""
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -11,36 +14,65 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.episodes import Environments, Trajectories, play
-from tvwrl.agents.networks import Policy
+from tvwrl.agents.networks import FORBIDDEN, Policy
 from tvwrl.agents.policy_gradient import CHUNK, Learner
+from tvwrl.agents.policy_replay import PolicyReplay
 from tvwrl.schedulers.replay import Replay
 from tvwrl.types import Float
+
+SLOWER = 0.2  # share of decisions that a policy plays on, of those that a rule would: it takes a hundred times as long
 
 
 class Counterfactual(Learner):
     """Approximate policy improvement: lowers the expected cost of the policy's decisions if a rule, the base, went on.
 
-    In the states that the policy visits, every action is played on by the base in the same recorded future (`Replay`).
-    A policy that may hold learns to hold where the base waits; there, the costs of placing do not count.
+    In the states that the policy visits, every action is played on by the base in the same recorded future: by a rule
+    (`Replay`), in later generations by the policy with which the generation began (`PolicyReplay`). A policy that may
+    hold learns to hold where the base waits; there, the costs of placing do not count.
     """
 
     def __init__(self, policy: Policy, config: TrainConfig) -> None:
         super().__init__(policy, config)
         self.optimiser = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
+        self._base: Policy | None = None  # of the generations after the first
+
+    def begin_generation(self) -> None:
+        """Let the policy, as it is now, play on from now on in place of the rule."""
+        self._base = copy.deepcopy(self.policy).requires_grad_(False)
+
+    def _replay(self, envs: Environments) -> Replay | PolicyReplay:
+        config, simulation = self.config, envs.simulation
+        if self._base is None:
+            return Replay(simulation, config.replays, config.plays_on)
+        return PolicyReplay(simulation, self._base, config.plays_on, config.branches, config.device)
+
+    def state(self) -> dict[str, Any]:
+        """See `Learner.state`."""
+        base = {} if self._base is None else {"base": self._base.state_dict()}
+        return super().state() | base
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See `Learner.restore`."""
+        super().restore(state)
+        if "base" in state:
+            self.begin_generation()
+            assert self._base is not None
+            self._base.load_state_dict(state["base"])
 
     def iterate(
         self, envs: Environments, sequence: npt.NDArray[np.int64], iteration: int, rng: torch.Generator
     ) -> tuple[dict[str, float], dict[str, float]]:
         """See `Learner.iterate`."""
         config = self.config
-        replay = Replay(envs.simulation, config.replays, config.plays_on)
+        replay = self._replay(envs)
+        share = config.label_share if isinstance(replay, Replay) else config.label_share * SLOWER
         draws = np.random.default_rng([config.seed, 7, iteration])
         placements = envs.simulation.placements
         found: list[Float] = []
         seen: list[npt.NDArray[np.bool_]] = []
 
         def label(rows: npt.NDArray[np.int64], allowed: npt.NDArray[np.bool_]) -> None:
-            chosen = draws.random(len(rows)) < config.label_share
+            chosen = draws.random(len(rows)) < share
             chosen[:1] |= not found  # at least one decision is labelled
             costs, some = np.full((len(rows), placements), np.nan), np.flatnonzero(chosen)
             if config.scenario.hold_action:  # where the base waits, costs do not count
@@ -62,13 +94,14 @@ class Counterfactual(Learner):
     ) -> dict[str, float]:
         """Take the steps of an iteration; returns what to log.
 
-        `costs` (n, placements) of decisions in the order of `played.encoded`, NaN: not known; all of a row are where
-        the base waits
+        `costs` (n, placements) of decisions in the order of `played.encoded`; NaN: not known, and left out of the
+        comparison; all of a row are NaN where the base waits
         `chosen` (n,) to learn from
         """
         config, placements = self.config, costs.shape[1]
         rows, costs = torch.from_numpy(np.flatnonzero(chosen)), costs[chosen]
         waits = torch.from_numpy(np.isnan(costs).all(axis=1)).float()
+        known = torch.from_numpy(~np.isnan(costs)) | waits[:, None].bool()
         costs = np.where(waits[:, None].bool().numpy(), 0.0, costs)
         beyond = np.minimum(costs - np.nanmin(costs, axis=1, keepdims=True), config.most_cost)
         target = torch.from_numpy(np.nan_to_num(beyond) / config.cost_scale).float()
@@ -80,7 +113,8 @@ class Counterfactual(Learner):
             for some in torch.split(part, CHUNK):
                 encoded = {name: values[rows[some]].to(config.device) for name, values in played.encoded.items()}
                 logits = self.policy.logits(encoded)
-                log_probability = torch.log_softmax(logits[:, :placements], dim=1)
+                compared = logits[:, :placements].masked_fill(~known[some].to(config.device), FORBIDDEN)
+                log_probability = torch.log_softmax(compared, dim=1)
                 probability = log_probability.exp()
                 may = encoded["mask"][:, placements:].float()  # (part, 1), or (part, 0) for a policy that never holds
                 held = waits[some].to(config.device)[:, None] * may

@@ -130,13 +130,16 @@ class Trainer:
 
     def _iterate(self, writer: Any, bar: Any) -> None:
         config, begun = self.config, time.perf_counter()
+        if generation := config.begins_generation(self.iteration):
+            self._begin_generation(generation)
         available = self.config.train_sequences
         wanted = config.sequences_per_iteration
         chosen = self._rng.choice(available, wanted, replace=wanted > available)
         penalties, steps = self._improve(np.repeat(chosen, config.trajectories))
         self.iteration += 1
         row = self._log(writer, penalties, steps, time.perf_counter() - begun)
-        if self.iteration % config.eval_every == 0 or self.iteration == config.iterations:
+        last = self.iteration == config.iterations or config.begins_generation(self.iteration)
+        if self.iteration % config.eval_every == 0 or last:
             row |= self._evaluate(writer)
         if self.iteration % config.picture_every == 0 or self.iteration == 1:
             self._paint(writer)
@@ -145,6 +148,17 @@ class Trainer:
         bar.update()
         if self.on_validation is not None and "eval_reward" in row:
             self.on_validation(self.iteration, row["eval_reward"])
+
+    def _begin_generation(self, generation: int) -> None:
+        """Go on from the best policy so far, which plays on from now on."""
+        best = self.folder / "checkpoints" / "best.pt"
+        if best.exists():
+            self.policy.load_state_dict(Checkpoint.load(best).policy)
+        self.learner.begin_generation()
+        self.report(
+            f"generation {generation}/{self.config.generations} begins with the policy of iteration "
+            f"{self.best_iteration}, the best on validation sequences so far"
+        )
 
     def _improve(self, sequence: npt.NDArray[np.int64]) -> tuple[dict[str, float], dict[str, float]]:
         """See `Learner.iterate`. Raises InputError if an update breaks the policy, after rolling it back."""
