@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvwrl.checks import at_least
+from tvwrl.checks import at_least, within
 from tvwrl.compiled import njit
 from tvwrl.types import Float, InputError
 
 Weight = float | tuple[float, ...]
 
 TERMS = ("contention", "under_utilisation", "overshoot", "wait")
+MOST = {"K_c": 1e12, "K_u": 10.0, "K_o": 1e12, "K_w": 1e12}  # beyond, sums are no numbers or lose what is small
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class PenaltyWeights:
             if isinstance(value, Sequence):
                 object.__setattr__(self, name, tuple(float(v) for v in value))
             at_least(0, **{f"penalty weight {name}": value})
+            within(0, MOST[name], **{f"penalty weight {name}": value})
         if np.ndim(self.K_w) != 0:
             raise InputError(f"penalty weight K_w is {self.K_w}: must be one number (the queue has no resource)")
 

@@ -8,6 +8,7 @@ import torch
 
 from tvwrl.agents.config import INFORMED, PRESETS, TrainConfig
 from tvwrl.agents.training import Trainer
+from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.types import InputError
@@ -138,3 +139,42 @@ def test_it_starts_from_the_better_rule_on_training_sequences(problem, tmp_path)
         assert reward == pytest.approx(np.mean(played) / 1000, abs=0.06)
     assert trainer.config.teacher == trainer.config.replays == max(shown, key=lambda rule: shown[rule])
     assert replace(both, teacher="best-fit-peak").starting_rules == ("best-fit-peak",)
+
+
+@pytest.mark.parametrize("chooses", [True, False], ids=["from the queue", "head of the queue"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"machines": 1},
+        {"workloads": 1},
+        {"machine_types": ("1x0", "2x8")},  # one is switched off
+        {"load": 2.0, "queue": 2},  # more wait than are seen
+        {"quantise": False, "background": 2},
+    ],
+    ids=["one machine", "one workload", "one is off", "a long queue", "fractions and background"],
+)
+def test_clusters_and_queues_of_all_kinds(problem, tmp_path, changes, chooses):
+    scenario = replace(PEAKS, choose_from_queue=chooses, **({"machines": 3, "workloads": 8} | changes))
+    config = replace(
+        TINY, iterations=1, horizon=3, eval_every=2, scenario=scenario
+    )  # shorter than nearly every workload
+    made = Problem.build(problem.trace, scenario, problem.classes, forecaster=problem.forecaster)
+    played = trained(made, tmp_path, config)
+    assert np.isfinite(played.progress[-1]["expected_regret"])
+    assert all(bool(part.isfinite().all()) for part in played.policy.parameters())
+
+
+@pytest.mark.parametrize("chooses", [True, False], ids=["from the queue", "head of the queue"])
+def test_three_resources(problem, tmp_path, chooses):
+    trace = problem.trace
+    usage, request = (np.concatenate([part, part[:, :1] / 2], axis=1) for part in (trace.usage, trace.request))
+    three = replace(trace, resources=("cpu", "mem", "disk"), usage=usage, request=request)
+    scenario = replace(PEAKS, observe_peak=False, choose_from_queue=chooses)
+    config = replace(TINY, iterations=1, scenario=scenario)
+    played = trained(Problem.build(three, scenario, "none"), tmp_path, config)
+    assert np.isfinite(played.progress[-1]["expected_regret"])
+
+
+def test_machines_that_are_all_off_are_refused(problem):
+    with pytest.raises(InputError, match="all machines are switched off"):
+        Problem.build(problem.trace, replace(PEAKS, machine_types=("3x0",)), problem.classes)

@@ -169,3 +169,13 @@ def test_bad_bases_and_horizons_are_named(problem):
     )
     with pytest.raises(InputError, match="expected-cost: it needs sequences that were drawn with forecasts"):
         Replay(blind, "expected-cost")
+
+
+def test_a_cost_that_is_no_number_is_refused(problem):
+    simulation = simulation_of(problem)
+    replay = Replay(simulation, "best-fit-peak", 8)
+    every = np.ones((3, simulation.placements), np.bool_)
+    assert np.isfinite(replay.costs(np.arange(3), every)[0][:, : len(problem.machines.capacity)]).all()
+    simulation.state.weights[1] = np.nan
+    with pytest.raises(InputError, match="an action costs nan or inf: demand must be finite"):
+        replay.costs(np.arange(3), every)
