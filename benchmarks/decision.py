@@ -1,4 +1,4 @@
-"""How long one decision of a `shared` policy takes on a large cluster: median and 99th percentile, one core."""
+"""How long one decision takes on clusters of several sizes, one core: median and 99th percentile by scheduler."""
 
 from __future__ import annotations
 
@@ -14,57 +14,100 @@ from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import PRESETS
 from tvwrl.agents.policy_scheduler import PolicyScheduler
 from tvwrl.agents.training import Trainer
+from tvwrl.command_line import Names, Numbers
 from tvwrl.envs.problem import Problem
+from tvwrl.schedulers import Scheduler, make_scheduler
 from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.traces import open_trace
 from tvwrl.traces.catalogue import trace_identity
+from tvwrl.types import Float, InputError, Machines, SequenceSet
+
+OTHERS = (
+    "best-fit-peak-backfill", "expected-cost", "expected-cost-peak", "rollout(best-fit-peak-backfill,milliseconds=50)",
+)  # fmt: skip
+FIRST = 20  # decisions that are not counted: they load and prepare what the others use
 
 
-def main(checkpoint: Path | None = None, machines: int = 1000, workloads: int = 3000) -> None:
-    """Print the times of asking the policy for a machine.
+def main(
+    checkpoint: Path | None = None,
+    machines: Numbers = (10, 100, 1000),
+    schedulers: Names = OTHERS,
+    load: float = 0.5,
+    decisions: int = 3000,
+) -> None:
+    """Print the times of asking for one placement, with all visible places of the queue in view.
 
     Args:
-        checkpoint: a run of scripts/train.py; default: an untrained policy.
-        machines: of the cluster.
-        workloads: that arrive; none leaves.
+        checkpoint: a run of scripts/train.py; default: untrained policies, with choice from the queue and without.
+        machines: of the clusters.
+        schedulers: what is compared with the policies.
+        load: offered.
+        decisions: to measure, of each scheduler on each cluster.
     """
     torch.set_num_threads(1)
+    if checkpoint is None:
+        policies = {
+            "policy": untrained(choose_from_queue=True),
+            "policy, head of the queue": untrained(choose_from_queue=False),
+        }
+    else:
+        policies = {"policy": Checkpoint.load(find_checkpoint(checkpoint))}
+    print("| machines | scheduler | decisions | median, ms | 99 %, ms | median, CPU ms | 99 %, CPU ms |")
+    print("|---:|---|---:|---:|---:|---:|---:|")
+    for count in machines:
+        saved = next(iter(policies.values()))
+        trace = open_trace(saved.trace["argument"], saved.trace["slot_seconds"])
+        problem = saved.problem(trace, load).on_machines(count)
+        scenario = replace(problem.scenario, placements_per_slot=None)
+        drawn = problem.sequences("test", -(-2 * decisions // problem.sampler.arrivals["test"]), 0)
+        compared = [
+            (PolicyScheduler(name, one), one.config.scenario.choose_from_queue) for name, one in policies.items()
+        ]
+        for scheduler, chooses in [*compared, *((make_scheduler(name), True) for name in schedulers)]:
+            played = replace(scenario, choose_from_queue=chooses)
+            try:
+                times = 1000 * times_of(scheduler, drawn, problem.machines, played, decisions)
+            except InputError as error:
+                print(f"| {count} | {scheduler.name} | {error} |", flush=True)
+                continue
+            (wall, late), (cpu, late_cpu) = np.percentile(times[FIRST:], [50, 99], axis=0).T
+            shown = f"{len(times) - FIRST} | {wall:.2f} | {late:.2f} | {cpu:.2f} | {late_cpu:.2f}"
+            print(f"| {count} | {scheduler.name} | {shown} |", flush=True)
 
-    saved = untrained() if checkpoint is None else Checkpoint.load(find_checkpoint(checkpoint))
-    trace = open_trace(saved.trace["argument"], saved.trace["slot_seconds"])
-    size = {"machines": machines, "workloads": workloads, "load": 0.5, "placements_per_slot": None}
-    scenario = replace(saved.config.scenario, **size)
-    problem = Problem.build(trace, scenario, saved.classes, np.array(saved.unit), saved.forecaster)
-    sequences = problem.sequences("test", 1, 0)
-    simulation = Simulation(sequences, problem.machines, scenario, max_slots=0)
-    simulation.reset(0)
-    cluster, policy = Cluster(simulation), PolicyScheduler("policy", saved)
-    policy.reset(cluster, np.random.default_rng(0))
-    seconds, known = [], {}
-    while not simulation.is_over():
-        for i in simulation.waiting()[:1].tolist():
-            workload = known.setdefault(i, sequences.workload(0, i))
-            placements, wall, cpu, _ = measure(lambda known=workload: list(policy.schedule(cluster, [known])))
-            seconds.append((wall, cpu))
-            if placements:
-                simulation.place(0, placements[0].machine)
-            else:
+
+def times_of(scheduler: Scheduler, sequences: SequenceSet, machines: Machines, scenario: Scenario, most: int) -> Float:
+    """(n, 2) seconds of each decision, by the clock and of the processor; at most `most` besides the first."""
+    grid, forecasts = scheduler.looks_at_grid, scheduler.needs_forecasts
+    simulation = Simulation(sequences, machines, scenario, grid=grid, forecasts=forecasts, max_slots=0)
+    cluster, seconds = Cluster(simulation), []
+    for s in range(len(sequences)):
+        simulation.reset(s)
+        scheduler.reset(cluster, np.random.default_rng(s))
+        while not simulation.is_over() and len(seconds) < most + FIRST:
+            waiting = simulation.waiting()[: scenario.queue].tolist()
+            own = None
+            if waiting:
+                pending = [sequences.workload(s, i) for i in waiting]
+                own, wall, cpu, _ = measure(lambda seen=pending: next(iter(scheduler.schedule(cluster, seen)), None))
+                seconds.append((wall, cpu))
+            if own is None:
                 simulation.next_slot()
-        if not len(simulation.waiting()) and not simulation.is_over():
-            simulation.next_slot()
-    times = 1000 * np.array(seconds[10:])
-    print(f"{machines} machines, {len(times)} decisions on one core")
-    for clock, (low, high) in zip(("wall clock", "processor"), np.percentile(times, [50, 99], axis=0).T, strict=True):
-        print(f"{clock}: median {low:.2f} ms, 99th percentile {high:.2f} ms")
+            else:
+                simulation.place(waiting.index(own.workload.index), own.machine)
+    return np.array(seconds)
 
 
-def untrained() -> Checkpoint:
-    """The untrained policy of the preset medium, whose decisions take as long, on the synthetic google population."""
-    config = replace(PRESETS["medium"], train_sequences=1, sequences_per_iteration=1, eval_sequences=1)
+def untrained(choose_from_queue: bool) -> Checkpoint:
+    """An untrained policy with forecasts and peaks; its decisions take as long. On the synthetic population google."""
+    shown = replace(PRESETS["counterfactual"].scenario, observe_peak=True, choose_from_queue=choose_from_queue)
+    config = replace(PRESETS["counterfactual"], teacher="expected-cost-peak", scenario=shown)
+    config = replace(config, train_sequences=1, sequences_per_iteration=1, eval_sequences=1)
     trace = open_trace("google")
-    problem = Problem.build(trace, config.scenario)
-    return Trainer(problem, config, Path(), trace_identity(trace, "google", None), print).checkpoint()
+    return Trainer(
+        Problem.build(trace, shown), config, Path(), trace_identity(trace, "google", None), print
+    ).checkpoint()
 
 
 if __name__ == "__main__":

@@ -77,9 +77,12 @@ def sizes(features: npt.NDArray[np.float32], resources: int, history: int, class
 
 
 def forecast_features(
-    forecast: npt.NDArray[np.float32], own: npt.NDArray[np.float32], capacity: npt.NDArray[np.float32]
+    forecast: npt.NDArray[np.float32],
+    own: npt.NDArray[np.float32],
+    capacity: npt.NDArray[np.float32],
+    kept: npt.NDArray[np.bool_] | None = None,
 ) -> npt.NDArray[np.float32]:
-    """(B, M, F) features of each machine's expected load.
+    """(B, M, F) features of each machine's expected load, or those that are `kept` (F,).
 
     `forecast`: (B, M, K) forecasts summed by machine
     `own`: (B, K) forecast of the head of the queue
@@ -91,8 +94,10 @@ def forecast_features(
     deviations the latter is below capacity, whether there is any capacity, and how much.
     """
     batch, machines, _ = forecast.shape
-    out = np.zeros((batch, machines, forecast_feature_count(capacity.shape[2])), np.float32)
-    _expect(forecast, own, capacity, len(SEGMENTS), out)
+    count = forecast_feature_count(capacity.shape[2])
+    columns = np.arange(count) if kept is None else np.flatnonzero(kept)
+    out = np.empty((batch, machines, len(columns)), np.float32)
+    _expect(forecast, own, capacity, len(SEGMENTS), columns, np.empty(count, np.float32), out)
     return out
 
 
@@ -188,9 +193,9 @@ def _cost_features(costs, capacity, left, spare, dominant, tight, limit, units, 
         chances = 0.0
         for m in range(machines):
             beyond = price[m] - least
-            seen[b, m, 0] = math.asinh(costs[b, m, OVERSHOOT] / SMALL) / GREAT
-            seen[b, m, 1] = math.asinh(costs[b, m, UNUSED] / SMALL) / GREAT
-            seen[b, m, 2] = math.asinh(beyond / SMALL) / GREAT
+            seen[b, m, 0] = _squash(costs[b, m, OVERSHOOT])
+            seen[b, m, 1] = _squash(costs[b, m, UNUSED])
+            seen[b, m, 2] = _squash(beyond)
             logits[b, m] = max(-beyond / DOUBT, -SURELY) if able[m] else -SURELY
             chances += math.exp(logits[b, m])
         if logits.shape[1] > machines:  # relative to all machines together
@@ -198,8 +203,13 @@ def _cost_features(costs, capacity, left, spare, dominant, tight, limit, units, 
             logits[b, machines] = math.log(chances) + (danger if room else SURELY)
 
 
+@njit(inline="always")
+def _squash(cost):  # type: ignore[no-untyped-def]
+    return math.asinh(cost / SMALL) / GREAT if cost != 0.0 else 0.0  # many costs are 0
+
+
 @njit
-def _expect(forecast, own, capacity, segments, out):  # type: ignore[no-untyped-def]
+def _expect(forecast, own, capacity, segments, columns, row, out):  # type: ignore[no-untyped-def]
     batch, machines, resources = capacity.shape
     wide = segments * resources
     peak, alive = 3 * wide, 3 * wide + 2 * resources
@@ -214,21 +224,23 @@ def _expect(forecast, own, capacity, segments, out):  # type: ignore[no-untyped-
                     most = forecast[b, m, c]
                     together = most + own[b, c]
                     spread = max(forecast[b, m, wide + c] + own[b, wide + c], np.float32(LEAST_SPREAD))
-                    out[b, m, f] = most * scale
-                    out[b, m, f + 1] = forecast[b, m, 2 * wide + c] * scale
-                    out[b, m, f + 2] = together * scale
-                    out[b, m, f + 3] = _sure(size - together, spread)
+                    row[f] = most * scale
+                    row[f + 1] = forecast[b, m, 2 * wide + c] * scale
+                    row[f + 2] = together * scale
+                    row[f + 3] = _sure(size - together, spread)
                     f += 4
                 together = forecast[b, m, peak + d] + own[b, peak + d]
                 spread = forecast[b, m, peak + resources + d] + own[b, peak + resources + d]
-                out[b, m, f] = forecast[b, m, peak + d] * scale
-                out[b, m, f + 1] = together * scale
-                out[b, m, f + 2] = _sure(size - together, max(spread, np.float32(LEAST_SPREAD)))
-                out[b, m, f + 3] = size > 0
-                out[b, m, f + 4] = size
+                row[f] = forecast[b, m, peak + d] * scale
+                row[f + 1] = together * scale
+                row[f + 2] = _sure(size - together, max(spread, np.float32(LEAST_SPREAD)))
+                row[f + 3] = size > 0
+                row[f + 4] = size
                 f += 5
             for j in range(segments):
-                out[b, m, f + j] = forecast[b, m, alive + j] / np.float32(FEW)
+                row[f + j] = forecast[b, m, alive + j] / np.float32(FEW)
+            for i in range(len(columns)):
+                out[b, m, i] = row[columns[i]]
 
 
 @njit(inline="always")
@@ -241,29 +253,36 @@ def _summarise(grid, classes, out):  # type: ignore[no-untyped-def]
     batch, machines, resources, history, columns = grid.shape
     width = history + 4 + 2 * classes
     share = np.float32(1.0 / columns)
+    count = np.zeros((2, classes + 1), np.int64)  # pixels of each class in the newest row, and in all
+    sums = np.zeros((2, history * columns + 1), np.float32)  # what so many pixels add up to
+    for n in range(history * columns):
+        sums[0, n + 1] = sums[0, n] + share
+        sums[1, n + 1] = sums[1, n] + share / history
     for b in range(batch):
         for m in range(machines):
             for d in range(resources):
                 first = d * width
-                now, often = first + history + 3, first + history + 3 + classes  # index of label 0, which is not stored
                 total = squares = most = np.float32(0.0)
+                count[:] = 0
                 for r in range(history):
+                    if r == history - 1:
+                        count[0] = count[1]
                     used = 0
-                    for c in range(columns):
-                        label = grid[b, m, d, r, c]
+                    while used < columns:
+                        label = grid[b, m, d, r, used]
                         if label == 0 or label == classes + 1:
-                            continue
+                            break  # rows are filled from the left
                         used += 1
-                        if label > classes:  # background load has no class
-                            continue
-                        out[b, m, often + label] += share / history
-                        if r == history - 1:
-                            out[b, m, now + label] += share
+                        count[1, label if label <= classes else 0] += 1  # background load has no class
                     load = np.float32(used) * share
                     out[b, m, first + r] = load
                     total += load
                     squares += load * load
                     most = max(most, load)
+                for label in range(1, classes + 1):
+                    newest = count[1, label] - count[0, label]
+                    out[b, m, first + history + 3 + label] = sums[0, newest]
+                    out[b, m, first + history + 3 + classes + label] = sums[1, count[1, label]]
                 mean = total / history
                 size = 0
                 for c in range(columns):

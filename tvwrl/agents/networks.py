@@ -107,13 +107,13 @@ class SharedTrunk(nn.Module):
 
     def forward(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         """(B, M, hidden) of `machines` (B, M, F) and `queue` (B, F), and (B, hidden)."""
-        return self.mix(self.machine(encoded["machines"]) + self.queue(encoded["queue"])[:, None])
+        return self.mix(self.machine(encoded["machines"]).add_(self.queue(encoded["queue"])[:, None]))
 
     def mix(self, seen: Tensor) -> tuple[Tensor, Tensor]:
-        """(n, M, hidden) and (n, hidden) of the first layer's sums (n, M, hidden)."""
-        machines = torch.relu(seen)
+        """(n, M, hidden) and (n, hidden) of the first layer's sums (n, M, hidden), which are overwritten."""
+        machines = seen.relu_()  # in place, as new memory for a thousand machines takes longer than the sums
         pooled = self.others(torch.cat([machines.mean(1), machines.amax(1)], dim=1))
-        return torch.relu(self.own(machines) + pooled[:, None]), torch.relu(pooled)
+        return self.own(machines).add_(pooled[:, None]).relu_(), torch.relu(pooled)
 
 
 class SharedPolicy(GridPolicy):
@@ -182,7 +182,13 @@ class SharedPolicy(GridPolicy):
         return sizes(grid, self.resources, self.history, self.classes), now
 
     def given(
-        self, waiting: Single, size: Single, now: Single, forecast: Single | None, hold: bool
+        self,
+        waiting: Single,
+        size: Single,
+        now: Single,
+        forecast: Single | None,
+        hold: bool,
+        kept: npt.NDArray[np.bool_] | None = None,
     ) -> tuple[list[Single], Single | None]:
         """What machines are to a waiting workload: parts (n, M, F), and with weights its prior.
 
@@ -190,6 +196,7 @@ class SharedPolicy(GridPolicy):
         `size`, `now`: (n, M, D), see `size_and_use`
         `forecast`: (n, M, K), None if not observed
         `hold`: whether the prior, (n, M) or (n, M + 1), has a logit for holding
+        `kept`: which of the `forecast_features` are wanted; default: all
         """
         left, parts, prior = size, [], None
         if self.shows["demand"]:
@@ -199,7 +206,7 @@ class SharedPolicy(GridPolicy):
         if forecast is not None:
             capacity = size * (self.columns / self.peak_units)
             own = np.ascontiguousarray(waiting[:, -self.shows["forecast"] :])
-            parts.append(forecast_features(forecast, own, capacity))
+            parts.append(forecast_features(forecast, own, capacity, kept))
             if self.terms is not None:
                 weighed, prior = cost_features(self.rule, forecast, own, capacity, left, self.terms, hold)
                 parts.append(weighed)

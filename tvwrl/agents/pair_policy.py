@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -31,9 +33,12 @@ class PairTrunk(SharedTrunk):
     def forward(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         """(n, M, hidden) and (n, hidden) for the n workloads that wait, in the order of states and places."""
         waits = waiting(encoded)
-        seen = self.machine(encoded["machines"]) + self.queue(encoded["queue"])[:, None]
-        seen = seen[waits.nonzero()[:, 0]] + self.place(encoded["places"][waits])[:, None]
-        return self.mix(seen if self.pair is None else seen + self.pair(encoded["pairs"][waits]))
+        states = self.machine(encoded["machines"]).add_(self.queue(encoded["queue"])[:, None])
+        seen = states.index_select(0, waits.nonzero()[:, 0]).add_(self.place(encoded["places"][waits])[:, None])
+        if self.pair is not None:
+            pairs = encoded["pairs"].flatten(0, 1)
+            seen.add_(self.pair(pairs if waits.all() else pairs.index_select(0, waits.flatten().nonzero()[:, 0])))
+        return self.mix(seen)
 
 
 class PairPolicy(SharedPolicy):
@@ -75,17 +80,18 @@ class PairPolicy(SharedPolicy):
         where = np.nonzero(seen["queue"][..., 0])
         states, own, machines, found = where[0], about_the_workload(self.resources), [grid], {}
         expected = None if forecast is None else forecast[states]
-        parts, prior = self.given(seen["queue"][where], size[states], now[states], expected, hold=True)
+        parts, prior = self.given(seen["queue"][where], size[states], now[states], expected, True, own)
         if forecast is not None:
             nothing = np.zeros((len(forecast), forecast.shape[2]), np.float32)
             capacity = size * (self.columns / self.peak_units)
-            machines.append(forecast_features(forecast, nothing, capacity)[..., ~own])
-            at = len(parts) - 1 - (prior is not None)
-            parts[at] = parts[at][..., own]
+            machines.append(forecast_features(forecast, nothing, capacity, ~own))
         if parts:
             rows = np.concatenate(parts, axis=2, dtype=np.float32)
-            found["pairs"] = np.zeros((*seen["queue"].shape[:2], *rows.shape[1:]), np.float32)
-            found["pairs"][where] = rows
+            shape = (*seen["queue"].shape[:2], *rows.shape[1:])
+            full = rows.size == math.prod(shape)
+            found["pairs"] = rows.reshape(shape) if full else np.zeros(shape, np.float32)
+            if not full:
+                found["pairs"][where] = rows
         if prior is not None:
             found["prior"] = in_turn(prior, where, seen["queue"].shape[:2])[:, : None if self.hold is not None else -1]
         return found | {"machines": np.concatenate(machines, axis=2, dtype=np.float32)}
@@ -117,7 +123,8 @@ def in_turn(logits: Single, where: tuple[Int, ...], shape: tuple[int, ...]) -> S
     `shape`: B and Q
     """
     chances = np.zeros((*shape, logits.shape[1]), np.float32)  # where nothing waits, the next is asked for sure
-    chances[where] = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    top = logits.max(axis=1, keepdims=True)
+    chances[where] = logits - top - np.log(np.exp(logits - top).sum(axis=1, keepdims=True))
     passed = chances[..., -1].cumsum(axis=1)
     pairs = chances[..., :-1] + (passed - chances[..., -1])[..., None]
     return np.concatenate([pairs.reshape(len(pairs), -1), passed[:, -1:]], axis=1, dtype=np.float32)

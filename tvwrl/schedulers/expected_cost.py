@@ -96,7 +96,7 @@ def expected_costs(load: Any, own: Any, sizes: Any, units: float, weights: Float
     return out
 
 
-@njit
+@njit(_nrt=False)
 def _add_costs(loads, owns, sizes, units, weights, whole, out):  # type: ignore[no-untyped-def]
     clusters, machines, _ = sizes.shape
     for b in range(clusters):
