@@ -112,7 +112,7 @@ def test_the_base_knows_no_more_than_the_policy(scenario, base):
             {"base_policy": "clairvoyant"},
             "base_policy is clairvoyant: it knows the whole future",
         ),
-        ({"base_policy": "random"}, "base_policy is 'random': must be one of expected-cost, expected-cost-peak"),
+        ({"base_policy": "random"}, "base_policy is 'random': must be one of expected-cost, expected-cost-known-peak"),
         ({"horizon": 0}, "horizon is 0: must be at least 1"),
         ({"generations": 31}, "generations is 31: must be 1 to 30"),
         ({"generations": 2, "algo": "ppo"}, "generations is 2: must be 1 for algo ppo"),
@@ -126,16 +126,19 @@ def test_bad_settings_are_named(changes, message):
         replace(PRESETS["medium"], **{"algo": "counterfactual", **changes})
 
 
-def test_it_starts_from_the_better_rule_on_training_sequences(problem, tmp_path):
+def test_it_starts_from_the_best_rule_on_training_and_validation_sequences(problem, tmp_path):
     both = replace(TINY, iterations=1, scenario=replace(PEAKS, observe_forecast=True, load=0.8))
     told: list[str] = []
     trainer = Trainer(replace(problem, scenario=both.scenario), both, tmp_path, {"hash": ""}, told.append)
     shown = {
         rule: float(reward) for rule, reward in (part.rsplit(" ", 1) for part in told[0].split(": ")[1].split(", "))
     }
-    runner = Runner(problem.sequences("train", 100, both.seed), problem.machines, both.scenario)
+    drawn = [problem.sequences(split, 100, both.seed) for split in ("train", "validation")]
+    runners = [Runner(sequences, problem.machines, both.scenario) for sequences in drawn]
+    assert shown.keys() == {"expected-cost-peak", "expected-cost-known-peak", "best-fit-peak"}
     for rule, reward in shown.items():
-        played = [problem.score(runner.play(make_scheduler(rule), i))["reward"] for i in range(100)]
+        scheduler = make_scheduler(rule)
+        played = [problem.score(runner.play(scheduler, i))["reward"] for runner in runners for i in range(100)]
         assert reward == pytest.approx(np.mean(played) / 1000, abs=0.06)
     assert trainer.config.teacher == trainer.config.replays == max(shown, key=lambda rule: shown[rule])
     assert replace(both, teacher="best-fit-peak").starting_rules == ("best-fit-peak",)

@@ -124,6 +124,7 @@ def test_who_is_imitated(changes, imitated):
         ("expected-cost", {"machine_types": ("2x8", "1x16"), "K_u": (3.0, 1.0), "K_o": (30000.0, 10000.0)}),
         ("expected-cost-peak", {}),
         ("expected-cost-peak", {"machine_types": ("2x8", "1x16"), "load": 0.8}),
+        ("expected-cost-known-peak", {"load": 0.8}),
         ("best-fit-peak", {"load": 0.8}),
         ("best-fit-peak", {"observe_forecast": False, "machine_types": ("2x8", "1x16", "1x0")}),
     ],

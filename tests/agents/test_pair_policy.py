@@ -132,6 +132,7 @@ def test_the_prior_asks_one_after_another_by_hand():
         ("expected-cost", {}),
         ("expected-cost", {"K_w": 500.0, "load": 2.0}),
         ("expected-cost-peak", {"observe_peak": True}),
+        ("expected-cost-known-peak", {"observe_peak": True}),
         ("best-fit-peak", {"observe_peak": True}),
     ],
     ids=str,

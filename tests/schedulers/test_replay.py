@@ -160,7 +160,7 @@ def test_the_simulation_stays_as_it_is(problem):
 
 def test_bad_bases_and_horizons_are_named(problem):
     simulation = simulation_of(problem)
-    with pytest.raises(InputError, match="base is 'random': must be one of expected-cost, expected-cost-peak"):
+    with pytest.raises(InputError, match="base is 'random': must be one of expected-cost, expected-cost-known-peak"):
         Replay(simulation, "random")
     with pytest.raises(InputError, match="horizon is 0: must be at least 1"):
         Replay(simulation, "best-fit", 0)

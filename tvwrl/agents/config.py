@@ -54,9 +54,10 @@ class TrainConfig:
     """Training sequences on which the policy imitates --teacher before it learns from rewards; 0: none. Ignored if the
     teacher is built in."""
     teacher: str = ""
-    """Scheduler to start from. A shared policy has expected-cost, expected-cost-peak and best-fit-peak built in if it
-    sees what they know; it imitates others, which may know more. Default: with forecasts expected-cost, with forecasts
-    and lifetime peaks the better of the other two on training sequences, otherwise best-fit-peak."""
+    """Scheduler to start from. A shared policy has expected-cost, expected-cost-peak, expected-cost-known-peak and
+    best-fit-peak built in if it sees what they know; it imitates others, which may know more. Default: with forecasts
+    expected-cost, with forecasts and lifetime peaks the best of the other three on training and validation sequences,
+    otherwise best-fit-peak."""
     imitation_rate: float = 2e-3
     """Learning rate of Adam during imitation."""
     train_sequences: int = 300
@@ -191,7 +192,7 @@ class TrainConfig:
         """The rules that the policy may start from, of which training takes the best (`with_starting_rule`)."""
         both = self.scenario.observe_forecast and self.scenario.observe_peak
         free = both and self.policy == "shared" and not self.teacher
-        return ("expected-cost-peak", "best-fit-peak") if free else (self._teacher,)
+        return ("expected-cost-peak", "expected-cost-known-peak", "best-fit-peak") if free else (self._teacher,)
 
     def begins_generation(self, iteration: int) -> int:
         """The number of the generation, from 2 on, that begins after so many iterations; otherwise 0."""

@@ -26,8 +26,9 @@ Single = npt.NDArray[np.float32]
 
 FEW, SURE = 10.0, 4.0  # workloads and standard deviations that are scaled to 1
 SMALL, GREAT = 1000.0, 4.0  # costs enter as asinh(cost / SMALL) / GREAT: linear while small, then logarithmic
-COSTS, PEAKS = 3, 2  # features by `cost_features`: of all rules, and of those that know peaks
-BUILT_IN = ("expected-cost", "expected-cost-peak", "best-fit-peak")  # rules that an untrained policy can resemble
+COSTS, PEAKS = 3, 2  # features by `cost_features`: of all rules, and of those that reserve peaks
+RESERVING = ("expected-cost-peak", "best-fit-peak")  # the sum of lifetime peaks never exceeds a machine
+BUILT_IN = ("expected-cost", "expected-cost-known-peak", *RESERVING)  # rules that an untrained policy can resemble
 TIGHTER = 4000.0  # what a spare unit costs a machine in the preference of best-fit-peak
 DOUBT = 2000.0  # penalty that lowers a machine's prior logit by 1
 SURELY = 8.0  # prior logits lie within +- this
@@ -103,7 +104,7 @@ def forecast_features(
 
 def cost_feature_count(rule: str) -> int:
     """Features of one machine: see `cost_features`."""
-    return COSTS if rule == "expected-cost" else COSTS + PEAKS
+    return COSTS + PEAKS * (rule in RESERVING)
 
 
 def cost_features(
@@ -121,15 +122,15 @@ def cost_features(
     `forecast`, `own`, `capacity`: as in `forecast_features`
     `left`: (B, M, D) share of the grid's columns that is free with the head of the queue
 
-    A machine is able if it has capacity, and for expected-cost room now unless no machine has; for rules that know
-    peaks, room for the sum of lifetime peaks. Features: expected overshoot, unused capacity, and how much more the
-    machine costs by the rule than the cheapest able one; for rules that know peaks, also whether the sum of peaks fits,
-    and the share of capacity that it leaves. Logits: the cheapest able machine is the most probable choice; holding is
+    A machine is able if it has capacity, and room: for rules that reserve peaks for their sum, for others now, unless
+    no machine has. Features: expected overshoot, unused capacity, and how much more the machine costs by the rule than
+    the cheapest able one; for rules that reserve peaks, also whether their sum fits, and the share of capacity that it
+    leaves. Logits: the cheapest able machine is the most probable choice; holding is
     more probable if no machine is able, or if overshoot costs more than a workload's longest worthwhile wait.
     """
     batch, machines, resources = capacity.shape
     costs = expected_costs(forecast, own, capacity, terms.units, terms.weights, terms.whole)
-    known = rule != "expected-cost"
+    known = rule in RESERVING
     spare = np.zeros((batch, machines, resources if known else 0))
     dominant = np.zeros(batch, np.int64)
     if known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.knowledge import FORECASTS, FORECASTS_AND_PEAKS
 from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.types import Float, Workload
+
+Peaks = Literal["unknown", "known", "reserved"]
 
 # Chosen on training sequences of four traces (docs/forecasting.md)
 ACCEPTED_OVERSHOOT = 500.0  # a workload waits if expected overshoot costs more, slots of waiting
@@ -35,17 +37,19 @@ ABOVE = np.array(
 class ExpectedCost(HeadOfQueue):
     """The head of the queue goes to the machine with room now where its `expected_costs` are lowest.
 
-    It waits while the expected overshoot costs more than `accepted_overshoot` slots of waiting even there. With `peaks`
-    it knows lifetime peaks: it never lets their sum exceed a machine, and so expects no overshoot.
+    It waits while the expected overshoot costs more than `accepted_overshoot` slots of waiting even there.
+
+    `peaks`: what it does with lifetime peaks: "unknown" to it; "known" in place of their forecast, so that it expects
+    no overshoot where their sum fits, and weighs the risk elsewhere; "reserved": their sum never exceeds a machine
     """
 
     needs_forecasts = True
 
     def __init__(
-        self, name: str = "expected-cost", accepted_overshoot: float = ACCEPTED_OVERSHOOT, peaks: bool = False
+        self, name: str = "expected-cost", accepted_overshoot: float = ACCEPTED_OVERSHOOT, peaks: Peaks = "unknown"
     ) -> None:
         self.name, self.accepted_overshoot, self.peaks = name, accepted_overshoot, peaks
-        self.knowledge = FORECASTS_AND_PEAKS if peaks else FORECASTS
+        self.knowledge = FORECASTS if peaks == "unknown" else FORECASTS_AND_PEAKS
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Take the weights of the penalties and the sizes of the machines."""
@@ -56,11 +60,11 @@ class ExpectedCost(HeadOfQueue):
         self._units, self._whole = float(scenario.peak_units), scenario.quantise
         table = cluster.simulation.sequences.forecast
         assert table is not None, "these sequences were drawn without forecasts"
-        self._unknown = table.declared
+        self._unknown = table.declared & (self.peaks != "known")
 
     def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
         """See `HeadOfQueue.candidates`."""
-        return cluster.room_for_peaks(workload) if self.peaks else cluster.room_now(workload)
+        return cluster.room_for_peaks(workload) if self.peaks == "reserved" else cluster.room_now(workload)
 
     def choose(self, cluster: Cluster, workload: Workload) -> int | None:
         """See `HeadOfQueue.choose`."""
@@ -72,7 +76,7 @@ class ExpectedCost(HeadOfQueue):
             for forecast in (cluster.forecast, cluster.forecast_of(workload))
         )
         costs = expected_costs(load[None], own[None], self._sizes[None], self._units, self._weights, self._whole)[0]
-        costs[:, OVERSHOOT] *= not self.peaks
+        costs[:, OVERSHOOT] *= self.peaks != "reserved"
         machine = int(np.where(room, costs.sum(axis=1), np.inf).argmin())
         return None if costs[machine, OVERSHOOT] > self._limit else machine
 

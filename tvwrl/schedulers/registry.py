@@ -43,7 +43,8 @@ _MAKERS: tuple[Callable[[], Scheduler], ...] = (
     RiskBalancing,
     ForecastFit,
     ExpectedCost,
-    partial(ExpectedCost, "expected-cost-peak", peaks=True),
+    partial(ExpectedCost, "expected-cost-peak", peaks="reserved"),
+    partial(ExpectedCost, "expected-cost-known-peak", peaks="known"),
     _clairvoyant,
     partial(Hindsight, _clairvoyant),
 )

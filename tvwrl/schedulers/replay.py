@@ -15,8 +15,8 @@ from tvwrl.schedulers.replay_kernels import replay
 from tvwrl.schedulers.replay_rules import (
     BASES,
     CLAIRVOYANT,
-    EXPECTED_COST,
     EXPECTED_COST_PEAK,
+    KNOWN_PEAK,
     WORST_FIT_PEAK,
     Branches,
     Rule,
@@ -55,13 +55,13 @@ class Replay:
             number=number,
             forecast=np.zeros((1, 1, 1, 0), np.uint8) if table is None else table.values,
             steps=np.zeros(0, np.float32) if table is None else table.steps,
-            hidden=np.zeros(0, np.bool_) if table is None else table.declared,
+            hidden=np.zeros(0, np.bool_) if table is None else table.declared & (number != KNOWN_PEAK),
             peak=simulation.peak if EXPECTED_COST_PEAK <= number <= WORST_FIT_PEAK else np.zeros((1, 1, 0)),
             sizes=capacity / scenario.peak_units,
             largest=capacity.max(axis=0),
             units=float(scenario.peak_units),
             whole=scenario.quantise,
-            limit=ACCEPTED_OVERSHOOT * scenario.K_w if number == EXPECTED_COST else np.inf,
+            limit=ACCEPTED_OVERSHOOT * scenario.K_w if number <= KNOWN_PEAK else np.inf,
         )
         self._branches = self._scratch(columns)
 

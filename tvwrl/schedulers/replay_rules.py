@@ -14,13 +14,12 @@ from tvwrl.simulation.state import LENGTH, PLACES
 # Rules that can play on, and their numbers in kernels
 # fmt: off
 BASES = (
-    "expected-cost", "expected-cost-peak", "best-fit-peak", "first-fit-peak", "worst-fit-peak", "best-fit", "spread",
-    "clairvoyant",
+    "expected-cost", "expected-cost-known-peak", "expected-cost-peak", "best-fit-peak", "first-fit-peak",
+    "worst-fit-peak", "best-fit", "spread", "clairvoyant",
 )
 # fmt: on
-EXPECTED_COST, EXPECTED_COST_PEAK, BEST_FIT_PEAK, FIRST_FIT_PEAK, WORST_FIT_PEAK, BEST_FIT, SPREAD, CLAIRVOYANT = range(
-    len(BASES)
-)
+EXPECTED_COST, KNOWN_PEAK, EXPECTED_COST_PEAK, BEST_FIT_PEAK, FIRST_FIT_PEAK = range(5)
+WORST_FIT_PEAK, BEST_FIT, SPREAD, CLAIRVOYANT = range(5, len(BASES))
 ON, COUNT, USES, CHARGED, BITS, LEAVES = range(6)  # columns of `facts`
 WHICH, SINCE, BEYOND = range(3)  # columns of `who`
 PASSES, SCORE, DANGER = range(3)  # columns of `scores`
@@ -139,7 +138,7 @@ def _score(s, r, x, p, c, sequence, w, k, slot, dominant):  # type: ignore[no-un
                 score = total - capacity
         if r.number == SPREAD:
             score = -fullest - 1e-6 * x.facts[p, COUNT]
-        elif r.number == EXPECTED_COST and passes:
+        elif r.number <= KNOWN_PEAK and passes:
             _sum_forecasts(r, x, p, sequence, slot)
             danger, unused = machine_costs(x.summed, x.own, r.sizes[m], r.units, s.weights, r.whole)
             score = -(danger + unused)
