@@ -1,12 +1,14 @@
-"""The kernel cache, filled by several processes at once."""
+"""The kernel cache: filled by several processes at once, and stale code in it."""
 
 import subprocess
 import sys
+from pathlib import Path
 
 import tvwrl.compiled
 
 FILL = """
 import sys
+from pathlib import Path
 from numba.core.caching import IndexDataCacheFile
 import tvwrl.compiled
 for k in range(40):
@@ -21,3 +23,26 @@ def test_every_process_finds_its_own_code_again(tmp_path):
     for name in "abc":
         for k in range(40):
             assert cache.load((name, k)) == f"code of {name}, {k}"
+
+
+def test_code_is_compiled_anew_if_a_constant_or_kernel_that_it_uses_has_changed(tmp_path: Path) -> None:
+    package = tmp_path / "shop"
+    package.mkdir()
+    files = {
+        "prices": "from shop.rates import (\n    RATE,\n    other,\n)\nfrom shop.people import Clerk\n",
+        "rates": "from shop.sums import add\nRATE = 2\n",
+        "sums": "from shop.compiled import njit\n@njit\ndef add(): ...\n",
+        "people": "class Clerk: ...\n",
+    }
+
+    def stamp(**changed: str) -> str:
+        for name, text in (files | changed).items():
+            (package / f"{name}.py").write_text(text)
+        tvwrl.compiled._content.cache_clear()
+        tvwrl.compiled._imported.cache_clear()
+        return tvwrl.compiled.source_stamp(package / "prices.py", package)
+
+    assert stamp() == stamp()
+    assert stamp(people="class Clerk:\n    wage = 3\n") == stamp()  # neither a constant nor compiled
+    changes = {"prices": "RATE = 1\n", "rates": "RATE = 3\n", "sums": files["sums"].replace("add", "total")}
+    assert len({stamp(**{name: text}) for name, text in changes.items()} | {stamp()}) == 4

@@ -1,21 +1,29 @@
-"""numba's `njit` and `vectorize` with a cache on disk that several processes may fill at the same time.
+"""numba's `njit` and `vectorize` with a cache on disk that stays right.
 
-numba writes an entry in three steps (read the index, write it, write the machine code) without a lock. Two trainings
-started side by side right after an installation could therefore file the code of one signature under another's name.
+Two things can go wrong with numba's own. It writes an entry in three steps (read the index, write it, write the machine
+code) without a lock, so two trainings started side by side right after an installation could file the code of one
+signature under another's name. And it compiles anew what is in a file that changed, but not what only calls into such a
+file, so machine code with the constants of an older version would stay in use.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-from functools import partial
+import hashlib
+import re
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import IndexDataCacheFile
+from numba.core.caching import IndexDataCacheFile, _SourceFileBackedLocatorMixin
+
+PACKAGE = Path(__file__).parent
+IMPORTED = re.compile(r"^from ([\w.]+) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 _save = IndexDataCacheFile.save
+_stamp = _SourceFileBackedLocatorMixin.get_source_stamp
 
 
 def _save_alone(self: Any, key: Any, data: Any) -> None:
@@ -26,6 +34,42 @@ def _save_alone(self: Any, key: Any, data: Any) -> None:
 
 
 IndexDataCacheFile.save = _save_alone
+
+
+def source_stamp(file: Path, package: Path) -> str:
+    """A hash of a source file, and of the files of its package with the constants and kernels that it imports."""
+    waiting, seen = [file], {file}
+    for one in waiting:  # which grows
+        more = _imported(one, package) - seen
+        seen |= more
+        waiting += sorted(more)
+    return hashlib.sha256(b"".join(_content(one).encode() for one in sorted(seen))).hexdigest()
+
+
+@cache
+def _imported(file: Path, package: Path) -> set[Path]:
+    found = set()
+    for module, names in IMPORTED.findall(_content(file)):
+        first, *parts = module.split(".")
+        path = package.joinpath(*parts).with_suffix(".py")
+        if first == package.name and path.is_file():
+            constants = any(name.isupper() for name in re.findall(r"\w+", names))
+            if constants or ".compiled import" in _content(path):
+                found.add(path)
+    return found
+
+
+@cache
+def _content(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def _stamp_with_imports(self: Any) -> Any:
+    file = Path(self._py_file)
+    return source_stamp(file, PACKAGE) if file.is_relative_to(PACKAGE) else _stamp(self)
+
+
+_SourceFileBackedLocatorMixin.get_source_stamp = _stamp_with_imports
 
 njit: Any = partial(numba.njit, cache=True)
 """Compile a function for the CPU, as `numba.njit` does, and keep the machine code on disk."""
