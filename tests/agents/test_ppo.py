@@ -7,8 +7,11 @@ import pytest
 import torch
 
 from tvwrl.agents.config import INFORMED, TrainConfig
-from tvwrl.agents.episodes import DeterministicActions, Trajectories, play
+from tvwrl.agents.critic import Critic
+from tvwrl.agents.episodes import DeterministicActions, Trajectories
+from tvwrl.agents.foresight import MANY
 from tvwrl.agents.networks import make_policy
+from tvwrl.agents.policy_gradient import discounted_sums
 from tvwrl.agents.ppo import PPO, generalised_advantages
 from tvwrl.agents.tasks import PlacementTask
 from tvwrl.agents.training import Trainer
@@ -42,7 +45,7 @@ def policy(task):
 @pytest.fixture
 def played(task, policy):
     """Two episodes on each of the four sequences."""
-    return play(policy, task.envs, np.arange(8) % 4, torch.Generator().manual_seed(0), "cpu")
+    return PPO(policy, TINY).play(task.envs, np.arange(8) % 4, torch.Generator().manual_seed(0))
 
 
 def of_a_machine(values):
@@ -80,7 +83,7 @@ def test_costs_by_machine_add_up_to_the_penalties(played):
 
 
 def test_concatenated_episodes_are_those_played_together(task, policy, played):
-    one, two = played, play(policy, task.envs, np.arange(8) % 4, torch.Generator().manual_seed(1), "cpu")
+    one, two = played, PPO(policy, TINY).play(task.envs, np.arange(8) % 4, torch.Generator().manual_seed(1))
     both = Trajectories.concatenate([one, Trajectories.unpack(two.pack())])
     assert both.alive.shape == (max(len(one.alive), len(two.alive)), 16)
     for part, columns in ((one, slice(0, 8)), (two, slice(8, 16))):
@@ -98,22 +101,54 @@ def test_advantages_are_scaled_only_if_asked(policy, played):
     known = raw[played.alive]
     expected = np.clip((known - known.mean()) / known.std(), -TINY.advantage_clip, TINY.advantage_clip)
     assert np.allclose(scaled[played.alive], expected)
-    # At first the critic says 0, so an advantage is what it costs from there on, in units of the scale
+    # At first the critic expects what machines cost anyway; an advantage is the rest, in units of the scale
     costs = float(np.abs(played.costs * played.alive[..., None]).sum(axis=0).mean())
-    assert known[-1] == pytest.approx(played.reward[played.alive][-1] / costs)
+    anyway = float(played.encoded["committed"][-1].sum())
+    assert known[-1] == pytest.approx((played.reward[played.alive][-1] + anyway) / costs)
 
 
 def test_only_what_was_cut_has_something_to_come(policy, played):
-    """A critic that says -2 of each of the five parts: only of episodes that were cut does it speak at their end."""
+    """A critic that says -2 of each of the five parts, beside what machines cost anyway: only of episodes that were
+    cut does it speak at their end."""
     played = replace(played, truncated=np.arange(8) % 2 == 1)
     learner = PPO(policy, replace(TINY, advantage_scaling=False, gamma=0.99))
     for head in (learner.critic.machine, learner.critic.wait):
         torch.nn.init.constant_(head.bias, -2.0)
-    found = learner.advantages(played)
+    found, before = learner.advantages(played), np.zeros(played.alive.shape)
+    before[played.alive] = 10.0 + played.encoded["committed"].sum(dim=1).numpy() / learner.scale
+    after = 10.0 + played.last["committed"].sum(dim=1).numpy() / learner.scale
     for b in range(8):
         t = played.alive[:, b].nonzero()[0][-1]
-        to_come = 0.99 ** played.slots[t, b] * -10.0 if b % 2 else 0.0
-        assert found[t, b] == pytest.approx(played.reward[t, b] / learner.scale + to_come + 10.0)
+        to_come = 0.99 ** played.slots[t, b] * after[b] if b % 2 else 0.0
+        assert found[t, b] == pytest.approx(played.reward[t, b] / learner.scale - to_come + before[t, b])
+
+
+def test_each_decision_comes_with_what_was_to_come_then(played):
+    left = np.full(played.alive.shape, np.inf)
+    left[played.alive] = played.encoded["ahead"][:, 0].numpy() * MANY
+    for b in range(8):
+        own = left[played.alive[:, b], b]
+        assert own[0] < 16  # the first has arrived
+        assert own[-1] == pytest.approx(0, abs=1e-5)
+        assert (np.diff(own) < 1e-5).all()
+
+
+@pytest.mark.parametrize(("expected", "explained"), [(lambda returns: returns - 3.0, 1.0), (np.zeros_like, 0.0)])
+def test_explained_variance_of_returns(policy, played, monkeypatch, expected, explained):
+    """All of it if the critic knows returns up to a constant, nothing if it says the same of every state."""
+    learner = PPO(policy, replace(TINY, gamma=0.99))
+    learner.advantages(played)  # sets the scale
+    returns = discounted_sums(-played.costs / learner.scale, 0.99 ** played.slots[..., None])[played.alive]
+    values = iter([np.zeros((8, 5)), expected(returns)])
+    monkeypatch.setattr(learner, "_values", lambda _: next(values))
+    assert learner.update(played, 0, torch.Generator())["explained_variance"] == pytest.approx(explained)
+
+
+def test_a_critic_that_saw_less_is_refused(policy):
+    state = PPO(policy, TINY).state()
+    state["critic"] = Critic(policy, TINY.hidden).state_dict()
+    with pytest.raises(InputError, match=r"critic .* does not fit .* train anew"):
+        PPO(policy, TINY).restore(state)
 
 
 def test_the_critics_step_size_falls_with_the_iterations(policy, played):

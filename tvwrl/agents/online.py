@@ -197,7 +197,7 @@ class OnlineLearner:
         phase, envs = self.stream[place], self._envs[place]
         most_probable = DeterministicActions(envs.num_envs, envs.simulation.placements)
         how = self._actions if self.config.explore else most_probable
-        played = play(self.policy, envs, chosen, how, self.start.config.device)
+        played = self.learner.play(envs, chosen, how)
         scores = score(envs, phase)
         steps = self._learn(played) if self.config.learning_rate else {}
         for row in scores:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.episodes import Environments, Trajectories, play
+from tvwrl.agents.episodes import DeterministicActions, Environments, Trajectories, play
 from tvwrl.agents.networks import Policy
 from tvwrl.types import Float
 
@@ -95,8 +95,14 @@ class PolicyGradient(Learner):
         self, envs: Environments, sequence: npt.NDArray[np.int64], iteration: int, rng: torch.Generator
     ) -> tuple[dict[str, float], dict[str, float]]:
         """See `Learner.iterate`."""
-        played = play(self.policy, envs, sequence, rng, self.config.device)
+        played = self.play(envs, sequence, rng)
         return played.penalties, self.update(played, iteration, rng)
+
+    def play(
+        self, envs: Environments, sequence: npt.NDArray[np.int64], how: torch.Generator | DeterministicActions
+    ) -> Trajectories:
+        """An episode in each environment, with all that `update` needs; see `episodes.play`."""
+        return play(self.policy, envs, sequence, how, self.config.device)
 
     def update(self, played: Trajectories, iteration: int, rng: torch.Generator) -> dict[str, float]:
         """Learn from the episodes of an iteration, with an entropy bonus, by Adam; returns mean metrics to log.

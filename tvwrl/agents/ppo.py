@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.critic import Critic
-from tvwrl.agents.episodes import Trajectories
+from tvwrl.agents.episodes import DeterministicActions, Environments, Trajectories, play
+from tvwrl.agents.foresight import Foresight
 from tvwrl.agents.networks import Encoded, SharedPolicy
 from tvwrl.agents.policy_gradient import CHUNK, PolicyGradient, discounted_sums
 from tvwrl.types import Float, InputError
@@ -31,9 +34,23 @@ class PPO(PolicyGradient):
             )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed + 1)
-            self.critic = Critic(policy, config.hidden).to(config.device)
+            self.critic = Critic(policy, config.hidden, foresees=True).to(config.device)
         self.critic_optimiser = torch.optim.Adam(self.critic.parameters(), lr=config.learning_rate)
         self.scale = 0.0  # until the first iteration
+
+    def play(
+        self, envs: Environments, sequence: npt.NDArray[np.int64], how: torch.Generator | DeterministicActions
+    ) -> Trajectories:
+        """See `PolicyGradient.play`; encodings include what the critic sees of the future."""
+        foresight, ahead = Foresight(envs.simulation, self.config.gamma), list[Encoded]()
+
+        def look(rows: npt.NDArray[np.int64], _: npt.NDArray[np.bool_]) -> None:
+            ahead.append(foresight.of(rows))
+
+        played = play(self.policy, envs, sequence, how, self.config.device, look)
+        played.encoded |= {name: torch.cat([part[name] for part in ahead]) for name in ahead[0]}
+        played.last |= foresight.of(np.arange(envs.num_envs))
+        return played
 
     def advantages(self, played: Trajectories) -> Float:
         """(T, B) GAE(lambda); with `advantage_scaling` standardised over the batch and clipped."""
@@ -42,13 +59,13 @@ class PPO(PolicyGradient):
         values, last = np.zeros_like(played.costs), self._values(played.last)
         values[played.alive] = self._values(played.encoded)
         placements = played.encoded["mask"].shape[1] - (self.policy.hold is not None)
-        self._advantage = generalised_advantages(
-            -played.costs / self.scale, values, last * played.truncated[:, None], played, self.config, placements
-        )
-        self._target = torch.from_numpy((self._advantage + values)[played.alive]).float()
-        total = self._advantage.sum(axis=2)
+        steps = -played.costs / self.scale, values, last * played.truncated[:, None], played
+        by_part = generalised_advantages(*steps, self.config, placements)
+        self._target = torch.from_numpy((by_part + values)[played.alive]).float()
+        missed = generalised_advantages(*steps, replace(self.config, gae_lambda=1.0), placements)
+        self._explained = explained_variance((missed + values)[played.alive], missed[played.alive])
+        total = by_part.sum(axis=2)
         known = total[played.alive]
-        self._explained = 1.0 - float(known.var() / max(self._target.sum(dim=1).numpy().var(), 1e-12))
         if self.config.advantage_scaling:
             total = (total - known.mean()) / (known.std() + 1e-8)
             total = np.clip(total, -self.config.advantage_clip, self.config.advantage_clip)
@@ -64,10 +81,11 @@ class PPO(PolicyGradient):
     def _values(self, encoded: Encoded) -> Float:
         """(n, M + 1) values of observations (n, ...)."""
         with torch.no_grad():
-            parts = [
-                self.critic({name: part[rows].to(self.config.device) for name, part in encoded.items()}).cpu()
+            chunks = (
+                {name: part[rows].to(self.config.device) for name, part in encoded.items()}
                 for rows in torch.split(torch.arange(len(encoded["mask"])), CHUNK)
-            ]
+            )
+            parts = [self.critic(chunk, self.scale).cpu() for chunk in chunks]
         values: Float = torch.cat(parts).numpy().astype(np.float64)
         return values
 
@@ -78,7 +96,7 @@ class PPO(PolicyGradient):
 
         def backward(part: Tensor) -> None:
             seen = {name: rows[part].to(self.config.device) for name, rows in played.encoded.items()}
-            loss = ((self.critic(seen) - self._target[part].to(self.config.device)) ** 2).sum(dim=1).mean()
+            loss = ((self.critic(seen, self.scale) - self._target[part].to(self.config.device)) ** 2).sum(dim=1).mean()
             loss.backward()
             losses.append(float(loss.detach()))
 
@@ -97,9 +115,12 @@ class PPO(PolicyGradient):
         return super().state() | own | {"scale": self.scale}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See `Learner`."""
+        """See `Learner`. Raises InputError for a critic of an earlier version, which saw less."""
         super().restore(state)
-        self.critic.load_state_dict(state["critic"])
+        try:
+            self.critic.load_state_dict(state["critic"])
+        except RuntimeError:
+            raise InputError("the critic in the checkpoint does not fit that of this version: train anew") from None
         self.critic_optimiser.load_state_dict(state["critic_optimiser"])
         self.scale = state["scale"]
 
@@ -122,3 +143,9 @@ def generalised_advantages(
     trust = np.where(played.action < placements, config.gae_lambda, 1.0)[..., None]
     advantage = discounted_sums(reward + discount * after - values, discount * trust * going)
     return np.where(played.alive[..., None], advantage, 0.0)
+
+
+def explained_variance(returns: Float, missed: Float) -> float:
+    """Share of the variance of `returns` (n, P), summed over parts, that values explain which `missed` (n, P) of them;
+    at most 1, and below 0 if they are worse than a constant."""
+    return 1.0 - float(missed.sum(axis=1).var() / max(returns.sum(axis=1).var(), 1e-12))

@@ -1,0 +1,149 @@
+"""What PPO's critic sees of the future: how much of the episode is left, and what is about to come.
+
+Decisions change neither arrivals nor demand. A baseline may therefore know both without a bias of the policy's gradient
+(input-dependent baselines: Mao et al., ICLR 2019, arXiv:1807.02264). The policy sees nothing of this.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from tvwrl.agents.networks import Encoded
+from tvwrl.compiled import njit
+from tvwrl.packing.fit import exceeds
+from tvwrl.penalties import contention, overshoot, under_utilisation
+from tvwrl.simulation.simulation import Simulation
+from tvwrl.simulation.state import (
+    ARRIVAL,
+    ARRIVED,
+    LENGTH,
+    MACHINE,
+    MACHINE_OVERSHOT,
+    OVERSHOOT_PER_MACHINE,
+    OVERSHOT,
+    RUNNING,
+    RUNS,
+    SEQUENCE,
+    SLOT,
+    START,
+    WAITING,
+    WAITS,
+)
+from tvwrl.types import Float, Int
+
+ENDS = (4, 16, 64, 1 << 30)  # slots from now at which a horizon ends
+MANY, FEW, LONG = 50.0, 10.0, 100.0  # workloads in all, workloads that arrive in a horizon, and slots that count as 1
+
+
+def ahead_count(resources: int) -> int:
+    """F of `ahead`: see `Foresight.of`."""
+    return 2 + (1 + len(ENDS)) * (1 + resources)
+
+
+class Foresight:
+    """The future in the environments of a simulation; costs that are t slots away count `gamma` ** t."""
+
+    def __init__(self, simulation: Simulation, gamma: float) -> None:
+        self._simulation, self._gamma = simulation, gamma
+        self._work: Float = simulation.sequences.demand.sum(axis=2)
+
+    def of(self, rows: Int) -> Encoded:
+        """What the critic sees beside the policy's encoding, of the environments `rows` (n,).
+
+        `committed` (n, M): what each machine will cost if nothing more is placed on it, discounted
+        `ahead` (n, F): workloads still to arrive, and slots until the last does; number of workloads, and per
+            resource their work (demand summed over slots), of what waits and of what arrives in each horizon
+        """
+        machines, resources = self._simulation.machines.capacity.shape
+        committed = np.zeros((len(rows), machines), np.float32)
+        ahead = np.zeros((len(rows), ahead_count(resources)), np.float32)
+        foresee(self._simulation.state, self._work, rows, self._gamma, committed, ahead)
+        return {"committed": torch.from_numpy(committed), "ahead": torch.from_numpy(ahead)}
+
+
+@njit
+def foresee(s, work, rows, gamma, committed, ahead):  # type: ignore[no-untyped-def]
+    """Write the arrays of `Foresight.of`, which are 0 at first. `s`: `State`; `work`: (S, N, D) units x slots."""
+    machines, resources = s.capacity.shape
+    square, ends = np.empty((machines, s.load.shape[2], resources)), np.empty(machines, np.int64)
+    whole = s.capacity.sum(axis=0) * LONG
+    for i in range(len(rows)):
+        _look_ahead(s, work, whole, rows[i], ahead[i])
+        _sum_squares(s, rows[i], square, ends)
+        for m in range(machines):
+            committed[i, m] = _committed(s, rows[i], m, ends[m], square[m], gamma)
+
+
+@njit
+def _look_ahead(s, work, whole, b, out):  # type: ignore[no-untyped-def]
+    resources, count = s.capacity.shape[1], s.timing.shape[1]
+    sequence, slot, waiting = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.counters[b, WAITING]
+    arrived, horizon = s.counters[b, ARRIVED], 0
+    out[0] = (count - arrived) / MANY
+    out[1] = max(s.timing[sequence, count - 1, ARRIVAL] - slot, 0) / LONG
+    for i in range(waiting + count - arrived):
+        w, at = s.workloads[b, i, WAITS], 2
+        if i >= waiting:
+            w = arrived + i - waiting
+            while s.timing[sequence, w, ARRIVAL] - slot >= ENDS[horizon]:
+                horizon += 1
+            at += (1 + horizon) * (1 + resources)
+        out[at] += 1 / FEW
+        for d in range(resources):
+            if whole[d] > 0:
+                out[at + 1 + d] += work[sequence, w, d] / whole[d]
+
+
+@njit
+def _sum_squares(s, b, square, ends):  # type: ignore[no-untyped-def]
+    """Write the sum of squared demand (M, H, D) of the slots from now, and slots until each machine is empty (M,)."""
+    ends[:], square[:] = 0, 0.0
+    sequence, slot = s.counters[b, SEQUENCE], s.counters[b, SLOT]
+    period = s.background.shape[1]
+    if period > 0:
+        for k in range(square.shape[1]):
+            for m in range(square.shape[0]):
+                for d in range(square.shape[2]):
+                    square[m, k, d] = float(s.background[sequence, (slot + k) % period, m, d]) ** 2
+    for i in range(s.counters[b, RUNNING]):
+        w = s.workloads[b, i, RUNS]
+        m, age = s.workloads[b, w, MACHINE], slot - s.workloads[b, w, START]
+        left = s.timing[sequence, w, LENGTH] - age
+        ends[m] = max(ends[m], left)
+        for k in range(left):
+            for d in range(square.shape[2]):
+                demand = float(s.demand[sequence, w, age + k, d])
+                square[m, k, d] += demand * demand
+
+
+@njit
+def _committed(s, b, m, end, square, gamma):  # type: ignore[no-untyped-def]
+    """What machine m costs, discounted, until it is empty `end` slots from now. `square`: (H, D), see above."""
+    ring, resources = s.load.shape[2:]
+    costs = 0.0
+    for d in range(resources):
+        row, discount, charged, capacity = s.counters[b, SLOT] % ring, 1.0, False, s.capacity[m, d]
+        for k in range(end):
+            load = float(s.load[b, m, row, d])
+            contended = s.weights[0, d] * contention(load, square[k, d])
+            costs += discount * (contended + under_utilisation(max(capacity - load, 0.0), s.weights[1, d]))
+            if not charged and exceeds(load, capacity):
+                charged = True
+                costs += discount * overshoot(_charged(s, b, m, d, k), s.weights[2, d])
+            discount *= gamma
+            row = row + 1 if row + 1 < ring else 0
+    return costs
+
+
+@njit
+def _charged(s, b, m, d, k):  # type: ignore[no-untyped-def]
+    """How many first overshoots machine m, which is not empty by then, causes if its next overshoot is k slots away."""
+    if s.rules[OVERSHOOT_PER_MACHINE]:
+        return 0 if s.machines[b, m, MACHINE_OVERSHOT] & (1 << d) else 1
+    count, last = 0, s.counters[b, SLOT] + k
+    for i in range(s.counters[b, RUNNING]):
+        w = s.workloads[b, i, RUNS]
+        if s.workloads[b, w, MACHINE] == m and not s.workloads[b, w, OVERSHOT] & (1 << d):
+            count += s.workloads[b, w, START] + s.timing[s.counters[b, SEQUENCE], w, LENGTH] > last
+    return count
