@@ -39,7 +39,8 @@ value. Not every plural is a list: it may also be a number of things (`--machine
 
 # Help of each command's own: other files, names or units of the same kind, or a further value with a meaning
 OWN_WORDS = {
-    "--checkpoint", "--data", "--instance", "--interval", "--learning-rate", "--milp-seconds", "--per", "--planners",
+    "--also", "--checkpoint", "--data", "--instance", "--interval", "--learning-rate", "--milp-seconds", "--per",
+    "--planners",
     "--preset", "--reference-memory", "--resume", "--schedulers", "--seed", "--seeds", "--sequences",
 }  # fmt: skip
 

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from tvwrl.agents.features import BUILT_IN
-from tvwrl.checks import at_least, one_of, positive, within
-from tvwrl.command_line import Shares
+from tvwrl.checks import at_least, different, one_of, positive, within
+from tvwrl.command_line import Names, Shares
 from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FORECASTS_AND_PEAKS, PEAKS, Knowledge
 from tvwrl.schedulers.replay_rules import BASES
@@ -58,12 +58,16 @@ class TrainConfig:
     best-fit-peak built in if it sees what they know; it imitates others, which may know more. Default: with forecasts
     expected-cost, with forecasts and lifetime peaks the best of the other three on training and validation sequences,
     otherwise best-fit-peak."""
+    start_from: str = ""
+    """Run folder or checkpoint of a policy to start from, in place of --teacher; it may be of another trace or load."""
     imitation_rate: float = 2e-3
     """Learning rate of Adam during imitation."""
     train_sequences: int = 300
     """Arrival sequences to train on (paper: 100)."""
     train_loads: Shares = ()
     """Offered loads of training and validation sequences, in turn; default: --load."""
+    also: Names = ()
+    """Further traces to train on, in turn with --trace; validation and tests are of --trace alone."""
     sequences_per_iteration: int = 160
     """Sequences sampled for one update (paper: 20)."""
     trajectories: int = 1
@@ -137,6 +141,10 @@ class TrainConfig:
         positive(**{name: values[name] for name in RATES})
         within(0, 1, gamma=self.gamma, gae_lambda=self.gae_lambda, label_share=self.label_share)
         one_of(BASES, base_policy=self.base_policy or None)
+        if self.also:
+            different(also=self.also)
+        if self.also and self.algo.startswith("sb3"):
+            raise InputError(f"also is {', '.join(self.also)}: algo {self.algo} trains on one trace; use another")
         if self.generations > 1 and self.algo != "counterfactual":
             raise InputError(f"generations is {self.generations}: must be 1 for algo {self.algo}")
         within(1, self.iterations, generations=self.generations)
@@ -179,7 +187,7 @@ class TrainConfig:
     @property
     def imitates(self) -> str:
         """The scheduler that the policy imitates before it learns from rewards; empty for none."""
-        return "" if self.built_in or not self.imitate else self._teacher
+        return "" if self.built_in or self.start_from or not self.imitate else self._teacher
 
     @property
     def _teacher(self) -> str:
@@ -191,7 +199,7 @@ class TrainConfig:
     def starting_rules(self) -> tuple[str, ...]:
         """The rules that the policy may start from, of which training takes the best (`with_starting_rule`)."""
         both = self.scenario.observe_forecast and self.scenario.observe_peak
-        free = both and self.policy == "shared" and not self.teacher
+        free = both and self.policy == "shared" and not self.teacher and not self.start_from
         return ("expected-cost-peak", "expected-cost-known-peak", "best-fit-peak") if free else (self._teacher,)
 
     def begins_generation(self, iteration: int) -> int:
@@ -223,8 +231,8 @@ class TrainConfig:
     def from_dict(cls, content: dict[str, Any]) -> TrainConfig:
         """The inverse of `to_dict`."""
         scenario: dict[str, Any] = dict(content["scenario"])
-        loads = tuple(content.get("train_loads", ()))
-        return cls(**{**content, "scenario": Scenario(**scenario), "train_loads": loads})
+        lists = {name: tuple(content.get(name, ())) for name in ("train_loads", "also")}
+        return cls(**{**content, "scenario": Scenario(**scenario), **lists})
 
 
 PRESETS: dict[str, TrainConfig] = {

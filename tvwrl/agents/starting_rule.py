@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
+from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import TrainConfig
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers.replay import Replay
@@ -23,6 +25,9 @@ def with_starting_rule(config: TrainConfig, problem: Problem, report: Callable[[
     It counts what they earn on training and on validation sequences, as rules learn nothing from a series. Unchanged if
     there is nothing to choose.
     """
+    if config.start_from and not config.teacher:  # the rule that is built into that policy
+        start = Checkpoint.load(find_checkpoint(Path(config.start_from))).config
+        return replace(config, teacher=start.built_in or "best-fit-peak")
     rules = config.starting_rules
     if len(rules) < 2:
         return config

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from tvwrl.agents.networks import Policy, shapes_of
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.base import picture
 from tvwrl.envs.problem import Problem
+from tvwrl.traces import open_trace
+from tvwrl.types import InputError
 
 EVALUATED = ("reward", "overshoot_pct", "machines_used", "wait_mean", "contention")  # and utilisation per resource
 DRAWS = 4  # episodes of DeepRM on each validation sequence, as its actions are drawn
@@ -29,7 +32,7 @@ class Task(ABC):
 
     def __init__(self, problem: Problem, config: TrainConfig) -> None:
         drawn = config.seed, config.train_loads
-        self._problem, self._config = problem, config
+        self.problem, self._config = problem, config
         self._train = problem.sequences("train", config.train_sequences, *drawn)
         self._validation_set = problem.sequences("validation", config.eval_sequences, *drawn)
         self._batch = config.sequences_per_iteration * config.trajectories
@@ -46,6 +49,23 @@ class Task(ABC):
 def make_task(problem: Problem, config: TrainConfig) -> Task:
     """The task of the policy that `config` names."""
     return DeepRMTask(problem, config) if config.policy == "deeprm" else PlacementTask(problem, config)
+
+
+def make_tasks(problem: Problem, config: TrainConfig) -> list[Task]:
+    """The task of `problem`, and those of the traces that `config.also` names, with classes and forecasts of their own.
+
+    Raises InputError for a trace with other resources.
+    """
+    tasks = [make_task(problem, config)]
+    for name in config.also:
+        trace = open_trace(name)
+        if trace.resources != problem.trace.resources:
+            raise InputError(
+                f"also {name}: it has the resources {', '.join(trace.resources)}, but trace '{problem.trace.name}' has "
+                f"{', '.join(problem.trace.resources)}"
+            )
+        tasks.append(make_task(Problem.build(trace, config.scenario), replace(config, eval_sequences=1)))
+    return tasks
 
 
 class PlacementTask(Task):
@@ -72,8 +92,8 @@ class PlacementTask(Task):
         """See `Task`."""
         envs = self._validation
         played = play(policy, envs, np.arange(envs.num_envs), self._deterministic(), self._config.device)
-        rows = [self._problem.score(envs.simulation.record(b)) for b in range(envs.num_envs)]
-        names = [*EVALUATED, *(f"utilisation_{r}" for r in self._problem.machines.resources)]
+        rows = [self.problem.score(envs.simulation.record(b)) for b in range(envs.num_envs)]
+        names = [*EVALUATED, *(f"utilisation_{r}" for r in self.problem.machines.resources)]
         return {name: float(np.nanmean([row[name] for row in rows])) for name in names}, not played.truncated.any()
 
     def picture(self, policy: Policy, title: str) -> npt.NDArray[np.uint8]:

@@ -17,16 +17,17 @@ import numpy.typing as npt
 import torch
 from tqdm import tqdm
 
-from tvwrl.agents.checkpoint import Checkpoint, generator_state, restore_generator
+from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint, generator_state, restore_generator
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.divergence import Diverged, check_gradients, check_update, restored_on_divergence
 from tvwrl.agents.imitation import imitate
 from tvwrl.agents.learners import make_learner
 from tvwrl.agents.networks import check_device, make_policy
 from tvwrl.agents.starting_rule import with_starting_rule
-from tvwrl.agents.tasks import make_task
+from tvwrl.agents.tasks import make_tasks
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import read_csv, write_csv
+from tvwrl.traces import trace_hash
 from tvwrl.types import InputError
 
 INITIAL_POLICY = "initial.pt"  # the checkpoint of iteration 0
@@ -52,7 +53,9 @@ class Trainer:
         check_device(self.config.device)
         self.config = config = with_starting_rule(self.config, self.problem, self.report)
         torch.set_num_threads(config.threads)
-        self._task = make_task(self.problem, config)
+        self._task, *others = make_tasks(self.problem, config)
+        self._check_others({name: other.problem for name, other in zip(config.also, others, strict=True)})
+        self._every = [self._task.envs, *(other.envs for other in others)]
         self.envs, self.shapes = self._task.envs, self._task.shapes
         self._rng = np.random.default_rng([config.seed, 1])
         self._actions = torch.Generator().manual_seed(config.seed)
@@ -60,6 +63,25 @@ class Trainer:
             torch.manual_seed(config.seed)
             self.policy = make_policy(config.policy, self.shapes, config.hidden).to(config.device)
         self.learner = make_learner(self.policy, config, self.envs, self.shapes)
+
+    def _take_weights(self, run: str) -> None:
+        """Start from the policy of another run."""
+        try:
+            self.policy.load_state_dict(Checkpoint.load(find_checkpoint(Path(run))).policy)
+        except RuntimeError:
+            raise InputError(
+                f"start_from is {run}: its network is another one; train with its own --policy, --hidden, --classes, "
+                "--history and --observe options"
+            ) from None
+        self.report(f"the policy starts from that of {run}")
+
+    def _check_others(self, others: dict[str, Problem]) -> None:
+        """Note the content of the other traces, or raise InputError where it is not what it was."""
+        now = {name: trace_hash(problem.trace) for name, problem in others.items()}
+        before = self.trace.setdefault("also", now) if others else {}
+        for name, digest in before.items():
+            if now[name] != digest:
+                raise InputError(f"also {name}: it is not the trace that the run began with (its content has changed)")
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint."""
@@ -102,7 +124,7 @@ class Trainer:
         bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", leave=None, disable=None)
         try:
             with writer, bar, collect_signals() as received:
-                head_start = self.config.imitates or self.config.built_in
+                head_start = self.config.imitates or self.config.built_in or self.config.start_from
                 if self.iteration == 0 and head_start and not self.imitated and end:
                     self._head_start(writer)
                 while self.iteration < end and not received:
@@ -111,7 +133,8 @@ class Trainer:
                         self.save()
                 self.save()
         finally:
-            self.envs.close()
+            for envs in self._every:
+                envs.close()
         if received:
             return str(received[0])
         return "finished" if self.iteration >= total else "stopped"
@@ -121,7 +144,9 @@ class Trainer:
         if teacher := self.config.imitates:
             agree = imitate(self.policy, self.problem, self.config)
             self.report(f"imitated {teacher} on {self.config.imitate} sequences: agrees in {agree:.0%} of decisions")
-        if rule := self.config.built_in:
+        if begun := self.config.start_from:
+            self._take_weights(begun)
+        elif rule := self.config.built_in:
             self.report(f"the policy starts from {rule}, which is built in; nothing is imitated")
         self.imitated = True
         self.progress = [{"iteration": 0} | self._evaluate(writer)]
@@ -162,9 +187,10 @@ class Trainer:
 
     def _improve(self, sequence: npt.NDArray[np.int64]) -> tuple[dict[str, float], dict[str, float]]:
         """See `Learner.iterate`. Raises InputError if an update breaks the policy, after rolling it back."""
+        envs = self._every[self.iteration % len(self._every)]
         try:
             with restored_on_divergence(self.policy, self.learner):
-                penalties, steps = self.learner.iterate(self.envs, sequence, self.iteration, self._actions)
+                penalties, steps = self.learner.iterate(envs, sequence, self.iteration, self._actions)
                 check_update(steps, self.learner.weights())
                 check_gradients(steps, self.progress)
         except Diverged as trouble:

@@ -1,0 +1,96 @@
+"""Training on several traces in turn, and from the policy of another run."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tvwrl.agents import tasks
+from tvwrl.agents.config import INFORMED, TrainConfig
+from tvwrl.agents.training import Trainer
+from tvwrl.traces.synthetic import synthetic_trace
+from tvwrl.types import InputError
+
+SEEN = replace(INFORMED, machines=4, workloads=12, history=6, observe_forecast=False, observe_peak=True)
+TINY = TrainConfig(
+    algo="counterfactual",
+    iterations=4,
+    imitate=2,
+    train_sequences=6,
+    sequences_per_iteration=6,
+    eval_sequences=2,
+    hidden=16,
+    scenario=SEEN,
+)
+
+
+@pytest.fixture
+def other(monkeypatch):
+    """Another trace, which opens under the name `other`."""
+    trace = synthetic_trace("google", workloads=60, seed=9)
+    monkeypatch.setattr(tasks, "open_trace", lambda name: trace)
+    return trace
+
+
+def make(problem, folder, config, told=None, trace=None):
+    there = replace(problem, scenario=config.scenario)
+    return Trainer(
+        there,
+        config,
+        folder,
+        {"hash": ""} if trace is None else trace,
+        (lambda text: None) if told is None else told.append,
+    )
+
+
+def test_it_learns_on_both_traces_in_turn_and_resumes_exactly(problem, other, tmp_path):
+    both = replace(TINY, also=("other",))
+    played = []
+    whole = make(problem, tmp_path / "whole", both)
+    iterate = whole.learner.iterate
+
+    def noted(envs, *rest):
+        played.append(float(envs.simulation.sequences.demand.sum()))
+        return iterate(envs, *rest)
+
+    whole.learner.iterate = noted
+    whole.run()
+    assert played[0] == played[2] != played[1] == played[3]
+    assert len(whole.trace["also"]["other"]) > 10  # its hash
+    first = make(problem, tmp_path / "parts", both)
+    first.run(stop_after=3)
+    second = make(problem, tmp_path / "parts", both)
+    second.restore(first.checkpoint())
+    second.run()
+    for name, weights in whole.policy.state_dict().items():
+        assert torch.equal(weights, second.policy.state_dict()[name])
+
+
+def test_a_trace_that_changed_or_has_other_resources_is_named(problem, other, tmp_path, monkeypatch):
+    both = replace(TINY, also=("other",))
+    with pytest.raises(InputError, match="also other: it is not the trace that the run began with"):
+        make(problem, tmp_path, both, trace={"hash": "", "also": {"other": "abc"}})
+    fewer = replace(other, resources=("cpu",), usage=other.usage[:, :1], request=other.request[:, :1])
+    monkeypatch.setattr(tasks, "open_trace", lambda name: fewer)
+    with pytest.raises(InputError, match=r"also other: it has the resources cpu, but trace '.*' has cpu, mem"):
+        make(problem, tmp_path, both)
+    with pytest.raises(InputError, match="also is other: algo sb3-ppo trains on one trace"):
+        replace(both, algo="sb3-ppo")
+
+
+def test_it_starts_from_the_policy_of_another_run(problem, tmp_path):
+    before = make(problem, tmp_path / "before", TINY)
+    before.run()
+    told: list[str] = []
+    config = replace(TINY, start_from=str(tmp_path / "before"), iterations=1, seed=5)
+    after = make(problem, tmp_path / "after", config, told)
+    after.run()
+    assert any("starts from that of" in line for line in told)
+    assert not any("imitated" in line for line in told)
+    start = torch.load(tmp_path / "after" / "checkpoints" / "initial.pt", weights_only=True)["policy"]
+    best = torch.load(tmp_path / "before" / "checkpoints" / "best.pt", weights_only=True)["policy"]
+    assert all(torch.equal(start[name], best[name]) for name in best)
+    assert np.isfinite(after.progress[0]["eval_reward"])
+    with pytest.raises(InputError, match=r"start_from is .*: its network is another one; train with its own --policy"):
+        make(problem, tmp_path / "wide", replace(config, hidden=8)).run()
