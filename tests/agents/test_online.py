@@ -18,10 +18,16 @@ CONFIG = OnlineConfig(before=2, after=4, clusters=1, recent=2, minibatches=2, le
 TRACE = {"argument": "google", "slot_seconds": None, "name": "google", "source": "synthetic", "hash": "x"}
 
 
-@pytest.fixture(scope="module")
-def start(problem, tmp_path_factory):
+@pytest.fixture(scope="module", params=["ppo", "counterfactual"])
+def start(request, problem, tmp_path_factory):
     """A policy after one iteration of training."""
-    few = {"iterations": 1, "train_sequences": 4, "sequences_per_iteration": 4, "eval_sequences": 2, "hidden": 16}
+    few = {"algo": request.param} | {
+        "iterations": 1,
+        "train_sequences": 4,
+        "sequences_per_iteration": 4,
+        "eval_sequences": 2,
+        "hidden": 16,
+    }
     config = replace(PRESETS["smoke"], scenario=problem.scenario, **few)
     trainer = Trainer(problem, config, tmp_path_factory.mktemp("start"), TRACE, lambda _: None)
     trainer.run()
@@ -152,5 +158,5 @@ def test_bad_settings_are_refused(start, stream, tmp_path):
         with pytest.raises(InputError, match=message):
             OnlineConfig(**change)
     reinforce = replace(start, config=replace(start.config, algo="reinforce"))
-    with pytest.raises(InputError, match="each arrival comes once"):
+    with pytest.raises(InputError, match="arrivals that come once: train with --algo counterfactual or ppo"):
         OnlineLearner(reinforce, stream, CONFIG, tmp_path)

@@ -13,17 +13,16 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tvwrl.agents.config import TrainConfig
-from tvwrl.agents.episodes import Environments, Trajectories, play
+from tvwrl.agents.episodes import DeterministicActions, Environments, Trajectories, play
 from tvwrl.agents.networks import FORBIDDEN, Policy
-from tvwrl.agents.policy_gradient import CHUNK, Learner
+from tvwrl.agents.policy_gradient import CHUNK, EpisodeLearner
 from tvwrl.agents.policy_replay import PolicyReplay
 from tvwrl.schedulers.replay import Replay
-from tvwrl.types import Float
 
 SLOWER = 0.2  # share of decisions that a policy plays on, of those that a rule would: it takes a hundred times as long
 
 
-class Counterfactual(Learner):
+class Counterfactual(EpisodeLearner):
     """Approximate policy improvement: lowers the expected cost of the policy's decisions if a rule, the base, went on.
 
     In the states that the policy visits, every action is played on by the base in the same recorded future: by a rule
@@ -33,8 +32,8 @@ class Counterfactual(Learner):
 
     def __init__(self, policy: Policy, config: TrainConfig) -> None:
         super().__init__(policy, config)
-        self.optimiser = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
         self._base: Policy | None = None  # of the generations after the first
+        self._plays = 0  # batches of episodes so far; which decisions are labelled depends on it
 
     def begin_generation(self) -> None:
         """Let the policy, as it is now, play on from now on in place of the rule."""
@@ -49,62 +48,57 @@ class Counterfactual(Learner):
     def state(self) -> dict[str, Any]:
         """See `Learner.state`."""
         base = {} if self._base is None else {"base": self._base.state_dict()}
-        return super().state() | base
+        return super().state() | base | {"plays": self._plays}
 
     def restore(self, state: dict[str, Any]) -> None:
         """See `Learner.restore`."""
         super().restore(state)
+        self._plays = state["plays"]
         if "base" in state:
             self.begin_generation()
             assert self._base is not None
             self._base.load_state_dict(state["base"])
 
-    def iterate(
-        self, envs: Environments, sequence: npt.NDArray[np.int64], iteration: int, rng: torch.Generator
-    ) -> tuple[dict[str, float], dict[str, float]]:
-        """See `Learner.iterate`."""
-        config = self.config
-        replay = self._replay(envs)
+    def play(
+        self, envs: Environments, sequence: npt.NDArray[np.int64], how: torch.Generator | DeterministicActions
+    ) -> Trajectories:
+        """See `EpisodeLearner.play`; encodings include `costs` (n, placements), and which are `labelled` (n,).
+
+        A cost is infinite where it is not known; all of a labelled decision are where the base waits.
+        """
+        config, replay = self.config, self._replay(envs)
         share = config.label_share if isinstance(replay, Replay) else config.label_share * SLOWER
-        draws = np.random.default_rng([config.seed, 7, iteration])
+        draws = np.random.default_rng([config.seed, 7, self._plays])
         placements = envs.simulation.placements
-        found: list[Float] = []
-        seen: list[npt.NDArray[np.bool_]] = []
+        found: list[Tensor] = []
+        seen: list[Tensor] = []
 
         def label(rows: npt.NDArray[np.int64], allowed: npt.NDArray[np.bool_]) -> None:
             chosen = draws.random(len(rows)) < share
             chosen[:1] |= not found  # at least one decision is labelled
-            costs, some = np.full((len(rows), placements), np.nan), np.flatnonzero(chosen)
+            costs, some = np.full((len(rows), placements), np.inf, np.float32), np.flatnonzero(chosen)
             if config.scenario.hold_action:  # where the base waits, costs do not count
                 some = some[replay.choices(rows[some]) < placements]
-            costs[some] = replay.costs(rows[some], allowed[some, :placements])[0][:, :-1].sum(axis=2)
-            found.append(costs)
-            seen.append(chosen)
+            played_on = replay.costs(rows[some], allowed[some, :placements])[0][:, :-1].sum(axis=2)
+            costs[some] = np.where(np.isnan(played_on), np.inf, played_on)
+            found.append(torch.from_numpy(costs))
+            seen.append(torch.from_numpy(chosen))
 
-        played = play(self.policy, envs, sequence, rng, config.device, label)
-        return played.penalties, self._fit(played, np.concatenate(found), np.concatenate(seen), iteration, rng)
+        played = play(self.policy, envs, sequence, how, config.device, label)
+        self._plays += 1
+        played.encoded |= {"costs": torch.cat(found), "labelled": torch.cat(seen)}
+        return played
 
-    def _fit(
-        self,
-        played: Trajectories,
-        costs: Float,
-        chosen: npt.NDArray[np.bool_],
-        iteration: int,
-        rng: torch.Generator,
-    ) -> dict[str, float]:
-        """Take the steps of an iteration; returns what to log.
-
-        `costs` (n, placements) of decisions in the order of `played.encoded`; NaN: not known, and left out of the
-        comparison; all of a row are NaN where the base waits
-        `chosen` (n,) to learn from
-        """
-        config, placements = self.config, costs.shape[1]
-        rows, costs = torch.from_numpy(np.flatnonzero(chosen)), costs[chosen]
-        waits = torch.from_numpy(np.isnan(costs).all(axis=1)).float()
-        known = torch.from_numpy(~np.isnan(costs)) | waits[:, None].bool()
+    def update(self, played: Trajectories, iteration: int, rng: torch.Generator) -> dict[str, float]:
+        """See `EpisodeLearner.update`."""
+        config, labelled = self.config, played.encoded["labelled"]
+        rows, costs = torch.nonzero(labelled)[:, 0], played.encoded["costs"][labelled].double().numpy()
+        placements = costs.shape[1]
+        waits = torch.from_numpy(np.isinf(costs).all(axis=1)).float()
         costs = np.where(waits[:, None].bool().numpy(), 0.0, costs)
-        beyond = np.minimum(costs - np.nanmin(costs, axis=1, keepdims=True), config.most_cost)
-        target = torch.from_numpy(np.nan_to_num(beyond) / config.cost_scale).float()
+        known = torch.from_numpy(np.isfinite(costs))
+        beyond = np.minimum(costs - costs.min(axis=1, keepdims=True), config.most_cost)
+        target = torch.from_numpy(beyond / config.cost_scale).float()
         bonus = config.at(iteration, config.entropy_bonus, config.final_entropy_bonus)
         expected: list[float] = []
         entropies: list[float] = []

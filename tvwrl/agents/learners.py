@@ -8,12 +8,12 @@ from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.counterfactual import Counterfactual
 from tvwrl.agents.episodes import Environments
 from tvwrl.agents.networks import Policy
-from tvwrl.agents.policy_gradient import Learner
+from tvwrl.agents.policy_gradient import EpisodeLearner, Learner
 from tvwrl.agents.ppo import PPO
 from tvwrl.agents.reinforce import Reinforce
 from tvwrl.types import InputError
 
-LEARNERS: dict[str, type[Learner]] = {"reinforce": Reinforce, "ppo": PPO, "counterfactual": Counterfactual}
+LEARNERS: dict[str, type[EpisodeLearner]] = {"reinforce": Reinforce, "ppo": PPO, "counterfactual": Counterfactual}
 
 
 def make_learner(policy: Policy, config: TrainConfig, envs: Environments, shapes: dict[str, Any]) -> Learner:

@@ -24,8 +24,8 @@ from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.divergence import Diverged, check_update, restored_on_divergence
 from tvwrl.agents.episodes import DeterministicActions, Trajectories, play
+from tvwrl.agents.learners import LEARNERS
 from tvwrl.agents.networks import check_device
-from tvwrl.agents.ppo import PPO
 from tvwrl.agents.training import collect_signals
 from tvwrl.checks import at_least, one_of
 from tvwrl.envs import PlacementVectorEnv
@@ -62,7 +62,7 @@ class OnlineConfig:
     entropy_bonus: float = 0.001
     """Weight of the policy's entropy."""
     gamma: float | None = None
-    """Discount per slot; default: as in training, which the critic was fitted for."""
+    """Discount per slot; default: as in training, which ppo's critic was fitted for."""
     gae_lambda: float | None = None
     """Lambda of generalised advantage estimation, per placement (ppo): 1 relies on returns only, 0 on the critic only;
     default: as in training."""
@@ -123,21 +123,22 @@ class Phase:
 class OnlineLearner:
     """A pretrained policy on a stream, in a folder: `checkpoints/last.pt`, `progress.csv` (a row per episode).
 
-    Raises InputError for a checkpoint without a critic: each arrival comes once, so no other episode on it can be the
-    baseline.
+    Raises InputError for a checkpoint of an algorithm that compares several episodes of a sequence, or that has no
+    critic of ours: each arrival comes once.
     """
 
     def __init__(self, start: Checkpoint, stream: Sequence[Phase], config: OnlineConfig, folder: Path) -> None:
-        if start.config.algo != "ppo" or start.config.policy != "shared":
+        trained, able = start.config, ("counterfactual", "ppo")
+        if trained.algo not in able or trained.policy == "deeprm":
             raise InputError(
-                f"the checkpoint was trained by {start.config.algo} (policy {start.config.policy}) and has no critic, "
-                "which online learning needs, as each arrival comes once: train with --algo ppo"
+                f"the checkpoint was trained by {trained.algo} (policy {trained.policy}), which cannot learn from "
+                f"arrivals that come once: train with --algo {' or '.join(able)}"
             )
         check_device(start.config.device)
         torch.set_num_threads(start.config.threads)
         self.start, self.stream, self.config, self.folder = start, stream, config, folder
         self.policy = start.make_policy().to(start.config.device)
-        self.learner = PPO(self.policy, config.applied_to(start.config))
+        self.learner = LEARNERS[start.config.algo](self.policy, config.applied_to(start.config))
         self.learner.restore(deepcopy(start.learner))  # Adam updates the tensors that it is given in place
         self.updates = 0
         self.progress: list[dict[str, Any]] = []

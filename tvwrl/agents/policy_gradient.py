@@ -80,16 +80,12 @@ class Learner(ABC):
         self.optimiser.load_state_dict(state["optimiser"])
 
 
-class PolicyGradient(Learner):
-    """Learns from the advantages of the decisions in whole episodes."""
+class EpisodeLearner(Learner):
+    """Plays whole episodes, then learns from them."""
 
     def __init__(self, policy: Policy, config: TrainConfig) -> None:
         super().__init__(policy, config)
         self.optimiser = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
-
-    @abstractmethod
-    def advantages(self, played: Trajectories) -> Float:
-        """(T, B) advantage of each decision: how much better it turned out than expected."""
 
     def iterate(
         self, envs: Environments, sequence: npt.NDArray[np.int64], iteration: int, rng: torch.Generator
@@ -103,6 +99,18 @@ class PolicyGradient(Learner):
     ) -> Trajectories:
         """An episode in each environment, with all that `update` needs; see `episodes.play`."""
         return play(self.policy, envs, sequence, how, self.config.device)
+
+    @abstractmethod
+    def update(self, played: Trajectories, iteration: int, rng: torch.Generator) -> dict[str, float]:
+        """Learn from the episodes of an iteration; returns metrics to log."""
+
+
+class PolicyGradient(EpisodeLearner):
+    """Learns from the advantages of the decisions in whole episodes."""
+
+    @abstractmethod
+    def advantages(self, played: Trajectories) -> Float:
+        """(T, B) advantage of each decision: how much better it turned out than expected."""
 
     def update(self, played: Trajectories, iteration: int, rng: torch.Generator) -> dict[str, float]:
         """Learn from the episodes of an iteration, with an entropy bonus, by Adam; returns mean metrics to log.

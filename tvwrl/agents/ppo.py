@@ -41,7 +41,7 @@ class PPO(PolicyGradient):
     def play(
         self, envs: Environments, sequence: npt.NDArray[np.int64], how: torch.Generator | DeterministicActions
     ) -> Trajectories:
-        """See `PolicyGradient.play`; encodings include what the critic sees of the future."""
+        """See `EpisodeLearner.play`; encodings include what the critic sees of the future."""
         foresight, ahead = Foresight(envs.simulation, self.config.gamma), list[Encoded]()
 
         def look(rows: npt.NDArray[np.int64], _: npt.NDArray[np.bool_]) -> None:
