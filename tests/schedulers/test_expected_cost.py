@@ -92,14 +92,16 @@ def test_more_load_endangers_more_and_leaves_less_unused(most, spread, peak, ali
         assert costs[UNUSED] <= 1e-3
 
 
-def waits(make_sequences, needs, newcomer):
-    """A workload for each of `needs`, which it is expected to have, and one that waits; K, the table's columns."""
+def waits(make_sequences, needs, newcomer, peak=2.0, told=False):
+    """A workload for each of `needs`, which it is expected to have, and one that waits; `told`: peaks are not forecast,
+    but known."""
     everyone = [*needs, newcomer]
     values = np.zeros((1, len(everyone), 4, columns(2)), np.float32)
     for w, need in enumerate(everyone):
-        values[0, w] = forecast(most=need, spread=0.01, mean=need, peak=2.0, alive=1.0, resources=2)
+        values[0, w] = forecast(most=need, spread=0.01, mean=need, peak=peak, alive=1.0, resources=2)
     whole = np.round(values / steps(2)).clip(0, 255).astype(np.uint8)
-    table = ForecastTable(whole, steps(2), np.zeros(columns(2), np.bool_))
+    declared = (forecast(peak=1.0, peak_spread=1.0, resources=2) > 0) & told
+    table = ForecastTable(whole, steps(2), declared)
     return replace(make_sequences(*[[(0, [[1, 1]] * 3)] * len(everyone)]), forecast=table)
 
 
@@ -149,4 +151,14 @@ def test_with_peaks_it_takes_the_least_unused_capacity_of_the_machines_where_pea
     # The forecast of 0.7 endangers the machines in use; the true peaks, of a quarter of a machine, fit all of them.
     endangered = waits(make_sequences, (1.2, 0.6), 0.7)
     assert goes_to(endangered, machines=3) == 2
-    assert goes_to(endangered, machines=3, peaks=True) == 1
+    assert goes_to(endangered, machines=3, peaks="reserved") == 1
+
+
+def test_with_known_peaks_it_fears_nothing_where_they_fit_and_takes_small_risks_elsewhere(make_sequences):
+    # A machine is 1.33. The forecast of 0.7 endangers the machines in use, but peaks of 0.3 fit together.
+    told = waits(make_sequences, (1.2, 0.6), 0.7, peak=0.3, told=True)
+    assert goes_to(told, machines=3) == 2
+    assert goes_to(told, machines=3, peaks="known") in (0, 1)
+    # Peaks of 0.9 do not fit together. What is forecast, 0.2 each, is far from the border of the machines in use.
+    told = waits(make_sequences, (0.2, 0.2), 0.2, peak=0.9, told=True)
+    assert goes_to(told, machines=3, peaks="known") in (0, 1)

@@ -53,7 +53,7 @@ class Counterfactual(EpisodeLearner):
     def restore(self, state: dict[str, Any]) -> None:
         """See `Learner.restore`."""
         super().restore(state)
-        self._plays = state["plays"]
+        self._plays = state.get("plays", 0)  # none in older checkpoints
         if "base" in state:
             self.begin_generation()
             assert self._base is not None

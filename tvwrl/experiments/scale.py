@@ -68,7 +68,9 @@ class Scale:
 def describe_training(config: TrainConfig, name: str, knowledge: Knowledge | None = None) -> str:
     """A line of Markdown: how a learnt scheduler is trained, and what it knows (default: what its scenario shows)."""
     known = knowledge or knowledge_of(config.scenario)
-    start = f", starting from `{config.built_in}`" if config.built_in else ""
+    rules = ", ".join(f"`{rule}`" for rule in config.starting_rules)
+    several = f", starting from the best of {rules}" if len(config.starting_rules) > 1 else ""
+    start = several or (f", starting from `{config.built_in}`" if config.built_in else "")
     start += f", after imitating `{config.imitates}`" if config.imitates else ""
     return (
         f"- `{name}`: `{config.algo}`, policy `{config.policy}`, {config.iterations} iterations{start}; knows "
