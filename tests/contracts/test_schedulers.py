@@ -15,7 +15,7 @@ from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
 from tvwrl.schedulers import GROUPS, KNOWLEDGE, ROLLOUTS, SCHEDULERS, make_scheduler
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FUTURE, PEAKS
-from tvwrl.schedulers.rollout import Rollout
+from tvwrl.schedulers.planning.rollout import Rollout
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.synthetic import synthetic_trace

@@ -10,8 +10,8 @@ import pytest
 
 from tvwrl.metrics import penalties, score_episode
 from tvwrl.schedulers import make_scheduler
-from tvwrl.schedulers.cost_bound import cost_bound
-from tvwrl.schedulers.hindsight import Hindsight
+from tvwrl.schedulers.planning.cost_bound import cost_bound
+from tvwrl.schedulers.planning.hindsight import Hindsight
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Machines

@@ -8,8 +8,8 @@ import pytest
 
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.head_of_queue import Backfill
-from tvwrl.schedulers.replay import Replay
-from tvwrl.schedulers.replay_rules import BASES
+from tvwrl.schedulers.planning.replay import Replay
+from tvwrl.schedulers.planning.replay_rules import BASES
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation

@@ -8,7 +8,7 @@ import pytest
 
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import ROLLOUTS, SCHEDULERS, make_scheduler
-from tvwrl.schedulers.rollout import Rollout, _Tally
+from tvwrl.schedulers.planning.rollout import Rollout, _Tally
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
@@ -247,3 +247,11 @@ def test_machines_where_peaks_do_not_fit_are_not_compared(make_sequences, base):
     cluster, newcomer = Cluster(simulation), sequences.workload(0, 1)
     assert make_scheduler(base).candidates(cluster, newcomer).tolist() == [False, True]
     assert cluster.room_now(newcomer).all()
+
+
+def test_a_base_that_knows_peaks_but_may_exceed_them_is_as_careful_as_one_that_knows_none(make_sequences):
+    # 10 futures gain 2 or -1 each: a mean of 0.5 is more than one standard error above 0, and less than three.
+    costs = np.array([[0.0, -2.0], [0.0, 1.0]] * 5)
+    tally = _Tally(2, 0)
+    tally.add(costs)
+    assert [tally.best(quick(base)._certainty) for base in ("best-fit-peak", "expected-cost-known-peak")] == [1, 0]

@@ -11,7 +11,7 @@ from tvwrl.checks import at_least, different, one_of, positive, within
 from tvwrl.command_line import Names, Shares
 from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FORECASTS_AND_PEAKS, PEAKS, Knowledge
-from tvwrl.schedulers.replay_rules import BASES
+from tvwrl.schedulers.planning.replay_rules import BASES
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError
 

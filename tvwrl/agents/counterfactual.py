@@ -17,9 +17,9 @@ from tvwrl.agents.episodes import DeterministicActions, Environments, Trajectori
 from tvwrl.agents.networks import FORBIDDEN, Policy
 from tvwrl.agents.policy_gradient import CHUNK, EpisodeLearner
 from tvwrl.agents.policy_replay import PolicyReplay
-from tvwrl.schedulers.replay import Replay
+from tvwrl.schedulers.planning.replay import Replay
 
-SLOWER = 0.2  # share of decisions that a policy plays on, of those that a rule would: it takes a hundred times as long
+POLICY_SHARE = 0.2  # of the decisions that a rule would play on: a policy takes a hundred times as long
 
 
 class Counterfactual(EpisodeLearner):
@@ -55,8 +55,7 @@ class Counterfactual(EpisodeLearner):
         super().restore(state)
         self._plays = state.get("plays", 0)  # none in older checkpoints
         if "base" in state:
-            self.begin_generation()
-            assert self._base is not None
+            self._base = copy.deepcopy(self.policy).requires_grad_(False)
             self._base.load_state_dict(state["base"])
 
     def play(
@@ -67,7 +66,7 @@ class Counterfactual(EpisodeLearner):
         A cost is infinite where it is not known; all of a labelled decision are where the base waits.
         """
         config, replay = self.config, self._replay(envs)
-        share = config.label_share if isinstance(replay, Replay) else config.label_share * SLOWER
+        share = config.label_share if isinstance(replay, Replay) else config.label_share * POLICY_SHARE
         draws = np.random.default_rng([config.seed, 7, self._plays])
         placements = envs.simulation.placements
         found: list[Tensor] = []

@@ -20,6 +20,7 @@ from tvwrl.schedulers.expected_cost import (
     border,
     expected_costs,
 )
+from tvwrl.schedulers.planning.replay_rules import RESERVING
 from tvwrl.types import Float
 
 Single = npt.NDArray[np.float32]
@@ -27,8 +28,8 @@ Single = npt.NDArray[np.float32]
 FEW, SURE = 10.0, 4.0  # workloads and standard deviations that are scaled to 1
 SMALL, GREAT = 1000.0, 4.0  # costs enter as asinh(cost / SMALL) / GREAT: linear while small, then logarithmic
 COSTS, PEAKS = 3, 2  # features by `cost_features`: of all rules, and of those that reserve peaks
-RESERVING = ("expected-cost-peak", "best-fit-peak")  # the sum of lifetime peaks never exceeds a machine
-BUILT_IN = ("expected-cost", "expected-cost-known-peak", *RESERVING)  # rules that an untrained policy can resemble
+# Rules that an untrained policy can resemble
+BUILT_IN = ("expected-cost", "expected-cost-known-peak", "expected-cost-peak", "best-fit-peak")
 TIGHTER = 4000.0  # what a spare unit costs a machine in the preference of best-fit-peak
 DOUBT = 2000.0  # penalty that lowers a machine's prior logit by 1
 SURELY = 8.0  # prior logits lie within +- this

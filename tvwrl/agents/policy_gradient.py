@@ -63,10 +63,6 @@ class Learner(ABC):
                 optimiser.step()
         return norms
 
-    def begin_generation(self) -> None:
-        """Start a further generation from the policy as it is now; only counterfactual learning has several."""
-        raise NotImplementedError
-
     def weights(self) -> Iterator[Tensor]:
         """Every weight that it trains."""
         return self.policy.parameters()

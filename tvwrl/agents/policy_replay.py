@@ -17,7 +17,7 @@ BRANCHES = 2048  # played side by side
 
 
 class PolicyReplay:
-    """What `schedulers.replay.Replay` is for rules: plays actions of states of a simulation on by a policy.
+    """What `schedulers.planning.replay.Replay` is for rules: plays actions of states of a simulation on by a policy.
 
     The policy's networks take all branches at once, but are a hundred times slower than a compiled rule. Therefore only
     the likeliest placements are played on, `candidates` of them. Branches end at the first arrival `horizon` slots

@@ -11,7 +11,7 @@ import numpy as np
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import TrainConfig
 from tvwrl.envs.problem import Problem
-from tvwrl.schedulers.replay import Replay
+from tvwrl.schedulers.planning.replay import Replay
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import SequenceSet
 
@@ -27,7 +27,7 @@ def with_starting_rule(config: TrainConfig, problem: Problem, report: Callable[[
     """
     if config.start_from and not config.teacher:  # the rule that is built into that policy
         start = Checkpoint.load(find_checkpoint(Path(config.start_from))).config
-        return replace(config, teacher=start.built_in or "best-fit-peak")
+        return replace(config, teacher=start.built_in or start.teacher or "best-fit-peak")
     rules = config.starting_rules
     if len(rules) < 2:
         return config

@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint, generator_state, restore_generator
 from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.counterfactual import Counterfactual
 from tvwrl.agents.divergence import Diverged, check_gradients, check_update, restored_on_divergence
 from tvwrl.agents.imitation import imitate
 from tvwrl.agents.learners import make_learner
@@ -179,7 +180,8 @@ class Trainer:
         best = self.folder / "checkpoints" / "best.pt"
         if best.exists():
             self.policy.load_state_dict(Checkpoint.load(best).policy)
-        self.learner.begin_generation()
+        if isinstance(self.learner, Counterfactual):
+            self.learner.begin_generation()
         self.report(
             f"generation {generation}/{self.config.generations} begins with the policy of iteration "
             f"{self.best_iteration}, the best on validation sequences so far"

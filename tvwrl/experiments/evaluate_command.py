@@ -18,8 +18,8 @@ from tvwrl.experiments.tables import terminal_table
 from tvwrl.forecasting.files import forecaster_file, read_forecaster
 from tvwrl.runs import default_folder
 from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, Scheduler
+from tvwrl.schedulers.planning.rollout import CERTAINTY, CERTAINTY_OF_RISKS, HORIZON, ROLLOUTS
 from tvwrl.schedulers.registry import ROLLOUT_NAMES
-from tvwrl.schedulers.rollout import CERTAINTY, CERTAINTY_OF_RISKS, HORIZON, ROLLOUTS
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_and_describe
 from tvwrl.traces.sequences import SequenceSampler

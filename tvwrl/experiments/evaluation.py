@@ -19,7 +19,7 @@ from tvwrl.experiments.tables import comparison_table, with_gaps
 from tvwrl.packing.bounds import lower_bounds
 from tvwrl.runs import check_new_folder, provenance, write_json
 from tvwrl.schedulers import KNOWLEDGE, Knowledge, Scheduler
-from tvwrl.schedulers.cost_bound import cost_bound
+from tvwrl.schedulers.planning.cost_bound import cost_bound
 from tvwrl.schedulers.runner import Runner
 from tvwrl.traces import trace_hash
 from tvwrl.types import Episode, InputError, SequenceSet

@@ -13,10 +13,10 @@ from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.forecast_fit import ForecastFit
 from tvwrl.schedulers.head_of_queue import Backfill, Greedy, HeadOfQueue
-from tvwrl.schedulers.hindsight import Hindsight
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, PEAKS, Knowledge
 from tvwrl.schedulers.lrasched import LRASched
-from tvwrl.schedulers.rollout import ROLLOUT_BASES, Rollout
+from tvwrl.schedulers.planning.hindsight import Hindsight
+from tvwrl.schedulers.planning.rollout import ROLLOUT_BASES, Rollout
 from tvwrl.schedulers.stateful import Random, RiskBalancing, RoundRobin
 from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster

@@ -16,11 +16,10 @@ from tvwrl.experiments.results.targets import (
     LEARNT,
     Measures,
     Target,
-    best_of,
+    best_rival,
     cost_saved,
     gap_closed,
     of_another,
-    rivals,
     shown,
     slots_gap,
     targets,
@@ -41,6 +40,7 @@ HEAD = [
     *("the same, with waiting", "wait (slots)"),
 ]
 ENOUGH = 3  # seeds
+DRAWN = 2  # schedulers of each knowledge group in a picture
 COMPARED = ["agent", "best that knows no more", "ahead by (thousands)", "cost saved %", "gap closed %"]
 COMPARED += ["overshoot %", "wait (slots)", "above all", "-8 %", "overshoot", "wait", "gap"]
 NOTE = (
@@ -99,8 +99,9 @@ def write_page(rows: pl.DataFrame, trained: pl.DataFrame, groups: Sequence[str],
 
 
 def plot_trace(rows: pl.DataFrame, file: Path) -> None:
-    """Bars of every scheduler at every load, from the rows of one trace."""
+    """Bars of agents, and of the best schedulers of each knowledge group, at every load; from the rows of one trace."""
     measures, loads = measure(rows), dict(rows.select("group", "load").unique().rows())
+    names = _drawn(measures, dict(rows.select("column", "knowledge").unique().rows()))
     panels: dict[str, dict[str, dict[str, Bar]]] = {}
     for title, metric, scale in (
         ("Penalty: reward, sign changed, thousands (lower is better)", "reward", -0.001),
@@ -110,11 +111,22 @@ def plot_trace(rows: pl.DataFrame, file: Path) -> None:
     ):
         panels[title] = {
             f"load {loads[group]:g}": {
-                n: _bar(of[metric or slots_gap(loads[group])], scale) for n, of in schedulers.items()
+                n: _bar(schedulers[n][metric or slots_gap(loads[group])], scale) for n in names if n in schedulers
             }
             for group, schedulers in measures.items()
         }
     plot_bars(panels, file, over="test sequences and training seeds")
+
+
+def _drawn(measures: Mapping[str, Measures], knowledge: Mapping[str, str]) -> list[str]:
+    """The `DRAWN` schedulers of each group with the highest rewards over all loads, then what was trained."""
+    names = dict.fromkeys(name for of in measures.values() for name in of)
+    total = {name: sum(of[name]["reward"].mean for of in measures.values() if name in of) for name in names}
+    best: list[str] = []
+    for title in GROUPS:
+        group = [name for name in names if knowledge[name] == title and name not in LEARNT]
+        best += sorted(group, key=lambda name: -total[name])[:DRAWN]
+    return best + [name for name in LEARNT if name in names]
 
 
 def _bar(found: Estimate, scale: float) -> Bar:
@@ -184,7 +196,7 @@ def _overview(
         for (group, name), found in verdicts.items():
             if name == agent:
                 of = measures[group]
-                best = best_of(of, rivals(of, knowledge, agent))
+                best = best_rival(of, knowledge, agent)
                 ahead = of[agent]["reward"] - of[best]["reward"] if best else None
                 line = [group, agent, best, "-" if ahead is None else shown(ahead, scale=0.001, sign="+")]
                 line += [shown(cost_saved(of, agent, best), 1, 100), shown(gap_closed(of, agent), 0, 100)]
@@ -207,7 +219,7 @@ def _averages(
         saved, closed = [], []
         for group in cells:
             of = measures[group]
-            saved.append(cost_saved(of, agent, best_of(of, rivals(of, knowledge, agent))).mean)
+            saved.append(cost_saved(of, agent, best_rival(of, knowledge, agent)).mean)
             closed.append(gap_closed(of, agent).mean)
         others = ", ".join(group for group in cells if group not in above)
         lines.append(

@@ -53,9 +53,9 @@ def rivals(measures: Measures, knowledge: Mapping[str, str], agent: str) -> list
     return [name for name in measures if name not in AGENTS and knowledge[name] in groups]
 
 
-def best_of(measures: Measures, names: list[str]) -> str:
-    """The one with the highest mean reward; empty if there is none."""
-    return max(names, key=lambda name: measures[name]["reward"].mean, default="")
+def best_rival(measures: Measures, knowledge: Mapping[str, str], agent: str) -> str:
+    """The one of `rivals` with the highest mean reward; empty if there is none."""
+    return max(rivals(measures, knowledge, agent), key=lambda name: measures[name]["reward"].mean, default="")
 
 
 def cost_saved(measures: Measures, scheduler: str, other: str) -> Estimate:
@@ -89,10 +89,9 @@ def targets(measures: Measures, knowledge: Mapping[str, str], load: float, agent
     Means decide, for being above others the paired 95 % interval. An agent that leaves workloads unplaced, which cost
     only their wait, reaches none.
     """
-    others = rivals(measures, knowledge, agent)
     found = [
-        _above(measures, agent, others),
-        _saved(measures, agent, best_of(measures, others)),
+        _above(measures, agent, rivals(measures, knowledge, agent)),
+        _saved(measures, agent, best_rival(measures, knowledge, agent)),
         _overshoot(measures, knowledge, agent),
         _wait(measures, agent, load),
         _gap(measures, knowledge, agent),

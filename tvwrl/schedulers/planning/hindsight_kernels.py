@@ -12,7 +12,7 @@ import numpy as np
 
 from tvwrl.compiled import njit
 from tvwrl.penalties import wait
-from tvwrl.schedulers.plan_kernels import BEST, NOBODY, TOTAL, apply, change, keep, saving
+from tvwrl.schedulers.planning.plan_kernels import BEST, NOBODY, TOTAL, apply, change, keep, saving
 from tvwrl.simulation.clock_kernels import next_random
 
 NEAR = 8  # slots by which a workload is moved at most when it is moved a little

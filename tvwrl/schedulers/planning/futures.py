@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.schedulers.future_kernels import fill
-from tvwrl.schedulers.likeness import Likeness
+from tvwrl.schedulers.planning.future_kernels import fill
+from tvwrl.schedulers.planning.likeness import Likeness
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import (

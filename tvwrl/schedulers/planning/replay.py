@@ -11,8 +11,8 @@ import numpy.typing as npt
 from tvwrl.checks import at_least, one_of
 from tvwrl.penalties import TERMS
 from tvwrl.schedulers.expected_cost import ACCEPTED_OVERSHOOT
-from tvwrl.schedulers.replay_kernels import replay
-from tvwrl.schedulers.replay_rules import (
+from tvwrl.schedulers.planning.replay_kernels import replay
+from tvwrl.schedulers.planning.replay_rules import (
     BASES,
     CLAIRVOYANT,
     EXPECTED_COST_PEAK,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tvwrl.compiled import njit
 from tvwrl.packing.fit import exceeds
 from tvwrl.penalties import contention, overshoot, under_utilisation, wait
-from tvwrl.schedulers.replay_rules import (
+from tvwrl.schedulers.planning.replay_rules import (
     BEYOND,
     BITS,
     CHARGED,

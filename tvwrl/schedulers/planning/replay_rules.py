@@ -20,6 +20,7 @@ BASES = (
 # fmt: on
 EXPECTED_COST, KNOWN_PEAK, EXPECTED_COST_PEAK, BEST_FIT_PEAK, FIRST_FIT_PEAK = range(5)
 WORST_FIT_PEAK, BEST_FIT, SPREAD, CLAIRVOYANT = range(5, len(BASES))
+RESERVING = BASES[EXPECTED_COST_PEAK : WORST_FIT_PEAK + 1]  # the sum of lifetime peaks never exceeds a machine
 ON, COUNT, USES, CHARGED, BITS, LEAVES = range(6)  # columns of `facts`
 WHICH, SINCE, BEYOND = range(3)  # columns of `who`
 PASSES, SCORE, DANGER = range(3)  # columns of `scores`

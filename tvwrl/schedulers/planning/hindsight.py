@@ -8,9 +8,9 @@ import numpy as np
 
 from tvwrl.checks import at_least
 from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.hindsight_kernels import anneal
 from tvwrl.schedulers.knowledge import FUTURE
-from tvwrl.schedulers.plan_kernels import BEST, Plan, begin
+from tvwrl.schedulers.planning.hindsight_kernels import anneal
+from tvwrl.schedulers.planning.plan_kernels import BEST, Plan, begin
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario

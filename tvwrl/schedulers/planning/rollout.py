@@ -14,12 +14,12 @@ import numpy as np
 
 from tvwrl.checks import at_least, one_of, positive
 from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.futures import Futures
 from tvwrl.schedulers.head_of_queue import Backfill, HeadOfQueue
 from tvwrl.schedulers.knowledge import Knowledge, knowing_no_more
-from tvwrl.schedulers.likeness import Likeness
-from tvwrl.schedulers.replay import Replay
-from tvwrl.schedulers.replay_rules import BASES, CLAIRVOYANT
+from tvwrl.schedulers.planning.futures import Futures
+from tvwrl.schedulers.planning.likeness import Likeness
+from tvwrl.schedulers.planning.replay import Replay
+from tvwrl.schedulers.planning.replay_rules import BASES, CLAIRVOYANT, RESERVING
 from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.types import Float, InputError, Placement, Workload
 
@@ -37,7 +37,8 @@ class Rollout(Scheduler):
 
     The machines compared are those that the base chooses from; the base decides when to wait. All are played on in the
     same `Futures`; the better half of them then sees further futures, and so on. The best one is taken if its mean
-    gain is more than `certainty` standard errors: by default 1 if the base knows peaks and so never overshoots, else 3.
+    gain is more than `certainty` standard errors: by default 1 if the base reserves peaks, and so never overshoots,
+    else 3.
 
     `backfill`: whether the base is `Backfill(base)`; then all pairs of a visible workload and a machine are compared
     `rollouts`: the budget of a decision, choices times futures
@@ -65,8 +66,7 @@ class Rollout(Scheduler):
         at_least(0, certainty=certainty)
         positive(milliseconds=milliseconds)
         self.base, self.proposal, self._rollouts, self._horizon = base, proposal, rollouts, horizon
-        self._peaks = base.name.endswith("-peak")
-        usual = CERTAINTY if self._peaks else CERTAINTY_OF_RISKS
+        usual = CERTAINTY if base.name in RESERVING else CERTAINTY_OF_RISKS
         self._certainty = usual if certainty is None else certainty
         self._milliseconds, self._backfill = milliseconds, backfill
         self._leader = proposal or (Backfill(base) if backfill else base)
@@ -114,7 +114,7 @@ class Rollout(Scheduler):
             raise InputError(f"{self.name} needs sequences that were drawn with forecasts: use Problem.with_forecasts")
         hidden = table.declared if self.base.needs_forecasts and table is not None else None
         units = float(simulation.scenario.peak_units)
-        likeness = Likeness(training, units, hidden, self._peaks)
+        likeness = Likeness(training, units, hidden, peaks=self.base.name.endswith("-peak"))
         together = min(TOGETHER, self._rollouts)
         from_queue = self._backfill or (self.proposal is not None and simulation.scenario.choose_from_queue)
         self._futures = Futures(simulation, training, likeness, together, self._horizon, from_queue)
