@@ -3,10 +3,11 @@
 import csv
 import json
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
-from tvwrl.agents.config import PRESETS, TrainConfig
+from tvwrl.agents.config import ALGORITHMS, PRESETS, TrainConfig
 from tvwrl.experiments.engine import complete
 from tvwrl.experiments.tuning import search as module
 from tvwrl.experiments.tuning.report import write_report
@@ -65,7 +66,18 @@ def states(folder):
 
 def test_the_space_is_of_hyper_parameters_and_holds_the_presets():
     assert set(SPACE) <= set(TrainConfig.__dataclass_fields__)
-    assert all(one.holds(getattr(PRESETS["medium"], name)) for name, one in SPACE.items())
+    for algo in get_args(ALGORITHMS):
+        search = replace(SEARCH, base=replace(PRESETS["counterfactual"], algo=algo))
+        assert search.first.keys() == search.space.keys()
+        assert search.config(search.first) == replace(search.base, horizon=search.first.get("horizon"))
+
+
+def test_only_parameters_with_an_effect_are_searched():
+    def space(algo):
+        return replace(SEARCH, base=replace(PRESETS["counterfactual"], algo=algo)).space.keys()
+
+    assert space("counterfactual") == SPACE.keys() - {"gamma", "gae_lambda", "clip"}
+    assert space("ppo") == SPACE.keys() - {"horizon", "cost_scale"}
 
 
 def test_final_values_keep_their_ratio_to_the_start():

@@ -48,7 +48,14 @@ class Search:
     @property
     def space(self) -> dict[str, Range | Choice]:
         """The part of `SPACE` that has an effect on this algorithm."""
-        return {name: one for name, one in SPACE.items() if name not in WITHOUT_EFFECT.get(self.base.algo, ())}
+        return {name: one for name, one in SPACE.items() if name not in WITHOUT_EFFECT[self.base.algo]}
+
+    @property
+    def first(self) -> dict[str, float]:
+        """The parameters of the first trial: those of `base` that the space holds."""
+        given = replace(self.base, horizon=self.base.plays_on)
+        values = {name: getattr(given, name) for name in self.space}
+        return {name: value for name, value in values.items() if self.space[name].holds(value)}
 
     def config(self, parameters: Mapping[str, float]) -> TrainConfig:
         """The configuration of a trial with these parameters of the space."""
@@ -125,8 +132,7 @@ def open_search(search: Search, folder: Path) -> None:
     check_new_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(storage=_storage(folder), study_name="search", direction="maximize")
-    first = {name: getattr(search.base, name) for name, one in search.space.items()}
-    study.enqueue_trial({name: value for name, value in first.items() if search.space[name].holds(value)})
+    study.enqueue_trial(search.first)
     described = {**vars(search), "base": search.base.to_dict()}
     write_json(folder / FACTS, provenance() | {"trace": identity, "search": described})
 

@@ -50,5 +50,14 @@ SPACE: Mapping[str, Range | Choice] = {  # fields of TrainConfig; final_... keep
     "epochs": Range(1, 6),
     "minibatches": Choice((1, 2, 4, 8, 16)),
     "max_gradient_norm": Range(0.1, 5.0, log=True),
+    "horizon": Choice((8, 16, 24, 32, 48, 64)),
+    "cost_scale": Range(500.0, 10_000.0, log=True),
 }
-WITHOUT_EFFECT = {"reinforce": ("gae_lambda",), "sb3-a2c": ("clip", "epochs")}  # algo -> parameters
+REPLAYING = ("horizon", "cost_scale")  # parameters of counterfactual learning alone
+WITHOUT_EFFECT = {  # algo -> parameters
+    "ppo": REPLAYING,
+    "reinforce": ("gae_lambda", *REPLAYING),
+    "counterfactual": ("gamma", "gae_lambda", "clip"),
+    "sb3-ppo": REPLAYING,
+    "sb3-a2c": ("clip", "epochs", *REPLAYING),
+}
