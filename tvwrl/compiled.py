@@ -1,9 +1,9 @@
-"""numba's `njit` and `vectorize` with a cache on disk that stays right.
+"""numba's `njit` and `vectorize` with a disk cache that is never stale or corrupt.
 
-Two things can go wrong with numba's own. It writes an entry in three steps (read the index, write it, write the machine
-code) without a lock, so two trainings started side by side right after an installation could file the code of one
-signature under another's name. And it compiles anew what is in a file that changed, but not what only calls into such a
-file, so machine code with the constants of an older version would stay in use.
+numba's own cache has two flaws. It writes an entry in three steps (read the index, write it, write the machine code)
+without a lock, so two trainings started at the same time right after an installation could file the code of one
+signature under another's name. And it recompiles functions in a file that changed, but not functions in other files
+that call or use them, so machine code with outdated constants would stay in use.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ IndexDataCacheFile.save = _save_alone
 
 
 def source_stamp(file: Path, package: Path) -> str:
-    """A hash of a source file, and of the files of its package with the constants and kernels that it imports."""
+    """A hash of a source file and of the files in its package from which it imports constants or kernels."""
     waiting, seen = [file], {file}
     for one in waiting:  # which grows
         more = _imported(one, package) - seen

@@ -79,7 +79,7 @@ def test_generations_resume_exactly_and_begin_with_the_best_policy(problem, tmp_
     told: list[str] = []
     whole = Trainer(replace(problem, scenario=PEAKS), several, tmp_path / "whole", {"hash": ""}, told.append)
     whole.run()
-    assert "generation 2/2 begins with the policy of iteration" in "".join(told)
+    assert "generation 2/2 starts from the policy of iteration" in "".join(told)
     assert [int(row["iteration"]) for row in whole.progress if row.get("eval_reward")] == [0, 2, 3, 4]
     for stop in (2, 3):  # before the second generation begins, and inside it
         first = trained(problem, tmp_path / f"stop{stop}", several, stop_after=stop)

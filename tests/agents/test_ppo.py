@@ -147,7 +147,7 @@ def test_explained_variance_of_returns(policy, played, monkeypatch, expected, ex
 def test_a_critic_that_saw_less_is_refused(policy):
     state = PPO(policy, TINY).state()
     state["critic"] = Critic(policy, TINY.hidden).state_dict()
-    with pytest.raises(InputError, match=r"critic .* does not fit .* train anew"):
+    with pytest.raises(InputError, match=r"critic .* does not fit .* train again"):
         PPO(policy, TINY).restore(state)
 
 

@@ -69,7 +69,7 @@ def test_it_learns_on_both_traces_in_turn_and_resumes_exactly(problem, other, tm
 
 def test_a_trace_that_changed_or_has_other_resources_is_named(problem, other, tmp_path, monkeypatch):
     both = replace(TINY, also=("other",))
-    with pytest.raises(InputError, match="also other: it is not the trace that the run began with"):
+    with pytest.raises(InputError, match="also other: the content of this trace has changed"):
         make(problem, tmp_path, both, trace={"hash": "", "also": {"other": "abc"}})
     fewer = replace(other, resources=("cpu",), usage=other.usage[:, :1], request=other.request[:, :1])
     monkeypatch.setattr(tasks, "open_trace", lambda name: fewer)
@@ -86,11 +86,11 @@ def test_it_starts_from_the_policy_of_another_run(problem, tmp_path):
     config = replace(TINY, start_from=str(tmp_path / "before"), iterations=1, seed=5)
     after = make(problem, tmp_path / "after", config, told)
     after.run()
-    assert any("starts from that of" in line for line in told)
+    assert any("initial policy is that of" in line for line in told)
     assert not any("imitated" in line for line in told)
     start = torch.load(tmp_path / "after" / "checkpoints" / "initial.pt", weights_only=True)["policy"]
     best = torch.load(tmp_path / "before" / "checkpoints" / "best.pt", weights_only=True)["policy"]
     assert all(torch.equal(start[name], best[name]) for name in best)
     assert np.isfinite(after.progress[0]["eval_reward"])
-    with pytest.raises(InputError, match=r"start_from is .*: its network is another one; train with its own --policy"):
+    with pytest.raises(InputError, match=r"start_from is .*: its network is built differently; use the --policy"):
         make(problem, tmp_path / "wide", replace(config, hidden=8)).run()

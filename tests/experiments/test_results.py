@@ -133,7 +133,7 @@ def test_shares_and_ratios_by_hand(tmp_path: Path) -> None:
     assert measures[AGENT]["slots_gap_pct"].mean == pytest.approx(10.0)
     found = targets(measures, knowledge, 0.5)
     assert [one.met for one in found] == [True, True, True, True, None]
-    assert found[0].evidence == "least: +20.00 [+20.00, +20.00] thousand against expected-cost"
+    assert found[0].evidence == "smallest lead: +20.00 [+20.00, +20.00] thousand against expected-cost"
     assert found[1].evidence.startswith("22.2 [")  # 20 of 90
     assert "0.75 [0.75, 0.75] x" in found[2].evidence
     assert found[3].evidence == "0.50 [0.50, 0.50] slots against 0.50 [0.50, 0.50]"
@@ -169,7 +169,9 @@ def test_a_page_says_what_was_trained_and_what_is_missing(tmp_path: Path) -> Non
     assert "; 1 of 4 learnt schedulers" in text
     assert "1.5, -" in text  # minutes
     assert "012345678" in text
-    assert text.index("best-fit") < text.index("tetris") < text.index("| expected-cost") < text.index("| clairvoyant")
+    table = text[text.index("### Load 0.3") :]
+    rows = [table.index(f"| {name} ") for name in ("best-fit", "tetris", "expected-cost", "clairvoyant")]
+    assert rows == sorted(rows)
     assert "![wild](wild.png)" in text
     made = own.report("results", tmp_path, [column.cell for column in columns[:2]])
     assert len(made.rows) == 3 * (len(HEURISTIC) + 1)
@@ -205,8 +207,8 @@ def test_every_agent_competes_with_those_that_know_as_much(tmp_path: Path) -> No
     assert rivals(measures, knowledge, "agent-forecast-peak") == list(HEURISTIC)[:-1]
     assert [targets(measures, knowledge, 0.3, agent)[4].met for agent in agents] == [None, None, True, True]
     text = page(own, tmp_path)
-    above = "- `agent` is above every scheduler that knows no more in 2 of 2 cells; it saves 22.2% of the cost"
-    assert above in text
+    better = "- `agent` is significantly better than every scheduler that knows no more in 2 of 2 cells; on average it "
+    assert better + "saves 22.2% of the cost" in text
     assert len(re.findall(r"\| wild +\| +agent-peak \|", text)) == 1
     assert text.count("\n`agent-peak`:") == 2
 
@@ -225,7 +227,8 @@ def test_deeprm_competes_where_peaks_are_known(tmp_path: Path) -> None:
     assert trainings(tmp_path, columns)["of"].to_list() == [9, 6, 6]
     text = page(own, tmp_path)
     assert re.search(r"\| *wild *\| *deeprm *\| *0 *\| *9 *\|", text)
-    assert "`agent-peak` is above every scheduler that knows no more in 0 of 1 cells (not in wild, load 0.5)" in text
+    better = "`agent-peak` is significantly better than every scheduler that knows no more in 0 of 1 cells"
+    assert f"{better} (not in wild, load 0.5)" in text
     assert "\n`deeprm`:" not in text
 
 

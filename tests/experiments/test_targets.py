@@ -27,7 +27,7 @@ def test_above_is_significantly_above(ours, met):
     others = {"forecast_fit": (-100.0, -100.0), "best_fit_peak": (-100.0, -100.0), "clairvoyant": (0.0, 0.0)}
     found = targets(measured(**others, agent=ours), KNOWLEDGE, 0.5)
     assert found[0].met is met
-    assert found[0].evidence.startswith("least: " if met else "not significantly: ")
+    assert found[0].evidence.startswith("smallest lead: " if met else "not significantly: ")
 
 
 @pytest.mark.parametrize(("ours", "met"), [(-60.0, True), (-59.0, True), (-61.0, False)])

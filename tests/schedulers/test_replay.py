@@ -177,5 +177,5 @@ def test_a_cost_that_is_no_number_is_refused(problem):
     every = np.ones((3, simulation.placements), np.bool_)
     assert np.isfinite(replay.costs(np.arange(3), every)[0][:, : len(problem.machines.capacity)]).all()
     simulation.state.weights[1] = np.nan
-    with pytest.raises(InputError, match="an action costs nan or inf: demand must be finite"):
+    with pytest.raises(InputError, match="an action costs nan or inf: demand and the sum"):
         replay.costs(np.arange(3), every)

@@ -40,9 +40,9 @@ class TrainConfig:
     """Hyper-parameters; all of them travel with the checkpoint."""
 
     algo: ALGORITHMS = "ppo"
-    """ppo: PPO with a critic that values every machine; reinforce: REINFORCE, as in the paper; counterfactual: plays
-    every action on by a rule in the recorded future, and lowers the expected cost; sb3-ppo, sb3-a2c: PPO and A2C of
-    Stable-Baselines3."""
+    """ppo: PPO with a critic that values every machine; reinforce: REINFORCE, as in the paper; counterfactual: rolls
+    every action out with --base-policy in the recorded future, and lowers the expected cost; sb3-ppo, sb3-a2c: PPO and
+    A2C of Stable-Baselines3."""
     policy: Literal["shared", "flat", "deeprm"] = "shared"
     """shared: one network with the same weights for each machine, for any number of machines; flat: the paper's
     network; deeprm: the DeepRM baseline, which chooses the next workload."""
@@ -54,12 +54,12 @@ class TrainConfig:
     """Training sequences on which the policy imitates --teacher before it learns from rewards; 0: none. Ignored if the
     teacher is built in."""
     teacher: str = ""
-    """Scheduler to start from. A shared policy has expected-cost, expected-cost-peak, expected-cost-known-peak and
-    best-fit-peak built in if it sees what they know; it imitates others, which may know more. Default: with forecasts
-    expected-cost, with forecasts and lifetime peaks the best of the other three on training and validation sequences,
-    otherwise best-fit-peak."""
+    """Scheduler that the initial policy acts like. expected-cost, expected-cost-peak, expected-cost-known-peak and
+    best-fit-peak are built into a shared policy that sees what they know; others are imitated and may know more.
+    Default: with forecasts, expected-cost; with forecasts and lifetime peaks, the best of the other three on training
+    and validation sequences; otherwise best-fit-peak."""
     start_from: str = ""
-    """Run folder or checkpoint of a policy to start from, in place of --teacher; it may be of another trace or load."""
+    """Run folder or checkpoint of the initial policy, in place of --teacher; its trace or load may be another."""
     imitation_rate: float = 2e-3
     """Learning rate of Adam during imitation."""
     train_sequences: int = 300
@@ -67,7 +67,7 @@ class TrainConfig:
     train_loads: Shares = ()
     """Offered loads of training and validation sequences, in turn; default: --load."""
     also: Names = ()
-    """Further traces to train on, in turn with --trace; validation and tests are of --trace alone."""
+    """Further traces to train on, in turn with --trace; validation and test use --trace alone."""
     sequences_per_iteration: int = 160
     """Sequences sampled for one update (paper: 20)."""
     trajectories: int = 1
@@ -101,17 +101,17 @@ class TrainConfig:
     seed: int = 0
     """Seed of all random choices."""
     base_policy: str = ""
-    """counterfactual: rule that plays on after every action. Default: the one that the policy starts from, if built in;
-    otherwise best-fit-peak with lifetime peaks, expected-cost with forecasts, and spread without."""
+    """counterfactual: base policy, the rule that decides in a rollout after its first action. Default: the --teacher,
+    if built in; otherwise best-fit-peak with lifetime peaks, expected-cost with forecasts, and spread with neither."""
     horizon: int | None = None
-    """counterfactual: slots that it plays on; default: 24 if the policy sees lifetime peaks, otherwise 16."""
+    """counterfactual: length of a rollout, slots; default: 24 if the policy sees lifetime peaks, otherwise 16."""
     generations: int = 1
-    """counterfactual: parts that the iterations are divided into. In the first a rule plays on; each later one begins
-    with the best policy so far, which then plays on itself."""
+    """counterfactual: equal parts of the training. In the first, rollouts follow --base-policy; each later one starts
+    from the best policy so far, and rollouts follow that policy."""
     branches: int = 4
-    """counterfactual: placements that a policy plays on in a state, the likeliest."""
+    """counterfactual: most probable placements to roll out in a state, from the second generation on."""
     label_share: float = 0.7
-    """counterfactual: share of decisions whose actions are played on; after the first generation a fifth of it."""
+    """counterfactual: share of decisions whose actions are rolled out; from the second generation on, a fifth of it."""
     cost_scale: float = 2000.0
     """counterfactual: cost that counts as 1 in the loss."""
     most_cost: float = 1e5
@@ -144,7 +144,7 @@ class TrainConfig:
         if self.also:
             different(also=self.also)
         if self.also and self.algo.startswith("sb3"):
-            raise InputError(f"also is {', '.join(self.also)}: algo {self.algo} trains on one trace; use another")
+            raise InputError(f"also is {', '.join(self.also)}: algo {self.algo} trains on one trace; use another algo")
         if self.generations > 1 and self.algo != "counterfactual":
             raise InputError(f"generations is {self.generations}: must be 1 for algo {self.algo}")
         within(1, self.iterations, generations=self.generations)
@@ -173,7 +173,7 @@ class TrainConfig:
 
     @property
     def built_in(self) -> str:
-        """The rule as which the untrained policy places, about (see `SharedPolicy`); empty for none."""
+        """The rule that the untrained policy approximates (see `SharedPolicy`); empty for none."""
         knowledge = KNOWLEDGE[self._teacher]
         can = self.policy == "shared" and self._teacher in BUILT_IN and self._shows(knowledge)
         return self._teacher if can else ""
@@ -197,24 +197,24 @@ class TrainConfig:
 
     @property
     def starting_rules(self) -> tuple[str, ...]:
-        """The rules that the policy may start from, of which training takes the best (`with_starting_rule`)."""
+        """The rules that the initial policy may act like; training picks the best of them (`with_starting_rule`)."""
         both = self.scenario.observe_forecast and self.scenario.observe_peak
         free = both and self.policy == "shared" and not self.teacher and not self.start_from
         return ("expected-cost-peak", "expected-cost-known-peak", "best-fit-peak") if free else (self._teacher,)
 
     def begins_generation(self, iteration: int) -> int:
-        """The number of the generation, from 2 on, that begins after so many iterations; otherwise 0."""
+        """The number (2 or more) of the generation that begins after so many iterations; 0 if none does."""
         generations = range(1, self.generations)
         return next((g + 1 for g in generations if iteration == g * self.iterations // self.generations), 0)
 
     @property
     def plays_on(self) -> int:
-        """Slots that counterfactual learning plays on; chosen on validation sequences (docs/training.md)."""
+        """Length of rollouts in counterfactual learning, slots; chosen on validation sequences (docs/training.md)."""
         return self.horizon or (24 if self.scenario.observe_peak else 16)
 
     @property
     def replays(self) -> str:
-        """The rule that plays on in counterfactual learning."""
+        """The base policy of counterfactual learning."""
         forecasts, peaks = self.scenario.observe_forecast, self.scenario.observe_peak
         told = "expected-cost-peak" if forecasts else "best-fit-peak"
         return self.base_policy or self.built_in or (told if peaks else "expected-cost" if forecasts else "spread")

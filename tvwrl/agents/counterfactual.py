@@ -1,5 +1,5 @@
-"""Learning from what every action would have cost: decisions change neither arrivals nor demand, so all can be
-replayed."""
+"""Learning from what every action would have cost: decisions change neither arrivals nor demand, so all actions can be
+rolled out."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tvwrl.agents.policy_gradient import CHUNK, EpisodeLearner
 from tvwrl.agents.policy_replay import PolicyReplay
 from tvwrl.schedulers.planning.replay import Replay
 
-POLICY_SHARE = 0.2  # of the decisions that a rule would play on: a policy takes a hundred times as long
+POLICY_SHARE = 0.2  # of the decisions that a rule would roll out: a policy takes a hundred times as long
 
 
 class Counterfactual(EpisodeLearner):
-    """Approximate policy improvement: lowers the expected cost of the policy's decisions if a rule, the base, went on.
+    """Approximate policy improvement: lowers the expected cost of a decision after which a base policy takes over.
 
-    In the states that the policy visits, every action is played on by the base in the same recorded future: by a rule
-    (`Replay`), in later generations by the policy with which the generation began (`PolicyReplay`). A policy that may
-    hold learns to hold where the base waits; there, the costs of placing do not count.
+    In the states that the policy visits, every action is rolled out in the same recorded future. The base policy is a
+    rule (`Replay`), in later generations the policy with which the generation began (`PolicyReplay`). A policy that may
+    hold learns to hold where the base policy waits; there, the costs of placing do not count.
     """
 
     def __init__(self, policy: Policy, config: TrainConfig) -> None:
@@ -36,7 +36,7 @@ class Counterfactual(EpisodeLearner):
         self._plays = 0  # batches of episodes so far; which decisions are labelled depends on it
 
     def begin_generation(self) -> None:
-        """Let the policy, as it is now, play on from now on in place of the rule."""
+        """Make the policy, as it is now, the base policy."""
         self._base = copy.deepcopy(self.policy).requires_grad_(False)
 
     def _replay(self, envs: Environments) -> Replay | PolicyReplay:
@@ -63,7 +63,7 @@ class Counterfactual(EpisodeLearner):
     ) -> Trajectories:
         """See `EpisodeLearner.play`; encodings include `costs` (n, placements), and which are `labelled` (n,).
 
-        A cost is infinite where it is not known; all of a labelled decision are where the base waits.
+        Unknown costs are infinite. Where the base policy waits, all costs of a labelled decision are.
         """
         config, replay = self.config, self._replay(envs)
         share = config.label_share if isinstance(replay, Replay) else config.label_share * POLICY_SHARE

@@ -17,8 +17,8 @@ from tvwrl.agents.networks import Encoded, SharedPolicy, SharedTrunk
 class Critic(nn.Module):
     """Expected discounted future cost of every machine, and of waiting; built like the `shared` policy.
 
-    `foresees`: whether it sees the future as well (`Foresight`). What machines will cost anyway is then known, and it
-    learns the rest.
+    `foresees`: whether it also sees the future (`Foresight`). It is then given the costs that machines incur in any
+    case, and learns the rest.
     """
 
     def __init__(self, policy: SharedPolicy, hidden: int, foresees: bool = False) -> None:

@@ -84,7 +84,7 @@ def forecast_features(
     capacity: npt.NDArray[np.float32],
     kept: npt.NDArray[np.bool_] | None = None,
 ) -> npt.NDArray[np.float32]:
-    """(B, M, F) features of each machine's expected load, or those that are `kept` (F,).
+    """(B, M, F) features of each machine's expected load; with `kept` (F,), only those where it is true.
 
     `forecast`: (B, M, K) forecasts summed by machine
     `own`: (B, K) forecast of the head of the queue
@@ -123,11 +123,12 @@ def cost_features(
     `forecast`, `own`, `capacity`: as in `forecast_features`
     `left`: (B, M, D) share of the grid's columns that is free with the head of the queue
 
-    A machine is able if it has capacity, and room: for rules that reserve peaks for their sum, for others now, unless
-    no machine has. Features: expected overshoot, unused capacity, and how much more the machine costs by the rule than
-    the cheapest able one; for rules that reserve peaks, also whether their sum fits, and the share of capacity that it
-    leaves. Logits: the cheapest able machine is the most probable choice; holding is
-    more probable if no machine is able, or if overshoot costs more than a workload's longest worthwhile wait.
+    A machine is eligible if it has capacity and room: for rules that reserve peaks, room for the sum of peaks; for
+    others, room now, which is ignored if no machine has it. Features: expected overshoot, unused capacity, and how much
+    more the machine costs by the rule than the cheapest eligible one; for rules that reserve peaks, also whether their
+    sum fits, and the share of capacity that it leaves. Logits: the cheapest eligible machine is the most probable
+    choice; holding is more probable if no machine is eligible, or if overshoot costs more than the longest wait that a
+    workload accepts.
     """
     batch, machines, resources = capacity.shape
     costs = expected_costs(forecast, own, capacity, terms.units, terms.weights, terms.whole)

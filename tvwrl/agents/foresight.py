@@ -1,7 +1,7 @@
-"""What PPO's critic sees of the future: how much of the episode is left, and what is about to come.
+"""What PPO's critic sees of the future: how much of the episode is left, and what is about to arrive.
 
-Decisions change neither arrivals nor demand. A baseline may therefore know both without a bias of the policy's gradient
-(input-dependent baselines: Mao et al., ICLR 2019, arXiv:1807.02264). The policy sees nothing of this.
+Decisions change neither arrivals nor demand. A baseline may therefore depend on both without biasing the policy
+gradient (input-dependent baselines: Mao et al., ICLR 2019, arXiv:1807.02264). The policy sees none of this.
 """
 
 from __future__ import annotations
@@ -42,18 +42,19 @@ def ahead_count(resources: int) -> int:
 
 
 class Foresight:
-    """The future in the environments of a simulation; costs that are t slots away count `gamma` ** t."""
+    """The future in the environments of a simulation; costs t slots away are discounted by `gamma` ** t."""
 
     def __init__(self, simulation: Simulation, gamma: float) -> None:
         self._simulation, self._gamma = simulation, gamma
         self._work: Float = simulation.sequences.demand.sum(axis=2)
 
     def of(self, rows: Int) -> Encoded:
-        """What the critic sees beside the policy's encoding, of the environments `rows` (n,).
+        """What the critic sees in addition to the policy's encoding, in environments `rows` (n,).
 
-        `committed` (n, M): what each machine will cost if nothing more is placed on it, discounted
-        `ahead` (n, F): workloads still to arrive, and slots until the last does; number of workloads, and per
-            resource their work (demand summed over slots), of what waits and of what arrives in each horizon
+        `committed` (n, M): discounted cost of each machine if nothing more is placed on it
+        `ahead` (n, F): number of workloads still to arrive, and slots until the last does; then for the waiting
+            workloads, and for those that arrive in each horizon: their number and, per resource, their work (demand
+            summed over slots)
         """
         machines, resources = self._simulation.machines.capacity.shape
         committed = np.zeros((len(rows), machines), np.float32)

@@ -196,7 +196,7 @@ class SharedPolicy(GridPolicy):
         `size`, `now`: (n, M, D), see `size_and_use`
         `forecast`: (n, M, K), None if not observed
         `hold`: whether the prior, (n, M) or (n, M + 1), has a logit for holding
-        `kept`: which of the `forecast_features` are wanted; default: all
+        `kept`: which `forecast_features` to return; default: all
         """
         left, parts, prior = size, [], None
         if self.shows["demand"]:

@@ -62,7 +62,7 @@ class OnlineConfig:
     entropy_bonus: float = 0.001
     """Weight of the policy's entropy."""
     gamma: float | None = None
-    """Discount per slot; default: as in training, which ppo's critic was fitted for."""
+    """Discount per slot; default: as in training, to which ppo's critic was fitted."""
     gae_lambda: float | None = None
     """Lambda of generalised advantage estimation, per placement (ppo): 1 relies on returns only, 0 on the critic only;
     default: as in training."""
@@ -123,16 +123,15 @@ class Phase:
 class OnlineLearner:
     """A pretrained policy on a stream, in a folder: `checkpoints/last.pt`, `progress.csv` (a row per episode).
 
-    Raises InputError for a checkpoint of an algorithm that compares several episodes of a sequence, or that has no
-    critic of ours: each arrival comes once.
+    Raises InputError for a checkpoint of another algorithm than ppo and counterfactual: online, no sequence repeats.
     """
 
     def __init__(self, start: Checkpoint, stream: Sequence[Phase], config: OnlineConfig, folder: Path) -> None:
         trained, able = start.config, ("counterfactual", "ppo")
         if trained.algo not in able or trained.policy == "deeprm":
             raise InputError(
-                f"the checkpoint was trained by {trained.algo} (policy {trained.policy}), which cannot learn from "
-                f"arrivals that come once: train with --algo {' or '.join(able)}"
+                f"the checkpoint was trained by {trained.algo} (policy {trained.policy}), which cannot learn online, "
+                f"where no sequence repeats: train with --algo {' or '.join(able)}"
             )
         check_device(start.config.device)
         torch.set_num_threads(start.config.threads)

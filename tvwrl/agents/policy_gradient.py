@@ -93,7 +93,7 @@ class EpisodeLearner(Learner):
     def play(
         self, envs: Environments, sequence: npt.NDArray[np.int64], how: torch.Generator | DeterministicActions
     ) -> Trajectories:
-        """An episode in each environment, with all that `update` needs; see `episodes.play`."""
+        """Play an episode in each environment and record what `update` needs; see `episodes.play`."""
         return play(self.policy, envs, sequence, how, self.config.device)
 
     @abstractmethod

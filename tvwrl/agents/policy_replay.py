@@ -1,4 +1,4 @@
-"""Branch and replay with a learnt policy: what actions cost if the policy plays on in the same recorded future."""
+"""Rollouts with a learnt base policy: what each action costs if the policy continues in the same recorded future."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ BRANCHES = 2048  # played side by side
 
 
 class PolicyReplay:
-    """What `schedulers.planning.replay.Replay` is for rules: plays actions of states of a simulation on by a policy.
+    """`schedulers.planning.replay.Replay` with a policy in place of a rule: rolls out actions from simulation states.
 
-    The policy's networks take all branches at once, but are a hundred times slower than a compiled rule. Therefore only
-    the likeliest placements are played on, `candidates` of them. Branches end at the first arrival `horizon` slots
-    later, where all have a decision to take, or with the episode.
+    The policy evaluates all rollouts in one batch, but is a hundred times slower than a compiled rule. Therefore only
+    the `candidates` most probable placements are rolled out. Rollouts end with the episode, or at the first arrival at
+    least `horizon` slots later, where all of them have a decision to take.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class PolicyReplay:
         self._branches = Simulation(drawn, simulation.machines, scenario, BRANCHES, max_slots=0)
 
     def choices(self, rows: Int) -> Int:
-        """(n,) the policy's likeliest actions in environments `rows` (n,), without memory of how long it held."""
+        """(n,) the policy's most probable actions in environments `rows` (n,), ignoring how long it has held."""
         chosen: Int = self._likeliest(rows, 1)[0][:, 0]
         return chosen
 
@@ -41,7 +41,7 @@ class PolicyReplay:
         """(n, placements + 1, 4) penalties (`penalties.TERMS`) by action in environments `rows` (n,), and (n,) the
         policy's own actions.
 
-        `allowed` (n, actions): NaN where it is not set, and where an action is not among the candidates.
+        `allowed` (n, actions): penalties are NaN for actions that are not allowed or not among the candidates.
         """
         placements = self._source.placements
         own, likeliest = self._likeliest(rows, self._candidates)

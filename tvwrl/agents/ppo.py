@@ -41,7 +41,7 @@ class PPO(PolicyGradient):
     def play(
         self, envs: Environments, sequence: npt.NDArray[np.int64], how: torch.Generator | DeterministicActions
     ) -> Trajectories:
-        """See `EpisodeLearner.play`; encodings include what the critic sees of the future."""
+        """See `EpisodeLearner.play`; encodings include what only the critic sees, the future (`Foresight`)."""
         foresight, ahead = Foresight(envs.simulation, self.config.gamma), list[Encoded]()
 
         def look(rows: npt.NDArray[np.int64], _: npt.NDArray[np.bool_]) -> None:
@@ -115,12 +115,12 @@ class PPO(PolicyGradient):
         return super().state() | own | {"scale": self.scale}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See `Learner`. Raises InputError for a critic of an earlier version, which saw less."""
+        """See `Learner`. Raises InputError for the critic of an earlier version, which has fewer inputs."""
         super().restore(state)
         try:
             self.critic.load_state_dict(state["critic"])
         except RuntimeError:
-            raise InputError("the critic in the checkpoint does not fit that of this version: train anew") from None
+            raise InputError("the critic in the checkpoint does not fit this version: train again") from None
         self.critic_optimiser.load_state_dict(state["critic_optimiser"])
         self.scale = state["scale"]
 
@@ -146,6 +146,6 @@ def generalised_advantages(
 
 
 def explained_variance(returns: Float, missed: Float) -> float:
-    """Share of the variance of `returns` (n, P), summed over parts, that values explain which `missed` (n, P) of them;
-    at most 1, and below 0 if they are worse than a constant."""
+    """Share of the variance of `returns` (n, P), summed over parts P, that is explained by values whose errors are
+    `missed` (n, P); at most 1, and below 0 if the values are worse than a constant."""
     return 1.0 - float(missed.sum(axis=1).var() / max(returns.sum(axis=1).var(), 1e-12))

@@ -1,4 +1,4 @@
-"""The rule that a policy starts from where several could be built in: the best one on sequences not for testing."""
+"""The rule that the initial policy acts like: if several could be built in, the best, but never on test sequences."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ TO_THE_END = 3000  # slots, more than any of their episodes has
 
 
 def with_starting_rule(config: TrainConfig, problem: Problem, report: Callable[[str], None]) -> TrainConfig:
-    """The configuration with a teacher, and a base policy: the best of `config.starting_rules`.
+    """The configuration with a teacher and a base policy: the best of `config.starting_rules`.
 
-    It counts what they earn on training and on validation sequences, as rules learn nothing from a series. Unchanged if
-    there is nothing to choose.
+    The best has the highest mean reward on training and validation sequences together, as rules learn nothing from
+    either. Unchanged if there is no choice.
     """
-    if config.start_from and not config.teacher:  # the rule that is built into that policy
+    if config.start_from and not config.teacher:  # the rule built into that policy
         start = Checkpoint.load(find_checkpoint(Path(config.start_from))).config
         return replace(config, teacher=start.built_in or start.teacher or "best-fit-peak")
     rules = config.starting_rules
@@ -35,7 +35,7 @@ def with_starting_rule(config: TrainConfig, problem: Problem, report: Callable[[
     costs = {rule: sum(_cost(problem, config, rule, sequences) for sequences in drawn) / len(drawn) for rule in rules}
     best = min(costs, key=lambda rule: costs[rule])
     shown = ", ".join(f"{rule} {-cost / 1000:.1f}" for rule, cost in costs.items())
-    report(f"rewards of rules on {len(drawn) * SEQUENCES} training and validation sequences, thousands: {shown}")
+    report(f"mean rewards of rules on {len(drawn) * SEQUENCES} training and validation sequences, thousands: {shown}")
     return replace(config, teacher=best, base_policy=config.base_policy or best)
 
 

@@ -52,7 +52,7 @@ def make_task(problem: Problem, config: TrainConfig) -> Task:
 
 
 def make_tasks(problem: Problem, config: TrainConfig) -> list[Task]:
-    """The task of `problem`, and those of the traces that `config.also` names, with classes and forecasts of their own.
+    """The task of `problem`, then one per trace of `config.also`, each with its own classes and forecasts.
 
     Raises InputError for a trace with other resources.
     """

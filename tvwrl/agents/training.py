@@ -66,23 +66,23 @@ class Trainer:
         self.learner = make_learner(self.policy, config, self.envs, self.shapes)
 
     def _take_weights(self, run: str) -> None:
-        """Start from the policy of another run."""
+        """Take the policy of another run as the initial policy."""
         try:
             self.policy.load_state_dict(Checkpoint.load(find_checkpoint(Path(run))).policy)
         except RuntimeError:
             raise InputError(
-                f"start_from is {run}: its network is another one; train with its own --policy, --hidden, --classes, "
-                "--history and --observe options"
+                f"start_from is {run}: its network is built differently; use the --policy, --hidden, --classes, "
+                "--history and --observe options that it was trained with"
             ) from None
-        self.report(f"the policy starts from that of {run}")
+        self.report(f"the initial policy is that of {run}")
 
     def _check_others(self, others: dict[str, Problem]) -> None:
-        """Note the content of the other traces, or raise InputError where it is not what it was."""
+        """Record the content of the other traces; raise InputError if it has changed since the run began."""
         now = {name: trace_hash(problem.trace) for name, problem in others.items()}
         before = self.trace.setdefault("also", now) if others else {}
         for name, digest in before.items():
             if now[name] != digest:
-                raise InputError(f"also {name}: it is not the trace that the run began with (its content has changed)")
+                raise InputError(f"also {name}: the content of this trace has changed since the run began")
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint."""
@@ -176,14 +176,14 @@ class Trainer:
             self.on_validation(self.iteration, row["eval_reward"])
 
     def _begin_generation(self, generation: int) -> None:
-        """Go on from the best policy so far, which plays on from now on."""
+        """Continue from the best policy so far, and make it the base policy."""
         best = self.folder / "checkpoints" / "best.pt"
         if best.exists():
             self.policy.load_state_dict(Checkpoint.load(best).policy)
         if isinstance(self.learner, Counterfactual):
             self.learner.begin_generation()
         self.report(
-            f"generation {generation}/{self.config.generations} begins with the policy of iteration "
+            f"generation {generation}/{self.config.generations} starts from the policy of iteration "
             f"{self.best_iteration}, the best on validation sequences so far"
         )
 

@@ -26,12 +26,12 @@ from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError
 
 ROLLOUTS_HELP = (
-    f"milliseconds (time limit of a decision; default: none), rollouts (choices times futures of a decision; default: "
-    f"{ROLLOUTS}), horizon (slots that a future is played on; default: {HORIZON}) and certainty (standard errors by "
+    f"milliseconds (time limit of a decision; default: none), rollouts (budget of a decision, choices times futures; "
+    f"default: {ROLLOUTS}), horizon (length of a rollout, slots; default: {HORIZON}) and certainty (standard errors by "
     f"which a choice has to be better; default: {CERTAINTY:g}, or {CERTAINTY_OF_RISKS:g} if BASE may overshoot)"
 )
 HELP = (
-    f"Schedulers to compare: {', '.join(SCHEDULERS)}. rollout(BASE): BASE, improved by playing machines on in sampled "
+    f"Schedulers to compare: {', '.join(SCHEDULERS)}. rollout(BASE): BASE, improved by simulating choices in sampled "
     f"futures, which takes tenths of a second per decision; BASE is one of {', '.join(ROLLOUT_NAMES)}. "
     f"Options of a rollout follow BASE, as in rollout(spread,milliseconds=50,horizon=32): {ROLLOUTS_HELP}. "
     "rollout(BASE+policy)=RUN: the policy of a training run, improved likewise; without =RUN, that of --checkpoint. "
@@ -103,7 +103,7 @@ class ComparisonSettings(CellOptions):
             if self.trace is None and self.slot_seconds is not None:
                 raise InputError("--slot-seconds needs --trace: without it, the checkpoint's trace is used")
         elif of_policy := list(filter(is_of_checkpoint, self.schedulers)):
-            raise InputError(f"{of_policy[0]} is of the policy of --checkpoint, which is not given")
+            raise InputError(f"{of_policy[0]} needs a policy: give its training run as --checkpoint RUN")
 
 
 def compare_schedulers(settings: ComparisonSettings) -> None:

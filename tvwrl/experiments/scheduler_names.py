@@ -1,6 +1,7 @@
 """What an entry of `--schedulers` means: NAME, deeprm=RUN, rollout(BASE+policy)=RUN, each perhaps with +pism=FILE.
 
-A rollout may have options in its brackets. Without =RUN, `rollout(BASE+policy)` and `policy` are of --checkpoint.
+A rollout may have options in its brackets. `policy`, and `rollout(BASE+policy)` without =RUN, use the policy of
+--checkpoint.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def scheduler_of(entry: str, device: str, policy: Scheduler | None = None) -> Sc
         plain: Scheduler = load_deeprm(run, device)
     elif found := POLICY_ROLLOUT.fullmatch(name.removesuffix("+pism")):
         if not run and policy is None:
-            raise InputError(f"{name}=RUN: the training run of the policy is missing; or give --checkpoint RUN")
+            raise InputError(f"{name}=RUN: the training run of the policy is missing; add it, or give --checkpoint RUN")
         plain = rollout_of(found[1], _policy_of(run, device) if run else policy, found[2])
     elif name.removesuffix("+pism") == "policy" and policy is not None:
         plain = policy
@@ -47,7 +48,7 @@ def parts_of(entry: str) -> tuple[str, str, str]:
 
 
 def is_of_checkpoint(entry: str) -> bool:
-    """Whether an entry names the policy of --checkpoint, or a rollout of it."""
+    """Whether an entry uses the policy of --checkpoint."""
     name, run, _ = parts_of(entry)
     plain = name.removesuffix("+pism")
     return not run and (name == "policy+pism" or POLICY_ROLLOUT.fullmatch(plain) is not None)

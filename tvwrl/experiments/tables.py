@@ -306,5 +306,5 @@ def _clip(text: str, width: int) -> str:
 
 
 def _without_middle(text: str, width: int) -> str:
-    """At most `width` (odd) letters: names of rollouts begin with what is improved and end with options."""
+    """At most `width` (odd) letters, without the middle: names of rollouts begin with the base and end with options."""
     return text if len(text) <= width else f"{text[: width // 2]}…{text[-(width // 2) :]}"

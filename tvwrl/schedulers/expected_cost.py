@@ -35,11 +35,11 @@ ABOVE = np.array(
 
 
 class ExpectedCost(HeadOfQueue):
-    """The head of the queue goes to the machine with room now where its `expected_costs` are lowest.
+    """Places the head of the queue on the machine with room now where its `expected_costs` are lowest.
 
     It waits while the expected overshoot costs more than `accepted_overshoot` slots of waiting even there.
 
-    `peaks`: what it does with lifetime peaks: "unknown" to it; "known" in place of their forecast, so that it expects
+    `peaks`: how it uses lifetime peaks. "unknown": not at all; "known": in place of their forecasts, so that it expects
     no overshoot where their sum fits, and weighs the risk elsewhere; "reserved": their sum never exceeds a machine
     """
 

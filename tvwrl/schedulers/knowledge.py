@@ -30,8 +30,8 @@ FUTURE = Knowledge(GROUPS[4], "the whole future (a reference)")
 
 
 def knowing_no_more(group: str) -> tuple[str, ...]:
-    """The groups whose schedulers know no more than those of `group`: neither of peaks and forecasts includes the
-    other.
+    """The groups whose schedulers know no more than those of `group`. Peaks do not include forecasts, nor forecasts
+    peaks.
 
     >>> knowing_no_more("demand forecasts")
     ('current load and history', 'demand forecasts')

@@ -54,11 +54,11 @@ SEARCHING = ("hindsight",)  # takes seconds for an episode: compared only where 
 
 
 def rollout_of(base: str, proposal: Scheduler | None = None, options: str = "") -> Rollout:
-    """A rollout on the scheduler named `base`; its name ends with the options.
+    """A rollout with the scheduler named `base`; its name ends with the options.
 
-    `options`: as in "milliseconds=50,horizon=32": those of `ROLLOUT_OPTIONS`, in any order
+    `options`: any of `ROLLOUT_OPTIONS` in any order, as in "milliseconds=50,horizon=32"
 
-    Raises InputError for a base that cannot play on, and for options that are unknown, given twice or out of range.
+    Raises InputError for a base without a compiled rule, and for options that are unknown, given twice or out of range.
     """
     one_of(ROLLOUT_NAMES, base=base)
     rule, given = base.removesuffix(BACKFILL), _rollout_options(options)
@@ -98,8 +98,8 @@ KNOWLEDGE: dict[str, Knowledge] = {name: make().knowledge for name, make in (SCH
 
 
 def make_scheduler(name: str) -> Scheduler:
-    """A new scheduler of that name, of `SCHEDULERS` or `ROLLOUTS`, a rollout perhaps with options, as in
-    `rollout(spread,milliseconds=50)` (see `rollout_of`). Raises InputError that lists the valid names.
+    """A new scheduler of that name: one of `SCHEDULERS` or `ROLLOUTS`, or a rollout with options (`rollout_of`), as in
+    `rollout(spread,milliseconds=50)`. Raises an InputError that lists the valid names.
 
     >>> problem = Problem.build(open_trace("google"), Scenario())  # doctest: +SKIP
     >>> sequences = problem.sequences("test", 10, seed=0)  # doctest: +SKIP

@@ -41,15 +41,15 @@ HEAD = [
 ]
 ENOUGH = 3  # seeds
 DRAWN = 2  # schedulers of each knowledge group in a picture
-COMPARED = ["agent", "best that knows no more", "ahead by (thousands)", "cost saved %", "gap closed %"]
-COMPARED += ["overshoot %", "wait (slots)", "above all", "-8 %", "overshoot", "wait", "gap"]
+COMPARED = ["agent", "best rival", "ahead by (thousands)", "cost saved %", "gap closed %"]
+COMPARED += ["overshoot %", "wait (slots)", "better than all", "-8 %", "overshoot", "wait", "gap"]
 NOTE = (
     "Mean [95 % bootstrap interval over test sequences and training seeds, drawn independently of each other]; IQM = "
     "interquartile mean; ratios and differences are paired by sequence. Agents: over their seeds. Gap closed: "
     f"mean reward on a scale from `{FLOOR}` (0 %) to `{CEILING}` (100 %). "
     f"The bound is for schedules without waiting, which nearly all are at loads up to {DENSE:g}; at higher loads "
     "agents hold, so that only the bound with waiting applies, and the peak has no bound (docs/optimality.md). "
-    "*Above* a scheduler: the paired interval of the difference in reward is above 0."
+    "*Significantly better*: the paired interval of the difference in reward lies above 0."
 )
 
 
@@ -79,7 +79,7 @@ def write_page(rows: pl.DataFrame, trained: pl.DataFrame, groups: Sequence[str],
     }
     sequences = {group: part["sequence"].n_unique() for (group,), part in rows.group_by("group")}
     parts = [introduction, "## What was trained", _seeds(trained), _trained(trained)]
-    parts += [_missing(measures, trained, groups), "## Agents beside all that know no more"]
+    parts += [_missing(measures, trained, groups), "## Agents against schedulers that know no more"]
     parts += [_overview(measures, knowledge, verdicts), _averages(measures, knowledge, verdicts), NOTE]
     shown_traces = set()
     for group in groups:
@@ -190,7 +190,7 @@ def _overview(
 ) -> str:
     """Every agent against the best scheduler that knows no more, and which targets it reaches."""
     if not verdicts:
-        return "No trace and load has an agent beside its heuristics yet."
+        return "No trace and load has both an agent and heuristics yet."
     body = []
     for agent in AGENTS:
         for (group, name), found in verdicts.items():
@@ -203,13 +203,14 @@ def _overview(
                 line += [f"{of[agent]['overshoot_pct'].mean:.3f}", f"{of[agent]['wait_mean'].mean:.2f}"]
                 body.append([*line, *(one.answer for one in found)])
     titles = dict.fromkeys(one.title for found in verdicts.values() for one in found)
-    return markdown_table(["", *COMPARED], body) + "\n\nThe last five columns: " + "; ".join(titles) + "."
+    legend = "Best rival: the best scheduler that knows no more than the agent. The last five columns: "
+    return markdown_table(["", *COMPARED], body) + f"\n\n{legend}" + "; ".join(titles) + "."
 
 
 def _averages(
     measures: Mapping[str, Measures], knowledge: Mapping[str, str], verdicts: Mapping[tuple[str, str], Sequence[Target]]
 ) -> str:
-    """A line per agent: in how many cells it is above all that know no more, and means over cells."""
+    """A line per agent: in how many cells it is better than all that know no more, and means over cells."""
     lines = []
     for agent in AGENTS:
         cells = {group: found for (group, name), found in verdicts.items() if name == agent}
@@ -223,10 +224,11 @@ def _averages(
             closed.append(gap_closed(of, agent).mean)
         others = ", ".join(group for group in cells if group not in above)
         lines.append(
-            f"- `{agent}` is above every scheduler that knows no more in {len(above)} of {len(cells)} cells"
+            f"- `{agent}` is significantly better than every scheduler that knows no more in {len(above)} of "
+            f"{len(cells)} cells"
             + (f" (not in {others})" if others else "")
-            + f"; it saves {np.mean(saved):.1%} of the cost of the best of them, and closes {np.mean(closed):.0%} of "
-            f"the gap from `{FLOOR}` to `{CEILING}`, both on average."
+            + f"; on average it saves {np.mean(saved):.1%} of the cost of the best of them and closes "
+            f"{np.mean(closed):.0%} of the gap from `{FLOOR}` to `{CEILING}`."
         )
     return "\n".join(lines)
 

@@ -115,8 +115,8 @@ class ResultsStudy(Scale):
     def _setup(self, agent: str = AGENT) -> Setup:
         """What the trainings of an agent have in common.
 
-        An agent that sees neither forecasts nor peaks learns by PPO: the rules that know as little as it never hold a
-        workload, so what they play on cannot teach it when to wait.
+        An agent that sees neither forecasts nor peaks learns by PPO: rules that know as little never hold a workload,
+        so rollouts with them cannot teach it when to wait.
         """
         base = self.base
         if base.algo == "counterfactual" and not replace(base.scenario, **AGENTS[agent]).looks_ahead:

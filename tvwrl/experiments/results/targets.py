@@ -1,4 +1,4 @@
-"""What an agent should reach beside the schedulers that know no more, at one load of one trace, and whether it does."""
+"""Targets of an agent relative to schedulers that know no more, at one load of one trace: which of them it meets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Target:
     """What an agent should reach, and whether it does."""
 
     title: str
-    met: bool | None  # None: not asked here, or it cannot be decided
+    met: bool | None  # None: no target here, or it cannot be decided
     evidence: str  # the figures behind it
 
     @property
@@ -86,8 +86,8 @@ def of_another(measures: Measures, scheduler: str, other: str, column: str) -> E
 def targets(measures: Measures, knowledge: Mapping[str, str], load: float, agent: str = AGENT) -> list[Target]:
     """All of them, for one of the `AGENTS`; `knowledge`: the group of every scheduler.
 
-    Means decide, for being above others the paired 95 % interval. An agent that leaves workloads unplaced, which cost
-    only their wait, reaches none.
+    Means decide; only "significantly better" is decided by the paired 95 % interval. An agent that leaves workloads
+    unplaced, which cost only their wait, meets none.
     """
     found = [
         _above(measures, agent, rivals(measures, knowledge, agent)),
@@ -115,7 +115,7 @@ def slots_gap(load: float) -> str:
 
 def _above(measures: Measures, agent: str, others: list[str]) -> Target:
     """Paired difference in reward above zero, interval and all, against each of them."""
-    title = "above every scheduler that knows no more"
+    title = "significantly better than every scheduler that knows no more"
     if not others:
         return Target(title, None, "there is no other")
     found = {name: measures[agent]["reward"] - measures[name]["reward"] for name in others}
@@ -123,7 +123,7 @@ def _above(measures: Measures, agent: str, others: list[str]) -> Target:
     nearest = min(found, key=lambda name: found[name].mean)
     named = failed or {nearest: found[nearest]}
     evidence = ", ".join(f"{shown(one, scale=0.001, sign='+')} thousand against {name}" for name, one in named.items())
-    return Target(title, not failed, ("not significantly: " if failed else "least: ") + evidence)
+    return Target(title, not failed, ("not significantly: " if failed else "smallest lead: ") + evidence)
 
 
 def _saved(measures: Measures, agent: str, best: str) -> Target:
@@ -153,12 +153,12 @@ def _wait(measures: Measures, agent: str, load: float) -> Target:
     mine, its = measures[agent]["wait_mean"], measures[FLOOR]["wait_mean"]
     evidence = f"{shown(mine)} slots against {shown(its)}"
     if load > DENSE:
-        return Target(title, None, f"not asked at this load; {evidence}")
+        return Target(title, None, f"no target at this load; {evidence}")
     return Target(title, mine.mean <= PATIENCE * its.mean, evidence)
 
 
 def _gap(measures: Measures, knowledge: Mapping[str, str], agent: str) -> Target:
-    """Asked of agents that know what `FLOOR` knows."""
+    """A target only for agents that know what `FLOOR` knows."""
     closed = gap_closed(measures, agent)
     asked = GROUPS[1] in knowing_no_more(knowledge[agent]) and not np.isnan(closed.mean)
     title = f"at least {CLOSED:.0%} of the gap from {FLOOR} to {CEILING} closed"

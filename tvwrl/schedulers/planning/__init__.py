@@ -1,1 +1,1 @@
-"""Planning: schedulers that look ahead in sampled or recorded futures, and what no schedule can beat."""
+"""Planning: schedulers that look ahead in sampled or recorded futures, and a bound that no schedule can beat."""

@@ -33,7 +33,7 @@ NEVER = np.iinfo(np.int32).max  # arrival of what does not arrive
 
 
 class Futures:
-    """Futures of a cluster, as environments of a simulation that `Replay` can play on.
+    """Futures of a cluster, as environments of a simulation from which `Replay` can roll out.
 
     In each of them, a workload that runs or waits is a training workload at a similar point of its life: what it needs
     now is true, what follows is the training workload's, and so are its forecasts. Arrivals are those of a training

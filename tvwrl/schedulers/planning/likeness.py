@@ -19,8 +19,8 @@ SPREAD_WEIGHT, LAST_WEIGHT, PEAK_WEIGHT = 0.5, 2.0, 4.0  # of deviations, of the
 class Likeness:
     """Beginnings of training workloads, to find those most like the beginning of another workload.
 
-    With forecasts (`hidden` says which of their K columns are not known) they are compared by these; without (None), by
-    what was seen of their demand. With `peaks` they are compared by lifetime peaks too.
+    They are compared by forecasts (`hidden`: which of their K columns are unknown), or without forecasts (None) by the
+    demand seen so far. With `peaks` they are compared by lifetime peaks too.
     """
 
     def __init__(self, training: SequenceSet, units: float, hidden: npt.NDArray[np.bool_] | None, peaks: bool) -> None:

@@ -1,6 +1,6 @@
-"""Branch and replay: what every action of a state costs if a rule plays on in the same recorded future.
+"""Rollouts in the recorded future: what every action of a state costs if a rule, the base policy, continues.
 
-Arrivals and demand do not depend on decisions, so all actions can be compared on equal luck.
+Arrivals and demand do not depend on decisions, so all actions can be compared in the same future.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HORIZON = 128  # slots
 
 
 class Replay:
-    """Plays every action of states of a simulation on, by the rule `base`, for `horizon` slots or to the end.
+    """Rolls out every action of states of a simulation with the rule `base`, for `horizon` slots or to the end.
 
     In a scenario with `choose_from_queue` the rule places the first of the visible workloads that it can (`Backfill`).
 
@@ -113,5 +113,5 @@ class Replay:
         choice = np.zeros(len(rows), np.int64)
         replay(self._simulation.state, self._rule, self._branches, rows, wanted, self._horizon, out, choice)
         if not np.isfinite(out[wanted]).all():
-            raise InputError("an action costs nan or inf: demand must be finite, and all penalties together too")
+            raise InputError("an action costs nan or inf: demand and the sum of all penalties must be finite")
         return out, choice

@@ -1,4 +1,4 @@
-"""Compiled branching: all actions of a state played on by a rule, with what branches have in common done once.
+"""Compiled rollouts of all actions of a state by a rule; what the branches have in common is computed once.
 
 Branches that differ in one placement differ in one machine at first. What a machine runs, and since when, is its
 *content*; branches share contents until they differ, and a content is charged, and asked whether it takes a workload,

@@ -1,4 +1,4 @@
-"""The compiled rules that play on in branches: which workload goes where (see `replay_kernels`)."""
+"""The compiled rules that decide in rollouts: which workload goes where (see `replay_kernels`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvwrl.packing.fit import exceeds
 from tvwrl.schedulers.expected_cost import UNBOUNDED, machine_costs, unused_cost
 from tvwrl.simulation.state import LENGTH, PLACES
 
-# Rules that can play on, and their numbers in kernels
+# Rules that can be base policies, and their numbers in kernels
 # fmt: off
 BASES = (
     "expected-cost", "expected-cost-known-peak", "expected-cost-peak", "best-fit-peak", "first-fit-peak",

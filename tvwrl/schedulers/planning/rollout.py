@@ -1,4 +1,4 @@
-"""Rollout: plans at decision time. Plays machines on by a rule in sampled futures, and takes one that is surely better.
+"""Rollout: plans at decision time. Simulates machines in sampled futures; takes one that is significantly better.
 
 Rollout is one step of policy improvement (Bertsekas, Tsitsiklis and Wu 1997); rollouts are spent by sequential halving
 (Karnin, Koren and Somekh 2013).
@@ -33,18 +33,18 @@ ROLLOUT_BASES = tuple(base for base in BASES if base != BASES[CLAIRVOYANT])
 
 
 class Rollout(Scheduler):
-    """The choice of `base`, unless another machine is surely better in sampled futures in which the base goes on.
+    """The choice of `base`, unless another machine is significantly better in sampled futures.
 
-    The machines compared are those that the base chooses from; the base decides when to wait. All are played on in the
-    same `Futures`; the better half of them then sees further futures, and so on. The best one is taken if its mean
-    gain is more than `certainty` standard errors: by default 1 if the base reserves peaks, and so never overshoots,
-    else 3.
+    The machines compared are those that the base chooses from; the base decides when to wait. After each of them the
+    base continues, in the same `Futures` for all; the better half then gets further futures, and so on. The best one
+    is taken if its mean gain exceeds `certainty` standard errors: by default 1 if the base reserves peaks, and so never
+    overshoots, otherwise 3.
 
     `backfill`: whether the base is `Backfill(base)`; then all pairs of a visible workload and a machine are compared
     `rollouts`: the budget of a decision, choices times futures
-    `horizon`: slots that a future is played on for
-    `milliseconds`: time limit of a decision; results then depend on the speed of the machine
-    `proposal`: a trained policy, whose choice takes the place of the base's; its best `PROPOSED` machines are compared
+    `horizon`: length of a rollout, slots
+    `milliseconds`: time limit of a decision; results then depend on the speed of the computer
+    `proposal`: a trained policy, whose choice replaces the base's; its best `PROPOSED` machines are compared
 
     Raises InputError for a base that is not one of `ROLLOUT_BASES` or knows more than the policy, and for values out of
     range.
