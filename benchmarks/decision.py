@@ -1,4 +1,4 @@
-"""How long one decision takes on clusters of several sizes, one core: median and 99th percentile by scheduler."""
+"""How long one decision takes on clusters of several sizes, on one core: median and 99th percentile per scheduler."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def main(
     load: float = 0.5,
     decisions: int = 3000,
 ) -> None:
-    """Print the times of asking for one placement, with all visible places of the queue in view.
+    """Print how long it takes to choose one placement from the visible queue.
 
     Args:
         checkpoint: a run of scripts/train.py; default: untrained policies, with choice from the queue and without.
-        machines: of the clusters.
-        schedulers: what is compared with the policies.
-        load: offered.
-        decisions: to measure, of each scheduler on each cluster.
+        machines: numbers of machines, one per cluster.
+        schedulers: compared with the policies.
+        load: offered load.
+        decisions: number to measure, of each scheduler on each cluster.
     """
     torch.set_num_threads(1)
     if checkpoint is None:
@@ -78,7 +78,7 @@ def main(
 
 
 def times_of(scheduler: Scheduler, sequences: SequenceSet, machines: Machines, scenario: Scenario, most: int) -> Float:
-    """(n, 2) seconds of each decision, by the clock and of the processor; at most `most` besides the first."""
+    """(n, 2) wall-clock and CPU seconds of each decision; at most `most`, after the first `FIRST`."""
     grid, forecasts = scheduler.looks_at_grid, scheduler.needs_forecasts
     simulation = Simulation(sequences, machines, scenario, grid=grid, forecasts=forecasts, max_slots=0)
     cluster, seconds = Cluster(simulation), []
@@ -100,7 +100,7 @@ def times_of(scheduler: Scheduler, sequences: SequenceSet, machines: Machines, s
 
 
 def untrained(choose_from_queue: bool) -> Checkpoint:
-    """An untrained policy with forecasts and peaks; its decisions take as long. On the synthetic population google."""
+    """An untrained policy with forecasts and peaks, for the synthetic population google; a trained one is as fast."""
     shown = replace(PRESETS["counterfactual"].scenario, observe_peak=True, choose_from_queue=choose_from_queue)
     config = replace(PRESETS["counterfactual"], teacher="expected-cost-peak", scenario=shown)
     config = replace(config, train_sequences=1, sequences_per_iteration=1, eval_sequences=1)

@@ -1,4 +1,4 @@
-"""States per second whose actions are all played on, by base: 10 machines, 11 actions, 128 slots, one core."""
+"""States per second whose actions are all rolled out, by base policy: 10 machines, 11 actions, 128 slots, one core."""
 
 from __future__ import annotations
 
