@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import INFORMED, PRESETS, TrainConfig
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
@@ -86,6 +87,63 @@ def test_generations_resume_exactly_and_begin_with_the_best_policy(problem, tmp_
         second = trained(problem, tmp_path / f"stop{stop}", several, start=first.checkpoint())
         for name, weights in whole.policy.state_dict().items():
             assert torch.equal(weights, second.policy.state_dict()[name])
+
+
+def told_rewards(trainer, monkeypatch, rewards):
+    """Let validations after iterations 0, 1, ... find these rewards; None: not all sequences were finished."""
+
+    def evaluate():
+        reward = rewards[trainer.iteration]
+        return {"reward": reward or 0.0}, reward is not None
+
+    monkeypatch.setattr(trainer, "evaluate", evaluate)
+    return trainer
+
+
+def two_generations(problem, folder, told=None):
+    """A trainer of two generations, of two iterations each."""
+    config = replace(TINY, iterations=4, generations=2, eval_every=1)
+    report = (lambda text: None) if told is None else told.append
+    return Trainer(replace(problem, scenario=PEAKS), config, folder, {"hash": ""}, report)
+
+
+def test_a_best_policy_from_after_the_checkpoint_is_not_used_by_the_run_that_resumes(problem, tmp_path, monkeypatch):
+    rewards = [-5.0, -3.0, -4.0, -2.0, -1.0]
+    whole = told_rewards(two_generations(problem, tmp_path), monkeypatch, rewards)
+    whole.run(stop_after=1)
+    early = whole.checkpoint()
+    early.save(tmp_path / "early.pt")
+    whole.run()  # best.pt is that of iteration 4 now, as after a crash that last.pt is too old for
+    again = told_rewards(two_generations(problem, tmp_path), monkeypatch, rewards)
+    again.restore(Checkpoint.load(tmp_path / "early.pt"))
+    again.run()
+    for name, weights in whole.policy.state_dict().items():
+        assert torch.equal(weights, again.policy.state_dict()[name])
+
+
+def test_a_generation_begins_with_a_fresh_optimiser(problem, tmp_path):
+    trainer = two_generations(problem, tmp_path)
+    trainer.run(stop_after=3)
+    steps = {int(state["step"]) for state in trainer.learner.optimiser.state_dict()["state"].values()}
+    assert steps == {TINY.epochs * TINY.minibatches}  # those of one iteration
+
+
+@pytest.mark.parametrize(
+    ("rewards", "lines"),
+    [
+        ([-3.0, -2.0, -1.0, -2.0, -0.5], []),
+        ([-3.0, -2.0, -1.0, -2.0, -2.0], ["generation 2", "2 is kept"]),
+        ([-1.0, -2.0, -2.0, -2.0, -2.0], ["generation 1", "0 is kept", "generation 2", "0 is kept"]),
+        ([None, None, None, None, None], []),
+    ],
+)
+def test_a_generation_that_does_not_improve_is_reported(problem, tmp_path, monkeypatch, rewards, lines):
+    told: list[str] = []
+    told_rewards(two_generations(problem, tmp_path, told), monkeypatch, rewards).run()
+    found = [line for line in told if "did not improve on validation sequences; the policy of iteration" in line]
+    assert [part for line in found for part in (line[:12], line[-9:])] == lines
+    begun = next(line for line in told if line.startswith("generation 2/2 starts from the policy of iteration "))
+    assert ("2, as none has finished" if rewards[0] is None else "the best on validation sequences so far") in begun
 
 
 @pytest.mark.parametrize(

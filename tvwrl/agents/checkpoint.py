@@ -42,6 +42,7 @@ class Checkpoint:
     best_reward: float  # of the periodic evaluation
     best_iteration: int
     imitated: bool = False  # whether the head start is done
+    best_policy: dict[str, Any] | None = None  # weights of `best_iteration`, where a generation may begin with them
 
     def save(self, path: Path) -> None:
         """Write the file atomically: a crash leaves the old one."""

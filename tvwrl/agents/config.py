@@ -202,10 +202,19 @@ class TrainConfig:
         free = both and self.policy == "shared" and not self.teacher and not self.start_from
         return ("expected-cost-peak", "expected-cost-known-peak", "best-fit-peak") if free else (self._teacher,)
 
+    @property
+    def generation_starts(self) -> tuple[int, ...]:
+        """How many iterations come before each generation."""
+        return tuple(g * self.iterations // self.generations for g in range(self.generations))
+
     def begins_generation(self, iteration: int) -> int:
         """The number (2 or more) of the generation that begins after so many iterations; 0 if none does."""
-        generations = range(1, self.generations)
-        return next((g + 1 for g in generations if iteration == g * self.iterations // self.generations), 0)
+        starts = self.generation_starts
+        return starts.index(iteration) + 1 if iteration in starts[1:] else 0
+
+    def ends_generation(self, iteration: int) -> int:
+        """The number of the generation that ends with this iteration; 0 if none does."""
+        return self.generations if iteration == self.iterations else max(self.begins_generation(iteration) - 1, 0)
 
     @property
     def plays_on(self) -> int:

@@ -36,7 +36,8 @@ class Counterfactual(EpisodeLearner):
         self._plays = 0  # batches of episodes so far; which decisions are labelled depends on it
 
     def begin_generation(self) -> None:
-        """Make the policy, as it is now, the base policy."""
+        """Make the policy, as it is now, the base policy; steps no longer follow what gradients were before it."""
+        self.optimiser = self.make_optimiser()
         self._base = copy.deepcopy(self.policy).requires_grad_(False)
 
     def _replay(self, envs: Environments) -> Replay | PolicyReplay:

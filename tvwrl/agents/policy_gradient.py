@@ -81,7 +81,11 @@ class EpisodeLearner(Learner):
 
     def __init__(self, policy: Policy, config: TrainConfig) -> None:
         super().__init__(policy, config)
-        self.optimiser = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
+        self.optimiser = self.make_optimiser()
+
+    def make_optimiser(self) -> torch.optim.Optimizer:
+        """An optimiser of the policy that has taken no steps."""
+        return torch.optim.Adam(self.policy.parameters(), lr=self.config.learning_rate)
 
     def iterate(
         self, envs: Environments, sequence: npt.NDArray[np.int64], iteration: int, rng: torch.Generator

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,7 @@ class Trainer:
             torch.manual_seed(config.seed)
             self.policy = make_policy(config.policy, self.shapes, config.hidden).to(config.device)
         self.learner = make_learner(self.policy, config, self.envs, self.shapes)
+        self._best: dict[str, Any] | None = None  # not that of best.pt, which may be newer than what a run resumes from
 
     def _take_weights(self, run: str) -> None:
         """Take the policy of another run as the initial policy."""
@@ -92,6 +94,7 @@ class Trainer:
         self._actions.set_state(saved.random["actions"])
         self.iteration, self.imitated = saved.iteration, saved.imitated
         self.best_reward, self.best_iteration = saved.best_reward, saved.best_iteration
+        self._best = saved.best_policy
         rows = read_csv(self.folder / "progress.csv")
         self.progress = [row for row in rows if int(row["iteration"]) <= self.iteration]
 
@@ -112,6 +115,7 @@ class Trainer:
             best_reward=self.best_reward,
             best_iteration=self.best_iteration,
             imitated=self.imitated,
+            best_policy=self._best,
         )
 
     def run(self, stop_after: int | None = None) -> str:
@@ -164,9 +168,14 @@ class Trainer:
         penalties, steps = self._improve(np.repeat(chosen, config.trajectories))
         self.iteration += 1
         row = self._log(writer, penalties, steps, time.perf_counter() - begun)
-        last = self.iteration == config.iterations or config.begins_generation(self.iteration)
-        if self.iteration % config.eval_every == 0 or last:
+        ended = config.ends_generation(self.iteration)
+        if self.iteration % config.eval_every == 0 or ended:
             row |= self._evaluate(writer)
+        if ended and self._best is not None and self.best_iteration <= config.generation_starts[ended - 1]:
+            self.report(
+                f"generation {ended} did not improve on validation sequences; the policy of iteration "
+                f"{self.best_iteration} is kept"
+            )
         if self.iteration % config.picture_every == 0 or self.iteration == 1:
             self._paint(writer)
         self.progress.append(row)
@@ -177,15 +186,13 @@ class Trainer:
 
     def _begin_generation(self, generation: int) -> None:
         """Continue from the best policy so far, and make it the base policy."""
-        best = self.folder / "checkpoints" / "best.pt"
-        if best.exists():
-            self.policy.load_state_dict(Checkpoint.load(best).policy)
+        start = f"{self.iteration}, as none has finished all validation sequences"
+        if self._best is not None:
+            self.policy.load_state_dict(self._best)
+            start = f"{self.best_iteration}, the best on validation sequences so far"
         if isinstance(self.learner, Counterfactual):
             self.learner.begin_generation()
-        self.report(
-            f"generation {generation}/{self.config.generations} starts from the policy of iteration "
-            f"{self.best_iteration}, the best on validation sequences so far"
-        )
+        self.report(f"generation {generation}/{self.config.generations} starts from the policy of iteration {start}")
 
     def _improve(self, sequence: npt.NDArray[np.int64]) -> tuple[dict[str, float], dict[str, float]]:
         """See `Learner.iterate`. Raises InputError if an update breaks the policy, after rolling it back."""
@@ -226,6 +233,8 @@ class Trainer:
         better = finished and scores["reward"] > self.best_reward
         if better:
             self.best_reward, self.best_iteration = scores["reward"], self.iteration
+            if self.config.generations > 1:
+                self._best = deepcopy(self.policy.state_dict())
             self.save("best.pt")
         shown = ", ".join(
             f"{name.removesuffix('_mean').replace('_', ' ')} {scores[name]:.4g}" for name in list(scores)[:3]
