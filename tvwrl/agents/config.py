@@ -115,7 +115,7 @@ class TrainConfig:
     cost_scale: float = 2000.0
     """counterfactual: cost that counts as 1 in the loss."""
     most_cost: float = 1e5
-    """counterfactual: an action that costs this much more than the best one is as bad as any worse one."""
+    """counterfactual: cap on what an action costs more than the best one."""
     device: str = "cpu"
     """PyTorch device of policies: cpu, cuda, cuda:1."""
     threads: int = 1
