@@ -165,11 +165,30 @@ class Episode:
 
 @dataclass(frozen=True)
 class ForecastTable:
-    """Forecasts of demand ahead of an episode; columns as of `tvwrl.forecasting.segments.Forecast`."""
+    """Forecasts of demand ahead of an episode, in K columns as of `tvwrl.forecasting.segments.Forecast`, and in D more
+    columns the lifetime peaks, for those who may know them."""
 
-    values: npt.NDArray[np.uint8]  # (S, N, L + 1, K) whole steps, after that many slots seen (0 = waiting)
-    steps: npt.NDArray[np.float32]  # (K,) what 1 stands for: shares of peak_units (variances: of its square), or of 1
-    declared: npt.NDArray[np.bool_]  # (K,) columns that are no forecast but lifetime peaks
+    values: npt.NDArray[np.uint8]  # (S, N, L + 1, K + D) whole steps, after that many slots seen (0 = waiting)
+    steps: npt.NDArray[np.float32]  # (K + D,) what 1 stands for: shares of peak_units (variances: squared), or of 1
+    peaks: Int  # (3, D) columns of the forecast peak of the rest of a life, its variance, and the lifetime peak
+
+    def told(self, forecasts: bool = True, peaks: bool = True) -> Int:
+        """(K,) which column is whose for those who are told `forecasts`, lifetime `peaks`, or both; -1: none.
+
+        A known peak takes the place of its forecast and has no variance.
+        """
+        width = len(self.steps) - self.peaks.shape[1]
+        found = np.arange(width) if forecasts else np.full(width, -1)
+        if peaks:
+            expected, variance, lifetime = self.peaks
+            found[expected], found[variance] = lifetime, -1
+        return found
+
+
+def take(values: npt.NDArray[Any], columns: Int) -> npt.NDArray[Any]:
+    """(..., K) the columns (K,) of `values`, 0 for column -1."""
+    taken: npt.NDArray[Any] = np.where(columns < 0, values.dtype.type(0), values[..., columns])
+    return taken
 
 
 @dataclass(frozen=True)

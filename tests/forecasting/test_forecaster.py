@@ -17,7 +17,7 @@ from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.splits import FOLDS, UNSEEN
 from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.traces.windows import Windows, stack_windows
-from tvwrl.types import InputError
+from tvwrl.types import InputError, take
 
 
 def shown(train):
@@ -76,7 +76,8 @@ def test_nothing_is_known_of_later_slots(problem, train):
     other = train.demand.copy()
     other[:, :, seen:] = np.where(other[:, :, seen:] > 0, 7 - other[:, :, seen:], 0)
     before, after = (forecaster.table(replace(shown(train), demand=d)).values for d in (train.demand, other))
-    assert np.array_equal(before[:, :, : seen + 1], after[:, :, : seen + 1])
+    known = (slice(None), slice(None), slice(seen + 1), slice(columns(2)))
+    assert np.array_equal(before[known], after[known])
     assert not np.array_equal(before[:, :, seen + 1 :], after[:, :, seen + 1 :])
 
 
@@ -88,13 +89,24 @@ def test_the_table_ends_with_the_life_and_begins_with_the_first_slot(train):
     assert not values[~runs].any()
 
 
-def test_known_peaks_are_those_of_the_whole_life(problem, train):
-    table = problem.forecaster.table(shown(train), known_peaks=True)
-    known = Forecast(table.values * table.steps, 2)
+def test_known_peaks_are_those_of_the_whole_life(train):
+    table = train.forecast
+    known = Forecast(take(table.values * table.steps, table.told(forecasts=False)), 2)
     peak = train.demand.max(axis=2)
     assert np.allclose(known.peak[:, :, 0] * 6, peak, atol=0.03)
     assert np.allclose(known.peak[0, 0, train.length[0, 0]] * 6, peak[0, 0], atol=0.03)
-    assert not known.peak_spread.any()
+    assert not np.delete(known.values, table.peaks[0], axis=-1).any()
+
+
+def test_known_peaks_replace_forecasts_of_them(train):
+    table = train.forecast
+    values = table.values * table.steps
+    forecast, both = (Forecast(take(values, table.told(peaks=peaks)), 2) for peaks in (False, True))
+    assert np.array_equal(both.peak, values[..., -2:])
+    assert not both.peak_spread.any()
+    assert not np.array_equal(forecast.peak, both.peak)
+    same = np.delete(np.arange(columns(2)), table.peaks[:2].ravel())
+    assert np.array_equal(forecast.values[..., same], both.values[..., same])
 
 
 def test_on_unseen_series_it_is_better_than_the_mean_of_all():
@@ -208,12 +220,13 @@ def test_machines_show_the_sum_of_what_runs_on_them(problem, train, actions):
     for action in actions:
         if simulation.is_over():
             break
-        expected = np.zeros((4, columns(2)))
+        expected = np.zeros((4, len(train.forecast.steps)))
         slot = state.counters[0, SLOT]
         for w in state.workloads[0, : state.counters[0, RUNNING], RUNS]:
             machine, start = state.workloads[0, w, [MACHINE, START]]
             expected[machine] += train.forecast.values[2, w, slot - start + 1] * train.forecast.steps
-        assert np.allclose(simulation.observation()["forecast"][0], expected, atol=1e-5)
+        shown = take(expected, train.forecast.told(peaks=False))
+        assert np.allclose(simulation.observation()["forecast"][0], shown, atol=1e-5)
         simulation.step(np.array([action]))
 
 
@@ -228,12 +241,12 @@ def test_peaks_alone_are_shown_without_forecasts(problem):
         simulation.step(np.array([0]))
     head = Forecast(simulation.observation()["queue"][0, 0, -columns(2) :].astype(float), 2)
     assert np.allclose(head.peak * scenario.peak_units, first, atol=0.03)
-    others = np.delete(head.values, np.flatnonzero(train.forecast.declared))
+    others = np.delete(head.values, train.forecast.peaks[0])
     assert not others.any()
     simulation.step(np.array([1]))
     seen = Forecast(simulation.observation()["forecast"][0].astype(float), 2)
     assert np.allclose(seen.peak[1] * scenario.peak_units, first, atol=0.03)
-    assert not np.delete(seen.values, np.flatnonzero(train.forecast.declared), axis=1).any()
+    assert not np.delete(seen.values, train.forecast.peaks[0], axis=1).any()
 
 
 def test_sequences_without_forecasts_are_refused(problem, train):

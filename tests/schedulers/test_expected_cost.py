@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from tvwrl.forecasting.segments import SEGMENTS, Forecast, columns, steps
+from tvwrl.forecasting.segments import SEGMENTS, Forecast, columns, forecast_table, steps
 from tvwrl.schedulers.expected_cost import OVERSHOOT, RISK, UNUSED, ExpectedCost, expected_costs
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.types import ForecastTable, Machines
+from tvwrl.types import Machines
 
 WIDE = len(SEGMENTS)
 WEIGHTS = Scenario().penalty_weights().per_resource(1)
@@ -92,17 +92,14 @@ def test_more_load_endangers_more_and_leaves_less_unused(most, spread, peak, ali
         assert costs[UNUSED] <= 1e-3
 
 
-def waits(make_sequences, needs, newcomer, peak=2.0, told=False):
-    """A workload for each of `needs`, which it is expected to have, and one that waits; `told`: peaks are not forecast,
-    but known."""
+def waits(make_sequences, needs, newcomer, lifetime_peak=0.0):
+    """A workload for each of `needs`, which it is expected to have, and one that waits; no peak is expected below 2."""
     everyone = [*needs, newcomer]
-    values = np.zeros((1, len(everyone), 4, columns(2)), np.float32)
+    values = np.full((1, len(everyone), 4, len(steps(2))), lifetime_peak, np.float32)
     for w, need in enumerate(everyone):
-        values[0, w] = forecast(most=need, spread=0.01, mean=need, peak=peak, alive=1.0, resources=2)
+        values[0, w, :, : columns(2)] = forecast(most=need, spread=0.01, mean=need, peak=2.0, alive=1.0, resources=2)
     whole = np.round(values / steps(2)).clip(0, 255).astype(np.uint8)
-    declared = (forecast(peak=1.0, peak_spread=1.0, resources=2) > 0) & told
-    table = ForecastTable(whole, steps(2), declared)
-    return replace(make_sequences(*[[(0, [[1, 1]] * 3)] * len(everyone)]), forecast=table)
+    return replace(make_sequences(*[[(0, [[1, 1]] * 3)] * len(everyone)]), forecast=forecast_table(whole, 2))
 
 
 def goes_to(sequences, machines, scenario=None, **options):
@@ -135,16 +132,13 @@ def test_it_waits_where_every_machine_is_in_danger_and_waiting_is_cheap(make_seq
     assert goes_to(crowded, machines=2, scenario=free) is not None
 
 
-def test_lifetime_peaks_that_a_scenario_shows_are_none_of_its_business_unless_told(make_sequences):
+def test_lifetime_peaks_are_none_of_its_business_unless_told(make_sequences):
     # Both machines look crowded, but the true peaks of 0.4 and 0.3 fit together.
-    crowded = waits(make_sequences, (1.2, 1.2), 0.6)
-    values, declared = crowded.forecast.values.copy(), np.zeros(columns(2), np.bool_)
-    named = Forecast(np.arange(columns(2), dtype=np.float64), 2)
-    declared[named.peak.astype(int)] = True
-    values[..., named.peak.astype(int)] = round(0.4 / steps(2)[0])
-    values[..., named.peak_spread.astype(int)] = 0
-    shown = replace(crowded, forecast=ForecastTable(values, steps(2), declared))
-    assert goes_to(shown, machines=2) is None
+    crowded = waits(make_sequences, (1.2, 1.2), 0.6, lifetime_peak=0.4)
+    shown = Scenario(placements_per_slot=None, observe_peak=True)
+    assert goes_to(crowded, machines=2) is None
+    assert goes_to(crowded, machines=2, scenario=shown) is None
+    assert goes_to(crowded, machines=2, peaks="known") is not None
 
 
 def test_with_peaks_it_takes_the_least_unused_capacity_of_the_machines_where_peaks_fit(make_sequences):
@@ -156,9 +150,9 @@ def test_with_peaks_it_takes_the_least_unused_capacity_of_the_machines_where_pea
 
 def test_with_known_peaks_it_fears_nothing_where_they_fit_and_takes_small_risks_elsewhere(make_sequences):
     # A machine is 1.33. The forecast of 0.7 endangers the machines in use, but peaks of 0.3 fit together.
-    told = waits(make_sequences, (1.2, 0.6), 0.7, peak=0.3, told=True)
+    told = waits(make_sequences, (1.2, 0.6), 0.7, lifetime_peak=0.3)
     assert goes_to(told, machines=3) == 2
     assert goes_to(told, machines=3, peaks="known") in (0, 1)
     # Peaks of 0.9 do not fit together. What is forecast, 0.2 each, is far from the border of the machines in use.
-    told = waits(make_sequences, (0.2, 0.2), 0.2, peak=0.9, told=True)
+    told = waits(make_sequences, (0.2, 0.2), 0.2, lifetime_peak=0.9)
     assert goes_to(told, machines=3, peaks="known") in (0, 1)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tvwrl.forecasting.segments import SEGMENTS, columns, steps
+from tvwrl.forecasting.segments import SEGMENTS, forecast_table, steps
 from tvwrl.schedulers import SCHEDULERS, make_scheduler
 from tvwrl.schedulers.forecast_fit import ForecastFit
 from tvwrl.schedulers.runner import Runner
@@ -12,7 +12,7 @@ from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.types import ForecastTable, Machines, Placement
+from tvwrl.types import Machines, Placement
 
 ONE, TWO, THREE = (Machines.homogeneous(count, 8, ("cpu", "mem")) for count in (1, 2, 3))
 
@@ -243,12 +243,11 @@ def test_forecast_fit_takes_the_fullest_machine_that_is_expected_to_hold(make_se
     # too full by a hair, and with less caution it is the tightest.
     rows = [(0, [[1, 1]] * 3)] * 4
     wide = 2 * len(SEGMENTS)
-    values = np.zeros((1, 4, 4, columns(2)), np.uint8)
+    values = np.zeros((1, 4, 4, len(steps(2))), np.uint8)
     for w, need in enumerate((0.5, 0.9, 1.2, 0.3)):
         values[0, w, :, :wide] = round(need * 200)
         values[0, w, :, wide : 2 * wide] = 10
-    table = ForecastTable(values, steps(2), np.zeros(len(steps(2)), np.bool_))
-    sequences = replace(make_sequences(rows), forecast=table)
+    sequences = replace(make_sequences(rows), forecast=forecast_table(values, 2))
     simulation = Simulation(sequences, THREE, Scenario(placements_per_slot=None), forecasts=True, max_slots=0)
     simulation.reset(0)
     for machine in range(3):

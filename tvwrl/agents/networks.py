@@ -245,6 +245,7 @@ def shapes_of(simulation: Simulation) -> dict[str, Any]:
     `shows` of requests (2 D), demand (D) and forecasts (K).
     """
     scenario, resources = simulation.scenario, simulation.machines.capacity.shape[1]
+    expected = simulation.observation().get("forecast")
     return {
         "grid": list(simulation.seen_grid.shape[1:]),
         "queue": list(simulation.state.seen_queue.shape[1:]),
@@ -256,7 +257,7 @@ def shapes_of(simulation: Simulation) -> dict[str, Any]:
         "shows": {
             "request": 2 * resources * scenario.observe_request,
             "demand": resources * scenario.observe_demand,
-            "forecast": simulation.state.seen_forecast.shape[2],
+            "forecast": 0 if expected is None else expected.shape[2],
         },
     }
 

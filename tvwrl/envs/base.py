@@ -51,8 +51,8 @@ def observation_space(simulation: Simulation) -> spaces.Dict:
     if simulation.scenario.observe_request:
         high[:, 1 + resources : 1 + 2 * resources] = 1.0
     shape = (machines, resources, history, columns)
-    expected = simulation.state.seen_forecast.shape[1:]
-    forecast = {"forecast": spaces.Box(0.0, np.inf, expected, np.float32)} if expected[1] else {}
+    expected = simulation.observation().get("forecast")
+    forecast = {} if expected is None else {"forecast": spaces.Box(0.0, np.inf, expected.shape[1:], np.float32)}
     labels = classes + 1 + (simulation.sequences.background is not None)
     return spaces.Dict(
         {

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tvwrl.forecasting.beginnings import Beginnings, levels_of
 from tvwrl.forecasting.continuations import Continuations
 from tvwrl.forecasting.parameters import Parameters
-from tvwrl.forecasting.segments import Distribution, Forecast, columns, steps
+from tvwrl.forecasting.segments import Distribution, columns, forecast_table, steps
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.statistics import DAY_SECONDS
@@ -137,29 +137,23 @@ class Forecaster(Parameters, ABC):
         """Plain numbers, lists and strings. Raises InputError for a forecaster that is for comparison only."""
         raise InputError(f"{type(self).__name__} cannot be saved: train with a NetworkForecaster")
 
-    def table(self, windows: Windows, known_peaks: bool = False) -> ForecastTable:
-        """(S, N, L + 1, K) for windows (S, N): the forecast after 0, 1, ..., L slots in whole `steps`, 0 after the end.
+    def table(self, windows: Windows) -> ForecastTable:
+        """For windows (S, N): the forecast after 0, 1, ..., L slots and the lifetime peaks, 0 after the end.
 
         Before its first slot a workload has the forecast of one slot seen. What a workload uses does not depend on its
-        machine, so the table is made ahead of the episode. With `known_peaks` the peak is not forecast: it is that of
-        the whole life, without variance.
+        machine, so the table is made ahead of the episode.
         """
-        slots, wide = windows.demand.shape[2], columns(self.resources_)
-        out = np.zeros((*windows.length.shape, slots + 1, wide), np.uint8)
+        slots, wide, units = windows.demand.shape[2], columns(self.resources_), steps(self.resources_)
+        out = np.zeros((*windows.length.shape, slots + 1, len(units)), np.uint8)
         for own, sequence in zip(out, windows, strict=True):
             every = Beginnings.every(sequence)
             for start in range(0, len(every), BLOCK):
                 part = every[slice(start, start + BLOCK)]
-                own[part.row, part.seen] = np.round(self.predict(part).forecast().values / steps(self.resources_))
-        declared = np.zeros(wide, np.bool_)
-        if known_peaks:
-            named = Forecast(np.arange(wide, dtype=np.float64), self.resources_)
-            declared[named.peak.astype(np.int64)] = True
-            peaks = np.round(windows.demand.max(axis=2) / self.peak_units / steps(self.resources_)[0]).astype(np.uint8)
-            out[..., declared] = peaks[:, :, None] * (out.any(axis=3, keepdims=True))
-            out[..., named.peak_spread.astype(np.int64)] = 0
+                own[part.row, part.seen, :wide] = np.round(self.predict(part).forecast().values / units[:wide])
+        peaks = np.round(windows.demand.max(axis=2) / self.peak_units / units[wide:]).astype(np.uint8)
+        out[..., wide:] = peaks[:, :, None] * out.any(axis=3, keepdims=True)
         out[:, :, 0] = out[:, :, 1]
-        return ForecastTable(out, steps(self.resources_), declared)
+        return forecast_table(out, self.resources_)
 
 
 def training_windows(sampler: SequenceSampler, count: int = WINDOWS, random_state: int = 0) -> Windows:

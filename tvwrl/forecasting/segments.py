@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.types import Float
+from tvwrl.types import Float, ForecastTable
 
 SEGMENTS = ((1, 1), (2, 3), (4, 7), (8, 15), (16, 31), (32, 63))  # slots ahead, first and last
 HORIZON = SEGMENTS[-1][1]
@@ -69,12 +69,19 @@ def columns(resources: int) -> int:
 
 
 def steps(resources: int) -> npt.NDArray[np.float32]:
-    """(K,) value of one unit of a table's whole numbers."""
-    parts = np.full(columns(resources), 1 / 200, np.float32)
+    """(K + D,) value of one unit of a table's whole numbers; the last D are of lifetime peaks."""
+    parts = np.full(columns(resources) + resources, 1 / 200, np.float32)
     forecast = Forecast(np.arange(columns(resources), dtype=np.float64), resources)
     for variance in (forecast.spread, forecast.peak_spread):
         parts[variance.ravel().astype(np.int64)] = 1 / 1000  # at most a quarter
     return parts
+
+
+def forecast_table(values: npt.NDArray[np.uint8], resources: int) -> ForecastTable:
+    """A table of whole `steps` (S, N, L + 1, K + D): forecasts, then lifetime peaks."""
+    named = Forecast(np.arange(columns(resources), dtype=np.float64), resources)
+    lifetime = columns(resources) + np.arange(resources)
+    return ForecastTable(values, steps(resources), np.stack([named.peak, named.peak_spread, lifetime]).astype(np.int64))
 
 
 @dataclass(frozen=True)

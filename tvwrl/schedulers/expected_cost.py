@@ -13,7 +13,7 @@ from tvwrl.penalties import under_utilisation
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
 from tvwrl.schedulers.knowledge import FORECASTS, FORECASTS_AND_PEAKS
 from tvwrl.simulation.cluster import Cluster, Mask
-from tvwrl.types import Float, Workload
+from tvwrl.types import Float, Workload, take
 
 Peaks = Literal["unknown", "known", "reserved"]
 
@@ -60,7 +60,7 @@ class ExpectedCost(HeadOfQueue):
         self._units, self._whole = float(scenario.peak_units), scenario.quantise
         table = cluster.simulation.sequences.forecast
         assert table is not None, "these sequences were drawn without forecasts"
-        self._unknown = table.declared & (self.peaks != "known")
+        self._columns = table.told(peaks=self.peaks == "known")
 
     def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
         """See `HeadOfQueue.candidates`."""
@@ -71,10 +71,7 @@ class ExpectedCost(HeadOfQueue):
         room = self.candidates(cluster, workload)
         if not room.any():
             return None
-        load, own = (
-            np.where(self._unknown, UNBOUNDED, forecast)
-            for forecast in (cluster.forecast, cluster.forecast_of(workload))
-        )
+        load, own = (take(part, self._columns) for part in (cluster.forecast, cluster.forecast_of(workload)))
         costs = expected_costs(load[None], own[None], self._sizes[None], self._units, self._weights, self._whole)[0]
         costs[:, OVERSHOOT] *= self.peaks != "reserved"
         machine = int(np.where(room, costs.sum(axis=1), np.inf).argmin())

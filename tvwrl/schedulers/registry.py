@@ -23,11 +23,16 @@ from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError
 
 _best_fit_peak = partial(Greedy, "best-fit-peak", PEAKS, Cluster.room_for_peaks, scores.tightest_peaks)
+_expected_cost_peak = partial(ExpectedCost, "expected-cost-peak", peaks="reserved")
+_expected_cost_known_peak = partial(ExpectedCost, "expected-cost-known-peak", peaks="known")
 _clairvoyant = partial(Greedy, "clairvoyant", FUTURE, Cluster.room_ahead, scores.tightest_ahead)
 _MAKERS: tuple[Callable[[], Scheduler], ...] = (
     partial(Greedy, "best-fit", CURRENT_LOAD, Cluster.room_now, scores.tightest_now),
     _best_fit_peak,
     lambda: Backfill(_best_fit_peak()),
+    lambda: Backfill(ExpectedCost()),
+    lambda: Backfill(_expected_cost_peak()),
+    lambda: Backfill(_expected_cost_known_peak()),
     partial(Greedy, "first-fit-peak", PEAKS, Cluster.room_for_peaks, scores.first),
     partial(Greedy, "worst-fit-peak", PEAKS, Cluster.room_for_peaks, scores.roomiest_peaks),
     partial(LRASched, "lrasched-peak"),
@@ -43,8 +48,8 @@ _MAKERS: tuple[Callable[[], Scheduler], ...] = (
     RiskBalancing,
     ForecastFit,
     ExpectedCost,
-    partial(ExpectedCost, "expected-cost-peak", peaks="reserved"),
-    partial(ExpectedCost, "expected-cost-known-peak", peaks="known"),
+    _expected_cost_peak,
+    _expected_cost_known_peak,
     _clairvoyant,
     partial(Hindsight, _clairvoyant),
 )

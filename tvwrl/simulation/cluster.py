@@ -120,15 +120,14 @@ class Cluster:
 
     @property
     def forecast(self) -> Float:
-        """(M, K) sum of the forecasts of what runs on each machine (columns: `tvwrl.forecasting.segments.Forecast`).
-
-        Needs a simulation with `forecasts`.
+        """(M, K + D) sums over what runs on each machine: of forecasts (columns: `tvwrl.forecasting.segments.Forecast`)
+        and of lifetime peaks, for rules that know them. Needs a simulation with `forecasts`.
         """
         summed: Float = self.simulation.state.seen_forecast[self.b]
         return summed
 
     def forecast_of(self, workload: Workload) -> Float:
-        """(K,) forecast of a waiting workload, from its request and its demand in the first slot."""
+        """(K + D,) forecast of a waiting workload, from its request and its demand in the first slot, and its peaks."""
         table = self.simulation.sequences.forecast
         assert table is not None, "these sequences were drawn without forecasts"
         sequence = int(self.simulation.state.counters[self.b, SEQUENCE])

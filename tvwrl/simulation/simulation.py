@@ -26,7 +26,7 @@ from tvwrl.simulation.state import (
     WORKLOAD_COLUMNS,
     State,
 )
-from tvwrl.types import Episode, Float, ForecastTable, InputError, Int, Machines, SequenceSet
+from tvwrl.types import Episode, Float, InputError, Int, Machines, SequenceSet, take
 
 
 def queue_features(sequences: SequenceSet, scenario: Scenario) -> npt.NDArray[np.float32]:
@@ -42,13 +42,10 @@ def queue_features(sequences: SequenceSet, scenario: Scenario) -> npt.NDArray[np
     if scenario.observe_demand:
         parts.append(sequences.demand[:, :, 0])
     if scenario.looks_ahead and sequences.forecast is not None:
-        parts.append(sequences.forecast.values[:, :, 0] * shown_steps(sequences.forecast, scenario.observe_forecast))
+        table = sequences.forecast
+        columns = table.told(scenario.observe_forecast, scenario.observe_peak)
+        parts.append(take(table.values[:, :, 0] * table.steps, columns))
     return np.concatenate(parts, axis=2).astype(np.float32)
-
-
-def shown_steps(forecast: ForecastTable, everything: bool) -> npt.NDArray[np.float32]:
-    """(K,) what 1 of the table stands for; unless `everything` is shown, 0 for all columns but lifetime peaks."""
-    return forecast.steps if everything else np.where(forecast.declared, forecast.steps, np.float32(0.0))
 
 
 class Simulation:
@@ -93,9 +90,8 @@ class Simulation:
         self._everywhere = np.ones(batch, np.bool_)
         forecasts = scenario.observe_forecast if forecasts is None else forecasts
         self.state = self._allocate(scenario.history if grid else 0, forecasts, limit)
-        # (K,) 1 for the forecast columns that agents may see, 0 for those summed for the scheduler only; None: all
-        hides = forecasts and scenario.observe_peak and not scenario.observe_forecast
-        self._shown = sequences.forecast.declared.astype(np.float32) if hides and sequences.forecast else None
+        table = sequences.forecast
+        self._shown = None if table is None else table.told(scenario.observe_forecast, scenario.observe_peak)
         self.state.counters[:, OVER] = TERMINATED  # until `reset` begins an episode
 
     def __setstate__(self, content: dict[str, Any]) -> None:
@@ -124,7 +120,7 @@ class Simulation:
         if looks_ahead and forecast is None:
             name = "observe_forecast" if forecasts else "observe_peak"
             raise InputError(f"{name} is set, but the sequences were drawn without forecasts")
-        steps = np.zeros(0, np.float32) if forecast is None else shown_steps(forecast, forecasts)
+        steps = np.zeros(0, np.float32) if forecast is None else forecast.steps
         per_machine, noise = scenario.overshoot_per == "machine", sequences.background
         rules = [scenario.placements_per_slot or 0, max_slots, per_machine, sequences.classes + 2, scenario.places]
         noise = np.zeros((1, 0, count, resources), np.uint8) if noise is None else noise
@@ -214,9 +210,9 @@ class Simulation:
         """What the agents observe (B, ...): views of the simulation's memory, valid until the next command."""
         state = self.state
         seen = {"grid": self.seen_grid, "queue": state.seen_queue, "backlog": state.seen_backlog}
-        if not self.scenario.looks_ahead:
+        if self._shown is None or not (self.scenario.looks_ahead and state.steps.size):
             return seen
-        return seen | {"forecast": state.seen_forecast if self._shown is None else state.seen_forecast * self._shown}
+        return seen | {"forecast": take(state.seen_forecast, self._shown)}
 
     def is_over(self, b: int = 0) -> bool:
         """Whether the episode has ended."""

@@ -41,7 +41,7 @@ class Labels(Protocol):
 class Forecasts(Protocol):
     """What is asked of a forecaster of demand here."""
 
-    def table(self, windows: Windows, known_peaks: bool) -> ForecastTable: ...
+    def table(self, windows: Windows) -> ForecastTable: ...
 
 
 def quantise(units: Float, peak_units: int) -> Float:
@@ -343,5 +343,5 @@ class SequenceSampler:
             label=classes.label_table(windows, self.scenario.relabel_every),
             classes=classes.k,
             load=self.scenario.load,
-            forecast=None if forecasts is None else forecasts.table(windows, self.scenario.observe_peak),
+            forecast=None if forecasts is None else forecasts.table(windows),
         )

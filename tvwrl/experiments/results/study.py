@@ -126,7 +126,7 @@ class ResultsStudy(Scale):
         return self.setup(replace(base, train_loads=self.train_loads), self._named())
 
     def _sources(self) -> list[str]:
-        return [describe_source(opened(argument)[0], argument) for argument in self.traces]
+        return [describe_source(opened(argument)[0]) for argument in self.traces]
 
     def _introduction(self, setup: Setup) -> str:
         """What the page shows, and the commands that make it."""

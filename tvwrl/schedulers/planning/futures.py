@@ -150,7 +150,10 @@ class Futures:
         if state.forecast.shape[3]:
             table = real.sequences.forecast
             assert table is not None
-            state.forecast[future, place, seen] = table.values[sequence, present, age]
+            known = table.values[sequence, present, age]
+            lifetime = slice(-table.peaks.shape[1], None)
+            state.forecast[:count, : len(present), :, lifetime] = known[:, None, lifetime]
+            state.forecast[future, place, seen] = known
             state.forecast[:count, :, 0] = state.forecast[:count, :, 1]
 
     def _set_background(self, cluster: Cluster, running: Int, age: Int, count: int, rng: np.random.Generator) -> None:

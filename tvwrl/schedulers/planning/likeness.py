@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from tvwrl.forecasting.segments import Forecast
 from tvwrl.types import Float, Int, SequenceSet
@@ -19,14 +18,14 @@ SPREAD_WEIGHT, LAST_WEIGHT, PEAK_WEIGHT = 0.5, 2.0, 4.0  # of deviations, of the
 class Likeness:
     """Beginnings of training workloads, to find those most like the beginning of another workload.
 
-    They are compared by forecasts (`hidden`: which of their K columns are unknown), or without forecasts (None) by the
-    demand seen so far. With `peaks` they are compared by lifetime peaks too.
+    They are compared by their forecasts (`by_forecasts`), or by the demand seen so far; with `peaks` by lifetime peaks
+    too.
     """
 
-    def __init__(self, training: SequenceSet, units: float, hidden: npt.NDArray[np.bool_] | None, peaks: bool) -> None:
+    def __init__(self, training: SequenceSet, units: float, by_forecasts: bool, peaks: bool) -> None:
         from scipy.spatial import KDTree
 
-        self.peaks, self.by_forecasts, self._units, self._hidden = peaks, hidden is not None, units, hidden
+        self.peaks, self.by_forecasts, self._units = peaks, by_forecasts, units
         length = training.length
         self.workload, age = np.nonzero(length.ravel()[:, None] >= AGES)  # (m,) n-th of all workloads
         self.seen: Int = AGES[age]  # (m,) slots seen of it
@@ -62,10 +61,9 @@ class Likeness:
         demand = sequences.demand[row, workload] / self._units
         known = np.where(np.arange(demand.shape[1])[:, None] < seen[:, None, None], demand, 0.0)
         last, most = LAST_WEIGHT * demand[np.arange(len(seen)), seen - 1], known.max(axis=1)
-        if self._hidden is not None and sequences.forecast is not None:
+        if self.by_forecasts and sequences.forecast is not None:
             table = sequences.forecast
-            values = np.where(self._hidden, 0.0, table.values[row, workload, seen] * table.steps)
-            forecast = Forecast(values, demand.shape[2])
+            forecast = Forecast(table.values[row, workload, seen].astype(np.float64) * table.steps, demand.shape[2])
             parts = [forecast.mean, forecast.most, forecast.peak, forecast.alive, last]
             parts += [SPREAD_WEIGHT * np.sqrt(part) for part in (forecast.spread, forecast.peak_spread)]
         else:

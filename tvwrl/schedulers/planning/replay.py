@@ -50,12 +50,11 @@ class Replay:
         elif table is None:
             raise InputError(f"base is {base}: it needs sequences that were drawn with forecasts")
         self._simulation, self._horizon = simulation, horizon
-        columns = 0 if table is None else len(table.steps)
         self._rule = Rule(
             number=number,
             forecast=np.zeros((1, 1, 1, 0), np.uint8) if table is None else table.values,
             steps=np.zeros(0, np.float32) if table is None else table.steps,
-            hidden=np.zeros(0, np.bool_) if table is None else table.declared & (number != KNOWN_PEAK),
+            column=np.zeros(0, np.int64) if table is None else table.told(peaks=number == KNOWN_PEAK),
             peak=simulation.peak if EXPECTED_COST_PEAK <= number <= WORST_FIT_PEAK else np.zeros((1, 1, 0)),
             sizes=capacity / scenario.peak_units,
             largest=capacity.max(axis=0),
@@ -63,7 +62,7 @@ class Replay:
             whole=scenario.quantise,
             limit=ACCEPTED_OVERSHOOT * scenario.K_w if number <= KNOWN_PEAK else np.inf,
         )
-        self._branches = self._scratch(columns)
+        self._branches = self._scratch(len(self._rule.column))
 
     def _scratch(self, columns: int) -> Branches:
         state = self._simulation.state

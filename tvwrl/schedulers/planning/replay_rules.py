@@ -8,7 +8,7 @@ import numpy as np
 
 from tvwrl.compiled import njit
 from tvwrl.packing.fit import exceeds
-from tvwrl.schedulers.expected_cost import UNBOUNDED, machine_costs, unused_cost
+from tvwrl.schedulers.expected_cost import machine_costs, unused_cost
 from tvwrl.simulation.state import LENGTH, PLACES
 
 # Rules that can be base policies, and their numbers in kernels
@@ -33,9 +33,9 @@ class Rule(NamedTuple):
     """What the base knows."""
 
     number: int  # in BASES
-    forecast: Any  # (S, N, L + 1, K) u1 and
-    steps: Any  # (K,) f4 as of `State`, for expected-cost
-    hidden: Any  # (K,) bool columns that it does not know
+    forecast: Any  # (S, N, L + 1, K + D) u1 and
+    steps: Any  # (K + D,) f4 as of `State`, for expected-cost
+    column: Any  # (K,) i8 the columns that it knows: see `ForecastTable.told`
     peak: Any  # (S, N, D) f8 units, for rules that know peaks
     sizes: Any  # (M, D) f8 capacities in `units`
     largest: Any  # (D,) f8 capacity of the largest machine
@@ -81,8 +81,8 @@ def choose(s, r, x, a, sequence, k, slot):  # type: ignore[no-untyped-def]
 @njit(inline="always", _nrt=False)
 def _machine_for(s, r, x, a, sequence, w, k, slot):  # type: ignore[no-untyped-def]
     """The machine that the rule gives workload w in branch a, or NOWHERE."""
-    for c in range(len(r.steps)):
-        x.own[c] = UNBOUNDED if r.hidden[c] else r.forecast[sequence, w, 0, c] * r.steps[c]
+    for c in range(len(r.column)):
+        x.own[c] = _forecast(r, sequence, w, 0, c)
     dominant, share = 0, -1.0
     by_peak = EXPECTED_COST_PEAK <= r.number <= WORST_FIT_PEAK
     for d in range(len(x.known)):
@@ -90,7 +90,7 @@ def _machine_for(s, r, x, a, sequence, w, k, slot):  # type: ignore[no-untyped-d
         if x.known[d] / r.largest[d] > share:
             dominant, share = d, x.known[d] / r.largest[d]
     # Who has been asked the question has the answer; what peaks say is true until the content changes
-    question, c = (0 if by_peak and len(r.steps) == 0 else slot) * s.timing.shape[1] + w + 1, w % x.asked.shape[1]
+    question, c = (0 if by_peak and len(r.column) == 0 else slot) * s.timing.shape[1] + w + 1, w % x.asked.shape[1]
     chosen, best = NOWHERE, -np.inf
     for m in range(x.content.shape[1]):
         p = x.content[a, m]
@@ -149,12 +149,16 @@ def _score(s, r, x, p, c, sequence, w, k, slot, dominant):  # type: ignore[no-un
 @njit(inline="always", _nrt=False)
 def _sum_forecasts(r, x, p, sequence, slot):  # type: ignore[no-untyped-def]
     """Sum the forecasts of what runs in content p."""
-    for c in range(len(r.steps)):
+    for c in range(len(r.column)):
         x.summed[c] = 0.0
     for i in range(x.facts[p, COUNT]):
         w, seen = x.who[p, i, WHICH], slot - x.who[p, i, SINCE] + 1
-        for c in range(len(r.steps)):
-            x.summed[c] += r.forecast[sequence, w, seen, c] * r.steps[c]
-    for c in range(len(r.steps)):
-        if r.hidden[c]:
-            x.summed[c] = UNBOUNDED
+        for c in range(len(r.column)):
+            x.summed[c] += _forecast(r, sequence, w, seen, c)
+
+
+@njit(inline="always", _nrt=False)
+def _forecast(r, sequence, w, seen, c):  # type: ignore[no-untyped-def]
+    """Column c of the forecast of workload w, as far as the rule knows it."""
+    column = r.column[c]
+    return np.float32(0.0) if column < 0 else r.forecast[sequence, w, seen, column] * r.steps[column]

@@ -112,9 +112,8 @@ class Rollout(Scheduler):
         training, table = simulation.sequences.training(), simulation.sequences.forecast
         if self.base.needs_forecasts and (table is None or training.forecast is None):
             raise InputError(f"{self.name} needs sequences that were drawn with forecasts: use Problem.with_forecasts")
-        hidden = table.declared if self.base.needs_forecasts and table is not None else None
         units = float(simulation.scenario.peak_units)
-        likeness = Likeness(training, units, hidden, peaks=self.base.name.endswith("-peak"))
+        likeness = Likeness(training, units, self.base.needs_forecasts, peaks=self.base.name.endswith("-peak"))
         together = min(TOGETHER, self._rollouts)
         from_queue = self._backfill or (self.proposal is not None and simulation.scenario.choose_from_queue)
         self._futures = Futures(simulation, training, likeness, together, self._horizon, from_queue)
