@@ -102,8 +102,8 @@ class TrainConfig:
     """Seed of all random choices."""
     base_policy: str = ""
     """counterfactual: base policy, the rule that decides in a rollout after its first action. Default: the --teacher,
-    if built in; otherwise expected-cost with forecasts, best-fit-peak with lifetime peaks, expected-cost-peak with both,
-    and spread with neither."""
+    if built in; otherwise expected-cost with forecasts, best-fit-peak with lifetime peaks, expected-cost-peak with
+    both, and spread with neither."""
     horizon: int | None = None
     """counterfactual: length of a rollout, slots; default: 24 if the policy sees lifetime peaks, otherwise 16."""
     generations: int = 1
