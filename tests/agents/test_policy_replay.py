@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from tvwrl.agents.config import INFORMED
+from tvwrl.agents import counterfactual
+from tvwrl.agents.config import INFORMED, TrainConfig
+from tvwrl.agents.counterfactual import Counterfactual
 from tvwrl.agents.episodes import DeterministicActions, play
-from tvwrl.agents.networks import make_policy, shapes_of
+from tvwrl.agents.networks import Policy, make_policy, shapes_of
 from tvwrl.agents.policy_replay import PolicyReplay
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.base import action_masks
 from tvwrl.simulation.state import SLOT
+from tvwrl.types import InputError
 
 SCENARIO = replace(INFORMED, machines=4, workloads=12, history=6, observe_forecast=False, observe_peak=True)
 TO_THE_END = 10_000  # slots
@@ -57,3 +60,49 @@ def test_a_longer_horizon_costs_more(played):
         totals.append(found[np.arange(3), own].sum(axis=1))
     assert (np.diff(totals, axis=0) <= 1e-6).all()
     assert totals[-1].sum() < totals[0].sum()
+
+
+class HoldsWithSixTenths(Policy):
+    """Holds with probability 0.6, whatever it sees: if it plays without chance, it holds every second time."""
+
+    def __init__(self):
+        super().__init__()
+        self.hold = torch.nn.Parameter(torch.tensor(0.6))
+
+    def forward(self, encoded):
+        mask = encoded["mask"]
+        share = (1 - self.hold) / mask[:, :-1].sum(dim=1, keepdim=True)
+        return torch.log(torch.cat([share.expand(-1, mask.shape[1] - 1), self.hold.expand(len(mask), 1)], dim=1))
+
+
+def test_labels_say_wait_exactly_where_the_policy_waits_when_it_plays(played, monkeypatch):
+    envs, policy = played[0], HoldsWithSixTenths()
+    monkeypatch.setattr(counterfactual, "POLICY_SHARE", 1.0)
+    config = TrainConfig(algo="counterfactual", scenario=envs.simulation.scenario, label_share=1.0, horizon=2)
+    learner = Counterfactual(policy, config)
+    learner.begin_generation()
+    placements = envs.simulation.placements
+    episodes = learner.play(envs, np.arange(3), DeterministicActions(3, placements))
+    waits = torch.isinf(episodes.encoded["costs"]).all(dim=1).numpy()
+    assert (waits == (episodes.action[episodes.alive] == placements)).all()
+    assert 0.4 < waits.mean() < 0.6
+
+
+def test_what_others_do_counts_for_how_long_was_held(played):
+    envs, holds = played[0], played[0].simulation.placements
+    replay, every = PolicyReplay(envs.simulation, HoldsWithSixTenths(), 1, candidates=1), np.arange(3)
+    first = int(action_masks(envs.simulation)[0].argmax())
+    found = []
+    for action in (first, holds, holds, holds, first, holds):
+        found.append((replay.choices(every) == holds).tolist())
+        envs.step(np.full(3, action))
+    # An empty cluster cannot be held; then 0.6 after a placement, 0.36, 0.22, 0.13, and 0.6 again
+    assert found == [[False] * 3, [True] * 3, [False] * 3, [False] * 3, [False] * 3, [True] * 3]
+
+
+def test_a_cost_that_is_no_number_is_refused(played):
+    envs, policy, _ = played
+    replay = PolicyReplay(envs.simulation, policy, 5, candidates=2)
+    replay._branches.state.weights[1] = np.nan
+    with pytest.raises(InputError, match="an action costs nan or inf: demand and the sum"):
+        replay.costs(np.arange(3), action_masks(envs.simulation))

@@ -15,7 +15,7 @@ from tvwrl.agents.divergence import Diverged
 from tvwrl.agents.networks import Encoded, Observation, Policy
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import SLOT
-from tvwrl.types import Float
+from tvwrl.types import Float, Int
 
 MAX_SLOTS_AFTER_ARRIVALS = 2000  # then an episode is cut: a policy that always holds would never end it
 STEPS = ("action", "log_probability", "reward", "slots", "alive", "costs")  # recorded for each decision
@@ -129,15 +129,24 @@ class DeterministicActions:
     def __init__(self, batch: int, placements: int) -> None:
         self._placements, self._held = placements, np.ones(batch)
 
-    def choose(self, logits: Tensor, alive: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.int64]:
-        """(n,) actions for logits (n, placements), or one more with holding, of environments `alive` (B,)."""
+    def choose(
+        self,
+        logits: Tensor,
+        alive: npt.NDArray[np.bool_] | Int | None = None,
+        placed: npt.NDArray[np.bool_] | None = None,
+    ) -> npt.NDArray[np.int64]:
+        """(n,) actions for logits (n, placements), or one more with holding, of environments `alive` (B,) or (n,).
+
+        `placed` (n,): if not these actions were taken but others, whether the last of them placed a workload
+        """
         chosen: npt.NDArray[np.int64] = logits[:, : self._placements].argmax(dim=1).cpu().numpy()
         if logits.shape[1] == self._placements:
             return chosen
         alive = np.ones(len(self._held), np.bool_) if alive is None else alive
-        held = self._held[alive] * torch.softmax(logits, dim=1)[:, -1].cpu().numpy()
+        before = self._held[alive] if placed is None else np.where(placed, 1.0, self._held[alive])
+        held = before * torch.softmax(logits, dim=1)[:, -1].cpu().numpy()
         hold = held >= 0.5
-        self._held[alive] = np.where(hold, held, 1.0)
+        self._held[alive] = np.where(hold, held, 1.0) if placed is None else held
         return np.where(hold, self._placements, chosen)
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from tvwrl.agents.episodes import DeterministicActions, logits_of
 from tvwrl.agents.networks import Policy
 from tvwrl.envs import base
 from tvwrl.penalties import TERMS
+from tvwrl.schedulers.planning.replay import check_costs
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.simulation.state import ARRIVAL, GOING, OVER, SEQUENCE, SLOT, SLOTS, TRUNCATED
+from tvwrl.simulation.state import ARRIVAL, ARRIVED, GOING, OVER, SEQUENCE, SLOT, SLOTS, TRUNCATED, WAITING
 from tvwrl.types import Float, Int
 
 BRANCHES = 2048  # played side by side
@@ -31,22 +35,32 @@ class PolicyReplay:
         self._horizon, self._candidates = horizon, candidates
         drawn, scenario = simulation.sequences, simulation.scenario
         self._branches = Simulation(drawn, simulation.machines, scenario, BRANCHES, max_slots=0)
+        self._deterministic = DeterministicActions(simulation.batch, simulation.placements)
+        self._started = np.zeros(simulation.batch, np.int64)  # workloads, at the last decision
 
     def choices(self, rows: Int) -> Int:
-        """(n,) the policy's most probable actions in environments `rows` (n,), ignoring how long it has held."""
-        chosen: Int = self._likeliest(rows, 1)[0][:, 0]
-        return chosen
+        """(n,) what the policy would do in environments `rows` (n,), which have been held for as long as they have.
+
+        To be asked once at every decision of an episode: it remembers for how long nothing has been placed.
+        """
+        counters = self._source.state.counters[rows]
+        started = counters[:, ARRIVED] - counters[:, WAITING]
+        placed, self._started[rows] = started != self._started[rows], started
+        return self._deterministic.choose(self._logits(self._source, rows), rows, placed)
 
     def costs(self, rows: Int, allowed: npt.NDArray[np.bool_]) -> tuple[Float, Int]:
-        """(n, placements + 1, 4) penalties (`penalties.TERMS`) by action in environments `rows` (n,), and (n,) the
-        policy's own actions.
+        """(n, placements + 1, 4) penalties (`penalties.TERMS`) by action in environments `rows` (n,), and (n,) its
+        own actions if it has not held before.
 
         `allowed` (n, actions): penalties are NaN for actions that are not allowed or not among the candidates.
         """
         placements = self._source.placements
-        own, likeliest = self._likeliest(rows, self._candidates)
+        logits = self._logits(self._source, rows)
+        own = DeterministicActions(len(rows), placements).choose(logits)
+        # Of equals the first, as in `own`
+        ranked = logits[:, :placements].argsort(dim=1, descending=True, stable=True).cpu().numpy()
         wanted = np.zeros((len(rows), placements + 1), np.bool_)
-        np.put_along_axis(wanted, likeliest, True, axis=1)
+        np.put_along_axis(wanted, ranked[:, : self._candidates], True, axis=1)
         wanted[:, : allowed.shape[1]] &= allowed[:, : placements + 1]
         wanted[:, allowed.shape[1] :] = False
         costs = np.full((*wanted.shape, len(TERMS)), np.nan)
@@ -54,17 +68,13 @@ class PolicyReplay:
         for first in range(0, len(states), BRANCHES):
             state, action = states[first : first + BRANCHES], actions[first : first + BRANCHES]
             costs[state, action] = self._play(rows[state], action)
-        return costs, own[:, 0]
+        check_costs(costs[wanted])
+        return costs, own
 
-    def _likeliest(self, rows: Int, count: int) -> tuple[Int, Int]:
-        """(n, 1) the likeliest action, and (n, up to `count`) the likeliest placements."""
-        simulation = self._source
+    def _logits(self, simulation: Simulation, rows: npt.NDArray[Any]) -> Tensor:
+        """(n, actions) of the policy in environments `rows`, (n,) or a mask."""
         seen = {name: part[rows] for name, part in simulation.observation().items()}
-        logits, _ = logits_of(self._policy, seen, base.action_masks(simulation)[rows], self._device)
-        placements = simulation.placements
-        best = DeterministicActions(len(rows), placements).choose(logits)
-        ranked = logits[:, :placements].argsort(dim=1, descending=True, stable=True)  # the first of equals, as above
-        return best[:, None], ranked[:, :count].cpu().numpy()
+        return logits_of(self._policy, seen, base.action_masks(simulation)[rows], self._device)[0]
 
     def _play(self, rows: Int, actions: Int) -> Float:
         """(n, 4) penalties of branches that begin with `actions` (n,)."""
@@ -84,9 +94,7 @@ class PolicyReplay:
             over[:count][(over[:count] == GOING) & (clock[:count] >= ends)] = TRUNCATED
             going = over == GOING
             if going.any():
-                seen = {name: part[going] for name, part in simulation.observation().items()}
-                logits, _ = logits_of(self._policy, seen, base.action_masks(simulation)[going], self._device)
-                chosen[going] = deterministic.choose(logits, going)
+                chosen[going] = deterministic.choose(self._logits(simulation, going), going)
         return costs[:count]
 
     def _ends(self, sequence: Int, now: Int) -> Float:

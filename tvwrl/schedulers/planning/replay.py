@@ -101,7 +101,7 @@ class Replay:
 
         Actions are those of `Simulation.step`, the last to let the slot pass. NaN where `allowed` (n, actions) forbids
         one or has no column for it, and where nothing waits at the place that it names. A decision must be due. Raises
-        InputError if a cost is not a number, which a learner would take for one that is not known.
+        InputError if a cost is not a number.
         """
         actions, machines = self._branches.content.shape
         wanted = np.zeros((len(rows), actions), np.bool_)
@@ -111,6 +111,11 @@ class Replay:
         out = np.where(wanted[..., None], np.zeros(len(TERMS)), np.nan)
         choice = np.zeros(len(rows), np.int64)
         replay(self._simulation.state, self._rule, self._branches, rows, wanted, self._horizon, out, choice)
-        if not np.isfinite(out[wanted]).all():
-            raise InputError("an action costs nan or inf: demand and the sum of all penalties must be finite")
+        check_costs(out[wanted])
         return out, choice
+
+
+def check_costs(costs: Float) -> None:
+    """Raise InputError if a cost is not a number, which a learner would take for one that is not known."""
+    if not np.isfinite(costs).all():
+        raise InputError("an action costs nan or inf: demand and the sum of all penalties must be finite")
