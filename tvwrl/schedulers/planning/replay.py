@@ -54,7 +54,7 @@ class Replay:
             number=number,
             forecast=np.zeros((1, 1, 1, 0), np.uint8) if table is None else table.values,
             steps=np.zeros(0, np.float32) if table is None else table.steps,
-            column=np.zeros(0, np.int64) if table is None else table.told(peaks=number == KNOWN_PEAK),
+            peaks=table.peaks if table is not None and number == KNOWN_PEAK else np.zeros((3, 0), np.int64),
             peak=simulation.peak if EXPECTED_COST_PEAK <= number <= WORST_FIT_PEAK else np.zeros((1, 1, 0)),
             sizes=capacity / scenario.peak_units,
             largest=capacity.max(axis=0),
@@ -62,7 +62,7 @@ class Replay:
             whole=scenario.quantise,
             limit=ACCEPTED_OVERSHOOT * scenario.K_w if number <= KNOWN_PEAK else np.inf,
         )
-        self._branches = self._scratch(len(self._rule.column))
+        self._branches = self._scratch(len(self._rule.steps))
 
     def _scratch(self, columns: int) -> Branches:
         state = self._simulation.state

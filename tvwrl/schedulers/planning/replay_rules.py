@@ -35,7 +35,7 @@ class Rule(NamedTuple):
     number: int  # in BASES
     forecast: Any  # (S, N, L + 1, K + D) u1 and
     steps: Any  # (K + D,) f4 as of `State`, for expected-cost
-    column: Any  # (K,) i8 the columns that it knows: see `ForecastTable.told`
+    peaks: Any  # (3, D) i8 columns of peaks, as of `ForecastTable`; (3, 0) for rules that take the forecast ones
     peak: Any  # (S, N, D) f8 units, for rules that know peaks
     sizes: Any  # (M, D) f8 capacities in `units`
     largest: Any  # (D,) f8 capacity of the largest machine
@@ -62,8 +62,8 @@ class Branches(NamedTuple):
     free: Any  # (P,) i8 contents that no branch has
     fresh: Any  # (A N,) i8 contents that were made in this slot
     counts: Any  # (3,) i8 of these two, and contents in use lie below this
-    summed: Any  # (K,) f4 forecast of a content
-    own: Any  # (K,) f4 forecast of the workload
+    summed: Any  # (K + D,) f4 forecast of a content
+    own: Any  # (K + D,) f4 forecast of the workload
     known: Any  # (D,) f8 what a rule knows of its demand
 
 
@@ -81,8 +81,9 @@ def choose(s, r, x, a, sequence, k, slot):  # type: ignore[no-untyped-def]
 @njit(inline="always", _nrt=False)
 def _machine_for(s, r, x, a, sequence, w, k, slot):  # type: ignore[no-untyped-def]
     """The machine that the rule gives workload w in branch a, or NOWHERE."""
-    for c in range(len(r.column)):
-        x.own[c] = _forecast(r, sequence, w, 0, c)
+    for c in range(len(r.steps)):
+        x.own[c] = r.forecast[sequence, w, 0, c] * r.steps[c]
+    _know_peaks(r, x.own)
     dominant, share = 0, -1.0
     by_peak = EXPECTED_COST_PEAK <= r.number <= WORST_FIT_PEAK
     for d in range(len(x.known)):
@@ -90,7 +91,7 @@ def _machine_for(s, r, x, a, sequence, w, k, slot):  # type: ignore[no-untyped-d
         if x.known[d] / r.largest[d] > share:
             dominant, share = d, x.known[d] / r.largest[d]
     # Who has been asked the question has the answer; what peaks say is true until the content changes
-    question, c = (0 if by_peak and len(r.column) == 0 else slot) * s.timing.shape[1] + w + 1, w % x.asked.shape[1]
+    question, c = (0 if by_peak and len(r.steps) == 0 else slot) * s.timing.shape[1] + w + 1, w % x.asked.shape[1]
     chosen, best = NOWHERE, -np.inf
     for m in range(x.content.shape[1]):
         p = x.content[a, m]
@@ -149,16 +150,18 @@ def _score(s, r, x, p, c, sequence, w, k, slot, dominant):  # type: ignore[no-un
 @njit(inline="always", _nrt=False)
 def _sum_forecasts(r, x, p, sequence, slot):  # type: ignore[no-untyped-def]
     """Sum the forecasts of what runs in content p."""
-    for c in range(len(r.column)):
+    for c in range(len(r.steps)):
         x.summed[c] = 0.0
     for i in range(x.facts[p, COUNT]):
         w, seen = x.who[p, i, WHICH], slot - x.who[p, i, SINCE] + 1
-        for c in range(len(r.column)):
-            x.summed[c] += _forecast(r, sequence, w, seen, c)
+        for c in range(len(r.steps)):
+            x.summed[c] += r.forecast[sequence, w, seen, c] * r.steps[c]
+    _know_peaks(r, x.summed)
 
 
 @njit(inline="always", _nrt=False)
-def _forecast(r, sequence, w, seen, c):  # type: ignore[no-untyped-def]
-    """Column c of the forecast of workload w, as far as the rule knows it."""
-    column = r.column[c]
-    return np.float32(0.0) if column < 0 else r.forecast[sequence, w, seen, column] * r.steps[column]
+def _know_peaks(r, values):  # type: ignore[no-untyped-def]
+    """Put lifetime peaks in place of their forecasts (K + D,), as `ForecastTable.told` does."""
+    for d in range(r.peaks.shape[1]):
+        values[r.peaks[0, d]] = values[r.peaks[2, d]]
+        values[r.peaks[1, d]] = 0.0

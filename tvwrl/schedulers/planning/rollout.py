@@ -122,6 +122,7 @@ class Rollout(Scheduler):
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """One placement, or none; the runner asks again with the updated queue."""
+        began = time.perf_counter()
         own = next(iter(self._leader.schedule(cluster, pending)), None)
         if own is None:
             return
@@ -131,7 +132,7 @@ class Rollout(Scheduler):
             takes[queue.index(workload.index)] = self._compared(cluster, workload, own)
         chosen = queue.index(own.workload.index) * takes.shape[1] + own.machine
         takes.flat[chosen] = True
-        best = self._search(cluster, takes.ravel(), chosen) if takes.sum() > 1 else chosen
+        best = self._search(cluster, takes.ravel(), chosen, began) if takes.sum() > 1 else chosen
         place, machine = divmod(best, takes.shape[1])
         yield Placement(next(w for w in pending if w.index == queue[place]), machine)
 
@@ -143,9 +144,12 @@ class Rollout(Scheduler):
             takes &= np.isin(np.arange(len(takes)), best)
         return _without_twins(cluster, takes, own.machine)
 
-    def _search(self, cluster: Cluster, takes: Mask, own: int) -> int:
-        """The choice after sequential halving among `takes` (Q M,), of which `own` is the leader's."""
-        began, longest = time.perf_counter(), 0.0
+    def _search(self, cluster: Cluster, takes: Mask, own: int, began: float) -> int:
+        """The choice after sequential halving among `takes` (Q M,), of which `own` is the leader's.
+
+        `began`: when the decision did, seconds
+        """
+        longest = 0.0
         alive, tally = takes.copy(), _Tally(len(takes), own)
         rounds = max(1, math.ceil(math.log2(takes.sum())))
         for _ in range(rounds):
