@@ -8,7 +8,11 @@ import torch
 
 from tvwrl.agents import tasks
 from tvwrl.agents.config import INFORMED, TrainConfig
+from tvwrl.agents.starting_rule import check_start
+from tvwrl.agents.tasks import make_tasks, open_others
 from tvwrl.agents.training import Trainer
+from tvwrl.ec import OwnLabels
+from tvwrl.envs.problem import Problem
 from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.types import InputError
 
@@ -79,6 +83,35 @@ def test_a_trace_that_changed_or_has_other_resources_is_named(problem, other, tm
         replace(both, algo="sb3-ppo")
 
 
+@pytest.mark.parametrize("classes", [OwnLabels(9), None], ids=["none", "the main trace's"])
+def test_each_trace_has_as_many_classes_of_the_same_kind(problem, other, classes):
+    there = replace(problem, scenario=SEEN, classes=classes or problem.classes)
+    main, second = make_tasks(there, replace(TINY, also=("other",)), [other])
+    assert type(second.problem.classes) is type(there.classes)
+    assert second.problem.classes.k == there.classes.k
+    assert second.shapes == main.shapes
+
+
+def test_a_trace_that_looks_different_to_the_network_is_refused(problem, other, monkeypatch):
+    there = replace(problem, scenario=SEEN)
+    fewer = replace(there, trace=other, classes=OwnLabels(2))  # as where few workloads are distinct
+    monkeypatch.setattr(Problem, "build", lambda *arguments: fewer)
+    with pytest.raises(InputError, match=r"also other: the network would see classes 2, but \d+ of trace 'google'"):
+        make_tasks(there, replace(TINY, also=("other",)), [other])
+
+
+def test_a_trace_is_named_once_and_gets_an_iteration(problem, other, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="also other2: it has the same content as --also other; name every"):
+        open_others(replace(TINY, also=("other", "other2")), problem.trace)
+    monkeypatch.setattr(tasks, "open_trace", lambda name: problem.trace)
+    with pytest.raises(InputError, match="also again: it has the same content as trace 'google'"):
+        make(problem, tmp_path, replace(TINY, also=("again",)))
+    with pytest.raises(InputError, match=r"also usage\.csv: must be a prepared trace; scripts/prepare_trace\.py"):
+        open_others(replace(TINY, also=("usage.csv",)), problem.trace)
+    with pytest.raises(InputError, match=r"also is a, b: .* so iterations, 2, must be at least 3"):
+        replace(TINY, also=("a", "b"), iterations=2)
+
+
 def test_it_starts_from_the_policy_of_another_run(problem, tmp_path):
     before = make(problem, tmp_path / "before", TINY)
     before.run()
@@ -92,5 +125,25 @@ def test_it_starts_from_the_policy_of_another_run(problem, tmp_path):
     best = torch.load(tmp_path / "before" / "checkpoints" / "best.pt", weights_only=True)["policy"]
     assert all(torch.equal(start[name], best[name]) for name in best)
     assert np.isfinite(after.progress[0]["eval_reward"])
-    with pytest.raises(InputError, match=r"start_from is .*: its network is built differently; use the --policy"):
+    for changes, difference in (
+        ({"hidden": 8}, "hidden 16, not 8"),
+        ({"policy": "flat"}, "policy shared, not flat"),
+        ({"queue": 4}, "queue 5, not 4"),
+        (
+            {"observe_forecast": True, "observe_peak": False},
+            "observe_forecast False, not True",
+        ),  # of the same shapes
+        ({"choose_from_queue": True}, "choose_from_queue False, not True"),
+    ):
+        seen = {name: value for name, value in changes.items() if hasattr(SEEN, name)}
+        own = {name: value for name, value in changes.items() if name not in seen}
+        other = replace(config, scenario=replace(SEEN, **seen), **own)
+        with pytest.raises(InputError, match=f"start_from is .*: its policy was trained with {difference}; use"):
+            check_start(other, problem.trace.resources, problem.classes.k)
+    with pytest.raises(InputError, match="trained with classes 6, not 7"):
+        check_start(config, problem.trace.resources, problem.classes.k + 1)
+    with pytest.raises(InputError, match="trained with resources cpu, mem, not cpu"):
+        check_start(config, ("cpu",), problem.classes.k)
+    with pytest.raises(InputError, match="trained with hidden 16, not 8"):
         make(problem, tmp_path / "wide", replace(config, hidden=8)).run()
+    check_start(replace(config, scenario=replace(SEEN, machines=9, load=0.8)), problem.trace.resources, 6)

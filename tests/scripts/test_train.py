@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from tvwrl.agents.training import Trainer
+from tvwrl.envs.problem import Problem
 from tvwrl.schedulers.runner import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -172,6 +173,17 @@ def test_resuming_a_finished_run_shows_its_comparison_again(call, run):
 )
 def test_bad_arguments(refused, trace, arguments, message):
     refused("train.py", *([] if "--trace" in arguments else ["--trace", trace]), *arguments, message=message)
+
+
+def test_what_cannot_be_trained_on_is_refused_before_minutes_of_preparation(refused, trace, tmp_path, monkeypatch):
+    def prepared(*arguments, **named):
+        raise AssertionError("prepared")
+
+    monkeypatch.setattr(Problem, "build", prepared)
+    options = ["--trace", trace, "--iterations", 5]
+    refused("train.py", *options, "--also", "no-such-trace", message=["unknown trace 'no-such-trace'"])
+    refused("train.py", *options, "--also", trace, message=["it has the same content as trace 'google'"])
+    refused("train.py", *options, "--start-from", tmp_path, message=["no checkpoint in this run"])
 
 
 def test_a_run_cannot_be_called_like_a_scheduler(call, trace, tmp_path):

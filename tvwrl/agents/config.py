@@ -67,7 +67,8 @@ class TrainConfig:
     train_loads: Shares = ()
     """Offered loads of training and validation sequences, in turn; default: --load."""
     also: Names = ()
-    """Further traces to train on, in turn with --trace; validation and test use --trace alone."""
+    """Further traces to train on, in turn with --trace; validation and test use --trace alone. Classes of each are made
+    by the same representation, as many, and forecasts fitted to it."""
     sequences_per_iteration: int = 160
     """Sequences sampled for one update (paper: 20)."""
     trajectories: int = 1
@@ -146,6 +147,11 @@ class TrainConfig:
             different(also=self.also)
         if self.also and self.algo.startswith("sb3"):
             raise InputError(f"also is {', '.join(self.also)}: algo {self.algo} trains on one trace; use another algo")
+        if len(self.also) >= self.iterations:
+            raise InputError(
+                f"also is {', '.join(self.also)}: an iteration trains on one trace, so iterations, {self.iterations}, "
+                f"must be at least {len(self.also) + 1}"
+            )
         if self.generations > 1 and self.algo != "counterfactual":
             raise InputError(f"generations is {self.generations}: must be 1 for algo {self.algo}")
         within(1, self.iterations, generations=self.generations)

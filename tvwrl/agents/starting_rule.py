@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import TrainConfig
+from tvwrl.agents.policy_scheduler import environment_signature
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers.planning.replay import Replay
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.types import SequenceSet
+from tvwrl.types import InputError, SequenceSet
 
 SEQUENCES = 100  # training sequences that the rules play, and as many validation sequences
 TO_THE_END = 3000  # slots, more than any of their episodes has
@@ -37,6 +39,39 @@ def with_starting_rule(config: TrainConfig, problem: Problem, report: Callable[[
     shown = ", ".join(f"{rule} {-cost / 1000:.1f}" for rule, cost in costs.items())
     report(f"mean rewards of rules on {len(drawn) * SEQUENCES} training and validation sequences, thousands: {shown}")
     return replace(config, teacher=best, base_policy=config.base_policy or best)
+
+
+def check_start(config: TrainConfig, resources: Sequence[str], labels: int) -> None:
+    """Raise InputError unless the policy of `config.start_from` sees, and chooses from, what training shows.
+
+    `labels`: the number of classes
+    """
+    saved = Checkpoint.load(find_checkpoint(Path(config.start_from)))
+    scenario, before = config.scenario, saved.config
+    trained: dict[str, Any] = {
+        "policy": before.policy,
+        "hidden": before.hidden,
+        "resources": ", ".join(saved.resources),
+    }
+    found: dict[str, Any] = {"policy": config.policy, "hidden": config.hidden, "resources": ", ".join(resources)}
+    if "grid" in saved.shapes and found == trained:
+        capacity = scenario.cluster(tuple(resources)).capacity
+        shapes = saved.shapes | {
+            "grid": [*capacity.shape, scenario.history, int(capacity.max())],
+            "queue": [scenario.queue, saved.shapes["queue"][1]],
+            "classes": labels,
+            "peak_units": scenario.peak_units,
+        }
+        trained = environment_signature(saved.shapes, before.scenario)
+        found = environment_signature(shapes, scenario)
+        if config.policy == "shared":
+            del found["machines"]
+    for field, value in found.items():
+        if value != trained[field]:
+            raise InputError(
+                f"start_from is {config.start_from}: its policy was trained with {field} {trained[field]}, not "
+                f"{value}; use the options that it was trained with"
+            )
 
 
 def _cost(problem: Problem, config: TrainConfig, rule: str, sequences: SequenceSet) -> float:

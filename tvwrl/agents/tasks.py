@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +15,12 @@ from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.deeprm.environment import DeepRMVectorEnv
 from tvwrl.agents.episodes import DeterministicActions, Environments, logits_of, play
 from tvwrl.agents.networks import Policy, shapes_of
+from tvwrl.ec import EquivalenceClasses
 from tvwrl.envs import PlacementVectorEnv
 from tvwrl.envs.base import picture
 from tvwrl.envs.problem import Problem
-from tvwrl.traces import open_trace
-from tvwrl.types import InputError
+from tvwrl.traces import open_trace, trace_hash
+from tvwrl.types import InputError, Trace
 
 EVALUATED = ("reward", "overshoot_pct", "machines_used", "wait_mean", "contention")  # and utilisation per resource
 DRAWS = 4  # episodes of DeepRM on each validation sequence, as its actions are drawn
@@ -51,20 +53,45 @@ def make_task(problem: Problem, config: TrainConfig) -> Task:
     return DeepRMTask(problem, config) if config.policy == "deeprm" else PlacementTask(problem, config)
 
 
-def make_tasks(problem: Problem, config: TrainConfig) -> list[Task]:
-    """The task of `problem`, then one per trace of `config.also`, each with its own classes and forecasts.
+def open_others(config: TrainConfig, trace: Trace) -> list[Trace]:
+    """The traces of `config.also`, which are trained on in turn with `trace`.
 
-    Raises InputError for a trace with other resources.
+    Raises InputError for one that is not there, is a CSV file, has other resources, or the content of another.
     """
-    tasks = [make_task(problem, config)]
+    opened, known = [], {trace_hash(trace): f"trace '{trace.name}'"}
     for name in config.also:
-        trace = open_trace(name)
-        if trace.resources != problem.trace.resources:
+        if name.endswith(".csv"):
+            raise InputError(f"also {name}: must be a prepared trace; scripts/prepare_trace.py makes one of a CSV file")
+        found = open_trace(name)
+        if found.resources != trace.resources:
             raise InputError(
-                f"also {name}: it has the resources {', '.join(trace.resources)}, but trace '{problem.trace.name}' has "
-                f"{', '.join(problem.trace.resources)}"
+                f"also {name}: it has the resources {', '.join(found.resources)}, but trace '{trace.name}' has "
+                f"{', '.join(trace.resources)}"
             )
-        tasks.append(make_task(Problem.build(trace, config.scenario), replace(config, eval_sequences=1)))
+        if (twin := known.setdefault(trace_hash(found), f"--also {name}")) != f"--also {name}":
+            raise InputError(f"also {name}: it has the same content as {twin}; name every trace once")
+        opened.append(found)
+    return opened
+
+
+def make_tasks(problem: Problem, config: TrainConfig, others: Sequence[Trace]) -> list[Task]:
+    """The task of `problem`, then one for each of `others`, with its own forecasts, and classes made as those of
+    `problem`: by the same representation, as many.
+
+    Raises InputError for a trace whose workloads look different to the network.
+    """
+    task, classes = make_task(problem, config), problem.classes
+    kind = classes.representation if isinstance(classes, EquivalenceClasses) else "none"
+    tasks, scenario = [task], replace(config.scenario, classes=classes.k)
+    for name, trace in zip(config.also, others, strict=True):
+        other = make_task(Problem.build(trace, scenario, kind), replace(config, eval_sequences=1))
+        for field, shown in other.shapes.items():
+            if shown != task.shapes[field]:
+                raise InputError(
+                    f"also {name}: the network would see {field} {shown}, but {task.shapes[field]} of trace "
+                    f"'{problem.trace.name}'; train on it alone, or with other --classes and --forecaster"
+                )
+        tasks.append(other)
     return tasks
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -25,12 +25,12 @@ from tvwrl.agents.divergence import Diverged, check_gradients, check_update, res
 from tvwrl.agents.imitation import imitate
 from tvwrl.agents.learners import make_learner
 from tvwrl.agents.networks import check_device, make_policy
-from tvwrl.agents.starting_rule import with_starting_rule
-from tvwrl.agents.tasks import make_tasks
+from tvwrl.agents.starting_rule import check_start, with_starting_rule
+from tvwrl.agents.tasks import make_tasks, open_others
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import read_csv, write_csv
 from tvwrl.traces import trace_hash
-from tvwrl.types import InputError
+from tvwrl.types import InputError, Trace
 
 INITIAL_POLICY = "initial.pt"  # the checkpoint of iteration 0
 
@@ -49,14 +49,16 @@ class Trainer:
     best_iteration: int = -1
     imitated: bool = False  # whether the head start is done
     progress: list[dict[str, Any]] = field(default_factory=list)
+    others: Sequence[Trace] | None = None  # those of `config.also`; opened if not given
     on_validation: Callable[[int, float], None] | None = None  # gets iteration and reward; may raise to end the run
 
     def __post_init__(self) -> None:
         check_device(self.config.device)
+        traces = open_others(self.config, self.problem.trace) if self.others is None else self.others
+        self._check_others(dict(zip(self.config.also, traces, strict=True)))
         self.config = config = with_starting_rule(self.config, self.problem, self.report)
         torch.set_num_threads(config.threads)
-        self._task, *others = make_tasks(self.problem, config)
-        self._check_others({name: other.problem for name, other in zip(config.also, others, strict=True)})
+        self._task, *others = make_tasks(self.problem, config, traces)
         self._every = [self._task.envs, *(other.envs for other in others)]
         self.envs, self.shapes = self._task.envs, self._task.shapes
         self._rng = np.random.default_rng([config.seed, 1])
@@ -68,19 +70,19 @@ class Trainer:
         self._best: dict[str, Any] | None = None  # not that of best.pt, which may be newer than what a run resumes from
 
     def _take_weights(self, run: str) -> None:
-        """Take the policy of another run as the initial policy."""
+        """Take the policy of another run as the initial policy. Raises InputError as `check_start` does."""
+        check_start(self.config, self.problem.trace.resources, self.problem.classes.k)
         try:
             self.policy.load_state_dict(Checkpoint.load(find_checkpoint(Path(run))).policy)
         except RuntimeError:
             raise InputError(
-                f"start_from is {run}: its network is built differently; use the --policy, --hidden, --classes, "
-                "--history and --observe options that it was trained with"
+                f"start_from is {run}: its network is built differently; use the options that it was trained with"
             ) from None
         self.report(f"the initial policy is that of {run}")
 
-    def _check_others(self, others: dict[str, Problem]) -> None:
+    def _check_others(self, others: dict[str, Trace]) -> None:
         """Record the content of the other traces; raise InputError if it has changed since the run began."""
-        now = {name: trace_hash(problem.trace) for name, problem in others.items()}
+        now = {name: trace_hash(trace) for name, trace in others.items()}
         before = self.trace.setdefault("also", now) if others else {}
         for name, digest in before.items():
             if now[name] != digest:

@@ -14,6 +14,8 @@ from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import TrainConfig, preset_of
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.policy_scheduler import load_policy
+from tvwrl.agents.starting_rule import check_start
+from tvwrl.agents.tasks import open_others
 from tvwrl.agents.training import INITIAL_POLICY, Trainer
 from tvwrl.command_line import PREPARING, ForecasterFile, SlotSeconds, TraceName
 from tvwrl.ec import EquivalenceClasses, find_classes
@@ -90,17 +92,22 @@ def _start(settings: TrainingSettings) -> tuple[Trainer, Trace]:
     check_new_folder(folder)
     if folder.name in SCHEDULERS:
         raise InputError(f"--out {folder}: the run would be called like the scheduler '{folder.name}': choose another")
-    check_device(settings.config.device)  # before the minutes of preparation
+    check_device(settings.config.device)  # this and what follows: before the minutes of preparation
+    others = open_others(settings.config, trace)
     scenario, forecaster = settings.config.scenario, None
     if settings.forecaster is not None:
         forecaster = read_forecaster(settings.forecaster, SequenceSampler(trace, scenario))
     classes = find_classes(settings.ec, trace, scenario)
     if isinstance(classes, EquivalenceClasses):
         print(f"classes: {classes.k} by {classes.representation}, from {settings.ec}")
+    if settings.config.start_from:
+        labels = scenario.classes if isinstance(classes, str) else classes.k
+        check_start(settings.config, trace.resources, labels)
     print(PREPARING)
     problem = Problem.build(trace, scenario, classes, forecaster=forecaster)
     identity = trace_identity(trace, settings.trace, settings.slot_seconds)
-    trainer = new_trainer(problem, settings.config, folder, identity, settings.ec, tqdm.write, settings.forecaster)
+    asked = settings.ec, tqdm.write, settings.forecaster
+    trainer = new_trainer(problem, settings.config, folder, identity, *asked, others)
     print(f"run folder: {folder} (watch it with: tensorboard --logdir {folder})")
     return trainer, trace
 

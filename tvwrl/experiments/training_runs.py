@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,13 @@ def new_trainer(
     classes: str,
     report: Callable[[str], None],
     forecaster: Path | None = None,
+    others: Sequence[Trace] | None = None,
 ) -> Trainer:
-    """A trainer whose run folder holds run.json and something to resume; `classes`, `forecaster`: as asked for."""
-    trainer = Trainer(problem, config, folder, dict(identity), report)
+    """A trainer whose run folder holds run.json and something to resume; `classes`, `forecaster`: as asked for.
+
+    `others`: the traces of `config.also`, if they are open
+    """
+    trainer = Trainer(problem, config, folder, dict(identity), report, others=others)
     trainer.save()
     trace = {**identity, "workloads": len(problem.trace)}
     facts = {
