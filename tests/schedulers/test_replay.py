@@ -8,12 +8,12 @@ import pytest
 
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.head_of_queue import Backfill
-from tvwrl.schedulers.planning.replay import Replay
+from tvwrl.schedulers.planning.replay import CompiledRule, Replay, check_memory
 from tvwrl.schedulers.planning.replay_rules import BASES
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.simulation.state import OVER, PLACED, WAITING
+from tvwrl.simulation.state import GOING, OVER, PLACED, WAITING
 from tvwrl.types import InputError, Machines
 
 LONG = 3000  # slots, more than any of these episodes has
@@ -179,3 +179,31 @@ def test_a_cost_that_is_no_number_is_refused(problem):
     simulation.state.weights[1] = np.nan
     with pytest.raises(InputError, match="an action costs nan or inf: demand and the sum"):
         replay.costs(np.arange(3), every)
+
+
+def test_more_machines_than_memory_allows_are_refused_with_the_most_that_it_does(problem):
+    scenario = Scenario(choose_from_queue=True, machines=1000)
+    with pytest.raises(InputError, match=r"machines is 1000: .* takes 1\d GiB .* use at most \d+ machines") as refusal:
+        check_memory(scenario, scenario.cluster(("cpu", "mem")), 200, 24)
+    most = int(str(refusal.value).split("at most ")[1].split()[0])
+    assert most >= 300
+    check_memory(scenario, Machines.homogeneous(most, 8, ("cpu", "mem")), 200, 24)
+    with pytest.raises(InputError, match=f"use at most {most} machines: a shared policy"):
+        check_memory(scenario, Machines.homogeneous(most + 1, 8, ("cpu", "mem")), 200, 24)
+    many = Machines.homogeneous(3000, 8, problem.machines.resources)
+    simulation = Simulation(problem.sequences("train", 1, 0), many, problem.scenario, grid=False)
+    with pytest.raises(InputError, match="machines is 3000"):
+        Replay(simulation, "best-fit-peak")
+    simulation.reset(0)
+    assert CompiledRule(simulation, "best-fit-peak").choices(np.array([0])) < 3000  # its own choice takes no more
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("from_queue", [False, True])
+def test_a_rule_chooses_alone_as_in_rollouts(problem, base, from_queue):
+    simulation = simulation_of(problem, choose_from_queue=from_queue)
+    for _ in range(6):
+        wander(simulation, 3)
+        due = np.flatnonzero(simulation.state.counters[:, OVER] == GOING)
+        alone, nothing = CompiledRule(simulation, base).choices(due), np.zeros((len(due), 0), np.bool_)
+        assert (alone == Replay(simulation, base).costs(due, nothing)[1]).all()

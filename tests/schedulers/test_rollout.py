@@ -220,7 +220,7 @@ def test_bad_options_are_named():
 def test_sequences_that_lack_something_are_refused(problem, train):
     wrong = (
         ("spread", replace(train, training=None), problem.machines, "draw them with Problem.sequences"),
-        ("spread", train, Machines.homogeneous(101, 8, ("cpu", "mem")), "at most 100 machines: the cluster has 101"),
+        ("spread", train, Machines.homogeneous(3000, 8, ("cpu", "mem")), "machines is 3000: to roll out all actions"),
     )
     for base, sequences, machines, message in wrong:
         with pytest.raises(InputError, match=message):

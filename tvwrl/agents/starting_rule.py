@@ -13,12 +13,12 @@ from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.policy_scheduler import environment_signature
 from tvwrl.envs.problem import Problem
-from tvwrl.schedulers.planning.replay import Replay
+from tvwrl.schedulers.planning.replay import CompiledRule
 from tvwrl.simulation.simulation import Simulation
+from tvwrl.simulation.state import GOING, OVER, SLOT, SLOTS
 from tvwrl.types import InputError, SequenceSet
 
 SEQUENCES = 100  # training sequences that the rules play, and as many validation sequences
-TO_THE_END = 3000  # slots, more than any of their episodes has
 
 
 def with_starting_rule(config: TrainConfig, problem: Problem, report: Callable[[str], None]) -> TrainConfig:
@@ -80,8 +80,13 @@ def _cost(problem: Problem, config: TrainConfig, rule: str, sequences: SequenceS
     simulation = Simulation(
         sequences, problem.machines, config.scenario, count, grid=False, forecasts=True, max_slots=0
     )
-    every = np.arange(count)
-    simulation.reset(every)
-    replay = Replay(simulation, rule, TO_THE_END)
-    taken = np.arange(simulation.placements + 1) == replay.choices(every)[:, None]
-    return float(np.nansum(replay.costs(every, taken)[0]) / count)
+    simulation.reset(np.arange(count))
+    compiled, state, cost = CompiledRule(simulation, rule), simulation.state, 0.0
+    # If never idle while workloads wait, it is done when they could all have run one after another
+    latest, over = int(sequences.arrival.max() + sequences.length.sum(axis=1).max()), state.counters[:, OVER]
+    while (going := np.flatnonzero((over == GOING) & (state.counters[:, SLOT] <= latest))).size:
+        actions = np.full(count, simulation.placements)
+        actions[going] = compiled.choices(going)
+        simulation.step(actions)
+        cost += float(state.totals[going, :SLOTS].sum())
+    return cost / count

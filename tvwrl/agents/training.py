@@ -29,6 +29,7 @@ from tvwrl.agents.starting_rule import check_start, with_starting_rule
 from tvwrl.agents.tasks import make_tasks, open_others
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import read_csv, write_csv
+from tvwrl.schedulers.planning.replay import check_memory
 from tvwrl.traces import trace_hash
 from tvwrl.types import InputError, Trace
 
@@ -56,6 +57,9 @@ class Trainer:
         check_device(self.config.device)
         traces = open_others(self.config, self.problem.trace) if self.others is None else self.others
         self._check_others(dict(zip(self.config.also, traces, strict=True)))
+        if self.config.algo == "counterfactual":
+            arrivals = self.problem.sampler.arrivals["train"]
+            check_memory(self.config.scenario, self.problem.machines, arrivals, self.config.plays_on)
         self.config = config = with_starting_rule(self.config, self.problem, self.report)
         torch.set_num_threads(config.threads)
         self._task, *others = make_tasks(self.problem, config, traces)

@@ -5,6 +5,8 @@ Arrivals and demand do not depend on decisions, so all actions can be compared i
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,35 +23,32 @@ from tvwrl.schedulers.planning.replay_rules import (
     Branches,
     Rule,
 )
+from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import WAITING
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Float, InputError, Int, Machines
 
 HORIZON = 128  # slots
+MOST_MEMORY = 2 * 2**30  # bytes, of scratch that is written to in every state
 
 
-class Replay:
-    """Rolls out every action of states of a simulation with the rule `base`, for `horizon` slots or to the end.
+class CompiledRule:
+    """What the rule `base` does in states of a simulation.
 
-    In a scenario with `choose_from_queue` the rule places the first of the visible workloads that it can (`Backfill`).
+    In a scenario with `choose_from_queue` it places the first of the visible workloads that it can (`Backfill`).
 
-    Raises InputError for a base that has no compiled rule or needs forecasts that the sequences lack, and for a horizon
-    below 1.
-
-    >>> replay = Replay(envs.simulation, "best-fit-peak")  # doctest: +SKIP
-    >>> costs = replay.costs(np.arange(envs.num_envs), envs.action_masks())  # doctest: +SKIP
+    Raises InputError for a base that has no compiled rule, or needs forecasts that the sequences lack.
     """
 
-    def __init__(self, simulation: Simulation, base: str, horizon: int = HORIZON) -> None:
+    def __init__(self, simulation: Simulation, base: str) -> None:
         one_of(BASES, base=base)
-        at_least(1, horizon=horizon)
         table, scenario = simulation.sequences.forecast, simulation.scenario
         number, capacity = BASES.index(base), simulation.state.capacity
         if number > EXPECTED_COST_PEAK:
             table = None
         elif table is None:
             raise InputError(f"base is {base}: it needs sequences that were drawn with forecasts")
-        self._simulation, self._horizon = simulation, horizon
+        self._simulation = simulation
         self._rule = Rule(
             number=number,
             forecast=np.zeros((1, 1, 1, 0), np.uint8) if table is None else table.values,
@@ -62,38 +61,46 @@ class Replay:
             whole=scenario.quantise,
             limit=ACCEPTED_OVERSHOOT * scenario.K_w if number <= KNOWN_PEAK else np.inf,
         )
-        self._branches = self._scratch(len(self._rule.steps))
+        self._present = self._scratch(1, 1)
 
-    def _scratch(self, columns: int) -> Branches:
+    def _scratch(self, branches: int, slots: int) -> Branches:
         state = self._simulation.state
-        (machines, resources), (_, count, longest, _) = state.capacity.shape, state.demand.shape
-        places = self._simulation.scenario.places
-        actions, ahead = self._simulation.placements + 1, self._horizon + longest * (self._rule.number == CLAIRVOYANT)
-        pool = machines * actions + 1  # each branch may have contents of its own, and one is being made
-        booked = (pool, ahead, resources)
+        (machines, resources), (_, workloads, longest, _) = state.capacity.shape, state.demand.shape
+        ahead = slots + longest * (self._rule.number == CLAIRVOYANT)
+        made = _arrays(branches, machines, self._simulation.scenario.places, workloads, ahead, resources)
+        made |= {name: (shape, state.load.dtype) for name, (shape, _) in made.items() if name in ("load", "square")}
+        forecast = ((len(self._rule.steps),), np.float32)
         return Branches(
-            facts=np.zeros((pool, 6), np.int64),
-            who=np.zeros((pool, count, 3), np.int32),
-            load=np.zeros(booked, state.load.dtype),
-            square=np.zeros(booked, state.load.dtype),
-            charges=np.zeros((pool, 3)),
-            asked=np.zeros((pool, places), np.int64),
-            scores=np.zeros((pool, places, 3)),
-            content=np.zeros((actions, machines), np.int64),
-            queue=np.zeros((actions, count), np.int32),
-            waiting=np.zeros(actions, np.int64),
-            placed=np.zeros(actions, np.int64),
-            free=np.zeros(pool, np.int64),
-            fresh=np.zeros(actions * count, np.int64),
-            counts=np.zeros(3, np.int64),
-            summed=np.zeros(columns, np.float32),
-            own=np.zeros(columns, np.float32),
-            known=np.zeros(resources),
+            **{name: np.zeros(*like) for name, like in (made | {"summed": forecast, "own": forecast}).items()}
         )
 
     def choices(self, rows: Int) -> Int:
-        """(n,) the base's own actions in environments `rows` (n,)."""
-        return self.costs(rows, np.zeros((len(rows), 0), np.bool_))[1]
+        """(n,) its actions, those of `Simulation.step`, in environments `rows` (n,), where a decision is due."""
+        return self._play(self._present, rows, np.zeros((len(rows), 1), np.bool_), 1)[1]
+
+    def _play(self, branches: Branches, rows: Int, wanted: npt.NDArray[np.bool_], horizon: int) -> tuple[Float, Int]:
+        """See `replay_kernels.replay`: `out` and `choice`."""
+        out = np.where(wanted[..., None], np.zeros(len(TERMS)), np.nan)
+        choice = np.zeros(len(rows), np.int64)
+        replay(self._simulation.state, self._rule, branches, rows, wanted, horizon, out, choice)
+        return out, choice
+
+
+class Replay(CompiledRule):
+    """Rolls out every action of states of a simulation with the rule `base`, for `horizon` slots or to the end.
+
+    Raises InputError as `CompiledRule` and `check_memory` do, and for a horizon below 1.
+
+    >>> replay = Replay(envs.simulation, "best-fit-peak")  # doctest: +SKIP
+    >>> costs = replay.costs(np.arange(envs.num_envs), envs.action_masks())  # doctest: +SKIP
+    """
+
+    def __init__(self, simulation: Simulation, base: str, horizon: int = HORIZON) -> None:
+        super().__init__(simulation, base)
+        at_least(1, horizon=horizon)
+        check_memory(simulation.scenario, simulation.machines, simulation.state.demand.shape[1], horizon)
+        self._horizon = horizon
+        self._branches = self._scratch(simulation.placements + 1, horizon)
 
     def costs(self, rows: Int, allowed: npt.NDArray[np.bool_]) -> tuple[Float, Int]:
         """(n, placements + 1, 4) penalties (`penalties.TERMS`) from the current slot on, by action, of environments
@@ -108,9 +115,7 @@ class Replay:
         wanted[:, : allowed.shape[1]] = allowed
         waiting = self._simulation.state.counters[rows, WAITING]
         wanted[:, :-1] &= np.arange(actions - 1) // machines < waiting[:, None]
-        out = np.where(wanted[..., None], np.zeros(len(TERMS)), np.nan)
-        choice = np.zeros(len(rows), np.int64)
-        replay(self._simulation.state, self._rule, self._branches, rows, wanted, self._horizon, out, choice)
+        out, choice = self._play(self._branches, rows, wanted, self._horizon)
         check_costs(out[wanted])
         return out, choice
 
@@ -119,3 +124,50 @@ def check_costs(costs: Float) -> None:
     """Raise InputError if a cost is not a number, which a learner would take for one that is not known."""
     if not np.isfinite(costs).all():
         raise InputError("an action costs nan or inf: demand and the sum of all penalties must be finite")
+
+
+def check_memory(scenario: Scenario, machines: Machines, workloads: int, horizon: int) -> None:
+    """Raise InputError if a `Replay` would take more than `MOST_MEMORY`, which grows with machines squared.
+
+    `workloads`: in a sequence
+    """
+    count, resources = machines.capacity.shape
+
+    def needed(count: int) -> int:
+        actions = scenario.places * count + 1
+        made = _arrays(actions, count, scenario.places, workloads, horizon, resources)
+        return sum(math.prod(shape) * np.dtype(kind).itemsize for shape, kind in made.values())
+
+    if needed(count) > MOST_MEMORY:
+        most = next((fewer for fewer in range(count, 0, -1) if needed(fewer) <= MOST_MEMORY), 0)
+        raise InputError(
+            f"machines is {count}: to roll out all actions of a state takes {needed(count) / 2**30:.0f} GiB of memory, "
+            f"and may take {MOST_MEMORY / 2**30:.0f}; use at most {most} machines: a shared policy that is trained on "
+            "them plays on any number"
+        )
+
+
+def _arrays(
+    branches: int, machines: int, places: int, workloads: int, ahead: int, resources: int
+) -> dict[str, tuple[tuple[int, ...], npt.DTypeLike]]:
+    """Shapes and types of `Branches`, for booked load that is not whole and rules without forecasts."""
+    pool = machines * branches + 1  # each branch may have contents of its own, and one is being made
+    return {
+        "facts": ((pool, 6), np.int64),
+        "who": ((pool, workloads, 3), np.int32),
+        "load": ((pool, ahead, resources), np.float64),
+        "square": ((pool, ahead, resources), np.float64),
+        "charges": ((pool, 3), np.float64),
+        "asked": ((pool, places), np.int64),
+        "scores": ((pool, places, 3), np.float64),
+        "content": ((branches, machines), np.int64),
+        "queue": ((branches, workloads), np.int32),
+        "waiting": ((branches,), np.int64),
+        "placed": ((branches,), np.int64),
+        "free": ((pool,), np.int64),
+        "fresh": ((branches * workloads,), np.int64),
+        "counts": ((3,), np.int64),
+        "summed": ((0,), np.float32),
+        "own": ((0,), np.float32),
+        "known": ((resources,), np.float64),
+    }

@@ -37,6 +37,7 @@ from tvwrl.simulation.state import (
     OVERSHOT,
     PLACED,
     PLACEMENTS_PER_SLOT,
+    PLACES,
     RUNNING,
     RUNS,
     SEQUENCE,
@@ -51,7 +52,7 @@ from tvwrl.simulation.state import (
 
 @njit(_nrt=False)
 def replay(s, r, x, rows, wanted, horizon, out, choice):  # type: ignore[no-untyped-def]
-    """See `Replay.costs`.
+    """See `Replay.costs`; with a single branch, which waits, and no action wanted: `CompiledRule.choices`.
 
     `s`: `State`, `r`: `Rule`, `x`: `Branches`
     `rows`: (n,) environments
@@ -67,7 +68,7 @@ def replay(s, r, x, rows, wanted, horizon, out, choice):  # type: ignore[no-unty
         sequence, now, arrived = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.counters[b, ARRIVED]
         _branch(s, x, b, wanted, n)
         q, m = choose(s, r, x, 0, sequence, 0, now)
-        choice[n] = actions - 1 if m == NOWHERE else q * machines + m
+        choice[n] = machines * s.rules[PLACES] if m == NOWHERE else q * machines + m
         for k in range(horizon if wanted[n].any() else 0):
             slot = now + k
             x.counts[FRESH] = 0

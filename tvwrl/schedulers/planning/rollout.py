@@ -27,7 +27,6 @@ ROLLOUTS, HORIZON = 600, 64
 CERTAINTY, CERTAINTY_OF_RISKS = 1.0, 3.0  # overshoot is rare and costly, so where it may happen means are uncertain
 TOGETHER, TIMED = 64, 8  # futures that are sampled at a time, without and with a time limit
 SLOWER = 2.0  # how much longer than those before a batch may take without exceeding the time limit
-MOST_MACHINES = 100  # the memory of `Replay` grows with their square
 PROPOSED = 4  # machines that a policy proposes
 ROLLOUT_BASES = tuple(base for base in BASES if base != BASES[CLAIRVOYANT])
 
@@ -104,11 +103,9 @@ class Rollout(Scheduler):
 
     def _make(self, cluster: Cluster) -> None:
         """Prepare for the sequences and the machines of a simulation."""
-        simulation, machines = cluster.simulation, len(cluster.machines)
+        simulation = cluster.simulation
         if simulation.sequences.training is None:
             raise InputError(f"{self.name} samples futures from training sequences: draw them with Problem.sequences")
-        if machines > MOST_MACHINES:
-            raise InputError(f"{self.name} is for at most {MOST_MACHINES} machines: the cluster has {machines}")
         training, table = simulation.sequences.training(), simulation.sequences.forecast
         if self.base.needs_forecasts and (table is None or training.forecast is None):
             raise InputError(f"{self.name} needs sequences that were drawn with forecasts: use Problem.with_forecasts")
