@@ -7,6 +7,7 @@ import torch
 
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import PRESETS
+from tvwrl.agents.counterfactual import Counterfactual
 from tvwrl.agents.online import OnlineConfig, OnlineLearner, Phase, play_frozen
 from tvwrl.agents.policy_scheduler import PolicyScheduler
 from tvwrl.agents.training import Trainer
@@ -57,7 +58,10 @@ def same(one, two):
     return torch.equal(one, two) if isinstance(one, torch.Tensor) else bool(one == two)
 
 
-def test_without_learning_the_policy_plays_every_sequence_once_as_the_checkpoint_does(start, stream, tmp_path):
+def test_without_learning_the_policy_plays_every_sequence_once_as_the_checkpoint_does(
+    start, stream, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(Counterfactual, "play", None)  # labels, which nobody would look at, take most of the time
     learner = learn(start, stream, tmp_path, replace(CONFIG, learning_rate=0, explore=False))
     assert same(learner.policy.state_dict(), start.policy)
     frozen, expected = PolicyScheduler("frozen", start), []

@@ -197,9 +197,12 @@ class OnlineLearner:
         phase, envs = self.stream[place], self._envs[place]
         most_probable = DeterministicActions(envs.num_envs, envs.simulation.placements)
         how = self._actions if self.config.explore else most_probable
-        played = self.learner.play(envs, chosen, how)
+        if learns := self.config.learning_rate > 0:
+            played = self.learner.play(envs, chosen, how)
+        else:  # without what only learning needs, such as the costs of other actions
+            play(self.policy, envs, chosen, how, self.start.config.device)
         scores = score(envs, phase)
-        steps = self._learn(played) if self.config.learning_rate else {}
+        steps = self._learn(played) if learns else {}
         for row in scores:
             where = {"phase": place, "episode": len(self.progress)}
             self.progress.append(where | row | {"scheduler": ONLINE} | steps)

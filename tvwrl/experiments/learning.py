@@ -23,6 +23,11 @@ def what_training_brought(rows: pl.DataFrame, name: str, iteration: int) -> str:
     )
     gain, low, high = paired_bootstrap(best, initial)
     share = 100 * gain / max(abs(float(initial.mean())), 1e-9)
+    if len(best) == 1:
+        return (
+            f"on one unseen sequence, {gain:+.1f} thousand ({share:+.1f} %) from the initial policy to that of "
+            f"iteration {iteration}: one cannot tell a difference from chance; compare on more (--comparison-sequences)"
+        )
     if low > 0:
         verdict = "training improved the policy"
     elif high < 0:
