@@ -106,3 +106,12 @@ def test_a_cost_that_is_no_number_is_refused(played):
     replay._branches.state.weights[1] = np.nan
     with pytest.raises(InputError, match="an action costs nan or inf: demand and the sum"):
         replay.costs(np.arange(3), action_masks(envs.simulation))
+
+
+def test_no_state_has_no_costs(played):
+    envs, policy, _ = played
+    costs, own = PolicyReplay(envs.simulation, policy, 5, candidates=1).costs(
+        np.zeros(0, np.int64), np.zeros((0, envs.simulation.placements), np.bool_)
+    )
+    assert costs.shape == (0, envs.simulation.placements + 1, 4)
+    assert own.shape == (0,)

@@ -77,10 +77,8 @@ class Counterfactual(EpisodeLearner):
             chosen = draws.random(len(rows)) < share
             chosen[:1] |= not found  # at least one decision is labelled
             costs, some = np.full((len(rows), placements), np.inf, np.float32), np.flatnonzero(chosen)
-            if (
-                config.scenario.hold_action
-            ):  # where the base waits, costs do not count; a policy remembers all decisions
-                some = some[replay.choices(rows)[some] < placements]
+            if config.scenario.hold_action:  # where the base waits, costs do not count
+                some = some[replay.choices(rows)[some] < placements]  # of all rows: a policy remembers its decisions
             played_on = replay.costs(rows[some], allowed[some, :placements])[0][:, :-1].sum(axis=2)
             costs[some] = np.where(np.isnan(played_on), np.inf, played_on)
             found.append(torch.from_numpy(costs))

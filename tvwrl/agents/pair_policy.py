@@ -127,4 +127,5 @@ def in_turn(logits: Single, where: tuple[Int, ...], shape: tuple[int, ...]) -> S
     chances[where] = logits - top - np.log(np.exp(logits - top).sum(axis=1, keepdims=True))
     passed = chances[..., -1].cumsum(axis=1)
     pairs = chances[..., :-1] + (passed - chances[..., -1])[..., None]
-    return np.concatenate([pairs.reshape(len(pairs), -1), passed[:, -1:]], axis=1, dtype=np.float32)
+    flat = pairs.reshape(len(pairs), pairs.shape[1] * pairs.shape[2])  # there may be no state
+    return np.concatenate([flat, passed[:, -1:]], axis=1, dtype=np.float32)
