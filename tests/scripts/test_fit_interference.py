@@ -138,7 +138,12 @@ def test_bad_files_are_refused_before_anything_is_played(call, refused, trace, f
         refused("evaluate.py", "--trace", trace, "--schedulers", f"spread+pism={path}", message=[message])
     refused("evaluate.py", "--trace", trace, "--schedulers", f"best+pism={file}", message=["scheduler is 'best'"])
     refused(
-        "evaluate.py", "--trace", trace, "--schedulers", f"policy+pism={file}", message=["--checkpoint", "not given"]
+        "evaluate.py",
+        "--trace",
+        trace,
+        "--schedulers",
+        f"policy+pism={file}",
+        message=["needs a policy", "--checkpoint RUN"],
     )
     refused("evaluate.py", "--trace", trace, "--schedulers", "spread+pism", message=["spread+pism=FILE"])
     done = call("fit_interference.py", "--explain", cut)

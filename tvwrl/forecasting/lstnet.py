@@ -7,9 +7,7 @@ Imports torch at once: import this module late.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +16,7 @@ from torch import Tensor, nn
 
 from tvwrl.checks import at_least, below, positive
 from tvwrl.forecasting.lstnet_windows import MIN_FORECASTS, MIN_WINDOW, StandardisedSeries, correlations
+from tvwrl.forecasting.seeding import seeded
 from tvwrl.types import Float, Int
 
 
@@ -117,7 +116,7 @@ class LSTNet(nn.Module):
 def train_forecaster(windows: StandardisedSeries, workloads: Int, settings: ForecastSettings, fold: int) -> LSTNet:
     """A model trained on `workloads`; weights and order of draws depend on the seed and the fold alone."""
     rng = np.random.default_rng([settings.seed, 1, fold])
-    with _seeded(settings.threads, int(rng.integers(2**31))):
+    with seeded(settings.threads, int(rng.integers(2**31))):
         model = LSTNet(windows.values.shape[1], windows.window, windows.period, settings)
         optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate)
         cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, settings.learning_rate, total_steps=settings.steps)
@@ -140,22 +139,9 @@ def evaluate_forecaster(
 ) -> Float:
     """(workloads, D) correlations of a model on workloads that it was not trained on."""
     rows = [windows.evaluation_rows(int(i), settings.max_forecasts) for i in workloads]
-    with _seeded(settings.threads, settings.seed), torch.no_grad():
+    with seeded(settings.threads, settings.seed), torch.no_grad():
         last = np.concatenate(rows)
         parts = [model(windows.at(last[start : start + 4096])) for start in range(0, len(last), 4096)]
     forecasts = np.split(torch.cat(parts).double().numpy(), np.cumsum([len(row) for row in rows])[:-1])
     pairs = zip(rows, forecasts, strict=True)
     return np.array([correlations(windows.value(row + windows.horizon), forecast) for row, forecast in pairs])
-
-
-@contextlib.contextmanager
-def _seeded(threads: int, seed: int) -> Iterator[None]:
-    """torch with a seed and a number of threads, both as they were before once the block is left."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            yield
-    finally:
-        torch.set_num_threads(before)

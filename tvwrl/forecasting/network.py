@@ -15,6 +15,7 @@ from tvwrl.forecasting.beginnings import Beginnings, outcome_levels
 from tvwrl.forecasting.compression import packed, unpacked
 from tvwrl.forecasting.features import scale_of, scaled
 from tvwrl.forecasting.perceptron import Layers, forward, layers_from_lists, layers_to_lists
+from tvwrl.forecasting.seeding import seeded
 from tvwrl.forecasting.segments import SEGMENTS, Distribution
 from tvwrl.traces.windows import Windows
 from tvwrl.types import InputError, Int
@@ -22,6 +23,7 @@ from tvwrl.types import InputError, Int
 Array = npt.NDArray[np.float32]
 
 BATCH = 512
+THREADS = 1  # of torch; more gain little, as networks are small
 FARTHEST_LOGIT = np.float32(30.0)  # so that exponentials stay finite
 CLOCK_INPUTS = 2
 ALIKE = ("peak_units", "levels", "step_seconds", "hidden")  # of a forecaster and of the one that it starts from
@@ -100,8 +102,7 @@ class NetworkForecaster(Forecaster):
 
         seed = int(np.random.default_rng([self.random_state, 4, 0, number]).integers(2**31))
         outputs = targets.width
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(THREADS, seed):
             layers: list[nn.Module] = []
             for inputs in (shown.shape[1], self.hidden):
                 layers += [nn.Linear(inputs, self.hidden), nn.ReLU(), nn.Dropout(self.dropout)]
