@@ -173,9 +173,9 @@ class ForecastTable:
     peaks: Int  # (3, D) columns of the forecast peak of the rest of a life, its variance, and the lifetime peak
 
     def told(self, forecasts: bool = True, peaks: bool = True) -> Int:
-        """(K,) which column is whose for those who are told `forecasts`, lifetime `peaks`, or both; -1: none.
+        """(K,) the column of `values` for each of the K if one is told `forecasts`, lifetime `peaks`, or both.
 
-        A known peak takes the place of its forecast and has no variance.
+        A known peak takes the place of its forecast and has no variance. -1: nothing is known, see `take`.
         """
         width = len(self.steps) - self.peaks.shape[1]
         found = np.arange(width) if forecasts else np.full(width, -1)

@@ -8,7 +8,7 @@ import torch
 
 from tvwrl.agents.checkpoint import Checkpoint
 from tvwrl.agents.config import INFORMED, PRESETS, TrainConfig
-from tvwrl.agents.starting_rule import _cost
+from tvwrl.agents.starting_policy import _cost
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import make_scheduler
@@ -158,7 +158,7 @@ def test_a_generation_that_does_not_improve_is_reported(problem, tmp_path, monke
     ],
 )
 def test_the_base_knows_no_more_than_the_policy(scenario, base):
-    assert TrainConfig(algo="counterfactual", scenario=scenario).replays == base
+    assert TrainConfig(algo="counterfactual", scenario=scenario).base_rule == base
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_it_starts_from_the_best_rule_on_training_and_validation_sequences(probl
         scheduler = make_scheduler(rule)
         played = [problem.score(runner.play(scheduler, i))["reward"] for runner in runners for i in range(100)]
         assert reward == pytest.approx(np.mean(played) / 1000, abs=0.06)
-    assert trainer.config.teacher == trainer.config.replays == max(shown, key=lambda rule: shown[rule])
+    assert trainer.config.teacher == trainer.config.base_rule == max(shown, key=lambda rule: shown[rule])
     assert replace(both, teacher="best-fit-peak").starting_rules == ("best-fit-peak",)
 
 
@@ -246,7 +246,7 @@ def test_machines_that_are_all_off_are_refused(problem):
 def test_more_machines_than_rollouts_have_memory_for_are_refused_before_anything_is_played(problem, tmp_path):
     scenario = replace(PEAKS, machines=3000, placements_per_slot=None)
     many = Problem.build(problem.trace, scenario, "none", forecaster=problem.forecaster)
-    with pytest.raises(InputError, match=r"machines is 3000: to roll out all actions .* that is trained on them plays"):
+    with pytest.raises(InputError, match=r"machines is 3000: rolling out all actions .* that is trained on them plays"):
         trained(many, tmp_path, replace(TINY, scenario=many.scenario))
 
 

@@ -8,7 +8,7 @@ import torch
 
 from tvwrl.agents import tasks
 from tvwrl.agents.config import INFORMED, TrainConfig
-from tvwrl.agents.starting_rule import check_start
+from tvwrl.agents.starting_policy import check_start
 from tvwrl.agents.tasks import make_tasks, open_others
 from tvwrl.agents.training import Trainer
 from tvwrl.ec import OwnLabels

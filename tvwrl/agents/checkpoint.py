@@ -124,6 +124,8 @@ def find_checkpoint(run: Path, names: tuple[str, ...] = ("best.pt", "last.pt")) 
     for name in names:
         if (run / "checkpoints" / name).is_file():
             return run / "checkpoints" / name
+    if not run.exists():
+        raise InputError(f"{run}: no such run folder or checkpoint")
     raise InputError(f"{run}: no checkpoint in this run (looked for checkpoints/{', checkpoints/'.join(names)})")
 
 

@@ -67,8 +67,8 @@ class TrainConfig:
     train_loads: Shares = ()
     """Offered loads of training and validation sequences, in turn; default: --load."""
     also: Names = ()
-    """Further traces to train on, in turn with --trace; validation and test use --trace alone. Classes of each are made
-    by the same representation, as many, and forecasts fitted to it."""
+    """Further traces to train on, in turn with --trace; validation and test use --trace alone. Each gets as many
+    classes, made in the same way, and its own forecasts."""
     sequences_per_iteration: int = 160
     """Sequences sampled for one update (paper: 20)."""
     trajectories: int = 1
@@ -171,10 +171,10 @@ class TrainConfig:
             return
         if self.policy == "deeprm":
             raise InputError("algo counterfactual needs a policy that chooses machines: use --policy shared or flat")
-        knowledge = KNOWLEDGE[self.replays]
+        knowledge = KNOWLEDGE[self.base_rule]
         if not self._shows(knowledge):
             raise InputError(
-                f"base_policy is {self.replays}: it knows {knowledge.note}, which the policy does not see; show it "
+                f"base_policy is {self.base_rule}: it knows {knowledge.note}, which the policy does not see; show it "
                 "(--observe-forecast, --observe-peak) or take another rule"
             )
 
@@ -224,12 +224,12 @@ class TrainConfig:
         return self.generations if iteration == self.iterations else max(self.begins_generation(iteration) - 1, 0)
 
     @property
-    def plays_on(self) -> int:
+    def rollout_slots(self) -> int:
         """Length of rollouts in counterfactual learning, slots; chosen on validation sequences (docs/training.md)."""
         return self.horizon or (24 if self.scenario.observe_peak else 16)
 
     @property
-    def replays(self) -> str:
+    def base_rule(self) -> str:
         """The base policy of counterfactual learning."""
         forecasts, peaks = self.scenario.observe_forecast, self.scenario.observe_peak
         told = "expected-cost-peak" if forecasts else "best-fit-peak"

@@ -43,8 +43,8 @@ class Counterfactual(EpisodeLearner):
     def _replay(self, envs: Environments) -> Replay | PolicyReplay:
         config, simulation = self.config, envs.simulation
         if self._base is None:
-            return Replay(simulation, config.replays, config.plays_on)
-        return PolicyReplay(simulation, self._base, config.plays_on, config.branches, config.device)
+            return Replay(simulation, config.base_rule, config.rollout_slots)
+        return PolicyReplay(simulation, self._base, config.rollout_slots, config.branches, config.device)
 
     def state(self) -> dict[str, Any]:
         """See `Learner.state`."""

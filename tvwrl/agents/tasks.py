@@ -75,8 +75,8 @@ def open_others(config: TrainConfig, trace: Trace) -> list[Trace]:
 
 
 def make_tasks(problem: Problem, config: TrainConfig, others: Sequence[Trace]) -> list[Task]:
-    """The task of `problem`, then one for each of `others`, with its own forecasts, and classes made as those of
-    `problem`: by the same representation, as many.
+    """The task of `problem`, then one for each of `others`, with forecasts of its own, and as many classes as `problem`
+    has, made in the same way.
 
     Raises InputError for a trace whose workloads look different to the network.
     """

@@ -25,7 +25,7 @@ from tvwrl.agents.divergence import Diverged, check_gradients, check_update, res
 from tvwrl.agents.imitation import imitate
 from tvwrl.agents.learners import make_learner
 from tvwrl.agents.networks import check_device, make_policy
-from tvwrl.agents.starting_rule import check_start, with_starting_rule
+from tvwrl.agents.starting_policy import check_start, with_starting_rule
 from tvwrl.agents.tasks import make_tasks, open_others
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import read_csv, write_csv
@@ -59,7 +59,7 @@ class Trainer:
         self._check_others(dict(zip(self.config.also, traces, strict=True)))
         if self.config.algo == "counterfactual":
             arrivals = self.problem.sampler.arrivals["train"]
-            check_memory(self.config.scenario, self.problem.machines, arrivals, self.config.plays_on)
+            check_memory(self.config.scenario, self.problem.machines, arrivals, self.config.rollout_slots)
         self.config = config = with_starting_rule(self.config, self.problem, self.report)
         torch.set_num_threads(config.threads)
         self._task, *others = make_tasks(self.problem, config, traces)

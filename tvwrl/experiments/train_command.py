@@ -14,7 +14,7 @@ from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import TrainConfig, preset_of
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.policy_scheduler import load_policy
-from tvwrl.agents.starting_rule import check_start
+from tvwrl.agents.starting_policy import check_start
 from tvwrl.agents.tasks import open_others
 from tvwrl.agents.training import INITIAL_POLICY, Trainer
 from tvwrl.command_line import PREPARING, ForecasterFile, SlotSeconds, TraceName

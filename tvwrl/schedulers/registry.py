@@ -111,7 +111,7 @@ def make_scheduler(name: str) -> Scheduler:
     >>> runner = Runner(sequences, problem.machines, problem.scenario)  # doctest: +SKIP
     >>> episode = runner.play(make_scheduler("tetris"), 0)  # doctest: +SKIP
     """
-    if (found := ROLLOUT.fullmatch(name)) and found[1] in ROLLOUT_NAMES:
+    if found := ROLLOUT.fullmatch(name):
         return rollout_of(found[1], options=found[2])
     every = SCHEDULERS | ROLLOUTS
     one_of(every, scheduler=name)

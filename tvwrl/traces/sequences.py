@@ -282,7 +282,8 @@ class SequenceSampler:
                 return BUSIEST_RATE * limit
             raise InputError(
                 f"load {load:g} needs {rate:.2f} arrivals per slot, above {BUSIEST_RATE * limit:g} with "
-                f"placements_per_slot = {limit}: raise placements_per_slot, lower the load or use fewer machines"
+                f"placements_per_slot = {limit}: lower the load (a share of capacity, such as 0.5), raise "
+                "placements_per_slot, or use fewer machines"
             )
         return rate
 

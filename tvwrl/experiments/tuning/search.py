@@ -53,7 +53,7 @@ class Search:
     @property
     def first(self) -> dict[str, float]:
         """The parameters of the first trial: those of `base` that the space holds."""
-        given = replace(self.base, horizon=self.base.plays_on)
+        given = replace(self.base, horizon=self.base.rollout_slots)
         values = {name: getattr(given, name) for name in self.space}
         return {name: value for name, value in values.items() if self.space[name].holds(value)}
 

@@ -1,4 +1,4 @@
-"""The rule that the initial policy acts like: if several could be built in, the best, but never on test sequences."""
+"""Where the initial policy comes from: the best of the rules that could be built in, or the policy of another run."""
 
 from __future__ import annotations
 
