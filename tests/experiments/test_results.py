@@ -54,6 +54,17 @@ def evaluation(names: dict[str, tuple[float, float, float]], load: float, offere
     )
 
 
+def test_only_agents_that_look_ahead_learn_from_counterfactuals_and_the_page_says_so(tmp_path):
+    every = ResultsStudy(traces=("google",), loads=(0.5,), seeds=(0,))
+    trained = {column.column: column.cell.training.config.algo for column in every.columns() if column.cell.training}
+    ahead = {"agent": "counterfactual", "agent-peak": "counterfactual", "agent-forecast-peak": "counterfactual"}
+    assert trained == ahead | {"agent-history": "ppo", "deeprm": "reinforce"}
+    rules = every.columns()[0]
+    play(tmp_path, rules)
+    told = every.report("results", tmp_path, [rules.cell]).text
+    assert all(f"- `{agent}`: `{algo}`, " in told for agent, algo in trained.items())
+
+
 def write(out: Path, column: Column, rows: pl.DataFrame) -> None:
     """As if it had been played: every bound is 5 machines and 100 machine slots, 80 with waiting."""
     folder = folder_of(out, column.cell) / PLAYED

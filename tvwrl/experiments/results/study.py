@@ -76,7 +76,7 @@ class ResultsStudy(Scale):
     def columns(self) -> list[Column]:
         """By trace and load: the heuristics, then by seed DeepRM and the agents, trained once for all loads."""
         self._check()
-        setup = self._setup()
+        setup, agents = self._setup(), {agent: self._setup(agent) for agent in self.agents}
         columns = []
         for trace in setup.traces:
             for load in self.loads:
@@ -84,9 +84,9 @@ class ResultsStudy(Scale):
                 columns.append(setup.column(group, HEURISTICS, trace, HEURISTICS, at))
                 for seed in self.training_seeds:
                     columns.append(setup.column(group, DEEPRM, trace, DEEPRM, at, {}, seed=seed))
-                    for agent in self.agents:
+                    for agent, own in agents.items():
                         shown = AGENTS[agent]
-                        columns.append(setup.column(group, agent, trace, TVW_RL, shown | at, shown, seed=seed))
+                        columns.append(own.column(group, agent, trace, TVW_RL, shown | at, shown, seed=seed))
         return columns
 
     def report(self, figure: str, out: Path, cells: Sequence[Cell]) -> Report:
