@@ -1,4 +1,4 @@
-"""What labels of counterfactual learning are worth: costs in the recorded future, in sampled ones, overshoot predicted.
+"""What different labels of counterfactual learning are worth: recorded costs, sampled costs, predicted overshoot.
 
 Policies are fitted to the same states with different labels, and judged by the recorded futures of validation states.
 """
@@ -67,6 +67,8 @@ def main(
         seeds: of the fits.
     """
     saved = Checkpoint.load(find_checkpoint(checkpoint))
+    if saved.config.start_from or not saved.config.built_in:
+        raise SystemExit(f"{checkpoint}: its initial policy is not a rule that is built in: give another run")
     trace = open_trace(saved.trace["argument"], saved.trace["slot_seconds"])
     problem = saved.problem(trace)
     torch.set_num_threads(1)
@@ -164,7 +166,7 @@ def overshoots(saved: Checkpoint, train: States, events: Float) -> Float:
 
 
 def fit(saved: Checkpoint, train: States, costs: Float, epochs: int, seed: int) -> Policy:
-    """A policy of least expected cost, as `tvwrl.agents.counterfactual` fits it."""
+    """A policy of least expected cost, with the loss of `Counterfactual.update`, but for its term of holding."""
     torch.manual_seed(seed)
     policy, config, allowed = fresh(saved), saved.config, train.allowed
     beyond = np.minimum(costs - costs.min(axis=1, keepdims=True), config.most_cost) / config.cost_scale

@@ -22,7 +22,7 @@ SCHEDULER = "expected-cost-backfill"
 
 @dataclass(frozen=True)
 class Known:
-    """What came after beginnings, in place of a distribution."""
+    """What really came after beginnings, in the form of a prediction."""
 
     outcomes: Outcomes
     peak_units: int

@@ -173,9 +173,9 @@ class ForecastTable:
     peaks: Int  # (3, D) columns of the forecast peak of the rest of a life, its variance, and the lifetime peak
 
     def told(self, forecasts: bool = True, peaks: bool = True) -> Int:
-        """(K,) the column of `values` for each of the K if one is told `forecasts`, lifetime `peaks`, or both.
+        """(K,) which column of `values` to read for each of a forecast, if one is told `forecasts`, `peaks`, or both.
 
-        A known peak takes the place of its forecast and has no variance. -1: nothing is known, see `take`.
+        A known peak takes the place of its forecast and has no variance. -1: none; `take` reads 0.
         """
         width = len(self.steps) - self.peaks.shape[1]
         found = np.arange(width) if forecasts else np.full(width, -1)

@@ -246,7 +246,7 @@ def test_machines_that_are_all_off_are_refused(problem):
 def test_more_machines_than_rollouts_have_memory_for_are_refused_before_anything_is_played(problem, tmp_path):
     scenario = replace(PEAKS, machines=3000, placements_per_slot=None)
     many = Problem.build(problem.trace, scenario, "none", forecaster=problem.forecaster)
-    with pytest.raises(InputError, match=r"machines is 3000: rolling out all actions .* that is trained on them plays"):
+    with pytest.raises(InputError, match=r"machines is 3000: rolling out all actions .* trained on them plays"):
         trained(many, tmp_path, replace(TINY, scenario=many.scenario))
 
 

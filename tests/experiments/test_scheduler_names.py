@@ -58,7 +58,7 @@ def test_a_rollout_improves_the_policy_of_a_run(google, tmp_path):
 def test_what_is_missing_or_unknown_is_named():
     for entry, message in (
         ("rollout(spread+policy)", r"rollout\(spread\+policy\)=RUN: the training run of the policy is missing"),
-        ("rollout(tetris)", r"scheduler is 'rollout\(tetris\)': must be one of .*rollout\(best-fit-peak\)"),
+        ("rollout(tetris)", "rollout's base is 'tetris': must be one of .*best-fit-peak,"),
         (
             "rollout(spread,seconds=1)",
             r"'seconds' is not an option; write OPTION=NUMBER, with any of milliseconds, rol",
@@ -71,7 +71,7 @@ def test_what_is_missing_or_unknown_is_named():
         ("rollout(spread,rollouts=1)", "rollouts is 1: must be at least 2"),
         (
             "rollout(tetris,horizon=8)",
-            r"scheduler is 'rollout\(tetris,horizon=8\)': must be one of .*rollout\(best-fit",
+            "rollout's base is 'tetris': must be one of .*best-fit,",
         ),
         ("deeprm+pism", r"deeprm\+pism=FILE: the file of scripts/fit_interference.py is missing"),
     ):

@@ -183,7 +183,9 @@ def test_a_cost_that_is_no_number_is_refused(problem):
 
 def test_more_machines_than_memory_allows_are_refused_with_the_most_that_it_does(problem):
     scenario = Scenario(choose_from_queue=True, machines=1000)
-    with pytest.raises(InputError, match=r"machines is 1000: .* takes 1\d GiB .* use at most \d+ machines") as refusal:
+    with pytest.raises(
+        InputError, match=r"machines is 1000: .* would take 1\d GiB .* use at most \d+ machines"
+    ) as refusal:
         check_memory(scenario, scenario.cluster(("cpu", "mem")), 200, 24)
     most = int(str(refusal.value).split("at most ")[1].split()[0])
     assert most >= 300

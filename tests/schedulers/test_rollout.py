@@ -200,7 +200,7 @@ def test_what_a_policy_proposes_is_compared(problem, train):
 def test_names():
     assert set(ROLLOUTS) == {f"rollout({base})" for base in SCHEDULERS if f"rollout({base})" in ROLLOUTS}
     assert {"rollout(expected-cost)", "rollout(best-fit-peak)"} <= set(ROLLOUTS)
-    with pytest.raises(InputError, match=r"scheduler is 'rollout\(clairvoyant\)': must be one of"):
+    with pytest.raises(InputError, match=r"rollout's base is 'clairvoyant': must be one of"):
         make_scheduler("rollout(clairvoyant)")
 
 
@@ -220,7 +220,7 @@ def test_bad_options_are_named():
 def test_sequences_that_lack_something_are_refused(problem, train):
     wrong = (
         ("spread", replace(train, training=None), problem.machines, "draw them with Problem.sequences"),
-        ("spread", train, Machines.homogeneous(3000, 8, ("cpu", "mem")), "machines is 3000: to roll out all actions"),
+        ("spread", train, Machines.homogeneous(3000, 8, ("cpu", "mem")), "machines is 3000: rolling out all actions"),
     )
     for base, sequences, machines, message in wrong:
         with pytest.raises(InputError, match=message):

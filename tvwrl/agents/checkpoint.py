@@ -117,7 +117,7 @@ class Checkpoint:
 def find_checkpoint(run: Path, names: tuple[str, ...] = ("best.pt", "last.pt")) -> Path:
     """The file of a run folder (the first of `names` that exists), or the path itself if it is a file.
 
-    Raises InputError that lists the files looked for if there is none.
+    Raises InputError if there is none.
     """
     if run.is_file():
         return run

@@ -67,8 +67,8 @@ class TrainConfig:
     train_loads: Shares = ()
     """Offered loads of training and validation sequences, in turn; default: --load."""
     also: Names = ()
-    """Further traces to train on, in turn with --trace; validation and test use --trace alone. Each gets as many
-    classes, made in the same way, and its own forecasts."""
+    """Further traces to train on, in turn with --trace; validation and test use --trace alone. Each has its own
+    forecasts and its own classes, as many as --trace has and made in the same way."""
     sequences_per_iteration: int = 160
     """Sequences sampled for one update (paper: 20)."""
     trajectories: int = 1

@@ -65,7 +65,7 @@ def rollout_of(base: str, proposal: Scheduler | None = None, options: str = "") 
 
     Raises InputError for a base without a compiled rule, and for options that are unknown, given twice or out of range.
     """
-    one_of(ROLLOUT_NAMES, base=base)
+    one_of(ROLLOUT_NAMES, **{"rollout's base": base})
     rule, given = base.removesuffix(BACKFILL), _rollout_options(options)
     scheduler = SCHEDULERS[rule]()
     assert isinstance(scheduler, HeadOfQueue)

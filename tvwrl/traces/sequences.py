@@ -282,7 +282,7 @@ class SequenceSampler:
                 return BUSIEST_RATE * limit
             raise InputError(
                 f"load {load:g} needs {rate:.2f} arrivals per slot, above {BUSIEST_RATE * limit:g} with "
-                f"placements_per_slot = {limit}: lower the load (a share of capacity, such as 0.5), raise "
+                f"placements_per_slot = {limit}: lower the load (1 is the whole capacity), raise "
                 "placements_per_slot, or use fewer machines"
             )
         return rate

@@ -228,7 +228,7 @@ def _averages(
             f"{len(cells)} cells"
             + (f" (not in {others})" if others else "")
             + f"; on average it saves {np.mean(saved):.1%} of the cost of the best of them and closes "
-            f"{np.mean(closed):.0%} of the gap from `{FLOOR}` to `{CEILING}`."
+            f"{np.mean(closed):.1%} of the gap from `{FLOOR}` to `{CEILING}`."
         )
     return "\n".join(lines)
 

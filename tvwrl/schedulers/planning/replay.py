@@ -142,7 +142,7 @@ def check_memory(scenario: Scenario, machines: Machines, workloads: int, horizon
         most = next((fewer for fewer in range(count, 0, -1) if needed(fewer) <= MOST_MEMORY), 0)
         raise InputError(
             f"machines is {count}: rolling out all actions of a state would take {needed(count) / 2**30:.0f} GiB of "
-            f"memory, and the limit is {MOST_MEMORY / 2**30:.0f}; use at most {most} machines: a shared policy that is "
+            f"memory, more than the limit of {MOST_MEMORY / 2**30:.0f}; use at most {most} machines: a shared policy "
             "trained on them plays on any number"
         )
 
