@@ -23,10 +23,12 @@ def test_parts():
     assert parts_of("rollout(spread+policy,horizon=8)=a=b") == ("rollout(spread+policy,horizon=8)", "a=b", "")
 
 
-def test_options_of_a_rollout_are_part_of_its_name():
+def test_options_are_part_of_the_name():
     assert scheduler_of("rollout(spread)", "cpu").name == "rollout(spread)"
     entry = "rollout(best-fit-peak-backfill,milliseconds=2.5,rollouts=40,horizon=8,certainty=0)"
     assert scheduler_of(entry, "cpu").name == entry
+    assert scheduler_of("n-sigma(n=3)", "cpu").name == "n-sigma(n=3)"
+    assert scheduler_of("n-sigma( n = 3.0 )", "cpu").name == "n-sigma(n=3)"
     assert scheduler_of("rollout(spread, horizon = 8)", "cpu").name == "rollout(spread,horizon=8)"
 
 
@@ -73,6 +75,10 @@ def test_what_is_missing_or_unknown_is_named():
             "rollout(tetris,horizon=8)",
             "rollout's base is 'tetris': must be one of .*best-fit,",
         ),
+        ("n-sigma(m=3)", r"n-sigma\(m=3\): 'm' is not an option; write OPTION=NUMBER, with any of n"),
+        ("n-sigma(n=-1)", "n is -1.0: must be at least 0"),
+        ("tetris(n=3)", r"scheduler is 'tetris\(n=3\)': tetris has no options"),
+        ("best(n=3)", r"scheduler is 'best\(n=3\)': must be one of best-fit"),
         ("deeprm+pism", r"deeprm\+pism=FILE: the file of scripts/fit_interference.py is missing"),
     ):
         with pytest.raises(InputError, match=message):

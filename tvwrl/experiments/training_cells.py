@@ -28,7 +28,7 @@ from tvwrl.experiments.evaluation import evaluate
 from tvwrl.experiments.tables import read_rows as read_evaluation
 from tvwrl.experiments.training_runs import new_trainer, pass_on_signal, restored_trainer
 from tvwrl.runs import provenance, read_csv, write_json
-from tvwrl.schedulers import SCHEDULERS, SEARCHING, Knowledge, Scheduler, make_scheduler
+from tvwrl.schedulers import PRODUCTION, SCHEDULERS, SEARCHING, Knowledge, Scheduler, make_scheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace, trace_hash
 from tvwrl.traces.catalogue import trace_identity
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 TVW_RL, DEEPRM = "tvw-rl", "deeprm"  # what can be trained
-HEURISTICS = "heuristics"  # every scheduler of the registry that does not search, in one evaluation
+HEURISTICS = "heuristics"  # in one evaluation, every scheduler of the registry but searches and production's rules
 # fmt: off
 SHARED_SETTINGS = (  # DeepRM takes these from the common preset, all others from its own
     "iterations", "train_sequences", "train_loads", "eval_every", "eval_sequences", "comparison_sequences",
@@ -207,7 +207,7 @@ class Setup:
         seed: int = 0,
     ) -> Column:
         """A scheduler in a scenario that differs from the preset's by `scenario`: one that is trained (in `trained_in`,
-        by default the same), of the registry, or all that do not search (`HEURISTICS`)."""
+        by default the same), of the registry, or all `HEURISTICS`."""
         scenario = scenario or {}
         name, source = f"{trace}-{scheduler}", self.traces[trace]
         common: dict[str, Any] = {
@@ -224,7 +224,7 @@ class Setup:
             training = Training("-".join(parts), source, config, classes, self.base.scenario)
             return Column(group, column, trace, seed, Evaluation(training.run_name, training=training, **common))
         every = scheduler == HEURISTICS
-        quick = tuple(name for name in SCHEDULERS if name not in SEARCHING)
+        quick = tuple(name for name in SCHEDULERS if name not in (*SEARCHING, *PRODUCTION))
         names, classes = (quick, classes) if every else ((scheduler,), "none")
         return Column(group, column, trace, seed, Evaluation(name, schedulers=names, classes=classes, **common))
 

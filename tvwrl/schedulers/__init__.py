@@ -2,6 +2,16 @@
 
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.knowledge import GROUPS, Knowledge
-from tvwrl.schedulers.registry import KNOWLEDGE, ROLLOUTS, SCHEDULERS, SEARCHING, make_scheduler
+from tvwrl.schedulers.registry import KNOWLEDGE, PRODUCTION, ROLLOUTS, SCHEDULERS, SEARCHING, make_scheduler
 
-__all__ = ["GROUPS", "KNOWLEDGE", "ROLLOUTS", "SCHEDULERS", "SEARCHING", "Knowledge", "Scheduler", "make_scheduler"]
+__all__ = [
+    "GROUPS",
+    "KNOWLEDGE",
+    "PRODUCTION",
+    "ROLLOUTS",
+    "SCHEDULERS",
+    "SEARCHING",
+    "Knowledge",
+    "Scheduler",
+    "make_scheduler",
+]

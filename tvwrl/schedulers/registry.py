@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, PEAKS, Knowledge
 from tvwrl.schedulers.lrasched import LRASched
 from tvwrl.schedulers.planning.hindsight import Hindsight
 from tvwrl.schedulers.planning.rollout import ROLLOUT_BASES, Rollout
+from tvwrl.schedulers.production.google import NSigma
 from tvwrl.schedulers.stateful import Random, RiskBalancing, RoundRobin
 from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
@@ -53,8 +54,10 @@ _MAKERS: tuple[Callable[[], Scheduler], ...] = (
     _clairvoyant,
     partial(Hindsight, _clairvoyant),
 )
+_PRODUCTION: tuple[Callable[..., Scheduler], ...] = (NSigma,)
 
-SCHEDULERS: dict[str, Callable[[], Scheduler]] = {make().name: make for make in _MAKERS}
+SCHEDULERS: dict[str, Callable[..., Scheduler]] = {make().name: make for make in (*_MAKERS, *_PRODUCTION)}
+PRODUCTION = tuple(make().name for make in _PRODUCTION)  # the rules of production clusters: docs/production.md
 SEARCHING = ("hindsight",)  # takes seconds for an episode: compared only where somebody names it
 
 
@@ -66,35 +69,58 @@ def rollout_of(base: str, proposal: Scheduler | None = None, options: str = "") 
     Raises InputError for a base without a compiled rule, and for options that are unknown, given twice or out of range.
     """
     one_of(ROLLOUT_NAMES, **{"rollout's base": base})
-    rule, given = base.removesuffix(BACKFILL), _rollout_options(options)
+    rule, given = base.removesuffix(BACKFILL), _options(f"rollout(BASE,{options})", options, ROLLOUT_OPTIONS)
     scheduler = SCHEDULERS[rule]()
     assert isinstance(scheduler, HeadOfQueue)
     made = Rollout(scheduler, proposal=proposal, backfill=rule != base, **given)
-    made.name = made.name.removesuffix(")") + "".join(f",{name}={value:.12g}" for name, value in given.items()) + ")"
+    made.name = ",".join((made.name.removesuffix(")"), *_spelt(given))) + ")"
     return made
 
 
-def _rollout_options(text: str) -> dict[str, Any]:
-    """The options of a rollout that `text` sets."""
+def _rule(name: str, options: str) -> Scheduler:
+    """The scheduler of that name with options, as in "n=3"; its name ends with them."""
+    make = SCHEDULERS[name]
+    allowed = dict.fromkeys(tunable(name), float)
+    if not allowed:
+        raise InputError(f"scheduler is '{name}({options})': {name} has no options")
+    given = _options(f"{name}({options})", options, allowed)
+    made = make(**given)
+    if given:
+        made.name = f"{name}({','.join(_spelt(given))})"
+    return made
+
+
+def tunable(name: str) -> Mapping[str, tuple[float, ...]]:
+    """The options that the name of a scheduler of `SCHEDULERS` may set, as in n-sigma(n=3), and the values over which
+    each is tuned (none: it is not)."""
+    found: Mapping[str, tuple[float, ...]] = getattr(SCHEDULERS[name], "options", {})
+    return found
+
+
+def _options(entry: str, text: str, allowed: Mapping[str, type]) -> dict[str, Any]:
+    """The values that `text`, as in "milliseconds=50,horizon=32", gives to options of the `allowed` types."""
     given: dict[str, Any] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (part.strip() for part in item.partition("="))
-        if name not in ROLLOUT_OPTIONS or name in given:
+        if name not in allowed or name in given:
             wrong = "is given twice" if name in given else "is not an option"
-            options = ", ".join(ROLLOUT_OPTIONS)
-            raise InputError(f"rollout(BASE,{text}): '{name}' {wrong}; write OPTION=NUMBER, with any of {options}")
-        kind = ROLLOUT_OPTIONS[name]
+            raise InputError(f"{entry}: '{name}' {wrong}; write OPTION=NUMBER, with any of {', '.join(allowed)}")
         try:
-            given[name] = kind(value)
+            given[name] = allowed[name](value)
         except ValueError:
-            meant = "a whole number" if kind is int else "a number"
-            raise InputError(f"rollout(BASE,{text}): {name} is '{value}': must be {meant}") from None
+            meant = "a whole number" if allowed[name] is int else "a number"
+            raise InputError(f"{entry}: {name} is '{value}': must be {meant}") from None
     return given
+
+
+def _spelt(given: Mapping[str, Any]) -> list[str]:
+    return [f"{name}={value:.12g}" for name, value in given.items()]
 
 
 BACKFILL = "-backfill"
 ROLLOUT_NAMES = (*ROLLOUT_BASES, *(base + BACKFILL for base in ROLLOUT_BASES if base + BACKFILL in SCHEDULERS))
 ROLLOUT_OPTIONS = {"milliseconds": float, "rollouts": int, "horizon": int, "certainty": float}
+WITH_OPTIONS = re.compile(r"([^()]+)\(([^()]*)\)")  # name, options
 ROLLOUT = re.compile(r"rollout\(([^,()]+),?([^()]*)\)")  # base, options
 ROLLOUTS: dict[str, Callable[[], Scheduler]] = {
     f"rollout({base})": partial(rollout_of, base) for base in ROLLOUT_NAMES
@@ -103,8 +129,8 @@ KNOWLEDGE: dict[str, Knowledge] = {name: make().knowledge for name, make in (SCH
 
 
 def make_scheduler(name: str) -> Scheduler:
-    """A new scheduler of that name: one of `SCHEDULERS` or `ROLLOUTS`, or a rollout with options (`rollout_of`), as in
-    `rollout(spread,milliseconds=50)`. Raises an InputError that lists the valid names.
+    """A new scheduler of that name: one of `SCHEDULERS` or `ROLLOUTS`, perhaps with options, as in `n-sigma(n=3)` and
+    `rollout(spread,milliseconds=50)`. Raises an InputError that lists the valid names, or the valid options.
 
     >>> problem = Problem.build(open_trace("google"), Scenario())  # doctest: +SKIP
     >>> sequences = problem.sequences("test", 10, seed=0)  # doctest: +SKIP
@@ -113,6 +139,8 @@ def make_scheduler(name: str) -> Scheduler:
     """
     if found := ROLLOUT.fullmatch(name):
         return rollout_of(found[1], options=found[2])
+    if (found := WITH_OPTIONS.fullmatch(name)) and found[1] in SCHEDULERS:
+        return _rule(found[1], found[2])
     every = SCHEDULERS | ROLLOUTS
     one_of(every, scheduler=name)
     return every[name]()

@@ -1,0 +1,57 @@
+"""A machine on which workloads have run for a while, and a newcomer."""
+
+import numpy as np
+import pytest
+
+from tvwrl.schedulers import make_scheduler
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation.simulation import Simulation
+from tvwrl.types import Machines
+
+
+@pytest.fixture(scope="session")
+def situation(make_sequences):
+    """(running, newcomer, machines=None, **scenario) -> the cluster, and the newcomer that waits.
+
+    `running`: (request, usage of each slot up to now[, usage from the next slot on[, machine]]) each, of CPU, or rows
+    of CPU and memory. `newcomer`: its request; it uses a hundredth in its first slot. Slots of 30 minutes.
+    """
+
+    def make(running, newcomer, machines=None, **scenario):
+        now = max((len(workload[1]) for workload in running), default=1) - 1
+        places, rows, requests = [], [], []
+        for workload in sorted(running, key=lambda one: -len(one[1])):
+            request, past, later, place = (*workload, *(None,) * (4 - len(workload)))
+            demand = [*past, *(past[-1:] if later is None else later)]
+            rows.append((now + 1 - len(past), np.reshape(demand, (len(demand), -1))))
+            requests.append(request)
+            places.append(place or 0)
+        rows.append((now, np.atleast_2d(np.asarray(newcomer) / 100)))
+        kinds = ("cpu", "mem")[: np.size(newcomer)]
+        sequences = make_sequences(rows, request=[[*requests, newcomer]], resources=kinds)
+        machines = machines or Machines.homogeneous(1, 8, kinds)
+        simulation = Simulation(sequences, machines, Scenario(placements_per_slot=None, **scenario), max_slots=0)
+        simulation.reset(0)
+        cluster = Cluster(simulation)
+        while (first := int(simulation.waiting()[0])) < len(running):
+            simulation.place(0, places[first])
+            while not cluster.waiting:
+                simulation.next_slot()
+        assert cluster.slot == now
+        return cluster, sequences.workload(0, len(running))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def chosen(situation):
+    """The machine that a rule, or the rule of that name, chooses in a `situation`; None: it waits."""
+
+    def choose(rule, running, newcomer, machines=None, **scenario):
+        cluster, workload = situation(running, newcomer, machines, **scenario)
+        rule = make_scheduler(rule) if isinstance(rule, str) else rule
+        rule.reset(cluster, np.random.default_rng(0))
+        return rule.choose(cluster, workload)
+
+    return choose

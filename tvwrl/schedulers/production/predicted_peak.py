@@ -1,0 +1,79 @@
+"""Rules that predict the peak of what runs on each machine: a workload is taken where its request fits beside it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tvwrl.packing.fit import fits
+from tvwrl.schedulers.head_of_queue import HeadOfQueue, best
+from tvwrl.schedulers.knowledge import REQUESTS, Knowledge
+from tvwrl.schedulers.production.usage import Samples, running, usage_samples
+from tvwrl.simulation.cluster import Cluster, Mask
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation.state import SEQUENCE
+from tvwrl.types import Float, Workload
+
+HISTORY_AND_REQUESTS = Knowledge(REQUESTS.group, f"{REQUESTS.note}; what running workloads have used since placement")
+
+
+class PredictedPeak(HeadOfQueue):
+    """Takes the tightest machine where the predicted peak of what runs, plus the newcomer's request, fits.
+
+    A machine must also have room for the newcomer's demand in its first slot; an idle one needs no more than that.
+    Tightest: least capacity beyond prediction and request, of the resource of which the request takes most. A subclass
+    is one `predict`. Predictions are kept within a slot, and made anew for the machines on which something was placed.
+    """
+
+    knowledge = HISTORY_AND_REQUESTS
+    options: ClassVar[Mapping[str, tuple[float, ...]]] = {}  # what its name may set, and values to tune it over
+
+    def history(self, scenario: Scenario) -> int | None:
+        """The newest samples of each workload that `predict` looks at; None: all."""
+        return None
+
+    @abstractmethod
+    def predict(self, samples: Samples, machines: int) -> Float:
+        """(machines, D) units: predicted peak of the workloads on each machine; `samples.machine` < machines."""
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Forget predictions."""
+        self.scenario = cluster.simulation.scenario
+        self._of: tuple[Any, ...] = ()
+        self._placed = running(cluster)
+
+    def peaks(self, cluster: Cluster) -> Float:
+        """(M, D) units: predicted peak of what runs on each machine now."""
+        workload, machine = running(cluster)
+        counters, before = cluster.simulation.state.counters[cluster.b], len(self._placed[0])
+        of = (cluster.simulation, cluster.b, cluster.slot, int(counters[SEQUENCE]))
+        same = np.array_equal((workload[:before], machine[:before]), self._placed)
+        most = self.history(self.scenario)
+        if of != self._of or not same:
+            self._peaks = self.predict(usage_samples(cluster, most), len(cluster.machines))
+        elif len(workload) > before:
+            changed = np.unique(machine[before:])
+            samples = usage_samples(cluster, most, np.flatnonzero(np.isin(machine, changed)))
+            local = samples._replace(machine=np.searchsorted(changed, samples.machine))
+            self._peaks[changed] = self.predict(local, len(changed))
+        self._of, self._placed = of, (workload, machine)
+        return self._peaks
+
+    def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
+        """See `HeadOfQueue.candidates`."""
+        room = fits(cluster.request_of(workload), cluster.capacity - self.peaks(cluster), cluster.capacity)
+        mask: Mask = cluster.room_now(workload) & (room | (cluster.active == 0))
+        return mask
+
+    def score(self, cluster: Cluster, workload: Workload) -> Float:
+        """(M,) higher is better."""
+        d = int((cluster.request_of(workload) / cluster.capacity.max(axis=0)).argmax())
+        tight: Float = self.peaks(cluster)[:, d] - cluster.capacity[:, d]
+        return tight
+
+    def choose(self, cluster: Cluster, workload: Workload) -> int | None:
+        """See `HeadOfQueue.choose`."""
+        return best(self.candidates(cluster, workload), self.score(cluster, workload))
