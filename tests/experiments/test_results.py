@@ -18,10 +18,9 @@ from tvwrl.experiments.results.study import ResultsStudy, finished_rows, trainin
 from tvwrl.experiments.results.targets import AGENT, AGENTS, gap_closed, of_another, rivals, targets
 from tvwrl.experiments.statistics import crossed_estimate
 from tvwrl.experiments.training_cells import PLAYED, Column
-from tvwrl.schedulers import GROUPS
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FORECASTS_AND_PEAKS, PEAKS
 from tvwrl.types import InputError
 
-FORECASTS = GROUPS[2]
 # reward, overshoot %, machines used of each scheduler, on average: the agent closes 30 of 50 of the gap.
 HEURISTIC = {
     "best-fit": (-200e3, 1.0, 5.0),
@@ -135,7 +134,7 @@ def test_shares_and_ratios_by_hand(tmp_path: Path) -> None:
     assert names == ["wild-heuristics", "wild-tvw-rl-seed0", "wild-tvw-rl-seed1"]
     groups, knowledge = played(own, tmp_path)
     assert knowledge.keys() == {*HEURISTIC, AGENT}
-    assert knowledge[AGENT] == FORECASTS
+    assert knowledge[AGENT] == FORECASTS.group
     measures = groups["wild, load 0.5"]
     assert gap_closed(measures, AGENT).mean == pytest.approx(0.6)
     assert gap_closed(measures, AGENT).interval == pytest.approx((0.6, 0.6))  # sequences are as hard for all
@@ -210,7 +209,8 @@ def test_every_agent_competes_with_those_that_know_as_much(tmp_path: Path) -> No
         agents
     )  # the heuristics; each agent is trained once
     groups, knowledge = played(own, tmp_path)
-    assert [list(GROUPS).index(knowledge[agent]) for agent in agents] == [2, 0, 1, 3]
+    like = (FORECASTS, CURRENT_LOAD, PEAKS, FORECASTS_AND_PEAKS)
+    assert [knowledge[agent] for agent in agents] == [one.group for one in like]
     measures = groups["wild, load 0.3"]
     assert rivals(measures, knowledge, "agent-history") == ["best-fit"]
     assert rivals(measures, knowledge, "agent-peak") == ["best-fit", "tetris", "best-fit-peak"]
@@ -229,7 +229,7 @@ def test_deeprm_competes_where_peaks_are_known(tmp_path: Path) -> None:
     columns = columns_of(own, deeprm=True)
     assert [column.cell.run_name for column in columns][1] == "wild-deeprm-seed0"
     groups, knowledge = played(own, tmp_path, deeprm=True)
-    assert knowledge["deeprm"] == GROUPS[1]
+    assert knowledge["deeprm"] == PEAKS.group
     measures = groups["wild, load 0.5"]
     found = targets(measures, knowledge, 0.5, "agent-peak")[0]
     assert not found.met

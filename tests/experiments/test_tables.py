@@ -181,7 +181,7 @@ def test_tables_are_grouped_by_knowledge() -> None:
     firsts = [line.split()[0] for line in text.splitlines()[3:] if not line.startswith("--")]
     assert firsts == ["spread", "late", "tetris", "clairvoyant"]
     groups = [line[3:].strip() for line in text.splitlines() if line.startswith("-- ")]
-    assert groups == ["current load and history", "declared request or lifetime peak", "the whole future"]
+    assert groups == ["current load and history", "true lifetime peaks (a privilege)", "the whole future"]
     assert max(map(len, text.splitlines())) <= 110
 
 

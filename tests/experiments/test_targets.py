@@ -5,10 +5,10 @@ import pytest
 
 from tvwrl.experiments.results.targets import AGENT, targets
 from tvwrl.experiments.statistics import crossed_estimate
-from tvwrl.schedulers import GROUPS
+from tvwrl.schedulers.knowledge import FORECASTS, FORECASTS_AND_PEAKS, FUTURE, PEAKS
 
-PEAK, FORECASTS, BOTH, FUTURE = GROUPS[1:]
-KNOWLEDGE = {"best-fit-peak": PEAK, "forecast-fit": FORECASTS, "clairvoyant": FUTURE, AGENT: BOTH}
+KNOWLEDGE = {"best-fit-peak": PEAKS.group, "forecast-fit": FORECASTS.group, "clairvoyant": FUTURE.group}
+KNOWLEDGE |= {AGENT: FORECASTS_AND_PEAKS.group}
 
 
 def measured(**rewards):

@@ -19,7 +19,7 @@ from tvwrl.papers.tvw_rl.figures import TvwRlStudy
 from tvwrl.papers.tvw_rl.published import FIGURE_CLAIMS, INFINITE, KU, NOISE, SIX, Claim
 from tvwrl.papers.tvw_rl.table1 import orders
 from tvwrl.papers.tvw_rl.tables import EVERY_METRIC, Group, _claim, _orders, plot, summarise, write_tables
-from tvwrl.schedulers import GROUPS
+from tvwrl.schedulers.knowledge import CURRENT_LOAD
 
 FLAT = {"a": [2.0, 2.0], "b": [1.0, 1.0], "c": [1.0, 1.0], "none": [0.0, 0.0]}  # column -> value in each sequence
 
@@ -170,7 +170,7 @@ def test_agents_know_what_the_papers_does_and_deeprm_keeps_its_own_preset(preset
     assert ours.scenario == replace(PRESETS["paper"].scenario, load=0.3, max_slots=base.scenario.max_slots)
     line = describe_training(ours, "x")
     assert line.startswith(f"- `x`: `{base.algo}`, policy `{base.policy}`, {base.iterations} iterations")
-    assert line.endswith(f"knows *{GROUPS[0]}*: classes, the last 20 slots of load (learnt)")
+    assert line.endswith(f"knows *{CURRENT_LOAD.group}*: classes, the last 20 slots of load (learnt)")
     assert deeprm.scenario == replace(PRESETS["deeprm"].scenario, load=0.3)
     assert deeprm.train_sequences == base.train_sequences
     for name in ("algo", "imitate", "policy", "trajectories", "minibatches", "gamma", "learning_rate"):

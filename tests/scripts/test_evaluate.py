@@ -42,7 +42,7 @@ def test_evaluation_can_be_recomputed_from_its_files_and_the_trace(call, run, tr
     still = careful.filter(pl.col("wait_mean") == 0)
     assert (still["peak_machines"] >= still["lower_bound_peak_machines"]).all()
     assert "machine slots above bound %" in (out / "table.md").read_text()
-    assert "declared request or lifetime peak" in done.stdout
+    assert "true lifetime peaks (a privilege)" in done.stdout
 
     facts = json.loads((out / "run.json").read_text())
     usage = pl.read_parquet(trace / "usage.parquet")

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from tvwrl.agents.features import BUILT_IN
 from tvwrl.checks import at_least, different, one_of, positive, within
 from tvwrl.command_line import Names, Shares
-from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS
+from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FORECASTS_AND_PEAKS, PEAKS, Knowledge
 from tvwrl.schedulers.planning.replay_rules import BASES
 from tvwrl.simulation.scenario import Scenario
@@ -161,7 +161,7 @@ class TrainConfig:
         one_of(SCHEDULERS, teacher=self.teacher or None)
         if self.imitate and self.policy == "deeprm":
             raise InputError(f"imitate is {self.imitate}: must be 0 for policy deeprm, which chooses no machines")
-        foresees = bool(self.teacher) and KNOWLEDGE[self.teacher].group in GROUPS[2:4]
+        foresees = bool(self.teacher) and KNOWLEDGE[self.teacher].group in (FORECASTS.group, FORECASTS_AND_PEAKS.group)
         if self.imitate and foresees and not self.scenario.looks_ahead:
             raise InputError(f"teacher is {self.teacher}: it needs --observe-forecast")
 

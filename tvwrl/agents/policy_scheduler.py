@@ -15,7 +15,7 @@ from tvwrl.agents.episodes import DeterministicActions, logits_of
 from tvwrl.agents.networks import check_device, shapes_of
 from tvwrl.envs.base import action_masks
 from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.knowledge import GROUPS, Knowledge
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FORECASTS_AND_PEAKS, PEAKS, REQUESTS, Knowledge
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Int, Placement, Workload
@@ -97,13 +97,14 @@ def knowledge_of(scenario: Scenario) -> Knowledge:
         "forecasts of demand": scenario.observe_forecast,
         "demand in a workload's first slot": scenario.observe_demand,
         "requests": scenario.observe_request,
-        "lifetime peaks": scenario.observe_peak,
+        "true lifetime peaks": scenario.observe_peak,
     }
     seen += [what for what, is_shown in shown.items() if is_shown]
-    declared = scenario.observe_request or scenario.observe_peak
-    both = scenario.observe_forecast and scenario.observe_peak
-    group = GROUPS[3] if both else GROUPS[2] if scenario.observe_forecast else GROUPS[1] if declared else GROUPS[0]
-    return Knowledge(group, f"classes, {', '.join(seen)} (learnt)")
+    if scenario.observe_forecast:
+        like = FORECASTS_AND_PEAKS if scenario.observe_peak else FORECASTS
+    else:
+        like = PEAKS if scenario.observe_peak else REQUESTS if scenario.observe_request else CURRENT_LOAD
+    return Knowledge(like.group, f"classes, {', '.join(seen)} (learnt)")
 
 
 def load_policy(run: Path, checkpoint: Checkpoint, device: str = "cpu") -> PolicyScheduler | DeepRM:

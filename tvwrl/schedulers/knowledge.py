@@ -1,16 +1,11 @@
-"""What a scheduler may know when it decides. Schedulers compete within their group."""
+"""What a scheduler may know when it decides. Schedulers compete within their group.
+
+A declared request is what a cluster really has; a true lifetime peak is a piece of the future, which no cluster has.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
-
-GROUPS = (
-    "current load and history",
-    "declared request or lifetime peak",
-    "demand forecasts",
-    "demand forecasts and lifetime peaks",
-    "the whole future",
-)
 
 
 class Knowledge(NamedTuple):
@@ -20,21 +15,25 @@ class Knowledge(NamedTuple):
     note: str  # the details, for tables
 
 
-CURRENT_LOAD = Knowledge(GROUPS[0], "current load, and demand in a workload's first slot")
-PEAKS = Knowledge(GROUPS[1], "peaks of running and waiting workloads")
-REQUESTS = Knowledge(GROUPS[1], "requests of running and waiting workloads; their peaks where there are none")
-PEAKS_AND_LENGTHS = Knowledge(GROUPS[1], f"{PEAKS.note}, and how long each will run")
-FORECASTS = Knowledge(GROUPS[2], "forecasts of demand from requests, what was used so far and the time of day")
-FORECASTS_AND_PEAKS = Knowledge(GROUPS[3], f"{FORECASTS.note}; {PEAKS.note}")
-FUTURE = Knowledge(GROUPS[4], "the whole future (a reference)")
+CURRENT_LOAD = Knowledge("current load and history", "current load, and demand in a workload's first slot")
+REQUESTS = Knowledge(
+    "declared requests", "requests of running and waiting workloads; their peaks where they declare none"
+)
+PEAKS = Knowledge("true lifetime peaks (a privilege)", "peaks of running and waiting workloads")
+PEAKS_AND_LENGTHS = Knowledge(PEAKS.group, f"{PEAKS.note}, and how long each will run")
+FORECASTS = Knowledge("demand forecasts", "forecasts of demand from requests, what was used so far and the time of day")
+FORECASTS_AND_PEAKS = Knowledge("demand forecasts and true lifetime peaks", f"{FORECASTS.note}; {PEAKS.note}")
+FUTURE = Knowledge("the whole future", "the whole future (a reference)")
+
+# Each knows more than those before it, but peaks and forecasts do not include each other
+GROUPS = tuple(knowledge.group for knowledge in (CURRENT_LOAD, REQUESTS, PEAKS, FORECASTS, FORECASTS_AND_PEAKS, FUTURE))
 
 
 def knowing_no_more(group: str) -> tuple[str, ...]:
-    """The groups whose schedulers know no more than those of `group`. Peaks do not include forecasts, nor forecasts
-    peaks.
+    """The groups whose schedulers know no more than those of `group`, itself the last.
 
     >>> knowing_no_more("demand forecasts")
-    ('current load and history', 'demand forecasts')
+    ('current load and history', 'declared requests', 'demand forecasts')
     """
-    alone = group in GROUPS[1:3]
-    return (GROUPS[0], group) if alone else GROUPS[: GROUPS.index(group) + 1]
+    before = GROUPS[: GROUPS.index(group)]
+    return (*(other for other in before if (other, group) != (PEAKS.group, FORECASTS.group)), group)

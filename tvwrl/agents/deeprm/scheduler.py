@@ -11,7 +11,8 @@ from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.deeprm.environment import Seen, observation
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.networks import check_device
-from tvwrl.schedulers import GROUPS, Knowledge, Scheduler, make_scheduler
+from tvwrl.schedulers import Knowledge, Scheduler, make_scheduler
+from tvwrl.schedulers.knowledge import PEAKS_AND_LENGTHS
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError, Int, Placement, Workload
 
@@ -27,7 +28,7 @@ class DeepRM(Scheduler):
     fragmentation makes DeepRM wait. The void action ends the slot as well.
     """
 
-    knowledge = Knowledge(GROUPS[1], "peaks of running and waiting workloads, and how long each will run (learnt)")
+    knowledge = Knowledge(PEAKS_AND_LENGTHS.group, f"{PEAKS_AND_LENGTHS.note} (learnt)")
 
     def __init__(self, name: str, checkpoint: Checkpoint, device: str = "cpu") -> None:
         check_device(device)

@@ -11,8 +11,7 @@ import numpy as np
 from tvwrl.experiments.statistics import NO_ESTIMATE, Estimate, with_interval
 from tvwrl.experiments.tables import CEILING, FLOOR
 from tvwrl.experiments.training_cells import DEEPRM
-from tvwrl.schedulers import GROUPS
-from tvwrl.schedulers.knowledge import knowing_no_more
+from tvwrl.schedulers.knowledge import FORECASTS, FORECASTS_AND_PEAKS, PEAKS, knowing_no_more
 from tvwrl.types import Float
 
 AGENT = "agent"
@@ -26,7 +25,7 @@ LEARNT = (*AGENTS, DEEPRM)
 SAVED = 0.08  # of the best rival's cost
 CLOSED = 0.4  # at least this share of the gap between FLOOR and CEILING
 OVERSHOOT = 0.1  # at most, % of capacity, if peaks are known
-OF_BEST_FIT = 0.2  # at most this share of best-fit's overshoot, if only load and history are known
+OF_BEST_FIT = 0.2  # at most this share of best-fit's overshoot, if load, history and requests are all that is known
 PATIENCE = 1.5  # waits at most this many times as long as FLOOR
 DENSE = 0.5  # above this load workloads wait whatever a scheduler does
 
@@ -135,9 +134,9 @@ def _saved(measures: Measures, agent: str, best: str) -> Target:
 
 def _overshoot(measures: Measures, knowledge: Mapping[str, str], agent: str) -> Target:
     mine, group = measures[agent]["overshoot_pct"], knowledge[agent]
-    if group in (GROUPS[1], GROUPS[3]):
+    if group in (PEAKS.group, FORECASTS_AND_PEAKS.group):
         return Target(f"overshoot at most {OVERSHOOT:g} %", mine.mean <= OVERSHOOT, f"{shown(mine, 3)} %")
-    share, other = (1.0, "expected-cost") if group == GROUPS[2] else (OF_BEST_FIT, "best-fit")
+    share, other = (1.0, "expected-cost") if group == FORECASTS.group else (OF_BEST_FIT, "best-fit")
     title = f"overshoot at most {share:g} x {other}'s"
     if other not in measures:
         return Target(title, None, f"{other} is missing")
@@ -160,6 +159,6 @@ def _wait(measures: Measures, agent: str, load: float) -> Target:
 def _gap(measures: Measures, knowledge: Mapping[str, str], agent: str) -> Target:
     """A target only for agents that know what `FLOOR` knows."""
     closed = gap_closed(measures, agent)
-    asked = GROUPS[1] in knowing_no_more(knowledge[agent]) and not np.isnan(closed.mean)
+    asked = PEAKS.group in knowing_no_more(knowledge[agent]) and not np.isnan(closed.mean)
     title = f"at least {CLOSED:.0%} of the gap from {FLOOR} to {CEILING} closed"
     return Target(title, closed.mean >= CLOSED if asked else None, f"{shown(closed, 0, 100)} %")

@@ -81,8 +81,7 @@ class Rollout(Scheduler):
         if self.proposal is None:
             return Knowledge(own.group, seen)
         told = self.proposal.knowledge
-        blind = "peak" in own.note and "peak" not in told.note  # who sees requests is in the group of peaks
-        if own.group not in knowing_no_more(told.group) or blind:
+        if own.group not in knowing_no_more(told.group):
             raise InputError(
                 f"base is {self.base.name}: it knows more ({own.note}) than the policy '{self.proposal.name}' "
                 f"({told.note}); use another base, or a policy that is trained with it"
