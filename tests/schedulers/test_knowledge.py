@@ -1,4 +1,4 @@
-"""What is told apart in tables: a declared request is what a cluster has, a true lifetime peak a piece of the future."""
+"""A declared request is what a cluster has, a true lifetime peak a piece of the future: tables tell them apart."""
 
 from dataclasses import replace
 
