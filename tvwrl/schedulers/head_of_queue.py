@@ -70,6 +70,15 @@ class Greedy(HeadOfQueue):
         return best(self._passes(cluster, workload), self._score(cluster, workload))
 
 
-def best(passing: Mask, score: Float) -> int | None:
-    """The machine with the highest score (M,) among those that pass (M,), the first of equals; None if none passes."""
-    return int(np.where(passing, score, -np.inf).argmax()) if passing.any() else None
+def best(passing: Mask, *scores: Float) -> int | None:
+    """The machine with the highest score (M,) among those that pass (M,), the first of equals; None if none passes.
+
+    Of several scores each decides between the equals of those before it.
+    """
+    if not passing.any():
+        return None
+    *before, last = scores
+    for score in before:
+        highest = np.where(passing, score, -np.inf)
+        passing = highest == highest.max()
+    return int(np.where(passing, last, -np.inf).argmax())

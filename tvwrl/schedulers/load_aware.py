@@ -3,7 +3,8 @@
 Shares are of the machine's capacity, with the arriving instance added to what is in use. Higher is better. Published
 formulas: Koordinator, plugin LoadAwareScheduling (`leastUsedScore`, usage thresholds 65 % CPU and 95 % memory, equal
 weights); Kubernetes scheduler-plugins, Trimaran (KEP 61): TargetLoadPacking (target 40 %) and
-LoadVariationRiskBalancing (margin 1, sensitivity 1).
+LoadVariationRiskBalancing (margin 1, sensitivity 1). Koordinator and the plugins are under Apache-2.0; no code was
+copied.
 """
 
 from __future__ import annotations

@@ -18,6 +18,9 @@ from tvwrl.schedulers.lrasched import LRASched
 from tvwrl.schedulers.planning.hindsight import Hindsight
 from tvwrl.schedulers.planning.rollout import ROLLOUT_BASES, Rollout
 from tvwrl.schedulers.production.google import NSigma
+from tvwrl.schedulers.production.kubernetes import BalancedAllocation, KubeDefault, LeastAllocated, MostAllocated
+from tvwrl.schedulers.production.lifetime import Lava, Nilas
+from tvwrl.schedulers.production.load import Crane, KatalystLoad, LowRiskOverCommitment
 from tvwrl.schedulers.stateful import Random, RiskBalancing, RoundRobin
 from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
@@ -54,7 +57,18 @@ _MAKERS: tuple[Callable[[], Scheduler], ...] = (
     _clairvoyant,
     partial(Hindsight, _clairvoyant),
 )
-_PRODUCTION: tuple[Callable[..., Scheduler], ...] = (NSigma,)
+_PRODUCTION: tuple[Callable[..., Scheduler], ...] = (
+    NSigma,
+    KubeDefault,
+    LeastAllocated,
+    MostAllocated,
+    BalancedAllocation,
+    Crane,
+    KatalystLoad,
+    LowRiskOverCommitment,
+    Nilas,
+    Lava,
+)
 
 SCHEDULERS: dict[str, Callable[..., Scheduler]] = {make().name: make for make in (*_MAKERS, *_PRODUCTION)}
 PRODUCTION = tuple(make().name for make in _PRODUCTION)  # the rules of production clusters: docs/production.md

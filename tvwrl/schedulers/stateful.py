@@ -49,11 +49,12 @@ class RoundRobin(HeadOfQueue):
 
 
 class RiskBalancing(HeadOfQueue):
-    """Trimaran's LoadVariationRiskBalancing: the machine with room whose recent load, by mean and deviation, is the
-    least risky.
+    """Trimaran's LoadVariationRiskBalancing (Apache-2.0): the machine with room whose recent load is the least
+    risky, by mean and deviation.
 
-    Trimaran: moments of the last quarter of an hour, from one report a minute. Here: of about fifteen slots, from one
-    report a slot, of the first resource (CPU) and the last.
+    Trimaran: moments of the last quarter of an hour, from one report a minute, and the newcomer's request. Here: of
+    about fifteen slots, from one report in each slot in which something waits, of the first resource (CPU) and the
+    last, and the newcomer's demand in its first slot.
     """
 
     name, knowledge = "risk-balancing", CURRENT_LOAD
@@ -63,7 +64,7 @@ class RiskBalancing(HeadOfQueue):
         self._history, self._latest = load_aware.no_history(len(cluster.machines)), -1
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
-        """See `Scheduler.schedule`; the load is recorded in every slot, once."""
+        """See `Scheduler.schedule`; the load is recorded once a slot."""
         if cluster.slot > self._latest:
             self._latest = cluster.slot
             share = (cluster.load / cluster.divisor)[:, [0, -1]]

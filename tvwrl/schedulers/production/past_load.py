@@ -1,0 +1,60 @@
+"""What rules may look at of machines: their load in past slots, also in those in which nothing was to be decided."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvwrl.compiled import njit
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.state import LENGTH, MACHINE, SEQUENCE, START
+from tvwrl.types import Float
+
+
+def measured(cluster: Cluster) -> int:
+    """The latest slot whose load is known: the current one less the scenario's `usage_delay`."""
+    return cluster.slot - int(getattr(cluster.simulation.scenario, "usage_delay", 0))
+
+
+class PastLoad:
+    """Load of every machine in the newest slots that are known; make a new one for each episode.
+
+    `slots`: >= 1, how many to keep, the newest (`measured`) included
+    """
+
+    def __init__(self, cluster: Cluster, slots: int) -> None:
+        self._ring = np.zeros((slots, *cluster.capacity.shape))
+        self._known = -1  # the latest slot in the ring
+
+    def newest(self, cluster: Cluster, slots: int) -> Float:
+        """(n, M, D) units: load in the newest `slots` slots (at most those that are kept), the oldest first.
+
+        n is smaller at the start of an episode, but at least 1; the last row is `Cluster.load`.
+        """
+        kept, last = len(self._ring), measured(cluster)
+        for slot in range(max(self._known + 1, last - kept + 1), last):
+            self._ring[slot % kept] = load_in(cluster, slot)
+            self._known = slot
+        before = np.arange(max(last - slots + 1, 0), max(last, 0))
+        return np.concatenate([self._ring[before % kept], cluster.load[None]])
+
+
+def load_in(cluster: Cluster, slot: int) -> Float:
+    """(M, D) units: load of every machine in a slot before the current one, unknown load included."""
+    state, b = cluster.simulation.state, cluster.b
+    sequence, noise = int(state.counters[b, SEQUENCE]), state.background
+    load = np.zeros(cluster.capacity.shape)
+    if noise.shape[1]:
+        load += noise[sequence, slot % noise.shape[1]]
+    facts = state.workloads[b]
+    _add(state.demand[sequence], facts[:, MACHINE], facts[:, START], state.timing[sequence, :, LENGTH], slot, load)
+    return load
+
+
+@njit
+def _add(demand, machine, start, length, slot, load):  # type: ignore[no-untyped-def]
+    """Add what the workloads that ran in `slot` used then to `load` (M, D); those not placed have a start of -1."""
+    for w in range(len(start)):
+        age = slot - start[w]
+        if start[w] >= 0 and 0 <= age < length[w]:
+            for d in range(load.shape[1]):
+                load[machine[w], d] += demand[w, age, d]
