@@ -183,6 +183,37 @@ def test_only_peaks_and_clairvoyant_know_the_future(problem, train, name):
         assert changed > 0  # shows that the change can be noticed
 
 
+def with_other_usage(sequences, sequence, episode, last):
+    """The sequences with all usage after slot `last` of an episode changed, and all that is derived from it: labels and
+    forecasts. Lengths stay, and so does what is known of waiting workloads, their first slot."""
+    demand, label, table = sequences.demand.copy(), sequences.label.copy(), sequences.forecast.values.copy()
+    rng = np.random.default_rng(1)
+    for i, start in enumerate(episode.start):
+        seen, length = max(int(last - start) + 1, 1), sequences.length[sequence, i]
+        if seen < length:
+            demand[sequence, i, seen:length] = rng.integers(1, 7, (length - seen, demand.shape[3]))
+            label[sequence, i, seen + 1 :] = rng.integers(1, sequences.classes + 1, label.shape[2] - seen - 1)
+            table[sequence, i, seen + 1 :] = rng.integers(0, 200, table[sequence, i, seen + 1 :].shape)
+    forecast = replace(sequences.forecast, values=table)
+    return replace(sequences, demand=demand, label=label, forecast=forecast)
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEDULERS if KNOWLEDGE[name] in (CURRENT_LOAD, FORECASTS)])
+def test_nobody_sees_usage_before_it_is_measured(problem, train, name):
+    machines, changed = Machines.homogeneous(3, 8, ("cpu", "mem")), {0: 0, 2: 0}
+    for late in changed:
+        scenario = replace(problem.scenario, usage_delay=late)
+        for sequence in range(4):
+            episode = play(name, train, machines, scenario, sequence)
+            for now in np.quantile(episode.start, (0.3, 0.5, 0.7, 0.9), method="nearest"):
+                other = with_other_usage(train, sequence, episode, now - 2)
+                again = play(name, other, machines, scenario, sequence)
+                known = [np.where(e.start <= now, [e.start, e.machine], -1) for e in (episode, again)]
+                changed[late] += not np.array_equal(*known)
+    assert changed[2] == 0
+    assert changed[0] > 0 or name in ("random", "round-robin")  # shows that the change can be noticed
+
+
 @pytest.mark.parametrize("name", ["deeprm"] + [name for name in SCHEDULERS if KNOWLEDGE[name] == PEAKS])
 def test_peaks_are_all_that_is_known_of_demand(problem, train, name):
     # Every slot but the peaks' own is set to 1 unit: lengths and peaks stay, so nothing else may change.

@@ -87,6 +87,8 @@ KINDS = {
     "any number of placements": {"placements_per_slot": None},
     "a choice from the queue": CHOICE,
     "a choice of any number": CHOICE | {"placements_per_slot": None},
+    "usage seen late": {"usage_delay": 2, "placements_per_slot": 2, "background": True},
+    "a choice, usage seen late": CHOICE | {"usage_delay": 3},
 }
 
 

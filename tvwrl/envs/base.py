@@ -115,20 +115,20 @@ def check_sequence(simulation: Simulation, sequence: Any) -> npt.NDArray[np.int6
 
 
 def picture(simulation: Simulation, b: int = 0, title: str = "") -> ClusterPicture:
-    """The state of environment b for drawing."""
+    """The state of environment b for drawing; usage is drawn as it is seen, `usage_delay` slots late."""
     state, machines = simulation.state, simulation.machines
     counters, queue = state.counters[b], state.seen_queue[b]
     slot, resources = int(counters[SLOT]), machines.capacity.shape[1]
-    history = simulation.seen_grid.shape[3]
+    history, newest = simulation.seen_grid.shape[3], slot - simulation.scenario.usage_delay
     load = np.zeros((len(machines), resources, history))
     episode = simulation.record(b)
     for machine, start, demand in zip(episode.machine, episode.start, episode.demand, strict=True):
         if machine >= 0:
-            first = start - (slot - history + 1)
+            first = start - (newest - history + 1)
             rows = np.arange(max(first, 0), min(first + len(demand), history))
             load[machine][:, rows] += demand[rows - first].T
     if episode.background is not None:
-        past = np.arange(max(0, slot - history + 1), slot + 1)
+        past = np.arange(max(0, newest - history + 1), newest + 1)
         load[:, :, history - len(past) :] += episode.background[past % len(episode.background)].transpose(1, 2, 0)
     request = np.full((len(queue), resources), np.nan)
     if simulation.scenario.observe_request:

@@ -71,10 +71,10 @@ class WithInterference(Scheduler):
             yield Placement(choice.workload, machine)
 
     def _seen(self, cluster: Cluster, seconds: float) -> MonitoredMachines:
-        """The machines as the score sees them now: what runs on each, by its present category, and their usage."""
+        """The machines as the score sees them now: what runs on each, by its latest category, and their usage."""
         state, b = cluster.simulation.state, cluster.b
         running = state.workloads[b, : state.counters[b, RUNNING], RUNS]
-        lasted = cluster.slot - state.workloads[b, running, START]
+        lasted = np.maximum(cluster.measured - state.workloads[b, running, START], 0)
         composition = self._machines.composition
         composition[:] = 0
         np.add.at(composition, (state.workloads[b, running, MACHINE], self._category[running, lasted]), 1)

@@ -3,7 +3,8 @@
 Every array of `State` that changes has a leading batch axis B; the same functions serve one environment and thousands.
 
 A slot t goes: `_open_slot` (departures, arrivals, what runs is drawn), decisions (`place`), `_close_slot` (penalties).
-So a decision in slot t sees the usage of slot t, and what it places counts in slot t.
+So a decision in slot t sees the usage of slot t, and what it places counts in slot t. With a `usage_delay` of d it sees
+the usage of slot t - d as it was when that slot closed: what ran then, be it gone or not, and nothing placed since.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from tvwrl.simulation.state import (
     TRUNCATED,
     UNDER_UTILISATION,
     UNFINISHED,
+    USAGE_DELAY,
     WAIT,
     WAITING,
     WAITS,
@@ -129,7 +131,7 @@ def _first_overshoots(s, b, m, d):  # type: ignore[no-untyped-def]
 
 @njit(inline="always", _nrt=False)
 def _close_slot(s, b):  # type: ignore[no-untyped-def]
-    """End the slot: add its penalties to `totals`, clear its load, advance the clock."""
+    """End the slot: add its penalties to `totals`, clear the load that nobody will see, advance the clock."""
     machines, resources = s.capacity.shape
     row = s.counters[b, SLOT] % s.load.shape[2]
     waiting = s.counters[b, WAITING]
@@ -147,9 +149,12 @@ def _close_slot(s, b):  # type: ignore[no-untyped-def]
                 exceeded = overshoot(_first_overshoots(s, b, m, d), s.weights[2, d])
                 s.totals[b, OVERSHOOT] += exceeded
                 s.costs[b, m] += exceeded
-            s.load[b, m, row, d] = 0
+    passed = s.counters[b, SLOT] - s.rules[USAGE_DELAY]
+    for m in range(machines):
+        for d in range(resources):
+            s.load[b, m, passed % s.load.shape[2], d] = 0
     if s.background.shape[1] > 0:
-        _book_background(s, b, s.counters[b, SLOT] + s.load.shape[2])
+        _book_background(s, b, passed + s.load.shape[2])
     s.totals[b, WAIT] += wait(waiting, s.weights[3, 0])
     s.totals[b, SLOTS] += 1.0
     s.counters[b, IDLE] = s.counters[b, IDLE] + 1 if waiting > 0 and s.counters[b, PLACED] == 0 else 0
@@ -193,7 +198,7 @@ def begin(s, b, sequence):  # type: ignore[no-untyped-def]
     s.machines[b] = 0
     s.load[b] = 0
     if s.background.shape[1] > 0:
-        for slot in range(s.load.shape[2]):
+        for slot in range(s.load.shape[2] - s.rules[USAGE_DELAY]):
             _book_background(s, b, slot)
     for row in range(s.grid.shape[1]):
         clear_row(s, b, row)
@@ -220,7 +225,7 @@ def place(s, b, position, m):  # type: ignore[no-untyped-def]
 
 @njit(inline="always", _nrt=False)
 def _observe(s, b):  # type: ignore[no-untyped-def]
-    """Write the observation of environment b: the last h rows of every grid, and the queue."""
+    """Write the observation of environment b: h rows of every grid, and the queue."""
     show_grid(s, b)
     _, places, features = s.seen_queue.shape
     sequence, waiting = s.counters[b, SEQUENCE], s.counters[b, WAITING]
@@ -236,7 +241,7 @@ def _observe(s, b):  # type: ignore[no-untyped-def]
 
 @njit(inline="always", _nrt=False)
 def _sum_forecasts(s, b):  # type: ignore[no-untyped-def]
-    """Sum the forecasts of the workloads on each machine."""
+    """Sum the forecasts of the workloads on each machine, each as of the last slot of it that is seen."""
     _, machines, columns = s.seen_forecast.shape
     for m in range(machines):
         for c in range(columns):
@@ -244,7 +249,7 @@ def _sum_forecasts(s, b):  # type: ignore[no-untyped-def]
     sequence, slot = s.counters[b, SEQUENCE], s.counters[b, SLOT]
     for i in range(s.counters[b, RUNNING]):
         w = s.workloads[b, i, RUNS]
-        m, seen = s.workloads[b, w, MACHINE], slot - s.workloads[b, w, START] + 1
+        m, seen = s.workloads[b, w, MACHINE], max(slot - s.workloads[b, w, START] + 1 - s.rules[USAGE_DELAY], 0)
         for c in range(columns):
             s.seen_forecast[b, m, c] += s.forecast[sequence, w, seen, c] * s.steps[c]
 

@@ -16,7 +16,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Cluster:
-    """A read-only view of environment `b` of a simulation; every array is as of the current slot."""
+    """A read-only view of environment `b` of a simulation, as of the current slot; of usage, as of slot `measured`."""
 
     def __init__(self, simulation: Simulation, b: int = 0) -> None:
         self.simulation, self.b = simulation, b
@@ -46,11 +46,16 @@ class Cluster:
         return int(self.simulation.state.counters[self.b, SLOT])
 
     @property
+    def measured(self) -> int:
+        """The latest slot whose usage is known: `usage_delay` slots before the current one (below 0 at the start)."""
+        return self.slot - self.simulation.scenario.usage_delay
+
+    @property
     def load(self) -> Float:
-        """(M, D) units: measured load in the current slot, including background load."""
+        """(M, D) units: load in the slot `measured`, including background load."""
         ring = self.simulation.state.load[self.b]
-        now: Float = ring[:, self.slot % ring.shape[1]]
-        return now
+        seen: Float = ring[:, self.measured % ring.shape[1]]
+        return seen
 
     @property
     def active(self) -> npt.NDArray[np.int32]:
@@ -98,7 +103,7 @@ class Cluster:
         return int(self.simulation.state.counters[self.b, WAITING])
 
     def room_now(self, workload: Workload) -> Mask:
-        """(M,) machines with room for the workload's demand in its first slot."""
+        """(M,) machines whose measured load leaves room for the workload's demand in its first slot."""
         mask: Mask = room_now(self.load, workload.first_demand, self.capacity)
         return mask
 

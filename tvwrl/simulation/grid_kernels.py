@@ -68,10 +68,11 @@ def clear_row(s, b, row):  # type: ignore[no-untyped-def]
 
 @njit(inline="always", _nrt=False)
 def show_grid(s, b):  # type: ignore[no-untyped-def]
-    """Copy the last h rows of every grid to the observation of environment b."""
+    """Copy the last h rows of every grid that are seen yet to the observation of environment b."""
     _, machines, resources, history, words = s.seen_words.shape
+    ring = s.grid.shape[1]
     for r in range(history):
-        row = (s.counters[b, SLOT] + 1 + r) % history  # the oldest row first
+        row = (s.counters[b, SLOT] + 1 + r) % ring  # the oldest row first
         for m in range(machines):
             for d in range(resources):
                 for c in range(words):

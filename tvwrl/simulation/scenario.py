@@ -15,7 +15,7 @@ from tvwrl.types import InputError, Machines
 # fmt: off
 WHOLE = (
     "machines", "workloads", "step_seconds", "peak_units", "history", "queue", "placements_per_slot", "max_slots",
-    "classes", "relabel_every", "background", "perturb",
+    "classes", "relabel_every", "usage_delay", "background", "perturb",
 )
 # fmt: on
 
@@ -71,6 +71,9 @@ class Scenario:
     """Number of equivalence classes (G), unless a classes file sets it."""
     relabel_every: int = 1
     """Slots between predictions of a running workload's class."""
+    usage_delay: int = 0
+    """Slots by which measured usage comes late: schedulers and agents see usage as it was so many slots before, without
+    what was placed since. Placements, requests and peaks are known at once."""
     burst: float = 1.0
     """Mean number of workloads that arrive together: 1 is a Poisson process; above 1, batches of geometric size
     arrive."""
@@ -109,6 +112,7 @@ class Scenario:
         within(1, 1000, peak_units=self.peak_units)
         within(1, 253, classes=self.classes)
         within(0, 255, background=self.background)
+        within(0, 1000, usage_delay=self.usage_delay)
         one_of(("mean", "max"), sample=self.sample)
         one_of(("workloads", "applications", "time"), split=self.split)
         one_of(("workload", "machine"), overshoot_per=self.overshoot_per)

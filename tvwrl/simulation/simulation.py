@@ -111,7 +111,8 @@ class Simulation:
         dimensions = count * resources
         absent = np.arange(8 * words) >= np.floor(self.machines.capacity).reshape(dimensions, 1)
         blank = np.where(absent, sequences.classes + 1, 0).astype(np.uint8)
-        grid = np.tile(blank, (batch, history, 1, 1))
+        late = scenario.usage_delay
+        grid = np.tile(blank, (batch, history + late if history else 0, 1, 1))
         seen_words = np.zeros((batch, count, resources, history, words), np.uint64)
         self.seen_grid = seen_words.view(np.uint8)[..., :columns]
         feature = queue_features(sequences, scenario)
@@ -122,7 +123,8 @@ class Simulation:
             raise InputError(f"{name} is set, but the sequences were drawn without forecasts")
         steps = np.zeros(0, np.float32) if forecast is None else forecast.steps
         per_machine, noise = scenario.overshoot_per == "machine", sequences.background
-        rules = [scenario.placements_per_slot or 0, max_slots, per_machine, sequences.classes + 2, scenario.places]
+        limit = scenario.placements_per_slot or 0
+        rules = [limit, max_slots, per_machine, sequences.classes + 2, scenario.places, late]
         noise = np.zeros((1, 0, count, resources), np.uint8) if noise is None else noise
         return State(
             demand=np.ascontiguousarray(sequences.demand, np.uint8 if whole else np.float64),
@@ -139,7 +141,7 @@ class Simulation:
             counters=np.zeros((batch, COUNTERS), np.int64),
             workloads=np.zeros((batch, workloads, WORKLOAD_COLUMNS), np.int32),
             machines=np.zeros((batch, count, MACHINE_COLUMNS), np.int32),
-            load=np.zeros((batch, count, horizon, resources), np.int32 if whole else np.float64),
+            load=np.zeros((batch, count, horizon + late, resources), np.int32 if whole else np.float64),
             square=np.zeros((batch, dimensions)),
             filled=np.zeros((batch, dimensions), np.int32),
             grid=grid,

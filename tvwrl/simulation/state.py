@@ -20,7 +20,7 @@ MACHINE_COLUMNS = 2
 # Columns of `totals`: the four penalties since the last decision, then the slots passed
 CONTENTION, UNDER_UTILISATION, OVERSHOOT, WAIT, SLOTS = range(5)
 # Entries of `rules`
-PLACEMENTS_PER_SLOT, MAX_SLOTS, OVERSHOOT_PER_MACHINE, BACKGROUND_LABEL, PLACES = range(5)
+PLACEMENTS_PER_SLOT, MAX_SLOTS, OVERSHOOT_PER_MACHINE, BACKGROUND_LABEL, PLACES, USAGE_DELAY = range(6)
 
 
 class State(NamedTuple):
@@ -37,18 +37,18 @@ class State(NamedTuple):
     # The scenario, read only
     capacity: Any  # (M, D) f8 units
     weights: Any  # (4, D) f8 K_c, K_u, K_o, K_w
-    rules: Any  # (5,) i8 placements per slot (0 = any), slots before truncation (0 = never), overshoot reading, G + 2,
-    # places of the queue that a step may choose from
+    rules: Any  # (6,) i8 placements per slot (0 = any), slots before truncation (0 = never), overshoot reading, G + 2,
+    # places of the queue that a step may choose from, slots by which usage is seen late
     blank: Any  # (M * D, words) u8 an empty row of the grid: 0 = free, G + 1 = beyond the machine's capacity
     # The environments; machine m and resource d have the dimension m * D + d
     counters: Any  # (B, COUNTERS) i8
     workloads: Any  # (B, N, WORKLOAD_COLUMNS) i4
     machines: Any  # (B, M, MACHINE_COLUMNS) i4
-    load: Any  # (B, M, H, D) f8 units, ring of booked load
+    load: Any  # (B, M, H + d, D) f8 units, ring of booked load: H slots from now on, and the d before that are seen late
     square: Any  # (B, M * D) f8 sum of squared demand in the current slot
     filled: Any  # (B, M * D) i4 pixels drawn in the current slot
-    grid: Any  # (B, h, M * D, 8 x words) u1 ring of drawn rows: C pixels, and as many as make it a multiple of 8
-    words: Any  # (B, h, M * D, words) u8 the same memory, for copying
+    grid: Any  # (B, h + d, M * D, 8 x words) u1 ring of drawn rows: C pixels, and as many as make it a multiple of 8
+    words: Any  # (B, h + d, M * D, words) u8 the same memory, for copying
     totals: Any  # (B, 5) f8 penalties and slots since the last decision
     costs: Any  # (B, M) f8 the part of the penalties that each machine caused
     # What the agent sees

@@ -66,8 +66,9 @@ class CompiledRule:
     def _scratch(self, branches: int, slots: int) -> Branches:
         state = self._simulation.state
         (machines, resources), (_, workloads, longest, _) = state.capacity.shape, state.demand.shape
-        ahead = slots + longest * (self._rule.number == CLAIRVOYANT)
-        made = _arrays(branches, machines, self._simulation.scenario.places, workloads, ahead, resources)
+        scenario = self._simulation.scenario
+        rows = scenario.usage_delay + slots + longest * (self._rule.number == CLAIRVOYANT)
+        made = _arrays(branches, machines, scenario.places, workloads, rows, resources)
         made |= {name: (shape, state.load.dtype) for name, (shape, _) in made.items() if name in ("load", "square")}
         forecast = ((len(self._rule.steps),), np.float32)
         return Branches(
@@ -135,7 +136,7 @@ def check_memory(scenario: Scenario, machines: Machines, workloads: int, horizon
 
     def needed(count: int) -> int:
         actions = scenario.places * count + 1
-        made = _arrays(actions, count, scenario.places, workloads, horizon, resources)
+        made = _arrays(actions, count, scenario.places, workloads, scenario.usage_delay + horizon, resources)
         return sum(math.prod(shape) * np.dtype(kind).itemsize for shape, kind in made.values())
 
     if needed(count) > MOST_MEMORY:
@@ -148,15 +149,15 @@ def check_memory(scenario: Scenario, machines: Machines, workloads: int, horizon
 
 
 def _arrays(
-    branches: int, machines: int, places: int, workloads: int, ahead: int, resources: int
+    branches: int, machines: int, places: int, workloads: int, rows: int, resources: int
 ) -> dict[str, tuple[tuple[int, ...], npt.DTypeLike]]:
     """Shapes and types of `Branches`, for booked load that is not whole and rules without forecasts."""
     pool = machines * branches + 1  # each branch may have contents of its own, and one is being made
     return {
         "facts": ((pool, 6), np.int64),
         "who": ((pool, workloads, 3), np.int32),
-        "load": ((pool, ahead, resources), np.float64),
-        "square": ((pool, ahead, resources), np.float64),
+        "load": ((pool, rows, resources), np.float64),
+        "square": ((pool, rows, resources), np.float64),
         "charges": ((pool, 3), np.float64),
         "asked": ((pool, places), np.int64),
         "scores": ((pool, places, 3), np.float64),

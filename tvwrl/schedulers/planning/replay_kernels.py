@@ -43,6 +43,7 @@ from tvwrl.simulation.state import (
     SEQUENCE,
     SLOT,
     START,
+    USAGE_DELAY,
     WAITING,
     WAITS,
 )
@@ -116,8 +117,8 @@ def replay(s, r, x, rows, wanted, horizon, out, choice):  # type: ignore[no-unty
 @njit(inline="always", _nrt=False)
 def _branch(s, x, b, wanted, n):  # type: ignore[no-untyped-def]
     """Begin: content m is what runs on machine m of environment b now, and all branches have it."""
-    machines, ahead, resources = len(s.capacity), x.load.shape[1], x.load.shape[2]
-    sequence, now = s.counters[b, SEQUENCE], s.counters[b, SLOT]
+    machines, rows, resources = len(s.capacity), x.load.shape[1], x.load.shape[2]
+    sequence, now, late = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.rules[USAGE_DELAY]
     branches = 0
     for a in range(len(x.content)):
         branches += wanted[n, a]
@@ -137,12 +138,15 @@ def _branch(s, x, b, wanted, n):  # type: ignore[no-untyped-def]
     for m in range(machines):
         x.facts[m, ON], x.facts[m, USES], x.facts[m, LEAVES] = m, branches, NEVER
         x.facts[m, CHARGED], x.facts[m, BITS] = -1, s.machines[b, m, MACHINE_OVERSHOT]
-        for k in range(ahead):
+        for row in range(rows):
+            slot = now - late + row
             for d in range(resources):
-                x.load[m, k, d] = x.square[m, k, d] = 0
-                if s.background.shape[1] > 0:
-                    unknown = float(s.background[sequence, (now + k) % s.background.shape[1], m, d])
-                    x.load[m, k, d], x.square[m, k, d] = unknown, unknown * unknown
+                x.load[m, row, d] = x.square[m, row, d] = 0
+                if slot < now:
+                    x.load[m, row, d] = s.load[b, m, slot % s.load.shape[2], d]
+                elif s.background.shape[1] > 0:
+                    unknown = float(s.background[sequence, slot % s.background.shape[1], m, d])
+                    x.load[m, row, d], x.square[m, row, d] = unknown, unknown * unknown
     for i in range(s.counters[b, RUNNING]):
         w = s.workloads[b, i, RUNS]
         m, start = s.workloads[b, w, MACHINE], s.workloads[b, w, START]
@@ -156,11 +160,12 @@ def _branch(s, x, b, wanted, n):  # type: ignore[no-untyped-def]
 @njit(inline="always", _nrt=False)
 def _book(s, x, p, sequence, w, age, k):  # type: ignore[no-untyped-def]
     """Add the demand of workload w, `age` slots old, from slot k on to content p."""
-    for i in range(min(s.timing[sequence, w, LENGTH] - age, x.load.shape[1] - k)):
+    first = k + s.rules[USAGE_DELAY]
+    for i in range(min(s.timing[sequence, w, LENGTH] - age, x.load.shape[1] - first)):
         for d in range(x.load.shape[2]):
             demand = float(s.demand[sequence, w, age + i, d])
-            x.load[p, k + i, d] += demand
-            x.square[p, k + i, d] += demand * demand
+            x.load[p, first + i, d] += demand
+            x.square[p, first + i, d] += demand * demand
 
 
 @njit(inline="always", _nrt=False)
@@ -188,7 +193,7 @@ def _put(s, x, a, q, m, sequence, k, slot):  # type: ignore[no-untyped-def]
         x.queue[a, i] = x.queue[a, i + 1]
     p, count, new = x.content[a, m], x.facts[x.content[a, m], COUNT], NOWHERE
     for i in range(x.counts[FRESH]):
-        if _follows(x, p, x.fresh[i], w, slot):
+        if _follows(s, x, p, x.fresh[i], w, k, slot):
             new = x.fresh[i]
             break
     if new != NOWHERE:
@@ -217,7 +222,7 @@ def _put(s, x, a, q, m, sequence, k, slot):  # type: ignore[no-untyped-def]
 
 @njit(inline="always", _nrt=False)
 def _copy(x, p, new, k):  # type: ignore[no-untyped-def]
-    """Make `new` what p is from slot k on, for one of the branches that have p."""
+    """Make `new` what p is from slot k on, and was while that is seen yet, for one of the branches that have p."""
     for part in range(x.facts.shape[1]):
         x.facts[new, part] = x.facts[p, part]
     x.facts[p, USES] -= 1
@@ -232,7 +237,7 @@ def _copy(x, p, new, k):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always", _nrt=False)
-def _follows(x, p, other, w, slot):  # type: ignore[no-untyped-def]
+def _follows(s, x, p, other, w, k, slot):  # type: ignore[no-untyped-def]
     """Whether content `other` is what p becomes if w starts on it in this slot."""
     count = x.facts[p, COUNT]
     same = other != p and x.facts[other, USES] > 0 and x.facts[other, COUNT] == count + 1
@@ -242,6 +247,9 @@ def _follows(x, p, other, w, slot):  # type: ignore[no-untyped-def]
         for i in range(count):
             for part in range(3):
                 same = same and x.who[other, i, part] == x.who[p, i, part]
+        for row in range(k, k + s.rules[USAGE_DELAY]):  # what is gone may be seen yet
+            for d in range(x.load.shape[2]):
+                same = same and x.load[other, row, d] == x.load[p, row, d]
     return same
 
 
@@ -249,10 +257,10 @@ def _follows(x, p, other, w, slot):  # type: ignore[no-untyped-def]
 def _charge(s, x, p, k):  # type: ignore[no-untyped-def]
     """The penalties of content p in slot k; marks what overshoots for the first time."""
     contended = unused = exceeded = 0.0
-    m = x.facts[p, ON]
+    m, row = x.facts[p, ON], k + s.rules[USAGE_DELAY]
     for d in range(x.load.shape[2]):
-        total, capacity = float(x.load[p, k, d]), s.capacity[m, d]
-        contended += s.weights[0, d] * contention(total, float(x.square[p, k, d]))
+        total, capacity = float(x.load[p, row, d]), s.capacity[m, d]
+        contended += s.weights[0, d] * contention(total, float(x.square[p, row, d]))
         unused += under_utilisation(max(capacity - total, 0.0), s.weights[1, d])
         if exceeds(total, capacity):
             bit, first = 1 << d, 0

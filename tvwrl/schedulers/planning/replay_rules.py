@@ -9,7 +9,7 @@ import numpy as np
 from tvwrl.compiled import njit
 from tvwrl.packing.fit import exceeds
 from tvwrl.schedulers.expected_cost import machine_costs, unused_cost
-from tvwrl.simulation.state import LENGTH, PLACES
+from tvwrl.simulation.state import LENGTH, PLACES, USAGE_DELAY
 
 # Rules that can be base policies, and their numbers in kernels
 # fmt: off
@@ -45,7 +45,10 @@ class Rule(NamedTuple):
 
 
 class Branches(NamedTuple):
-    """Scratch: A branches and a pool of P contents, T slots ahead; a rule may choose from Q places of the queue."""
+    """Scratch: A branches and a pool of P contents; a rule may choose from Q places of the queue.
+
+    T rows of slots: as many as usage is seen late, then those from now on.
+    """
 
     facts: Any  # (P, 6) i8 machine, workloads, branches that have it, slot charged, the machine's overshoot bits, slot
     # in which the next workload leaves
@@ -120,19 +123,19 @@ def _score(s, r, x, p, c, sequence, w, k, slot, dominant):  # type: ignore[no-un
                 score = reserved - s.capacity[m, d]
         score = 0.0 if r.number == FIRST_FIT_PEAK else -score if r.number == WORST_FIT_PEAK else score
         if r.number == EXPECTED_COST_PEAK and passes:
-            _sum_forecasts(r, x, p, sequence, slot)
+            _sum_forecasts(s, r, x, p, sequence, slot)
             score = -unused_cost(x.summed, x.own, r.sizes[m], r.units, s.weights)
     elif r.number == CLAIRVOYANT:
         for age in range(s.timing[sequence, w, LENGTH]):
             for d in range(resources):
-                total, capacity = float(x.load[p, k + age, d]), s.capacity[m, d]
+                total, capacity = float(x.load[p, k + s.rules[USAGE_DELAY] + age, d]), s.capacity[m, d]
                 passes = passes and not exceeds(total + s.demand[sequence, w, age, d], capacity)
                 if capacity > 0:
                     score -= max(capacity - total, 0.0) / capacity
     else:
         fullest = 0.0
         for d in range(resources):
-            total, capacity = float(x.load[p, k, d]), s.capacity[m, d]
+            total, capacity = float(x.load[p, k, d]), s.capacity[m, d]  # as late as usage is seen
             passes = passes and not exceeds(total + x.known[d], capacity)
             if capacity > 0:
                 fullest = max(fullest, total / capacity)
@@ -141,19 +144,19 @@ def _score(s, r, x, p, c, sequence, w, k, slot, dominant):  # type: ignore[no-un
         if r.number == SPREAD:
             score = -fullest - 1e-6 * x.facts[p, COUNT]
         elif r.number <= KNOWN_PEAK and passes:
-            _sum_forecasts(r, x, p, sequence, slot)
+            _sum_forecasts(s, r, x, p, sequence, slot)
             danger, unused = machine_costs(x.summed, x.own, r.sizes[m], r.units, s.weights, r.whole)
             score = -(danger + unused)
     x.scores[p, c, PASSES], x.scores[p, c, SCORE], x.scores[p, c, DANGER] = passes, score, danger
 
 
 @njit(inline="always", _nrt=False)
-def _sum_forecasts(r, x, p, sequence, slot):  # type: ignore[no-untyped-def]
-    """Sum the forecasts of what runs in content p."""
+def _sum_forecasts(s, r, x, p, sequence, slot):  # type: ignore[no-untyped-def]
+    """Sum the forecasts of what runs in content p, each as of the last slot of it that is seen."""
     for c in range(len(r.steps)):
         x.summed[c] = 0.0
     for i in range(x.facts[p, COUNT]):
-        w, seen = x.who[p, i, WHICH], slot - x.who[p, i, SINCE] + 1
+        w, seen = x.who[p, i, WHICH], max(slot - x.who[p, i, SINCE] + 1 - s.rules[USAGE_DELAY], 0)
         for c in range(len(r.steps)):
             x.summed[c] += r.forecast[sequence, w, seen, c] * r.steps[c]
     _know_peaks(r, x.summed)

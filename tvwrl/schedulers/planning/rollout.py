@@ -103,6 +103,11 @@ class Rollout(Scheduler):
     def _make(self, cluster: Cluster) -> None:
         """Prepare for the sequences and the machines of a simulation."""
         simulation = cluster.simulation
+        if late := simulation.scenario.usage_delay:
+            raise InputError(
+                f"usage_delay is {late}: {self.name} samples futures from usage up to the current slot; compare it with "
+                "usage_delay 0, or leave it out"
+            )
         if simulation.sequences.training is None:
             raise InputError(f"{self.name} samples futures from training sequences: draw them with Problem.sequences")
         training, table = simulation.sequences.training(), simulation.sequences.forecast
