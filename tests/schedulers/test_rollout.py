@@ -232,6 +232,14 @@ def test_sequences_that_lack_something_are_refused(problem, train):
         quick("expected-cost").reset(Cluster(simulation), np.random.default_rng(0))
 
 
+def test_usage_that_comes_late_is_refused(problem, train):
+    late = replace(problem.scenario, usage_delay=1)
+    with pytest.raises(
+        InputError, match=r"usage_delay is 1: rollout\(spread\) samples futures from usage up to the cur"
+    ):
+        Runner(train, problem.machines, late).play(make_scheduler("rollout(spread)"), 0)
+
+
 def test_copies_of_a_simulation_share_the_training_sequences(problem, train):
     simulation = Simulation(train, problem.machines, problem.scenario, grid=False, max_slots=0)
     assert deepcopy(simulation).sequences.training() is train.training()

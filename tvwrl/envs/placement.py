@@ -61,6 +61,10 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     a step the clock runs until the next decision is due; `info["slots"]` is the number of slots passed (0 where more
     may be placed in the same slot), for discounting per slot.
 
+    With `usage_delay` = d > 0, measured usage comes late: in slot t the grid ends with slot t - d, as it was when that
+    slot closed. What was placed since is not in it; what has left since still is. Forecasts of running workloads are
+    those made d slots ago, or at their placement. The queue and the mask are as of now, and so are rewards.
+
     ## Rewards
     Minus the sum of four penalties (each >= 0, in `info`), over the slots passed:
     - `contention`: K_c x sum over machines, resources and pairs of their workloads of the product of their demands;

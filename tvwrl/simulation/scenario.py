@@ -75,8 +75,8 @@ class Scenario:
     """Slots by which measured usage comes late: schedulers and agents see usage as it was so many slots before, without
     what was placed since. Placements, requests and peaks are known at once."""
     burst: float = 1.0
-    """Mean number of workloads that arrive together: 1 is a Poisson process; above 1, batches of geometric size
-    arrive."""
+    """Mean number of workloads that arrive together, at the same offered load: 1 is a Poisson process; above 1, batches
+    of geometric size arrive."""
     background: int = 0
     """Largest background load in units; 0 to this many are drawn for every machine, resource and slot, hidden from the
     scheduler (the paper's noise: 1 to 3)."""

@@ -105,7 +105,7 @@ class Rollout(Scheduler):
         simulation = cluster.simulation
         if late := simulation.scenario.usage_delay:
             raise InputError(
-                f"usage_delay is {late}: {self.name} samples futures from usage up to the current slot; compare it with "
+                f"usage_delay is {late}: {self.name} samples futures from usage up to the current slot; use "
                 "usage_delay 0, or leave it out"
             )
         if simulation.sequences.training is None:
