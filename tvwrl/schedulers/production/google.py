@@ -11,14 +11,39 @@ from typing import ClassVar
 
 import numpy as np
 
-from tvwrl.checks import at_least
+from tvwrl.checks import at_least, positive, within
 from tvwrl.compiled import njit
-from tvwrl.schedulers.production.predicted_peak import PredictedPeak
-from tvwrl.schedulers.production.usage import Samples, slots_in
+from tvwrl.schedulers.knowledge import FUTURE, REQUESTS
+from tvwrl.schedulers.production.percentiles import percentiles
+from tvwrl.schedulers.production.predicted_peak import EachAlone, PredictedPeak
+from tvwrl.schedulers.production.usage import Samples, future_samples, slots_in, summed
+from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.types import Float
+from tvwrl.types import Float, Int
 
 HOURS = 2.0  # of history, and until a workload is warm
+
+
+class BorgDefault(PredictedPeak):
+    """Google's limit predictor with a factor: phi x summed requests.
+
+    In the source phi is 1; 0.9 is from summaries of the paper. The newcomer's request is not multiplied.
+    """
+
+    name, knowledge = "borg-default", REQUESTS
+    options: ClassVar = {"phi": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)}
+
+    def __init__(self, phi: float = 0.9) -> None:
+        positive(phi=phi)
+        self.phi = phi
+
+    def history(self, scenario: Scenario) -> int:
+        """None."""
+        return 0
+
+    def predict(self, samples: Samples, machines: int) -> Float:
+        """See `PredictedPeak.predict`."""
+        return self.phi * summed(samples.request, samples.machine, machines)
 
 
 class NSigma(PredictedPeak):
@@ -48,6 +73,83 @@ class NSigma(PredictedPeak):
         warm = samples.seen >= self.history(self.scenario)
         peak: Float = _n_sigma(*samples[1:5], warm, self.n, self.cap, machines)
         return peak
+
+
+class RCLike(EachAlone):
+    """Google's predictor in the manner of Resource Central: summed percentiles of each workload's own usage, of the
+    last two hours; the requests of workloads with less history.
+
+    Source: `per_vm_percentile_predictor.py`, whose percentile is 100 by default; 99 is from summaries of the paper.
+    """
+
+    name = "rc-like"
+    options: ClassVar = {"p": (50.0, 65.0, 80.0, 90.0, 95.0, 99.0, 100.0)}
+
+    def __init__(self, p: float = 99.0, cap: bool = True) -> None:
+        within(0, 100, p=p)
+        self.p, self.cap = p, cap
+
+    def history(self, scenario: Scenario) -> int:
+        """Two hours."""
+        return slots_in(HOURS, scenario)
+
+    warm_after = history
+
+    def peak_of_each(self, samples: Samples) -> Float:
+        """See `EachAlone.peak_of_each`."""
+        value = np.minimum(samples.value, samples.request[:, None]) if self.cap else samples.value
+        return percentiles(value, samples.seen, self.p)
+
+
+class MaxPredictor(PredictedPeak):
+    """The larger of the predictions of `n-sigma` and of `rc-like` with its 99th percentile, on each machine.
+
+    The paper's max predictor, `max_decorator.py` in the source; its members are as in summaries of the paper. (What the
+    source calls `max_predictor.py` is another rule, the sum of the largest usage of each task.)
+    """
+
+    name = "max-predictor"
+    options: ClassVar = {"n": (1.0, 2.0, 3.0, 5.0, 7.0)}
+
+    def __init__(self, n: float = 5.0) -> None:
+        self._members: tuple[PredictedPeak, ...] = (NSigma(n), RCLike())
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Forget predictions."""
+        super().reset(cluster, rng)
+        for member in self._members:
+            member.reset(cluster, rng)
+
+    def history(self, scenario: Scenario) -> int:
+        """As much as a member looks at."""
+        return NSigma().history(scenario)
+
+    def predict(self, samples: Samples, machines: int) -> Float:
+        """See `PredictedPeak.predict`."""
+        peaks: Float = np.max([member.predict(samples, machines) for member in self._members], axis=0)
+        return peaks
+
+
+class PeakOracle(PredictedPeak):
+    """Google's reference: the true peak, over the next 24 hours, of what runs on the machine now. Reads the future.
+
+    Where nothing runs on into the next slot, the requests. The newcomer counts with its request, so it is not
+    `clairvoyant` and may be worse.
+    Source: `oracle.py`; 24 hours are from the documentation.
+    """
+
+    name, knowledge = "peak-oracle", FUTURE
+
+    def look(self, cluster: Cluster, rows: Int | None = None) -> Samples:
+        """The next 24 hours."""
+        return future_samples(cluster, slots_in(24, self.scenario), rows)
+
+    def predict(self, samples: Samples, machines: int) -> Float:
+        """See `PredictedPeak.predict`."""
+        used = summed(np.minimum(samples.value, samples.request[:, None]), samples.machine, machines)
+        goes_on = summed(samples.seen[:, None].astype(np.float64), samples.machine, machines) > 0
+        requested = summed(samples.request, samples.machine, machines)
+        return np.where(goes_on, used.max(axis=1, initial=0.0), requested)
 
 
 @njit

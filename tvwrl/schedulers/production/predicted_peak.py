@@ -11,11 +11,11 @@ import numpy as np
 from tvwrl.packing.fit import fits
 from tvwrl.schedulers.head_of_queue import HeadOfQueue, best
 from tvwrl.schedulers.knowledge import REQUESTS, Knowledge
-from tvwrl.schedulers.production.usage import Samples, running, usage_samples
+from tvwrl.schedulers.production.usage import Samples, running, summed, usage_samples
 from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.state import SEQUENCE
-from tvwrl.types import Float, Workload
+from tvwrl.types import Float, Int, Workload
 
 HISTORY_AND_REQUESTS = Knowledge(REQUESTS.group, f"{REQUESTS.note}; what running workloads have used since placement")
 
@@ -35,6 +35,10 @@ class PredictedPeak(HeadOfQueue):
         """The newest samples of each workload that `predict` looks at; None: all."""
         return None
 
+    def look(self, cluster: Cluster, rows: Int | None = None) -> Samples:
+        """What it looks at, of all running workloads or of `rows` of them."""
+        return usage_samples(cluster, self.history(self.scenario), rows)
+
     @abstractmethod
     def predict(self, samples: Samples, machines: int) -> Float:
         """(machines, D) units: predicted peak of the workloads on each machine; `samples.machine` < machines."""
@@ -51,12 +55,11 @@ class PredictedPeak(HeadOfQueue):
         counters, before = cluster.simulation.state.counters[cluster.b], len(self._placed[0])
         of = (cluster.simulation, cluster.b, cluster.slot, int(counters[SEQUENCE]))
         same = np.array_equal((workload[:before], machine[:before]), self._placed)
-        most = self.history(self.scenario)
         if of != self._of or not same:
-            self._peaks = self.predict(usage_samples(cluster, most), len(cluster.machines))
+            self._peaks = self.predict(self.look(cluster), len(cluster.machines))
         elif len(workload) > before:
             changed = np.unique(machine[before:])
-            samples = usage_samples(cluster, most, np.flatnonzero(np.isin(machine, changed)))
+            samples = self.look(cluster, np.flatnonzero(np.isin(machine, changed)))
             local = samples._replace(machine=np.searchsorted(changed, samples.machine))
             self._peaks[changed] = self.predict(local, len(changed))
         self._of, self._placed = of, (workload, machine)
@@ -77,3 +80,20 @@ class PredictedPeak(HeadOfQueue):
     def choose(self, cluster: Cluster, workload: Workload) -> int | None:
         """See `HeadOfQueue.choose`."""
         return best(self.candidates(cluster, workload), self.score(cluster, workload))
+
+
+class EachAlone(PredictedPeak):
+    """Predicts a peak for each workload, and adds them up. The young, which are cold, count with their requests."""
+
+    @abstractmethod
+    def warm_after(self, scenario: Scenario) -> int:
+        """Samples from which on a workload is warm, at least 1."""
+
+    @abstractmethod
+    def peak_of_each(self, samples: Samples) -> Float:
+        """(R, D) units: predicted peak of each workload; of the cold it does not matter."""
+
+    def predict(self, samples: Samples, machines: int) -> Float:
+        """See `PredictedPeak.predict`."""
+        warm = samples.seen >= self.warm_after(self.scenario)
+        return summed(np.where(warm[:, None], self.peak_of_each(samples), samples.request), samples.machine, machines)

@@ -10,7 +10,7 @@ import numpy as np
 from tvwrl.compiled import njit
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.simulation.state import MACHINE, RUNNING, RUNS, SEQUENCE, START
+from tvwrl.simulation.state import LENGTH, MACHINE, RUNNING, RUNS, SEQUENCE, START
 from tvwrl.types import Float, Int
 
 
@@ -22,12 +22,21 @@ class Samples(NamedTuple):
     request: Float  # (R, D) units, see `Simulation.request`
     seen: Int  # (R,) samples of each, at most h; 0: placed so lately that nothing has been reported
     value: Float  # (R, h, D) units, newest first; 0 from `seen` on
-    newest: int  # slot of the newest sample; the sample at k is of slot newest - k
+    newest: int  # slot of the newest sample (of `future_samples`: the current slot)
 
 
 def slots_in(hours: float, scenario: Scenario) -> int:
     """The slots in which so many hours pass, at least one."""
     return max(1, math.ceil(hours * 3600 / scenario.step_seconds))
+
+
+def parts_of_day(samples: Samples, day: int, parts: int) -> Int:
+    """(h,) part of the day, 0 to parts - 1, in which the sample at each place was taken; `day`: its length in slots.
+
+    Days begin at slot 0 of the episode: sequences do not say at which hour of its trace a workload began.
+    """
+    slot = samples.newest - np.arange(samples.value.shape[1])
+    return slot % day * parts // day
 
 
 def running(cluster: Cluster) -> tuple[Int, Int]:
@@ -45,33 +54,59 @@ def usage_samples(cluster: Cluster, most: int | None, rows: Int | None = None) -
     `most`: samples to keep of each, the newest ones (>= 0); None: all
     `rows`: which of the running workloads, in the order of `running`; default: all
     """
-    simulation, state, b = cluster.simulation, cluster.simulation.state, cluster.b
-    sequence = int(state.counters[b, SEQUENCE])
+    newest = cluster.slot - int(getattr(cluster.simulation.scenario, "usage_delay", 0))
+    workload, machine, start, _ = _facts(cluster, rows)
+    seen = np.maximum(newest - start + 1, 0)
+    if most is not None:
+        seen = np.minimum(seen, most)
+    return _samples(cluster, workload, machine, newest, newest - start, seen, -1)
+
+
+def future_samples(cluster: Cluster, slots: int, rows: Int | None = None) -> Samples:
+    """What running workloads will use in the next slots, the next one first. Reads the future."""
+    workload, machine, start, length = _facts(cluster, rows)
+    age = cluster.slot + 1 - start
+    return _samples(cluster, workload, machine, cluster.slot, age, np.clip(length - age, 0, slots), 1)
+
+
+def _facts(cluster: Cluster, rows: Int | None) -> tuple[Int, Int, Int, Int]:
+    """(R,) index, machine, first slot and length of running workloads."""
+    state, b = cluster.simulation.state, cluster.b
     workload, machine = running(cluster)
     if rows is not None:
         workload, machine = workload[rows], machine[rows]
-    newest = cluster.slot - int(getattr(simulation.scenario, "usage_delay", 0))
     start = state.workloads[b, workload, START].astype(np.int64)
-    count = np.maximum(newest - start + 1, 0)
-    if most is not None:
-        count = np.minimum(count, most)
-    value = np.empty((len(workload), int(count.max(initial=0)), state.demand.shape[3]))
-    _gather(state.demand[sequence], workload, newest - start, count, value)
-    return Samples(workload, machine, simulation.request[sequence, workload], count, value, newest)
+    length = state.timing[state.counters[b, SEQUENCE], workload, LENGTH].astype(np.int64)
+    return workload, machine, start, length
 
 
-@njit
-def _gather(demand, workload, age, count, value):  # type: ignore[no-untyped-def]
-    """Fill `value` (R, h, D) with the demand (N, L, D) of each workload, from slot `age` (R,) of its life backwards."""
+def _samples(cluster: Cluster, workload: Int, machine: Int, newest: int, first: Int, seen: Int, step: int) -> Samples:
+    """Samples from slot `first` (R,) of each life on, `seen` (R,) of them, forwards (step 1) or backwards (-1)."""
+    simulation, sequence = cluster.simulation, int(cluster.simulation.state.counters[cluster.b, SEQUENCE])
+    demand = simulation.state.demand[sequence]
+    value = np.empty((len(workload), int(seen.max(initial=0)), demand.shape[2]))
+    _gather(demand, workload, first, seen, step, value)
+    return Samples(workload, machine, simulation.request[sequence, workload], seen, value, newest)
+
+
+@njit(_nrt=False)
+def _gather(demand, workload, first, seen, step, value):  # type: ignore[no-untyped-def]
     rows, most, resources = value.shape
     for r in range(rows):
         for k in range(most):
             for d in range(resources):
-                value[r, k, d] = demand[workload[r], age[r] - k, d] if k < count[r] else 0.0
+                value[r, k, d] = demand[workload[r], first[r] + k * step, d] if k < seen[r] else 0.0
 
 
 def summed(amount: Float, machine: Int, machines: int) -> Float:
     """(machines, ...) sum of `amount` (R, ...) of the workloads on each machine; `machine`: (R,) where each runs."""
     total = np.zeros((machines, *amount.shape[1:]))
-    np.add.at(total, machine, amount)
+    _add(amount.reshape(len(amount), total[0].size), machine, total.reshape(machines, total[0].size))
     return total
+
+
+@njit(_nrt=False)
+def _add(amount, machine, total):  # type: ignore[no-untyped-def]
+    for r in range(len(machine)):
+        for k in range(amount.shape[1]):
+            total[machine[r], k] += amount[r, k]

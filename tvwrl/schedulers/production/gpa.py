@@ -1,0 +1,88 @@
+"""GPA, the Gaussian percentile approximation (Janus and Rzadca, "SLO-aware Colocation of Data Center Tasks Based on
+Instantaneous Processor Requirements", SoCC 2017), and its form for independent workloads.
+
+Of the paper the abstract was read: high percentiles of the summed usage of ten and more tasks are well described by a
+normal distribution, and a newcomer fits if the percentile of the service level stays below capacity. How mean and
+deviation are estimated is ours, and so is the default service level. The machines here hold fewer than ten workloads.
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import ClassVar
+
+import numpy as np
+
+from tvwrl.checks import below, positive
+from tvwrl.compiled import njit
+from tvwrl.schedulers.production.predicted_peak import PredictedPeak
+from tvwrl.schedulers.production.usage import Samples, slots_in, summed
+from tvwrl.types import Float
+
+LEAST = 2  # samples; workloads with fewer count with their requests and no deviation
+
+
+class GPA(PredictedPeak):
+    """Mean + z(slo) x deviation of the machine's summed usage, in the slots in which all of its workloads ran.
+
+    At most the last 24 hours. The newcomer, and workloads with one sample, count with their requests. Deviation: of a
+    population (division by n). Code: ours, from the description.
+    """
+
+    name = "gpa"
+    options: ClassVar = {"slo": (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)}
+
+    def __init__(self, slo: float = 0.99) -> None:
+        positive(slo=slo)
+        below(1, slo=slo)
+        self.z = NormalDist().inv_cdf(slo)
+
+    def predict(self, samples: Samples, machines: int) -> Float:
+        """See `PredictedPeak.predict`."""
+        peak: Float = _of_sums(*samples[1:5], slots_in(24, self.scenario), self.z, machines)
+        return peak
+
+
+class IndependentGPA(GPA):
+    """Summed means + z(slo) x root of the summed variances of the workloads, each over its whole life so far.
+
+    The form for normal demand of the chance constraint of Cohen, Keller, Mirrokni and Zadimoghaddam ("Overcommitment in
+    Cloud Services", Management Science 2019; read in abstract). Estimates as in `gpa`. Code: ours.
+    """
+
+    name = "gpa-independent"
+
+    def predict(self, samples: Samples, machines: int) -> Float:
+        """See `PredictedPeak.predict`."""
+        cold, seen = (samples.seen < LEAST)[:, None], np.maximum(samples.seen, 1)[:, None]
+        mean = samples.value.sum(axis=1) / seen
+        variance = np.maximum(np.einsum("rkd,rkd->rd", samples.value, samples.value) / seen - mean**2, 0.0)
+        level = summed(np.where(cold, samples.request, mean), samples.machine, machines)
+        spread: Float = np.sqrt(summed(np.where(cold, 0.0, variance), samples.machine, machines))
+        return level + self.z * spread
+
+
+@njit
+def _of_sums(machine, request, seen, value, most, z, machines):  # type: ignore[no-untyped-def]
+    resources = value.shape[2]
+    depth, peak = np.full(machines, most), np.zeros((machines, resources))
+    for r in range(len(machine)):
+        if seen[r] >= LEAST:
+            depth[machine[r]] = min(depth[machine[r]], seen[r])
+    used = np.zeros((machines, min(most, value.shape[1]), resources))
+    runs = np.zeros(machines, np.bool_)
+    for r in range(len(machine)):
+        m = machine[r]
+        if seen[r] < LEAST:
+            peak[m] += request[r]
+            continue
+        runs[m] = True
+        for k in range(depth[m]):
+            for d in range(resources):
+                used[m, k, d] += value[r, k, d]
+    for m in range(machines):
+        for d in range(resources):
+            if runs[m]:
+                part = used[m, : depth[m], d]
+                peak[m, d] += part.mean() + z * part.std()
+    return peak

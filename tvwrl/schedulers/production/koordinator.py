@@ -1,0 +1,57 @@
+"""Koordinator's peak predictor, turned into a filter."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from tvwrl.checks import at_least, within
+from tvwrl.schedulers import scores
+from tvwrl.schedulers.production.percentiles import weighted_percentiles
+from tvwrl.schedulers.production.predicted_peak import EachAlone
+from tvwrl.schedulers.production.usage import Samples, slots_in
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.types import Float, Workload
+
+PERCENTILE = (0.95, 0.98)  # of the first resource (CPU), and of all others
+HALF_LIFE = (12.0, 24.0)  # hours in which the weight of a sample halves
+
+
+class KoordinatorPeak(EachAlone):
+    """Peak of a workload: decayed percentile of its usage, 95 % of CPU and 98 % of memory, x (1 + safety).
+
+    The weight of a sample halves every 12 hours (CPU), 24 hours (memory). A workload that has not run for longer than
+    `cold` hours counts with its request. Of the machines that pass, it takes the one with the largest mean free share
+    now (Koordinator's `load-aware`).
+
+    Source: github.com/koordinator-sh/koordinator, `pkg/koordlet/prediction` (Apache-2.0), read as code. It computes
+    what batch work may use; that it decides what is placed is our construction. It has histograms whose buckets grow
+    by 5 %, and samples that are the 90th percentile of a minute; here percentiles are exact, of one sample a slot.
+    """
+
+    name = "koordinator-peak"
+    options: ClassVar = {"safety": (-0.2, -0.1, 0.0, 0.1, 0.25, 0.5), "cold": ()}
+
+    def __init__(self, safety: float = 0.1, cold: float = 24.0) -> None:
+        within(-1, 10, safety=safety)
+        at_least(0, cold=cold)
+        self.safety, self.cold = safety, cold
+
+    def warm_after(self, scenario: Scenario) -> int:
+        """More than `cold` hours."""
+        return slots_in(self.cold, scenario) + 1
+
+    def peak_of_each(self, samples: Samples) -> Float:
+        """See `EachAlone.peak_of_each`."""
+        _, slots, resources = samples.value.shape
+        kind = np.minimum(np.arange(resources), 1)
+        hours = np.arange(slots)[:, None] * self.scenario.step_seconds / 3600
+        weight = 0.5 ** (hours / np.array(HALF_LIFE)[kind])
+        decayed = weighted_percentiles(samples.value, samples.seen, np.array(PERCENTILE)[kind], weight)
+        return decayed * (1.0 + self.safety)
+
+    def score(self, cluster: Cluster, workload: Workload) -> Float:
+        """See `PredictedPeak.score`."""
+        return scores.load_aware(cluster, workload)
