@@ -19,6 +19,7 @@ CURRENT_LOAD = Knowledge("current load and history", "current load, and demand i
 REQUESTS = Knowledge(
     "declared requests", "requests of running and waiting workloads; their peaks where they declare none"
 )
+HISTORY_AND_REQUESTS = Knowledge(REQUESTS.group, f"{REQUESTS.note}; what running ones have used since placement")
 PEAKS = Knowledge("true lifetime peaks (a privilege)", "peaks of running and waiting workloads")
 PEAKS_AND_LENGTHS = Knowledge(PEAKS.group, f"{PEAKS.note}, and how long each will run")
 FORECASTS = Knowledge("demand forecasts", "forecasts of demand from requests, what was used so far and the time of day")

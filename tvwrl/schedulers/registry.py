@@ -21,10 +21,10 @@ from tvwrl.schedulers.production.google import BorgDefault, MaxPredictor, NSigma
 from tvwrl.schedulers.production.gpa import GPA, IndependentGPA
 from tvwrl.schedulers.production.katalyst import Katalyst
 from tvwrl.schedulers.production.koordinator import KoordinatorPeak
-from tvwrl.schedulers.production.microsoft import Coach, ResourceCentral
 from tvwrl.schedulers.production.kubernetes import BalancedAllocation, KubeDefault, LeastAllocated, MostAllocated
 from tvwrl.schedulers.production.lifetime import Lava, Nilas
 from tvwrl.schedulers.production.load import Crane, KatalystLoad, LowRiskOverCommitment
+from tvwrl.schedulers.production.microsoft import Coach, ResourceCentral
 from tvwrl.schedulers.stateful import Random, RiskBalancing, RoundRobin
 from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster

@@ -25,6 +25,13 @@ def test_room_now_is_needed(chosen):
     assert chosen("borg-default(phi=0.1)", [(1, [7.95])], 6) is None  # it uses .06 at once
 
 
+@pytest.mark.parametrize("name", [name for name in PREDICTING if name != "katalyst"])
+def test_the_border_belongs_to_the_machine(chosen, name):
+    option = {"resource-central": "(max_oversub=1)", "borg-default": "(phi=1)"}.get(name, "")
+    assert chosen(name + option, [((3, 4), [(3, 4)])], (5, 4)) == 0
+    assert chosen(name + option, [((3, 4), [(3, 4)])], (5.001, 4)) is None
+
+
 @pytest.mark.parametrize("name", PREDICTING)
 def test_predictions_that_are_kept_are_those_made_anew(problem, train, name):
     simulation = Simulation(train, problem.machines, problem.scenario, max_slots=0)

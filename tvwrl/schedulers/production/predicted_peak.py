@@ -10,14 +10,12 @@ import numpy as np
 
 from tvwrl.packing.fit import fits
 from tvwrl.schedulers.head_of_queue import HeadOfQueue, best
-from tvwrl.schedulers.knowledge import REQUESTS, Knowledge
+from tvwrl.schedulers.knowledge import HISTORY_AND_REQUESTS
 from tvwrl.schedulers.production.usage import Samples, running, summed, usage_samples
 from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.state import SEQUENCE
 from tvwrl.types import Float, Int, Workload
-
-HISTORY_AND_REQUESTS = Knowledge(REQUESTS.group, f"{REQUESTS.note}; what running workloads have used since placement")
 
 
 class PredictedPeak(HeadOfQueue):
