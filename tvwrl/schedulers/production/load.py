@@ -14,7 +14,7 @@ from tvwrl.checks import positive
 from tvwrl.packing.fit import fits
 from tvwrl.schedulers.head_of_queue import HeadOfQueue, best
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, REQUESTS, Knowledge
-from tvwrl.schedulers.production.past_load import PastLoad, measured
+from tvwrl.schedulers.production.past_load import PastLoad
 from tvwrl.schedulers.production.requests import admitted, milli
 from tvwrl.schedulers.production.usage import running, slots_in, summed
 from tvwrl.simulation.cluster import Cluster, Mask
@@ -111,7 +111,7 @@ class KatalystLoad(_ByPastLoad):
         size = cluster.divisor[:, [0, -1]]
         now, hour, day = self.levels(cluster)
         calm = _rounded(MOST * now / size) <= (self.threshold, self.MEMORY)
-        new, where = _placed_since(cluster, measured(cluster) + 1)
+        new, where = _placed_since(cluster, cluster.measured + 1)
         sequence = cluster.simulation.state.counters[cluster.b, SEQUENCE]
         unseen = summed(cluster.simulation.request[sequence, new], where, len(size)) + cluster.request_of(workload)
         return best(

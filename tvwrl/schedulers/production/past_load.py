@@ -10,15 +10,10 @@ from tvwrl.simulation.state import LENGTH, MACHINE, SEQUENCE, START
 from tvwrl.types import Float
 
 
-def measured(cluster: Cluster) -> int:
-    """The latest slot whose load is known: the current one less the scenario's `usage_delay`."""
-    return cluster.slot - int(getattr(cluster.simulation.scenario, "usage_delay", 0))
-
-
 class PastLoad:
     """Load of every machine in the newest slots that are known; make a new one for each episode.
 
-    `slots`: >= 1, how many to keep, the newest (`measured`) included
+    `slots`: >= 1, how many to keep, the newest (`Cluster.measured`) included
     """
 
     def __init__(self, cluster: Cluster, slots: int) -> None:
@@ -30,7 +25,7 @@ class PastLoad:
 
         n is smaller at the start of an episode, but at least 1; the last row is `Cluster.load`.
         """
-        kept, last = len(self._ring), measured(cluster)
+        kept, last = len(self._ring), cluster.measured
         for slot in range(max(self._known + 1, last - kept + 1), last):
             self._ring[slot % kept] = load_in(cluster, slot)
             self._known = slot
