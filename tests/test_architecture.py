@@ -44,6 +44,7 @@ ROOMS = (
     "flow",
     "interference",
     "experiments",
+    "benchmark",
     "papers",
 )
 HEAVY = ("numba", "torch", "polars", "sklearn", "matplotlib", "scipy", "pandas")
@@ -57,6 +58,7 @@ LIBRARY_EXTRAS = (
     "tslearn",
     "kmedoids",
     "flow",
+    "onnx",
     "sklx",
 )  # all but those of development
 

@@ -1,11 +1,22 @@
 """TVW-RL and relatives: placement of long-running workloads whose resource usage changes over time.
 
-Importing it registers `tvwrl/Placement-v0` with Gymnasium; everything heavy is imported where it is used.
+Importing it registers `tvwrl/Placement-v0` and the tasks of the benchmark (`TASK_NAMES`) with Gymnasium; everything
+heavy is imported where it is used. `tvwrl.compare` and `tvwrl.submit` come from `tvwrl.benchmark` (docs/benchmark.md).
 """
+
+from importlib import import_module
+from typing import Any
 
 from gymnasium.envs.registration import register, registry
 
 __version__ = "0.1.0"
+
+TASK_NAMES = tuple(  # TRACE-LOAD-VERSION, or TRACE-LOAD-VARIANT-VERSION; tvwrl.benchmark.tasks says what each is
+    f"{trace}-{kind}-v0"
+    for trace in ("google", "google2011", "google2019", "tianchi", "bitbrains")
+    for kind in ("0.3", "0.5", "0.8", "0.5-burst", "0.5-large")
+)
+_ENTRANCES = {"compare": "tvwrl.benchmark.comparison", "submit": "tvwrl.benchmark.submission"}
 
 if "tvwrl/Placement-v0" not in registry:
     register(
@@ -13,3 +24,17 @@ if "tvwrl/Placement-v0" not in registry:
         entry_point="tvwrl.envs:PlacementEnv",
         vector_entry_point="tvwrl.envs:PlacementVectorEnv",
     )
+    for _task in TASK_NAMES:
+        register(
+            id=f"tvwrl/{_task}",
+            entry_point="tvwrl.benchmark.environment:TaskEnv",
+            vector_entry_point="tvwrl.benchmark.environment:TaskVectorEnv",
+            kwargs={"task": _task},
+        )
+
+
+def __getattr__(name: str) -> Any:
+    """`compare` and `submit`, imported when they are first asked for."""
+    if name not in _ENTRANCES:
+        raise AttributeError(f"module 'tvwrl' has no attribute '{name}'")
+    return getattr(import_module(_ENTRANCES[name]), name)

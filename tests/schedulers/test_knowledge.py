@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from tvwrl.agents.deeprm.scheduler import DeepRM
-from tvwrl.agents.policy_scheduler import knowledge_of
 from tvwrl.schedulers import GROUPS, KNOWLEDGE
 from tvwrl.schedulers.knowledge import (
     CURRENT_LOAD,
@@ -15,6 +14,7 @@ from tvwrl.schedulers.knowledge import (
     PEAKS,
     REQUESTS,
     knowing_no_more,
+    knowledge_of,
 )
 from tvwrl.simulation.scenario import Scenario
 

@@ -15,7 +15,7 @@ from tvwrl.agents.episodes import DeterministicActions, logits_of
 from tvwrl.agents.networks import check_device, shapes_of
 from tvwrl.envs.base import action_masks
 from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FORECASTS_AND_PEAKS, PEAKS, REQUESTS, Knowledge
+from tvwrl.schedulers.knowledge import knowledge_of
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import InputError, Int, Placement, Workload
@@ -88,23 +88,6 @@ def environment_signature(shapes: dict[str, Any], scenario: Scenario) -> dict[st
         **{name: getattr(scenario, name) for name in SHOWN},
         "queue features": shapes["queue"][1],
     }
-
-
-def knowledge_of(scenario: Scenario) -> Knowledge:
-    """The knowledge of a policy trained in the scenario."""
-    seen = [f"the last {scenario.history} slots of load"]
-    shown = {
-        "forecasts of demand": scenario.observe_forecast,
-        "demand in a workload's first slot": scenario.observe_demand,
-        "requests": scenario.observe_request,
-        "true lifetime peaks": scenario.observe_peak,
-    }
-    seen += [what for what, is_shown in shown.items() if is_shown]
-    if scenario.observe_forecast:
-        like = FORECASTS_AND_PEAKS if scenario.observe_peak else FORECASTS
-    else:
-        like = PEAKS if scenario.observe_peak else REQUESTS if scenario.observe_request else CURRENT_LOAD
-    return Knowledge(like.group, f"classes, {', '.join(seen)} (learnt)")
 
 
 def load_policy(run: Path, checkpoint: Checkpoint, device: str = "cpu") -> PolicyScheduler | DeepRM:

@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tvwrl.checks import different
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import CELLS, ROWS, Cell, Rows, RowsCell, complete, folder_of, read_rows, refuse_failed
@@ -48,6 +50,7 @@ def evaluate(
     bound_seconds: float | None = 0.0,
     reward_bound: bool = False,
     origins: Mapping[str, Any] | None = None,
+    observed: Mapping[str, Problem] | None = None,
     completed: Callable[[Path, Sequence[Cell]], dict[str, str] | None] = complete,
 ) -> pl.DataFrame | None:
     """Play every scheduler on the same `sequences` test sequences at every load, to the end, and write the folder.
@@ -58,8 +61,9 @@ def evaluate(
     `facts` are added to run.json; `knowledge` says, for the tables, what schedulers outside the registry know;
     `reference` is the scheduler to compare with; `bound_seconds` are for each integer programme of the lower bounds
     (0: none is solved; None: no bounds); `reward_bound`: whether to bound the reward too; `origins`: scheduler -> what
-    its results depend on beside its name, such as a checkpoint; `completed` completes the cells and says which failed,
-    or returns None, and then nothing is written.
+    its results depend on beside its name, such as a checkpoint; `observed`: scheduler -> the problem it plays on if it
+    observes what `problem` does not show; `completed` completes the cells and says which failed, or returns None, and
+    then nothing is written.
 
     Until everything is finished, each scheduler's episodes at a load are a cell in `out/cells`: after an interruption
     the same call continues there. If a scheduler fails, the files hold the others, and InputError names it at the end.
@@ -69,12 +73,17 @@ def evaluate(
     different(loads=loads)
     if not is_unfinished(out):
         check_new_folder(out)
-    if any(scheduler.needs_forecasts for scheduler in schedulers):
+    others = observed or {}
+    if any(scheduler.needs_forecasts for scheduler in schedulers if scheduler.name not in others):
         problem = problem.with_forecasts()
     stages = [_Stage(problem.at_load(load), sequences, seed) for load in loads]
     limits = [] if bound_seconds is None else [_BoundsCell(stage, bound_seconds, reward_bound) for stage in stages]
     cells = [
-        _EpisodesCell(stage, scheduler, (origins or {}).get(scheduler.name))
+        EpisodesCell(
+            stage.observed_as(others[scheduler.name]) if scheduler.name in others else stage,
+            scheduler,
+            (origins or {}).get(scheduler.name),
+        )
         for stage in stages
         for scheduler in schedulers
     ]
@@ -115,6 +124,14 @@ class _Stage:
         """The test sequences."""
         return self.problem.sequences("test", self.sequences, self.seed)
 
+    def observed_as(self, problem: Problem) -> _Stage:
+        """The same sequences, observed as `problem` shows them. Raises InputError if it draws others."""
+        other = _Stage(problem.at_load(self.load), self.sequences, self.seed)
+        pairs = ((getattr(other.drawn, name), getattr(self.drawn, name)) for name in ("arrival", "length", "demand"))
+        if not all(np.array_equal(*pair) for pair in pairs):
+            raise InputError("a scheduler's own problem has other arrivals or demand: only what is observed may differ")
+        return other
+
     @cached_property
     def runner(self) -> Runner:
         """Plays schedulers on them."""
@@ -136,7 +153,7 @@ class _Stage:
 
 
 @dataclass(frozen=True, eq=False)
-class _EpisodesCell(Cell):
+class EpisodesCell(Cell):
     """A scheduler on all sequences of a load: rows and episodes."""
 
     stage: _Stage
@@ -197,7 +214,7 @@ class _BoundsCell(RowsCell):
         return rows
 
 
-def _write(folder: Path, stages: Sequence[_Stage], played: Sequence[_EpisodesCell], bounds: Rows) -> pl.DataFrame:
+def _write(folder: Path, stages: Sequence[_Stage], played: Sequence[EpisodesCell], bounds: Rows) -> pl.DataFrame:
     """Write the tables of finished cells; returns the rows, with their gaps to the bounds."""
     import polars as pl
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from tvwrl.agents.config import PRESETS, TrainConfig
-from tvwrl.agents.policy_scheduler import knowledge_of
 from tvwrl.command_line import Numbers
 from tvwrl.experiments.reproduce import check_seeds
 from tvwrl.experiments.training_cells import DEEPRM, Setup
 from tvwrl.schedulers import Knowledge
+from tvwrl.schedulers.knowledge import knowledge_of
 
 Scales = Mapping[str, tuple[TrainConfig, tuple[int, ...]]]  # --preset: hyper-parameters, training seeds
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tvwrl.simulation.scenario import Scenario
+
 
 class Knowledge(NamedTuple):
     """What a scheduler may know."""
@@ -38,3 +40,20 @@ def knowing_no_more(group: str) -> tuple[str, ...]:
     """
     before = GROUPS[: GROUPS.index(group)]
     return (*(other for other in before if (other, group) != (PEAKS.group, FORECASTS.group)), group)
+
+
+def knowledge_of(scenario: Scenario) -> Knowledge:
+    """The knowledge of a policy that observes what the scenario shows."""
+    seen = [f"the last {scenario.history} slots of load"]
+    shown = {
+        "forecasts of demand": scenario.observe_forecast,
+        "demand in a workload's first slot": scenario.observe_demand,
+        "requests": scenario.observe_request,
+        "true lifetime peaks": scenario.observe_peak,
+    }
+    seen += [what for what, is_shown in shown.items() if is_shown]
+    if scenario.observe_forecast:
+        like = FORECASTS_AND_PEAKS if scenario.observe_peak else FORECASTS
+    else:
+        like = PEAKS if scenario.observe_peak else REQUESTS if scenario.observe_request else CURRENT_LOAD
+    return Knowledge(like.group, f"classes, {', '.join(seen)} (learnt)")

@@ -45,7 +45,7 @@ class Runner:
             started = time.perf_counter()
             for placement in scheduler.schedule(cluster, [workloads[i] for i in visible]):
                 seconds += time.perf_counter() - started
-                position = self._position(simulation, placement.workload, placement.machine, scheduler.name)
+                position = position_in_queue(simulation, placement.workload, placement.machine, scheduler.name)
                 simulation.place(position, placement.machine)
                 if limit is not None and state.counters[0, PLACED] >= limit:
                     break
@@ -72,11 +72,12 @@ class Runner:
             self._workloads[sequence] = [self.sequences.workload(sequence, i) for i in range(count)]
         return self._workloads[sequence]
 
-    @staticmethod
-    def _position(simulation: Simulation, workload: Workload, machine: int, name: str) -> int:
-        found = np.flatnonzero(simulation.waiting() == workload.index)
-        if not len(found):
-            raise InputError(f"scheduler '{name}' placed workload '{workload.workload_id}', which is not waiting")
-        if not 0 <= machine < len(simulation.machines):
-            raise InputError(f"scheduler '{name}' chose machine {machine}: must be 0 to {len(simulation.machines) - 1}")
-        return int(found[0])
+
+def position_in_queue(simulation: Simulation, workload: Workload, machine: int, name: str) -> int:
+    """Where a workload waits that a scheduler puts on `machine`. Raises InputError for an impossible choice."""
+    found = np.flatnonzero(simulation.waiting() == workload.index)
+    if not len(found):
+        raise InputError(f"scheduler '{name}' placed workload '{workload.workload_id}', which is not waiting")
+    if not 0 <= machine < len(simulation.machines):
+        raise InputError(f"scheduler '{name}' chose machine {machine}: must be 0 to {len(simulation.machines) - 1}")
+    return int(found[0])

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tvwrl.agents.config import PRESETS
 from tvwrl.agents.deeprm.scheduler import DeepRM
-from tvwrl.agents.policy_scheduler import knowledge_of
 from tvwrl.checks import different, one_of
 from tvwrl.command_line import Names, Shares
 from tvwrl.experiments.engine import Cell, folder_of, is_finished
@@ -37,6 +36,7 @@ from tvwrl.experiments.training_cells import (
     sessions,
 )
 from tvwrl.schedulers import KNOWLEDGE
+from tvwrl.schedulers.knowledge import knowledge_of
 from tvwrl.traces import describe_source
 from tvwrl.types import InputError
 

@@ -1,0 +1,24 @@
+"""A scheduler of your own beside ours: python examples/own_scheduler.py (docs/benchmark.md)."""
+
+import sys
+
+import tvwrl
+from tvwrl.schedulers.head_of_queue import HeadOfQueue
+from tvwrl.schedulers.knowledge import CURRENT_LOAD
+
+
+class Emptiest(HeadOfQueue):
+    """The head of the queue goes to the machine with the least load now; it waits where there is no room."""
+
+    name, knowledge = "emptiest", CURRENT_LOAD  # what it may know: it is compared with those that know as much
+
+    def choose(self, cluster, workload):
+        """The machine, or None to wait; `Cluster` and `Workload` have all that can be asked."""
+        machine = int(cluster.load.max(axis=1).argmin())
+        return machine if cluster.room_now(workload)[machine] else None
+
+
+if __name__ == "__main__":
+    print(
+        tvwrl.compare({"emptiest": Emptiest()}, "google-0.5-v0", sequences=int(sys.argv[1]) if sys.argv[1:] else None)
+    )

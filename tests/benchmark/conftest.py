@@ -1,0 +1,24 @@
+"""A task that is small, so that all its sequences are played in a moment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tvwrl.benchmark import tasks
+from tvwrl.benchmark.tasks import TASKS, Task, sequences_hash
+from tvwrl.envs.problem import Problem
+
+
+@pytest.fixture(scope="session")
+def small() -> Task:
+    """Three sequences of 20 workloads on 4 machines, of the embedded population; `find_task` finds it."""
+    task = TASKS["google-0.5-v0"]
+    scenario = replace(task.scenario, machines=4, workloads=20)
+    problem = Problem.build(tasks.trace_of(task), scenario)
+    drawn = problem.sequences("test", 3, seed=0)
+    found = replace(task, name="small-v0", scenario=scenario, sequences=3, sequences_hash=sequences_hash(drawn))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(TASKS, found.name, found)
+        yield found

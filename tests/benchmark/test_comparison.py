@@ -1,0 +1,273 @@
+"""`tvwrl.compare`: every kind of entry, the table, and what bad entries get to hear."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from polars.testing import assert_frame_equal
+from stable_baselines3 import PPO
+
+import tvwrl
+from tvwrl.benchmark import guard
+from tvwrl.benchmark.environment import TaskEnv
+from tvwrl.benchmark.tasks import TASKS
+from tvwrl.envs.problem import Problem
+from tvwrl.schedulers.head_of_queue import HeadOfQueue
+from tvwrl.schedulers.knowledge import CURRENT_LOAD
+from tvwrl.types import InputError
+
+KEPT = ("sequence", "workload_id", "arrival", "start", "finish", "machine")
+
+
+def first(observation, mask):
+    """The first machine."""
+    return int(np.flatnonzero(mask)[0])
+
+
+class First(HeadOfQueue):
+    """The same as a scheduler."""
+
+    name, knowledge = "first", CURRENT_LOAD
+
+    def choose(self, cluster, workload):
+        return 0
+
+
+class Linear(torch.nn.Module):
+    """A module of the expected form that prefers the first machine."""
+
+    def forward(self, seen):
+        return -torch.arange(5.0)[None] + 0.0 * seen["queue"].sum()
+
+
+def played(comparison, name):
+    """What an entry placed where."""
+    return comparison.episodes.filter(pl.col("scheduler") == name).select(KEPT)
+
+
+def alone(act, task, **options):
+    """A comparison on one sequence with nobody."""
+    return tvwrl.compare({"mine": act}, task, 1, against=(), bounds=False, **options)
+
+
+def test_entries_of_every_kind_that_decide_alike_place_alike(small):
+    entries = {"function": first, "scheduler": First(), "module": Linear()}
+    found = tvwrl.compare(entries, small, sequences=2, against=("best-fit-peak", "clairvoyant"))
+    for name in entries:
+        assert_frame_equal(played(found, name), played(found, "function"))
+    assert set(played(found, "function")["machine"]) == {0}
+    assert found.rows.height == 5 * 2
+    assert {"slots_gap_pct", "overshoot_pct", "wait_mean", "decision_ms"} <= set(found.rows.columns)
+    assert "Reward of `function` minus that of each other scheduler" in found.table()
+    assert "gap closed %" in found.table()
+    assert "-- the whole future" in str(found)
+
+
+def test_a_comparison_can_be_written(small, tmp_path):
+    found = alone(first, small)
+    assert_frame_equal(pl.read_parquet(found.write(tmp_path / "out") / "episodes.parquet"), found.episodes)
+    assert (tmp_path / "out" / "run.json").is_file()
+    with pytest.raises(InputError, match="not empty"):
+        found.write(tmp_path / "out")
+
+
+def test_a_function_plays_as_in_the_environment(small):
+    """By hand: the same decisions in `PlacementEnv` on the test sequence, to the end."""
+    from tvwrl.benchmark.tasks import problem_of
+    from tvwrl.envs import PlacementEnv
+
+    def emptiest(observation, mask):
+        free = (observation["grid"][:, :, -1] == 0).sum(axis=(1, 2))
+        room = free.max() >= observation["queue"][0, -2:].sum()
+        return int(free.argmax()) if room or not mask[-1] else len(mask) - 1  # it waits for room
+
+    problem = problem_of(small)
+    env = PlacementEnv(problem.sequences("test", 1, 0), scenario=problem.scenario)
+    seen, _ = env.reset(options={"sequence": 0})
+    total, over = 0.0, False
+    while not over:
+        seen, reward, over, *_ = env.step(emptiest(seen, env.action_masks()))
+        total += reward
+    assert alone(emptiest, small).rows["reward"][0] == pytest.approx(total)
+
+
+def test_a_model_of_stable_baselines(small):
+    model = PPO("MultiInputPolicy", TaskEnv(small, sequences=2), n_steps=8, batch_size=8, seed=0)
+    found = alone(model, small)
+    assert found.origins == {"mine": "model PPO"}
+    with pytest.raises(
+        InputError, match=r"trained on another observation: its 'queue' is \(5, 7\), here it is \(5, 5\)"
+    ):
+        alone(model, small, observe={"observe_demand": False})
+
+
+def test_masks_go_to_models_that_take_them(small):
+    def predict(observation, deterministic, action_masks):
+        assert deterministic
+        return np.array(np.flatnonzero(action_masks)[0]), None
+
+    env = TaskEnv(small, sequences=2)
+    model = SimpleNamespace(predict=predict, observation_space=env.observation_space, action_space=env.action_space)
+    assert_frame_equal(played(alone(model, small), "mine"), played(alone(first, small), "mine"))
+
+
+def test_an_onnx_file(small, monkeypatch, tmp_path):
+    """With a stand-in for onnxruntime, which need not be installed."""
+    file = tmp_path / "policy.onnx"
+    file.touch()
+    inputs = [SimpleNamespace(name="queue"), SimpleNamespace(name="mask")]
+
+    class Session:
+        def __init__(self, path, providers):
+            assert path == str(file)
+
+        def get_inputs(self):
+            return inputs
+
+        def run(self, outputs, given):
+            assert {name: array.shape for name, array in given.items()} == {"queue": (1, 5, 7), "mask": (1, 5)}
+            return [-np.arange(5.0)[None]]
+
+    monkeypatch.setitem(sys.modules, "onnxruntime", SimpleNamespace(InferenceSession=Session))
+    assert_frame_equal(played(alone(file, small), "mine"), played(alone(first, small), "mine"))
+    inputs[0] = SimpleNamespace(name="x")
+    with pytest.raises(InputError, match="input 'x' is not observed; there are grid, queue"):
+        alone(file, small)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(InputError, match="needs onnxruntime"):
+        alone(str(file), small)
+    with pytest.raises(InputError, match=r"no\.onnx: no such file"):
+        alone("no.onnx", small)
+
+
+def test_who_observes_more_plays_the_same_sequences(small):
+    shapes = set()
+
+    def look(observation, mask):
+        shapes.add((observation["queue"].shape, len(mask)))
+        return 0
+
+    found = tvwrl.compare(
+        {"mine": look},
+        small,
+        1,
+        against=("spread",),
+        bounds=False,
+        observe={"observe_request": False, "hold_action": False},
+    )
+    assert shapes == {((5, 3), 4)}
+    assert found.knowledge["mine"].group == "current load and history"
+    mine, theirs = (played(found, name).select("workload_id", "arrival") for name in ("mine", "spread"))
+    assert_frame_equal(mine, theirs)
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (5, r"'mine', sequence 0, slot \d+: the action is 5: must be 0 to 4"),
+        (-1, "the action is -1: must be 0 to 4"),
+        (0.5, r"the action is 0\.5: must be a whole number"),
+        (np.array([0, 1]), "must be a whole number"),
+        (None, "the action is None: must be a whole number"),
+    ],
+)
+def test_actions_outside_the_space(small, action, message):
+    with pytest.raises(InputError, match=message):
+        alone(lambda observation, mask: action, small)
+
+
+class Sick(torch.nn.Module):
+    """Its output is `value`."""
+
+    def __init__(self, value):
+        super().__init__()
+        self.value = value
+
+    def forward(self, seen):
+        return self.value
+
+
+def test_sick_models(small):
+    with pytest.raises(InputError, match=r"sequence 0, slot \d+: the model's output is NaN for action 1"):
+        alone(Sick(torch.tensor([[0.0, torch.nan, 0.0, 0.0, 0.0]])), small)
+    with pytest.raises(InputError, match=r"output has shape \(1, 3\): must be \(1, 5\)"):
+        alone(Sick(torch.zeros(1, 3)), small)
+
+
+def test_an_exception_names_sequence_and_slot_and_is_the_cause(small):
+    def fails(observation, mask):
+        raise KeyError("no such thing")
+
+    with pytest.raises(InputError, match=r"'mine', sequence 0, slot \d+: KeyError: 'no such thing'") as caught:
+        alone(fails, small)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_scheduler_of_ones_own_is_watched_too(small):
+    class Far(First):
+        def choose(self, cluster, workload):
+            return 99
+
+    with pytest.raises(InputError, match=r"sequence 0, slot \d+: scheduler 'mine' chose machine 99: must be 0 to 3"):
+        alone(Far(), small)
+
+
+def test_who_takes_too_long_is_stopped(small, monkeypatch):
+    from dataclasses import replace
+
+    with pytest.raises(InputError, match=r"ms on average \(20 decisions\), the task allows 1e-06 ms: it was stopped"):
+        alone(first, replace(small, milliseconds=1e-6))
+
+    def hangs(observation, mask):
+        while True:
+            pass
+
+    monkeypatch.setattr(guard, "HANGING_SECONDS", 0.05)
+    with pytest.raises(InputError, match=r"slot \d+: a decision lasted longer than 0\.05 s"):
+        alone(hangs, small)
+
+
+@pytest.mark.parametrize(
+    ("entries", "options", "message"),
+    [
+        ({}, {}, "entries is empty"),
+        ({"spread": first}, {}, "has the name of a scheduler that it is compared with"),
+        ({"../up": first}, {}, "a name has letters"),
+        ({"mine": 3}, {}, "entry 'mine' is 3: must be a function"),
+        ({"mine": First}, {}, "must be a function"),
+        ({"mine": "bset-fit"}, {}, "'bset-fit' is neither a training run nor a scheduler"),
+        ({"mine": first}, {"sequences": 4}, "sequences is 4: must be 1 to 3"),
+        ({"mine": first}, {"observe": {"load": 0.1}}, "not an entrant's to choose"),
+        ({"mine": first}, {"against": ("bset-fit",)}, "bset-fit"),
+    ],
+)
+def test_what_cannot_enter(small, entries, options, message):
+    with pytest.raises(InputError, match=message):
+        tvwrl.compare(entries, small, **options)
+
+
+def test_a_scheduler_has_to_say_what_it_may_know(small):
+    class Silent(First):
+        knowledge = None
+
+    with pytest.raises(InputError, match="say what it may know"):
+        alone(Silent(), small)
+
+
+def test_a_task_that_is_unknown():
+    with pytest.raises(InputError, match="did you mean"):
+        tvwrl.compare({"mine": first}, "google-05-v0")
+
+
+def test_own_problems_with_other_sequences_are_refused(small, tmp_path):
+    from tvwrl.benchmark.tasks import problem_of, trace_of
+    from tvwrl.experiments.evaluation import evaluate
+
+    other = Problem.build(trace_of(small), TASKS["google-0.3-v0"].scenario, "none")
+    with pytest.raises(InputError, match="only what is observed may differ"):
+        evaluate(problem_of(small), [First()], [0.5], 1, 0, tmp_path / "out", observed={"first": other})

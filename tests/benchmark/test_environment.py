@@ -1,0 +1,79 @@
+"""Tasks as Gymnasium environments: what the checker expects, their rewards, and what is not for training."""
+
+import subprocess
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from tvwrl.benchmark.tasks import TASKS, problem_of
+from tvwrl.penalties import TERMS
+from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers.runner import Runner
+from tvwrl.types import InputError
+
+EMBEDDED = [name for name in TASKS if name.startswith("google-")]
+ADVICE = "ignore:.*maximum value is infinity.*:UserWarning"
+
+
+@pytest.mark.filterwarnings(ADVICE)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if "0.5-v" in n else pytest.mark.slow) for n in EMBEDDED])
+def test_gymnasium_accepts_every_task_that_everybody_has(name):
+    few = {"sequences": 1} if "large" in name else {}
+    env = gym.make(f"tvwrl/{name}", **few)
+    check_env(env.unwrapped, skip_render_check=True)
+    _, info = env.reset(seed=0)
+    rewards = 0.0
+    for _ in range(30):
+        mask = env.get_wrapper_attr("action_masks")()
+        assert mask.shape == (env.action_space.n,)
+        _, reward, *_, info = env.step(int(np.flatnonzero(mask)[0]))
+        assert reward == pytest.approx(-sum(info[term] for term in TERMS) / TASKS[name].penalty_unit)
+        rewards += reward
+    assert -3000 < rewards <= 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in EMBEDDED if "large" not in name])
+def test_best_fit_peak_earns_about_minus_one_per_decision(name):
+    task = TASKS[name]
+    problem = problem_of(task)
+    drawn = problem.sequences("train", 20, 0)
+    runner, scheduler = Runner(drawn, problem.machines, problem.scenario), make_scheduler("best-fit-peak")
+    rewards = [problem.score(runner.play(scheduler, i))["reward"] for i in range(20)]
+    assert np.sum(rewards) / drawn.arrival.size / task.penalty_unit == pytest.approx(-1.0, rel=0.01)
+
+
+def test_the_vector_form_earns_the_same(small):
+    single = gym.make("tvwrl/google-0.5-v0", task=small, sequences=2)
+    several = gym.make_vec(
+        "tvwrl/google-0.5-v0", num_envs=2, vectorization_mode="vector_entry_point", task=small, sequences=2
+    )
+    one, _ = single.reset(seed=3, options={"sequence": 1})
+    all_, _ = several.reset(seed=3, options={"sequence": 1})
+    assert np.array_equal(one["queue"], all_["queue"][0])
+    for _ in range(10):
+        assert single.step(0)[1] == several.step(np.zeros(2, int))[1][0]
+
+
+def test_test_sequences_are_not_for_training(small):
+    with pytest.raises(InputError, match="judged on it, so it is not for training"):
+        gym.make("tvwrl/google-0.5-v0", task=small, split="test")
+    with pytest.raises(InputError, match="not an entrant's to choose"):
+        gym.make("tvwrl/google-0.5-v0", task=small, load=0.1)
+    shown = gym.make("tvwrl/google-0.5-v0", task=small, split="validation", hold_action=False)
+    assert shown.action_space.n == 4
+
+
+def test_entries_need_no_torch():
+    code = "import sys, tvwrl.benchmark.entries; print('torch' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False"]
+
+
+def test_importing_opens_nothing():
+    code = (
+        "import sys, gymnasium, tvwrl; gymnasium.spec('tvwrl/tianchi-0.8-v0'); print('tvwrl.benchmark' in sys.modules)"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False"]

@@ -1,0 +1,21 @@
+"""The examples do what docs/benchmark.md says of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("example", "entry"), [("own_scheduler", "emptiest"), ("own_agent", "mine")])
+def test_an_example_prints_its_table(example, entry):
+    command = [sys.executable, f"examples/{example}.py", "2"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    lines = [line.split()[0] for line in done.stdout.splitlines() if line]
+    assert {entry, "spread", "best-fit", "best-fit-peak", "clairvoyant"} <= set(lines)
+    assert "2 sequences" in done.stdout

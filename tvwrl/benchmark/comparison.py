@@ -1,0 +1,145 @@
+"""`tvwrl.compare`: anybody's scheduler beside ours on the test sequences of a task, in one table."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from tvwrl.benchmark.entries import Entry, entry_of
+from tvwrl.benchmark.guard import stopping_hangs
+from tvwrl.benchmark.tasks import Task, find_task, problem_of
+from tvwrl.checks import within
+from tvwrl.experiments.engine import Cell, complete
+from tvwrl.experiments.evaluation import EPISODES, EpisodesCell, evaluate
+from tvwrl.experiments.tables import read_rows, terminal_table
+from tvwrl.runs import whole_folder
+from tvwrl.schedulers import KNOWLEDGE, Knowledge
+from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+AGAINST = ("spread", "best-fit", "best-fit-peak", "clairvoyant")  # who is in every comparison unless told otherwise
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Entries and schedulers on the same test sequences of a task; printing it prints its table."""
+
+    task: Task
+    sequences: int  # how many of the task's were played
+    knowledge: Mapping[str, Knowledge]  # entry -> what it may know
+    origins: Mapping[str, str]  # entry -> what it was made of
+    folder: Path  # as scripts/evaluate.py writes it (runs/README.md); it goes with this object
+    _kept: Any = None  # what removes the folder
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """A row per scheduler and sequence: `tvwrl.metrics.score_episode` has the columns, and gaps to the bounds."""
+        return read_rows(self.folder)
+
+    @property
+    def episodes(self) -> pl.DataFrame:
+        """A row per scheduler, sequence and workload: what was placed where and when."""
+        import polars as pl
+
+        return pl.read_parquet(self.folder / EPISODES)
+
+    def table(self) -> str:
+        """Markdown: means with 95 % intervals by group of knowledge, the gap closed to `clairvoyant`, what lies above
+        the lower bounds, overshoot, machines, waits, time per decision, and differences paired by sequence."""
+        return (self.folder / "table.md").read_text()
+
+    def __str__(self) -> str:
+        return terminal_table(self.rows, {**KNOWLEDGE, **self.knowledge})
+
+    def write(self, folder: str | Path) -> Path:
+        """Write the evaluation to a new folder. Raises InputError if it holds something."""
+        with whole_folder(Path(folder)) as partial_folder:
+            shutil.copytree(self.folder, partial_folder, dirs_exist_ok=True)
+        return Path(folder)
+
+
+def compare(
+    entries: Mapping[str, Any],
+    task: str | Task = "google-0.5-v0",
+    sequences: int | None = None,
+    against: Sequence[str] = AGAINST,
+    observe: Mapping[str, Any] | None = None,
+    bounds: bool = True,
+) -> Comparison:
+    """Play `entries` and the schedulers named in `against` on the test sequences of a task.
+
+    `entries`: name -> a function from (observation, mask) to an action, a `Scheduler`, the name of a scheduler, a
+        training run (its folder or a .pt file), a Stable-Baselines3 model, a torch module from the observation to
+        logits, or an ONNX file (`tvwrl.benchmark.functions` says what the last three are given)
+    `task`: its name, as in `tvwrl.TASK_NAMES`
+    `sequences`: play the first so many only; default: all of the task's, as a submission needs
+    `observe`: what functions and models observe beside the task's own choice, such as {"observe_forecast": True}; the
+        same as in `gym.make("tvwrl/<task>", **observe)`
+    `bounds`: whether to compute lower bounds on machines too
+
+    Raises InputError for an unknown task, a trace that is not here or not the task's, what can be no entry, an action
+    outside the space, NaN from a model, a model made for another observation, an exception inside an entry (sequence
+    and slot are named, the original is the cause), and an entry that takes longer than the task allows.
+
+    >>> print(tvwrl.compare({"mine": lambda observation, mask: mask.argmax()}, sequences=3))  # doctest: +SKIP
+    """
+    task = find_task(task)
+    within(1, task.sequences, sequences=sequences)
+    if not entries:
+        raise InputError("entries is empty: give at least one, as in compare({'mine': act})")
+    if twice := sorted(set(entries) & set(against)):
+        raise InputError(f"entry '{twice[0]}' has the name of a scheduler that it is compared with: rename it")
+    made = {name: entry_of(name, given, task, observe) for name, given in entries.items()}
+    everybody = made | {name: entry_of(name, name, task) for name in against}
+    kept = TemporaryDirectory(prefix="tvwrl-comparison-")
+    folder, count = Path(kept.name) / "comparison", sequences or task.sequences
+    with stopping_hangs(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what the trace cannot give is in run.json
+        play(task, everybody, count, folder, bounds, reference=next(iter(made)), completed=partial(_completed, made))
+    knowledge = {name: entry.scheduler.knowledge for name, entry in made.items()}
+    return Comparison(task, count, knowledge, {name: entry.origin for name, entry in made.items()}, folder, kept)
+
+
+def play(
+    task: Task, entries: Mapping[str, Entry], sequences: int, folder: Path, bounds: bool = True, **options: Any
+) -> pl.DataFrame | None:
+    """Evaluate entries on the first test sequences of a task; files, result and other options as of `evaluate`."""
+    return evaluate(
+        problem_of(task),
+        [entry.scheduler for entry in entries.values()],
+        [task.scenario.load],
+        sequences,
+        task.seed,
+        folder,
+        {"task": task.as_dict(), "schedulers": {name: entry.origin for name, entry in entries.items()}},
+        {name: entry.scheduler.knowledge for name, entry in entries.items()},
+        bound_seconds=0.0 if bounds else None,
+        origins={name: entry.origin for name, entry in entries.items()},
+        observed={name: entry.problem for name, entry in entries.items() if entry.problem is not None},
+        **options,
+    )
+
+
+def _completed(entries: Mapping[str, Entry], out: Path, cells: Sequence[Cell]) -> dict[str, str]:
+    """Complete the cells, those of `entries` first; raises what stopped one of them, before the others take time."""
+    own = [cell for cell in cells if isinstance(cell, EpisodesCell) and cell.scheduler.name in entries]
+    for part in (own, [cell for cell in cells if cell not in own]):
+        failed = complete(out, part, report=_silent)
+        for entry in entries.values():
+            if entry.scheduler.failure is not None:
+                raise entry.scheduler.failure
+        if failed:
+            raise InputError("; ".join(failed.values()))
+    return {}
+
+
+def _silent(text: str) -> None:
+    """What is reported is raised too."""

@@ -1,0 +1,100 @@
+"""What may enter a comparison: schedulers, names of them, functions, models, training runs, ONNX files."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvwrl.benchmark.functions import FunctionScheduler, of_onnx, of_stable_baselines, of_torch
+from tvwrl.benchmark.guard import Guarded
+from tvwrl.benchmark.tasks import OBSERVED, Task, problem_of, trace_of
+from tvwrl.envs.problem import Problem
+from tvwrl.experiments.scheduler_names import scheduler_of
+from tvwrl.schedulers.base import Scheduler
+from tvwrl.types import InputError
+
+NAME = re.compile(r"\w[\w.+()=, -]*")  # names of entries are names of folders too
+KINDS = (
+    "a function from (observation, mask) to an action, a Scheduler, the name of a scheduler, a training run (its "
+    "folder or a .pt file), a Stable-Baselines3 model, a torch module or an ONNX file"
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Who plays, and on which problem, where that shows something else than the task's own."""
+
+    scheduler: Guarded
+    problem: Problem | None  # None: the task's
+    origin: str  # what it was made of, in a few words
+
+
+def entry_of(name: str, given: Any, task: Task, observe: Mapping[str, Any] | None = None) -> Entry:
+    """The entry `name`. `observe`: what functions and models observe, where that differs from the task's scenario.
+
+    Raises InputError for a name that is none, and for what can be no entry.
+    """
+    if not NAME.fullmatch(name):
+        raise InputError(f"entry '{name}': a name has letters, digits, spaces and .+-()=, and begins with a letter")
+    scheduler, problem, origin = _made(name, given, task, dict(observe or {}))
+    knowledge = getattr(scheduler, "knowledge", None)
+    if knowledge is None:
+        raise InputError(f"entry '{name}': say what it may know: knowledge = CURRENT_LOAD (tvwrl.schedulers.knowledge)")
+    return Entry(Guarded(name, scheduler, task.milliseconds), problem, origin)
+
+
+def _made(name: str, given: Any, task: Task, observe: dict[str, Any]) -> tuple[Scheduler, Problem | None, str]:
+    """Scheduler, its own problem if it needs one, and its origin."""
+    if isinstance(given, Scheduler):
+        return given, None, f"scheduler {type(given).__name__}"
+    if isinstance(given, str | Path) and Path(given).suffix != ".onnx":
+        return _of_text(str(given), task)
+    fits = None
+    if isinstance(given, str | Path):
+        if not Path(given).is_file():
+            raise InputError(f"entry '{name}': {given}: no such file")
+        act, origin = of_onnx(Path(given)), f"ONNX file {Path(given).name}"
+    elif hasattr(given, "predict") and hasattr(given, "observation_space"):
+        act, fits = of_stable_baselines(given)
+        origin = f"model {type(given).__name__}"
+    elif "torch" in sys.modules and isinstance(given, sys.modules["torch"].nn.Module):
+        act, origin = of_torch(given), f"torch module {type(given).__name__}"
+    elif callable(given) and not isinstance(given, type):
+        act, origin = given, f"function {getattr(given, '__name__', type(given).__name__)}"
+    else:
+        raise InputError(f"entry '{name}' is {given!r}: must be {KINDS}")
+    problem = problem_of(task, observe) if observe else None
+    scenario = replace(task.scenario, **observe)
+    return FunctionScheduler(name, act, scenario, fits), problem, origin
+
+
+def _of_text(text: str, task: Task) -> tuple[Scheduler, Problem | None, str]:
+    """The scheduler of a name, or of a training run."""
+    if Path(text).exists():
+        return _of_run(Path(text), task)
+    try:
+        return scheduler_of(text, "cpu"), None, text
+    except InputError as error:
+        raise InputError(f"'{text}' is neither a training run nor a scheduler: {error}") from None
+
+
+def _of_run(run: Path, task: Task) -> tuple[Scheduler, Problem, str]:
+    """The policy of a training run, on the task as it was trained to observe it."""
+    from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+    from tvwrl.agents.policy_scheduler import load_policy
+
+    saved = Checkpoint.load(find_checkpoint(run))
+    trace = trace_of(task)
+    if list(trace.resources) != saved.resources:
+        raise InputError(f"{run} was trained on the resources {', '.join(saved.resources)}, not {trace.resources}")
+    shown = {field: getattr(saved.config.scenario, field) for field in OBSERVED}
+    unit = np.array(saved.unit) if saved.knows(trace) else None
+    problem = Problem.build(trace, replace(task.scenario, **shown), saved.classes, unit, saved.forecaster)
+    trained = "" if saved.knows(trace) else f", trained on another trace ({saved.trace['name']})"
+    return load_policy(run, saved), problem, f"training run {run.name}{trained}"

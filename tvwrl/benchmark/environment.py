@@ -1,0 +1,99 @@
+"""`tvwrl/<task>`, e.g. `tvwrl/google-0.5-v0`: the task as a Gymnasium environment to train in, single and vector."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.benchmark.tasks import OBSERVED, Task, find_task, problem_of
+from tvwrl.checks import one_of
+from tvwrl.envs import PlacementEnv, PlacementVectorEnv
+from tvwrl.envs.placement import Observation
+from tvwrl.traces.splits import Split
+from tvwrl.types import InputError, SequenceSet
+
+SEQUENCES, OF_MANY_MACHINES = 200, 4  # sequences drawn unless asked for otherwise: as many workloads in either
+
+
+class TaskEnv(PlacementEnv):
+    """`tvwrl/Placement-v0` with the trace, cluster and load of a named task of the benchmark, for training.
+
+    ## Rewards
+    Minus the penalties of `PlacementEnv`, divided by the task's `penalty_unit`: in this unit the mean reward of
+    `best-fit-peak` is about -1 per decision, so that a value network needs no normalisation. `info` has the penalties
+    as they are; their negative sum over an episode is the reward in the benchmark's tables.
+
+    ## Arguments
+    `task`: its name; `split`: train (default) or validation, for choosing; test is for `tvwrl.compare` alone;
+    `sequences`: how many are drawn (default 200; 4 for 1,000 machines), `seed`: of their drawing; `render_mode`; and
+    any field of `OBSERVED` by name, e.g. `gym.make("tvwrl/google-0.5-v0", observe_forecast=True)`. By default the
+    queue shows requests and the demand in a workload's first slot, and the last action holds.
+    Raises InputError where the trace is not on this machine, or not the task's, and for other names and splits.
+    """
+
+    def __init__(
+        self,
+        task: str | Task,
+        split: Split = "train",
+        sequences: int | None = None,
+        seed: int = 0,
+        render_mode: str | None = None,
+        **observe: Any,
+    ) -> None:
+        self.task, drawn = _drawn(task, split, sequences, seed, observe)
+        super().__init__(drawn, scenario=problem_of(self.task, observe).scenario, render_mode=render_mode)
+
+    def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """See `PlacementEnv.step`; the reward is in the task's unit."""
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, reward / self.task.penalty_unit, terminated, truncated, info
+
+
+class TaskVectorEnv(PlacementVectorEnv):
+    """The vector form of `TaskEnv`; the same arguments, those of `PlacementVectorEnv`, and no `render_mode` human."""
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        task: str | Task,
+        split: Split = "train",
+        sequences: int | None = None,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        observe = {name: options.pop(name) for name in list(options) if name in OBSERVED}
+        self.task, drawn = _drawn(task, split, sequences, seed, observe)
+        super().__init__(num_envs, drawn, scenario=problem_of(self.task, observe).scenario, **options)
+
+    def step(
+        self, actions: npt.NDArray[Any]
+    ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], dict[str, Any]]:
+        """See `PlacementVectorEnv.step`; rewards are in the task's unit."""
+        observation, reward, terminated, truncated, info = super().step(actions)
+        return observation, reward / self.task.penalty_unit, terminated, truncated, info
+
+
+def _drawn(
+    name: str | Task, split: Split, sequences: int | None, seed: int, observe: dict[str, Any]
+) -> tuple[Task, SequenceSet]:
+    """The task, and the sequences to train on."""
+    task = find_task(name)
+    one_of(("train", "validation", "test"), split=split)
+    if split == task.split:
+        raise InputError(
+            f"split is '{split}': task {task.name} is judged on it, so it is not for training; use train, or "
+            "validation to choose; tvwrl.compare plays the test sequences"
+        )
+    usual = SEQUENCES if task.scenario.machines <= 100 else OF_MANY_MACHINES
+    count = usual if sequences is None else sequences
+    return task, _sequences(task, split, count, seed, tuple(sorted(observe.items())))
+
+
+@lru_cache(maxsize=4)
+def _sequences(task: Task, split: Split, count: int, seed: int, observe: tuple[tuple[str, Any], ...]) -> SequenceSet:
+    """Drawn once and shared by all environments of the process."""
+    return problem_of(task, dict(observe)).sequences(split, count, seed)

@@ -1,0 +1,143 @@
+"""Anybody's function from (observation, mask) to action as a scheduler, and what makes models such functions.
+
+An observation is what `PlacementEnv` returns, a dictionary of arrays without a batch axis; a mask is (actions,) bool,
+True where an action is allowed. A model that ends in numbers per action (logits) takes the largest of those allowed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from operator import index
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvwrl.envs.base import action_masks, action_space, observation_space
+from tvwrl.envs.placement import Observation
+from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.knowledge import knowledge_of
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.simulation.simulation import Simulation
+from tvwrl.types import InputError, Placement, Workload
+
+Mask = npt.NDArray[np.bool_]
+Act = Callable[[Observation, Mask], Any]  # -> a whole number, see `PlacementEnv`
+Spaces = Callable[[Simulation], None]  # raises InputError for a simulation that the function was not made for
+
+
+class FunctionScheduler(Scheduler):
+    """Places as a function of observation and mask says, as it would in `tvwrl/Placement-v0`.
+
+    An action that the mask forbids does there what it does in the environment: nothing is placed. `fits`: called with
+    the simulation before every episode; it raises InputError where the function was made for another one.
+    """
+
+    looks_at_grid = True
+
+    def __init__(self, name: str, act: Act, scenario: Scenario, fits: Spaces | None = None) -> None:
+        self.name, self._act, self._fits = name, act, fits
+        self.knowledge = knowledge_of(scenario)
+        self.needs_forecasts = scenario.observe_forecast
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Prepare for a new episode. Raises InputError if the function was made for another observation."""
+        if self._fits is not None:
+            self._fits(cluster.simulation)
+
+    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
+        """One placement, or none; the runner asks again. Raises InputError for an action that is none."""
+        simulation = cluster.simulation
+        observation = {name: seen[0].copy() for name, seen in cluster.observation().items()}
+        mask = action_masks(simulation)[cluster.b]
+        action = _checked(self._act(observation, mask), simulation.actions)
+        place, machine = divmod(action, len(cluster.machines))
+        if action < simulation.placements and place < len(pending):
+            yield Placement(pending[place], machine)
+
+
+def _checked(action: Any, actions: int) -> int:
+    """The action as a whole number from 0 to actions - 1."""
+    try:
+        number = index(action.item() if getattr(action, "size", None) == 1 else action)
+    except (TypeError, ValueError):
+        raise InputError(f"the action is {action!r}: must be a whole number from 0 to {actions - 1}") from None
+    if not 0 <= number < actions:
+        raise InputError(f"the action is {number}: must be 0 to {actions - 1}")
+    return number
+
+
+def best_allowed(logits: Any, mask: Mask) -> int:
+    """The allowed action with the largest of `logits`, (actions,) or (1, actions), the first of equals.
+
+    Raises InputError for another shape, and for NaN in an allowed place.
+    """
+    values = np.asarray(logits, dtype=np.float64)
+    if values.shape not in (mask.shape, (1, *mask.shape)):
+        raise InputError(f"the model's output has shape {values.shape}: must be {(1, *mask.shape)}, one per action")
+    values = values.reshape(mask.shape)
+    if np.isnan(values[mask]).any():
+        raise InputError(f"the model's output is NaN for action {np.flatnonzero(np.isnan(values) & mask)[0]}")
+    return int(np.where(mask, values, -np.inf).argmax())
+
+
+def of_stable_baselines(model: Any) -> tuple[Act, Spaces]:
+    """A model of Stable-Baselines3: its deterministic action, with masks where `predict` takes them."""
+    takes_masks = "action_masks" in inspect.signature(model.predict).parameters
+
+    def act(observation: Observation, mask: Mask) -> Any:
+        more = {"action_masks": mask} if takes_masks else {}
+        return model.predict(observation, deterministic=True, **more)[0]
+
+    def fits(simulation: Simulation) -> None:
+        own, shown = dict(model.observation_space.spaces), observation_space(simulation).spaces
+        for key in (*own, *(key for key in shown if key not in own)):
+            sizes = [getattr(spaces.get(key), "shape", "nothing") for spaces in (own, shown)]
+            if sizes[0] != sizes[1]:
+                raise InputError(
+                    f"the model was trained on another observation: its '{key}' is {sizes[0]}, here it is {sizes[1]}; "
+                    "give compare(observe=...) what the environment was made with"
+                )
+        if model.action_space != action_space(simulation):
+            raise InputError(f"the model has actions {model.action_space}, here they are {action_space(simulation)}")
+
+    return act, fits
+
+
+def of_torch(module: Any) -> Act:
+    """A module from the observation, a dictionary of float tensors with a batch axis of 1, to logits (1, actions)."""
+    import torch
+
+    module.eval()
+    device = next((weights.device for weights in module.parameters()), torch.device("cpu"))
+
+    def act(observation: Observation, mask: Mask) -> int:
+        seen = {key: torch.from_numpy(array[None]).float().to(device) for key, array in observation.items()}
+        with torch.no_grad():
+            return best_allowed(module(seen).cpu().numpy(), mask)
+
+    return act
+
+
+def of_onnx(path: Path) -> Act:
+    """An ONNX file whose inputs are named as the observation's arrays, or `mask`, float32 with a batch axis of 1, and
+    whose first output are logits (1, actions). Needs onnxruntime. Raises InputError without it, and for other inputs.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        raise InputError(f"{path} needs onnxruntime: pip install 'tvwrl[onnx]'") from None
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    inputs = [one.name for one in session.get_inputs()]
+
+    def act(observation: Observation, mask: Mask) -> int:
+        given = {**observation, "mask": mask}
+        if unknown := sorted(set(inputs) - set(given)):
+            raise InputError(f"{path}: input '{unknown[0]}' is not observed; there are {', '.join(given)}")
+        seen = {key: given[key][None].astype(np.float32) for key in inputs}
+        return best_allowed(session.run(None, seen)[0], mask)
+
+    return act

@@ -1,0 +1,118 @@
+"""Watches a scheduler that somebody else wrote: its errors are told with sequence and slot, and its time is limited."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.runner import position_in_queue
+from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.state import SEQUENCE
+from tvwrl.types import InputError, Int, Placement, Workload
+
+FIRST = 10  # decisions that are not judged: they compile and load what is needed
+JUDGED = 20  # decisions before the mean of their times is judged
+HANGING_SECONDS = 60.0  # a single decision is stopped after this long, within `stopping_hangs`
+
+
+class Guarded(Scheduler):
+    """Decides as `inner` does, under another name.
+
+    An exception of `inner` becomes an InputError that names sequence and slot, with the original as its cause; so does
+    a mean time of a decision above `milliseconds`. `failure` is the last of these.
+    """
+
+    def __init__(self, name: str, inner: Scheduler, milliseconds: float) -> None:
+        self.name, self._inner, self._limit = name, inner, milliseconds
+        self.knowledge = inner.knowledge
+        self.failure: InputError | None = None
+        self.looks_at_grid, self.needs_forecasts = inner.looks_at_grid, inner.needs_forecasts
+        self._calls, self._seconds = 0, 0.0
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """See `Scheduler.reset`."""
+        with self._named(cluster):
+            self._inner.reset(cluster, rng)
+
+    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
+        """See `Scheduler.schedule`."""
+        placements: Iterator[Placement] | None = None
+        while True:
+            started = time.perf_counter()
+            with self._named(cluster), _alarm():
+                placements = iter(self._inner.schedule(cluster, pending)) if placements is None else placements
+                placement = next(placements, None)
+            seconds = time.perf_counter() - started
+            with self._named(cluster):
+                self._judge(seconds)
+                if placement is not None:
+                    position_in_queue(cluster.simulation, placement.workload, placement.machine, self.name)
+            if placement is None:
+                return
+            yield placement
+
+    def alternatives(self, cluster: Cluster, waiting: Sequence[Workload], choice: Placement, count: int) -> Int:
+        """See `Scheduler.alternatives`."""
+        return self._inner.alternatives(cluster, waiting, choice, count)
+
+    def _judge(self, seconds: float) -> None:
+        """Count a decision. Raises InputError if they have taken too long on average."""
+        self._calls += 1
+        self._seconds += seconds if self._calls > FIRST else 0.0
+        judged = self._calls - FIRST
+        if judged >= JUDGED and 1000.0 * self._seconds > judged * self._limit:
+            raise InputError(
+                f"a decision took {1000.0 * self._seconds / judged:.3g} ms on average ({judged} decisions), the task "
+                f"allows {self._limit:g} ms: it was stopped"
+            )
+
+    @contextmanager
+    def _named(self, cluster: Cluster) -> Iterator[None]:
+        """Turn an exception within into an InputError that says where it happened."""
+        try:
+            yield
+        except Exception as error:
+            sequence = int(cluster.simulation.state.counters[cluster.b, SEQUENCE])
+            what = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            self.failure = InputError(f"'{self.name}', sequence {sequence}, slot {cluster.slot}: {what}")
+            raise self.failure from error
+
+
+@contextmanager
+def stopping_hangs() -> Iterator[None]:
+    """Within, a decision of a `Guarded` scheduler that lasts longer than HANGING_SECONDS is stopped.
+
+    By the system's alarm, which only the main thread has; elsewhere, and where somebody else uses it, nothing is.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGALRM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGALRM, _stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def _stop(number: int, frame: Any) -> None:
+    raise InputError(f"a decision lasted longer than {HANGING_SECONDS:g} s: it was stopped")
+
+
+@contextmanager
+def _alarm() -> Iterator[None]:
+    """The alarm of `stopping_hangs`, where it is on."""
+    watched = signal.getsignal(signal.SIGALRM) is _stop
+    if watched:
+        signal.setitimer(signal.ITIMER_REAL, HANGING_SECONDS)
+    try:
+        yield
+    finally:
+        if watched:
+            signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,0 +1,188 @@
+"""The named tasks: a trace, a cluster and test sequences that never change; a change makes a new version.
+
+What a task is made of is stated here and not taken from default values, so that a change of a default changes no task.
+Whether the trace and the sequences drawn from it are those of the task is seen by their hashes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tvwrl import TASK_NAMES
+from tvwrl.benchmark.frozen import FROZEN, TRACES
+from tvwrl.envs.problem import Problem
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces.canonical import trace_hash
+from tvwrl.traces.catalogue import data_folder, find_trace, open_trace
+from tvwrl.traces.splits import Split
+from tvwrl.traces.synthetic import synthetic_trace
+from tvwrl.types import InputError, SequenceSet, Trace
+
+HOW_TO_GET = {
+    name: f"python scripts/fetch_trace.py {name}, then python scripts/prepare_trace.py {name} --source FOLDER"
+    for name in ("google2011", "google2019", "tianchi", "bitbrains")
+}
+EMBEDDED = "google"  # the trace that everybody has: a synthetic population, whatever was prepared under that name
+OBSERVED = (  # fields of the scenario that an entrant may choose: they change nothing but what is seen and may be done
+    "observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action", "choose_from_queue",
+    "history", "relabel_every",
+)  # fmt: skip
+_V0 = Scenario(
+    machines=10,
+    capacity=(8.0,),
+    workloads=None,
+    step_seconds=1800,
+    sample="mean",
+    quantise=True,
+    peak_units=6,
+    history=20,
+    queue=5,
+    observe_request=True,
+    observe_demand=True,
+    observe_forecast=False,
+    observe_peak=False,
+    hold_action=True,
+    choose_from_queue=False,
+    placements_per_slot=1,
+    split="workloads",
+    max_slots=1000,  # of training episodes: only a policy that holds workloads for ever is cut
+    classes=6,
+    relabel_every=1,
+    burst=1.0,
+    background=0,
+    perturb=0,
+    K_c=0.1,
+    K_u=3.0,
+    K_o=30000.0,
+    K_w=50.0,
+    overshoot_per="workload",
+)
+_VARIANTS: dict[str, dict[str, Any]] = {  # what they change
+    "": {},
+    "burst": {"burst": 8.0, "placements_per_slot": None},
+    "large": {"machines": 1000, "placements_per_slot": 100, "workloads": 4000},
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What schedulers are compared on; nothing in it changes within a version."""
+
+    name: str
+    trace: str  # as `open_trace` takes it; google: the embedded synthetic population
+    trace_hash: str  # SHA-256 of all it holds (`trace_hash`)
+    scenario: (
+        Scenario  # the cluster, the load, the penalties; its `OBSERVED` fields are what an entrant sees by default
+    )
+    sequences: int  # how many are played
+    sequences_hash: str  # of their arrivals, demand and requests (`sequences_hash`)
+    penalty_unit: float  # penalty that the Gymnasium environment's reward counts as -1
+    split: Split = "test"
+    seed: int = 0  # of the sequences
+    milliseconds: float = 1000.0  # the longest that a decision may take on average
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, as written to run.json and to submissions."""
+        return asdict(self)
+
+
+def _task(name: str) -> Task:
+    """The task of a name: TRACE-LOAD-v0 or TRACE-LOAD-VARIANT-v0."""
+    trace, load, *variant, _ = name.split("-")
+    scenario = replace(_V0, load=float(load), **_VARIANTS["".join(variant)])
+    frozen = FROZEN.get(name, ("", 1.0))
+    few = {"sequences": 2, "milliseconds": 100.0} if scenario.machines > 10 else {"sequences": 100}
+    return Task(name, trace, TRACES[trace], scenario, sequences_hash=frozen[0], penalty_unit=frozen[1], **few)
+
+
+TASKS: dict[str, Task] = {name: _task(name) for name in TASK_NAMES}
+
+
+def find_task(task: str | Task) -> Task:
+    """The task of that name. Raises InputError that lists near matches."""
+    if isinstance(task, Task):
+        return task
+    if task not in TASKS:
+        near = get_close_matches(task, TASKS, n=4, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(TASKS)}"
+        raise InputError(f"unknown task '{task}': {hint}")
+    return TASKS[task]
+
+
+def trace_of(task: Task) -> Trace:
+    """The trace of a task.
+
+    Raises InputError that says how to get it if it is not on this machine, and one that names both hashes if it is not
+    the task's.
+    """
+    if task.trace == EMBEDDED:
+        trace, found = _embedded()
+    else:
+        try:
+            find_trace(task.trace)
+        except InputError:
+            raise InputError(
+                f"task {task.name} needs the trace {task.trace}, which is not in TVWRL_DATA ({data_folder()}): "
+                f"{HOW_TO_GET[task.trace]}; docs/benchmark.md says which part of it the task was made of"
+            ) from None
+        trace, found = _opened(task.trace, str(data_folder()))
+    if found != task.trace_hash:
+        raise InputError(
+            f"task {task.name}: the trace {task.trace} in TVWRL_DATA ({data_folder()}) has the hash {found[:12]}, the "
+            f"task's has {task.trace_hash[:12]}: it was prepared from other files or by other rules (docs/benchmark.md)"
+        )
+    return trace
+
+
+@lru_cache(maxsize=1)
+def _embedded() -> tuple[Trace, str]:
+    trace = synthetic_trace(EMBEDDED, workloads=400, seed=0)
+    return trace, trace_hash(trace)
+
+
+@lru_cache(maxsize=2)
+def _opened(name: str, data: str) -> tuple[Trace, str]:
+    """A prepared trace and its hash; `data`: the folder that it is looked for in."""
+    trace = open_trace(name)
+    return trace, trace_hash(trace)
+
+
+def problem_of(task: Task, observe: dict[str, Any] | None = None) -> Problem:
+    """The task as a problem, observed as its scenario says but for `observe`: fields of `OBSERVED` and their values.
+
+    Raises InputError as `trace_of` does, for a field that is not an entrant's to choose, and if the test sequences
+    drawn here are not the task's.
+    """
+    for field in observe or {}:
+        if field not in OBSERVED:
+            raise InputError(f"observe: '{field}' is not an entrant's to choose; these are: {', '.join(OBSERVED)}")
+    return _problem(task, tuple(sorted((observe or {}).items())), str(data_folder()))
+
+
+@lru_cache(maxsize=4)
+def _problem(task: Task, observe: tuple[tuple[str, Any], ...], data: str) -> Problem:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the trace cannot give is known, and in run.json
+        problem = Problem.build(trace_of(task), replace(task.scenario, **dict(observe)))
+        found = sequences_hash(problem.sequences(task.split, task.sequences, task.seed))
+    if found != task.sequences_hash:
+        raise InputError(
+            f"task {task.name}: the test sequences drawn here have the hash {found}, the task's have "
+            f"{task.sequences_hash}: this version of tvwrl, or of numpy, draws others, and results cannot be compared"
+        )
+    return problem
+
+
+def sequences_hash(drawn: SequenceSet) -> str:
+    """The first 16 digits of the SHA-256 (hex) of arrivals, demand and requests."""
+    digest = hashlib.sha256()
+    for array in (drawn.arrival, drawn.length, drawn.demand, drawn.request):
+        digest.update(np.where(np.isnan(array), np.nan, array + 0.0).astype("<f8").tobytes())
+    return digest.hexdigest()[:16]
