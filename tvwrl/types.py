@@ -205,13 +205,14 @@ class SequenceSet:
     arrival: Int  # (S, N) slot, rising
     length: Int  # (S, N) slots, 1..L
     demand: Float  # (S, N, L, D) units, > 0 while it runs, 0 after
-    request: Float  # (S, N, D) units, NaN = not declared
+    request: Float  # (S, N, D) units, NaN = not declared: what stands in is demand in the first slot x `request_factor`
     label: npt.NDArray[np.uint8]  # (S, N, L + 1) class 1..G predicted after that many slots seen (0 = waiting)
     classes: int  # G
     load: float  # requested offered load
     forecast: ForecastTable | None = None  # of every workload's demand, where somebody asks for it
     background: npt.NDArray[np.uint8] | None = None  # (S, P, M, D) units of unknown load; slot t has row t % P
     training: Callable[[], SequenceSet] | None = None  # draws training sequences of the same problem, to sample futures
+    request_factor: Float | None = None  # (D,) 1 or more; None: 1
 
     def __len__(self) -> int:
         return len(self.arrival)

@@ -14,7 +14,7 @@ from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.metrics import score_episode
 from tvwrl.schedulers import GROUPS, KNOWLEDGE, PRODUCTION, ROLLOUTS, SCHEDULERS, make_scheduler
-from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FUTURE, PEAKS
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FUTURE, PEAKS, REQUESTS
 from tvwrl.schedulers.planning.rollout import Rollout
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
@@ -28,6 +28,7 @@ CAUTIOUS = [
     *(f"rollout({base}-peak)" for base in ("best-fit", "expected-cost")),
     "deeprm",
 ]
+SEEING_NO_FUTURE = (CURRENT_LOAD.group, REQUESTS.group, FORECASTS.group)
 HETEROGENEOUS = Machines(np.array([[8.0, 6.0], [6.0, 12.0], [16.0, 16.0]]), ("cpu", "mem"))
 
 
@@ -152,13 +153,6 @@ def with_other_future(sequences, sequence, episode, now):
     return replace(sequences, demand=demand, length=length)
 
 
-def declared(sequences):
-    """The sequences with peaks as requests where nothing is declared, which then stay what they are."""
-    return replace(
-        sequences, request=np.where(np.isnan(sequences.request), sequences.demand.max(axis=2), sequences.request)
-    )
-
-
 def changed_decisions(name, sequences, machines, scenario):
     """How many of several moments' decisions (up to then) depend on what comes after them."""
     changed = 0
@@ -174,10 +168,8 @@ def changed_decisions(name, sequences, machines, scenario):
 @pytest.mark.parametrize("name", [*SCHEDULERS, "rollout(expected-cost)"])
 def test_only_peaks_and_clairvoyant_know_the_future(problem, train, name):
     machines = Machines.homogeneous(3, 8, ("cpu", "mem"))
-    sequences = declared(train) if name in PRODUCTION else train
-    changed = changed_decisions(name, sequences, machines, problem.scenario)
-    seen_only = KNOWLEDGE[name] in (CURRENT_LOAD, FORECASTS) or (name in PRODUCTION and KNOWLEDGE[name] != FUTURE)
-    if seen_only or name.startswith("rollout"):
+    changed = changed_decisions(name, train, machines, problem.scenario)
+    if KNOWLEDGE[name].group in SEEING_NO_FUTURE:
         assert changed == 0
     elif name in ("best-fit-peak", "clairvoyant", "hindsight", "peak-oracle"):
         assert changed > 0  # shows that the change can be noticed
@@ -221,6 +213,13 @@ def test_nobody_sees_usage_before_it_is_measured(problem, train, name):
                 changed[late] += not np.array_equal(*known)
     assert changed[2] == 0
     assert changed.get(0) != 0 or name in ("random", "round-robin")  # shows that the change can be noticed
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEDULERS if KNOWLEDGE[name].group == REQUESTS.group])
+def test_what_stands_in_for_requests_is_no_future(problem, train, name):
+    silent = replace(train, request=np.full_like(train.request, np.nan))
+    machines = Machines.homogeneous(3, 8, ("cpu", "mem"))
+    assert changed_decisions(name, silent, machines, problem.scenario) == 0
 
 
 @pytest.mark.parametrize("name", ["deeprm"] + [name for name in SCHEDULERS if KNOWLEDGE[name] == PEAKS])

@@ -200,11 +200,17 @@ def test_lrasched_takes_the_largest_first_and_the_fittest_machine(make_sequences
     rows = [(0, [[1, 1], [4, 2]]), (0, [[2, 6], [1, 1]]), (0, [[1, 1]]), (0, [[1, 1], [4, 2]])]
     sequences = make_sequences(rows)
     assert decide("lrasched-peak", sequences, [0, 1], TWO) == [(3, 0), (2, 1)]
-    # Nothing is declared: by peaks. d declares (1, 1), so it is no larger than c, which comes first and goes to m0.
-    assert decide("lrasched-request", sequences, [0, 1], TWO) == [(3, 0), (2, 1)]
-    request = np.full((1, 4, 2), np.nan)
-    request[0, 3] = 1
-    assert decide("lrasched-request", replace(sequences, request=request), [0, 1], TWO) == [(2, 0), (3, 0)]
+    # By requests that are the peaks, likewise. d declares (1, 1): no larger than c, which comes first and goes to m0.
+    request = np.array([[[4, 2], [2, 6], [1, 1], [4, 2]]], float)
+    asked = replace(sequences, request=request)
+    assert decide("lrasched-request", asked, [0, 1], TWO) == [(3, 0), (2, 1)]
+    less = request.copy()
+    less[0, 3] = 1
+    assert decide("lrasched-request", replace(sequences, request=less), [0, 1], TWO) == [(2, 0), (3, 0)]
+    # d declares nothing: four times its first cpu and twice its first memory stand in, which happens to be its peak.
+    less[0, 3] = np.nan
+    guessed = replace(sequences, request=less, request_factor=np.array([4.0, 2.0]))
+    assert decide("lrasched-request", guessed, [0, 1], TWO) == [(3, 0), (2, 1)]
 
 
 def test_clairvoyant_keeps_room_for_the_whole_life(make_sequences):

@@ -34,6 +34,18 @@ from tvwrl.types import InputError, Machines
 TWO = Machines.homogeneous(2, 8, ("cpu", "mem"))
 ONE = Machines.homogeneous(1, 8, ("cpu", "mem"))
 
+
+def test_undeclared_requests_by_hand(make_sequences):
+    """a declares all, b memory alone, c nothing: its first demand (2, 3) times (3, 2) is cut to a machine of (8, 5)."""
+    request = [[[1, 2], [np.nan, 7], [np.nan, np.nan]]]
+    rows = [(0, [[1, 1], [6, 6]]), (0, [[2, 1], [6, 6]]), (0, [[2, 3], [8, 8]])]
+    plain = make_sequences(rows, request=request)
+    machines = Machines(np.array([[8.0, 4.0], [4.0, 5.0]]), ("cpu", "mem"))
+    for factor, expected in ((None, [[1, 2], [2, 5], [2, 3]]), (np.array([3.0, 2.0]), [[1, 2], [6, 5], [6, 5]])):
+        sequences = replace(plain, request_factor=factor)
+        assert Simulation(sequences, machines, Scenario()).request.tolist() == [expected]
+
+
 # Three workloads (arrival, demand), one placement per slot. With a and b on m0 and c on m1, load (cpu, mem) per slot:
 #   slot       0       1       2       3
 #   a, m0    (3,2)   (5,2)   (2,1)

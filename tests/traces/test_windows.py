@@ -7,7 +7,7 @@ import pytest
 
 from tvwrl.envs.problem import Problem
 from tvwrl.traces.splits import UNSEEN
-from tvwrl.traces.windows import Window, stack_windows
+from tvwrl.traces.windows import Window, peak_over_first, stack_windows
 
 
 def test_a_table_by_hand(make_trace):
@@ -26,6 +26,13 @@ def test_a_table_by_hand(make_trace):
     pair = table.reshape(1, 2)
     assert (pair.demand.shape, pair.metadata.shape, pair.clock.shape) == ((1, 2, 2, 2), (1, 2, 4), (1, 2))
     assert np.array_equal(pair[0].demand, table.demand)
+
+
+def test_peak_over_first_by_hand():
+    """Cpu of 21 windows rises 1, 2, ..., 21 times: 95 % at most 20 times. Memory falls, or begins with none."""
+    windows = [Window(0, 0, np.array([[2.0, i % 2], [2.0 * i, 0.5 * (i % 2)]])) for i in range(1, 22)]
+    assert peak_over_first(windows).tolist() == [20, 1]
+    assert peak_over_first([Window(0, 0, np.array([[1.0, 0.0], [3.0, 5.0]]))]).tolist() == [3, 1]  # none to learn from
 
 
 def test_only_windows_for_training_have_a_fold(problem: Problem) -> None:

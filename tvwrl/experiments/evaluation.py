@@ -254,6 +254,7 @@ def _run_facts(
         "resources": list(trace.resources),
         "capacities": problem.machines.as_dicts(),
         "unit": dict(zip(trace.resources, problem.sampler.unit.tolist(), strict=True)),
+        "request_factor": dict(zip(trace.resources, problem.sampler.request_factor.tolist(), strict=True)),
         "peak_units": scenario.peak_units,
         "quantise": scenario.quantise,
         "sample": scenario.sample,

@@ -19,7 +19,9 @@ class Knowledge(NamedTuple):
 
 CURRENT_LOAD = Knowledge("current load and history", "current load, and demand in a workload's first slot")
 REQUESTS = Knowledge(
-    "declared requests", "requests of running and waiting workloads; their peaks where they declare none"
+    "declared requests",
+    "requests of running and waiting workloads, and where they declare none, demand in their first slot times a factor "
+    "from training workloads",
 )
 HISTORY_AND_REQUESTS = Knowledge(REQUESTS.group, f"{REQUESTS.note}; what running ones have used since placement")
 PEAKS = Knowledge("true lifetime peaks (a privilege)", "peaks of running and waiting workloads")

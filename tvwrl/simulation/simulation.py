@@ -197,9 +197,14 @@ class Simulation:
 
     @cached_property
     def request(self) -> Float:
-        """(S, N, D) units: what each workload declared, its peak where it did not; at most a whole machine."""
-        declared = self.sequences.request
-        wanted: Float = np.where(np.isnan(declared), self.peak, declared)
+        """(S, N, D) units: what each workload declared; at most a whole machine.
+
+        Where it did not, its demand in the first slot times the sequences' `request_factor`: never the true peak, which
+        is a piece of the future.
+        """
+        declared, factor = self.sequences.request, self.sequences.request_factor
+        stands_in = self.sequences.demand[:, :, 0] * (1.0 if factor is None else factor)
+        wanted: Float = np.where(np.isnan(declared), stands_in, declared)
         most: Float = np.minimum(wanted, self.machines.capacity.max(axis=0))
         return most
 

@@ -17,7 +17,7 @@ from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.arrivals_and_noise import draw_arrivals, draw_background, perturb_demand
 from tvwrl.traces.splits import UNSEEN, Run, Split, split_trace
 from tvwrl.traces.statistics import DAY_SECONDS
-from tvwrl.traces.windows import Window, Windows, stack_windows
+from tvwrl.traces.windows import Window, Windows, peak_over_first, stack_windows
 from tvwrl.types import Float, ForecastTable, InputError, Int, SequenceSet, Strings, Trace
 
 LONG_HOURS, LONGEST_HOURS, SHORTEST_HOURS = 30.0, 60.0, 3.0  # long-running = more than 30 h (paper)
@@ -76,8 +76,9 @@ class SequenceSampler:
 
     Attributes: `unit` (D,) input value of one unit: a constant of the problem, as a machine's capacity is, so that
     all splits are measured alike; set on all series that are not for testing unless it is given. `fold` (n,) of every
-    workload of the trace and `holds_out`, as of `Splits`. `notes` list of sentences about what the trace could not
-    give; and by split the `runs` that windows are cut from, `rate` arrivals per slot that offer the load, `arrivals`
+    workload of the trace and `holds_out`, as of `Splits`. `request_factor` (D,) 1 or more: an undeclared request is
+    taken to be this times demand in the first slot. `notes` list of sentences about what the trace could not give; and
+    by split the `runs` that windows are cut from, `rate` arrivals per slot that offer the load, `arrivals`
     workloads per sequence (N).
 
     Raises InputError where the trace's interval does not divide the slot, where a rate cannot be served, and where
@@ -266,6 +267,8 @@ class SequenceSampler:
         """Arrivals per slot that offer the load on the busier resource, and the mean length of a workload, slots."""
         windows = self.windows(split, CALIBRATION_WINDOWS, np.random.default_rng(0))
         self._note_mix(split, windows)
+        if split == "train":
+            self.request_factor = peak_over_first(windows)
         work = np.mean([w.demand.sum(axis=0) for w in windows], axis=0)
         share = float((work / self.machines.capacity.sum(axis=0)).max())
         return self.scenario.load / share, float(np.mean([len(w.demand) for w in windows]))
@@ -345,4 +348,5 @@ class SequenceSampler:
             classes=classes.k,
             load=self.scenario.load,
             forecast=None if forecasts is None else forecasts.table(windows),
+            request_factor=self.request_factor,
         )

@@ -12,6 +12,8 @@ from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.statistics import DAY_SECONDS
 from tvwrl.types import Float, Int, Trace
 
+STANDS_IN = 95.0  # percentile of lifetime peak over first demand that stands in for undeclared requests
+
 
 @dataclass(frozen=True)
 class Window:
@@ -61,6 +63,18 @@ def metadata_of(trace: Trace, workloads: Int, unit: Float) -> Float:
     declared = (trace.priority[workloads][..., None], trace.scheduling_class[workloads][..., None])
     metadata: Float = np.concatenate((trace.request[workloads] / unit, *declared), axis=-1)
     return metadata
+
+
+def peak_over_first(windows: Sequence[Window]) -> Float:
+    """(D,) 1 or more: 95 % of the windows never need more than this times their demand in the first slot.
+
+    Windows that begin with no demand of a resource do not count for it; 1 where all do.
+    """
+    first = np.array([window.demand[0] for window in windows])
+    peak = np.array([window.demand.max(axis=0) for window in windows])
+    ratios = [peak[counts, d] / first[counts, d] for d, counts in enumerate(first.T > 0)]
+    factor: Float = np.array([np.percentile(ratio, STANDS_IN) if ratio.size else 1.0 for ratio in ratios])
+    return factor
 
 
 def stack_windows(windows: Sequence[Window], trace: Trace, unit: Float) -> Windows:
