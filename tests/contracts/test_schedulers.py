@@ -201,7 +201,7 @@ def with_other_usage(sequences, sequence, episode, last):
 def test_nobody_sees_usage_before_it_is_measured(problem, train, name):
     machines, changed = Machines.homogeneous(3, 8, ("cpu", "mem")), {0: 0, 2: 0}
     if name in PRODUCTION:
-        train, changed = declared(train), {2: 0}
+        changed = {2: 0}
     for late in changed:
         scenario = replace(problem.scenario, usage_delay=late)
         for sequence in range(4):
