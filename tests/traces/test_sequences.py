@@ -126,20 +126,6 @@ def test_requests_are_in_units_and_unknown_where_unknown(google: Trace, sampler:
     assert np.isnan(drawn.request).any()
 
 
-def test_what_stands_in_for_requests_is_learnt_from_training_series(google: Trace, quick: None) -> None:
-    scenario = replace(SMALL, capacity=(64.0,), machines=1)
-    sampler = SequenceSampler(google, scenario)
-    drawn, factor = sampler.sequences("train", 40, 0, OneClass()), sampler.request_factor
-    assert np.array_equal(sampler.sequences("test", 1, 0, OneClass()).request_factor, factor)
-    covers = drawn.demand.max(axis=2) <= drawn.demand[:, :, 0] * factor
-    assert (covers.mean(axis=(0, 1)) > 0.85).all()  # 95 % of those that it is learnt from
-    usage = google.usage.copy()
-    for row in {series_of(google)[name] for name in sampler.sequences("test", 40, 0, OneClass()).source_workload.flat}:
-        usage[google.offsets[row] : google.offsets[row + 1]] = 1.0
-    other = SequenceSampler(replace(google, usage=usage), scenario, sampler.unit)
-    assert np.array_equal(other.request_factor, factor)
-
-
 def test_workload_ids_are_unique_and_number_the_windows_of_a_series(drawn: SequenceSet) -> None:
     for ids, sources in zip(drawn.workload_id, drawn.source_workload, strict=True):
         assert len(set(ids)) == len(ids)

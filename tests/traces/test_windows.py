@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tvwrl.envs.problem import Problem
+from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.splits import UNSEEN
 from tvwrl.traces.windows import Window, peak_over_first, stack_windows
+from tvwrl.types import SequenceSet
 
 
 def test_a_table_by_hand(make_trace):
@@ -33,6 +37,19 @@ def test_peak_over_first_by_hand():
     windows = [Window(0, 0, np.array([[2.0, i % 2], [2.0 * i, 0.5 * (i % 2)]])) for i in range(1, 22)]
     assert peak_over_first(windows).tolist() == [20, 1]
     assert peak_over_first([Window(0, 0, np.array([[1.0, 0.0], [3.0, 5.0]]))]).tolist() == [3, 1]  # none to learn from
+
+
+def test_what_stands_in_for_requests_is_learnt_from_training_series(problem: Problem, train: SequenceSet) -> None:
+    trace, factor = problem.trace, problem.sampler.request_factor
+    covers = train.demand.max(axis=2) <= train.demand[:, :, 0] * factor
+    assert (covers.mean(axis=(0, 1)) > 0.85).all()  # 95 % of those that it is learnt from
+    test = problem.sequences("test", 40, seed=0)
+    assert test.request_factor is not None
+    assert np.array_equal(test.request_factor, factor)
+    usage, other = trace.usage.copy(), np.isin(trace.workload_id, test.source_workload)
+    usage[np.repeat(other, np.diff(trace.offsets))] = 1.0
+    same = SequenceSampler(replace(trace, usage=usage), problem.scenario, problem.sampler.unit)
+    assert np.array_equal(same.request_factor, factor)
 
 
 def test_only_windows_for_training_have_a_fold(problem: Problem) -> None:
