@@ -21,6 +21,12 @@ def test_the_tightest_takes_it_and_idle_machines_count(chosen):
     assert chosen("rc-like", running, 8, three) == 2
 
 
+def test_who_runs_for_less_than_usage_takes_to_arrive_counts_with_the_request(chosen):
+    assert chosen("rc-like", [(4, [1, 1, 1, 1])], 7) == 0
+    assert chosen("rc-like", [(4, [1, 1, 1, 1])], 4.1, usage_delay=1) is None
+    assert chosen("rc-like", [(4, [1, 1, 1, 1, 4])], 7, usage_delay=1) == 0
+
+
 def test_room_now_is_needed(chosen):
     assert chosen("borg-default(phi=0.1)", [(1, [7.95])], 6) is None  # it uses .06 at once
 

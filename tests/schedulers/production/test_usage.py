@@ -20,6 +20,13 @@ def test_samples_by_hand(situation):
     assert usage_samples(cluster, 0).value.shape == (2, 0, 1)
 
 
+def test_late_usage(situation):
+    cluster, _ = situation([(4, [1, 2, 3]), (5, [7])], 2, usage_delay=1)
+    samples = usage_samples(cluster, None)
+    assert samples.value[:, :, 0].tolist() == [[2, 1], [0, 0]]
+    assert (samples.seen.tolist(), samples.newest) == ([2, 0], 1)
+
+
 def test_nothing_runs(situation):
     cluster, _ = situation([], 2)
     assert usage_samples(cluster, None).value.shape == (0, 0, 1)

@@ -146,10 +146,28 @@ class PeakOracle(PredictedPeak):
 
     def predict(self, samples: Samples, machines: int) -> Float:
         """See `PredictedPeak.predict`."""
-        used = summed(np.minimum(samples.value, samples.request[:, None]), samples.machine, machines)
-        goes_on = summed(samples.seen[:, None].astype(np.float64), samples.machine, machines) > 0
-        requested = summed(samples.request, samples.machine, machines)
-        return np.where(goes_on, used.max(axis=1, initial=0.0), requested)
+        peak: Float = _largest_sum(*samples[1:5], machines)
+        return peak
+
+
+@njit
+def _largest_sum(machine, request, seen, value, machines):  # type: ignore[no-untyped-def]
+    """(machines, D) largest sum of usage in a slot, counted up to the request; where there is none, of requests."""
+    _, slots, resources = value.shape
+    used, peak = np.zeros((machines, slots, resources)), np.zeros((machines, resources))
+    requested, depth = np.zeros((machines, resources)), np.zeros(machines, np.int64)
+    for r in range(len(machine)):
+        m = machine[r]
+        depth[m] = max(depth[m], seen[r])
+        for d in range(resources):
+            requested[m, d] += request[r, d]
+        for k in range(seen[r]):
+            for d in range(resources):
+                used[m, k, d] += min(value[r, k, d], request[r, d])
+    for m in range(machines):
+        for d in range(resources):
+            peak[m, d] = used[m, : depth[m], d].max() if depth[m] > 0 else requested[m, d]
+    return peak
 
 
 @njit

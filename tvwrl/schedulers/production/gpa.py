@@ -16,7 +16,7 @@ import numpy as np
 from tvwrl.checks import below, positive
 from tvwrl.compiled import njit
 from tvwrl.schedulers.production.predicted_peak import PredictedPeak
-from tvwrl.schedulers.production.usage import Samples, slots_in, summed
+from tvwrl.schedulers.production.usage import Samples, slots_in
 from tvwrl.types import Float
 
 LEAST = 2  # samples; workloads with fewer count with their requests and no deviation
@@ -54,12 +54,28 @@ class IndependentGPA(GPA):
 
     def predict(self, samples: Samples, machines: int) -> Float:
         """See `PredictedPeak.predict`."""
-        cold, seen = (samples.seen < LEAST)[:, None], np.maximum(samples.seen, 1)[:, None]
-        mean = samples.value.sum(axis=1) / seen
-        variance = np.maximum(np.einsum("rkd,rkd->rd", samples.value, samples.value) / seen - mean**2, 0.0)
-        level = summed(np.where(cold, samples.request, mean), samples.machine, machines)
-        spread: Float = np.sqrt(summed(np.where(cold, 0.0, variance), samples.machine, machines))
-        return level + self.z * spread
+        level, variance = _of_each(*samples[1:5], machines)
+        peak: Float = level + self.z * np.sqrt(variance)
+        return peak
+
+
+@njit
+def _of_each(machine, request, seen, value, machines):  # type: ignore[no-untyped-def]
+    """(machines, D) summed means, the requests of the young included, and summed variances."""
+    resources = value.shape[2]
+    level, variance = np.zeros((machines, resources)), np.zeros((machines, resources))
+    for r in range(len(machine)):
+        for d in range(resources):
+            total = squares = 0.0
+            for k in range(seen[r]):
+                total += value[r, k, d]
+            mean = total / max(seen[r], 1)
+            for k in range(seen[r]):
+                squares += (value[r, k, d] - mean) ** 2
+            young = seen[r] < LEAST
+            level[machine[r], d] += request[r, d] if young else mean
+            variance[machine[r], d] += 0.0 if young else squares / seen[r]
+    return level, variance
 
 
 @njit

@@ -100,8 +100,8 @@ def _parts_by_window(machine, request, seen, value, windows, percent, machines):
             most = 0.0
             for w in range(WINDOWS):
                 largest[w] = within_window[w, : count[w]].max() if count[w] > 0 else request[r, d]
-                quantile = percentile(within_window[w], count[w], percent) if count[w] > 0 else request[r, d]
-                most = max(most, quantile)
+                if largest[w] > most:  # otherwise its percentile is no larger
+                    most = max(most, percentile(within_window[w], count[w], percent) if count[w] > 0 else largest[w])
             guaranteed[machine[r], d] += most
             for w in range(WINDOWS):
                 oversubscribed[machine[r], w, d] += max(0.0, largest[w] - most)

@@ -54,7 +54,7 @@ def usage_samples(cluster: Cluster, most: int | None, rows: Int | None = None) -
     `most`: samples to keep of each, the newest ones (>= 0); None: all
     `rows`: which of the running workloads, in the order of `running`; default: all
     """
-    newest = cluster.slot - int(getattr(cluster.simulation.scenario, "usage_delay", 0))
+    newest = cluster.measured
     workload, machine, start, _ = _facts(cluster, rows)
     seen = np.maximum(newest - start + 1, 0)
     if most is not None:
