@@ -19,3 +19,19 @@ def test_an_example_prints_its_table(example, entry):
     lines = [line.split()[0] for line in done.stdout.splitlines() if line]
     assert {entry, "spread", "best-fit", "best-fit-peak", "clairvoyant"} <= set(lines)
     assert "2 sequences" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("example", "entry", "options"),
+    [
+        ("cleanrl_ppo", "cleanrl-ppo", ["--total-timesteps", "8192", "--sequences", "2"]),
+        ("maskable_ppo", "maskable-ppo", ["--timesteps", "256", "--sequences", "2"]),
+    ],
+)
+def test_an_agent_trains_and_joins_the_table(example, entry, options):
+    if example == "maskable_ppo":
+        pytest.importorskip("sb3_contrib")
+    command = [sys.executable, f"examples/{example}.py", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert f"\n{entry} " in done.stdout

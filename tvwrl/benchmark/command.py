@@ -40,7 +40,7 @@ class BenchmarkSettings(CellOptions):
     """
 
     named_tasks: Names = ("google-0.5-v0",)
-    """Tasks of the benchmark; --list-tasks prints them."""
+    """Tasks of the benchmark (docs/benchmark.md)."""
     schedulers: Annotated[Names, tyro.conf.arg(help=HELP)] = DEFAULT_SCHEDULERS
     sequences: int | None = None
     """Test sequences per task; default: all of the task's."""

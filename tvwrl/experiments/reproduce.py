@@ -34,6 +34,7 @@ class Report:
     plots: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)  # name -> writes the PNG
     facts: Mapping[str, Any] = field(default_factory=dict)  # for run.json, beside provenance and options
     tables: Mapping[str, Rows] = field(default_factory=dict)  # further CSV files by name
+    files: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)  # file -> writes it, HTML for a browser
 
 
 class Study(Protocol):
@@ -134,6 +135,9 @@ def _write(folder: Path, report: Report, study: Study) -> str:
     for name, plot in report.plots.items():
         with whole_file(folder / f"{name}.png") as partial:
             plot(partial)
+    for name, write in report.files.items():
+        with whole_file(folder / name) as partial:
+            write(partial)
     options = asdict(study)  # type: ignore[call-overload]
     write_json(folder / "run.json", provenance() | {"options": options} | dict(report.facts))
     return text
@@ -149,6 +153,9 @@ def write_page(page: Path, out: Path, texts: Mapping[str, str], title: str) -> N
     for figure, text in texts.items():
         heading, _, rest = text.strip().partition("\n")
         shown = []
+        for made in sorted((out / figure).glob("*.html")):
+            with whole_file(page.with_suffix("") / made.name) as partial:
+                partial.write_bytes(made.read_bytes())
         for drawn in sorted((out / figure).glob("*.png")):
             name = drawn.name if len(texts) == 1 else f"{figure}-{drawn.name}"
             name = f"{figure}.png" if drawn.stem == "plot" else name

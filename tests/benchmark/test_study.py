@@ -1,0 +1,106 @@
+"""The benchmark's page: ranks and differences worked out by hand, margins chosen on validation sequences, the files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from tvwrl.benchmark import page, study
+from tvwrl.benchmark.study import BenchmarkStudy, Played
+from tvwrl.benchmark.tasks import find_task
+from tvwrl.experiments.engine import complete
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, PEAKS, REQUESTS
+from tvwrl.types import InputError
+
+TASK = "google-0.5-v0"
+
+
+def rows(scheduler, knowledge, rewards, tuned=False, played="", unplaced=0):
+    facts = {"task": TASK, "scheduler": scheduler, "tuned": tuned, "played": played or scheduler}
+    scores = {"overshoot_pct": 0.5, "machines_used": 8.0, "wait_mean": 1.0, "unplaced": unplaced, "decision_ms": 2.0}
+    found = enumerate(rewards)
+    return [facts | scores | {"knowledge": knowledge.group, "sequence": i, "reward": 1e3 * r} for i, r in found]
+
+
+EVERY = [
+    *rows("best-fit-peak", PEAKS, (-100.0, -200.0)),
+    *rows("clairvoyant", FUTURE, (-60.0, -140.0)),
+    *rows("spread", CURRENT_LOAD, (-300.0, -500.0)),
+    *rows("best-fit", CURRENT_LOAD, (-10.0, -10.0), unplaced=3),
+    *rows("mine", CURRENT_LOAD, (-290.0, -460.0)),
+    *rows("n-sigma", REQUESTS, (-150.0, -250.0)),
+    *rows("n-sigma", REQUESTS, (-120.0, -220.0), tuned=True, played="n-sigma(n=2)"),
+]
+
+
+def test_ranks_differences_and_gaps_by_hand():
+    lines = {line.label: line for line in page.summaries(EVERY, [TASK])[TASK]}
+    assert [name for name in lines if lines[name].knowledge == CURRENT_LOAD.group] == ["mine", "spread", "best-fit"]
+    assert [lines[name].rank for name in ("mine", "spread", "best-fit")] == [1, 2, 3]  # unplaced workloads come last
+    assert lines["spread"].behind == (-25e3, (-40e3, -10e3))  # against "mine": -10 and -40 thousand
+    assert lines["best-fit-peak"].closed == 0
+    assert lines["clairvoyant"].closed == 100
+    # of 50 thousand between -150 and -100: -170 is 20 below
+    assert lines["n-sigma(n=2), tuned"].closed == pytest.approx(-40)
+    assert lines["n-sigma"].rank == 2
+
+
+def test_the_text_names_what_is_missing_and_tells_ours_apart():
+    text = page.text(page.summaries(EVERY, [TASK]), missing=2)
+    assert "**2 cells are missing**" in text
+    assert re.search(r"\| \*\*mine\*\* +\| +1 \|", text)
+    assert re.search(r"\| n-sigma\(n=2\), tuned +\| +1 \|", text)
+    assert text.index("*declared requests*") < text.index("*true lifetime peaks (a privilege)*")
+
+
+def test_names_are_not_executed_by_the_browser(tmp_path):
+    bad = [row | {"scheduler": "<script>alert(1)</script>"} for row in rows("mine", CURRENT_LOAD, (-1.0, -2.0))]
+    page.browser_table(page.summaries(bad, [TASK]))(tmp_path / "a.html")
+    written = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "<script>alert" not in written
+    assert "&lt;script&gt;alert" in written
+
+
+def test_a_margin_is_chosen_on_validation_sequences_only(monkeypatch):
+    seen = []
+
+    def pretend(entry, task, split, count):
+        seen.append((split, count))
+        wanted = getattr(entry.scheduler._inner, "n", None)
+        return [{"sequence": 0, "reward": -abs(wanted - 3.0), "unplaced": 0}]
+
+    monkeypatch.setattr(study, "played", pretend)
+    (row,) = Played(find_task(TASK), "n-sigma", "n-sigma", True, 7).measure()
+    assert row["played"] == "n-sigma(n=3)"
+    assert set(seen[:-1]) == {("validation", study.VALIDATION)}
+    assert seen[-1] == ("test", 7)
+
+
+def test_a_study_is_played_written_and_resumed(tmp_path):
+    own = BenchmarkStudy(named_tasks=(TASK,), schedulers=("best-fit-peak", "clairvoyant"), sequences=2)
+    cells = own.cells("benchmark")
+    assert [cell.name for cell in cells] == [f"{TASK}/best-fit-peak", f"{TASK}/clairvoyant"]
+    assert not complete(tmp_path, cells, report=print)
+    report = own.report("benchmark", tmp_path, cells)
+    assert len(report.rows) == 4
+    report.plots[TASK](tmp_path / "picture.png")
+    report.files["benchmark.html"](tmp_path / "benchmark.html")
+    assert (tmp_path / "picture.png").stat().st_size > 1000
+    with pytest.raises(InputError, match="sequences is 2 there, 3 here"):
+        complete(tmp_path, replace(own, sequences=3).cells("benchmark"), report=print)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"named_tasks": ("google-0.5",)}, "unknown task 'google-0.5': did you mean google-0.5-v0"),
+        ({"named_tasks": (TASK, TASK)}, "named_tasks"),
+        ({"runs": ("mine",)}, "--runs mine: write NAME=FOLDER"),
+        ({"sequences": 0}, "sequences is 0: must be at least 1"),
+    ],
+)
+def test_bad_options_are_named(changes, message):
+    with pytest.raises(InputError, match=message):
+        replace(BenchmarkStudy(named_tasks=(TASK,)), **changes).cells("benchmark")

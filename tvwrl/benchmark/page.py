@@ -1,0 +1,219 @@
+"""The benchmark's page: per task, schedulers ranked within their group of knowledge, a picture, an HTML table."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from tvwrl.experiments.engine import Rows
+from tvwrl.experiments.statistics import bootstrap_interval, paired_bootstrap, share_closed, with_interval
+from tvwrl.experiments.tables import CEILING, FLOOR
+from tvwrl.markdown import markdown_table
+from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
+from tvwrl.schedulers import GROUPS, SCHEDULERS
+from tvwrl.types import Float
+
+OWN_RULES = ("expected-cost", "forecast-fit")  # what their names begin with
+Column = Callable[["Line"], str]
+HEAD: dict[str, Column] = {
+    "scheduler": lambda line: _marked(line.scheduler, line.label),
+    "rank": lambda line: str(line.rank),
+    "reward (thousands)": lambda line: with_interval(*line.reward, 1, "", 1e-3),
+    "behind the best of its group": lambda line: with_interval(*line.behind, 1, "", 1e-3) if line.rank > 1 else "",
+    "gap closed %": lambda line: "-" if np.isnan(line.closed) else f"{line.closed:.0f}",
+    "overshoot %": lambda line: f"{line.overshoot:.3f}",
+    "machines": lambda line: f"{line.machines:.2f}",
+    "wait (slots)": lambda line: f"{line.wait:.2f}",
+    "unplaced": lambda line: f"{line.unplaced:.2f}",
+    "ms per decision": lambda line: f"{line.milliseconds:.2f}",
+}
+LEGEND = (
+    "Mean over the task's test sequences [95 % bootstrap interval]; differences are paired by sequence. Ranks are "
+    f"within a group of knowledge; whoever left workloads unplaced comes last. Gap closed: from `{FLOOR}` (0 %) to "
+    f"`{CEILING}` (100 %). *Tuned*: with the margin in the name, which was the best on validation sequences. "
+    "`ms per decision` is a mean. In bold: this project's rules and agents."
+)
+
+Estimate = tuple[float, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A scheduler on a task; rewards are plain numbers, the interval is of 95 %."""
+
+    scheduler: str
+    played: str  # with its margin, where that is tuned
+    tuned: bool
+    knowledge: str
+    rank: int  # within its group of knowledge, from 1
+    reward: Estimate
+    behind: Estimate  # the best of its group
+    closed: float
+    overshoot: float
+    machines: float
+    wait: float
+    unplaced: float
+    milliseconds: float
+
+    @property
+    def label(self) -> str:
+        """Its name in tables."""
+        return f"{self.played}, tuned" if self.tuned else self.scheduler
+
+
+def is_ours(scheduler: str) -> bool:
+    """Whether it is a training run or one of the rules that this project made, which are told apart."""
+    return scheduler not in SCHEDULERS or scheduler.startswith(OWN_RULES)
+
+
+def _marked(scheduler: str, label: str) -> str:
+    """Markdown of a name: ours in bold."""
+    return f"**{label}**" if is_ours(scheduler) else label
+
+
+def summaries(rows: Rows, tasks: Sequence[str]) -> dict[str, list[Line]]:
+    """task -> its schedulers by group of knowledge, the best of each group first; tasks without rows are left out."""
+    found: dict[str, dict[str, Rows]] = {}
+    for row in rows:
+        found.setdefault(row["task"], {}).setdefault(f"{row['scheduler']}{row['tuned']}", []).append(row)
+    return {task: _lines(list(found[task].values())) for task in tasks if task in found}
+
+
+def _lines(of: Sequence[Rows]) -> list[Line]:
+    """One task's lines; `of`: the rows of each scheduler."""
+    of = [sorted(rows, key=lambda row: row["sequence"]) for rows in of]
+    rewards = {rows[0]["scheduler"]: _column(rows, "reward") for rows in of if not rows[0]["tuned"]}
+    lines = []
+    for group in GROUPS:
+        own = [rows for rows in of if rows[0]["knowledge"] == group]
+        own.sort(key=lambda rows: (_column(rows, "unplaced").any(), -_column(rows, "reward").mean()))
+        best = _column(own[0], "reward") if own else np.empty(0)
+        lines += [_line(rows, rank, best, rewards) for rank, rows in enumerate(own, 1)]
+    return lines
+
+
+def _line(rows: Rows, rank: int, best: Float, rewards: Mapping[str, Float]) -> Line:
+    reward, first = _column(rows, "reward"), rows[0]
+    behind, *interval = paired_bootstrap(reward, best)
+    ends = [rewards.get(name) for name in (FLOOR, CEILING)]
+    trio = None if any(end is None for end in ends) else np.stack([*ends, reward], axis=1)  # type: ignore[list-item]
+    return Line(
+        first["scheduler"],
+        first["played"],
+        first["tuned"],
+        first["knowledge"],
+        rank,
+        (float(reward.mean()), bootstrap_interval(reward)),
+        (behind, (interval[0], interval[1])),
+        float("nan") if trio is None else float(share_closed(trio[None])[0]),
+        overshoot=float(np.nanmean(_column(rows, "overshoot_pct"))),
+        machines=float(np.nanmean(_column(rows, "machines_used"))),
+        wait=float(np.nanmean(_column(rows, "wait_mean"))),
+        unplaced=float(_column(rows, "unplaced").mean()),
+        milliseconds=float(_column(rows, "decision_ms").mean()),
+    )
+
+
+def _column(rows: Rows, name: str) -> Float:
+    return np.array([np.nan if row[name] is None else row[name] for row in rows], dtype=np.float64)
+
+
+def text(found: Mapping[str, Sequence[Line]], missing: int) -> str:
+    """Markdown: ranks over all tasks, then a table and a picture per task."""
+    parts = ["# Benchmark", LEGEND]
+    if missing:
+        parts.append(f"**{missing} cells are missing** from the tables below; the same command completes them.")
+    parts += ["## All tasks", _overall(found)]
+    for task, lines in found.items():
+        body = []
+        for group in GROUPS:
+            own = [line for line in lines if line.knowledge == group]
+            body += [[f"*{group}*", *[""] * (len(HEAD) - 1)]] if own else []
+            body += [[show(line) for show in HEAD.values()] for line in own]
+        parts += [f"## {task}", f"![{task}]({task}.png)", markdown_table(list(HEAD), body)]
+    return "\n\n".join(parts)
+
+
+def _overall(found: Mapping[str, Sequence[Line]]) -> str:
+    """By group: each scheduler's mean rank, in how many tasks nobody is significantly better, gap closed, overshoot."""
+    every: dict[tuple[str, str, bool], list[Line]] = {}
+    for lines in found.values():
+        for line in lines:
+            every.setdefault((line.knowledge, line.scheduler, line.tuned), []).append(line)
+    body = []
+    for group in GROUPS:
+        own = {key: lines for key, lines in every.items() if key[0] == group}
+        body += [[f"*{group}*", *[""] * 4]] if own else []
+        for (_, name, tuned), lines in sorted(own.items(), key=lambda item: np.mean([line.rank for line in item[1]])):
+            level = sum(line.rank == 1 or line.behind[1][1] >= 0 for line in lines)
+            closed = [line.closed for line in lines]
+            row = [_marked(name, f"{name}, tuned" if tuned else name), f"{np.mean([line.rank for line in lines]):.1f}"]
+            row += [f"{level} of {len(lines)}", "-" if np.isnan(closed).all() else f"{np.nanmean(closed):.0f}"]
+            body.append([*row, f"{np.mean([line.overshoot for line in lines]):.3f}"])
+    head = ["scheduler", "mean rank in its group", "best or level with it", "gap closed %", "overshoot %"]
+    note = "*Level*: the interval of the difference from the best of the group includes 0. Means are over tasks."
+    return f"{markdown_table(head, body)}\n\n{note}"
+
+
+def picture(lines: Sequence[Line]) -> Callable[[Path], None]:
+    """Writes a PNG: a row per scheduler with mean reward and interval, ranked within groups, ours in another colour."""
+    return partial(_draw, lines)
+
+
+def _draw(lines: Sequence[Line], file: Path) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    figure = new_figure(9.0, 1.2 + 0.24 * (len(lines) + len({line.knowledge for line in lines})))
+    axis = figure.subplots()
+    ticks, labels, at = [], [], 0.0
+    for group in GROUPS:
+        own = [line for line in lines if line.knowledge == group]
+        if not own:
+            continue
+        axis.text(0.0, at, f" {group}", fontsize=9, style="italic", va="center", transform=axis.get_yaxis_transform())
+        at += 1
+        for line in own:
+            colour = COLOURS[5] if is_ours(line.scheduler) else COLOURS[0]
+            low, high = line.reward[1] if not np.isnan(line.reward[1][0]) else (line.reward[0],) * 2
+            axis.plot([-low / 1e3, -high / 1e3], [at, at], color=colour, linewidth=1.6)
+            axis.plot(-line.reward[0] / 1e3, at, "o", ms=5, color=colour)
+            ticks.append(at)
+            labels.append(line.label)
+            at += 1
+    axis.set_yticks(ticks, labels, fontsize=8)
+    axis.set_ylim(at - 0.4, -0.8)
+    axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axis.set_xlabel(
+        "mean penalty per sequence, thousands (lower is better; logarithmic), with 95 % intervals; orange: ours",
+        fontsize=9,
+    )
+    tidy(axis, "x")
+    figure.savefig(file, dpi=DPI, format="png")
+
+
+def browser_table(found: Mapping[str, Sequence[Line]]) -> Callable[[Path], None]:
+    """Writes one HTML file without other files: all tables in one, which a click on a heading sorts."""
+    return partial(_write_html, found)
+
+
+def _write_html(found: Mapping[str, Sequence[Line]], file: Path) -> None:
+    heads = ["task", "knowledge", *HEAD]
+    lines = []
+    for task, own in found.items():
+        for line in own:
+            cells = [task, line.knowledge, *(show(line).strip("*") for show in HEAD.values())]
+            strong = ' class="ours"' if is_ours(line.scheduler) else ""
+            lines.append(f"<tr{strong}>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+    page = files("tvwrl.benchmark").joinpath("table.html").read_text(encoding="utf-8")
+    head = "".join(f"<th><button>{html.escape(title)}</button></th>" for title in heads)
+    page = page.replace("<!--head-->", head).replace("<!--legend-->", html.escape(LEGEND.replace("`", "")))
+    file.write_text(page.replace("<!--body-->", "\n".join(lines)), encoding="utf-8")

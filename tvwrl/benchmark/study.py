@@ -1,0 +1,154 @@
+"""All tasks x all schedulers: the cells that play them, and the page that compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvwrl import TASK_NAMES
+from tvwrl.benchmark import page
+from tvwrl.benchmark.entries import Entry, entry_of
+from tvwrl.benchmark.tasks import TASKS, Task, find_task, problem_of
+from tvwrl.checks import at_least, different
+from tvwrl.command_line import Names
+from tvwrl.experiments.engine import Cell, Rows, RowsCell, read_rows
+from tvwrl.experiments.reproduce import Report, commands
+from tvwrl.forecasting import Forecaster
+from tvwrl.schedulers import SCHEDULERS
+from tvwrl.schedulers.registry import SEARCHING, tunable
+from tvwrl.schedulers.runner import Runner
+from tvwrl.traces.splits import Split
+from tvwrl.types import InputError
+
+VALIDATION = 40  # sequences on which a margin is chosen, at most; as many as the task has if those are fewer
+TRACE = "{trace}"  # in the folder of a training run, stands for the task's trace
+
+
+@dataclass(frozen=True)
+class Played(RowsCell):
+    """One scheduler on the test sequences of a task, perhaps with the margin that is best on validation sequences."""
+
+    task: Task
+    scheduler: str  # its name in the tables
+    entry: str  # a scheduler's name or a training run, as `tvwrl.compare` takes it
+    tuned: bool
+    sequences: int
+
+    @property
+    def name(self) -> str:
+        """`<task>/<scheduler>`, `<task>/<scheduler>-tuned`."""
+        return f"{self.task.name}/{self.scheduler}{'-tuned' * self.tuned}"
+
+    @property
+    def group(self) -> str:
+        """Cells of a trace share a process, in which its forecaster is fitted once."""
+        return self.task.trace
+
+    def request(self) -> dict[str, Any]:
+        """A training run by its content."""
+        run = Path(self.entry)
+        return asdict(self) | ({"entry": run} if run.exists() else {})
+
+    def measure(self) -> Rows:
+        """A row per sequence: the referee's scores, `decision_ms`, and the entry that was played."""
+        entry = self._best_margin() if self.tuned else self.entry
+        made = entry_of(self.scheduler, entry, self.task)
+        facts = {"scheduler": self.scheduler, "tuned": self.tuned, "played": entry}
+        facts["knowledge"] = made.scheduler.knowledge.group
+        return [row | facts for row in played(made, self.task, self.task.split, self.sequences)]
+
+    def _best_margin(self) -> str:
+        """The name with the value of its option that has the highest mean reward on validation sequences."""
+        count = min(VALIDATION, self.task.sequences)
+        ((option, values),) = tunable(self.entry).items()
+        rewards = {}
+        for value in values:
+            name = f"{self.entry}({option}={value:g})"
+            made = entry_of(self.scheduler, name, self.task)
+            rows = played(made, self.task, "validation", count)
+            rewards[name] = (-sum(row["unplaced"] for row in rows), np.mean([row["reward"] for row in rows]))
+        return max(rewards, key=lambda name: rewards[name])
+
+
+def played(entry: Entry, task: Task, split: Split, count: int) -> Rows:
+    """A row per sequence of a split: the referee's scores (`tvwrl.metrics.score_episode`)."""
+    problem, scheduler = entry.problem or problem_of(task), entry.scheduler
+    if scheduler.needs_forecasts:
+        problem = replace(problem, forecaster=problem.forecaster or _forecaster(task))
+    drawn = problem.sequences(split, task.sequences if split == task.split else count, task.seed)
+    runner = Runner(drawn, problem.machines, problem.scenario, seed=task.seed)
+    runner.play(scheduler, 0)  # compiles and loads what it needs, so that the times are of decisions
+    return [problem.score(runner.play(scheduler, sequence)) for sequence in range(count)]
+
+
+_FITTED: dict[str, Forecaster | None] = {}  # trace -> its forecaster, in this process
+
+
+def _forecaster(task: Task) -> Forecaster | None:
+    """The forecaster of a task's trace, which is the same at every load."""
+    if task.trace not in _FITTED:
+        _FITTED[task.trace] = problem_of(task).with_forecasts().forecaster
+    return _FITTED[task.trace]
+
+
+@dataclass(frozen=True)
+class BenchmarkStudy:
+    """Play every scheduler, and rules with tuned margins, on the test sequences of every task; resumable."""
+
+    named_tasks: Names = TASK_NAMES
+    """Tasks of the benchmark (docs/benchmark.md)."""
+    schedulers: Names = tuple(name for name in SCHEDULERS if name not in SEARCHING)
+    """Names of schedulers; those with a margin are played twice, the second time with the margin that is best on
+    validation sequences."""
+    runs: Names = ()
+    """Training runs as NAME=FOLDER; {trace} in FOLDER stands for the task's trace. A run is left out of tasks for which
+    its folder does not exist."""
+    sequences: int | None = None
+    """Test sequences per task; default: all of the task's."""
+
+    partial = True
+
+    def cells(self, figure: str) -> list[Cell]:
+        """Task by task."""
+        different(
+            named_tasks=self.named_tasks, schedulers=self.schedulers, **({"runs": self.runs} if self.runs else {})
+        )
+        at_least(1, sequences=self.sequences)
+        return [cell for name in self.named_tasks for cell in self._of(find_task(name))]
+
+    def _of(self, task: Task) -> list[Played]:
+        count = min(self.sequences or task.sequences, task.sequences)
+        cells = []
+        for name in self.schedulers:
+            cells.append(Played(task, name, name, False, count))
+            if name in SCHEDULERS and tunable(name):
+                cells.append(Played(task, name, name, True, count))
+        for run in self.runs:
+            name, _, folder = run.partition("=")
+            if not folder:
+                raise InputError(f"--runs {run}: write NAME=FOLDER")
+            found = folder.replace(TRACE, task.trace)
+            if Path(found).exists():
+                cells.append(Played(task, name, found, False, count))
+        return cells
+
+    def report(self, figure: str, out: Path, cells: Sequence[Cell]) -> Report:
+        """The page, a picture per task, and the same table for a browser."""
+        rows: Rows = []
+        for cell in cells:
+            assert isinstance(cell, Played)
+            rows += [{"task": cell.task.name} | row for row in read_rows(out, [cell])]
+        tasks = [name for name in TASKS if name in self.named_tasks]
+        found = page.summaries(rows, tasks)
+        plots = {task: page.picture(own) for task, own in found.items()}
+        files = {"benchmark.html": page.browser_table(found)}
+        missing = len(self.cells(figure)) - len(cells)
+        return Report(page.text(found, missing), rows, plots, {}, {}, files)
+
+
+TITLE = "every scheduler, rules with tuned margins and training runs on the benchmark's tasks, as a page"
+COMMANDS = commands("", "Benchmark", {"benchmark": TITLE}, BenchmarkStudy)
