@@ -190,14 +190,14 @@ def with_other_usage(sequences, sequence, episode, last):
     return replace(sequences, demand=demand, label=label, forecast=forecast)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name
-        for name in SCHEDULERS
-        if KNOWLEDGE[name] in (CURRENT_LOAD, FORECASTS) or (name in PRODUCTION and KNOWLEDGE[name] != FUTURE)
-    ],
-)
+SEEING_USAGE = [
+    name
+    for name in SCHEDULERS
+    if KNOWLEDGE[name] in (CURRENT_LOAD, FORECASTS) or (name in PRODUCTION and KNOWLEDGE[name] != FUTURE)
+]
+
+
+@pytest.mark.parametrize("name", [*SEEING_USAGE, "rollout(expected-cost)", "rollout(spread)"])
 def test_nobody_sees_usage_before_it_is_measured(problem, train, name):
     machines, changed = Machines.homogeneous(3, 8, ("cpu", "mem")), {0: 0, 2: 0}
     if name in PRODUCTION:

@@ -8,12 +8,13 @@ import pytest
 
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers import ROLLOUTS, SCHEDULERS, make_scheduler
+from tvwrl.schedulers.planning.futures import known_overshoots
 from tvwrl.schedulers.planning.rollout import Rollout, _Tally
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.simulation.state import START
+from tvwrl.simulation.state import RUNS, START
 from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.types import InputError, Machines, Placement
 
@@ -32,13 +33,14 @@ def flat(units, slots=10):
 # ---- by hand
 
 
-def aging(make_sequences):
+def aging(make_sequences, **changes):
     """Workloads last 10 slots. On machine 0, one of 6 units ends after the next slot; on machine 1, one of 5 units has
     just begun; one of 2 units waits."""
     rows = [(0, flat(6)), (8, flat(5)), (8, flat(2))]
     training = make_sequences(*([(0, flat(u)), (8, flat(v)), (40, flat(w))] for u, v, w in [(6, 5, 2), (5, 2, 6)] * 8))
     sequences = replace(make_sequences(rows), training=lambda: training)
-    simulation = Simulation(sequences, TWO, Scenario(machines=2, placements_per_slot=None), grid=False, max_slots=0)
+    scenario = Scenario(machines=2, placements_per_slot=None, **changes)
+    simulation = Simulation(sequences, TWO, scenario, grid=False, max_slots=0)
     simulation.reset(0)
     simulation.place(0, 0)
     while Cluster(simulation).slot < 8:
@@ -71,6 +73,33 @@ def test_what_is_known_of_the_present_is_true_in_every_future(make_sequences):
         for i, units in enumerate((6, 5)):
             assert simulation.state.demand[b, i, 8 - simulation.state.workloads[b, i, START]].tolist() == [units] * 2
         assert simulation.peak[b, 2].tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("late", [1, 3])
+def test_futures_begin_with_what_was_measured_last(make_sequences, late):
+    cluster, _ = aging(make_sequences, usage_delay=late)
+    rollout = quick("spread")
+    rollout.reset(cluster, np.random.default_rng(0))
+    rollout._futures.sample(cluster, np.random.default_rng(1), 16)
+    for b in range(16):
+        future = Cluster(rollout._futures.simulation, b)
+        assert (future.slot, future.measured) == (8, 8 - late)
+        assert future.load.tolist() == cluster.load.tolist() == [[6, 6], [0, 0]]
+        assert future.active.tolist() == [1, 1]
+
+
+def test_overshoots_are_known_once_they_were_measured(make_sequences):
+    # cpu of machine 0: 5, then 5 + 4 of 8 (a and b), then 2 (a); memory is never exceeded.
+    rows = [(0, [[5, 1], [5, 1], [2, 1], [2, 1]]), (1, [[4, 1]]), (2, [[1, 1]]), (9, [[1, 1]])]
+    simulation = Simulation(make_sequences(rows), TWO, Scenario(usage_delay=1, max_slots=0), grid=False)
+    simulation.reset(0)
+    cluster, found = Cluster(simulation), []
+    for _ in range(3):
+        simulation.place(0, 0)
+        by_workload, by_machine = known_overshoots(cluster, simulation.state.workloads[0, : cluster.active[0], RUNS])
+        found.append((cluster.slot, by_workload.tolist(), by_machine.tolist()))
+        simulation.next_slot()
+    assert found == [(0, [0], [0, 0]), (1, [0, 0], [0, 0]), (2, [1, 0], [1, 0])]
 
 
 def test_the_best_half_goes_on_and_the_one_compared_with_always_does():
@@ -230,14 +259,6 @@ def test_sequences_that_lack_something_are_refused(problem, train):
     simulation.reset(0)
     with pytest.raises(InputError, match=r"rollout\(expected-cost\) needs sequences that were drawn with forecasts"):
         quick("expected-cost").reset(Cluster(simulation), np.random.default_rng(0))
-
-
-def test_usage_that_comes_late_is_refused(problem, train):
-    late = replace(problem.scenario, usage_delay=1)
-    with pytest.raises(
-        InputError, match=r"usage_delay is 1: rollout\(spread\) samples futures from usage up to the cur"
-    ):
-        Runner(train, problem.machines, late).play(make_scheduler("rollout(spread)"), 0)
 
 
 def test_copies_of_a_simulation_share_the_training_sequences(problem, train):

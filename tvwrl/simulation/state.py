@@ -44,9 +44,7 @@ class State(NamedTuple):
     counters: Any  # (B, COUNTERS) i8
     workloads: Any  # (B, N, WORKLOAD_COLUMNS) i4
     machines: Any  # (B, M, MACHINE_COLUMNS) i4
-    load: (
-        Any  # (B, M, H + d, D) f8 units, ring of booked load: H slots from now on, and the d before that are seen late
-    )
+    load: Any  # (B, M, H + d, D) f8 units, ring of booked load: H slots from now on and d before, if seen so late
     square: Any  # (B, M * D) f8 sum of squared demand in the current slot
     filled: Any  # (B, M * D) i4 pixels drawn in the current slot
     grid: Any  # (B, h + d, M * D, 8 x words) u1 ring of drawn rows: C pixels, and as many as make it a multiple of 8

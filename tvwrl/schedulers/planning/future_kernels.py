@@ -10,7 +10,7 @@ def fill(demand, forecast, which, seen, present, slot, horizon, out_demand, out_
     """Write what training workloads needed, and their forecasts, from the last slot seen to the horizon.
 
     `demand`: (W, L, D) of all training workloads, `forecast`: (W, L + 1, K), or K = 0
-    `which`: (F, n) training workloads and `seen`: (F, n) slots seen of them
+    `which`: (F, n) training workloads and `seen`: (F, n) slots of them from which on they are needed
     `present`: how many of these are there; the others arrive in `slot` (F, n - present)
     `out_demand`: (F, N, L, D), `out_forecast`: (F, N, L + 1, K)
     """

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from tvwrl.packing.fit import fits
 from tvwrl.schedulers.planning.future_kernels import fill
 from tvwrl.schedulers.planning.likeness import Likeness
 from tvwrl.simulation.cluster import Cluster
@@ -16,6 +17,7 @@ from tvwrl.simulation.state import (
     ARRIVED,
     LENGTH,
     MACHINE,
+    MACHINE_OVERSHOT,
     OVERSHOT,
     PLACED,
     RUNNING,
@@ -39,6 +41,9 @@ class Futures:
     now is true, what follows is the training workload's, and so are its forecasts. Arrivals are those of a training
     sequence from a random one on, without end. With known peaks, demand is cut at them.
 
+    Where usage comes late, it is true up to the slot that has been measured, and the training workload's since; of what
+    has left since, usage is not known and not guessed.
+
     `simulation`: the environments, `count` of them, for `horizon` slots; a scenario with `choose_from_queue` or without
     """
 
@@ -52,6 +57,7 @@ class Futures:
         choose_from_queue: bool = False,
     ) -> None:
         self._real, self._training, self._likeness, self._horizon = real, training, likeness, horizon
+        self._late = real.scenario.usage_delay
         self._gaps = np.diff(training.arrival, axis=1, prepend=0)  # (S, N) slots since the arrival before
         _, self._each, longest, resources = training.demand.shape
         self._demand = np.ascontiguousarray(training.demand.reshape(-1, longest, resources))  # (W, L, D)
@@ -82,23 +88,26 @@ class Futures:
         present = np.concatenate([running, real.workloads[cluster.b, : counters[WAITING], WAITS]])
         age = np.ones(len(present), np.int64)  # slots seen, with what a waiting workload needs in its first
         age[: len(running)] += now - real.workloads[cluster.b, running, START]
-        which, seen = self._go_on(int(counters[SEQUENCE]), present, age, count, rng)
+        measured = np.maximum(age - self._late, 1)
+        which, seen = self._go_on(int(counters[SEQUENCE]), present, measured, count, rng)
+        seen = np.minimum(seen + age - measured, self._length[which])  # who would be gone by now is in its last slot
         coming, slot = self._arrivals(now, state.timing.shape[1] - len(present), count, rng)
         self._set_state(cluster, len(running), len(present), seen, count)
 
         every = np.concatenate([which, coming], axis=1)
-        since = np.concatenate([seen, np.ones_like(coming)], axis=1)
+        since = np.concatenate([np.maximum(seen - self._late, 1), np.ones_like(coming)], axis=1)
         state.timing[:count, :, ARRIVAL] = NEVER
         state.timing[:count, : len(present), ARRIVAL] = 0
         state.timing[:count, len(present) : every.shape[1], ARRIVAL] = slot
         state.timing[:count, : every.shape[1], LENGTH] = self._length[every]
-        fill(
-            self._demand, self._forecast, every, since, len(present), slot, self._horizon, state.demand, state.forecast
-        )
+        ahead = self._horizon + self._late
+        fill(self._demand, self._forecast, every, since, len(present), slot, ahead, state.demand, state.forecast)
         self._set_present(int(counters[SEQUENCE]), present, age, seen, count)
         self.simulation.peak[:count, len(present) : every.shape[1]] = self._peak[coming]
         if state.background.shape[1]:
             self._set_background(cluster, present[: len(running)], age[: len(running)], count, rng)
+        if self._late:
+            self._set_past(cluster, running, age[: len(running)], seen[:, : len(running)], count)
 
     def _go_on(self, sequence: int, present: Int, age: Int, count: int, rng: np.random.Generator) -> tuple[Int, Int]:
         """(count, n) training workloads that the n present ones go on like, and slots seen of them."""
@@ -137,8 +146,27 @@ class Futures:
         workloads[:, :waiting, WAITS] = np.arange(running, present)
         state.machines[:count] = self._real.state.machines[cluster.b]
 
+    def _set_past(self, cluster: Cluster, running: Int, age: Int, seen: Int, count: int) -> None:
+        """Write the load of the slots that are seen yet, from the one just measured on, and known overshoots."""
+        state, now = self.simulation.state, cluster.slot
+        ring, machine = state.load[:count], self._real.state.workloads[cluster.b, running, MACHINE]
+        ring[:, :, cluster.measured % ring.shape[2]] = cluster.load
+        future, place = np.arange(count)[:, None], np.arange(len(running))
+        for slot in range(cluster.measured + 1, now):
+            back = now - slot
+            row = np.zeros((count, ring.shape[1], ring.shape[3]))
+            if state.background.shape[1]:
+                row += state.background[:count, slot % state.background.shape[1]]
+            ran = (age > back) & (seen > back)
+            used = state.demand[future, place, np.maximum(seen - 1 - back, 0)] * ran[:, :, None]
+            np.add.at(row, (future, machine), used)
+            ring[:, :, slot % ring.shape[2]] = row
+        by_workload, by_machine = known_overshoots(cluster, running)
+        state.workloads[:count, : len(running), OVERSHOT] = by_workload
+        state.machines[:count, :, MACHINE_OVERSHOT] = by_machine
+
     def _set_present(self, sequence: int, present: Int, age: Int, seen: Int, count: int) -> None:
-        """Write what is known of the workloads that are there: what they need now, their forecasts, their peaks."""
+        """Write what is known of the workloads that are there: what they needed last, their forecasts, their peaks."""
         state, real = self.simulation.state, self._real
         future, place = np.arange(count)[:, None], np.arange(len(present))
         if self._likeness.peaks:
@@ -146,14 +174,17 @@ class Futures:
             self.simulation.peak[:count, : len(present)] = peaks
             own = state.demand[:count, : len(present)]
             np.minimum(own, peaks[:, None].astype(own.dtype), out=own)
-        state.demand[future, place, seen - 1] = real.state.demand[sequence, present, age - 1]
+        measured = np.maximum(age - self._late, 1)
+        state.demand[future, place, np.maximum(seen - 1 - age + measured, 0)] = real.state.demand[
+            sequence, present, measured - 1
+        ]
         if state.forecast.shape[3]:
             table = real.sequences.forecast
             assert table is not None
-            known = table.values[sequence, present, age]
+            known = table.values[sequence, present, measured]
             lifetime = slice(-table.peaks.shape[1], None)
             state.forecast[:count, : len(present), :, lifetime] = known[:, None, lifetime]
-            state.forecast[future, place, seen] = known
+            state.forecast[future, place, np.maximum(seen - self._late, 1)] = known
             state.forecast[:count, :, 0] = state.forecast[:count, :, 1]
 
     def _set_background(self, cluster: Cluster, running: Int, age: Int, count: int, rng: np.random.Generator) -> None:
@@ -165,11 +196,30 @@ class Futures:
                 rng.integers(training.shape[1], size=(count, 1)) + np.arange(background.shape[1])
             ) % training.shape[1]
             background[:count] = training[rng.integers(len(training), size=(count, 1)), later]
+        if self._late:
+            return
         sequence = self._real.state.counters[cluster.b, SEQUENCE]
         rest = cluster.load.astype(np.float64)
         machine = self._real.state.workloads[cluster.b, running, MACHINE]
         np.subtract.at(rest, machine, self._real.state.demand[sequence, running, age - 1])
         background[:count, now % background.shape[1]] = np.round(rest).clip(0, 255)
+
+
+def known_overshoots(cluster: Cluster, running: Int) -> tuple[Int, Int]:
+    """Bits of the resources that have exceeded a machine by slot `cluster.measured`: for workloads `running` (n,) of
+    cluster since they started, and for machines (M,)."""
+    episode, end = cluster.simulation.record(cluster.b), max(cluster.measured + 1, 0)
+    load = np.zeros((len(cluster.machines), end, cluster.capacity.shape[1]))
+    if episode.background is not None:
+        load += episode.background[np.arange(end) % len(episode.background)].swapaxes(0, 1)
+    for w in np.flatnonzero((episode.start >= 0) & (episode.start < end)):
+        own = episode.demand[w][: end - episode.start[w]]
+        load[episode.machine[w], episode.start[w] : episode.start[w] + len(own)] += own
+    capacity = cluster.capacity[:, None, :, None]
+    bits = ~fits(load[..., None], capacity, capacity) @ (1 << np.arange(load.shape[2]))
+    begun = zip(episode.machine[running], episode.start[running], strict=True)
+    by_workload = np.array([np.bitwise_or.reduce(bits[m, start:]) for m, start in begun], np.int64)
+    return by_workload, np.bitwise_or.reduce(bits, axis=1)
 
 
 def _blank(

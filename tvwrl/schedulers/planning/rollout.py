@@ -103,11 +103,6 @@ class Rollout(Scheduler):
     def _make(self, cluster: Cluster) -> None:
         """Prepare for the sequences and the machines of a simulation."""
         simulation = cluster.simulation
-        if late := simulation.scenario.usage_delay:
-            raise InputError(
-                f"usage_delay is {late}: {self.name} samples futures from usage up to the current slot; use "
-                "usage_delay 0, or leave it out"
-            )
         if simulation.sequences.training is None:
             raise InputError(f"{self.name} samples futures from training sequences: draw them with Problem.sequences")
         training, table = simulation.sequences.training(), simulation.sequences.forecast
@@ -215,7 +210,7 @@ class _Tally:
 
 def _without_twins(cluster: Cluster, takes: Mask, own: int) -> Mask:
     """(M,) without empty machines that are like another one, as they would cost the same; `own` is kept."""
-    if cluster.simulation.state.background.shape[1]:
+    if cluster.simulation.state.background.shape[1] or cluster.measured < cluster.slot:  # empty ones may look different
         return takes
     kept, seen = takes.copy(), set()
     for m in sorted(np.flatnonzero(takes & (cluster.active == 0)).tolist(), key=lambda m: m != own):
