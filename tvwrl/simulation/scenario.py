@@ -54,8 +54,8 @@ class Scenario:
     observe_forecast: bool = False
     """Show forecasts of demand, per waiting workload and summed per machine."""
     observe_peak: bool = False
-    """Show lifetime peaks, which Tetris, DeepRM and best-fit-peak know: in place of forecast peaks, or alone. The
-    paper's agent does not see them."""
+    """Show true lifetime peaks, a privilege of Tetris, DeepRM and best-fit-peak that no cluster has: in place of
+    forecast peaks, or alone. The paper's agent does not see them."""
     hold_action: bool = False
     """Add the action "place nothing in this slot"."""
     choose_from_queue: bool = False

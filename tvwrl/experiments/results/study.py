@@ -63,7 +63,7 @@ class ResultsStudy(Scale):
     """Offered loads."""
     agents: Names = tuple(AGENTS)
     """Agents to train: agent observes requests and forecasts of demand; agent-history only load and history; agent-peak
-    requests and lifetime peaks; agent-forecast-peak all of these."""
+    requests and true lifetime peaks; agent-forecast-peak all of these."""
     train_loads: Shares = LOADS
     """Offered loads of training and validation sequences, in turn."""
 
