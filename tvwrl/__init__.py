@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 TASK_NAMES = tuple(  # TRACE-LOAD-VERSION, or TRACE-LOAD-VARIANT-VERSION; tvwrl.benchmark.tasks says what each is
     f"{trace}-{kind}-v0"
     for trace in ("google", "google2011", "google2019", "tianchi", "bitbrains")
-    for kind in ("0.3", "0.5", "0.8", "0.5-burst", "0.5-large")
+    for kind in ("0.3", "0.5", "0.8", "0.5-burst", "0.5-delay", "0.5-large")
 )
 _ENTRANCES = {"compare": "tvwrl.benchmark.comparison", "submit": "tvwrl.benchmark.submission"}
 

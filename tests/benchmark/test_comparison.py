@@ -42,7 +42,7 @@ class Linear(torch.nn.Module):
     """A module of the expected form that prefers the first machine."""
 
     def forward(self, seen):
-        return -torch.arange(5.0)[None] + 0.0 * seen["queue"].sum()
+        return -torch.arange(4.0)[None] + 0.0 * seen["queue"].sum()
 
 
 def played(comparison, name):
@@ -86,14 +86,15 @@ def test_a_function_plays_as_in_the_environment(small):
         room = free.max() >= observation["queue"][0, -2:].sum()
         return int(free.argmax()) if room or not mask[-1] else len(mask) - 1  # it waits for room
 
-    problem = problem_of(small)
+    held = {"hold_action": True}
+    problem = problem_of(small, held)
     env = PlacementEnv(problem.sequences("test", 1, 0), scenario=problem.scenario)
     seen, _ = env.reset(options={"sequence": 0})
     total, over = 0.0, False
     while not over:
         seen, reward, over, *_ = env.step(emptiest(seen, env.action_masks()))
         total += reward
-    assert alone(emptiest, small).rows["reward"][0] == pytest.approx(total)
+    assert alone(emptiest, small, observe=held).rows["reward"][0] == pytest.approx(total)
 
 
 def test_a_model_of_stable_baselines(small):
@@ -130,8 +131,8 @@ def test_an_onnx_file(small, monkeypatch, tmp_path):
             return inputs
 
         def run(self, outputs, given):
-            assert {name: array.shape for name, array in given.items()} == {"queue": (1, 5, 7), "mask": (1, 5)}
-            return [-np.arange(5.0)[None]]
+            assert {name: array.shape for name, array in given.items()} == {"queue": (1, 5, 7), "mask": (1, 4)}
+            return [-np.arange(4.0)[None]]
 
     monkeypatch.setitem(sys.modules, "onnxruntime", SimpleNamespace(InferenceSession=Session))
     assert_frame_equal(played(alone(file, small), "mine"), played(alone(first, small), "mine"))
@@ -158,9 +159,9 @@ def test_who_observes_more_plays_the_same_sequences(small):
         1,
         against=("spread",),
         bounds=False,
-        observe={"observe_request": False, "hold_action": False},
+        observe={"observe_request": False, "hold_action": True},
     )
-    assert shapes == {((5, 3), 4)}
+    assert shapes == {((5, 3), 5)}
     assert found.knowledge["mine"].group == "current load and history"
     mine, theirs = (played(found, name).select("workload_id", "arrival") for name in ("mine", "spread"))
     assert_frame_equal(mine, theirs)
@@ -169,8 +170,8 @@ def test_who_observes_more_plays_the_same_sequences(small):
 @pytest.mark.parametrize(
     ("action", "message"),
     [
-        (5, r"'mine', sequence 0, slot \d+: the action is 5: must be 0 to 4"),
-        (-1, "the action is -1: must be 0 to 4"),
+        (4, r"'mine', sequence 0, slot \d+: the action is 4: must be 0 to 3"),
+        (-1, "the action is -1: must be 0 to 3"),
         (0.5, r"the action is 0\.5: must be a whole number"),
         (np.array([0, 1]), "must be a whole number"),
         (None, "the action is None: must be a whole number"),
@@ -194,8 +195,8 @@ class Sick(torch.nn.Module):
 
 def test_sick_models(small):
     with pytest.raises(InputError, match=r"sequence 0, slot \d+: the model's output is NaN for action 1"):
-        alone(Sick(torch.tensor([[0.0, torch.nan, 0.0, 0.0, 0.0]])), small)
-    with pytest.raises(InputError, match=r"output has shape \(1, 3\): must be \(1, 5\)"):
+        alone(Sick(torch.tensor([[0.0, torch.nan, 0.0, 0.0]])), small)
+    with pytest.raises(InputError, match=r"output has shape \(1, 3\): must be \(1, 4\)"):
         alone(Sick(torch.zeros(1, 3)), small)
 
 

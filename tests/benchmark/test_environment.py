@@ -63,8 +63,8 @@ def test_test_sequences_are_not_for_training(small):
         gym.make("tvwrl/google-0.5-v0", task=small, split="test")
     with pytest.raises(InputError, match="not an entrant's to choose"):
         gym.make("tvwrl/google-0.5-v0", task=small, load=0.1)
-    shown = gym.make("tvwrl/google-0.5-v0", task=small, split="validation", hold_action=False)
-    assert shown.action_space.n == 4
+    shown = gym.make("tvwrl/google-0.5-v0", task=small, split="validation", hold_action=True)
+    assert shown.action_space.n == 5
 
 
 def test_entries_need_no_torch():

@@ -30,7 +30,8 @@ class TaskEnv(PlacementEnv):
     `task`: its name; `split`: train (default) or validation, for choosing; test is for `tvwrl.compare` alone;
     `sequences`: how many are drawn (default 200; 4 for 1,000 machines), `seed`: of their drawing; `render_mode`; and
     any field of `OBSERVED` by name, e.g. `gym.make("tvwrl/google-0.5-v0", observe_forecast=True)`. By default the
-    queue shows requests and the demand in a workload's first slot, and the last action holds.
+    queue shows requests and the demand in a workload's first slot. With `hold_action` the last action holds, and then
+    training has to discount little, if at all: slot by slot, waiting is cheaper than placing.
     Raises InputError where the trace is not on this machine, or not the task's, and for other names and splits.
     """
 

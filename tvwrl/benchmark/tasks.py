@@ -48,13 +48,14 @@ _V0 = Scenario(
     observe_demand=True,
     observe_forecast=False,
     observe_peak=False,
-    hold_action=True,
+    hold_action=False,  # a learner that discounts learns to hold for ever, as waiting is cheap slot by slot
     choose_from_queue=False,
     placements_per_slot=1,
     split="workloads",
     max_slots=1000,  # of training episodes: only a policy that holds workloads for ever is cut
     classes=6,
     relabel_every=1,
+    usage_delay=0,
     burst=1.0,
     background=0,
     perturb=0,
@@ -67,6 +68,7 @@ _V0 = Scenario(
 _VARIANTS: dict[str, dict[str, Any]] = {  # what they change
     "": {},
     "burst": {"burst": 8.0, "placements_per_slot": None},
+    "delay": {"usage_delay": 1},
     "large": {"machines": 1000, "placements_per_slot": 100, "workloads": 4000},
 }
 
