@@ -60,6 +60,14 @@ def test_another_scenario_is_refused_by_name(problem, train, change, difference)
         scheduler.reset(other, np.random.default_rng(0))
 
 
+def test_a_policy_may_be_played_where_usage_comes_late(problem, train):
+    scenario = replace(problem.scenario, **SEEN)
+    late = cluster_of(train, problem.machines, replace(scenario, usage_delay=2))
+    scheduler = scheduler_of(problem, train, scenario)
+    scheduler.reset(late, np.random.default_rng(0))
+    assert len(list(scheduler.schedule(late, [train.workload(0, 0)]))) <= 1
+
+
 def test_only_the_shared_policy_takes_another_number_of_machines(problem, train):
     scenario = replace(problem.scenario, **SEEN)
     wider = cluster_of(train, replace(scenario, machines=7).cluster(problem.trace.resources), scenario)
