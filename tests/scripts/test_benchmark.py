@@ -50,6 +50,18 @@ def test_it_compares_on_tasks_and_goes_on_where_it_stopped(call, tmp_path):
     assert "google-0.5-v0: finished in" in call(*command).stdout
 
 
+@pytest.mark.slow
+def test_a_training_run_plays_as_it_was_trained_to_observe(call, run, tmp_path):
+    command = ["benchmark.py", "--schedulers", f"spread,{run[0]}", "--sequences", 1, "--out", tmp_path / "out"]
+    done = call(*command)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads((tmp_path / "out" / "google-0.5-v0" / "run.json").read_text())
+    assert facts["schedulers"]["whole"].startswith("training run whole, trained on another trace")
+    played = pl.read_parquet(tmp_path / "out" / "google-0.5-v0" / "episodes.parquet")
+    arrivals = [part["arrival"].to_list() for part in played.partition_by("scheduler")]
+    assert arrivals[0] == arrivals[1]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
