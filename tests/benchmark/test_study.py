@@ -11,6 +11,8 @@ from tvwrl.benchmark import page, study
 from tvwrl.benchmark.study import BenchmarkStudy, Played
 from tvwrl.benchmark.tasks import find_task
 from tvwrl.experiments.engine import complete
+from tvwrl.schedulers import PRODUCTION, make_scheduler
+from tvwrl.schedulers.head_of_queue import Backfill
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, PEAKS, REQUESTS
 from tvwrl.types import InputError
 
@@ -63,19 +65,27 @@ def test_names_are_not_executed_by_the_browser(tmp_path):
     assert "&lt;script&gt;alert" in written
 
 
-def test_a_margin_is_chosen_on_validation_sequences_only(monkeypatch):
+def test_a_form_is_chosen_on_validation_sequences_only(monkeypatch):
     seen = []
 
     def pretend(entry, task, split, count):
         seen.append((split, count))
-        wanted = getattr(entry.scheduler._inner, "n", None)
-        return [{"sequence": 0, "reward": -abs(wanted - 3.0), "unplaced": 0}]
+        inner, backfills = entry.scheduler._inner, isinstance(entry.scheduler._inner, Backfill)
+        rule = inner._scheduler if backfills else inner
+        return [{"sequence": 0, "reward": backfills - abs(rule.n - 3.0), "unplaced": 0}]
 
     monkeypatch.setattr(study, "played", pretend)
     (row,) = Played(find_task(TASK), "n-sigma", "n-sigma", True, 7).measure()
-    assert row["played"] == "n-sigma(n=3)"
+    assert row["played"] == "n-sigma(n=3)-backfill"
     assert set(seen[:-1]) == {("validation", study.VALIDATION)}
     assert seen[-1] == ("test", 7)
+
+
+@pytest.mark.parametrize("name", PRODUCTION)
+def test_every_rule_of_production_can_be_tuned(name):
+    names = study.forms(name)
+    assert len(set(names)) == len(names)
+    assert all(make_scheduler(form).name == form for form in names)
 
 
 def test_a_study_is_played_written_and_resumed(tmp_path):

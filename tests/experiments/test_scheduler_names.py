@@ -19,6 +19,7 @@ def test_parts():
     assert parts_of("rollout(spread+policy)=runs/a") == ("rollout(spread+policy)", "runs/a", "")
     quick = "rollout(spread,milliseconds=50)"
     assert parts_of(quick) == (quick, "", "")
+    assert parts_of("n-sigma(n=3)-backfill") == ("n-sigma(n=3)-backfill", "", "")
     assert parts_of(f"{quick}+pism=b.npz") == (f"{quick}+pism", "", "b.npz")
     assert parts_of("rollout(spread+policy,horizon=8)=a=b") == ("rollout(spread+policy,horizon=8)", "a=b", "")
 

@@ -7,7 +7,7 @@ from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.head_of_queue import Backfill
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
-from tvwrl.types import Machines
+from tvwrl.types import InputError, Machines
 
 ONE = Machines.homogeneous(1, 8, ("cpu", "mem"))
 
@@ -35,6 +35,18 @@ def test_it_is_named_after_what_it_knows():
     scheduler, inner = Backfill(make_scheduler("expected-cost")), make_scheduler("expected-cost")
     assert (scheduler.name, scheduler.knowledge) == ("expected-cost-backfill", inner.knowledge)
     assert scheduler.needs_forecasts
+
+
+def test_every_rule_of_the_head_has_a_form_that_backfills():
+    scheduler = make_scheduler("n-sigma(n=3)-backfill")
+    assert isinstance(scheduler, Backfill)
+    assert scheduler.name == "n-sigma(n=3)-backfill"
+    assert make_scheduler("spread-backfill").knowledge == make_scheduler("spread").knowledge
+    for name in ("tetris", "rollout(spread)", "spread-backfill"):
+        with pytest.raises(InputError, match="looks at the whole queue"):
+            make_scheduler(f"{name}-backfill")
+    with pytest.raises(InputError, match="scheduler is 'spred'"):
+        make_scheduler("spred-backfill")
 
 
 def test_where_all_fit_it_is_the_scheduler(problem, train):

@@ -36,7 +36,8 @@ HEAD: dict[str, Column] = {
 LEGEND = (
     "Mean over the task's test sequences [95 % bootstrap interval]; differences are paired by sequence. Ranks are "
     f"within a group of knowledge; whoever left workloads unplaced comes last. Gap closed: from `{FLOOR}` (0 %) to "
-    f"`{CEILING}` (100 %). *Tuned*: with the margin in the name, which was the best on validation sequences. "
+    f"`{CEILING}` (100 %). *Tuned*: with the margin in the name, and with backfilling (a workload "
+    "that has to wait lets others pass) if the name ends so, as was best on validation sequences. "
     "`ms per decision` is a mean. In bold: this project's rules and agents."
 )
 

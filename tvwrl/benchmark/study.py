@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +17,23 @@ from tvwrl.benchmark.entries import Entry, entry_of
 from tvwrl.benchmark.tasks import TASKS, Task, find_task, problem_of
 from tvwrl.checks import at_least, different
 from tvwrl.command_line import Names
+from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import Cell, Rows, RowsCell, read_rows
 from tvwrl.experiments.reproduce import Report, commands
 from tvwrl.forecasting import Forecaster
-from tvwrl.schedulers import SCHEDULERS
-from tvwrl.schedulers.registry import SEARCHING, tunable
+from tvwrl.schedulers import PRODUCTION, SCHEDULERS
+from tvwrl.schedulers.registry import BACKFILL, SEARCHING, tunable
 from tvwrl.schedulers.runner import Runner
 from tvwrl.traces.splits import Split
 from tvwrl.types import InputError
 
-VALIDATION = 40  # sequences on which a margin is chosen, at most; as many as the task has if those are fewer
+VALIDATION = 40  # sequences on which a form is chosen, at most; as many as the task has if those are fewer
 TRACE = "{trace}"  # in the folder of a training run, stands for the task's trace
 
 
 @dataclass(frozen=True)
 class Played(RowsCell):
-    """One scheduler on the test sequences of a task, perhaps with the margin that is best on validation sequences."""
+    """One scheduler on the test sequences of a task, perhaps in the form that is best on validation sequences."""
 
     task: Task
     scheduler: str  # its name in the tables
@@ -55,44 +58,61 @@ class Played(RowsCell):
 
     def measure(self) -> Rows:
         """A row per sequence: the referee's scores, `decision_ms`, and the entry that was played."""
-        entry = self._best_margin() if self.tuned else self.entry
+        entry = self._best_form() if self.tuned else self.entry
         made = entry_of(self.scheduler, entry, self.task)
         facts = {"scheduler": self.scheduler, "tuned": self.tuned, "played": entry}
         facts["knowledge"] = made.scheduler.knowledge.group
         return [row | facts for row in played(made, self.task, self.task.split, self.sequences)]
 
-    def _best_margin(self) -> str:
-        """The name with the value of its option that has the highest mean reward on validation sequences."""
+    def _best_form(self) -> str:
+        """The form of the scheduler that has the highest mean reward on validation sequences."""
         count = min(VALIDATION, self.task.sequences)
-        ((option, values),) = tunable(self.entry).items()
         rewards = {}
-        for value in values:
-            name = f"{self.entry}({option}={value:g})"
-            made = entry_of(self.scheduler, name, self.task)
-            rows = played(made, self.task, "validation", count)
+        for name in forms(self.entry):
+            rows = played(entry_of(self.scheduler, name, self.task), self.task, "validation", count)
             rewards[name] = (-sum(row["unplaced"] for row in rows), np.mean([row["reward"] for row in rows]))
         return max(rewards, key=lambda name: rewards[name])
 
 
+def forms(scheduler: str) -> list[str]:
+    """Names of a scheduler with every combination of the values of its options, with and without backfilling."""
+    options = tunable(scheduler)
+    names = [scheduler]
+    if options:
+        margins = (zip(options, values, strict=True) for values in product(*options.values()))
+        names = [f"{scheduler}({','.join(f'{option}={value:g}' for option, value in margin)})" for margin in margins]
+    return [name + end for name in names for end in ("", BACKFILL)]
+
+
 def played(entry: Entry, task: Task, split: Split, count: int) -> Rows:
     """A row per sequence of a split: the referee's scores (`tvwrl.metrics.score_episode`)."""
-    problem, scheduler = entry.problem or problem_of(task), entry.scheduler
-    if scheduler.needs_forecasts:
-        problem = replace(problem, forecaster=problem.forecaster or _forecaster(task))
-    drawn = problem.sequences(split, task.sequences if split == task.split else count, task.seed)
-    runner = Runner(drawn, problem.machines, problem.scenario, seed=task.seed)
+    scheduler = entry.scheduler
+    drawn = task.sequences if split == task.split else count
+    if entry.problem is None:
+        problem, runner = _runner(task, split, drawn, scheduler.needs_forecasts)
+    else:
+        problem, runner = _runner_on(entry.problem, task, split, drawn)
     runner.play(scheduler, 0)  # compiles and loads what it needs, so that the times are of decisions
     return [problem.score(runner.play(scheduler, sequence)) for sequence in range(count)]
 
 
-_FITTED: dict[str, Forecaster | None] = {}  # trace -> its forecaster, in this process
+@lru_cache(maxsize=4)
+def _runner(task: Task, split: Split, count: int, forecasts: bool) -> tuple[Problem, Runner]:
+    """The task's own problem and what plays on it: drawn once for all schedulers that cells of a process play."""
+    problem = problem_of(task)
+    return _runner_on(
+        replace(problem, forecaster=_forecaster(task.trace)) if forecasts else problem, task, split, count
+    )
 
 
-def _forecaster(task: Task) -> Forecaster | None:
-    """The forecaster of a task's trace, which is the same at every load."""
-    if task.trace not in _FITTED:
-        _FITTED[task.trace] = problem_of(task).with_forecasts().forecaster
-    return _FITTED[task.trace]
+def _runner_on(problem: Problem, task: Task, split: Split, count: int) -> tuple[Problem, Runner]:
+    return problem, Runner(problem.sequences(split, count, task.seed), problem.machines, problem.scenario, task.seed)
+
+
+@lru_cache(maxsize=1)
+def _forecaster(trace: str) -> Forecaster | None:
+    """Of a trace, which is the same at every load."""
+    return problem_of(TASKS[f"{trace}-0.5-v0"]).with_forecasts().forecaster
 
 
 @dataclass(frozen=True)
@@ -102,8 +122,8 @@ class BenchmarkStudy:
     named_tasks: Names = TASK_NAMES
     """Tasks of the benchmark (docs/benchmark.md)."""
     schedulers: Names = tuple(name for name in SCHEDULERS if name not in SEARCHING)
-    """Names of schedulers; those with a margin are played twice, the second time with the margin that is best on
-    validation sequences."""
+    """Names of schedulers; the rules of production clusters are played twice, the second time with the margin that is
+    best on validation sequences, and with backfilling if that is better there."""
     runs: Names = ()
     """Training runs as NAME=FOLDER; {trace} in FOLDER stands for the task's trace. A run is left out of tasks for which
     its folder does not exist."""
@@ -125,7 +145,7 @@ class BenchmarkStudy:
         cells = []
         for name in self.schedulers:
             cells.append(Played(task, name, name, False, count))
-            if name in SCHEDULERS and tunable(name):
+            if name in PRODUCTION:
                 cells.append(Played(task, name, name, True, count))
         for run in self.runs:
             name, _, folder = run.partition("=")

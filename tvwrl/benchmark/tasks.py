@@ -48,11 +48,11 @@ _V0 = Scenario(
     observe_demand=True,
     observe_forecast=False,
     observe_peak=False,
-    hold_action=False,  # a learner that discounts learns to hold for ever, as waiting is cheap slot by slot
+    hold_action=False,  # waiting is cheap in each slot, so a learner that discounts learns never to place
     choose_from_queue=False,
     placements_per_slot=1,
     split="workloads",
-    max_slots=1000,  # of training episodes: only a policy that holds workloads for ever is cut
+    max_slots=1000,  # of training episodes: cuts only those of policies that leave workloads waiting
     classes=6,
     relabel_every=1,
     usage_delay=0,
@@ -68,7 +68,7 @@ _V0 = Scenario(
 _VARIANTS: dict[str, dict[str, Any]] = {  # what they change
     "": {},
     "burst": {"burst": 8.0, "placements_per_slot": None},
-    "delay": {"usage_delay": 1},
+    "delay": {"burst": 8.0, "placements_per_slot": None, "usage_delay": 1},
     "large": {"machines": 1000, "placements_per_slot": 100, "workloads": 4000},
 }
 
@@ -183,8 +183,9 @@ def _problem(task: Task, observe: tuple[tuple[str, Any], ...], data: str) -> Pro
 
 
 def sequences_hash(drawn: SequenceSet) -> str:
-    """The first 16 digits of the SHA-256 (hex) of arrivals, demand and requests."""
+    """The first 16 digits of the SHA-256 (hex) of arrivals, demand, requests and what stands in for them."""
     digest = hashlib.sha256()
-    for array in (drawn.arrival, drawn.length, drawn.demand, drawn.request):
+    factor = np.ones(len(drawn.resources)) if drawn.request_factor is None else drawn.request_factor
+    for array in (drawn.arrival, drawn.length, drawn.demand, drawn.request, factor):
         digest.update(np.where(np.isnan(array), np.nan, array + 0.0).astype("<f8").tobytes())
     return digest.hexdigest()[:16]

@@ -14,7 +14,7 @@ from tvwrl.schedulers import Scheduler, make_scheduler
 from tvwrl.schedulers.registry import rollout_of
 from tvwrl.types import InputError
 
-NAME = re.compile(r"([^(=]*(?:\([^)]*\))?)=?(.*)")  # an equals sign in brackets is part of the name
+NAME = re.compile(r"([^(=]*(?:\([^)]*\)[^=]*)?)=?(.*)")  # an equals sign in brackets is part of the name
 POLICY_ROLLOUT = re.compile(r"rollout\(([^,()]+)\+policy,?([^()]*)\)")  # base, options
 
 

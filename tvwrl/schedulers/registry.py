@@ -158,7 +158,8 @@ KNOWLEDGE: dict[str, Knowledge] = {name: make().knowledge for name, make in (SCH
 
 def make_scheduler(name: str) -> Scheduler:
     """A new scheduler of that name: one of `SCHEDULERS` or `ROLLOUTS`, perhaps with options, as in `n-sigma(n=3)` and
-    `rollout(spread,milliseconds=50)`. Raises an InputError that lists the valid names, or the valid options.
+    `rollout(spread,milliseconds=50)`. `NAME-backfill` lets any rule that serves the head of the queue pass by what has
+    to wait. Raises an InputError that lists the valid names, or the valid options.
 
     >>> problem = Problem.build(open_trace("google"), Scenario())  # doctest: +SKIP
     >>> sequences = problem.sequences("test", 10, seed=0)  # doctest: +SKIP
@@ -170,5 +171,12 @@ def make_scheduler(name: str) -> Scheduler:
     if (found := WITH_OPTIONS.fullmatch(name)) and found[1] in SCHEDULERS:
         return _rule(found[1], found[2])
     every = SCHEDULERS | ROLLOUTS
+    if name.endswith(BACKFILL) and name not in every:
+        served = make_scheduler(name.removesuffix(BACKFILL))
+        if not isinstance(served, HeadOfQueue):
+            raise InputError(
+                f"scheduler is '{name}': {served.name} looks at the whole queue, so nothing is to backfill"
+            )
+        return Backfill(served)
     one_of(every, scheduler=name)
     return every[name]()

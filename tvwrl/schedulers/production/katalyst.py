@@ -36,7 +36,7 @@ class Katalyst(PredictedPeak):
     """
 
     name = "katalyst"
-    options: ClassVar = {"cpu": (50.0, 60.0, 70.0, 80.0, 90.0, 100.0), "cold": ()}
+    options: ClassVar = {"cpu": (50.0, 60.0, 70.0, 80.0, 90.0, 100.0), "cold": (2.0, 24.0)}
 
     def __init__(self, cpu: float = 70.0, cold: float = 24.0) -> None:
         positive(cpu=cpu)

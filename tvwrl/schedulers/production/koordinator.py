@@ -32,7 +32,7 @@ class KoordinatorPeak(EachAlone):
     """
 
     name = "koordinator-peak"
-    options: ClassVar = {"safety": (-0.2, -0.1, 0.0, 0.1, 0.25, 0.5), "cold": ()}
+    options: ClassVar = {"safety": (-0.2, -0.1, 0.0, 0.1, 0.25, 0.5), "cold": (2.0, 24.0)}
 
     def __init__(self, safety: float = 0.1, cold: float = 24.0) -> None:
         within(-1, 10, safety=safety)

@@ -12,7 +12,7 @@ from tvwrl.types import Float, Int, Workload
 def admitted(cluster: Cluster, workload: Workload, passes: Mask) -> Mask:
     """(M,) machines with room now that pass a rule's filter (M,), and all idle ones with room now.
 
-    Idle machines pass so that no workload waits for ever; in the sources it would.
+    Idle machines pass so that every workload is placed in the end; in the sources it might wait without end.
     """
     mask: Mask = cluster.room_now(workload) & (passes | (cluster.active == 0))
     return mask

@@ -1,0 +1,39 @@
+"""What `tvwrl/benchmark/frozen.py` holds of each task: the hash of its test sequences, and its unit of penalty."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import tyro
+
+from tvwrl import TASK_NAMES
+from tvwrl.benchmark.tasks import TASKS, Task, sequences_hash, trace_of
+from tvwrl.envs.problem import Problem
+from tvwrl.schedulers import make_scheduler
+from tvwrl.schedulers.runner import Runner
+
+SCHEDULER = "best-fit-peak"
+
+
+def main(tasks: tuple[str, ...] = TASK_NAMES) -> None:
+    """Print a line of `FROZEN` per task, whose traces have to be in TVWRL_DATA."""
+    warnings.simplefilter("ignore")
+    for name in tasks:
+        task = TASKS[name]
+        problem = Problem.build(trace_of(task), task.scenario)
+        found = sequences_hash(problem.sequences(task.split, task.sequences, task.seed))
+        print(f'    "{name}": ("{found}", {penalty_unit(task, problem):_}),', flush=True)
+
+
+def penalty_unit(task: Task, problem: Problem) -> float:
+    """Mean penalty of a decision of best-fit-peak on training sequences, two digits of it."""
+    few = 20 if task.scenario.machines <= 10 else 2
+    drawn = problem.sequences("train", few, task.seed)
+    runner = Runner(drawn, problem.machines, problem.scenario, task.seed)
+    rewards = [problem.score(runner.play(make_scheduler(SCHEDULER), sequence))["reward"] for sequence in range(few)]
+    return float(f"{-np.mean(rewards) / drawn.arrival.shape[1]:.2g}")
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
