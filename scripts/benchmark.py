@@ -1,4 +1,4 @@
-"""Compare schedulers on the named tasks of the benchmark, list the tasks, or check a submission."""
+"""Compare schedulers on the tasks of the benchmark, list the tasks, or check a submission."""
 
 from __future__ import annotations
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import tyro
 
 from tvwrl import command_line, papers
-from tvwrl.benchmark import study as benchmark
 from tvwrl.experiments.results import study as results
 
 
 def main() -> int | None:
     """Parse the arguments, reproduce."""
-    commands = papers.commands() | results.COMMANDS | benchmark.COMMANDS
+    commands = papers.commands() | results.COMMANDS
     return tyro.extras.subcommand_cli_from_dict(commands, description=__doc__).run()
 
 

@@ -1,7 +1,5 @@
 """scripts/benchmark.py from end to end: the tasks, their tables, and the check of a submission."""
 
-import json
-
 import polars as pl
 import pytest
 
@@ -37,29 +35,18 @@ def test_a_submission_is_checked(call, submission):
 
 
 @pytest.mark.slow
-def test_it_compares_on_tasks_and_goes_on_where_it_stopped(call, tmp_path):
+def test_it_plays_tasks_and_goes_on_where_it_stopped(call, run, tmp_path):
     command = ["benchmark.py", "--named-tasks", "google-0.3-v0,google-0.5-v0", "--schedulers", "spread,best-fit-peak"]
-    command += ["--sequences", 2, "--out", tmp_path / "out"]
+    command += ["--runs", f"mine={run[0]}", "--sequences", 2, "--out", tmp_path / "out"]
     done = call(*command)
     assert done.returncode == 0, done.stderr
-    assert "google-0.5-v0\nLoad 0.5" in done.stdout
-    rows = pl.read_csv(tmp_path / "out" / "google-0.3-v0" / "rows.csv")
-    assert rows.height == 2 * 2
-    facts = json.loads((tmp_path / "out" / "google-0.3-v0" / "run.json").read_text())
-    assert facts["task"]["name"] == "google-0.3-v0"
-    assert "google-0.5-v0: finished in" in call(*command).stdout
-
-
-@pytest.mark.slow
-def test_a_training_run_plays_as_it_was_trained_to_observe(call, run, tmp_path):
-    command = ["benchmark.py", "--schedulers", f"spread,{run[0]}", "--sequences", 1, "--out", tmp_path / "out"]
-    done = call(*command)
-    assert done.returncode == 0, done.stderr
-    facts = json.loads((tmp_path / "out" / "google-0.5-v0" / "run.json").read_text())
-    assert facts["schedulers"]["whole"].startswith("training run whole, trained on another trace")
-    played = pl.read_parquet(tmp_path / "out" / "google-0.5-v0" / "episodes.parquet")
-    arrivals = [part["arrival"].to_list() for part in played.partition_by("scheduler")]
-    assert arrivals[0] == arrivals[1]
+    assert "## google-0.5-v0" in done.stdout
+    written = tmp_path / "out" / "benchmark"
+    rows = pl.read_csv(written / "rows.csv")
+    assert rows.height == 2 * 3 * 2
+    assert set(rows["scheduler"]) == {"spread", "best-fit-peak", "mine"}
+    assert {path.name for path in written.iterdir()} >= {"table.md", "benchmark.html", "google-0.3-v0.png"}
+    assert "6 of 6" in call(*command, "--dry-run").stdout
 
 
 @pytest.mark.parametrize(
@@ -67,8 +54,10 @@ def test_a_training_run_plays_as_it_was_trained_to_observe(call, run, tmp_path):
     [
         (["--named-tasks", "google-0.4-v0"], "unknown task 'google-0.4-v0': did you mean"),
         (["--named-tasks", "tianchi-0.5-v0"], "needs the trace tianchi"),
-        (["--sequences", 101], "sequences is 101: must be 1 to 100"),
+        (["--sequences", 0], "sequences is 0: must be at least 1"),
         (["--schedulers", "bset-fit"], "'bset-fit' is neither a training run nor a scheduler"),
+        (["--schedulers", "."], "--schedulers . is a training run: write --runs NAME=."),
+        (["--runs", "mine=nowhere"], "--runs mine=nowhere: no such folder"),
         (["--check", "nowhere"], "nowhere"),
     ],
 )

@@ -100,32 +100,27 @@ def compare(
     made = {name: entry_of(name, given, task, observe) for name, given in entries.items()}
     everybody = made | {name: entry_of(name, name, task) for name in against}
     kept = TemporaryDirectory(prefix="tvwrl-comparison-")
+    origins = {name: entry.origin for name, entry in everybody.items()}
     folder, count = Path(kept.name) / "comparison", sequences or task.sequences
     with stopping_hangs(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what the trace cannot give is in run.json
-        play(task, everybody, count, folder, bounds, reference=next(iter(made)), completed=partial(_completed, made))
+        evaluate(
+            problem_of(task),
+            [entry.scheduler for entry in everybody.values()],
+            [task.scenario.load],
+            count,
+            task.seed,
+            folder,
+            {"task": task.as_dict(), "schedulers": origins},
+            {name: entry.scheduler.knowledge for name, entry in everybody.items()},
+            reference=next(iter(made)),
+            bound_seconds=0.0 if bounds else None,
+            origins=origins,
+            observed={name: entry.problem for name, entry in everybody.items() if entry.problem is not None},
+            completed=partial(_completed, made),
+        )
     knowledge = {name: entry.scheduler.knowledge for name, entry in made.items()}
     return Comparison(task, count, knowledge, {name: entry.origin for name, entry in made.items()}, folder, kept)
-
-
-def play(
-    task: Task, entries: Mapping[str, Entry], sequences: int, folder: Path, bounds: bool = True, **options: Any
-) -> pl.DataFrame | None:
-    """Evaluate entries on the first test sequences of a task; files, result and other options as of `evaluate`."""
-    return evaluate(
-        problem_of(task),
-        [entry.scheduler for entry in entries.values()],
-        [task.scenario.load],
-        sequences,
-        task.seed,
-        folder,
-        {"task": task.as_dict(), "schedulers": {name: entry.origin for name, entry in entries.items()}},
-        {name: entry.scheduler.knowledge for name, entry in entries.items()},
-        bound_seconds=0.0 if bounds else None,
-        origins={name: entry.origin for name, entry in entries.items()},
-        observed={name: entry.problem for name, entry in entries.items() if entry.problem is not None},
-        **options,
-    )
 
 
 def _completed(entries: Mapping[str, Entry], out: Path, cells: Sequence[Cell]) -> dict[str, str]:

@@ -14,12 +14,12 @@ import numpy as np
 from tvwrl import TASK_NAMES
 from tvwrl.benchmark import page
 from tvwrl.benchmark.entries import Entry, entry_of
-from tvwrl.benchmark.tasks import TASKS, Task, find_task, problem_of
+from tvwrl.benchmark.tasks import TASKS, Task, find_task, is_here, problem_of
 from tvwrl.checks import at_least, different
 from tvwrl.command_line import Names
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import Cell, Rows, RowsCell, read_rows
-from tvwrl.experiments.reproduce import Report, commands
+from tvwrl.experiments.reproduce import Report
 from tvwrl.forecasting import Forecaster
 from tvwrl.schedulers import PRODUCTION, SCHEDULERS
 from tvwrl.schedulers.registry import BACKFILL, SEARCHING, tunable
@@ -119,8 +119,8 @@ def _forecaster(trace: str) -> Forecaster | None:
 class BenchmarkStudy:
     """Play every scheduler, and rules with tuned margins, on the test sequences of every task; resumable."""
 
-    named_tasks: Names = TASK_NAMES
-    """Tasks of the benchmark (docs/benchmark.md)."""
+    named_tasks: Names = ()
+    """Tasks, as --list-tasks lists them; default: all of those whose traces are on this machine."""
     schedulers: Names = tuple(name for name in SCHEDULERS if name not in SEARCHING)
     """Names of schedulers; the rules of production clusters are played twice, the second time with the margin that is
     best on validation sequences, and with backfilling if that is better there."""
@@ -128,17 +128,25 @@ class BenchmarkStudy:
     """Training runs as NAME=FOLDER; {trace} in FOLDER stands for the task's trace. A run is left out of tasks for which
     its folder does not exist."""
     sequences: int | None = None
-    """Test sequences per task; default: all of the task's."""
+    """Test sequences per task, if it has more; default: all."""
 
     partial = True
 
+    def tasks(self) -> list[Task]:
+        """The tasks that are played. Raises InputError for unknown names."""
+        return [find_task(name) for name in self.named_tasks] or [task for task in TASKS.values() if is_here(task)]
+
     def cells(self, figure: str) -> list[Cell]:
         """Task by task."""
-        different(
-            named_tasks=self.named_tasks, schedulers=self.schedulers, **({"runs": self.runs} if self.runs else {})
-        )
+        for option in ("named_tasks", "schedulers", "runs"):
+            if names := getattr(self, option):
+                different(**{option: names})
         at_least(1, sequences=self.sequences)
-        return [cell for name in self.named_tasks for cell in self._of(find_task(name))]
+        for name in self.schedulers:
+            if Path(name).exists():
+                raise InputError(f"--schedulers {name} is a training run: write --runs NAME={name}")
+            entry_of(name, name, TASKS[TASK_NAMES[0]])  # refuses a bad name before anything long begins
+        return [cell for task in self.tasks() for cell in self._of(task)]
 
     def _of(self, task: Task) -> list[Played]:
         count = min(self.sequences or task.sequences, task.sequences)
@@ -152,6 +160,8 @@ class BenchmarkStudy:
             if not folder:
                 raise InputError(f"--runs {run}: write NAME=FOLDER")
             found = folder.replace(TRACE, task.trace)
+            if TRACE not in folder and not Path(found).exists():
+                raise InputError(f"--runs {run}: no such folder")
             if Path(found).exists():
                 cells.append(Played(task, name, found, False, count))
         return cells
@@ -162,13 +172,8 @@ class BenchmarkStudy:
         for cell in cells:
             assert isinstance(cell, Played)
             rows += [{"task": cell.task.name} | row for row in read_rows(out, [cell])]
-        tasks = [name for name in TASKS if name in self.named_tasks]
-        found = page.summaries(rows, tasks)
+        found = page.summaries(rows, [task.name for task in self.tasks()])
         plots = {task: page.picture(own) for task, own in found.items()}
         files = {"benchmark.html": page.browser_table(found)}
         missing = len(self.cells(figure)) - len(cells)
         return Report(page.text(found, missing), rows, plots, {}, {}, files)
-
-
-TITLE = "every scheduler, rules with tuned margins and training runs on the benchmark's tasks, as a page"
-COMMANDS = commands("", "Benchmark", {"benchmark": TITLE}, BenchmarkStudy)

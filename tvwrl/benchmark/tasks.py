@@ -118,6 +118,14 @@ def find_task(task: str | Task) -> Task:
     return TASKS[task]
 
 
+def is_here(task: Task) -> bool:
+    """Whether there is a trace of the name of the task's on this machine; `trace_of` looks at its hash."""
+    try:
+        return task.trace == EMBEDDED or find_trace(task.trace) is not None
+    except InputError:
+        return False
+
+
 def trace_of(task: Task) -> Trace:
     """The trace of a task.
 
@@ -126,15 +134,13 @@ def trace_of(task: Task) -> Trace:
     """
     if task.trace == EMBEDDED:
         trace, found = _embedded()
-    else:
-        try:
-            find_trace(task.trace)
-        except InputError:
-            raise InputError(
-                f"task {task.name} needs the trace {task.trace}, which is not in TVWRL_DATA ({data_folder()}): "
-                f"{HOW_TO_GET[task.trace]}; docs/benchmark.md says which part of it the task was made of"
-            ) from None
+    elif is_here(task):
         trace, found = _opened(task.trace, str(data_folder()))
+    else:
+        raise InputError(
+            f"task {task.name} needs the trace {task.trace}, which is not in TVWRL_DATA ({data_folder()}): "
+            f"{HOW_TO_GET[task.trace]}; docs/benchmark.md says which part of it the task was made of"
+        )
     if found != task.trace_hash:
         raise InputError(
             f"task {task.name}: the trace {task.trace} in TVWRL_DATA ({data_folder()}) has the hash {found[:12]}, the "
