@@ -83,9 +83,9 @@ def test_a_form_is_chosen_on_validation_sequences_only(monkeypatch):
 
 @pytest.mark.parametrize("name", PRODUCTION)
 def test_every_rule_of_production_can_be_tuned(name):
-    names = study.forms(name)
+    names = study.margins(name)
     assert len(set(names)) == len(names)
-    assert all(make_scheduler(form).name == form for form in names)
+    assert all(make_scheduler(margin).name == margin for margin in names)
 
 
 def test_a_study_is_played_written_and_resumed(tmp_path):

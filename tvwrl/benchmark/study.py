@@ -27,7 +27,7 @@ from tvwrl.schedulers.runner import Runner
 from tvwrl.traces.splits import Split
 from tvwrl.types import InputError
 
-VALIDATION = 40  # sequences on which a form is chosen, at most; as many as the task has if those are fewer
+VALIDATION = 20  # sequences on which a form is chosen, at most; as many as the task has if those are fewer
 TRACE = "{trace}"  # in the folder of a training run, stands for the task's trace
 
 
@@ -65,23 +65,25 @@ class Played(RowsCell):
         return [row | facts for row in played(made, self.task, self.task.split, self.sequences)]
 
     def _best_form(self) -> str:
-        """The form of the scheduler that has the highest mean reward on validation sequences."""
+        """The rule's name with the margin of the highest mean reward on validation sequences, and then with or without
+        backfilling, whichever is better there."""
+        found = {name: self._on_validation(name) for name in margins(self.entry)}
+        best = max(found, key=found.__getitem__)
+        return best + BACKFILL if self._on_validation(best + BACKFILL) > found[best] else best
+
+    def _on_validation(self, name: str) -> tuple[float, float]:
+        """Workloads that it left unplaced, negative, and its mean reward."""
         count = min(VALIDATION, self.task.sequences)
-        rewards = {}
-        for name in forms(self.entry):
-            rows = played(entry_of(self.scheduler, name, self.task), self.task, "validation", count)
-            rewards[name] = (-sum(row["unplaced"] for row in rows), np.mean([row["reward"] for row in rows]))
-        return max(rewards, key=lambda name: rewards[name])
+        rows = played(entry_of(self.scheduler, name, self.task), self.task, "validation", count)
+        return -sum(row["unplaced"] for row in rows), float(np.mean([row["reward"] for row in rows]))
 
 
-def forms(scheduler: str) -> list[str]:
-    """Names of a scheduler with every combination of the values of its options, with and without backfilling."""
-    options = tunable(scheduler)
-    names = [scheduler]
-    if options:
-        margins = (zip(options, values, strict=True) for values in product(*options.values()))
-        names = [f"{scheduler}({','.join(f'{option}={value:g}' for option, value in margin)})" for margin in margins]
-    return [name + end for name in names for end in ("", BACKFILL)]
+def margins(rule: str) -> list[str]:
+    """Names of a rule with every combination of the values of its options."""
+    options = tunable(rule)
+    values = product(*options.values())
+    every = (",".join(f"{option}={v:g}" for option, v in zip(options, one, strict=True)) for one in values)
+    return [f"{rule}({margin})" for margin in every] if options else [rule]
 
 
 def played(entry: Entry, task: Task, split: Split, count: int) -> Rows:
