@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 import tvwrl
-from tvwrl.benchmark.submission import check_submission
+from tvwrl.benchmark.submission import check_submission, read_submission
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, REQUESTS
 from tvwrl.types import InputError
 
 
@@ -77,7 +78,7 @@ def test_one_start_changed(copy):
 
 def test_an_arrival_changed(copy):
     episodes(copy, arrival=at(25, "arrival", pl.col("arrival") + 1))
-    with pytest.raises(InputError, match=r"episodes\.parquet, line 25 \(mine, sequence 1\): arrival is \d+, not \d+"):
+    with pytest.raises(InputError, match=r"episodes\.parquet, line 27 \(mine, sequence 1\): arrival is \d+, not \d+"):
         check_submission(copy)
 
 
@@ -99,6 +100,80 @@ def test_episodes_left_out(copy):
     pl.read_parquet(path).filter(pl.col("scheduler") == "mine").write_parquet(path)
     with pytest.raises(InputError, match=r"rows\.csv, line 5: episodes\.parquet has no episode"):
         check_submission(copy)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("machine", at(3, "machine", None), r"line 5: machine is None: must be a whole number$"),
+        ("machine", pl.col("machine") + 0.5, r"line 2: machine is .*\.\d: must be a whole number .*Float64"),
+        ("start", pl.lit("soon"), r"line 2: start is 'soon': must be a whole number .*String"),
+        ("workload_id", pl.lit(7), r"line 2: workload_id is .*: must be text"),
+        ("machine", at(3, "machine", 10), r"line 5: workload .*: machine is 10: must be 0\.\.3"),
+        ("start", at(25, "start", 0), r"line 27: workload .*: start is 0: must not be before arrival"),
+        (
+            "start",
+            at(3, "start", 10**12),
+            r"line 5 \(mine, sequence 0\): start is 10{12}, long after the episode's end",
+        ),
+    ],
+)
+def test_values_that_no_episode_has(copy, column, value, message):
+    """At the fourth workload, the first row being line 2; text and fractions change the whole column."""
+    episodes(copy, **{column: value})
+    with pytest.raises(InputError, match=rf"episodes\.parquet, {message}"):
+        check_submission(copy)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("fast", r"line 4: decision_ms is 'fast': must be a number of milliseconds >= 0"),
+        (-1.0, r"line 4: decision_ms is -1\.0: must be"),
+        (float("nan"), r"line 4: decision_ms is nan: must be"),
+        (4000.0, r"from line 2: decision_ms of mine is 1\.33e\+03 per decision on average, task small-v0 allows 1000"),
+    ],
+)
+def test_times_that_cannot_be(copy, value, message):
+    """4 s in one of three sequences are 1.33 s on average."""
+    kind = pl.String if isinstance(value, str) else pl.Float64
+    kept = pl.col("decision_ms").cast(kind)
+    rows(copy, decision_ms=pl.when(pl.int_range(pl.len()) == 2).then(pl.lit(value)).otherwise(kept))
+    with pytest.raises(InputError, match=rf"rows\.csv, {message}"):
+        check_submission(copy)
+
+
+def test_an_episode_without_a_row(copy):
+    more = pl.read_parquet(copy / "episodes.parquet")
+    again = more.head(20).with_columns(scheduler=pl.lit("more"))
+    pl.concat([more, again]).write_parquet(copy / "episodes.parquet")
+    with pytest.raises(InputError, match=r"episodes\.parquet, line 122: rows\.csv has no row for this episode"):
+        check_submission(copy)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"mine"', '"spread"', "entry 'spread' has the name of a scheduler of ours"),
+        ('"mine"', '"../mine"', r"entry '\.\./mine' is no name"),
+        ('"group": "', '"group": "no ', "entries.mine.knowledge.group is 'no .*': must be one of 'current load"),
+        ('"name": "somebody"', '"name": ""', "name is '': must be text that is not empty"),
+    ],
+)
+def test_entries_that_no_table_could_show(copy, old, new, message):
+    path = copy / "submission.json"
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(InputError, match=message):
+        read_submission(copy)
+
+
+def test_what_a_submission_says_of_itself(folder, small):
+    about = read_submission(folder)
+    assert (about.name, about.task) == ("somebody", small)
+    assert {entry: known.group for entry, known in about.knowledge.items()} == {
+        "mine": REQUESTS.group,
+        "rule": CURRENT_LOAD.group,
+    }
 
 
 def test_two_workloads_in_a_slot_that_allows_one(copy):
@@ -160,5 +235,8 @@ def test_what_cannot_be_submitted(comparison, folder, small, tmp_path):
         tvwrl.submit(part, tmp_path / "part", "somebody")
     with pytest.raises(InputError, match="name is empty"):
         tvwrl.submit(comparison, tmp_path / "part", " ")
+    known = tvwrl.compare({"spread": "spread"}, small, against=(), bounds=False)
+    with pytest.raises(InputError, match="entry 'spread' has the name of a scheduler of ours"):
+        tvwrl.submit(known, tmp_path / "part", "somebody")
     with pytest.raises(InputError, match="not empty"):
         tvwrl.submit(comparison, folder, "somebody")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tvwrl.benchmark.study import BenchmarkStudy
-from tvwrl.benchmark.submission import check_submission
+from tvwrl.benchmark.submission import check_submission, read_submission
 from tvwrl.benchmark.tasks import EMBEDDED, TASKS, is_here, trace_of
 from tvwrl.experiments.reproduce import RunOptions, reproduce
 from tvwrl.experiments.tables import terminal_table
@@ -35,7 +35,7 @@ def run_benchmark(settings: BenchmarkSettings) -> None:
         print(_listing())
     elif settings.check is not None:
         rows = check_submission(settings.check)
-        print(terminal_table(rows))
+        print(terminal_table(rows, read_submission(settings.check).knowledge))
         print(f"{settings.check}: all {len(rows)} episodes replay to the submitted rows")
     else:
         for trace in {task.trace: task for task in settings.tasks()}.values():
