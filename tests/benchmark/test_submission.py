@@ -157,7 +157,7 @@ def test_an_episode_without_a_row(copy):
         ('"mine"', '"spread"', "entry 'spread' has the name of a scheduler of ours"),
         ('"mine"', '"../mine"', r"entry '\.\./mine' is no name"),
         ('"group": "', '"group": "no ', "entries.mine.knowledge.group is 'no .*': must be one of 'current load"),
-        ('"name": "somebody"', '"name": ""', "name is '': must be text that is not empty"),
+        ('"name": "somebody"', '"name": ""', "name is '': must be text, not empty"),
     ],
 )
 def test_entries_that_no_table_could_show(copy, old, new, message):
