@@ -55,8 +55,32 @@ class Backfill(Scheduler):
                 return
 
 
-class Greedy(HeadOfQueue):
-    """The head of the queue goes to the machine with the best score among those that pass the filter."""
+class Scored(HeadOfQueue):
+    """The head of the queue goes to the machine with the best `score` among the `candidates`."""
+
+    @abstractmethod
+    def score(self, cluster: Cluster, workload: Workload) -> Float:
+        """(M,) higher is better."""
+
+    def choose(self, cluster: Cluster, workload: Workload) -> int | None:
+        """See `HeadOfQueue.choose`."""
+        return best(self.candidates(cluster, workload), self.score(cluster, workload))
+
+
+class FilterAndScore(Scored):
+    """Rules made as those of Kubernetes: a filter, `passes`, and a score for what is left."""
+
+    @abstractmethod
+    def passes(self, cluster: Cluster, workload: Workload) -> Mask:
+        """(M,) whether the rule's own filter lets a machine take the workload."""
+
+    def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
+        """See `admitted`."""
+        return admitted(cluster, workload, self.passes(cluster, workload))
+
+
+class Greedy(Scored):
+    """A filter and a score that are functions."""
 
     def __init__(self, name: str, knowledge: Knowledge, passes: Filter, score: Score) -> None:
         self.name, self.knowledge, self._passes, self._score = name, knowledge, passes, score
@@ -65,9 +89,18 @@ class Greedy(HeadOfQueue):
         """See `HeadOfQueue.candidates`."""
         return self._passes(cluster, workload)
 
-    def choose(self, cluster: Cluster, workload: Workload) -> int | None:
-        """See `HeadOfQueue.choose`."""
-        return best(self._passes(cluster, workload), self._score(cluster, workload))
+    def score(self, cluster: Cluster, workload: Workload) -> Float:
+        """See `Scored.score`."""
+        return self._score(cluster, workload)
+
+
+def admitted(cluster: Cluster, workload: Workload, passes: Mask) -> Mask:
+    """(M,) machines with room now that pass a rule's filter (M,), and all idle ones with room now.
+
+    Idle machines pass so that every workload is placed in the end; in the sources it might wait without end.
+    """
+    mask: Mask = cluster.room_now(workload) & (passes | (cluster.active == 0))
+    return mask
 
 
 def best(passing: Mask, *scores: Float) -> int | None:

@@ -16,6 +16,10 @@ class Knowledge(NamedTuple):
     group: str  # one of GROUPS
     note: str  # the details, for tables
 
+    def and_also(self, more: str) -> Knowledge:
+        """Of the same group, with one more detail."""
+        return Knowledge(self.group, f"{self.note}; {more}")
+
 
 CURRENT_LOAD = Knowledge("current load and history", "current load, and demand in a workload's first slot")
 REQUESTS = Knowledge(
@@ -23,7 +27,7 @@ REQUESTS = Knowledge(
     "requests of running and waiting workloads, and where they declare none, demand in their first slot times a factor "
     "from training workloads",
 )
-HISTORY_AND_REQUESTS = Knowledge(REQUESTS.group, f"{REQUESTS.note}; what running ones have used since placement")
+HISTORY_AND_REQUESTS = REQUESTS.and_also("what running ones have used since placement")
 PEAKS = Knowledge("true lifetime peaks (a privilege)", "peaks of running and waiting workloads")
 PEAKS_AND_LENGTHS = Knowledge(PEAKS.group, f"{PEAKS.note}, and how long each will run")
 FORECASTS = Knowledge("demand forecasts", "forecasts of demand from requests, what was used so far and the time of day")

@@ -17,14 +17,15 @@ from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, PEAKS, Knowledge
 from tvwrl.schedulers.lrasched import LRASched
 from tvwrl.schedulers.planning.hindsight import Hindsight
 from tvwrl.schedulers.planning.rollout import ROLLOUT_BASES, Rollout
+from tvwrl.schedulers.production.crane import Crane
 from tvwrl.schedulers.production.google import BorgDefault, MaxPredictor, NSigma, PeakOracle, RCLike
 from tvwrl.schedulers.production.gpa import GPA, IndependentGPA
-from tvwrl.schedulers.production.katalyst import Katalyst
+from tvwrl.schedulers.production.katalyst import Katalyst, KatalystLoad
 from tvwrl.schedulers.production.koordinator import KoordinatorPeak
 from tvwrl.schedulers.production.kubernetes import BalancedAllocation, KubeDefault, LeastAllocated, MostAllocated
 from tvwrl.schedulers.production.lifetime import Lava, Nilas
-from tvwrl.schedulers.production.load import Crane, KatalystLoad, LowRiskOverCommitment
 from tvwrl.schedulers.production.microsoft import Coach, ResourceCentral
+from tvwrl.schedulers.production.trimaran import LowRiskOverCommitment
 from tvwrl.schedulers.stateful import Random, RiskBalancing, RoundRobin
 from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster

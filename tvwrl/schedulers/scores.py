@@ -19,22 +19,24 @@ _TARGET_LOAD_PACKING: Compiled = vectorize(formulas.target_load_packing.py_func)
 _RISK_BALANCING: Compiled = vectorize(formulas.risk_balancing.py_func)
 
 
-def _dominant(cluster: Cluster, demand: Float) -> int:
-    """The resource of which the demand (D,) takes the largest share, the first of equals."""
-    return int((demand / cluster.capacity.max(axis=0)).argmax())
+def tightest(cluster: Cluster, taken: Float, wanted: Float) -> Float:
+    """(M,) minus the units not `taken` (M, D) of the dominant resource, of which `wanted` (D,) is the largest share.
+
+    Of equal shares the first resource is the dominant one.
+    """
+    d = int((wanted / cluster.capacity.max(axis=0)).argmax())
+    tight: Float = taken[:, d] - cluster.capacity[:, d]
+    return tight
 
 
 def tightest_now(cluster: Cluster, workload: Workload) -> Float:
     """Best-Fit (paper, "Baselines"): least free units of the workload's dominant resource now."""
-    d = _dominant(cluster, workload.first_demand)
-    return cluster.load[:, d] - cluster.capacity[:, d]
+    return tightest(cluster, cluster.load, workload.first_demand)
 
 
 def tightest_peaks(cluster: Cluster, workload: Workload) -> Float:
     """Best-Fit on peaks: least unreserved units of the dominant resource."""
-    d = _dominant(cluster, workload.peak)
-    tight: Float = cluster.reserved_peaks[:, d] - cluster.capacity[:, d]
-    return tight
+    return tightest(cluster, cluster.reserved_peaks, workload.peak)
 
 
 def roomiest_peaks(cluster: Cluster, workload: Workload) -> Float:

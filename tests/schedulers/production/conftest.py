@@ -1,5 +1,7 @@
 """A machine on which workloads have run for a while, and a newcomer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -53,5 +55,39 @@ def chosen(situation):
         rule = make_scheduler(rule) if isinstance(rule, str) else rule
         rule.reset(cluster, np.random.default_rng(0))
         return rule.choose(cluster, workload)
+
+    return choose
+
+
+@pytest.fixture(scope="session")
+def begun():
+    """(sequences, scenario=None) -> a simulation of two machines of 8, and the cluster that schedulers see."""
+
+    def begin(sequences, scenario=None):
+        scenario = scenario or Scenario(placements_per_slot=None, queue=9)
+        two = Machines.homogeneous(2, 8, ("cpu", "mem"))
+        simulation = Simulation(sequences, two, scenario, max_slots=0)
+        simulation.reset(0)
+        return simulation, Cluster(simulation)
+
+    return begin
+
+
+@pytest.fixture(scope="session")
+def choice(begun, make_sequences):
+    """(rule, rows, requests=None, slots=0) -> the machine of the last workload, or None; the first two were put on a
+    machine each, `slots` slots before."""
+
+    def choose(rule, rows, requests=None, slots=0):
+        sequences = make_sequences(rows)
+        if requests is not None:
+            sequences = replace(sequences, request=np.array([requests], float))
+        simulation, cluster = begun(sequences)
+        rule.reset(cluster, np.random.default_rng(0))
+        simulation.place(0, 0)
+        simulation.place(0, 1)
+        while cluster.slot < slots:
+            simulation.next_slot()
+        return rule.choose(cluster, sequences.workload(0, len(rows) - 1))
 
     return choose

@@ -1,4 +1,4 @@
-"""Katalyst's load-aware placement with portraits: what workloads use in each hour of the day."""
+"""Katalyst's load-aware placement: by the load of machines, and with portraits of workloads by hour of the day."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ import numpy as np
 
 from tvwrl.checks import at_least, positive
 from tvwrl.compiled import njit
+from tvwrl.schedulers.knowledge import REQUESTS
+from tvwrl.schedulers.production.past_load import ByPastLoad
 from tvwrl.schedulers.production.predicted_peak import PredictedPeak
-from tvwrl.schedulers.production.usage import Samples, parts_of_day, slots_in
+from tvwrl.schedulers.production.requests import by_kind, milli, rounded
+from tvwrl.schedulers.production.usage import Samples, parts_of_day, placed_since, slots_in, summed
 from tvwrl.simulation.cluster import Cluster, Mask
+from tvwrl.simulation.state import SEQUENCE
 from tvwrl.types import Float, Workload
 
-HOURS = 24
+MEMORY = 95.0  # largest percent of it in use
+HOURS = 24  # in a portrait
 SIGMA = 3.0
-MEMORY = 95.0  # largest percent of it in use in the fullest hour
 TARGET = (50.0, 70.0)  # percent of CPU and of memory in use that score highest
-FLAT = (0.85, 0.70)  # share of the request that stands for a workload without a portrait
+FLAT = (0.85, 0.70)  # share of the request, of CPU and of memory, that stands for a workload without a portrait
 
 
 class Katalyst(PredictedPeak):
@@ -46,7 +50,7 @@ class Katalyst(PredictedPeak):
     def predict(self, samples: Samples, machines: int) -> Float:
         """(machines, D) units in the fullest hour of the day."""
         hours = parts_of_day(samples, slots_in(24, self.scenario), HOURS)
-        flat = samples.request * _by_kind(FLAT, samples.request.shape[1])
+        flat = samples.request * by_kind(FLAT, samples.request.shape[1])
         warm = samples.seen >= slots_in(self.cold, self.scenario)
         portrait = _portraits(samples.machine, flat, samples.seen * warm, samples.value, hours, machines)
         fullest: Float = portrait.max(axis=1)
@@ -54,37 +58,79 @@ class Katalyst(PredictedPeak):
 
     def percent(self, cluster: Cluster, workload: Workload) -> Float:
         """(M, D) percent in use in the fullest hour if the workload were placed there."""
-        own = cluster.request_of(workload) * _by_kind(FLAT, cluster.capacity.shape[1])
+        own = cluster.request_of(workload) * by_kind(FLAT, cluster.capacity.shape[1])
         percent: Float = 100.0 * (self.peaks(cluster) + own) / cluster.divisor
         return percent
 
-    def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
-        """See `HeadOfQueue.candidates`."""
-        limit = _by_kind((self.cpu, MEMORY), cluster.capacity.shape[1])
-        room = (_round(self.percent(cluster, workload)) <= limit).all(axis=1)
-        mask: Mask = cluster.room_now(workload) & (room | (cluster.active == 0))
-        return mask
+    def passes(self, cluster: Cluster, workload: Workload) -> Mask:
+        """See `FilterAndScore.passes`."""
+        limit = by_kind((self.cpu, MEMORY), cluster.capacity.shape[1])
+        room: Mask = np.all(rounded(self.percent(cluster, workload)) <= limit, axis=1)
+        return room
 
     def score(self, cluster: Cluster, workload: Workload) -> Float:
-        """See `PredictedPeak.score`."""
+        """See `Scored.score`."""
         percent = self.percent(cluster, workload)
-        target = _by_kind(TARGET, percent.shape[1])
+        target = by_kind(TARGET, percent.shape[1])
         rising = (100.0 - target) * percent / target + target
         falling = target * (100.0 - percent) / (100.0 - target)
-        points = _round(np.where(percent <= target, rising, np.where(percent <= 100.0, falling, 0.0)))
+        points = rounded(np.where(percent <= target, rising, np.where(percent <= 100.0, falling, 0.0)))
         whole: Float = points.sum(axis=1) // percent.shape[1]
         return whole
 
 
-def _by_kind(of_both: tuple[float, float], resources: int) -> Float:
-    """(D,) the number for CPU, the first resource, and that for memory for all others."""
-    return np.array(of_both)[np.minimum(np.arange(resources), 1)]
+class KatalystLoad(ByPastLoad):
+    """Katalyst's load-aware plugin in its default mode, without portraits of workloads.
+
+    Source: kubewharf/katalyst-core, pull request 654, and katalyst-api, pull request 94, which sets its defaults; both
+    were still open in April 2026. Filter: round(100 x load / capacity) is at most `threshold` for CPU and 95 for
+    memory, the newcomer not added. Score: `katalyst_score`, after the newcomer and what was placed since the last
+    report are added to the newest load: 85 % of their requested CPU, 70 % of their memory. Default: 70.
+
+    Ours: a report is one slot, where the source takes the mean of 15 minutes.
+
+    `threshold`: per cent of the CPU, > 0
+    """
+
+    name = "katalyst-load"
+    knowledge = REQUESTS.and_also("load of machines now and in the last 24 hours")
+    options: ClassVar = {"threshold": (50.0, 60.0, 70.0, 80.0, 90.0, 100.0)}
+
+    def __init__(self, threshold: float = 70.0) -> None:
+        positive(threshold=threshold)
+        self.threshold = threshold
+
+    def passes(self, cluster: Cluster, workload: Workload) -> Mask:
+        """See `FilterAndScore.passes`."""
+        percent = 100.0 * cluster.load[:, [0, -1]] / cluster.divisor[:, [0, -1]]
+        calm: Mask = np.all(rounded(percent) <= (self.threshold, MEMORY), axis=1)
+        return calm
+
+    def score(self, cluster: Cluster, workload: Workload) -> Float:
+        """See `Scored.score`."""
+        now, hour, day = self.levels(cluster)
+        new, where = placed_since(cluster, cluster.measured + 1)
+        sequence = cluster.simulation.state.counters[cluster.b, SEQUENCE]
+        unseen = summed(cluster.simulation.request[sequence, new], where, len(now)) + cluster.request_of(workload)
+        return katalyst_score(now + FLAT * unseen[:, [0, -1]], hour, day, cluster.divisor[:, [0, -1]])
 
 
-def _round(number: Float) -> Float:
-    """To whole numbers, halves up."""
-    rounded: Float = np.floor(number + 0.5)
-    return rounded
+def katalyst_score(now: Float, hour: Float, day: Float, size: Float) -> Float:
+    """(M,) 0 to 100: the free share of CPU and memory, of three levels of load weighted 30, 30 and 40.
+
+    `now`, `hour`, `day`: (M, 2) units of load; the last two are maxima
+    `size`: (M, 2) units
+
+    Whole numbers throughout, as in the source: amounts in thousandths, each free share in whole per cent.
+
+    >>> katalyst_score(*(np.array([[x, 4.0]]) for x in (3.7, 5.0, 6.0)), np.array([[8.0, 8.0]]))
+    array([43.])
+    """
+    whole, levels = milli(size), (milli(now), milli(hour), milli(day))
+    free = [100 * np.maximum(whole - level, 0) // np.maximum(whole, 1) for level in levels]
+    shares = (30 * free[0] + 30 * free[1] + 40 * free[2]) // 100
+    score: Float = (shares.sum(axis=1) // 2).astype(float)
+    return score
 
 
 @njit

@@ -10,6 +10,7 @@ from tvwrl.checks import at_least, within
 from tvwrl.schedulers import scores
 from tvwrl.schedulers.production.percentiles import weighted_percentiles
 from tvwrl.schedulers.production.predicted_peak import EachAlone
+from tvwrl.schedulers.production.requests import by_kind
 from tvwrl.schedulers.production.usage import Samples, slots_in
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
@@ -46,12 +47,11 @@ class KoordinatorPeak(EachAlone):
     def peak_of_each(self, samples: Samples) -> Float:
         """See `EachAlone.peak_of_each`."""
         _, slots, resources = samples.value.shape
-        kind = np.minimum(np.arange(resources), 1)
         hours = np.arange(slots)[:, None] * self.scenario.step_seconds / 3600
-        weight = 0.5 ** (hours / np.array(HALF_LIFE)[kind])
-        decayed = weighted_percentiles(samples.value, samples.seen, np.array(PERCENTILE)[kind], weight)
+        weight = 0.5 ** (hours / by_kind(HALF_LIFE, resources))
+        decayed = weighted_percentiles(samples.value, samples.seen, by_kind(PERCENTILE, resources), weight)
         return decayed * (1.0 + self.safety)
 
     def score(self, cluster: Cluster, workload: Workload) -> Float:
-        """See `PredictedPeak.score`."""
+        """See `Scored.score`."""
         return scores.load_aware(cluster, workload)

@@ -12,9 +12,9 @@ from typing import ClassVar
 import numpy as np
 
 from tvwrl.checks import positive
-from tvwrl.schedulers.head_of_queue import HeadOfQueue, best
+from tvwrl.schedulers.head_of_queue import FilterAndScore
 from tvwrl.schedulers.knowledge import REQUESTS
-from tvwrl.schedulers.production.requests import admitted, milli, requested, requests_fit
+from tvwrl.schedulers.production.requests import milli, requested, requests_fit
 from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.types import Float, Int, Workload
 
@@ -23,7 +23,7 @@ MOST = 100  # the best score
 Scorer = Callable[[Int, Int], Int]  # (M, 2) requests with the workload and allocatable amounts -> (M,) 0 to 100
 
 
-class _Kubernetes(HeadOfQueue):
+class _Kubernetes(FilterAndScore):
     """The head of the queue goes to the machine with the highest sum of `scorers`, each a whole number from 0 to 100.
 
     A machine passes if the requests of all its workloads fit it (NodeResourcesFit): neither limits nor usage count.
@@ -46,18 +46,16 @@ class _Kubernetes(HeadOfQueue):
         positive(overcommit=overcommit)
         self.overcommit = overcommit
 
-    def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
-        """See `HeadOfQueue.candidates`."""
-        return admitted(cluster, workload, requests_fit(cluster, workload, self.overcommit))
+    def passes(self, cluster: Cluster, workload: Workload) -> Mask:
+        """See `FilterAndScore.passes`."""
+        return requests_fit(cluster, workload, self.overcommit)
 
-    def choose(self, cluster: Cluster, workload: Workload) -> int | None:
-        """See `HeadOfQueue.choose`."""
-        wanted, size = (
-            milli(requested(cluster, workload)[:, [0, -1]]),
-            milli(self.overcommit * cluster.capacity[:, [0, -1]]),
-        )
+    def score(self, cluster: Cluster, workload: Workload) -> Float:
+        """See `Scored.score`."""
+        wanted = milli(requested(cluster, workload)[:, [0, -1]])
+        size = milli(self.overcommit * cluster.capacity[:, [0, -1]])
         score: Float = np.sum([scorer(wanted, size) for scorer in self.scorers], axis=0)
-        return best(self.candidates(cluster, workload), score)
+        return score
 
 
 def least_allocated(wanted: Int, size: Int) -> Int:

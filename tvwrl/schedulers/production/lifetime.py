@@ -15,15 +15,16 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from tvwrl.checks import at_least, positive
-from tvwrl.schedulers.head_of_queue import HeadOfQueue, best
-from tvwrl.schedulers.knowledge import REQUESTS, Knowledge
-from tvwrl.schedulers.production.requests import admitted, requests_fit, tightest_requests
+from tvwrl.schedulers.head_of_queue import HeadOfQueue, admitted, best
+from tvwrl.schedulers.knowledge import REQUESTS
+from tvwrl.schedulers.production.requests import requested, requests_fit
 from tvwrl.schedulers.production.usage import running
+from tvwrl.schedulers.scores import tightest
 from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.simulation.state import MACHINE, START
 from tvwrl.types import Float, InputError, Int, SequenceSet, Workload
 
-LIFETIMES = Knowledge(REQUESTS.group, f"{REQUESTS.note}; how long training workloads ran, and running ones so far")
+LIFETIMES = REQUESTS.and_also("how long training workloads ran, and running ones so far")
 GRID = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 24.0, 48.0, 72.0, 120.0, 168.0)  # hours
 CLASS_ENDS = np.array([1.0, 10.0, 100.0, 1000.0])  # hours
 LONGEST = len(CLASS_ENDS) - 1
@@ -107,7 +108,8 @@ class Nilas(HeadOfQueue):
         now, life = self._running(cluster), float(self._left[0])
         level = self.level(cluster, now, life)
         passing = self.candidates(cluster, workload) & (level < REFUSED)
-        return best(passing, -level, -put_off(life, now.exit), tightest_requests(cluster, workload))
+        tight = tightest(cluster, requested(cluster, workload), cluster.request_of(workload))
+        return best(passing, -level, -put_off(life, now.exit), tight)
 
     def level(self, cluster: Cluster, now: Running, life: float) -> Float:
         """(M,) what decides before all else, the lowest first; `REFUSED`: not at all. `life`: expected hours."""

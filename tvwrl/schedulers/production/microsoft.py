@@ -13,9 +13,9 @@ import numpy as np
 
 from tvwrl.checks import within
 from tvwrl.compiled import njit
-from tvwrl.packing.fit import fits
 from tvwrl.schedulers.production.percentiles import percentile, percentiles
 from tvwrl.schedulers.production.predicted_peak import EachAlone, PredictedPeak
+from tvwrl.schedulers.production.requests import requests_fit
 from tvwrl.schedulers.production.usage import Samples, parts_of_day, slots_in
 from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.simulation.scenario import Scenario
@@ -76,12 +76,9 @@ class ResourceCentral(EachAlone):
         quarters = np.ceil(QUARTERS * (percentiles(samples.value, samples.seen, 95.0) / least - ROUNDING))
         return samples.request * np.minimum(quarters / QUARTERS, 1.0)
 
-    def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
-        """See `HeadOfQueue.candidates`."""
-        booked = cluster.reserved_requests + cluster.request_of(workload)
-        allowed = fits(booked / self.max_oversub, cluster.capacity, cluster.capacity)
-        mask: Mask = super().candidates(cluster, workload) & (allowed | (cluster.active == 0))
-        return mask
+    def passes(self, cluster: Cluster, workload: Workload) -> Mask:
+        """See `FilterAndScore.passes`."""
+        return super().passes(cluster, workload) & requests_fit(cluster, workload, self.max_oversub)
 
 
 @njit

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.compiled import njit
+from tvwrl.schedulers.head_of_queue import FilterAndScore
+from tvwrl.schedulers.production.usage import slots_in
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.state import LENGTH, MACHINE, SEQUENCE, START
 from tvwrl.types import Float
@@ -19,6 +21,7 @@ class PastLoad:
     def __init__(self, cluster: Cluster, slots: int) -> None:
         self._ring = np.zeros((slots, *cluster.capacity.shape))
         self._known = -1  # the latest slot in the ring
+        self._largest: dict[int, tuple[int, Float]] = {}  # by number of slots: of which slot, and largest before it
 
     def newest(self, cluster: Cluster, slots: int) -> Float:
         """(n, M, D) units: load in the newest `slots` slots (at most those that are kept), the oldest first.
@@ -31,6 +34,28 @@ class PastLoad:
             self._known = slot
         before = np.arange(max(last - slots + 1, 0), max(last, 0))
         return np.concatenate([self._ring[before % kept], cluster.load[None]])
+
+    def largest(self, cluster: Cluster, slots: int) -> Float:
+        """(M, D) units: the largest load in the newest `slots` slots."""
+        last, before = self._largest.get(slots, (None, None))
+        if before is None or last != cluster.measured:
+            before = self.newest(cluster, slots)[:-1].max(axis=0, initial=0.0)
+            self._largest[slots] = cluster.measured, before
+        return np.maximum(before, cluster.load)
+
+
+class ByPastLoad(FilterAndScore):
+    """A rule that looks at the load of machines in the last day."""
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Forget past load."""
+        self._hour, self._day = (slots_in(hours, cluster.simulation.scenario) for hours in (1.0, 24.0))
+        self._past = PastLoad(cluster, self._day)
+
+    def levels(self, cluster: Cluster) -> tuple[Float, Float, Float]:
+        """(M, 2) units of CPU and memory, three times: the newest load, the largest of an hour and that of a day."""
+        hour, day = (self._past.largest(cluster, slots)[:, [0, -1]] for slots in (self._hour, self._day))
+        return cluster.load[:, [0, -1]], hour, day
 
 
 def load_in(cluster: Cluster, slot: int) -> Float:

@@ -9,16 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tvwrl.packing.fit import fits
-from tvwrl.schedulers.head_of_queue import HeadOfQueue, best
+from tvwrl.schedulers.head_of_queue import FilterAndScore
 from tvwrl.schedulers.knowledge import HISTORY_AND_REQUESTS
 from tvwrl.schedulers.production.usage import Samples, running, summed, usage_samples
+from tvwrl.schedulers.scores import tightest
 from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.state import SEQUENCE
 from tvwrl.types import Float, Int, Workload
 
 
-class PredictedPeak(HeadOfQueue):
+class PredictedPeak(FilterAndScore):
     """Takes the tightest machine where the predicted peak of what runs, plus the newcomer's request, fits.
 
     A machine must also have room for the newcomer's demand in its first slot; an idle one needs no more than that.
@@ -63,21 +64,13 @@ class PredictedPeak(HeadOfQueue):
         self._of, self._placed = of, (workload, machine)
         return self._peaks
 
-    def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
-        """See `HeadOfQueue.candidates`."""
-        room = fits(cluster.request_of(workload), cluster.capacity - self.peaks(cluster), cluster.capacity)
-        mask: Mask = cluster.room_now(workload) & (room | (cluster.active == 0))
-        return mask
+    def passes(self, cluster: Cluster, workload: Workload) -> Mask:
+        """See `FilterAndScore.passes`."""
+        return fits(cluster.request_of(workload), cluster.capacity - self.peaks(cluster), cluster.capacity)
 
     def score(self, cluster: Cluster, workload: Workload) -> Float:
-        """(M,) higher is better."""
-        d = int((cluster.request_of(workload) / cluster.capacity.max(axis=0)).argmax())
-        tight: Float = self.peaks(cluster)[:, d] - cluster.capacity[:, d]
-        return tight
-
-    def choose(self, cluster: Cluster, workload: Workload) -> int | None:
-        """See `HeadOfQueue.choose`."""
-        return best(self.candidates(cluster, workload), self.score(cluster, workload))
+        """See `Scored.score`."""
+        return tightest(cluster, self.peaks(cluster), cluster.request_of(workload))
 
 
 class EachAlone(PredictedPeak):

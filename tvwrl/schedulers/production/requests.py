@@ -1,4 +1,4 @@
-"""What rules share that place by declared requests: who is admitted, and which machine is the tightest."""
+"""What rules share: what is requested, and the arithmetic of their sources."""
 
 from __future__ import annotations
 
@@ -9,15 +9,6 @@ from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.types import Float, Int, Workload
 
 
-def admitted(cluster: Cluster, workload: Workload, passes: Mask) -> Mask:
-    """(M,) machines with room now that pass a rule's filter (M,), and all idle ones with room now.
-
-    Idle machines pass so that every workload is placed in the end; in the sources it might wait without end.
-    """
-    mask: Mask = cluster.room_now(workload) & (passes | (cluster.active == 0))
-    return mask
-
-
 def requested(cluster: Cluster, workload: Workload) -> Float:
     """(M, D) units: the requests of what runs on each machine and of the workload."""
     units: Float = cluster.reserved_requests + cluster.request_of(workload)
@@ -25,16 +16,19 @@ def requested(cluster: Cluster, workload: Workload) -> Float:
 
 
 def requests_fit(cluster: Cluster, workload: Workload, overcommit: float) -> Mask:
-    """(M,) machines whose capacity, times `overcommit`, holds all requests together."""
-    return fits(requested(cluster, workload), overcommit * cluster.capacity, cluster.capacity)
+    """(M,) machines whose capacity, times `overcommit` (> 0, at most infinite), holds all requests together."""
+    return fits(requested(cluster, workload) / overcommit, cluster.capacity, cluster.capacity)
 
 
-def tightest_requests(cluster: Cluster, workload: Workload) -> Float:
-    """(M,) higher is tighter: minus the units that stay unrequested of the resource of which the workload requests the
-    largest share, the first of equals."""
-    d = int((cluster.request_of(workload) / cluster.capacity.max(axis=0)).argmax())
-    tight: Float = requested(cluster, workload)[:, d] - cluster.capacity[:, d]
-    return tight
+def by_kind(of_both: tuple[float, float], resources: int) -> Float:
+    """(D,) the number for CPU, the first resource, and that for memory for all others."""
+    return np.array(of_both)[np.minimum(np.arange(resources), 1)]
+
+
+def rounded(number: Float) -> Float:
+    """To whole numbers, halves up."""
+    whole: Float = np.floor(number + 0.5)
+    return whole
 
 
 def milli(units: Float) -> Int:

@@ -46,6 +46,13 @@ def running(cluster: Cluster) -> tuple[Int, Int]:
     return workload, state.workloads[b, workload, MACHINE].astype(np.int64)
 
 
+def placed_since(cluster: Cluster, slot: int) -> tuple[Int, Int]:
+    """(n,) index and (n,) machine of the running workloads that were placed in `slot` or later."""
+    workload, machine = running(cluster)
+    new = cluster.simulation.state.workloads[cluster.b, workload, START] >= slot
+    return workload[new], machine[new]
+
+
 def usage_samples(cluster: Cluster, most: int | None, rows: Int | None = None) -> Samples:
     """What running workloads have used since they were placed, the current slot included.
 

@@ -1,8 +1,7 @@
-"""Koordinator's and Katalyst's predictions by hand: slots of 30 minutes, machines of 8."""
+"""Koordinator by hand: slots of 30 minutes, machines of 8."""
 
 import numpy as np
 
-from tvwrl.schedulers.production.katalyst import Katalyst
 from tvwrl.types import Machines
 
 
@@ -34,34 +33,3 @@ def test_koordinator_takes_the_machine_with_most_free_now(chosen):
     assert chosen("koordinator-peak", running, 1, two) == 1
     assert chosen("rc-like", [(2, [2], None, 0), (4, [1], None, 1)], 1, two) == 1  # the tightest
     assert chosen("koordinator-peak", [(4, [3], None, 0), (2, [3.5], None, 1)], 1, two) == 0
-
-
-def test_katalyst_scores_both_resources(situation):
-    # CPU 2 of the workload and 1.7 of the newcomer are 46.25 %; memory 4 and 1.4 are 67.5 %: points 96 and 99.
-    cluster, newcomer = situation([((9, 9), [(2.0, 4.0)] * 48)], (2, 2))
-    rule = Katalyst()
-    rule.reset(cluster, np.random.default_rng(0))
-    assert rule.percent(cluster, newcomer).tolist() == [[46.25, 67.5]]
-    assert rule.score(cluster, newcomer).tolist() == [97]
-    assert rule.choose(cluster, newcomer) == 0
-
-
-def test_katalyst_filters_the_fullest_hour(chosen, situation):
-    # Two samples in each hour; those of one are 1 and 3: 2 + 3 x 1 = 5 (by the deviation of a sample 6.24).
-    past = np.full(48, 2.0)
-    past[[10, 11]] = 1, 3
-    cluster, _ = situation([(9, past)], 0.1)
-    rule = Katalyst()
-    rule.reset(cluster, np.random.default_rng(0))
-    assert rule.peaks(cluster).tolist() == [[5]]
-    # 70 % of 8 is 5.6, and 5.639 rounds to it: 0.75 x .85 = .6375, 0.76 x .85 = .646.
-    assert chosen("katalyst", [(9, past)], 0.75) == 0
-    assert chosen("katalyst", [(9, past)], 0.76) is None
-    assert chosen("katalyst(cpu=80)", [(9, past)], 1.6) == 0
-    # A day is not full: 85 % of the request.
-    assert chosen("katalyst", [(4, past[:47])], 2.6) == 0  # 3.4 + 2.21
-    assert chosen("katalyst", [(4, past[:47])], 2.7) is None
-
-
-def test_katalyst_lets_idle_machines_take_what_fits_now(chosen):
-    assert chosen("katalyst", [], 8) == 0

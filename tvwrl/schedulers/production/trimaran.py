@@ -1,0 +1,99 @@
+"""Trimaran's rules, by the load of machines now and lately: kubernetes-sigs/scheduler-plugins, `pkg/trimaran`.
+
+Their code (Apache-2.0) was read; nothing is copied. They take a random one of the best machines; here the first is
+taken. CPU and memory are the first and the last resource.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from tvwrl.schedulers.head_of_queue import FilterAndScore
+from tvwrl.schedulers.knowledge import REQUESTS
+from tvwrl.schedulers.production.past_load import PastLoad
+from tvwrl.schedulers.production.requests import requested, requests_fit, rounded
+from tvwrl.simulation.cluster import Cluster, Mask
+from tvwrl.types import Float, InputError, Workload
+
+REPORTS = 15
+SMOOTHING = 5.0  # reports; the deviation is taken times its root
+WEIGHT = 0.5  # of the risk from limits; the rest is of the risk from load
+HIGHEST_VARIANCE = 0.99  # share of the largest that a variable within [0, 1] of that mean can have
+
+
+class LowRiskOverCommitment(FilterAndScore):
+    """Trimaran's LowRiskOverCommitment: the machine where limits exceed the capacity, and load the requests, the least.
+
+    Source: kubernetes-sigs/scheduler-plugins at 903da7d, `pkg/trimaran/lowriskovercommitment`. Score: `low_risk`;
+    filter: requests fit (Kubernetes' own). Defaults: a smoothing window of 5, weights of 0.5.
+
+    The source tells requests from limits, while traces declare one number. If both were the same, the risk would be 0
+    or 1 and rank nothing. So the declared number is the limit here and `request` times it the request; that share is
+    ours, without a source. Mean and deviation are of the newest 15 reports, one a slot (there: of 15 minutes); the
+    source's default metrics have only the latest value.
+
+    `request`: share of the limit that counts as requested, above 0; at most 1
+    """
+
+    name = "low-risk-overcommitment"
+    knowledge = REQUESTS.and_also(f"load of machines in the last {REPORTS} slots")
+    options: ClassVar = {"request": (0.25, 0.35, 0.5, 0.65, 0.8)}
+
+    def __init__(self, request: float = 0.5) -> None:
+        if not 0 < request <= 1:
+            raise InputError(f"request is {request}: must be above 0 and at most 1")
+        self.request = request
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Forget past load."""
+        self._past = PastLoad(cluster, REPORTS)
+
+    def passes(self, cluster: Cluster, workload: Workload) -> Mask:
+        """See `FilterAndScore.passes`."""
+        return requests_fit(cluster, workload, 1.0 / self.request)
+
+    def score(self, cluster: Cluster, workload: Workload) -> Float:
+        """See `Scored.score`."""
+        loads = self._past.newest(cluster, REPORTS) / cluster.divisor
+        share = np.clip(loads[..., [0, -1]], 0.0, 1.0)
+        both = (requested(cluster, workload), cluster.reserved_requests)
+        limit, limit_before = ((units / cluster.divisor)[:, [0, -1]] for units in both)
+        parts = (self.request * limit, limit, self.request * limit_before, limit_before)
+        risk = low_risk(*parts, share.mean(axis=0), share.std(axis=0)).max(axis=1)
+        return rounded(100.0 * (1.0 - risk))
+
+
+def low_risk(request: Float, limit: Float, request_before: Float, limit_before: Float, mean: Float, sd: Float) -> Float:
+    """(...) 0 to 1: the risk of a resource, half of it from limits and half from load; all are shares of the capacity.
+
+    Limits above the capacity: what they exceed it by, as a share of what they exceed the requests by (at most the
+    capacity). Load: the probability that it exceeds the requests, given that it stays within the limits, if it has a
+    beta distribution of that mean and deviation.
+
+    `request`, `limit`: summed, with the newcomer; `request_before`, `limit_before`: without it
+    `mean`, `sd`: of the measured load, within [0, 1]
+    """
+    request, request_before = np.minimum(request, 1.0), np.minimum(request_before, 1.0)
+    excess = np.where(limit > 1.0, (limit - 1.0) / np.where(limit > 1.0, limit - request, 1.0), 0.0)
+    below, fitted = _probability(mean, sd, request_before)
+    ever, _ = _probability(mean, sd, np.minimum(limit_before, 1.0))
+    given = np.where(fitted & (ever > 0), np.minimum(below / np.where(ever > 0, ever, 1.0), 1.0), below)
+    within_limit = (limit_before < 1.0) & (request_before <= limit_before)
+    below = np.where(within_limit, np.where(limit_before == 0, 1.0, given), below)
+    risk: Float = np.clip(WEIGHT * excess + (1.0 - WEIGHT) * (1.0 - below), 0.0, 1.0)
+    return risk
+
+
+def _probability(mean: Float, sd: Float, threshold: Float) -> tuple[Float, Mask]:
+    """(...) probability that the load is at most `threshold`, and where it is of a beta distribution."""
+    from scipy.special import betainc
+
+    spread = mean * (1.0 - mean)
+    variance = np.minimum(SMOOTHING * sd**2, HIGHEST_VARIANCE * spread)
+    fitted: Mask = (variance > 0) & (spread > 0)
+    k = np.where(fitted, spread / np.where(fitted, variance, 1.0) - 1.0, 1.0)
+    alpha, beta = (np.where(fitted, part, 1.0) for part in (mean * k, (1.0 - mean) * k))
+    certain = (mean == 0) | ((sd == 0) & (mean <= threshold))
+    return np.where(fitted, betainc(alpha, beta, threshold), certain), fitted
