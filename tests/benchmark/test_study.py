@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import replace
 
 import pytest
 
+import tvwrl
 from tvwrl.benchmark import page, study
 from tvwrl.benchmark.study import BenchmarkStudy, Played
 from tvwrl.benchmark.tasks import find_task
@@ -100,6 +102,49 @@ def test_a_study_is_played_written_and_resumed(tmp_path):
     assert (tmp_path / "picture.png").stat().st_size > 1000
     with pytest.raises(InputError, match="sequences is 2 there, 3 here"):
         complete(tmp_path, replace(own, sequences=3).cells("benchmark"), report=print)
+
+
+@pytest.fixture(scope="module")
+def submission(small, tmp_path_factory):
+    """Entry "mine" on the small task."""
+    found = tvwrl.compare({"mine": "n-sigma"}, small, against=(), bounds=False)
+    return tvwrl.submit(found, tmp_path_factory.mktemp("submitted") / "one", "somebody")
+
+
+def test_a_submission_enters_the_table(small, submission, tmp_path):
+    """`mine` is n-sigma under another name, so its numbers are those that n-sigma has when we play it."""
+    copy = shutil.copytree(submission, tmp_path / "copy")
+    own = BenchmarkStudy((small.name,), ("n-sigma(n=5)", "expected-cost"), (), (str(copy),), sequences=2)
+    cells = own.cells("benchmark")
+    assert [cell.name for cell in cells] == [f"small-v0/{name}" for name in ("n-sigma(n=5)", "expected-cost", "mine")]
+    assert not complete(tmp_path / "out", cells, report=print)
+    rows = own.report("benchmark", tmp_path / "out", cells).rows
+    by_name = {name: [row for row in rows if row["scheduler"] == name] for name in {row["scheduler"] for row in rows}}
+    assert {name: own[0]["ours"] for name, own in by_name.items()} == {
+        "n-sigma(n=5)": False,
+        "expected-cost": True,
+        "mine": False,
+    }
+    for theirs, ours in zip(by_name["mine"], by_name["n-sigma(n=5)"], strict=True):
+        assert set(theirs) == set(ours)
+        same = ("task", "sequence", "reward", "machines_used", "wait_mean", "knowledge", "tuned")
+        assert [theirs[column] for column in same] == [pytest.approx(ours[column]) for column in same]
+        assert theirs["played"] == "mine"
+    (copy / "rows.csv").write_text((copy / "rows.csv").read_text() + "\n")
+    with pytest.raises(InputError, match=r"submission\.rows\.csv is file .* there, file .* here"):
+        complete(tmp_path / "out", cells, report=print)
+
+
+def test_submissions_that_cannot_enter(small, submission):
+    there = str(submission)
+    with pytest.raises(InputError, match=r"one: its task small-v0 is not played"):
+        BenchmarkStudy((TASK,), submissions=(there,)).cells("benchmark")
+    with pytest.raises(InputError, match="'mine' is the name of one of --runs too"):
+        BenchmarkStudy((small.name,), runs=(f"mine={submission}",), submissions=(there,)).cells("benchmark")
+    with pytest.raises(InputError, match="'mine' is the name of one of somebody too"):
+        BenchmarkStudy((small.name,), submissions=(there, f"{there}/")).cells("benchmark")
+    with pytest.raises(InputError, match=r"nowhere/submission\.json cannot be read"):
+        BenchmarkStudy((small.name,), submissions=("nowhere",)).cells("benchmark")
 
 
 @pytest.mark.parametrize(

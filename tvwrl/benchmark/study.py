@@ -14,6 +14,7 @@ import numpy as np
 from tvwrl import TASK_NAMES
 from tvwrl.benchmark import page
 from tvwrl.benchmark.entries import Entry, entry_of
+from tvwrl.benchmark.submission import FILES, check_submission, read_submission
 from tvwrl.benchmark.tasks import TASKS, Task, find_task, is_here, problem_of
 from tvwrl.checks import at_least, different
 from tvwrl.command_line import Names
@@ -51,6 +52,11 @@ class Played(RowsCell):
         """Cells of a trace share a process, in which its forecaster is fitted once."""
         return self.task.trace
 
+    @property
+    def ours(self) -> bool:
+        """Whether this project made it: a training run, or one of its own rules."""
+        return Path(self.entry).exists() or self.scheduler.startswith(page.OWN_RULES)
+
     def request(self) -> dict[str, Any]:
         """A training run by its content."""
         run = Path(self.entry)
@@ -76,6 +82,39 @@ class Played(RowsCell):
         count = min(VALIDATION, self.task.sequences)
         rows = played(entry_of(self.scheduler, name, self.task), self.task, "validation", count)
         return -sum(row["unplaced"] for row in rows), float(np.mean([row["reward"] for row in rows]))
+
+
+@dataclass(frozen=True)
+class Submitted(RowsCell):
+    """One entry of a submission on its task, replayed by the referee."""
+
+    task: Task
+    scheduler: str  # the entry's name
+    submission: str  # its folder
+    sequences: int
+
+    ours = False
+
+    @property
+    def name(self) -> str:
+        """`<task>/<entry>`."""
+        return f"{self.task.name}/{self.scheduler}"
+
+    @property
+    def group(self) -> str:
+        """As of `Played`."""
+        return self.task.trace
+
+    def request(self) -> dict[str, Any]:
+        """The submission by the content of its files."""
+        return asdict(self) | {"submission": {name: Path(self.submission) / name for name in FILES}}
+
+    def measure(self) -> Rows:
+        """A row per sequence, as of `Played`. Raises InputError if an episode does not replay to its row."""
+        knowledge = read_submission(self.submission).knowledge[self.scheduler]
+        rows = check_submission(self.submission).rows(named=True)
+        facts = {"tuned": False, "played": self.scheduler, "knowledge": knowledge.group}
+        return [row | facts for row in rows if row["scheduler"] == self.scheduler and row["sequence"] < self.sequences]
 
 
 def margins(rule: str) -> list[str]:
@@ -119,7 +158,7 @@ def _forecaster(trace: str) -> Forecaster | None:
 
 @dataclass(frozen=True)
 class BenchmarkStudy:
-    """Play every scheduler, and rules with tuned margins, on the test sequences of every task; resumable."""
+    """Play every scheduler, and rules with tuned margins, on the test sequences of every task, beside submissions."""
 
     named_tasks: Names = ()
     """Tasks, as --list-tasks lists them; default: all of those whose traces are on this machine."""
@@ -129,6 +168,8 @@ class BenchmarkStudy:
     runs: Names = ()
     """Training runs as NAME=FOLDER; {trace} in FOLDER stands for the task's trace. A run is left out of tasks for which
     its folder does not exist."""
+    submissions: Names = ()
+    """Folders written by tvwrl.submit: every episode is replayed before its entries enter the tables."""
     sequences: int | None = None
     """Test sequences per task, if it has more; default: all."""
 
@@ -140,7 +181,7 @@ class BenchmarkStudy:
 
     def cells(self, figure: str) -> list[Cell]:
         """Task by task."""
-        for option in ("named_tasks", "schedulers", "runs"):
+        for option in ("named_tasks", "schedulers", "runs", "submissions"):
             if names := getattr(self, option):
                 different(**{option: names})
         at_least(1, sequences=self.sequences)
@@ -148,10 +189,30 @@ class BenchmarkStudy:
             if Path(name).exists():
                 raise InputError(f"--schedulers {name} is a training run: write --runs NAME={name}")
             entry_of(name, name, TASKS[TASK_NAMES[0]])  # refuses a bad name before anything long begins
-        return [cell for task in self.tasks() for cell in self._of(task)]
+        return [*(cell for task in self.tasks() for cell in self._of(task)), *self._submitted()]
+
+    def _submitted(self) -> list[Submitted]:
+        """The entries of the submissions. Raises InputError where two of a name would be one line of a table."""
+        played = self.tasks()
+        of = dict.fromkeys(self.schedulers, "--schedulers") | {run.partition("=")[0]: "--runs" for run in self.runs}
+        cells: list[Submitted] = []
+        for folder in self.submissions:
+            about = read_submission(folder)
+            if about.task not in played:
+                raise InputError(f"--submissions {folder}: its task {about.task.name} is not played: name it too")
+            for entry in about.knowledge:
+                cell = Submitted(about.task, entry, folder, self._count(about.task))
+                if of.setdefault(entry, about.name) != about.name or cell.name in (other.name for other in cells):
+                    raise InputError(f"--submissions {folder}: '{entry}' is the name of one of {of[entry]} too")
+                cells.append(cell)
+        return cells
+
+    def _count(self, task: Task) -> int:
+        """How many of the task's sequences are played."""
+        return min(self.sequences or task.sequences, task.sequences)
 
     def _of(self, task: Task) -> list[Played]:
-        count = min(self.sequences or task.sequences, task.sequences)
+        count = self._count(task)
         cells = []
         for name in self.schedulers:
             cells.append(Played(task, name, name, False, count))
@@ -172,8 +233,8 @@ class BenchmarkStudy:
         """The page, a picture per task, and the same table for a browser."""
         rows: Rows = []
         for cell in cells:
-            assert isinstance(cell, Played)
-            rows += [{"task": cell.task.name} | row for row in read_rows(out, [cell])]
+            assert isinstance(cell, Played | Submitted)
+            rows += [{"task": cell.task.name, "ours": cell.ours} | row for row in read_rows(out, [cell])]
         found = page.summaries(rows, [task.name for task in self.tasks()])
         plots = {task: page.picture(own) for task, own in found.items()}
         files = {"benchmark.html": page.browser_table(found)}

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 ABOUT = "submission.json"
+FILES = (ABOUT, ROWS_FILE, EPISODES)  # what is read of it
 
 
 @dataclass(frozen=True)
