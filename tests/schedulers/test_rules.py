@@ -3,16 +3,17 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from tvwrl.forecasting.segments import SEGMENTS, forecast_table, steps
-from tvwrl.schedulers import PRODUCTION, SCHEDULERS, make_scheduler
+from tvwrl.schedulers import BASELINES, make_scheduler
 from tvwrl.schedulers.forecast_fit import ForecastFit
 from tvwrl.schedulers.runner import Runner
 from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
-from tvwrl.types import Machines, Placement
+from tvwrl.types import InputError, Machines, Placement
 
 ONE, TWO, THREE = (Machines.homogeneous(count, 8, ("cpu", "mem")) for count in (1, 2, 3))
 
@@ -78,7 +79,7 @@ def test_fits_on_peaks_differ_in_the_machine_they_choose(make_sequences):
     # Peaks of cpu 3, 6, 1 are reserved, now 1 is used everywhere; the newcomer's peak is 2.
     rows = [(0, [[1, 1], [peak, 1]]) for peak in (3, 6, 1)] + [(0, [[1, 1], [2, 1]])]
     chosen = {
-        name: decide(name, make_sequences(rows), [0, 1, 2], THREE) for name in SCHEDULERS if name.endswith("-fit-peak")
+        name: decide(name, make_sequences(rows), [0, 1, 2], THREE) for name in BASELINES if name.endswith("-fit-peak")
     }
     assert chosen == {"first-fit-peak": [(3, 0)], "best-fit-peak": [(3, 1)], "worst-fit-peak": [(3, 2)]}
 
@@ -123,16 +124,27 @@ def test_load_aware_peers_by_hand(make_sequences):
     # Above 65 % of cpu m0 comes last, though more is free of it: 0.125 + 0.875 against 0.375 + 0.375.
     limits = make_sequences(now([6, 1], [4, 4], [1, 1]))
     assert decide("load-aware", limits, [0, 1], TWO) == [(2, 1)]
+    # A threshold of 90 % lets m0 pass with 87.5; packing to 70 % prefers 62.5 to 37.5 and 25.
+    assert decide("load-aware(threshold=0.9)", limits, [0, 1], TWO) == [(2, 0)]
+    assert decide("target-load-packing(target=0.7)", rows, [0, 1, 2], THREE) == [(3, 0)]
+    for name, message in (
+        ("load-aware(threshold=0)", "threshold is 0.0: must be a number > 0"),
+        ("target-load-packing(target=1)", "target is 1.0: must be at least 0 and below 1"),
+        ("risk-balancing(margin=-1)", "margin is -1.0: must be at least 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            make_scheduler(name)
 
 
 def test_risk_balancing_prefers_what_was_calm(make_sequences):
-    """Loads have the same mean of 4, on m0 always 4, on m1 2 and 6 in turn."""
-    calm, wild = [[4.0, 1.0]] * 40, [[2.0, 1.0], [6.0, 1.0]] * 20
+    """One load is always 4.5, the other 2 and 6 in turn, with a mean of 4: less if deviations do not count."""
+    calm, wild = [[4.5, 1.0]] * 40, [[2.0, 1.0], [6.0, 1.0]] * 20
     sequences = make_sequences([(0, calm), (0, wild), (31, [[1.0, 1.0]] * 3)])
-    for order, expected in (([0, 1], 0), ([1, 0], 1)):
+    of_both = (("risk-balancing", [0, 1], 0), ("risk-balancing", [1, 0], 1), ("risk-balancing(margin=0)", [0, 1], 1))
+    for name, order, expected in of_both:
         simulation = Simulation(sequences, TWO, Scenario(placements_per_slot=None, queue=9), max_slots=0)
         simulation.reset(0)
-        one = make_scheduler("risk-balancing")
+        one = make_scheduler(name)
         one.reset(Cluster(simulation), np.random.default_rng(0))
         for machine in order:
             simulation.place(0, machine)
@@ -238,7 +250,7 @@ def test_clairvoyant_takes_the_tightest_over_the_whole_life(make_sequences):
 
 def test_all_fit_at_the_very_border(make_sequences):
     # Exactly 8 of both is room for everyone who looks at room at all; a hair more is not.
-    for name in (name for name in SCHEDULERS if not make_scheduler(name).needs_forecasts and name not in PRODUCTION):
+    for name in (name for name in BASELINES if not make_scheduler(name).needs_forecasts):
         assert decide(name, make_sequences(now([5, 6], [3, 2])), [0], ONE) == [(1, 0)], name
         assert decide(name, make_sequences(now([5, 6], [3.001, 2])), [0], ONE) == [], name
 

@@ -28,7 +28,7 @@ from tvwrl.experiments.evaluation import evaluate
 from tvwrl.experiments.tables import read_rows as read_evaluation
 from tvwrl.experiments.training_runs import new_trainer, pass_on_signal, restored_trainer
 from tvwrl.runs import provenance, read_csv, write_json
-from tvwrl.schedulers import PRODUCTION, SCHEDULERS, SEARCHING, Knowledge, Scheduler, make_scheduler
+from tvwrl.schedulers import BASELINES, Knowledge, Scheduler, make_scheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace, trace_hash
 from tvwrl.traces.catalogue import trace_identity
@@ -224,8 +224,7 @@ class Setup:
             training = Training("-".join(parts), source, config, classes, self.base.scenario)
             return Column(group, column, trace, seed, Evaluation(training.run_name, training=training, **common))
         every = scheduler == HEURISTICS
-        quick = tuple(name for name in SCHEDULERS if name not in (*SEARCHING, *PRODUCTION))
-        names, classes = (quick, classes) if every else ((scheduler,), "none")
+        names, classes = (BASELINES, classes) if every else ((scheduler,), "none")
         return Column(group, column, trace, seed, Evaluation(name, schedulers=names, classes=classes, **common))
 
     def config(self, scheduler: str, changes: Changes, seed: int = 0) -> TrainConfig:

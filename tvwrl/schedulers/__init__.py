@@ -2,9 +2,10 @@
 
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.knowledge import GROUPS, Knowledge
-from tvwrl.schedulers.registry import KNOWLEDGE, PRODUCTION, ROLLOUTS, SCHEDULERS, SEARCHING, make_scheduler
+from tvwrl.schedulers.registry import BASELINES, KNOWLEDGE, PRODUCTION, ROLLOUTS, SCHEDULERS, SEARCHING, make_scheduler
 
 __all__ = [
+    "BASELINES",
     "GROUPS",
     "KNOWLEDGE",
     "PRODUCTION",

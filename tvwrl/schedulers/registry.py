@@ -21,12 +21,12 @@ from tvwrl.schedulers.production.crane import Crane
 from tvwrl.schedulers.production.google import BorgDefault, MaxPredictor, NSigma, PeakOracle, RCLike
 from tvwrl.schedulers.production.gpa import GPA, IndependentGPA
 from tvwrl.schedulers.production.katalyst import Katalyst, KatalystLoad
-from tvwrl.schedulers.production.koordinator import KoordinatorPeak
+from tvwrl.schedulers.production.koordinator import KoordinatorPeak, LoadAware
 from tvwrl.schedulers.production.kubernetes import BalancedAllocation, KubeDefault, LeastAllocated, MostAllocated
 from tvwrl.schedulers.production.lifetime import Lava, Nilas
 from tvwrl.schedulers.production.microsoft import Coach, ResourceCentral
-from tvwrl.schedulers.production.trimaran import LowRiskOverCommitment
-from tvwrl.schedulers.stateful import Random, RiskBalancing, RoundRobin
+from tvwrl.schedulers.production.trimaran import LowRiskOverCommitment, RiskBalancing, TargetLoadPacking
+from tvwrl.schedulers.stateful import Random, RoundRobin
 from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError
@@ -35,6 +35,7 @@ _best_fit_peak = partial(Greedy, "best-fit-peak", PEAKS, Cluster.room_for_peaks,
 _expected_cost_peak = partial(ExpectedCost, "expected-cost-peak", peaks="reserved")
 _expected_cost_known_peak = partial(ExpectedCost, "expected-cost-known-peak", peaks="known")
 _clairvoyant = partial(Greedy, "clairvoyant", FUTURE, Cluster.room_ahead, scores.tightest_ahead)
+_BY_LOAD: tuple[Callable[..., Scheduler], ...] = (LoadAware, TargetLoadPacking, RiskBalancing)
 _MAKERS: tuple[Callable[[], Scheduler], ...] = (
     partial(Greedy, "best-fit", CURRENT_LOAD, Cluster.room_now, scores.tightest_now),
     _best_fit_peak,
@@ -52,9 +53,7 @@ _MAKERS: tuple[Callable[[], Scheduler], ...] = (
     partial(Greedy, "spread", CURRENT_LOAD, Cluster.room_now, scores.emptiest),
     partial(Greedy, "stack", CURRENT_LOAD, Cluster.room_now, scores.fullest),
     partial(Greedy, "stack-80", CURRENT_LOAD, Cluster.room_now, scores.fullest_to_a_limit),
-    partial(Greedy, "load-aware", CURRENT_LOAD, Cluster.room_now, scores.load_aware),
-    partial(Greedy, "target-load-packing", CURRENT_LOAD, Cluster.room_now, scores.target_load_packing),
-    RiskBalancing,
+    *_BY_LOAD,
     ForecastFit,
     ExpectedCost,
     _expected_cost_peak,
@@ -86,8 +85,9 @@ _PRODUCTION: tuple[Callable[..., Scheduler], ...] = (
 )
 
 SCHEDULERS: dict[str, Callable[..., Scheduler]] = {make().name: make for make in (*_MAKERS, *_PRODUCTION)}
-PRODUCTION = tuple(make().name for make in _PRODUCTION)  # the rules of production clusters: docs/production.md
+PRODUCTION = tuple(make().name for make in (*_PRODUCTION, *_BY_LOAD))  # of production clusters: docs/production.md
 SEARCHING = ("hindsight",)  # takes seconds for an episode: compared only where somebody names it
+BASELINES = tuple(name for make in _MAKERS if (name := make().name) not in SEARCHING)  # of every trained policy
 
 
 def rollout_of(base: str, proposal: Scheduler | None = None, options: str = "") -> Rollout:

@@ -12,11 +12,7 @@ from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import Float, Workload
 
 Compiled = Callable[..., Float]
-# The compiled formulas, over all machines at once
-_STACK: Compiled = vectorize(formulas.stack.py_func)
-_LOAD_AWARE: Compiled = vectorize(formulas.load_aware.py_func)
-_TARGET_LOAD_PACKING: Compiled = vectorize(formulas.target_load_packing.py_func)
-_RISK_BALANCING: Compiled = vectorize(formulas.risk_balancing.py_func)
+_STACK: Compiled = vectorize(formulas.stack.py_func)  # over all machines at once
 
 
 def tightest(cluster: Cluster, taken: Float, wanted: Float) -> Float:
@@ -69,29 +65,6 @@ def fullest(cluster: Cluster, workload: Workload) -> Float:
 def fullest_to_a_limit(cluster: Cluster, workload: Workload) -> Float:
     """Stack as in paper 003 (6.1.3): highest CPU share with the workload, up to 80 %."""
     return _STACK(share_after(cluster, workload)[:, 0])
-
-
-def load_aware(cluster: Cluster, workload: Workload) -> Float:
-    """Koordinator's LoadAware (Apache-2.0); machines that would exceed its limits come last: there, it would wait.
-
-    It takes 85 % of the requested CPU and 70 % of the memory for the newcomer, here its demand in its first slot, and
-    counts in whole per cent. Metrics older than three minutes keep a machine out there.
-    """
-    after = share_after(cluster, workload)
-    return _LOAD_AWARE(after[:, 0], after[:, -1])
-
-
-def target_load_packing(cluster: Cluster, workload: Workload) -> Float:
-    """Trimaran's TargetLoadPacking (Apache-2.0), of CPU, with the newcomer's demand in its first slot, where Trimaran
-    takes an estimate from its request."""
-    return _TARGET_LOAD_PACKING(share_after(cluster, workload)[:, 0])
-
-
-def risk_balancing(share: Float, history: Float) -> Float:
-    """(M,) Trimaran's LoadVariationRiskBalancing: `share` (M, 2) that the workload adds, `history`: see
-    `load_aware.remember`."""
-    mean, deviation = history[..., 0] + share, np.sqrt(history[..., 1])
-    return _RISK_BALANCING(mean[:, 0], deviation[:, 0], mean[:, 1], deviation[:, 1])
 
 
 def share_after(cluster: Cluster, workload: Workload) -> Float:

@@ -1,4 +1,4 @@
-"""Koordinator's peak predictor, turned into a filter."""
+"""Koordinator: placement by load, and its peak predictor, turned into a filter."""
 
 from __future__ import annotations
 
@@ -6,18 +6,46 @@ from typing import ClassVar
 
 import numpy as np
 
-from tvwrl.checks import at_least, within
-from tvwrl.schedulers import scores
+from tvwrl.checks import at_least, positive, within
+from tvwrl.compiled import vectorize
+from tvwrl.schedulers import load_aware
+from tvwrl.schedulers.head_of_queue import Scored
+from tvwrl.schedulers.knowledge import CURRENT_LOAD
 from tvwrl.schedulers.production.percentiles import weighted_percentiles
 from tvwrl.schedulers.production.predicted_peak import EachAlone
 from tvwrl.schedulers.production.requests import by_kind
 from tvwrl.schedulers.production.usage import Samples, slots_in
+from tvwrl.schedulers.scores import Compiled, share_after
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import Float, Workload
 
 PERCENTILE = (0.95, 0.98)  # of the first resource (CPU), and of all others
 HALF_LIFE = (12.0, 24.0)  # hours in which the weight of a sample halves
+_LOAD_AWARE: Compiled = vectorize(load_aware.load_aware.py_func)  # over all machines at once
+
+
+class LoadAware(Scored):
+    """Koordinator's LoadAware (Apache-2.0): most free on the mean of CPU and memory; of machines that would exceed
+    `threshold` of the CPU, or 95 % of the memory, only where there are no others: there, it would wait.
+
+    It takes 85 % of the requested CPU and 70 % of the memory for the newcomer, here its demand in its first slot, and
+    counts in whole per cent. Metrics older than three minutes keep a machine out there. Default: 0.65.
+
+    `threshold`: share of the capacity, > 0
+    """
+
+    name, knowledge = "load-aware", CURRENT_LOAD
+    options: ClassVar = {"threshold": (0.45, 0.55, 0.65, 0.75, 0.85, 0.95)}
+
+    def __init__(self, threshold: float = load_aware.CPU_LIMIT) -> None:
+        positive(threshold=threshold)
+        self.threshold = threshold
+
+    def score(self, cluster: Cluster, workload: Workload) -> Float:
+        """See `Scored.score`."""
+        after = share_after(cluster, workload)
+        return _LOAD_AWARE(after[:, 0], after[:, -1], self.threshold)
 
 
 class KoordinatorPeak(EachAlone):
@@ -38,7 +66,7 @@ class KoordinatorPeak(EachAlone):
     def __init__(self, safety: float = 0.1, cold: float = 24.0) -> None:
         within(-1, 10, safety=safety)
         at_least(0, cold=cold)
-        self.safety, self.cold = safety, cold
+        self.safety, self.cold, self._by_load = safety, cold, LoadAware()
 
     def warm_after(self, scenario: Scenario) -> int:
         """More than `cold` hours."""
@@ -54,4 +82,4 @@ class KoordinatorPeak(EachAlone):
 
     def score(self, cluster: Cluster, workload: Workload) -> Float:
         """See `Scored.score`."""
-        return scores.load_aware(cluster, workload)
+        return self._by_load.score(cluster, workload)

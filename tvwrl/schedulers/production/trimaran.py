@@ -6,21 +6,89 @@ taken. CPU and memory are the first and the last resource.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from tvwrl.schedulers.head_of_queue import FilterAndScore
-from tvwrl.schedulers.knowledge import REQUESTS
+from tvwrl.checks import at_least, below, positive
+from tvwrl.compiled import vectorize
+from tvwrl.schedulers import load_aware
+from tvwrl.schedulers.head_of_queue import FilterAndScore, Scored
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, REQUESTS
 from tvwrl.schedulers.production.past_load import PastLoad
 from tvwrl.schedulers.production.requests import requested, requests_fit, rounded
+from tvwrl.schedulers.scores import Compiled, share_after
 from tvwrl.simulation.cluster import Cluster, Mask
-from tvwrl.types import Float, InputError, Workload
+from tvwrl.types import Float, InputError, Placement, Workload
 
 REPORTS = 15
 SMOOTHING = 5.0  # reports; the deviation is taken times its root
 WEIGHT = 0.5  # of the risk from limits; the rest is of the risk from load
 HIGHEST_VARIANCE = 0.99  # share of the largest that a variable within [0, 1] of that mean can have
+# The compiled formulas, over all machines at once
+_TARGET_LOAD_PACKING: Compiled = vectorize(load_aware.target_load_packing.py_func)
+_RISK_BALANCING: Compiled = vectorize(load_aware.risk_balancing.py_func)
+
+
+class TargetLoadPacking(Scored):
+    """Trimaran's TargetLoadPacking: the machine whose CPU comes closest to `target`, those that stay below it first.
+
+    Of CPU alone, with the newcomer's demand in its first slot, where Trimaran takes an estimate from its request.
+    Default: 0.4.
+
+    `target`: share of the capacity, above 0 and below 1
+    """
+
+    name, knowledge = "target-load-packing", CURRENT_LOAD
+    options: ClassVar = {"target": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)}
+
+    def __init__(self, target: float = load_aware.TARGET_SHARE) -> None:
+        positive(target=target)
+        below(1, target=target)
+        self.target = target
+
+    def score(self, cluster: Cluster, workload: Workload) -> Float:
+        """See `Scored.score`."""
+        return _TARGET_LOAD_PACKING(share_after(cluster, workload)[:, 0], self.target)
+
+
+class RiskBalancing(Scored):
+    """Trimaran's LoadVariationRiskBalancing: the machine with room whose recent load is the least risky, by its mean
+    and `margin` times its deviation.
+
+    Trimaran: moments of the last quarter of an hour, from one report a minute, and the newcomer's request. Here: of
+    about fifteen slots, from one report in each slot in which something waits, of the first resource (CPU) and the
+    last, and the newcomer's demand in its first slot. Default: 1.
+
+    `margin`: >= 0
+    """
+
+    name = "risk-balancing"
+    knowledge = CURRENT_LOAD.and_also("load of machines in about the last 15 slots in which something waited")
+    options: ClassVar = {"margin": (0.0, 0.5, 1.0, 2.0, 4.0)}
+
+    def __init__(self, margin: float = load_aware.MARGIN) -> None:
+        at_least(0, margin=margin)
+        self.margin = margin
+
+    def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
+        """Forget past load."""
+        self._history, self._latest = load_aware.no_history(len(cluster.machines)), -1
+
+    def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
+        """See `Scheduler.schedule`; the load is recorded once a slot."""
+        if cluster.slot > self._latest:
+            self._latest = cluster.slot
+            share = (cluster.load / cluster.divisor)[:, [0, -1]]
+            load_aware.remember(share, self._history, load_aware.REPORT_WEIGHT)
+        yield from super().schedule(cluster, pending)
+
+    def score(self, cluster: Cluster, workload: Workload) -> Float:
+        """See `Scored.score`."""
+        mean = self._history[..., 0] + (workload.first_demand / cluster.divisor)[:, [0, -1]]
+        deviation = np.sqrt(self._history[..., 1])
+        return _RISK_BALANCING(mean[:, 0], deviation[:, 0], mean[:, 1], deviation[:, 1], self.margin)
 
 
 class LowRiskOverCommitment(FilterAndScore):
