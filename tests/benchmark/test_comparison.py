@@ -13,7 +13,6 @@ from polars.testing import assert_frame_equal
 from stable_baselines3 import PPO
 
 import tvwrl
-from tvwrl.benchmark import guard
 from tvwrl.benchmark.environment import TaskEnv
 from tvwrl.benchmark.tasks import TASKS
 from tvwrl.envs.problem import Problem
@@ -198,39 +197,6 @@ def test_sick_models(small):
         alone(Sick(torch.tensor([[0.0, torch.nan, 0.0, 0.0]])), small)
     with pytest.raises(InputError, match=r"output has shape \(1, 3\): must be \(1, 4\)"):
         alone(Sick(torch.zeros(1, 3)), small)
-
-
-def test_an_exception_names_sequence_and_slot_and_is_the_cause(small):
-    def fails(observation, mask):
-        raise KeyError("no such thing")
-
-    with pytest.raises(InputError, match=r"'mine', sequence 0, slot \d+: KeyError: 'no such thing'") as caught:
-        alone(fails, small)
-    assert isinstance(caught.value.__cause__, KeyError)
-
-
-def test_a_scheduler_of_ones_own_is_watched_too(small):
-    class Far(First):
-        def choose(self, cluster, workload):
-            return 99
-
-    with pytest.raises(InputError, match=r"sequence 0, slot \d+: scheduler 'mine' chose machine 99: must be 0 to 3"):
-        alone(Far(), small)
-
-
-def test_who_takes_too_long_is_stopped(small, monkeypatch):
-    from dataclasses import replace
-
-    with pytest.raises(InputError, match=r"ms on average \(20 decisions\), the task allows 1e-06 ms: it was stopped"):
-        alone(first, replace(small, milliseconds=1e-6))
-
-    def hangs(observation, mask):
-        while True:
-            pass
-
-    monkeypatch.setattr(guard, "HANGING_SECONDS", 0.05)
-    with pytest.raises(InputError, match=r"slot \d+: a decision lasted longer than 0\.05 s"):
-        alone(hangs, small)
 
 
 @pytest.mark.parametrize(

@@ -18,15 +18,21 @@ from tvwrl.simulation.state import SEQUENCE
 from tvwrl.types import InputError, Int, Placement, Workload
 
 FIRST = 10  # decisions that are not judged: they compile and load what is needed
-JUDGED = 20  # decisions before the mean of their times is judged
+JUDGED = 20  # decisions that share the time before their own mean is judged
 HANGING_SECONDS = 60.0  # a single decision is stopped after this long, within `stopping_hangs`
+TERMINATED = 128 + signal.SIGTERM  # exit code of a program that is asked to end from outside (`command_line.run`)
+
+
+class _Hanging(BaseException):
+    """A decision hangs; no Exception, as a scheduler may catch those."""
 
 
 class Guarded(Scheduler):
     """Decides as `inner` does, under another name.
 
-    An exception of `inner` becomes an InputError that names sequence and slot, with the original as its cause; so does
-    a mean time of a decision above `milliseconds`. `failure` is the last of these.
+    An exception of `inner` becomes an InputError that names sequence and slot, with the original as its cause, and so
+    does an attempt to end the program; a mean time of a decision above `milliseconds` becomes one too. `failure` is the
+    last of these.
     """
 
     def __init__(self, name: str, inner: Scheduler, milliseconds: float) -> None:
@@ -44,6 +50,7 @@ class Guarded(Scheduler):
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
         """See `Scheduler.schedule`."""
         placements: Iterator[Placement] | None = None
+        placed = 0
         while True:
             started = time.perf_counter()
             with self._named(cluster), _alarm():
@@ -51,11 +58,14 @@ class Guarded(Scheduler):
                 placement = next(placements, None)
             seconds = time.perf_counter() - started
             with self._named(cluster):
-                self._judge(seconds)
+                # That nothing follows a placement is told at once: counted too, it would halve the mean
+                if placement is not None or not placed or 1000.0 * seconds > self._limit:
+                    self._judge(seconds)
                 if placement is not None:
                     position_in_queue(cluster.simulation, placement.workload, placement.machine, self.name)
             if placement is None:
                 return
+            placed += 1
             yield placement
 
     def alternatives(self, cluster: Cluster, waiting: Sequence[Workload], choice: Placement, count: int) -> Int:
@@ -67,10 +77,10 @@ class Guarded(Scheduler):
         self._calls += 1
         self._seconds += seconds if self._calls > FIRST else 0.0
         judged = self._calls - FIRST
-        if judged >= JUDGED and 1000.0 * self._seconds > judged * self._limit:
+        if 1000.0 * self._seconds > max(judged, JUDGED) * self._limit:
             raise InputError(
-                f"a decision took {1000.0 * self._seconds / judged:.3g} ms on average ({judged} decisions), the task "
-                f"allows {self._limit:g} ms: it was stopped"
+                f"a decision took {1000.0 * self._seconds / judged:.3g} ms on average of {judged}, the task allows "
+                f"{self._limit:g} ms: it was stopped"
             )
 
     @contextmanager
@@ -78,9 +88,11 @@ class Guarded(Scheduler):
         """Turn an exception within into an InputError that says where it happened."""
         try:
             yield
-        except Exception as error:
+        except (Exception, SystemExit, _Hanging) as error:
+            if isinstance(error, SystemExit) and error.code == TERMINATED:
+                raise
             sequence = int(cluster.simulation.state.counters[cluster.b, SEQUENCE])
-            what = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            what = str(error) if isinstance(error, InputError | _Hanging) else f"{type(error).__name__}: {error}"
             self.failure = InputError(f"'{self.name}', sequence {sequence}, slot {cluster.slot}: {what}")
             raise self.failure from error
 
@@ -89,7 +101,8 @@ class Guarded(Scheduler):
 def stopping_hangs() -> Iterator[None]:
     """Within, a decision of a `Guarded` scheduler that lasts longer than HANGING_SECONDS is stopped.
 
-    By the system's alarm, which only the main thread has; elsewhere, and where somebody else uses it, nothing is.
+    By the system's alarm, which only the main thread has; elsewhere, and where somebody else uses it, nothing is. It
+    rings again and again, as a scheduler that catches everything may try once more.
     """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGALRM) != signal.SIG_DFL:
         yield
@@ -102,7 +115,7 @@ def stopping_hangs() -> Iterator[None]:
 
 
 def _stop(number: int, frame: Any) -> None:
-    raise InputError(f"a decision lasted longer than {HANGING_SECONDS:g} s: it was stopped")
+    raise _Hanging(f"a decision lasted longer than {HANGING_SECONDS:g} s: it was stopped")
 
 
 @contextmanager
@@ -110,7 +123,7 @@ def _alarm() -> Iterator[None]:
     """The alarm of `stopping_hangs`, where it is on."""
     watched = signal.getsignal(signal.SIGALRM) is _stop
     if watched:
-        signal.setitimer(signal.ITIMER_REAL, HANGING_SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, HANGING_SECONDS, HANGING_SECONDS)
     try:
         yield
     finally:

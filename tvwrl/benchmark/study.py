@@ -14,6 +14,7 @@ import numpy as np
 from tvwrl import TASK_NAMES
 from tvwrl.benchmark import page
 from tvwrl.benchmark.entries import Entry, entry_of
+from tvwrl.benchmark.guard import stopping_hangs
 from tvwrl.benchmark.submission import FILES, check_submission, read_submission
 from tvwrl.benchmark.tasks import TASKS, Task, find_task, is_here, problem_of
 from tvwrl.checks import at_least, different
@@ -133,8 +134,9 @@ def played(entry: Entry, task: Task, split: Split, count: int) -> Rows:
         problem, runner = _runner(task, split, drawn, scheduler.needs_forecasts)
     else:
         problem, runner = _runner_on(entry.problem, task, split, drawn)
-    runner.play(scheduler, 0)  # compiles and loads what it needs, so that the times are of decisions
-    return [problem.score(runner.play(scheduler, sequence)) for sequence in range(count)]
+    with stopping_hangs():
+        runner.play(scheduler, 0)  # compiles and loads what it needs, so that the times are of decisions
+        return [problem.score(runner.play(scheduler, sequence)) for sequence in range(count)]
 
 
 @lru_cache(maxsize=4)
