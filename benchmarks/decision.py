@@ -16,7 +16,7 @@ from tvwrl.agents.policy_scheduler import PolicyScheduler
 from tvwrl.agents.training import Trainer
 from tvwrl.command_line import Names, Numbers
 from tvwrl.envs.problem import Problem
-from tvwrl.schedulers import Scheduler, make_scheduler
+from tvwrl.schedulers import PRODUCTION, Scheduler, make_scheduler
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
@@ -26,6 +26,7 @@ from tvwrl.types import Float, InputError, Machines, SequenceSet
 
 OTHERS = (
     "best-fit-peak-backfill", "expected-cost", "expected-cost-peak", "rollout(best-fit-peak-backfill,milliseconds=50)",
+    *PRODUCTION,
 )  # fmt: skip
 FIRST = 20  # decisions that are not counted: they load and prepare what the others use
 
@@ -42,7 +43,7 @@ def main(
     Args:
         checkpoint: a run of scripts/train.py; default: untrained policies, with choice from the queue and without.
         machines: numbers of machines, one per cluster.
-        schedulers: compared with the policies.
+        schedulers: compared with the policies; by default some that look ahead and all rules of production clusters.
         load: offered load.
         decisions: number to measure, of each scheduler on each cluster.
     """

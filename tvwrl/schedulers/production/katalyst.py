@@ -36,7 +36,8 @@ class Katalyst(PredictedPeak):
     where portraits are off by default) and 652 (mean + 3 deviations, there for a ratio of overcommitment); thresholds
     from pull request 94 of katalyst-api. None was merged by April 2026. Joining them is ours. Portraits there are of a
     service's past seven days, of all its replicas; here of the workload itself, so it is often too young for one. With
-    `cold` below 24, hours in which it has not run count like the newcomer. The hour is that of the simulation.
+    `cold` below 24, hours in which it has not run count like the newcomer. The hour is that of the simulation. In slots
+    longer than an hour some hours have no sample: they count like the newcomer, so no workload counts for less.
     """
 
     name = "katalyst"

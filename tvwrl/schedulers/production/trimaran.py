@@ -1,7 +1,8 @@
 """Trimaran's rules, by the load of machines now and lately: kubernetes-sigs/scheduler-plugins, `pkg/trimaran`.
 
-Their code (Apache-2.0) was read; nothing is copied. They take a random one of the best machines; here the first is
-taken. CPU and memory are the first and the last resource.
+All are under Apache-2.0. The code of LowRiskOverCommitment was read; the formulas of the others are those of KEP 61 of
+that repository. Nothing is copied. They take a random one of the best machines; here the first is taken. CPU and memory
+are the first and the last resource.
 """
 
 from __future__ import annotations
