@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from gymnasium.spaces import Box
 from polars.testing import assert_frame_equal
 from stable_baselines3 import PPO
 
@@ -106,6 +107,13 @@ def test_a_model_of_stable_baselines(small):
         alone(model, small, observe={"observe_demand": False})
 
 
+def test_a_model_that_observes_one_array(small):
+    box, actions = Box(0.0, 1.0, (3,)), TaskEnv(small, sequences=2).action_space
+    model = SimpleNamespace(predict=lambda seen, deterministic: (0, None), observation_space=box, action_space=actions)
+    with pytest.raises(InputError, match=r"'mine', sequence 0.*the model observes Box\(.*: give a function"):
+        alone(model, small)
+
+
 def test_masks_go_to_models_that_take_them(small):
     def predict(observation, deterministic, action_masks):
         assert deterministic
@@ -174,6 +182,8 @@ def test_who_observes_more_plays_the_same_sequences(small):
         (0.5, r"the action is 0\.5: must be a whole number"),
         (np.array([0, 1]), "must be a whole number"),
         (None, "the action is None: must be a whole number"),
+        (True, "the action is True: must be a whole number"),
+        (np.array([True]), "must be a whole number"),
     ],
 )
 def test_actions_outside_the_space(small, action, message):
@@ -197,12 +207,22 @@ def test_sick_models(small):
         alone(Sick(torch.tensor([[0.0, torch.nan, 0.0, 0.0]])), small)
     with pytest.raises(InputError, match=r"output has shape \(1, 3\): must be \(1, 4\)"):
         alone(Sick(torch.zeros(1, 3)), small)
+    with pytest.raises(InputError, match=r"output is a tuple: must be a tensor \(1, 4\) of logits; wrap the module"):
+        alone(Sick((torch.zeros(1, 4), torch.zeros(1, 1))), small)
+    with pytest.raises(InputError, match="output is -inf for every action that is allowed"):
+        alone(Sick(torch.full((1, 4), -torch.inf)), small)
 
 
 @pytest.mark.parametrize(
     ("entries", "options", "message"),
     [
-        ({}, {}, "entries is empty"),
+        ({}, {}, r"entries is {}: must be names and what plays, as in compare\({'mine': act}\)"),
+        (first, {}, "entries is <function first .*: must be names and what plays"),
+        ({1: first}, {}, "entry 1: a name has letters"),
+        ({"mine": first}, {"task": 5}, "task is 5: must be a name"),
+        ({"mine": first}, {"sequences": 1.5}, r"sequences is 1\.5: must be a whole number"),
+        ({"mine": first}, {"against": "spread"}, r"against is 'spread': must be names .* against=\('spread', "),
+        ({"mine": first}, {"observe": "hold_action"}, "observe is 'hold_action': must be fields and values"),
         ({"spread": first}, {}, "has the name of a scheduler that it is compared with"),
         ({"../up": first}, {}, "a name has letters"),
         ({"mine": 3}, {}, "entry 'mine' is 3: must be a function"),
@@ -215,7 +235,7 @@ def test_sick_models(small):
 )
 def test_what_cannot_enter(small, entries, options, message):
     with pytest.raises(InputError, match=message):
-        tvwrl.compare(entries, small, **options)
+        tvwrl.compare(entries, **({"task": small} | options))
 
 
 def test_a_scheduler_has_to_say_what_it_may_know(small):

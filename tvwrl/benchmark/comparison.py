@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -91,10 +92,9 @@ def compare(
 
     >>> print(tvwrl.compare({"mine": lambda observation, mask: mask.argmax()}, sequences=3))  # doctest: +SKIP
     """
+    _check_kinds(entries, task, sequences, against, observe)
     task = find_task(task)
     within(1, task.sequences, sequences=sequences)
-    if not entries:
-        raise InputError("entries is empty: give at least one, as in compare({'mine': act})")
     if twice := sorted(set(entries) & set(against)):
         raise InputError(f"entry '{twice[0]}' has the name of a scheduler that it is compared with: rename it")
     made = {name: entry_of(name, given, task, observe) for name, given in entries.items()}
@@ -121,6 +121,20 @@ def compare(
         )
     knowledge = {name: entry.scheduler.knowledge for name, entry in made.items()}
     return Comparison(task, count, knowledge, {name: entry.origin for name, entry in made.items()}, folder, kept)
+
+
+def _check_kinds(entries: Any, task: Any, sequences: Any, against: Any, observe: Any) -> None:
+    """Raise InputError for an argument of `compare` that is of another kind than it takes."""
+    if not isinstance(entries, Mapping) or not entries:
+        raise InputError(f"entries is {entries!r}: must be names and what plays, as in compare({{'mine': act}})")
+    if not isinstance(task, str | Task):
+        raise InputError(f"task is {task!r}: must be a name, as in compare(entries, 'google-0.5-v0')")
+    if not isinstance(sequences, Integral | None):
+        raise InputError(f"sequences is {sequences!r}: must be a whole number, or None for all of the task's")
+    if isinstance(against, str) or not isinstance(against, Sequence):
+        raise InputError(f"against is {against!r}: must be names of schedulers, as in against=('spread', 'best-fit')")
+    if not isinstance(observe, Mapping | None):
+        raise InputError(f"observe is {observe!r}: must be fields and values, as in observe={{'hold_action': True}}")
 
 
 def _completed(entries: Mapping[str, Entry], out: Path, cells: Sequence[Cell]) -> dict[str, str]:

@@ -40,8 +40,8 @@ def entry_of(name: str, given: Any, task: Task, observe: Mapping[str, Any] | Non
 
     Raises InputError for a name that is none, and for what can be no entry.
     """
-    if not NAME.fullmatch(name):
-        raise InputError(f"entry '{name}': a name has letters, digits, spaces and .+-()=, and begins with a letter")
+    if not (isinstance(name, str) and NAME.fullmatch(name)):
+        raise InputError(f"entry {name!r}: a name has letters, digits, spaces and .+-()=, and begins with a letter")
     scheduler, problem, origin = _made(name, given, task, dict(observe or {}))
     knowledge = getattr(scheduler, "knowledge", None)
     if knowledge is None:

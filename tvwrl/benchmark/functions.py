@@ -7,7 +7,7 @@ True where an action is allowed. A model that ends in numbers per action (logits
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,10 @@ class FunctionScheduler(Scheduler):
 def _checked(action: Any, actions: int) -> int:
     """The action as a whole number from 0 to actions - 1."""
     try:
-        number = index(action.item() if getattr(action, "size", None) == 1 else action)
+        plain = action.item() if getattr(action, "size", None) == 1 else action
+        if isinstance(plain, bool):  # a whole number to Python, but an answer to another question
+            raise TypeError
+        number = index(plain)
     except (TypeError, ValueError):
         raise InputError(f"the action is {action!r}: must be a whole number from 0 to {actions - 1}") from None
     if not 0 <= number < actions:
@@ -73,14 +76,20 @@ def _checked(action: Any, actions: int) -> int:
 def best_allowed(logits: Any, mask: Mask) -> int:
     """The allowed action with the largest of `logits`, (actions,) or (1, actions), the first of equals.
 
-    Raises InputError for another shape, and for NaN in an allowed place.
+    Raises InputError for what is no array of numbers, another shape, NaN in an allowed place, and -inf in all of them.
     """
-    values = np.asarray(logits, dtype=np.float64)
+    try:
+        values = np.asarray(logits, dtype=np.float64)
+    except (TypeError, ValueError):
+        what = type(logits).__name__
+        raise InputError(f"the model's output is a {what}: must be an array {(1, *mask.shape)} of logits") from None
     if values.shape not in (mask.shape, (1, *mask.shape)):
         raise InputError(f"the model's output has shape {values.shape}: must be {(1, *mask.shape)}, one per action")
     values = values.reshape(mask.shape)
     if np.isnan(values[mask]).any():
         raise InputError(f"the model's output is NaN for action {np.flatnonzero(np.isnan(values) & mask)[0]}")
+    if mask.any() and (values[mask] == -np.inf).all():
+        raise InputError("the model's output is -inf for every action that is allowed: none is the largest")
     return int(np.where(mask, values, -np.inf).argmax())
 
 
@@ -93,7 +102,13 @@ def of_stable_baselines(model: Any) -> tuple[Act, Spaces]:
         return model.predict(observation, deterministic=True, **more)[0]
 
     def fits(simulation: Simulation) -> None:
-        own, shown = dict(model.observation_space.spaces), observation_space(simulation).spaces
+        shown = observation_space(simulation).spaces
+        own = getattr(model.observation_space, "spaces", None)
+        if not isinstance(own, Mapping):
+            raise InputError(
+                f"the model observes {model.observation_space}, not a dictionary of arrays ({', '.join(shown)}): give "
+                "a function from (observation, mask) that makes its input of them and calls predict"
+            )
         for key in (*own, *(key for key in shown if key not in own)):
             sizes = [getattr(spaces.get(key), "shape", "nothing") for spaces in (own, shown)]
             if sizes[0] != sizes[1]:
@@ -117,7 +132,13 @@ def of_torch(module: Any) -> Act:
     def act(observation: Observation, mask: Mask) -> int:
         seen = {key: torch.from_numpy(array[None]).float().to(device) for key, array in observation.items()}
         with torch.no_grad():
-            return best_allowed(module(seen).cpu().numpy(), mask)
+            logits = module(seen)
+        if not isinstance(logits, torch.Tensor):
+            raise InputError(
+                f"the module's output is a {type(logits).__name__}: must be a tensor {(1, *mask.shape)} of logits; "
+                "wrap the module in one whose forward returns only these"
+            )
+        return best_allowed(logits.cpu().numpy(), mask)
 
     return act
 
