@@ -123,7 +123,9 @@ def test_lava_prefers_machines_of_the_same_class(make_sequences):
 
 def test_lava_takes_only_lower_classes_where_nearly_all_is_requested(make_sequences):
     rows = [(0, 99, 7.3), (1, 99, 0.5)]
-    assert Cell(make_sequences, Lava(lengths=LENGTHS), rows).place(0).chosen() == 1
+    cell = Cell(make_sequences, Lava(lengths=LENGTHS), rows).place(0)
+    assert cell.chosen() == 1
+    assert cell.rule.candidates(cell.cluster, cell.sequences.workload(0, 1)).tolist() == [False, True]
     assert Cell(make_sequences, Nilas(lengths=LENGTHS), rows).place(0).chosen() == 0
     rows[0] = (0, 99, 7.1)  # less than 0.9 of 8
     assert Cell(make_sequences, Lava(lengths=LENGTHS), rows).place(0).chosen() == 0

@@ -107,12 +107,11 @@ class Nilas(HeadOfQueue):
         """See `HeadOfQueue.choose`."""
         now, life = self._running(cluster), float(self._left[0])
         level = self.level(cluster, now, life)
-        passing = self.candidates(cluster, workload) & (level < REFUSED)
         tight = tightest(cluster, requested(cluster, workload), cluster.request_of(workload))
-        return best(passing, -level, -put_off(life, now.exit), tight)
+        return best(self.candidates(cluster, workload), -level, -put_off(life, now.exit), tight)
 
     def level(self, cluster: Cluster, now: Running, life: float) -> Float:
-        """(M,) what decides before all else, the lowest first; `REFUSED`: not at all. `life`: expected hours."""
+        """(M,) what decides before all else, the lowest first. `life`: expected hours."""
         return np.zeros(len(now.exit))
 
     def _running(self, cluster: Cluster) -> Running:
@@ -161,10 +160,15 @@ class Lava(Nilas):
         machines = len(cluster.machines)
         self._class = np.full(machines, IDLE)
         self._deadline = np.zeros(machines)  # hours since the beginning
-        self._were = np.zeros(0, np.int64)  # workloads that ran when this was last brought up to date
+        self._at, self._were = -1, np.zeros(0, np.int64)  # slot of the latest `_classify`, and what ran then
+
+    def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
+        """See `HeadOfQueue.candidates`."""
+        level = self.level(cluster, self._running(cluster), float(self._left[0]))
+        return super().candidates(cluster, workload) & (level < REFUSED)
 
     def level(self, cluster: Cluster, now: Running, life: float) -> Float:
-        """See `Nilas.level`."""
+        """See `Nilas.level`; `REFUSED`: it takes none."""
         self._classify(cluster, now, class_of(life))
         higher = self._class - class_of(life)
         share = (cluster.reserved_requests / (self.overcommit * cluster.divisor)).max(axis=1)
@@ -174,6 +178,8 @@ class Lava(Nilas):
 
     def _classify(self, cluster: Cluster, now: Running, newcomer: Int) -> None:
         """Bring the classes of machines up to date; `newcomer`: the class of what has just begun."""
+        if cluster.slot == self._at and np.array_equal(now.workload, self._were):
+            return
         clock = cluster.slot * cluster.simulation.scenario.step_seconds / 3600
         busy = now.exit > 0
         self._class[~busy] = IDLE
@@ -196,7 +202,7 @@ class Lava(Nilas):
             end = CLASS_ENDS[self._class[late]]
             self._class[late] += 1
             self._deadline[late] += CLASS_ENDS[self._class[late]] - end
-        self._were = now.workload
+        self._at, self._were = cluster.slot, now.workload
 
 
 def class_of(hours: Float | float) -> Int:
