@@ -17,7 +17,7 @@ def test_an_example_prints_its_table(example, entry):
     command = [sys.executable, f"examples/{example}.py", "2"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     lines = [line.split()[0] for line in done.stdout.splitlines() if line]
-    assert {entry, "spread", "best-fit", "best-fit-peak", "clairvoyant"} <= set(lines)
+    assert {entry, "spread", "kube-default", "best-fit-peak", "clairvoyant"} <= set(lines)
     assert "2 sequences" in done.stdout
 
 
@@ -35,3 +35,14 @@ def test_an_agent_trains_and_joins_the_table(example, entry, options):
     command = [sys.executable, f"examples/{example}.py", *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert f"\n{entry} " in done.stdout
+
+
+@pytest.mark.slow
+def test_a_trace_of_ones_own_has_a_table_too(tmp_path):
+    usage = tmp_path / "usage.csv"
+    rows = [f"w{w},{slot},{0.1 + 0.01 * (slot % 7)},0.2" for w in range(20) for slot in range(300)]
+    usage.write_text("\n".join(["workload_id,slot,cpu,mem", *rows]))
+    command = [sys.executable, "examples/own_trace.py", str(usage), "1800"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    lines = [line.split()[0] for line in done.stdout.splitlines() if line]
+    assert {"spread", "kube-default", "best-fit-peak", "clairvoyant"} <= set(lines)

@@ -22,7 +22,13 @@ TASK = "google-0.5-v0"
 
 
 def rows(scheduler, knowledge, rewards, tuned=False, played="", unplaced=0):
-    facts = {"task": TASK, "scheduler": scheduler, "tuned": tuned, "played": played or scheduler}
+    facts = {
+        "task": TASK,
+        "scheduler": scheduler,
+        "tuned": tuned,
+        "played": played or scheduler,
+        "ours": scheduler == "mine",
+    }
     scores = {"overshoot_pct": 0.5, "machines_used": 8.0, "wait_mean": 1.0, "unplaced": unplaced, "decision_ms": 2.0}
     found = enumerate(rewards)
     return [facts | scores | {"knowledge": knowledge.group, "sequence": i, "reward": 1e3 * r} for i, r in found]

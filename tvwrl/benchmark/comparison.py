@@ -26,7 +26,8 @@ from tvwrl.types import InputError
 if TYPE_CHECKING:
     import polars as pl
 
-AGAINST = ("spread", "best-fit", "best-fit-peak", "clairvoyant")  # who is in every comparison unless told otherwise
+# Who is in every comparison unless told otherwise
+AGAINST = ("spread", "target-load-packing", "kube-default", "n-sigma", "best-fit-peak", "clairvoyant")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,10 @@ class Comparison:
         return (self.folder / "table.md").read_text()
 
     def __str__(self) -> str:
-        return terminal_table(self.rows, {**KNOWLEDGE, **self.knowledge})
+        table = terminal_table(
+            self.rows, {**KNOWLEDGE, **self.knowledge}, shown=("decision_ms", "wait_mean", "unplaced")
+        )
+        return f"Task {self.task.name}\n{table}"
 
     def write(self, folder: str | Path) -> Path:
         """Write the evaluation to a new folder. Raises InputError if it holds something."""

@@ -16,13 +16,13 @@ from tvwrl.experiments.statistics import bootstrap_interval, paired_bootstrap, s
 from tvwrl.experiments.tables import CEILING, FLOOR
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
-from tvwrl.schedulers import GROUPS, SCHEDULERS
+from tvwrl.schedulers import GROUPS
 from tvwrl.types import Float
 
 OWN_RULES = ("expected-cost", "forecast-fit")  # what their names begin with
 Column = Callable[["Line"], str]
 HEAD: dict[str, Column] = {
-    "scheduler": lambda line: _marked(line.scheduler, line.label),
+    "scheduler": lambda line: f"**{line.label}**" if line.ours else line.label,
     "rank": lambda line: str(line.rank),
     "reward (thousands)": lambda line: with_interval(*line.reward, 1, "", 1e-3),
     "behind the best of its group": lambda line: with_interval(*line.behind, 1, "", 1e-3) if line.rank > 1 else "",
@@ -38,7 +38,7 @@ LEGEND = (
     f"within a group of knowledge; whoever left workloads unplaced comes last. Gap closed: from `{FLOOR}` (0 %) to "
     f"`{CEILING}` (100 %). *Tuned*: with the margin in the name, and with backfilling (a workload "
     "that has to wait lets others pass) if the name ends so, as was best on validation sequences. "
-    "`ms per decision` is a mean. In bold: this project's rules and agents."
+    "A decision is a placement, or to place nothing; its time is a mean. In bold: this project's rules and agents."
 )
 
 Estimate = tuple[float, tuple[float, float]]
@@ -51,6 +51,7 @@ class Line:
     scheduler: str
     played: str  # with its margin, where that is tuned
     tuned: bool
+    ours: bool  # one of this project's rules or agents
     knowledge: str
     rank: int  # within its group of knowledge, from 1
     reward: Estimate
@@ -66,16 +67,6 @@ class Line:
     def label(self) -> str:
         """Its name in tables."""
         return f"{self.played}, tuned" if self.tuned else self.scheduler
-
-
-def is_ours(scheduler: str) -> bool:
-    """Whether it is a training run or one of the rules that this project made, which are told apart."""
-    return scheduler not in SCHEDULERS or scheduler.startswith(OWN_RULES)
-
-
-def _marked(scheduler: str, label: str) -> str:
-    """Markdown of a name: ours in bold."""
-    return f"**{label}**" if is_ours(scheduler) else label
 
 
 def summaries(rows: Rows, tasks: Sequence[str]) -> dict[str, list[Line]]:
@@ -108,6 +99,7 @@ def _line(rows: Rows, rank: int, best: Float, rewards: Mapping[str, Float]) -> L
         first["scheduler"],
         first["played"],
         first["tuned"],
+        first["ours"],
         first["knowledge"],
         rank,
         (float(reward.mean()), bootstrap_interval(reward)),
@@ -154,7 +146,8 @@ def _overall(found: Mapping[str, Sequence[Line]]) -> str:
         for (_, name, tuned), lines in sorted(own.items(), key=lambda item: np.mean([line.rank for line in item[1]])):
             level = sum(line.rank == 1 or line.behind[1][1] >= 0 for line in lines)
             closed = [line.closed for line in lines]
-            row = [_marked(name, f"{name}, tuned" if tuned else name), f"{np.mean([line.rank for line in lines]):.1f}"]
+            label = f"{name}, tuned" if tuned else name
+            row = [f"**{label}**" if lines[0].ours else label, f"{np.mean([line.rank for line in lines]):.1f}"]
             row += [f"{level} of {len(lines)}", "-" if np.isnan(closed).all() else f"{np.nanmean(closed):.0f}"]
             body.append([*row, f"{np.mean([line.overshoot for line in lines]):.3f}"])
     head = ["scheduler", "mean rank in its group", "best or level with it", "gap closed %", "overshoot %"]
@@ -180,7 +173,7 @@ def _draw(lines: Sequence[Line], file: Path) -> None:
         axis.text(0.0, at, f" {group}", fontsize=9, style="italic", va="center", transform=axis.get_yaxis_transform())
         at += 1
         for line in own:
-            colour = COLOURS[5] if is_ours(line.scheduler) else COLOURS[0]
+            colour = COLOURS[5] if line.ours else COLOURS[0]
             low, high = line.reward[1] if not np.isnan(line.reward[1][0]) else (line.reward[0],) * 2
             axis.plot([-low / 1e3, -high / 1e3], [at, at], color=colour, linewidth=1.6)
             axis.plot(-line.reward[0] / 1e3, at, "o", ms=5, color=colour)
@@ -212,7 +205,7 @@ def _write_html(found: Mapping[str, Sequence[Line]], file: Path) -> None:
     for task, own in found.items():
         for line in own:
             cells = [task, line.knowledge, *(show(line).strip("*") for show in HEAD.values())]
-            strong = ' class="ours"' if is_ours(line.scheduler) else ""
+            strong = ' class="ours"' if line.ours else ""
             lines.append(f"<tr{strong}>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
     page = files("tvwrl.benchmark").joinpath("table.html").read_text(encoding="utf-8")
     head = "".join(f"<th><button>{html.escape(title)}</button></th>" for title in heads)

@@ -29,6 +29,7 @@ from tvwrl.schedulers.runner import Runner
 from tvwrl.traces.splits import Split
 from tvwrl.types import InputError
 
+FEW = 10  # machines of the tasks on which forms are chosen
 VALIDATION = 20  # sequences on which a form is chosen, at most; as many as the task has if those are fewer
 TRACE = "{trace}"  # in the folder of a training run, stands for the task's trace
 
@@ -50,8 +51,8 @@ class Played(RowsCell):
 
     @property
     def group(self) -> str:
-        """Cells of a trace share a process, in which its forecaster is fitted once."""
-        return self.task.trace
+        """Cells of a task share a process, in which sequences are drawn, and a forecaster is fitted, once."""
+        return self.task.name
 
     @property
     def ours(self) -> bool:
@@ -73,15 +74,20 @@ class Played(RowsCell):
 
     def _best_form(self) -> str:
         """The rule's name with the margin of the highest mean reward on validation sequences, and then with or without
-        backfilling, whichever is better there."""
-        found = {name: self._on_validation(name) for name in margins(self.entry)}
-        best = max(found, key=found.__getitem__)
-        return best + BACKFILL if self._on_validation(best + BACKFILL) > found[best] else best
+        backfilling, whichever is better there.
 
-    def _on_validation(self, name: str) -> tuple[float, float]:
+        The form for 1,000 machines is that for 10, as playing one of many thousand workloads takes long.
+        """
+        task = self.task
+        if task.scenario.machines > FEW:
+            task = TASKS[f"{task.trace}-{task.scenario.load}-v0"]
+        found = {name: self._on_validation(name, task) for name in margins(self.entry)}
+        best = max(found, key=found.__getitem__)
+        return best + BACKFILL if self._on_validation(best + BACKFILL, task) > found[best] else best
+
+    def _on_validation(self, name: str, task: Task) -> tuple[float, float]:
         """Workloads that it left unplaced, negative, and its mean reward."""
-        count = min(VALIDATION, self.task.sequences)
-        rows = played(entry_of(self.scheduler, name, self.task), self.task, "validation", count)
+        rows = played(entry_of(self.scheduler, name, task), task, "validation", min(VALIDATION, task.sequences))
         return -sum(row["unplaced"] for row in rows), float(np.mean([row["reward"] for row in rows]))
 
 
@@ -104,7 +110,7 @@ class Submitted(RowsCell):
     @property
     def group(self) -> str:
         """As of `Played`."""
-        return self.task.trace
+        return self.task.name
 
     def request(self) -> dict[str, Any]:
         """The submission by the content of its files."""

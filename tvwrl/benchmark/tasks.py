@@ -100,7 +100,7 @@ def _task(name: str) -> Task:
     trace, load, *variant, _ = name.split("-")
     scenario = replace(_V0, load=float(load), **_VARIANTS["".join(variant)])
     frozen = FROZEN.get(name, ("", 1.0))
-    few = {"sequences": 2, "milliseconds": 100.0} if scenario.machines > 10 else {"sequences": 100}
+    few = {"sequences": 5, "milliseconds": 100.0} if scenario.machines > 10 else {"sequences": 100}
     return Task(name, trace, TRACES[trace], scenario, sequences_hash=frozen[0], penalty_unit=frozen[1], **few)
 
 

@@ -6,7 +6,7 @@ null (a wait where nothing was placed, a decision time that was not measured) is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -138,14 +138,15 @@ def comparison_table(
     return "\n\n".join(parts) + "\n"
 
 
-def terminal_table(rows: pl.DataFrame, knowledge: Known | None = None, seed: int = 0) -> str:
+def terminal_table(rows: pl.DataFrame, knowledge: Known | None = None, seed: int = 0, shown: Sequence[str] = ()) -> str:
     """Aligned plain text of at most 110 columns: means by load and scheduler, for a terminal, in the order of
     `comparison_table`.
 
     Reward also has half the width of its 95 % interval. Columns that do not fit are left out, the least telling
-    (at the right) first. `knowledge`, `seed` and errors as in `comparison_table`.
+    (at the right) first, but never those of `shown`. `knowledge`, `seed` and errors as in `comparison_table`.
     """
-    metrics, known, parts = sorted([*_metrics(rows), CLOSED], key=lambda metric: metric.rank), knowledge or {}, []
+    known, parts = knowledge or {}, []
+    metrics = sorted([*_metrics(rows), CLOSED], key=lambda metric: 1.5 if metric.column in shown else metric.rank)
     for load, group in by_load(rows).items():
         groups = _by_knowledge(group, known)
         schedulers = [name for _, names in groups for name in names]

@@ -37,26 +37,27 @@ class Runner:
         cluster = Cluster(simulation)
         scheduler.reset(cluster, np.random.default_rng([self.seed, sequence]))
         state, limit = simulation.state, self._scenario.placements_per_slot
-        calls, seconds = 0, 0.0
+        decisions, seconds = 0, 0.0
         while not simulation.is_over() and state.counters[0, IDLE] < MAX_IDLE_SLOTS:
             visible = simulation.waiting()[: self._scenario.queue].tolist()
             before = state.counters[0, PLACED]
-            calls += 1
             started = time.perf_counter()
             for placement in scheduler.schedule(cluster, [workloads[i] for i in visible]):
                 seconds += time.perf_counter() - started
                 position = position_in_queue(simulation, placement.workload, placement.machine, scheduler.name)
                 simulation.place(position, placement.machine)
+                decisions += 1
                 if limit is not None and state.counters[0, PLACED] >= limit:
                     break
                 started = time.perf_counter()
             else:
                 seconds += time.perf_counter() - started
             placed = state.counters[0, PLACED]
+            decisions += int(placed == before)  # to place nothing
             more = limit is None or placed < limit
             if placed == before or not more or not state.counters[0, WAITING]:  # otherwise the scheduler is asked again
                 simulation.next_slot()
-        mean_ms = 1000.0 * seconds / max(calls, 1)
+        mean_ms = 1000.0 * seconds / max(decisions, 1)
         return replace(simulation.record(), scheduler=scheduler.name, decision_ms=mean_ms)
 
     def _simulation(self, grid: bool, forecasts: bool) -> Simulation:

@@ -16,7 +16,8 @@ def test_as_numpy(values, percent):
 
 
 def test_of_nothing():
-    assert percentiles(np.ones((1, 2, 1)), np.array([0]), 50.0).tolist() == [[0]]
+    for percent in (0.0, 50.0, 100.0):
+        assert percentiles(np.ones((1, 2, 1)), np.array([0]), percent).tolist() == [[0]]
     assert weighted_percentiles(np.ones((1, 2, 1)), np.array([0]), np.ones(1), np.ones((2, 1))).tolist() == [[0]]
 
 

@@ -50,7 +50,7 @@ def _weighted_percentiles(value, seen, share, weight, out):  # type: ignore[no-u
 @njit(inline="always")
 def percentile(sample, count, percent):  # type: ignore[no-untyped-def]
     """The percentile of the first `count` of an array, 0 if that is none; see `percentiles`."""
-    rank = (count - 1) * percent / 100.0
+    rank = max(count - 1, 0) * percent / 100.0
     low = int(rank)
     first, last = max(count - 2 - low, 0), count - 1 - low  # places of the two neighbours, counted from the largest
     limit, passed, upper, value = math.inf, 0, -math.inf, 0.0

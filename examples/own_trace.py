@@ -1,0 +1,42 @@
+"""Schedulers on your own trace: python examples/own_trace.py usage.csv 300 (docs/traces.md); or on an invented one."""
+
+import csv
+import sys
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+
+from tvwrl.envs.problem import Problem
+from tvwrl.experiments.evaluation import evaluate
+from tvwrl.experiments.tables import terminal_table
+from tvwrl.schedulers import KNOWLEDGE, make_scheduler
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces import open_trace
+
+SCHEDULERS = ("spread", "best-fit", "kube-default", "best-fit-peak", "clairvoyant")
+
+
+def invented(file: Path, workloads: int = 60, days: int = 3) -> Path:
+    """A day's rhythm with noise, in fractions of a machine: a row per workload and 5 minutes."""
+    rng = np.random.default_rng(0)
+    with file.open("w", newline="") as opened:
+        writer = csv.writer(opened)
+        writer.writerow(["workload_id", "slot", "cpu", "mem"])
+        for workload in range(workloads):
+            level, phase, mem = rng.uniform(0.05, 0.3), rng.uniform(0, 288), rng.uniform(0.05, 0.3)
+            for slot in range(288 * days):
+                cpu = level * (1 + 0.8 * np.sin(2 * np.pi * (slot + phase) / 288)) + rng.normal(0, 0.01)
+                writer.writerow([f"app-{workload}", slot, round(max(cpu, 0.001), 4), round(mem, 4)])
+    return file
+
+
+if __name__ == "__main__":
+    folder = Path(mkdtemp(prefix="own-trace-"))
+    file = sys.argv[1] if sys.argv[1:] else invented(folder / "usage.csv")
+    seconds = int(sys.argv[2]) if sys.argv[2:] else 300  # between two slots of the file
+    problem = Problem.build(open_trace(str(file), slot_seconds=seconds), Scenario(load=0.5))
+    made = [make_scheduler(name) for name in SCHEDULERS]
+    rows = evaluate(problem, made, loads=[0.5], sequences=10, seed=0, out=folder / "evaluation")
+    print(terminal_table(rows, KNOWLEDGE))
+    print(f"tables, plots and what was placed where are in {folder / 'evaluation'}")
