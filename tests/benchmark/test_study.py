@@ -145,9 +145,9 @@ def test_submissions_that_cannot_enter(small, submission):
     there = str(submission)
     with pytest.raises(InputError, match=r"one: its task small-v0 is not played"):
         BenchmarkStudy((TASK,), submissions=(there,)).cells("benchmark")
-    with pytest.raises(InputError, match="'mine' is the name of one of --runs too"):
+    with pytest.raises(InputError, match="its entry 'mine' has the name of one of --runs"):
         BenchmarkStudy((small.name,), runs=(f"mine={submission}",), submissions=(there,)).cells("benchmark")
-    with pytest.raises(InputError, match="'mine' is the name of one of somebody too"):
+    with pytest.raises(InputError, match="its entry 'mine' has the name of one of somebody"):
         BenchmarkStudy((small.name,), submissions=(there, f"{there}/")).cells("benchmark")
     with pytest.raises(InputError, match=r"nowhere/submission\.json cannot be read"):
         BenchmarkStudy((small.name,), submissions=("nowhere",)).cells("benchmark")

@@ -109,6 +109,7 @@ def test_episodes_left_out(copy):
         ("machine", pl.col("machine") + 0.5, r"line 2: machine is .*\.\d: must be a whole number .*Float64"),
         ("start", pl.lit("soon"), r"line 2: start is 'soon': must be a whole number .*String"),
         ("workload_id", pl.lit(7), r"line 2: workload_id is .*: must be text"),
+        ("load", at(3, "load", 0.3), r"line 5 \(mine, sequence 0\): load is 0\.3, not 0\.5"),
         ("machine", at(3, "machine", 10), r"line 5: workload .*: machine is 10: must be 0\.\.3"),
         ("start", at(25, "start", 0), r"line 27: workload .*: start is 0: must not be before arrival"),
         (

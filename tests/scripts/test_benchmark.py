@@ -26,6 +26,7 @@ def test_a_submission_is_checked(call, submission):
     done = call("benchmark.py", "--check", submission)
     assert done.returncode == 0, done.stderr
     assert "all 100 episodes replay" in done.stdout
+    assert "-- current load and history" in done.stdout
     path = submission / "episodes.parquet"
     changed = pl.read_parquet(path).with_columns(machine=(pl.col("machine") + 1) % 10)
     changed.head(1).vstack(pl.read_parquet(path)[1:]).write_parquet(path)
@@ -59,6 +60,7 @@ def test_it_plays_tasks_and_goes_on_where_it_stopped(call, run, tmp_path):
         (["--schedulers", "."], "--schedulers . is a training run: write --runs NAME=."),
         (["--runs", "mine=nowhere"], "--runs mine=nowhere: no such folder"),
         (["--check", "nowhere"], "nowhere"),
+        (["--submissions", "nowhere"], "nowhere/submission.json cannot be read"),
     ],
 )
 def test_bad_input(call, options, message, tmp_path):

@@ -111,9 +111,9 @@ def _whole(column: pl.Series) -> npt.NDArray[np.bool_]:
 def _all(frame: pl.DataFrame, column: str, good: npt.NDArray[np.bool_], what: str, path: Path) -> None:
     """Raise InputError that names the first line whose value is not `good`."""
     if len(bad := np.flatnonzero(~good)):
-        line, value = frame["line"][int(bad[0])], frame[column][int(bad[0])]
+        line, value = frame["line"][int(bad[0])], " ".join(repr(frame[column][int(bad[0])]).split())
         stored = f" (the column holds {frame.schema[column]})" if not good.any() else ""
-        raise InputError(f"{path}, line {line}: {column} is {value!r}: must be {what}{stored}")
+        raise InputError(f"{path}, line {line}: {column} is {value}: must be {what}{stored}")
 
 
 def _check_coverage(entries: Collection[str], task: Task, rows: pl.DataFrame, path: Path) -> None:
@@ -132,15 +132,16 @@ def _check_coverage(entries: Collection[str], task: Task, rows: pl.DataFrame, pa
 def _episode(part: pl.DataFrame, task: Task, drawn: SequenceSet, path: Path) -> Episode:
     """What was placed, with the arrivals and the demand of the task. Raises InputError for the first line that differs
     from these."""
-    scheduler, sequence, load = part.select("scheduler", "sequence", "load").row(0)
+    scheduler, sequence = part.select("scheduler", "sequence").row(0)
     where = f"{path}, line {part['line'][0]} ({scheduler}, sequence {sequence})"
-    if not 0 <= sequence < len(drawn) or load != task.scenario.load:
-        raise InputError(f"{where}: load {load}, sequence {sequence} is not of task {task.name}")
+    if not 0 <= sequence < len(drawn):
+        raise InputError(f"{where}: sequence {sequence} is not of task {task.name}")
     if len(part) != drawn.arrival.shape[1]:
         raise InputError(f"{where}: {len(part)} workloads, the task's sequence has {drawn.arrival.shape[1]}")
-    for column in DRAWN:
-        theirs, ours = part[column].to_list(), getattr(drawn, column)[sequence].tolist()
-        for line, mine, own in zip(part["line"], theirs, ours, strict=True):
+    set_by_task = {name: getattr(drawn, name)[sequence].tolist() for name in DRAWN}
+    set_by_task["load"] = [task.scenario.load] * len(part)
+    for column, ours in set_by_task.items():
+        for line, mine, own in zip(part["line"], part[column].to_list(), ours, strict=True):
             if mine != own:
                 raise InputError(
                     f"{path}, line {line} ({scheduler}, sequence {sequence}): {column} is {mine}, not {own}"
@@ -149,7 +150,7 @@ def _episode(part: pl.DataFrame, task: Task, drawn: SequenceSet, path: Path) -> 
         **{name: part[name].to_numpy() for name in PLAYED},
         demand=tuple(drawn.workload(sequence, i).demand for i in range(len(part))),
         scheduler=scheduler,
-        load=load,
+        load=task.scenario.load,
         sequence=sequence,
         decision_ms=float("nan"),
         resources=drawn.resources,

@@ -211,7 +211,7 @@ class BenchmarkStudy:
             for entry in about.knowledge:
                 cell = Submitted(about.task, entry, folder, self._count(about.task))
                 if of.setdefault(entry, about.name) != about.name or cell.name in (other.name for other in cells):
-                    raise InputError(f"--submissions {folder}: '{entry}' is the name of one of {of[entry]} too")
+                    raise InputError(f"--submissions {folder}: its entry '{entry}' has the name of one of {of[entry]}")
                 cells.append(cell)
         return cells
 
