@@ -9,7 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tvwrl.experiments import plots
 from tvwrl.experiments.plots import plot_comparison
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, PEAKS
 from tvwrl.types import InputError
 
 CHARTS = ["utilisation_cpu", "utilisation_mem", "fragmentation_cpu", "fragmentation_mem", "overshoot_pct"]
@@ -45,3 +47,11 @@ def test_no_rows_are_refused(tmp_path: Path) -> None:
 def test_import_loads_no_plotting_library() -> None:
     code = "import sys, tvwrl.experiments.plots; assert not {'matplotlib', 'polars'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_legend_has_a_column_for_each_group_of_knowledge():
+    groups = {"a": PEAKS.group, "b": CURRENT_LOAD.group, "c": CURRENT_LOAD.group}
+    _, labels, columns = plots._columns(["A", "B", "C"], ["a", "b", "c"], groups)
+    assert columns == 2
+    assert labels == [f"{CURRENT_LOAD.group}:", "b", "c", f"{PEAKS.group}:", "a", ""]
+    assert plots._by_group(["a", "x", "b"], groups) == ["b", "a", "x"]

@@ -29,6 +29,7 @@ from tvwrl.agents.starting_policy import check_start, with_starting_rule
 from tvwrl.agents.tasks import make_tasks, open_others
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import read_csv, write_csv
+from tvwrl.schedulers.knowledge import knowledge_of
 from tvwrl.schedulers.planning.replay import check_memory
 from tvwrl.traces import trace_hash
 from tvwrl.types import InputError, Trace
@@ -135,6 +136,8 @@ class Trainer:
         bar = tqdm(total=total, initial=self.iteration, unit="it", desc="training", leave=None, disable=None)
         try:
             with writer, bar, collect_signals() as received:
+                known = knowledge_of(self.config.scenario)
+                writer.add_text("knowledge", f"{known.group}: {known.note}", logged)
                 head_start = self.config.imitates or self.config.built_in or self.config.start_from
                 if self.iteration == 0 and head_start and not self.imitated and end:
                     self._head_start(writer)

@@ -25,10 +25,6 @@ from tvwrl.traces.splits import Split
 from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.types import InputError, SequenceSet, Trace
 
-HOW_TO_GET = {
-    name: f"python scripts/fetch_trace.py {name}, then python scripts/prepare_trace.py {name} --source FOLDER"
-    for name in ("google2011", "google2019", "tianchi", "bitbrains")
-}
 EMBEDDED = "google"  # the trace that everybody has: a synthetic population, whatever was prepared under that name
 OBSERVED = (  # fields of the scenario that an entrant may choose: they change nothing but what is seen and may be done
     "observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action", "choose_from_queue",
@@ -138,8 +134,9 @@ def trace_of(task: Task) -> Trace:
         trace, found = _opened(task.trace, str(data_folder()))
     else:
         raise InputError(
-            f"task {task.name} needs the trace {task.trace}, which is not in TVWRL_DATA ({data_folder()}): "
-            f"{HOW_TO_GET[task.trace]}; docs/benchmark.md says which part of it the task was made of"
+            f"task {task.name} needs the trace {task.trace}, which is not in TVWRL_DATA ({data_folder()}): get the part "
+            f"of it that docs/benchmark.md names (python scripts/fetch_trace.py {task.trace}), then run python "
+            f"scripts/prepare_trace.py {task.trace} --source FOLDER; tasks whose names begin with {EMBEDDED}- need none"
         )
     if found != task.trace_hash:
         raise InputError(

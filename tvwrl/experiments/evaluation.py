@@ -94,9 +94,10 @@ def evaluate(
         table = _write(out, stages, played, read_rows(out, [cell for cell in limits if cell.name not in failed]))
         about = _run_facts(problem, stages, sequences, seed, bound_seconds)
         write_json(out / "run.json", about | dict(facts or {}))
-        (out / "table.md").write_text(comparison_table(table, reference, {**KNOWLEDGE, **(knowledge or {})}))
+        known = {**KNOWLEDGE, **(knowledge or {})}
+        (out / "table.md").write_text(comparison_table(table, reference, known))
         if plots:
-            plot_comparison(table, out / "plots")
+            plot_comparison(table, out / "plots", knowledge=known)
     refuse_failed(failed)
     shutil.rmtree(out / CELLS)
     return table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 from tvwrl.experiments.statistics import bootstrap_interval
 from tvwrl.experiments.tables import by_load, resources_of
 from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
+from tvwrl.schedulers import GROUPS, Knowledge
 from tvwrl.types import Float, InputError
 
 if TYPE_CHECKING:
@@ -33,30 +34,39 @@ NOTHING = Bar(float("nan"), float("nan"), float("nan"))
 Bars = Mapping[str, Mapping[str, Bar]]  # group at the axis -> name in the legend -> bar
 
 
-def plot_comparison(rows: pl.DataFrame, folder: str | Path, seed: int = 0) -> list[Path]:
+def plot_comparison(
+    rows: pl.DataFrame, folder: str | Path, seed: int = 0, knowledge: Mapping[str, Knowledge] | None = None
+) -> list[Path]:
     """Writes `<metric>.png` for utilisation and fragmentation per resource, overshoot % and machines used, and all of
     them in `comparison.png`, to `folder` (made if absent); returns the files, `comparison.png` last.
 
-    Bars are means over sequences, one per scheduler (in order of appearance in `rows`), grouped by load; whiskers are
-    95 % bootstrap intervals, absent with one sequence. `rows`: see `tvwrl.metrics.score_episode`. `seed` >= 0: of the
-    resampling. Raises InputError if there are no rows or a column is missing.
+    Bars are means over sequences, one per scheduler, by load; whiskers are 95 % bootstrap intervals, absent with one
+    sequence. Schedulers come in order of appearance in `rows`, or, with `knowledge`, by what they know, which the
+    legend says. `rows`: see `tvwrl.metrics.score_episode`. `seed` >= 0: of the resampling. Raises InputError if there
+    are no rows or a column is missing.
     """
     if rows.is_empty():
         raise InputError("no rows: nothing to plot")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    groups = {name: known.group for name, known in (knowledge or {}).items()}
     panels: dict[str, Bars] = {}
     files = {}
     for column, title in _panels(resources_of(rows)).items():
         panels[title] = {
-            f"load {load:g}": {name: _bar(columns[column], seed) for name, columns in group.items()}
+            f"load {load:g}": {name: _bar(group[name][column], seed) for name in _by_group(group, groups)}
             for load, group in by_load(rows).items()
         }
         files[folder / f"{re.sub(NOT_IN_NAMES, '-', column)}.png"] = {title: panels[title]}
     files[folder / "comparison.png"] = panels
     for file, shown in files.items():
-        plot_bars(shown, file)
+        plot_bars(shown, file, groups=groups)
     return list(files)
+
+
+def _by_group(names: Iterable[str], groups: Mapping[str, str]) -> list[str]:
+    """The names in the order of `GROUPS`, those without a group last."""
+    return sorted(names, key=lambda name: GROUPS.index(groups[name]) if name in groups else len(GROUPS))
 
 
 def _bar(values: Float, seed: int) -> Bar:
@@ -79,11 +89,13 @@ def plot_bars(
     published: Mapping[str, Mapping[str, float | Sequence[float]]] | None = None,
     over: str = "arrival sequences",
     logarithmic: Collection[str] = (),
+    groups: Mapping[str, str] | None = None,
 ) -> None:
     """One PNG with one panel per title, in columns of two, under one legend.
 
     `published`: title -> name of a bar -> the published value, or one per group, drawn as diamonds; `over`: what the
-    means are over; `logarithmic`: titles of panels with such an axis.
+    means are over; `logarithmic`: titles of panels with such an axis; `groups`: name of a bar -> heading of its column
+    in the legend.
     """
     across = min(2, len(panels))
     down = -(-len(panels) // across)
@@ -96,18 +108,39 @@ def plot_bars(
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
     handles, labels = axes[0].get_legend_handles_labels()
-    lines = -(-len(labels) // 4)
+    columns = -(-len(labels) // -(-len(labels) // 4))
+    if groups and set(labels) <= set(groups) and across == 1:
+        labels, columns = [f"{name}: {groups[name]}" for name in labels], 2
+    elif groups and set(labels) <= set(groups):
+        handles, labels, columns = _columns(handles, labels, groups)
     legend = figure.legend(
         handles,
         labels,
         loc="outside lower center",
-        ncols=-(-len(labels) // lines),
+        fontsize=8 if groups else None,
+        ncols=columns,
         frameon=False,
         title=f"Means over {over}; whiskers: 95 % bootstrap intervals" + "; diamonds: published" * bool(published),
         title_fontsize=9,
     )
     legend.get_title().set_color("#444444")
     figure.savefig(file, dpi=DPI, format="png")
+
+
+def _columns(handles: list[Any], labels: list[str], groups: Mapping[str, str]) -> tuple[list[Any], list[str], int]:
+    """Handles and labels of a legend with a column for each group under its name, and how many columns these are."""
+    from matplotlib.patches import Patch
+
+    empty = Patch(alpha=0.0)
+    found = {group: [i for i, label in enumerate(labels) if groups[label] == group] for group in GROUPS}
+    found = {group: own for group, own in found.items() if own}
+    rows = 1 + max(map(len, found.values()))
+    every, names = [], []
+    for group, own in found.items():
+        padding = rows - 1 - len(own)
+        every += [empty, *(handles[i] for i in own), *[empty] * padding]
+        names += [f"{group}:", *(labels[i] for i in own), *[""] * padding]
+    return every, names, len(found)
 
 
 def _bars(
