@@ -134,8 +134,8 @@ def trace_of(task: Task) -> Trace:
         trace, found = _opened(task.trace, str(data_folder()))
     else:
         raise InputError(
-            f"task {task.name} needs the trace {task.trace}, which is not in TVWRL_DATA ({data_folder()}): get the part "
-            f"of it that docs/benchmark.md names (python scripts/fetch_trace.py {task.trace}), then run python "
+            f"task {task.name} needs the trace {task.trace}, which is not in TVWRL_DATA ({data_folder()}): get the "
+            f"part of it that docs/benchmark.md names (python scripts/fetch_trace.py {task.trace}), then run python "
             f"scripts/prepare_trace.py {task.trace} --source FOLDER; tasks whose names begin with {EMBEDDED}- need none"
         )
     if found != task.trace_hash:
