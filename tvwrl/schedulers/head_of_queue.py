@@ -64,7 +64,8 @@ class Scored(HeadOfQueue):
 
     def choose(self, cluster: Cluster, workload: Workload) -> int | None:
         """See `HeadOfQueue.choose`."""
-        return best(self.candidates(cluster, workload), self.score(cluster, workload))
+        among = self.candidates(cluster, workload)
+        return best(among, self.score(cluster, workload)) if among.any() else None
 
 
 class FilterAndScore(Scored):
@@ -76,7 +77,8 @@ class FilterAndScore(Scored):
 
     def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
         """See `admitted`."""
-        return admitted(cluster, workload, self.passes(cluster, workload))
+        room = cluster.room_now(workload)
+        return admitted(cluster, workload, self.passes(cluster, workload)) if room.any() else room
 
 
 class Greedy(Scored):

@@ -105,10 +105,13 @@ class Nilas(HeadOfQueue):
 
     def choose(self, cluster: Cluster, workload: Workload) -> int | None:
         """See `HeadOfQueue.choose`."""
+        among = self.candidates(cluster, workload)
+        if not among.any():
+            return None
         now, life = self._running(cluster), float(self._left[0])
         level = self.level(cluster, now, life)
         tight = tightest(cluster, requested(cluster, workload), cluster.request_of(workload))
-        return best(self.candidates(cluster, workload), -level, -put_off(life, now.exit), tight)
+        return best(among, -level, -put_off(life, now.exit), tight)
 
     def level(self, cluster: Cluster, now: Running, life: float) -> Float:
         """(M,) what decides before all else, the lowest first. `life`: expected hours."""
