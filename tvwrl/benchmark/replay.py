@@ -216,6 +216,6 @@ def _check_times(rows: pl.DataFrame, task: Task, path: Path) -> None:
         took = float(own["decision_ms"].mean())  # type: ignore[arg-type]
         if took > task.milliseconds:
             raise InputError(
-                f"{path}, from line {own['line'][0]}: decision_ms of {entry} is {took:.3g} on average, task {task.name} "
-                f"allows {task.milliseconds:g}"
+                f"{path}, from line {own['line'][0]}: decision_ms of {entry} is {took:.3g} on average, task "
+                f"{task.name} allows {task.milliseconds:g}"
             )
