@@ -15,7 +15,7 @@ from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.statistics import bootstrap_interval, paired_bootstrap, share_closed, with_interval
 from tvwrl.experiments.tables import CEILING, FLOOR
 from tvwrl.markdown import markdown_table
-from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
+from tvwrl.plotting import COLOURS, new_figure, tidy
 from tvwrl.schedulers import GROUPS
 from tvwrl.types import Float
 
@@ -129,7 +129,8 @@ def text(found: Mapping[str, Sequence[Line]], missing: int) -> str:
             own = [line for line in lines if line.knowledge == group]
             body += [[f"*{group}*", *[""] * (len(HEAD) - 1)]] if own else []
             body += [[show(line) for show in HEAD.values()] for line in own]
-        parts += [f"## {task}", f"![{task}]({task}.png)", markdown_table(list(HEAD), body)]
+        table = f"<details><summary>Table</summary>\n\n{markdown_table(list(HEAD), body)}\n\n</details>"
+        parts += [f"## {task}", f"![{task}]({task}.png)", table]
     return "\n\n".join(parts)
 
 
@@ -156,14 +157,19 @@ def _overall(found: Mapping[str, Sequence[Line]]) -> str:
 
 
 def picture(lines: Sequence[Line]) -> Callable[[Path], None]:
-    """Writes a PNG: a row per scheduler with mean reward and interval, ranked within groups, ours in another colour."""
+    """Writes a PNG: a row per scheduler with mean reward and interval, ranked within groups, ours in another colour.
+
+    Where a rule was tuned too, both forms are in its row, the default as a ring.
+    """
     return partial(_draw, lines)
 
 
 def _draw(lines: Sequence[Line], file: Path) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    figure = new_figure(9.0, 1.2 + 0.24 * (len(lines) + len({line.knowledge for line in lines})))
+    both = {line.scheduler for line in lines if line.tuned}
+    rows = {(line.knowledge, line.scheduler) for line in lines}
+    figure = new_figure(8.0, 1.2 + 0.22 * (len(rows) + len({line.knowledge for line in lines})))
     axis = figure.subplots()
     ticks, labels, at = [], [], 0.0
     for group in GROUPS:
@@ -171,15 +177,17 @@ def _draw(lines: Sequence[Line], file: Path) -> None:
         if not own:
             continue
         axis.text(0.0, at, f" {group}", fontsize=9, style="italic", va="center", transform=axis.get_yaxis_transform())
-        at += 1
-        for line in own:
-            colour = COLOURS[5] if line.ours else COLOURS[0]
-            low, high = line.reward[1] if not np.isnan(line.reward[1][0]) else (line.reward[0],) * 2
-            axis.plot([-low / 1e3, -high / 1e3], [at, at], color=colour, linewidth=1.6)
-            axis.plot(-line.reward[0] / 1e3, at, "o", ms=5, color=colour)
-            ticks.append(at)
-            labels.append(line.label)
+        for scheduler in dict.fromkeys(line.scheduler for line in own):  # the better form of each decides the order
             at += 1
+            ticks.append(at)
+            labels.append(scheduler)
+            for line in (line for line in own if line.scheduler == scheduler):
+                colour = COLOURS[5] if line.ours else COLOURS[0]
+                low, high = line.reward[1] if not np.isnan(line.reward[1][0]) else (line.reward[0],) * 2
+                axis.plot([-low / 1e3, -high / 1e3], [at, at], color=colour, linewidth=1.6)
+                inside = "white" if scheduler in both and not line.tuned else colour
+                axis.plot(-line.reward[0] / 1e3, at, "o", ms=5, color=colour, markerfacecolor=inside)
+        at += 1
     axis.set_yticks(ticks, labels, fontsize=8)
     axis.set_ylim(at - 0.4, -0.8)
     axis.set_xscale("log")
@@ -187,11 +195,12 @@ def _draw(lines: Sequence[Line], file: Path) -> None:
     axis.xaxis.set_minor_locator(NullLocator())
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axis.set_xlabel(
-        "mean penalty per sequence, thousands (lower is better; logarithmic), with 95 % intervals; orange: ours",
+        "mean penalty per sequence, thousands, 95 % intervals (logarithmic; lower is better)\n"
+        "orange: this project's rules and agents; ring: default, dot beside it: tuned",
         fontsize=9,
     )
     tidy(axis, "x")
-    figure.savefig(file, dpi=DPI, format="png")
+    figure.savefig(file, dpi=100, format="png")
 
 
 def browser_table(found: Mapping[str, Sequence[Line]]) -> Callable[[Path], None]:
