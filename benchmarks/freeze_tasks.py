@@ -1,4 +1,4 @@
-"""What `tvwrl/benchmark/frozen.py` holds of each task: the hash of its test sequences, and its unit of penalty."""
+"""Print the lines of `tvwrl/benchmark/frozen.py`: each task's hash of test sequences and its penalty unit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEDULER = "best-fit-peak"
 
 
 def main(tasks: tuple[str, ...] = TASK_NAMES) -> None:
-    """Print a line of `FROZEN` per task, whose traces have to be in TVWRL_DATA."""
+    """Print a line of `FROZEN` per task; the traces have to be in TVWRL_DATA."""
     warnings.simplefilter("ignore")
     for name in tasks:
         task = TASKS[name]
@@ -27,7 +27,7 @@ def main(tasks: tuple[str, ...] = TASK_NAMES) -> None:
 
 
 def penalty_unit(task: Task, problem: Problem) -> float:
-    """Mean penalty of a decision of best-fit-peak on training sequences, two digits of it."""
+    """Mean penalty per decision of best-fit-peak on training sequences, rounded to two digits."""
     few = 20 if task.scenario.machines <= 10 else 2
     drawn = problem.sequences("train", few, task.seed)
     runner = Runner(drawn, problem.machines, problem.scenario, task.seed)

@@ -1,4 +1,4 @@
-"""What different labels of counterfactual learning are worth: recorded costs, sampled costs, predicted overshoot.
+"""Compare labels for counterfactual learning: recorded costs, sampled costs, predicted overshoot.
 
 Policies are fitted to the same states with different labels, and judged by the recorded futures of validation states.
 """
@@ -68,7 +68,7 @@ def main(
     """
     saved = Checkpoint.load(find_checkpoint(checkpoint))
     if saved.config.start_from or not saved.config.built_in:
-        raise SystemExit(f"{checkpoint}: its initial policy is not a rule that is built in: give another run")
+        raise SystemExit(f"{checkpoint}: its initial policy is not a built-in rule: give another run")
     trace = open_trace(saved.trace["argument"], saved.trace["slot_seconds"])
     problem = saved.problem(trace)
     torch.set_num_threads(1)
@@ -137,7 +137,7 @@ def labels(saved: Checkpoint, train: States, label: str) -> Float:
 
 
 def overshoots(saved: Checkpoint, train: States, events: Float) -> Float:
-    """(n, A) expected number of overshoots, by Poisson models that were fitted to the other half of the sequences."""
+    """(n, A) expected number of overshoots, by Poisson models fitted to the other half of the sequences."""
     seen, allowed, found = torch.from_numpy(events).float(), train.allowed, np.zeros_like(events)
     for half in (0, 1):
         fitted, judged = (np.flatnonzero((train.sequence % 2 == half) == own) for own in (False, True))
@@ -166,7 +166,7 @@ def overshoots(saved: Checkpoint, train: States, events: Float) -> Float:
 
 
 def fit(saved: Checkpoint, train: States, costs: Float, epochs: int, seed: int) -> Policy:
-    """A policy of least expected cost, with the loss of `Counterfactual.update`, but for its term of holding."""
+    """A policy of least expected cost, with the loss of `Counterfactual.update` except its term for holding."""
     torch.manual_seed(seed)
     policy, config, allowed = fresh(saved), saved.config, train.allowed
     beyond = np.minimum(costs - costs.min(axis=1, keepdims=True), config.most_cost) / config.cost_scale
@@ -214,7 +214,7 @@ def choices(policy: Policy, states: States) -> Int:
 
 
 def gain(states: States, chosen: Int, initial: Int) -> str:
-    """Mean of what the choices save in the recorded future, with its 95 % interval over sequences."""
+    """Mean cost that the choices save in the recorded future, with its 95 % interval over sequences."""
     every = np.arange(len(chosen))
     saved = states.recorded[every, initial] - states.recorded[every, chosen]
     total = saved.sum(axis=1)

@@ -1,9 +1,9 @@
-"""What better forecasts could be worth: rewards of `expected-cost-backfill` with predicted and with true forecasts."""
+"""What better forecasts could gain: rewards of `expected-cost-backfill` with predicted and with true forecasts."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import tyro
@@ -39,20 +39,18 @@ class Known:
 
 @dataclass
 class TrueForecaster(Forecaster):
-    """Looks into the future."""
+    """Looks into the future, so it needs no fit."""
 
     peak_units: int
     step_seconds: int
     resources_: int
+    without_: dict[int, TrueForecaster] = field(default_factory=dict)  # folds do not matter to it
 
-    def _fit(self, drawn):
-        pass
+    def _fit(self, drawn: list[Beginnings]) -> None:
+        """There is nothing to learn."""
 
-    def _predict(self, beginnings):
-        raise NotImplementedError
-
-    def predict(self, beginnings: Beginnings) -> Known:
-        """What came after them."""
+    def _predict(self, beginnings: Beginnings) -> Known:
+        """What really came after them."""
         return Known(Outcomes.of(beginnings), self.peak_units)
 
 
@@ -89,5 +87,5 @@ def reward(problem: Problem, sequences: int) -> float:
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")  # what a trace cannot give
+    warnings.simplefilter("ignore")  # about what a trace cannot provide
     tyro.cli(main)

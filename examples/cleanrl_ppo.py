@@ -1,8 +1,8 @@
-"""PPO in one file, in the manner of CleanRL, on a task of the benchmark: python examples/cleanrl_ppo.py
+"""PPO in one file, in the style of CleanRL, on a task of the benchmark: python examples/cleanrl_ppo.py
 
-The network scores every machine with the same weights, from how full it was in recent slots and what the head of the
-queue needs. It may not wait while a machine is free: waiting costs little now and more later, which discounted returns
-do not see, so it would learn never to place. After training it joins the table of its task (docs/benchmark.md).
+The network scores every machine with the same weights, from its recent load and what the queue needs. The action that
+waits is left out: waiting costs little now and more later, which discounted returns miss, so the agent would learn
+never to place. After training, the agent is compared on the task's test sequences (docs/benchmark.md).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Args:
     vf_coef: float = 0.5
     max_grad_norm: float = 0.5
     sequences: int | None = None
-    """Test sequences to play in the end; default: all of the task's."""
+    """Test sequences to play after training; default: all of the task's."""
 
 
 class Agent(nn.Module):
@@ -53,7 +53,7 @@ class Agent(nn.Module):
         nn.init.zeros_(self.place.weight)
 
     def encode(self, seen: dict[str, np.ndarray]) -> torch.Tensor:
-        """(B, M, inputs): what a machine used lately, the queue, and how many wait beyond it."""
+        """(B, M, inputs): recent use of each machine, the visible queue, and how many workloads wait beyond it."""
         used = torch.from_numpy((seen["grid"] > 0).mean(axis=4, dtype=np.float32)).flatten(2)
         queue = torch.cat(
             [torch.from_numpy(seen["queue"]).flatten(1) / self.columns, torch.from_numpy(seen["backlog"])], 1
@@ -101,7 +101,7 @@ def main(args: Args) -> None:
             last = reward[t] + args.gamma * after * goes_on - value[t] + args.gamma * args.gae_lambda * goes_on * last
             advantage[t] = last
         returns = advantage + value
-        # the step after an end only begins the next episode: what was chosen in it does not count
+        # the step after an episode's end only resets the environment: its action does not count
         kept = (begins.flatten() == 0).nonzero()[:, 0]
         batch = [part.flatten(0, 1)[kept] for part in (encoded, mask, action, logprob, advantage, returns)]
         for _ in range(args.update_epochs):

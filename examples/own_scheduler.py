@@ -1,4 +1,4 @@
-"""A scheduler of your own beside ours: python examples/own_scheduler.py (docs/benchmark.md)."""
+"""Compare your own scheduler with ours: python examples/own_scheduler.py (docs/benchmark.md)."""
 
 import sys
 
@@ -10,10 +10,10 @@ from tvwrl.schedulers.knowledge import CURRENT_LOAD
 class Emptiest(HeadOfQueue):
     """The head of the queue goes to the machine with the least load now; it waits where there is no room."""
 
-    name, knowledge = "emptiest", CURRENT_LOAD  # what it may know: it is compared with those that know as much
+    name, knowledge = "emptiest", CURRENT_LOAD  # its knowledge decides its group in the table
 
     def choose(self, cluster, workload):
-        """The machine, or None to wait; `Cluster` and `Workload` have all that can be asked."""
+        """The machine, or None to wait; `Cluster` and `Workload` have all the inputs."""
         machine = int(cluster.load.max(axis=1).argmin())
         return machine if cluster.room_now(workload)[machine] else None
 

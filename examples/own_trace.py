@@ -1,4 +1,4 @@
-"""Schedulers on your own trace: python examples/own_trace.py usage.csv 300 (docs/traces.md); or on an invented one."""
+"""Compare schedulers on your own trace, or on an invented one: python examples/own_trace.py usage.csv 300."""
 
 import csv
 import sys
@@ -18,7 +18,7 @@ SCHEDULERS = ("spread", "best-fit", "kube-default", "best-fit-peak", "clairvoyan
 
 
 def invented(file: Path, workloads: int = 60, days: int = 3) -> Path:
-    """A day's rhythm with noise, in fractions of a machine: a row per workload and 5 minutes."""
+    """Write a trace with a daily rhythm and noise, in fractions of a machine: a row per workload and 5 minutes."""
     rng = np.random.default_rng(0)
     with file.open("w", newline="") as opened:
         writer = csv.writer(opened)
@@ -34,7 +34,7 @@ def invented(file: Path, workloads: int = 60, days: int = 3) -> Path:
 if __name__ == "__main__":
     folder = Path(mkdtemp(prefix="own-trace-"))
     file = sys.argv[1] if sys.argv[1:] else invented(folder / "usage.csv")
-    seconds = int(sys.argv[2]) if sys.argv[2:] else 300  # between two slots of the file
+    seconds = int(sys.argv[2]) if sys.argv[2:] else 300  # per slot of the file
     problem = Problem.build(open_trace(str(file), slot_seconds=seconds), Scenario(load=0.5))
     made = [make_scheduler(name) for name in SCHEDULERS]
     rows = evaluate(problem, made, loads=[0.5], sequences=10, seed=0, out=folder / "evaluation")

@@ -11,7 +11,7 @@ from gymnasium.envs.registration import register, registry
 
 __version__ = "0.1.0"
 
-TASK_NAMES = tuple(  # TRACE-LOAD-VERSION, or TRACE-LOAD-VARIANT-VERSION; tvwrl.benchmark.tasks says what each is
+TASK_NAMES = tuple(  # TRACE-LOAD-VERSION or TRACE-LOAD-VARIANT-VERSION; tvwrl.benchmark.tasks defines each
     f"{trace}-{kind}-v0"
     for trace in ("google", "google2011", "google2019", "tianchi", "bitbrains")
     for kind in ("0.3", "0.5", "0.8", "0.5-burst", "0.5-delay", "0.5-large")
@@ -34,7 +34,7 @@ if "tvwrl/Placement-v0" not in registry:
 
 
 def __getattr__(name: str) -> Any:
-    """`compare` and `submit`, imported when they are first asked for."""
+    """Import `compare` and `submit` on first use."""
     if name not in _ENTRANCES:
         raise AttributeError(f"module 'tvwrl' has no attribute '{name}'")
     return getattr(import_module(_ENTRANCES[name]), name)

@@ -216,20 +216,20 @@ def test_sick_models(small):
 @pytest.mark.parametrize(
     ("entries", "options", "message"),
     [
-        ({}, {}, r"entries is {}: must be names and what plays, as in compare\({'mine': act}\)"),
-        (first, {}, "entries is <function first .*: must be names and what plays"),
+        ({}, {}, r"entries is {}: must map names to schedulers, as in compare\({'mine': act}\)"),
+        (first, {}, "entries is <function first .*: must map names to schedulers"),
         ({1: first}, {}, "entry 1: a name has letters"),
         ({"mine": first}, {"task": 5}, "task is 5: must be a name"),
         ({"mine": first}, {"sequences": 1.5}, r"sequences is 1\.5: must be a whole number"),
         ({"mine": first}, {"against": "spread"}, r"against is 'spread': must be names .* against=\('spread', "),
-        ({"mine": first}, {"observe": "hold_action"}, "observe is 'hold_action': must be fields and values"),
+        ({"mine": first}, {"observe": "hold_action"}, "observe is 'hold_action': must map fields to values"),
         ({"spread": first}, {}, "has the name of a scheduler that it is compared with"),
         ({"../up": first}, {}, "a name has letters"),
         ({"mine": 3}, {}, "entry 'mine' is 3: must be a function"),
         ({"mine": First}, {}, "must be a function"),
         ({"mine": "bset-fit"}, {}, "'bset-fit' is neither a training run nor a scheduler"),
         ({"mine": first}, {"sequences": 4}, "sequences is 4: must be 1 to 3"),
-        ({"mine": first}, {"observe": {"load": 0.1}}, "not an entrant's to choose"),
+        ({"mine": first}, {"observe": {"load": 0.1}}, "is fixed by the task"),
         ({"mine": first}, {"against": ("bset-fit",)}, "bset-fit"),
     ],
 )
@@ -242,7 +242,7 @@ def test_a_scheduler_has_to_say_what_it_may_know(small):
     class Silent(First):
         knowledge = None
 
-    with pytest.raises(InputError, match="say what it may know"):
+    with pytest.raises(InputError, match="does not say what it knows"):
         alone(Silent(), small)
 
 

@@ -91,7 +91,7 @@ def test_a_row_changed(copy):
 def test_a_row_and_its_episode_left_out(copy):
     path = copy / "rows.csv"
     pl.read_csv(path).filter(pl.int_range(pl.len()) != 1).write_csv(path)
-    with pytest.raises(InputError, match=r"rows\.csv, line 3: it is of mine, sequence 2; expected mine, 1"):
+    with pytest.raises(InputError, match=r"rows\.csv, line 3: the row is of mine, sequence 2; expected mine, 1"):
         check_submission(copy)
 
 
@@ -155,8 +155,8 @@ def test_an_episode_without_a_row(copy):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"mine"', '"spread"', "entry 'spread' has the name of a scheduler of ours"),
-        ('"mine"', '"../mine"', r"entry '\.\./mine' is no name"),
+        ('"mine"', '"spread"', "entry 'spread' has the name of one of our schedulers"),
+        ('"mine"', '"../mine"', r"entry '\.\./mine': a name has letters"),
         ('"group": "', '"group": "no ', "entries.mine.knowledge.group is 'no .*': must be one of 'current load"),
         ('"name": "somebody"', '"name": ""', "name is '': must be text, not empty"),
     ],
@@ -237,7 +237,7 @@ def test_what_cannot_be_submitted(comparison, folder, small, tmp_path):
     with pytest.raises(InputError, match="name is empty"):
         tvwrl.submit(comparison, tmp_path / "part", " ")
     known = tvwrl.compare({"spread": "spread"}, small, against=(), bounds=False)
-    with pytest.raises(InputError, match="entry 'spread' has the name of a scheduler of ours"):
+    with pytest.raises(InputError, match="entry 'spread' has the name of one of our schedulers"):
         tvwrl.submit(known, tmp_path / "part", "somebody")
     with pytest.raises(InputError, match="not empty"):
         tvwrl.submit(comparison, folder, "somebody")

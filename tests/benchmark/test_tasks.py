@@ -101,7 +101,7 @@ def test_sequences_of_another_hash_are_refused(small):
 
 
 def test_only_what_is_seen_can_be_chosen(small):
-    with pytest.raises(InputError, match="observe: 'machines' is not an entrant's to choose"):
+    with pytest.raises(InputError, match="observe: 'machines' is fixed by the task"):
         problem_of(small, {"machines": 20})
     shown = problem_of(small, {"observe_demand": False})
     assert shown.scenario == replace(small.scenario, observe_demand=False)

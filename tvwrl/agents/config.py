@@ -68,7 +68,7 @@ class TrainConfig:
     """Offered loads of training and validation sequences, in turn; default: --load."""
     also: Names = ()
     """Further traces to train on, in turn with --trace; validation and test use --trace alone. Each has its own
-    forecasts and its own classes, as many as --trace has and made in the same way."""
+    forecasts, and its own classes, made in the same way and as many as for --trace."""
     sequences_per_iteration: int = 160
     """Sequences sampled for one update (paper: 20)."""
     trajectories: int = 1

@@ -75,8 +75,8 @@ def open_others(config: TrainConfig, trace: Trace) -> list[Trace]:
 
 
 def make_tasks(problem: Problem, config: TrainConfig, others: Sequence[Trace]) -> list[Task]:
-    """The task of `problem`, then one for each of `others`, each with its own forecasts and its own
-    classes, as many as `problem` has and made in the same way.
+    """The task of `problem`, then one for each of `others`, each with its own forecasts, and its own
+    classes, made in the same way and as many as for `problem`.
 
     Raises InputError for a trace whose workloads look different to the network.
     """

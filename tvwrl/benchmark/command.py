@@ -19,8 +19,8 @@ NAME = "benchmark"  # of the folder in --out with the tables
 class BenchmarkSettings(BenchmarkStudy, RunOptions):
     """Compare schedulers and training runs on tasks (docs/benchmark.md), list the tasks, or check a submission.
 
-    Writes OUT/benchmark: a table and a picture per task, rows.csv, and benchmark.html, which sorts in a browser. After
-    Ctrl-C or a crash the same command with the same --out continues.
+    Writes OUT/benchmark: a table and a picture per task, rows.csv, and benchmark.html, which a browser can sort. After
+    Ctrl-C or a crash, the same command with the same --out resumes.
     """
 
     list_tasks: bool = False
@@ -39,13 +39,13 @@ def run_benchmark(settings: BenchmarkSettings) -> None:
         print(f"{settings.check}: all {len(rows)} episodes replay to the submitted rows")
     else:
         for trace in {task.trace: task for task in settings.tasks()}.values():
-            trace_of(trace)  # one that is missing, or another, is refused before anything long begins
+            trace_of(trace)  # refuse a missing or different trace before anything slow starts
         reproduce(settings, (NAME,), NAME, settings)
 
 
 def _listing() -> str:
-    """Markdown: every task, what it is, and whether it can be played here."""
-    head = ["task", "load", "machines", "test sequences", "arrive together", "usage late", "ms per decision", "trace"]
+    """Markdown: every task, its definition in short, and whether its trace is on this machine."""
+    head = ["task", "load", "machines", "test sequences", "arrive together", "usage delay", "ms per decision", "trace"]
     body = []
     for task in TASKS.values():
         s = task.scenario

@@ -1,4 +1,4 @@
-"""`tvwrl.compare`: anybody's scheduler beside ours on the test sequences of a task, in one table."""
+"""`tvwrl.compare`: any scheduler and ours on the test sequences of a task, in one table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tvwrl.types import InputError
 if TYPE_CHECKING:
     import polars as pl
 
-# Who is in every comparison unless told otherwise
+# Compared with by default
 AGAINST = ("spread", "target-load-packing", "kube-default", "n-sigma", "best-fit-peak", "clairvoyant")
 
 
@@ -35,15 +35,15 @@ class Comparison:
     """Entries and schedulers on the same test sequences of a task; printing it prints its table."""
 
     task: Task
-    sequences: int  # how many of the task's were played
-    knowledge: Mapping[str, Knowledge]  # entry -> what it may know
+    sequences: int  # how many of the task's sequences were played
+    knowledge: Mapping[str, Knowledge]  # entry -> what it knows
     origins: Mapping[str, str]  # entry -> what it was made of
-    folder: Path  # as scripts/evaluate.py writes it (runs/README.md); it goes with this object
-    _kept: Any = None  # what removes the folder
+    folder: Path  # as scripts/evaluate.py writes it (runs/README.md); deleted with this object
+    _kept: Any = None  # removes the folder
 
     @property
     def rows(self) -> pl.DataFrame:
-        """A row per scheduler and sequence: `tvwrl.metrics.score_episode` has the columns, and gaps to the bounds."""
+        """A row per scheduler and sequence: the columns of `tvwrl.metrics.score_episode`, and gaps to the bounds."""
         return read_rows(self.folder)
 
     @property
@@ -54,8 +54,8 @@ class Comparison:
         return pl.read_parquet(self.folder / EPISODES)
 
     def table(self) -> str:
-        """Markdown: means with 95 % intervals by group of knowledge, the gap closed to `clairvoyant`, what lies above
-        the lower bounds, overshoot, machines, waits, time per decision, and differences paired by sequence."""
+        """Markdown, grouped by knowledge: means with 95 % intervals, the gap closed to `clairvoyant`, the excess over
+        lower bounds, overshoot, machines, waits, time per decision, and differences paired by sequence."""
         return (self.folder / "table.md").read_text()
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class Comparison:
         return f"Task {self.task.name}\n{table}"
 
     def write(self, folder: str | Path) -> Path:
-        """Write the evaluation to a new folder. Raises InputError if it holds something."""
+        """Write the evaluation to a new folder. Raises InputError if the folder is not empty."""
         with whole_folder(Path(folder)) as partial_folder:
             shutil.copytree(self.folder, partial_folder, dirs_exist_ok=True)
         return Path(folder)
@@ -83,16 +83,17 @@ def compare(
 
     `entries`: name -> a function from (observation, mask) to an action, a `Scheduler`, the name of a scheduler, a
         training run (its folder or a .pt file), a Stable-Baselines3 model, a torch module from the observation to
-        logits, or an ONNX file (`tvwrl.benchmark.functions` says what the last three are given)
+        logits, or an ONNX file (`tvwrl.benchmark.functions` describes the inputs of the last three)
     `task`: its name, as in `tvwrl.TASK_NAMES`
-    `sequences`: play the first so many only; default: all of the task's, as a submission needs
-    `observe`: what functions and models observe beside the task's own choice, such as {"observe_forecast": True}; the
-        same as in `gym.make("tvwrl/<task>", **observe)`
+    `sequences`: how many of the task's sequences to play, from the first; default: all, as a submission requires
+    `against`: names of the schedulers to compare with
+    `observe`: fields that change what functions and models observe, such as {"observe_forecast": True}; the same as in
+        `gym.make("tvwrl/<task>", **observe)`
     `bounds`: whether to compute lower bounds on machines too
 
-    Raises InputError for an unknown task, a trace that is not here or not the task's, what can be no entry, an action
-    outside the space, NaN from a model, a model made for another observation, an exception inside an entry (sequence
-    and slot are named, the original is the cause), and an entry that takes longer than the task allows.
+    Raises InputError for an unknown task, a trace that is missing or not the task's, an entry of an unsupported type,
+    an action outside the space, NaN from a model, a model made for another observation, an exception inside an entry
+    (the message names sequence and slot, the original is the cause), and an entry that exceeds the task's time limit.
 
     >>> print(tvwrl.compare({"mine": lambda observation, mask: mask.argmax()}, sequences=3))  # doctest: +SKIP
     """
@@ -107,7 +108,7 @@ def compare(
     origins = {name: entry.origin for name, entry in everybody.items()}
     folder, count = Path(kept.name) / "comparison", sequences or task.sequences
     with stopping_hangs(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # what the trace cannot give is in run.json
+        warnings.simplefilter("ignore", UserWarning)  # run.json says what the trace cannot provide
         evaluate(
             problem_of(task),
             [entry.scheduler for entry in everybody.values()],
@@ -128,9 +129,9 @@ def compare(
 
 
 def _check_kinds(entries: Any, task: Any, sequences: Any, against: Any, observe: Any) -> None:
-    """Raise InputError for an argument of `compare` that is of another kind than it takes."""
+    """Raise InputError for an argument of `compare` of the wrong type."""
     if not isinstance(entries, Mapping) or not entries:
-        raise InputError(f"entries is {entries!r}: must be names and what plays, as in compare({{'mine': act}})")
+        raise InputError(f"entries is {entries!r}: must map names to schedulers, as in compare({{'mine': act}})")
     if not isinstance(task, str | Task):
         raise InputError(f"task is {task!r}: must be a name, as in compare(entries, 'google-0.5-v0')")
     if not isinstance(sequences, Integral | None):
@@ -138,11 +139,11 @@ def _check_kinds(entries: Any, task: Any, sequences: Any, against: Any, observe:
     if isinstance(against, str) or not isinstance(against, Sequence):
         raise InputError(f"against is {against!r}: must be names of schedulers, as in against=('spread', 'best-fit')")
     if not isinstance(observe, Mapping | None):
-        raise InputError(f"observe is {observe!r}: must be fields and values, as in observe={{'hold_action': True}}")
+        raise InputError(f"observe is {observe!r}: must map fields to values, as in observe={{'hold_action': True}}")
 
 
 def _completed(entries: Mapping[str, Entry], out: Path, cells: Sequence[Cell]) -> dict[str, str]:
-    """Complete the cells, those of `entries` first; raises what stopped one of them, before the others take time."""
+    """Complete the cells, those of `entries` first, and raise their errors before the other schedulers take time."""
     own = [cell for cell in cells if isinstance(cell, EpisodesCell) and cell.scheduler.name in entries]
     for part in (own, [cell for cell in cells if cell not in own]):
         failed = complete(out, part, report=_silent)
@@ -155,4 +156,4 @@ def _completed(entries: Mapping[str, Entry], out: Path, cells: Sequence[Cell]) -
 
 
 def _silent(text: str) -> None:
-    """What is reported is raised too."""
+    """Print nothing: every failure is raised too."""

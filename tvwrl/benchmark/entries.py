@@ -1,4 +1,4 @@
-"""What may enter a comparison: schedulers, names of them, functions, models, training runs, ONNX files."""
+"""Entries of a comparison: schedulers or their names, functions, models, training runs, ONNX files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tvwrl.experiments.scheduler_names import scheduler_of
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.types import InputError
 
-NAME = re.compile(r"\w[\w.+()=, -]*")  # names of entries are names of folders too
+NAME = re.compile(r"\w[\w.+()=, -]*")  # an entry's name is also the name of a folder
 KINDS = (
     "a function from (observation, mask) to an action, a Scheduler, the name of a scheduler, a training run (its "
     "folder or a .pt file), a Stable-Baselines3 model, a torch module or an ONNX file"
@@ -28,24 +28,26 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Entry:
-    """Who plays, and on which problem, where that shows something else than the task's own."""
+    """A scheduler, and the problem that it plays on if it observes other things than the task shows."""
 
     scheduler: Guarded
     problem: Problem | None  # None: the task's
-    origin: str  # what it was made of, in a few words
+    origin: str  # where it comes from, in a few words
 
 
 def entry_of(name: str, given: Any, task: Task, observe: Mapping[str, Any] | None = None) -> Entry:
-    """The entry `name`. `observe`: what functions and models observe, where that differs from the task's scenario.
+    """The entry `name`. `observe`: fields of the task's scenario that functions and models observe differently.
 
-    Raises InputError for a name that is none, and for what can be no entry.
+    Raises InputError for an invalid name, and for an object of an unsupported type.
     """
     if not (isinstance(name, str) and NAME.fullmatch(name)):
         raise InputError(f"entry {name!r}: a name has letters, digits, spaces and .+-()=, and begins with a letter")
     scheduler, problem, origin = _made(name, given, task, dict(observe or {}))
     knowledge = getattr(scheduler, "knowledge", None)
     if knowledge is None:
-        raise InputError(f"entry '{name}': say what it may know: knowledge = CURRENT_LOAD (tvwrl.schedulers.knowledge)")
+        raise InputError(
+            f"entry '{name}' does not say what it knows: set knowledge = CURRENT_LOAD (tvwrl.schedulers.knowledge)"
+        )
     return Entry(Guarded(name, scheduler, task.milliseconds), problem, origin)
 
 
@@ -75,7 +77,7 @@ def _made(name: str, given: Any, task: Task, observe: dict[str, Any]) -> tuple[S
 
 
 def _of_text(text: str, task: Task) -> tuple[Scheduler, Problem | None, str]:
-    """The scheduler of a name, or of a training run."""
+    """The scheduler of that name or training run."""
     if Path(text).exists():
         return _of_run(Path(text), task)
     try:
@@ -85,7 +87,7 @@ def _of_text(text: str, task: Task) -> tuple[Scheduler, Problem | None, str]:
 
 
 def _of_run(run: Path, task: Task) -> tuple[Scheduler, Problem, str]:
-    """The policy of a training run, on the task as it was trained to observe it."""
+    """The policy of a training run, on the task with the observations that it was trained on."""
     from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
     from tvwrl.agents.policy_scheduler import load_policy
 

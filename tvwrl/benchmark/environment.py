@@ -1,4 +1,4 @@
-"""`tvwrl/<task>`, e.g. `tvwrl/google-0.5-v0`: the task as a Gymnasium environment to train in, single and vector."""
+"""`tvwrl/<task>`, e.g. `tvwrl/google-0.5-v0`: a task as a Gymnasium environment for training, single and vector."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from tvwrl.envs.placement import Observation
 from tvwrl.traces.splits import Split
 from tvwrl.types import InputError, SequenceSet
 
-SEQUENCES, OF_MANY_MACHINES = 200, 4  # sequences drawn unless asked for otherwise: as many workloads in either
+SEQUENCES, OF_MANY_MACHINES = 200, 4  # sequences drawn by default, with about as many workloads in both cases
 
 
 class TaskEnv(PlacementEnv):
     """`tvwrl/Placement-v0` with the trace, cluster and load of a named task of the benchmark, for training.
 
     ## Rewards
-    Minus the penalties of `PlacementEnv`, divided by the task's `penalty_unit`: in this unit the mean reward of
-    `best-fit-peak` is about -1 per decision, so that a value network needs no normalisation. `info` has the penalties
-    as they are; their negative sum over an episode is the reward in the benchmark's tables.
+    Minus the penalties of `PlacementEnv`, divided by the task's `penalty_unit`. This scales the mean reward of
+    `best-fit-peak` to about -1 per decision, so a value network needs no normalisation. `info` has the raw penalties;
+    their negative sum over an episode is the reward in the benchmark's tables.
 
     ## Arguments
-    `task`: its name; `split`: train (default) or validation, for choosing; test is for `tvwrl.compare` alone;
-    `sequences`: how many are drawn (default 200; 4 for 1,000 machines), `seed`: of their drawing; `render_mode`; and
-    any field of `OBSERVED` by name, e.g. `gym.make("tvwrl/google-0.5-v0", observe_forecast=True)`. By default the
-    queue shows requests and the demand in a workload's first slot. With `hold_action` the last action holds, and then
-    training has to discount little, if at all: slot by slot, waiting is cheaper than placing.
-    Raises InputError where the trace is not on this machine, or not the task's, and for other names and splits.
+    `task`: its name; `split`: train (default), or validation for model selection; only `tvwrl.compare` plays test
+    sequences; `sequences`: how many are drawn (default 200; 4 for 1,000 machines); `seed`: of the draw; `render_mode`;
+    and any field of `OBSERVED` by name, e.g. `gym.make("tvwrl/google-0.5-v0", observe_forecast=True)`. By default the
+    queue shows requests and the demand in a workload's first slot. With `hold_action` the last action places nothing;
+    training then needs little or no discounting, since in any single slot waiting is cheaper than placing.
+    Raises InputError if the trace is not on this machine or not the task's, and for unknown names and splits.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class TaskEnv(PlacementEnv):
 
 
 class TaskVectorEnv(PlacementVectorEnv):
-    """The vector form of `TaskEnv`; the same arguments, those of `PlacementVectorEnv`, and no `render_mode` human."""
+    """The vector form of `TaskEnv`: its arguments and those of `PlacementVectorEnv`, without `render_mode` human."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ def _drawn(
     if split == task.split:
         raise InputError(
             f"split is '{split}': task {task.name} is judged on it, so it is not for training; use train, or "
-            "validation to choose; tvwrl.compare plays the test sequences"
+            "validation for model selection; tvwrl.compare plays the test sequences"
         )
     usual = SEQUENCES if task.scenario.machines <= 100 else OF_MANY_MACHINES
     count = usual if sequences is None else sequences

@@ -1,4 +1,4 @@
-"""Hashes of traces and test sequences, and units of penalty: what was measured when the tasks were frozen."""
+"""Hashes of traces and test sequences, and penalty units, as measured when the tasks were frozen."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ TRACES = {  # `trace_hash` of each
     "bitbrains": "92ec726726d937e43ed5bb63da6d13a86ab5d22b8f1803045ff113438f785ebf",
 }
 
-# Task -> hash of its test sequences, and the mean penalty of a decision of best-fit-peak on training sequences, rounded
-# to two digits, as benchmarks/freeze_tasks.py prints them
+# Task -> hash of its test sequences, and the mean penalty per decision of best-fit-peak on training sequences, rounded
+# to two digits; benchmarks/freeze_tasks.py prints both
 FROZEN: dict[str, tuple[str, float]] = {
     "google-0.3-v0": ("442540c42893e285", 7_300.0),
     "google-0.5-v0": ("6c166446d1f669d1", 6_400.0),

@@ -1,7 +1,7 @@
-"""Anybody's function from (observation, mask) to action as a scheduler, and what makes models such functions.
+"""Schedulers from functions that map (observation, mask) to an action, and such functions from models.
 
 An observation is what `PlacementEnv` returns, a dictionary of arrays without a batch axis; a mask is (actions,) bool,
-True where an action is allowed. A model that ends in numbers per action (logits) takes the largest of those allowed.
+True where an action is allowed. If a model returns logits, the allowed action with the largest logit is taken.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tvwrl.types import InputError, Placement, Workload
 
 Mask = npt.NDArray[np.bool_]
 Act = Callable[[Observation, Mask], Any]  # -> a whole number, see `PlacementEnv`
-Spaces = Callable[[Simulation], None]  # raises InputError for a simulation that the function was not made for
+Spaces = Callable[[Simulation], None]  # raises InputError for a simulation that the function does not fit
 
 
 class FunctionScheduler(Scheduler):
-    """Places as a function of observation and mask says, as it would in `tvwrl/Placement-v0`.
+    """Takes the actions of a function of observation and mask, as `tvwrl/Placement-v0` would.
 
-    An action that the mask forbids does there what it does in the environment: nothing is placed. `fits`: called with
-    the simulation before every episode; it raises InputError where the function was made for another one.
+    As in that environment, an action that the mask forbids places nothing. `fits` is called with the simulation before
+    every episode, and raises InputError if the function was made for another one.
     """
 
     looks_at_grid = True
@@ -49,7 +49,7 @@ class FunctionScheduler(Scheduler):
             self._fits(cluster.simulation)
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
-        """One placement, or none; the runner asks again. Raises InputError for an action that is none."""
+        """One placement or none; the runner calls again. Raises InputError for an invalid action."""
         simulation = cluster.simulation
         observation = {name: seen[0].copy() for name, seen in cluster.observation().items()}
         mask = action_masks(simulation)[cluster.b]
@@ -63,7 +63,7 @@ def _checked(action: Any, actions: int) -> int:
     """The action as a whole number from 0 to actions - 1."""
     try:
         plain = action.item() if getattr(action, "size", None) == 1 else action
-        if isinstance(plain, bool):  # a whole number to Python, but an answer to another question
+        if isinstance(plain, bool):  # Python counts it as an integer, but it is no action
             raise TypeError
         number = index(plain)
     except (TypeError, ValueError):
@@ -74,9 +74,10 @@ def _checked(action: Any, actions: int) -> int:
 
 
 def best_allowed(logits: Any, mask: Mask) -> int:
-    """The allowed action with the largest of `logits`, (actions,) or (1, actions), the first of equals.
+    """The allowed action with the largest of `logits`, (actions,) or (1, actions); the first if several are equal.
 
-    Raises InputError for what is no array of numbers, another shape, NaN in an allowed place, and -inf in all of them.
+    Raises InputError unless `logits` is a numeric array of that shape, without NaN for an allowed action, and above
+    -inf for at least one.
     """
     try:
         values = np.asarray(logits, dtype=np.float64)
@@ -89,12 +90,12 @@ def best_allowed(logits: Any, mask: Mask) -> int:
     if np.isnan(values[mask]).any():
         raise InputError(f"the model's output is NaN for action {np.flatnonzero(np.isnan(values) & mask)[0]}")
     if mask.any() and (values[mask] == -np.inf).all():
-        raise InputError("the model's output is -inf for every action that is allowed: none is the largest")
+        raise InputError("the model's output is -inf for every action that is allowed: one must be larger")
     return int(np.where(mask, values, -np.inf).argmax())
 
 
 def of_stable_baselines(model: Any) -> tuple[Act, Spaces]:
-    """A model of Stable-Baselines3: its deterministic action, with masks where `predict` takes them."""
+    """A Stable-Baselines3 model: its deterministic action, with masks if `predict` takes them."""
     takes_masks = "action_masks" in inspect.signature(model.predict).parameters
 
     def act(observation: Observation, mask: Mask) -> Any:
@@ -107,14 +108,14 @@ def of_stable_baselines(model: Any) -> tuple[Act, Spaces]:
         if not isinstance(own, Mapping):
             raise InputError(
                 f"the model observes {model.observation_space}, not a dictionary of arrays ({', '.join(shown)}): give "
-                "a function from (observation, mask) that makes its input of them and calls predict"
+                "a function from (observation, mask) that converts them to the model's input and calls predict"
             )
         for key in (*own, *(key for key in shown if key not in own)):
             sizes = [getattr(spaces.get(key), "shape", "nothing") for spaces in (own, shown)]
             if sizes[0] != sizes[1]:
                 raise InputError(
                     f"the model was trained on another observation: its '{key}' is {sizes[0]}, here it is {sizes[1]}; "
-                    "give compare(observe=...) what the environment was made with"
+                    "give compare(observe=...) the same fields as the training environment"
                 )
         if model.action_space != action_space(simulation):
             raise InputError(f"the model has actions {model.action_space}, here they are {action_space(simulation)}")
@@ -136,7 +137,7 @@ def of_torch(module: Any) -> Act:
         if not isinstance(logits, torch.Tensor):
             raise InputError(
                 f"the module's output is a {type(logits).__name__}: must be a tensor {(1, *mask.shape)} of logits; "
-                "wrap the module in one whose forward returns only these"
+                "wrap the module in another whose forward returns only the logits"
             )
         return best_allowed(logits.cpu().numpy(), mask)
 
@@ -144,8 +145,8 @@ def of_torch(module: Any) -> Act:
 
 
 def of_onnx(path: Path) -> Act:
-    """An ONNX file whose inputs are named as the observation's arrays, or `mask`, float32 with a batch axis of 1, and
-    whose first output are logits (1, actions). Needs onnxruntime. Raises InputError without it, and for other inputs.
+    """An ONNX file. Its inputs are named like the observation's arrays, or `mask`, and are float32 with a batch axis of
+    1; its first output is logits (1, actions). Raises InputError if onnxruntime is missing, and for other inputs.
     """
     try:
         import onnxruntime

@@ -1,4 +1,4 @@
-"""Watches a scheduler that somebody else wrote: its errors are told with sequence and slot, and its time is limited."""
+"""Wraps an entrant's scheduler: reports its errors with sequence and slot, and limits its time."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.state import SEQUENCE
 from tvwrl.types import InputError, Int, Placement, Workload
 
-FIRST = 10  # decisions that are not judged: they compile and load what is needed
-JUDGED = 20  # decisions that share the time before their own mean is judged
-HANGING_SECONDS = 60.0  # a single decision is stopped after this long, within `stopping_hangs`
-TERMINATED = 128 + signal.SIGTERM  # exit code of a program that is asked to end from outside (`command_line.run`)
+FIRST = 10  # decisions that do not count, since they compile and load code
+JUDGED = 20  # while fewer were timed, together they may take as long as this many
+HANGING_SECONDS = 60.0  # `stopping_hangs` stops a single decision after this long
+TERMINATED = 128 + signal.SIGTERM  # exit code of a program that was terminated from outside (`command_line.run`)
 
 
 class _Hanging(BaseException):
-    """A decision hangs; no Exception, as a scheduler may catch those."""
+    """A decision hangs. Not an Exception, since a scheduler may catch those."""
 
 
 class Guarded(Scheduler):
     """Decides as `inner` does, under another name.
 
-    An exception of `inner` becomes an InputError that names sequence and slot, with the original as its cause, and so
-    does an attempt to end the program; a mean time of a decision above `milliseconds` becomes one too. `failure` is the
-    last of these.
+    Raises an InputError that names sequence and slot if `inner` raises an exception (which becomes the cause), tries
+    to exit the program, or takes more than `milliseconds` per decision on average. `failure` is the last such error.
     """
 
     def __init__(self, name: str, inner: Scheduler, milliseconds: float) -> None:
@@ -58,7 +57,7 @@ class Guarded(Scheduler):
                 placement = next(placements, None)
             seconds = time.perf_counter() - started
             with self._named(cluster):
-                # That nothing follows a placement is told at once: counted too, it would halve the mean
+                # The call that ends the slot after a placement takes no time: counting it would halve the mean
                 if placement is not None or not placed or 1000.0 * seconds > self._limit:
                     self._judge(seconds)
                 if placement is not None:
@@ -73,7 +72,7 @@ class Guarded(Scheduler):
         return self._inner.alternatives(cluster, waiting, choice, count)
 
     def _judge(self, seconds: float) -> None:
-        """Count a decision. Raises InputError if they have taken too long on average."""
+        """Count a decision. Raises InputError if the mean time per decision is too long."""
         self._calls += 1
         self._seconds += seconds if self._calls > FIRST else 0.0
         judged = self._calls - FIRST
@@ -85,7 +84,7 @@ class Guarded(Scheduler):
 
     @contextmanager
     def _named(self, cluster: Cluster) -> Iterator[None]:
-        """Turn an exception within into an InputError that says where it happened."""
+        """Turn an exception in the block into an InputError that names sequence and slot."""
         try:
             yield
         except (Exception, SystemExit, _Hanging) as error:
@@ -99,10 +98,10 @@ class Guarded(Scheduler):
 
 @contextmanager
 def stopping_hangs() -> Iterator[None]:
-    """Within, a decision of a `Guarded` scheduler that lasts longer than HANGING_SECONDS is stopped.
+    """In this block, stop every decision of a `Guarded` scheduler that lasts longer than HANGING_SECONDS.
 
-    By the system's alarm, which only the main thread has; elsewhere, and where somebody else uses it, nothing is. It
-    rings again and again, as a scheduler that catches everything may try once more.
+    It uses the alarm signal, so it does nothing outside the main thread or where other code handles that signal. The
+    alarm repeats, because a scheduler that catches everything may carry on.
     """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGALRM) != signal.SIG_DFL:
         yield
@@ -120,7 +119,7 @@ def _stop(number: int, frame: Any) -> None:
 
 @contextmanager
 def _alarm() -> Iterator[None]:
-    """The alarm of `stopping_hangs`, where it is on."""
+    """Set the alarm of `stopping_hangs`, if that is active."""
     watched = signal.getsignal(signal.SIGALRM) is _stop
     if watched:
         signal.setitimer(signal.ITIMER_REAL, HANGING_SECONDS, HANGING_SECONDS)

@@ -19,7 +19,7 @@ from tvwrl.plotting import COLOURS, new_figure, tidy
 from tvwrl.schedulers import GROUPS
 from tvwrl.types import Float
 
-OWN_RULES = ("expected-cost", "forecast-fit")  # what their names begin with
+OWN_RULES = ("expected-cost", "forecast-fit")  # the beginnings of their names
 Column = Callable[["Line"], str]
 HEAD: dict[str, Column] = {
     "scheduler": lambda line: f"**{line.label}**" if line.ours else line.label,
@@ -35,10 +35,10 @@ HEAD: dict[str, Column] = {
 }
 LEGEND = (
     "Mean over the task's test sequences [95 % bootstrap interval]; differences are paired by sequence. Ranks are "
-    f"within a group of knowledge; whoever left workloads unplaced comes last. Gap closed: from `{FLOOR}` (0 %) to "
-    f"`{CEILING}` (100 %). *Tuned*: with the margin in the name, and with backfilling (a workload "
-    "that has to wait lets others pass) if the name ends so, as was best on validation sequences. "
-    "A decision is a placement, or to place nothing; its time is a mean. In bold: this project's rules and agents."
+    "within a knowledge group; schedulers that left workloads unplaced come last. Gap closed: from "
+    f"`{FLOOR}` (0 %) to `{CEILING}` (100 %). *Tuned*: with the margin that was best on validation sequences, shown in "
+    "the name, and with backfilling (when a workload has to wait, others may pass it) if that was better still. "
+    "A decision places a workload, or nothing; its time is a mean. In bold: this project's rules and agents."
 )
 
 Estimate = tuple[float, tuple[float, float]]
@@ -49,7 +49,7 @@ class Line:
     """A scheduler on a task; rewards are plain numbers, the interval is of 95 %."""
 
     scheduler: str
-    played: str  # with its margin, where that is tuned
+    played: str  # its name, with the margin if that is tuned
     tuned: bool
     ours: bool  # one of this project's rules or agents
     knowledge: str
@@ -70,7 +70,7 @@ class Line:
 
 
 def summaries(rows: Rows, tasks: Sequence[str]) -> dict[str, list[Line]]:
-    """task -> its schedulers by group of knowledge, the best of each group first; tasks without rows are left out."""
+    """task -> its schedulers by knowledge group, the best of each group first; tasks without rows are left out."""
     found: dict[str, dict[str, Rows]] = {}
     for row in rows:
         found.setdefault(row["task"], {}).setdefault(f"{row['scheduler']}{row['tuned']}", []).append(row)
@@ -135,7 +135,7 @@ def text(found: Mapping[str, Sequence[Line]], missing: int) -> str:
 
 
 def _overall(found: Mapping[str, Sequence[Line]]) -> str:
-    """By group: each scheduler's mean rank, in how many tasks nobody is significantly better, gap closed, overshoot."""
+    """By group, each scheduler's mean rank, tasks in which none is significantly better, gap closed and overshoot."""
     every: dict[tuple[str, str, bool], list[Line]] = {}
     for lines in found.values():
         for line in lines:
@@ -204,7 +204,7 @@ def _draw(lines: Sequence[Line], file: Path) -> None:
 
 
 def browser_table(found: Mapping[str, Sequence[Line]]) -> Callable[[Path], None]:
-    """Writes one HTML file without other files: all tables in one, which a click on a heading sorts."""
+    """Writes one self-contained HTML file: all tables in one, which a click on a heading sorts."""
     return partial(_write_html, found)
 
 

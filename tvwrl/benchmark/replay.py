@@ -1,6 +1,6 @@
-"""The tables of a submission: every episode in them is replayed, and every number computed again.
+"""Check the tables of a submission: replay every episode and recompute every number.
 
-Lines count as in a text file whose first line names the columns: the first row of either table is line 2.
+Lines are numbered as in a text file whose first line names the columns: the first row of either table is line 2.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ ROWS_FILE = "rows.csv"
 TEXTS = ("scheduler", "workload_id", "source_workload")  # columns of episodes.parquet
 NUMBERS = ("sequence", "source_slot", "arrival", "start", "finish", "machine")
 PLAYED = ("workload_id", "source_workload", "source_slot", "arrival", "start", "finish", "machine")
-DRAWN = PLAYED[:4]  # what the task sets
-EXACTLY = 1e-9  # relative: sums in another order
-UNSEEN = ("decision_ms",)  # columns of rows that no replay gives
+DRAWN = PLAYED[:4]  # set by the task
+EXACTLY = 1e-9  # relative tolerance, for sums in another order
+UNSEEN = ("decision_ms",)  # columns of rows that no replay can compute
 
 
 def replay(folder: Path, entries: Collection[str], task: Task) -> pl.DataFrame:
     """The rows of a submission, recomputed, with the submitted `decision_ms`; `entries`: their names, in order.
 
-    Raises InputError for a table that is missing or damaged, and for the first line that is not what the task or the
-    replay says.
+    Raises InputError for a table that is missing or damaged, and for the first line that differs from the task or the
+    replay.
     """
     import polars as pl
 
@@ -59,7 +59,7 @@ def replay(folder: Path, entries: Collection[str], task: Task) -> pl.DataFrame:
 
 
 def _read_rows(path: Path) -> pl.DataFrame:
-    """rows.csv; its sequences are whole numbers, and its times are finite and >= 0."""
+    """Read rows.csv, and check that sequences are whole numbers and times are finite and >= 0."""
     import polars as pl
 
     names = {"scheduler": pl.String}
@@ -73,7 +73,7 @@ def _read_rows(path: Path) -> pl.DataFrame:
 
 
 def _read_episodes(path: Path) -> pl.DataFrame:
-    """episodes.parquet with the columns that are replayed, and the line of each row."""
+    """Read episodes.parquet: the columns that are replayed, and the line of each row."""
     import polars as pl
 
     episodes = _read(path, pl.read_parquet)
@@ -90,7 +90,7 @@ def _read_episodes(path: Path) -> pl.DataFrame:
 def _read(path: Path, read: Callable[[Path], pl.DataFrame]) -> pl.DataFrame:
     try:
         return read(path)
-    except Exception as error:  # polars has many of its own for damaged files
+    except Exception as error:  # polars has many exceptions for damaged files
         raise InputError(f"{path} cannot be read: {(str(error) or type(error).__name__).splitlines()[0]}") from error
 
 
@@ -100,7 +100,7 @@ def _need(frame: pl.DataFrame, columns: Sequence[str], path: Path) -> None:
 
 
 def _whole(column: pl.Series) -> npt.NDArray[np.bool_]:
-    """(rows,) where it holds an integer; nowhere if it is stored as something else."""
+    """(rows,) where the column holds an integer; nowhere if it has another type."""
     import polars as pl
 
     if not column.dtype.is_integer():
@@ -117,27 +117,27 @@ def _all(frame: pl.DataFrame, column: str, good: npt.NDArray[np.bool_], what: st
 
 
 def _check_coverage(entries: Collection[str], task: Task, rows: pl.DataFrame, path: Path) -> None:
-    """Every entry on every sequence, once, entry by entry."""
+    """Raise InputError unless every entry has one row per sequence, entry by entry."""
     wanted = [(entry, sequence) for entry in entries for sequence in range(task.sequences)]
     found = list(zip(rows["scheduler"], rows["sequence"], strict=True))
     for line, (want, have) in enumerate(zip(wanted, found, strict=False), 2):
         if want != have:
             raise InputError(
-                f"{path}, line {line}: it is of {have[0]}, sequence {have[1]}; expected {want[0]}, {want[1]}"
+                f"{path}, line {line}: the row is of {have[0]}, sequence {have[1]}; expected {want[0]}, {want[1]}"
             )
     if len(found) != len(wanted):
         raise InputError(f"{path} has {len(found)} rows: must have {len(wanted)}, one per entry and sequence")
 
 
 def _episode(part: pl.DataFrame, task: Task, drawn: SequenceSet, path: Path) -> Episode:
-    """What was placed, with the arrivals and the demand of the task. Raises InputError for the first line that differs
-    from these."""
+    """The submitted placements with the arrivals and demand of the task. Raises InputError for the first line that
+    differs from the task."""
     scheduler, sequence = part.select("scheduler", "sequence").row(0)
     where = f"{path}, line {part['line'][0]} ({scheduler}, sequence {sequence})"
     if not 0 <= sequence < len(drawn):
-        raise InputError(f"{where}: sequence {sequence} is not of task {task.name}")
+        raise InputError(f"{where}: sequence {sequence}: task {task.name} has 0 to {len(drawn) - 1}")
     if len(part) != drawn.arrival.shape[1]:
-        raise InputError(f"{where}: {len(part)} workloads, the task's sequence has {drawn.arrival.shape[1]}")
+        raise InputError(f"{where}: it has {len(part)} workloads, the task's sequence has {drawn.arrival.shape[1]}")
     set_by_task = {name: getattr(drawn, name)[sequence].tolist() for name in DRAWN}
     set_by_task["load"] = [task.scenario.load] * len(part)
     for column, ours in set_by_task.items():
@@ -159,8 +159,8 @@ def _episode(part: pl.DataFrame, task: Task, drawn: SequenceSet, path: Path) -> 
 
 
 def _check_rules(episode: Episode, task: Task, lines: Sequence[int], path: Path) -> None:
-    """What the referee does not know: when an episode is over, how many may be placed in a slot, and from which places
-    of the queue. `lines`: of the workloads in the file."""
+    """Check what the referee does not know: when an episode ends, how many workloads may be placed in a slot, and from
+    which places in the queue. `lines`: of the workloads in the file."""
     scenario, of = task.scenario, f"({episode.scheduler}, sequence {episode.sequence})"
     latest = int(episode.arrival.max()) + MAX_IDLE_SLOTS * len(lines)
     if len(late := np.flatnonzero(episode.start > latest)):
@@ -184,17 +184,17 @@ def _check_rules(episode: Episode, task: Task, lines: Sequence[int], path: Path)
 
 
 def _scored(problem: Problem, episode: Episode, lines: Sequence[int], path: Path) -> dict[str, Any]:
-    """The referee's row. Raises InputError that names the line where the episode contradicts itself."""
+    """The referee's row. Raises InputError that names the line if the episode contradicts itself."""
     try:
         return problem.score(episode)
-    except InputError as error:  # it names the workload, as text with its quotes
+    except InputError as error:  # it names the workload, in quotes
         told = zip(lines, episode.workload_id, strict=True)
         line = next((line for line, workload in told if repr(workload) in str(error)), lines[0])
         raise InputError(f"{path}, line {line}: {error}") from error
 
 
 def _compare_row(found: dict[str, Any], rows: pl.DataFrame, number: int, path: Path) -> None:
-    """Raise InputError if a row is not what the replay says."""
+    """Raise InputError if a row differs from the replay."""
     row = rows.row(number, named=True)
     for column, value in found.items():
         if column not in row:

@@ -1,4 +1,4 @@
-"""All tasks x all schedulers: the cells that play them, and the page that compares them."""
+"""All schedulers on all tasks: the cells that play them, and the page that compares them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tvwrl.schedulers.runner import Runner
 from tvwrl.traces.splits import Split
 from tvwrl.types import InputError
 
-FEW = 10  # machines of the tasks on which forms are chosen
-VALIDATION = 20  # sequences on which a form is chosen, at most; as many as the task has if those are fewer
-TRACE = "{trace}"  # in the folder of a training run, stands for the task's trace
+FEW = 10  # machines of the tasks on which a rule is tuned
+VALIDATION = 20  # sequences on which a rule is tuned; fewer if the task has fewer
+TRACE = "{trace}"  # stands for the task's trace in the folder of a training run
 
 
 @dataclass(frozen=True)
 class Played(RowsCell):
-    """One scheduler on the test sequences of a task, perhaps in the form that is best on validation sequences."""
+    """One scheduler on the test sequences of a task, with its defaults or tuned on validation sequences."""
 
     task: Task
     scheduler: str  # its name in the tables
@@ -51,16 +51,16 @@ class Played(RowsCell):
 
     @property
     def group(self) -> str:
-        """Cells of a task share a process, in which sequences are drawn, and a forecaster is fitted, once."""
+        """The task: its cells share a process, so sequences are drawn and a forecaster is fitted only once."""
         return self.task.name
 
     @property
     def ours(self) -> bool:
-        """Whether this project made it: a training run, or one of its own rules."""
+        """Whether it is this project's: a training run, or one of our own rules."""
         return Path(self.entry).exists() or self.scheduler.startswith(page.OWN_RULES)
 
     def request(self) -> dict[str, Any]:
-        """A training run by its content."""
+        """What the result depends on; a training run counts by its content."""
         run = Path(self.entry)
         return asdict(self) | ({"entry": run} if run.exists() else {})
 
@@ -73,10 +73,10 @@ class Played(RowsCell):
         return [row | facts for row in played(made, self.task, self.task.split, self.sequences)]
 
     def _best_form(self) -> str:
-        """The rule's name with the margin of the highest mean reward on validation sequences, and then with or without
-        backfilling, whichever is better there.
+        """The rule's name with the margin that has the highest mean reward on validation sequences, and with
+        backfilling if that is better there.
 
-        The form for 1,000 machines is that for 10, as playing one of many thousand workloads takes long.
+        Rules are tuned on 10 machines even for 1,000, since playing many thousand workloads takes too long.
         """
         task = self.task
         if task.scenario.machines > FEW:
@@ -86,7 +86,7 @@ class Played(RowsCell):
         return best + BACKFILL if self._on_validation(best + BACKFILL, task) > found[best] else best
 
     def _on_validation(self, name: str, task: Task) -> tuple[float, float]:
-        """Workloads that it left unplaced, negative, and its mean reward."""
+        """Minus the number of unplaced workloads, then the mean reward: larger is better."""
         rows = played(entry_of(self.scheduler, name, task), task, "validation", min(VALIDATION, task.sequences))
         return -sum(row["unplaced"] for row in rows), float(np.mean([row["reward"] for row in rows]))
 
@@ -109,15 +109,15 @@ class Submitted(RowsCell):
 
     @property
     def group(self) -> str:
-        """As of `Played`."""
+        """See `Played.group`."""
         return self.task.name
 
     def request(self) -> dict[str, Any]:
-        """The submission by the content of its files."""
+        """What the result depends on; the submission counts by the content of its files."""
         return asdict(self) | {"submission": {name: Path(self.submission) / name for name in FILES}}
 
     def measure(self) -> Rows:
-        """A row per sequence, as of `Played`. Raises InputError if an episode does not replay to its row."""
+        """A row per sequence, as in `Played`. Raises InputError if the replay of an episode differs from its row."""
         knowledge = read_submission(self.submission).knowledge[self.scheduler]
         rows = check_submission(self.submission).rows(named=True)
         facts = {"tuned": False, "played": self.scheduler, "knowledge": knowledge.group}
@@ -125,7 +125,7 @@ class Submitted(RowsCell):
 
 
 def margins(rule: str) -> list[str]:
-    """Names of a rule with every combination of the values of its options."""
+    """The rule's names with every combination of its options' values."""
     options = tunable(rule)
     values = product(*options.values())
     every = (",".join(f"{option}={v:g}" for option, v in zip(options, one, strict=True)) for one in values)
@@ -141,13 +141,13 @@ def played(entry: Entry, task: Task, split: Split, count: int) -> Rows:
     else:
         problem, runner = _runner_on(entry.problem, task, split, drawn)
     with stopping_hangs():
-        runner.play(scheduler, 0)  # compiles and loads what it needs, so that the times are of decisions
+        runner.play(scheduler, 0)  # compiles and loads code, so that decision times do not include that
         return [problem.score(runner.play(scheduler, sequence)) for sequence in range(count)]
 
 
 @lru_cache(maxsize=4)
 def _runner(task: Task, split: Split, count: int, forecasts: bool) -> tuple[Problem, Runner]:
-    """The task's own problem and what plays on it: drawn once for all schedulers that cells of a process play."""
+    """The task's own problem and a runner on it, shared by all cells of a process."""
     problem = problem_of(task)
     return _runner_on(
         replace(problem, forecaster=_forecaster(task.trace)) if forecasts else problem, task, split, count
@@ -160,26 +160,26 @@ def _runner_on(problem: Problem, task: Task, split: Split, count: int) -> tuple[
 
 @lru_cache(maxsize=1)
 def _forecaster(trace: str) -> Forecaster | None:
-    """Of a trace, which is the same at every load."""
+    """The forecaster of a trace, which is the same at every load."""
     return problem_of(TASKS[f"{trace}-0.5-v0"]).with_forecasts().forecaster
 
 
 @dataclass(frozen=True)
 class BenchmarkStudy:
-    """Play every scheduler, and rules with tuned margins, on the test sequences of every task, beside submissions."""
+    """Play every scheduler, rules with tuned margins too, on the test sequences of every task, and add submissions."""
 
     named_tasks: Names = ()
-    """Tasks, as --list-tasks lists them; default: all of those whose traces are on this machine."""
+    """Tasks, as --list-tasks lists them; default: all whose traces are on this machine."""
     schedulers: Names = tuple(name for name in SCHEDULERS if name not in SEARCHING)
-    """Names of schedulers; the rules of production clusters are played twice, the second time with the margin that is
-    best on validation sequences, and with backfilling if that is better there."""
+    """Names of schedulers. Rules of production clusters are played twice: with their defaults, and with the margin that
+    is best on validation sequences, and backfilling if that is better there."""
     runs: Names = ()
-    """Training runs as NAME=FOLDER; {trace} in FOLDER stands for the task's trace. A run is left out of tasks for which
-    its folder does not exist."""
+    """Training runs as NAME=FOLDER; {trace} in FOLDER stands for the task's trace. A task is skipped if the folder for
+    its trace does not exist."""
     submissions: Names = ()
-    """Folders written by tvwrl.submit: every episode is replayed before its entries enter the tables."""
+    """Folders written by tvwrl.submit; every episode is replayed before the entries enter the tables."""
     sequences: int | None = None
-    """Test sequences per task, if it has more; default: all."""
+    """Test sequences to play per task, at most; default: all."""
 
     partial = True
 
@@ -196,18 +196,20 @@ class BenchmarkStudy:
         for name in self.schedulers:
             if Path(name).exists():
                 raise InputError(f"--schedulers {name} is a training run: write --runs NAME={name}")
-            entry_of(name, name, TASKS[TASK_NAMES[0]])  # refuses a bad name before anything long begins
+            entry_of(name, name, TASKS[TASK_NAMES[0]])  # refuses a bad name before anything slow starts
         return [*(cell for task in self.tasks() for cell in self._of(task)), *self._submitted()]
 
     def _submitted(self) -> list[Submitted]:
-        """The entries of the submissions. Raises InputError where two of a name would be one line of a table."""
+        """The entries of the submissions. Raises InputError for a name that is already taken."""
         played = self.tasks()
         of = dict.fromkeys(self.schedulers, "--schedulers") | {run.partition("=")[0]: "--runs" for run in self.runs}
         cells: list[Submitted] = []
         for folder in self.submissions:
             about = read_submission(folder)
             if about.task not in played:
-                raise InputError(f"--submissions {folder}: its task {about.task.name} is not played: name it too")
+                raise InputError(
+                    f"--submissions {folder}: its task {about.task.name} is not played: add it to --named-tasks"
+                )
             for entry in about.knowledge:
                 cell = Submitted(about.task, entry, folder, self._count(about.task))
                 if of.setdefault(entry, about.name) != about.name or cell.name in (other.name for other in cells):
@@ -238,7 +240,7 @@ class BenchmarkStudy:
         return cells
 
     def report(self, figure: str, out: Path, cells: Sequence[Cell]) -> Report:
-        """The page, a picture per task, and the same table for a browser."""
+        """The page, a picture per task, and a sortable HTML table."""
         rows: Rows = []
         for cell in cells:
             assert isinstance(cell, Played | Submitted)

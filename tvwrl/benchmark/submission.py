@@ -1,8 +1,8 @@
-"""Submissions: a folder with what an entrant's schedulers did, and its check, which replays every episode.
+"""Submissions: a folder that records what an entrant's schedulers did, and a check that replays every episode.
 
-Nothing in the folder is believed. Arrivals and demand are drawn again from the task's trace; the referee
-(`tvwrl.metrics`), which shares no code with the simulation, computes every number again from where each workload was
-placed and when. What cannot be seen there is what an entrant knew, and how long decisions took.
+The check trusts no number. It draws arrivals and demand again from the task's trace; the referee (`tvwrl.metrics`),
+which shares no code with the simulation, recomputes every number from where and when each workload was placed. Only
+what an entrant knew and how long decisions took cannot be checked.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     import polars as pl
 
 ABOUT = "submission.json"
-FILES = (ABOUT, ROWS_FILE, EPISODES)  # what is read of it
+FILES = (ABOUT, ROWS_FILE, EPISODES)  # the files of a submission
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What submission.json says: whose it is, of which task, and what its entries may know."""
+    """What submission.json says: the submitter, the task, and what each entry knows."""
 
     name: str
     task: Task
-    knowledge: Mapping[str, Knowledge]  # of each entry, in order; the entrant's word
+    knowledge: Mapping[str, Knowledge]  # of each entry, in order; as the entrant says, unchecked
 
 
 def submit(comparison: Comparison, folder: str | Path, name: str, contact: str | None = None) -> Path:
     """Write what the entries of a comparison did to a new folder: `rows.csv`, `episodes.parquet`, `submission.json`.
 
     `name`: whose submission it is; `contact`: an address for questions. The schedulers that the entries were compared
-    with are left out. Raises InputError for a comparison on fewer than all sequences of its task, an empty name, an
-    entry with the name of a scheduler of ours, and a folder that holds something.
+    with are left out. Raises InputError for a comparison that does not play all sequences of its task, an empty name,
+    an entry with the name of one of our schedulers, and a folder that is not empty.
     """
     import polars as pl
 
@@ -53,7 +53,7 @@ def submit(comparison: Comparison, folder: str | Path, name: str, contact: str |
     if comparison.sequences < task.sequences:
         raise InputError(
             f"the comparison has {comparison.sequences} of the {task.sequences} sequences of task {task.name}: compare "
-            "on all (leave sequences out)"
+            "on all of them (without the argument sequences)"
         )
     _check_names(comparison.knowledge, "this comparison")
     about = {
@@ -76,19 +76,20 @@ def submit(comparison: Comparison, folder: str | Path, name: str, contact: str |
 def check_submission(folder: str | Path) -> pl.DataFrame:
     """Replay every episode of a submission; returns its rows, recomputed, with the submitted `decision_ms`.
 
-    Raises InputError as `read_submission` does, for a trace that is not here, a table that is missing or damaged, times
-    above the task's limit, and the first line of `episodes.parquet` or `rows.csv` that is not what the task or the
-    replay says. The first row of either is line 2.
+    Raises InputError as `read_submission` does, for a trace that is not on this machine, a table that is missing or
+    damaged, times above the task's limit, and the first line of `episodes.parquet` or `rows.csv` that differs from the
+    task or the replay. The first row of either file is line 2.
     """
     about = read_submission(folder)
     return replay(Path(folder), about.knowledge, about.task)
 
 
 def read_submission(folder: str | Path) -> Submission:
-    """What a submission says of itself; its tables are not looked at.
+    """Read `submission.json`, without the tables.
 
-    Raises InputError for a file that is missing or damaged, a task that is unknown or defined otherwise here (the field
-    is named), an entry whose name is none or one of our schedulers, and a group of knowledge that does not exist.
+    Raises InputError for a file that is missing or damaged, an unknown task, a task with another definition here (the
+    message names the field), an entry with an invalid name or that of one of our schedulers, and an unknown knowledge
+    group.
     """
     path = Path(folder) / ABOUT
     try:
@@ -110,12 +111,14 @@ def read_submission(folder: str | Path) -> Submission:
 
 
 def _check_names(entries: Iterable[str], where: str) -> None:
-    """Raise InputError for an entry that could not have a line of its own in a table."""
+    """Raise InputError for an invalid name, and for that of one of our schedulers."""
     for entry in entries:
         if not NAME.fullmatch(entry):
-            raise InputError(f"{where}: entry '{entry}' is no name (letters, digits, spaces and .+-()=,)")
+            raise InputError(f"{where}: entry '{entry}': a name has letters, digits, spaces and .+-()=,")
         if entry in SCHEDULERS:
-            raise InputError(f"{where}: entry '{entry}' has the name of a scheduler of ours: rename it, compare again")
+            raise InputError(
+                f"{where}: entry '{entry}' has the name of one of our schedulers: rename it and compare again"
+            )
 
 
 def _knowledge(entry: str, said: Any, path: Path) -> Knowledge:
@@ -129,7 +132,7 @@ def _knowledge(entry: str, said: Any, path: Path) -> Knowledge:
 
 
 def _task_of(stated: dict[str, Any], path: Path) -> Task:
-    """The task of that name here. Raises InputError, naming the field, if the submission was made for another."""
+    """The task of that name here. Raises InputError that names the field if the submission has another definition."""
     task = find_task(str(stated.get("name")))
     ours = json.loads(json.dumps(task.as_dict()))
     for field, value in ours.items():

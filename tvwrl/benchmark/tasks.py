@@ -1,7 +1,7 @@
 """The named tasks: a trace, a cluster and test sequences that never change; a change makes a new version.
 
-What a task is made of is stated here and not taken from default values, so that a change of a default changes no task.
-Whether the trace and the sequences drawn from it are those of the task is seen by their hashes.
+Every field is stated here and none is left to a default, so that changing a default changes no task. Hashes verify
+that the trace and the sequences drawn from it are those of the task.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tvwrl.traces.splits import Split
 from tvwrl.traces.synthetic import synthetic_trace
 from tvwrl.types import InputError, SequenceSet, Trace
 
-EMBEDDED = "google"  # the trace that everybody has: a synthetic population, whatever was prepared under that name
-OBSERVED = (  # fields of the scenario that an entrant may choose: they change nothing but what is seen and may be done
+EMBEDDED = "google"  # always the synthetic population of the package, even if a trace was prepared under that name
+OBSERVED = (  # fields of the scenario that entrants may choose, since they change only observations and actions
     "observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action", "choose_from_queue",
     "history", "relabel_every",
 )  # fmt: skip
@@ -44,11 +44,11 @@ _V0 = Scenario(
     observe_demand=True,
     observe_forecast=False,
     observe_peak=False,
-    hold_action=False,  # waiting is cheap in each slot, so a learner that discounts learns never to place
+    hold_action=False,  # waiting is cheap in any single slot, so with discounting an agent learns never to place
     choose_from_queue=False,
     placements_per_slot=1,
     split="workloads",
-    max_slots=1000,  # of training episodes: cuts only those of policies that leave workloads waiting
+    max_slots=1000,  # of training episodes; truncates only those of policies that leave workloads waiting
     classes=6,
     relabel_every=1,
     usage_delay=0,
@@ -61,7 +61,7 @@ _V0 = Scenario(
     K_w=50.0,
     overshoot_per="workload",
 )
-_VARIANTS: dict[str, dict[str, Any]] = {  # what they change
+_VARIANTS: dict[str, dict[str, Any]] = {  # the fields that differ
     "": {},
     "burst": {"burst": 8.0, "placements_per_slot": None},
     "delay": {"burst": 8.0, "placements_per_slot": None, "usage_delay": 1},
@@ -71,20 +71,20 @@ _VARIANTS: dict[str, dict[str, Any]] = {  # what they change
 
 @dataclass(frozen=True)
 class Task:
-    """What schedulers are compared on; nothing in it changes within a version."""
+    """What schedulers are compared on; a version never changes."""
 
     name: str
     trace: str  # as `open_trace` takes it; google: the embedded synthetic population
-    trace_hash: str  # SHA-256 of all it holds (`trace_hash`)
+    trace_hash: str  # SHA-256 of its content (`trace_hash`)
     scenario: (
         Scenario  # the cluster, the load, the penalties; its `OBSERVED` fields are what an entrant sees by default
     )
-    sequences: int  # how many are played
+    sequences: int  # how many test sequences are played
     sequences_hash: str  # of their arrivals, demand and requests (`sequences_hash`)
-    penalty_unit: float  # penalty that the Gymnasium environment's reward counts as -1
+    penalty_unit: float  # a penalty of this much is a reward of -1 in the Gymnasium environment
     split: Split = "test"
     seed: int = 0  # of the sequences
-    milliseconds: float = 1000.0  # the longest that a decision may take on average
+    milliseconds: float = 1000.0  # limit of the mean time per decision
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as written to run.json and to submissions."""
@@ -104,7 +104,7 @@ TASKS: dict[str, Task] = {name: _task(name) for name in TASK_NAMES}
 
 
 def find_task(task: str | Task) -> Task:
-    """The task of that name. Raises InputError that lists near matches."""
+    """The task of that name. Raises InputError with near matches for an unknown name."""
     if isinstance(task, Task):
         return task
     if task not in TASKS:
@@ -115,7 +115,7 @@ def find_task(task: str | Task) -> Task:
 
 
 def is_here(task: Task) -> bool:
-    """Whether there is a trace of the name of the task's on this machine; `trace_of` looks at its hash."""
+    """Whether a trace with the name of the task's is on this machine; `trace_of` checks its hash."""
     try:
         return task.trace == EMBEDDED or find_trace(task.trace) is not None
     except InputError:
@@ -125,8 +125,8 @@ def is_here(task: Task) -> bool:
 def trace_of(task: Task) -> Trace:
     """The trace of a task.
 
-    Raises InputError that says how to get it if it is not on this machine, and one that names both hashes if it is not
-    the task's.
+    Raises InputError that says how to get the trace if it is not on this machine, or that names both hashes if it is
+    another one.
     """
     if task.trace == EMBEDDED:
         trace, found = _embedded()
@@ -154,33 +154,33 @@ def _embedded() -> tuple[Trace, str]:
 
 @lru_cache(maxsize=2)
 def _opened(name: str, data: str) -> tuple[Trace, str]:
-    """A prepared trace and its hash; `data`: the folder that it is looked for in."""
+    """A prepared trace and its hash; `data`: the folder to look in, as part of the cache's key."""
     trace = open_trace(name)
     return trace, trace_hash(trace)
 
 
 def problem_of(task: Task, observe: dict[str, Any] | None = None) -> Problem:
-    """The task as a problem, observed as its scenario says but for `observe`: fields of `OBSERVED` and their values.
+    """The task as a problem. `observe`: fields of `OBSERVED` whose values replace those of the task's scenario.
 
-    Raises InputError as `trace_of` does, for a field that is not an entrant's to choose, and if the test sequences
-    drawn here are not the task's.
+    Raises InputError as `trace_of` does, for a field that entrants may not choose, and if the test sequences drawn here
+    are not the task's.
     """
     for field in observe or {}:
         if field not in OBSERVED:
-            raise InputError(f"observe: '{field}' is not an entrant's to choose; these are: {', '.join(OBSERVED)}")
+            raise InputError(f"observe: '{field}' is fixed by the task; entrants may choose {', '.join(OBSERVED)}")
     return _problem(task, tuple(sorted((observe or {}).items())), str(data_folder()))
 
 
 @lru_cache(maxsize=4)
 def _problem(task: Task, observe: tuple[tuple[str, Any], ...], data: str) -> Problem:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the trace cannot give is known, and in run.json
+        warnings.simplefilter("ignore")  # run.json says what the trace cannot provide
         problem = Problem.build(trace_of(task), replace(task.scenario, **dict(observe)))
         found = sequences_hash(problem.sequences(task.split, task.sequences, task.seed))
     if found != task.sequences_hash:
         raise InputError(
             f"task {task.name}: the test sequences drawn here have the hash {found}, the task's have "
-            f"{task.sequences_hash}: this version of tvwrl, or of numpy, draws others, and results cannot be compared"
+            f"{task.sequences_hash}: this version of tvwrl or numpy draws other ones, so results cannot be compared"
         )
     return problem
 

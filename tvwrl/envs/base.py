@@ -115,7 +115,7 @@ def check_sequence(simulation: Simulation, sequence: Any) -> npt.NDArray[np.int6
 
 
 def picture(simulation: Simulation, b: int = 0, title: str = "") -> ClusterPicture:
-    """The state of environment b for drawing; usage is drawn as it is seen, `usage_delay` slots late."""
+    """The state of environment b for drawing; usage is drawn as schedulers see it, `usage_delay` slots late."""
     state, machines = simulation.state, simulation.machines
     counters, queue = state.counters[b], state.seen_queue[b]
     slot, resources = int(counters[SLOT]), machines.capacity.shape[1]

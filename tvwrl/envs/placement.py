@@ -61,9 +61,10 @@ class PlacementEnv(gym.Env[Observation, np.int64]):
     a step the clock runs until the next decision is due; `info["slots"]` is the number of slots passed (0 where more
     may be placed in the same slot), for discounting per slot.
 
-    With `usage_delay` = d > 0, measured usage comes late: in slot t the grid ends with slot t - d, as it was when that
-    slot closed. What was placed since is not in it; what has left since still is. Forecasts of running workloads are
-    those made d slots ago, or at their placement. The queue and the mask are as of now, and so are rewards.
+    With `usage_delay` = d > 0, measured usage is late: in slot t the grid ends with slot t - d, as it was when that
+    slot closed. Workloads placed since are missing from it; workloads that left since are still in it. Forecasts of
+    running workloads are those made d slots ago, or at their placement if that is later. Queue, mask and rewards are
+    not delayed.
 
     ## Rewards
     Minus the sum of four penalties (each >= 0, in `info`), over the slots passed:

@@ -62,8 +62,8 @@ def evaluate(
     `reference` is the scheduler to compare with; `bound_seconds` are for each integer programme of the lower bounds
     (0: none is solved; None: no bounds); `reward_bound`: whether to bound the reward too; `origins`: scheduler -> what
     its results depend on beside its name, such as a checkpoint; `observed`: scheduler -> the problem it plays on if it
-    observes what `problem` does not show; `completed` completes the cells and says which failed, or returns None, and
-    then nothing is written.
+    observes other things than `problem` shows; `completed` completes the cells and says which failed, or returns None,
+    and then nothing is written.
 
     Until everything is finished, each scheduler's episodes at a load are a cell in `out/cells`: after an interruption
     the same call continues there. If a scheduler fails, the files hold the others, and InputError names it at the end.

@@ -34,7 +34,7 @@ class Report:
     plots: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)  # name -> writes the PNG
     facts: Mapping[str, Any] = field(default_factory=dict)  # for run.json, beside provenance and options
     tables: Mapping[str, Rows] = field(default_factory=dict)  # further CSV files by name
-    files: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)  # file -> writes it, HTML for a browser
+    files: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)  # HTML file -> function that writes it
 
 
 class Study(Protocol):

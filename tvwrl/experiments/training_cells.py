@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 TVW_RL, DEEPRM = "tvw-rl", "deeprm"  # what can be trained
-HEURISTICS = "heuristics"  # in one evaluation, every scheduler of the registry but searches and production's rules
+HEURISTICS = "heuristics"  # in one evaluation, every registered scheduler except searches and production rules
 # fmt: off
 SHARED_SETTINGS = (  # DeepRM takes these from the common preset, all others from its own
     "iterations", "train_sequences", "train_loads", "eval_every", "eval_sequences", "comparison_sequences",

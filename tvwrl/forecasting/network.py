@@ -23,7 +23,7 @@ from tvwrl.types import InputError, Int
 Array = npt.NDArray[np.float32]
 
 BATCH = 512
-THREADS = 1  # of torch; more gain little, as networks are small
+THREADS = 1  # of torch; more would gain little, since the networks are small
 FARTHEST_LOGIT = np.float32(30.0)  # so that exponentials stay finite
 CLOCK_INPUTS = 2
 ALIKE = ("peak_units", "levels", "step_seconds", "hidden")  # of a forecaster and of the one that it starts from

@@ -1,4 +1,4 @@
-"""torch with a seed and a number of threads of its own."""
+"""A fixed seed and number of threads for torch in a block."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def seeded(threads: int, seed: int) -> Iterator[None]:
-    """torch with a seed and a number of threads, both as they were before once the block is left.
+    """Set torch's seed and number of threads in the block, and restore both afterwards.
 
     With one thread, results do not depend on the number of cores, and a busy core slows nothing else down.
     """

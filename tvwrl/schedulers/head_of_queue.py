@@ -17,14 +17,14 @@ Score = Callable[[Cluster, Workload], Float]  # (M,) higher is better
 
 
 class HeadOfQueue(Scheduler):
-    """First in, first out: places the head of the queue, again and again, until it has to wait."""
+    """First in, first out: places the head of the queue repeatedly, until it has to wait."""
 
     @abstractmethod
     def choose(self, cluster: Cluster, workload: Workload) -> int | None:
-        """The machine for the head of the queue; None if it waits."""
+        """The machine for the head of the queue; None to let it wait."""
 
     def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
-        """(M,) machines that it chooses from: by default those with room now."""
+        """(M,) machines to choose from: by default those with room now."""
         return cluster.room_now(workload)
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
@@ -37,7 +37,7 @@ class HeadOfQueue(Scheduler):
 
 
 class Backfill(Scheduler):
-    """Places the first of the visible workloads that `scheduler` would place if it were the head of the queue."""
+    """Places the first visible workload that `scheduler` would place if that were the head of the queue."""
 
     def __init__(self, scheduler: HeadOfQueue) -> None:
         self.name, self.knowledge, self._scheduler = f"{scheduler.name}-backfill", scheduler.knowledge, scheduler
@@ -48,7 +48,7 @@ class Backfill(Scheduler):
         self._scheduler.reset(cluster, rng)
 
     def schedule(self, cluster: Cluster, pending: Sequence[Workload]) -> Iterator[Placement]:
-        """One placement, or none; the runner asks again with the updated queue, from its head."""
+        """One placement or none; the runner calls again with the updated queue, so the search restarts at its head."""
         for workload in pending:
             for placement in self._scheduler.schedule(cluster, [workload]):
                 yield placement
@@ -69,7 +69,7 @@ class Scored(HeadOfQueue):
 
 
 class FilterAndScore(Scored):
-    """Rules made as those of Kubernetes: a filter, `passes`, and a score for what is left."""
+    """Rules in the form of Kubernetes: a filter, `passes`, and a score for the machines that pass."""
 
     @abstractmethod
     def passes(self, cluster: Cluster, workload: Workload) -> Mask:
@@ -82,7 +82,7 @@ class FilterAndScore(Scored):
 
 
 class Greedy(Scored):
-    """A filter and a score that are functions."""
+    """A rule from two functions, a filter and a score."""
 
     def __init__(self, name: str, knowledge: Knowledge, passes: Filter, score: Score) -> None:
         self.name, self.knowledge, self._passes, self._score = name, knowledge, passes, score
@@ -97,9 +97,9 @@ class Greedy(Scored):
 
 
 def admitted(cluster: Cluster, workload: Workload, passes: Mask) -> Mask:
-    """(M,) machines with room now that pass a rule's filter (M,), and all idle ones with room now.
+    """(M,) machines with room now that pass a rule's filter `passes` (M,), and all idle machines with room now.
 
-    Idle machines pass so that every workload is placed in the end; in the sources it might wait without end.
+    Idle machines pass so that every workload is placed eventually; in the sources it might wait forever.
     """
     mask: Mask = cluster.room_now(workload) & (passes | (cluster.active == 0))
     return mask
@@ -108,7 +108,7 @@ def admitted(cluster: Cluster, workload: Workload, passes: Mask) -> Mask:
 def best(passing: Mask, *scores: Float) -> int | None:
     """The machine with the highest score (M,) among those that pass (M,), the first of equals; None if none passes.
 
-    Of several scores each decides between the equals of those before it.
+    With several scores, each breaks the ties of those before it.
     """
     if not passing.any():
         return None

@@ -1,6 +1,6 @@
 """What a scheduler may know when it decides. Schedulers compete within their group.
 
-A declared request is what a cluster really has; a true lifetime peak is a piece of the future, which no cluster has.
+Real clusters know declared requests; no cluster knows true lifetime peaks, which lie in the future.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Knowledge(NamedTuple):
     note: str  # the details, for tables
 
     def and_also(self, more: str) -> Knowledge:
-        """Of the same group, with one more detail."""
+        """The same group, with one more detail in the note."""
         return Knowledge(self.group, f"{self.note}; {more}")
 
 
@@ -34,12 +34,12 @@ FORECASTS = Knowledge("demand forecasts", "forecasts of demand from requests, wh
 FORECASTS_AND_PEAKS = Knowledge("demand forecasts and true lifetime peaks", f"{FORECASTS.note}; {PEAKS.note}")
 FUTURE = Knowledge("the whole future", "the whole future (a reference)")
 
-# Each knows more than those before it, but peaks and forecasts do not include each other
+# Each knows more than those before it, except that neither peaks nor forecasts include the other
 GROUPS = tuple(knowledge.group for knowledge in (CURRENT_LOAD, REQUESTS, PEAKS, FORECASTS, FORECASTS_AND_PEAKS, FUTURE))
 
 
 def knowing_no_more(group: str) -> tuple[str, ...]:
-    """The groups whose schedulers know no more than those of `group`, itself the last.
+    """The groups that know no more than `group`, ending with itself.
 
     >>> knowing_no_more("demand forecasts")
     ('current load and history', 'declared requests', 'demand forecasts')

@@ -85,13 +85,17 @@ _PRODUCTION: tuple[Callable[..., Scheduler], ...] = (
 )
 
 SCHEDULERS: dict[str, Callable[..., Scheduler]] = {make().name: make for make in (*_MAKERS, *_PRODUCTION)}
-PRODUCTION = tuple(make().name for make in (*_PRODUCTION, *_BY_LOAD))  # of production clusters: docs/production.md
-SEARCHING = ("hindsight",)  # takes seconds for an episode: compared only where somebody names it
-BASELINES = tuple(name for make in _MAKERS if (name := make().name) not in SEARCHING)  # of every trained policy
+PRODUCTION = tuple(
+    make().name for make in (*_PRODUCTION, *_BY_LOAD)
+)  # rules of production clusters: docs/production.md
+SEARCHING = ("hindsight",)  # takes seconds per episode: compared only if named
+BASELINES = tuple(
+    name for make in _MAKERS if (name := make().name) not in SEARCHING
+)  # what every trained policy is compared with
 
 
 def rollout_of(base: str, proposal: Scheduler | None = None, options: str = "") -> Rollout:
-    """A rollout with the scheduler named `base`; its name ends with the options.
+    """A rollout with the scheduler named `base`; the rollout's name ends with its options.
 
     `options`: any of `ROLLOUT_OPTIONS` in any order, as in "milliseconds=50,horizon=32"
 
@@ -107,7 +111,7 @@ def rollout_of(base: str, proposal: Scheduler | None = None, options: str = "") 
 
 
 def _rule(name: str, options: str) -> Scheduler:
-    """The scheduler of that name with options, as in "n=3"; its name ends with them."""
+    """The scheduler of that name with options, as in "n=3", which also end its name."""
     make = SCHEDULERS[name]
     allowed = dict.fromkeys(tunable(name), float)
     if not allowed:
@@ -120,14 +124,13 @@ def _rule(name: str, options: str) -> Scheduler:
 
 
 def tunable(name: str) -> Mapping[str, tuple[float, ...]]:
-    """The options that the name of a scheduler of `SCHEDULERS` may set, as in n-sigma(n=3), and the values over which
-    each is tuned (none: it is not)."""
+    """Option -> values over which it is tuned, for the options that a scheduler's name may set, as in n-sigma(n=3)."""
     found: Mapping[str, tuple[float, ...]] = getattr(SCHEDULERS[name], "options", {})
     return found
 
 
 def _options(entry: str, text: str, allowed: Mapping[str, type]) -> dict[str, Any]:
-    """The values that `text`, as in "milliseconds=50,horizon=32", gives to options of the `allowed` types."""
+    """Option -> value, parsed from `text`, as in "milliseconds=50,horizon=32"; `allowed`: option -> its type."""
     given: dict[str, Any] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (part.strip() for part in item.partition("="))
@@ -153,14 +156,14 @@ WITH_OPTIONS = re.compile(r"([^()]+)\(([^()]*)\)")  # name, options
 ROLLOUT = re.compile(r"rollout\(([^,()]+),?([^()]*)\)")  # base, options
 ROLLOUTS: dict[str, Callable[[], Scheduler]] = {
     f"rollout({base})": partial(rollout_of, base) for base in ROLLOUT_NAMES
-}  # slower than the others by three orders of magnitude, and so in no list by default
+}  # slower than the others by three orders of magnitude, so in no default list
 KNOWLEDGE: dict[str, Knowledge] = {name: make().knowledge for name, make in (SCHEDULERS | ROLLOUTS).items()}
 
 
 def make_scheduler(name: str) -> Scheduler:
     """A new scheduler of that name: one of `SCHEDULERS` or `ROLLOUTS`, perhaps with options, as in `n-sigma(n=3)` and
-    `rollout(spread,milliseconds=50)`. `NAME-backfill` lets any rule that serves the head of the queue pass by what has
-    to wait. Raises an InputError that lists the valid names, or the valid options.
+    `rollout(spread,milliseconds=50)`. `NAME-backfill` adds backfilling to any rule that serves the head of the queue:
+    when that has to wait, others may pass it. Raises an InputError that lists the valid names or options.
 
     >>> problem = Problem.build(open_trace("google"), Scenario())  # doctest: +SKIP
     >>> sequences = problem.sequences("test", 10, seed=0)  # doctest: +SKIP
@@ -176,7 +179,7 @@ def make_scheduler(name: str) -> Scheduler:
         served = make_scheduler(name.removesuffix(BACKFILL))
         if not isinstance(served, HeadOfQueue):
             raise InputError(
-                f"scheduler is '{name}': {served.name} looks at the whole queue, so nothing is to backfill"
+                f"scheduler is '{name}': {served.name} already chooses from the whole queue, so it cannot backfill"
             )
         return Backfill(served)
     one_of(every, scheduler=name)

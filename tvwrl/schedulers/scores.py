@@ -16,9 +16,9 @@ _STACK: Compiled = vectorize(formulas.stack.py_func)  # over all machines at onc
 
 
 def tightest(cluster: Cluster, taken: Float, wanted: Float) -> Float:
-    """(M,) minus the units not `taken` (M, D) of the dominant resource, of which `wanted` (D,) is the largest share.
+    """(M,) minus the free units of the dominant resource, when `taken` (M, D) units are in use.
 
-    Of equal shares the first resource is the dominant one.
+    The dominant resource is that of which `wanted` (D,) takes the largest share; the first of equals.
     """
     d = int((wanted / cluster.capacity.max(axis=0)).argmax())
     tight: Float = taken[:, d] - cluster.capacity[:, d]

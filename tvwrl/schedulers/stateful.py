@@ -1,4 +1,4 @@
-"""Schedulers that keep something between decisions: a random stream, whose turn it is."""
+"""Schedulers with state between decisions: a random stream, or whose turn it is."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Cluster:
-    """A read-only view of environment `b` of a simulation, as of the current slot; of usage, as of slot `measured`."""
+    """A read-only view of environment `b` of a simulation in the current slot; usage is that of slot `measured`."""
 
     def __init__(self, simulation: Simulation, b: int = 0) -> None:
         self.simulation, self.b = simulation, b

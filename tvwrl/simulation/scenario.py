@@ -54,8 +54,8 @@ class Scenario:
     observe_forecast: bool = False
     """Show forecasts of demand, per waiting workload and summed per machine."""
     observe_peak: bool = False
-    """Show true lifetime peaks, a privilege of Tetris, DeepRM and best-fit-peak that no cluster has: in place of
-    forecast peaks, or alone. The paper's agent does not see them."""
+    """Show true lifetime peaks, in place of forecast peaks or alone. Tetris, DeepRM and best-fit-peak know them too; no
+    real cluster does, and the paper's agent does not see them."""
     hold_action: bool = False
     """Add the action "place nothing in this slot"."""
     choose_from_queue: bool = False
@@ -72,8 +72,8 @@ class Scenario:
     relabel_every: int = 1
     """Slots between predictions of a running workload's class."""
     usage_delay: int = 0
-    """Slots by which measured usage comes late: schedulers and agents see usage as it was so many slots before, without
-    what was placed since. Placements, requests and peaks are known at once."""
+    """Slots by which measured usage is late: schedulers and agents see usage as it was so many slots ago, without
+    workloads placed since. Placements, requests and peaks are known at once."""
     burst: float = 1.0
     """Mean number of workloads that arrive together, at the same offered load: 1 is a Poisson process; above 1, batches
     of geometric size arrive."""

@@ -199,8 +199,8 @@ class Simulation:
     def request(self) -> Float:
         """(S, N, D) units: what each workload declared; at most a whole machine.
 
-        Where it did not, its demand in the first slot times the sequences' `request_factor`: never the true peak, which
-        is a piece of the future.
+        If it declared nothing, its demand in the first slot times the sequences' `request_factor`; never the true peak,
+        which lies in the future.
         """
         declared, factor = self.sequences.request, self.sequences.request_factor
         stands_in = self.sequences.demand[:, :, 0] * (1.0 if factor is None else factor)

@@ -68,7 +68,7 @@ def metadata_of(trace: Trace, workloads: Int, unit: Float) -> Float:
 def peak_over_first(windows: Sequence[Window]) -> Float:
     """(D,) 1 or more: 95 % of the windows never need more than this times their demand in the first slot.
 
-    Windows that begin with no demand of a resource do not count for it; 1 where all do.
+    For each resource, windows without demand in the first slot do not count; 1 if none is left.
     """
     first = np.array([window.demand[0] for window in windows])
     peak = np.array([window.demand.max(axis=0) for window in windows])

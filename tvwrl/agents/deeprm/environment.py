@@ -45,7 +45,7 @@ class DeepRMVectorEnv:
         at_least(1, slots_ahead=slots_ahead)
         whole = Machines(machines.capacity.sum(axis=0, keepdims=True), machines.resources)
         hidden = dict.fromkeys(("observe_request", "observe_demand", "observe_forecast", "observe_peak"), False)
-        # It sees reservations alone, which are never late
+        # It sees only reservations, which are never late
         plain = replace(scenario, K_c=0.0, K_u=0.0, K_o=0.0, K_w=0.0, usage_delay=0, **hidden)  # type: ignore[arg-type]
         self.simulation = Simulation(_at_peaks(sequences), whole, plain, num_envs, grid=False, max_slots=max_slots)
         self.num_envs, self.machines = num_envs, machines

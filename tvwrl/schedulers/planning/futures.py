@@ -41,8 +41,8 @@ class Futures:
     now is true, what follows is the training workload's, and so are its forecasts. Arrivals are those of a training
     sequence from a random one on, without end. With known peaks, demand is cut at them.
 
-    Where usage comes late, it is true up to the slot that has been measured, and the training workload's since; of what
-    has left since, usage is not known and not guessed.
+    With a usage delay, usage is true up to the last measured slot, and the training workload's after that. The usage of
+    workloads that left since is unknown, and is not guessed.
 
     `simulation`: the environments, `count` of them, for `horizon` slots; a scenario with `choose_from_queue` or without
     """
@@ -90,7 +90,9 @@ class Futures:
         age[: len(running)] += now - real.workloads[cluster.b, running, START]
         measured = np.maximum(age - self._late, 1)
         which, seen = self._go_on(int(counters[SEQUENCE]), present, measured, count, rng)
-        seen = np.minimum(seen + age - measured, self._length[which])  # who would be gone by now is in its last slot
+        seen = np.minimum(
+            seen + age - measured, self._length[which]
+        )  # one that would be gone by now is in its last slot
         coming, slot = self._arrivals(now, state.timing.shape[1] - len(present), count, rng)
         self._set_state(cluster, len(running), len(present), seen, count)
 
@@ -147,7 +149,7 @@ class Futures:
         state.machines[:count] = self._real.state.machines[cluster.b]
 
     def _set_past(self, cluster: Cluster, running: Int, age: Int, seen: Int, count: int) -> None:
-        """Write the load of the slots that are seen yet, from the one just measured on, and known overshoots."""
+        """Write the load of slots that are still to be seen, from the last measured one on, and known overshoots."""
         state, now = self.simulation.state, cluster.slot
         ring, machine = state.load[:count], self._real.state.workloads[cluster.b, running, MACHINE]
         ring[:, :, cluster.measured % ring.shape[2]] = cluster.load
@@ -206,8 +208,8 @@ class Futures:
 
 
 def known_overshoots(cluster: Cluster, running: Int) -> tuple[Int, Int]:
-    """Bits of the resources that have exceeded a machine by slot `cluster.measured`: for workloads `running` (n,) of
-    cluster since they started, and for machines (M,)."""
+    """Bits of the resources whose load has exceeded a machine's capacity by slot `cluster.measured`: for workloads
+    `running` (n,) since they started, and for machines (M,)."""
     episode, end = cluster.simulation.record(cluster.b), max(cluster.measured + 1, 0)
     load = np.zeros((len(cluster.machines), end, cluster.capacity.shape[1]))
     if episode.background is not None:

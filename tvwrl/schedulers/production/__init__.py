@@ -1,1 +1,1 @@
-"""Rules by which production clusters place workloads: docs/production.md lists them, with their sources."""
+"""Placement rules of production clusters; docs/production.md lists them with their sources."""

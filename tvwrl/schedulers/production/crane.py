@@ -1,6 +1,6 @@
-"""Crane's dynamic scheduler, by the load of machines now and in the last day.
+"""Crane's dynamic scheduler: places by the load of machines now and in the last day.
 
-Its code (Apache-2.0) was read; nothing is copied. It takes a random one of the best machines; here the first is taken.
+We read its code (Apache-2.0) and copied nothing. It takes a random one of the best machines; here the first is taken.
 CPU and memory are the first and the last resource.
 """
 
@@ -19,15 +19,15 @@ from tvwrl.types import Float, Int, Workload
 
 
 class Crane(ByPastLoad):
-    """Crane's dynamic scheduler: leaves out machines that are or lately were busy, and prefers those that were not.
+    """Crane's dynamic scheduler: excludes machines that are or recently were busy, and prefers those with low load.
 
     Source: gocrane/crane-scheduler at c2c0533, `pkg/plugins/dynamic`, `pkg/controller/annotator` and the policy that it
-    ships. Filter: the load's share is not above `threshold` in the newest report (there: the mean of 5 minutes), nor
-    above `threshold` + 0.1 in the hour before, for CPU and for memory. Score: `crane_score`. The newcomer is not added,
-    no request is looked at, and the day's maximum only scores. Default: 0.65.
+    ships. Filter: for CPU and for memory, the load's share is at most `threshold` in the newest report (in the source:
+    the mean of 5 minutes) and at most `threshold` + 0.1 in the last hour. Score: `crane_score`. The rule ignores the
+    newcomer's demand and all requests, and uses the day's maximum only in the score. Default: 0.65.
 
-    Ours: a report is one slot, where the source refreshes the hour's and the day's maxima every 15 minutes and 3 hours,
-    and both windows of the hot value are the current slot.
+    Ours: every slot has a report, while the source refreshes the hour's and the day's maxima every 15 minutes and 3
+    hours; both windows of the hot value are the current slot.
 
     `threshold`: share of the capacity, > 0
     """
@@ -35,7 +35,7 @@ class Crane(ByPastLoad):
     name = "crane"
     knowledge = CURRENT_LOAD.and_also("load of machines in the last 24 hours")
     options: ClassVar = {"threshold": (0.45, 0.55, 0.65, 0.75, 0.85, 0.95)}
-    LATELY = 0.1  # how much higher the hour's threshold is
+    LATELY = 0.1  # added to `threshold` for the hour's maximum
 
     def __init__(self, threshold: float = 0.65) -> None:
         positive(threshold=threshold)
@@ -59,10 +59,11 @@ class Crane(ByPastLoad):
 
 
 def crane_score(now: Float, hour: Float, day: Float, placed: Int) -> Float:
-    """(M,) 0 to 100: the free share, weighted 0.2, 0.3 and 0.5, less 10 for each point of the hot value.
+    """(M,) 0 to 100: the free share, weighted 0.2, 0.3 and 0.5, minus 10 for each point of the hot value.
 
     `now`, `hour`, `day`: (M, 2) used shares of CPU and memory; the last two are maxima
-    `placed`: (M,) workloads placed lately; each five of the last five minutes and each two of the last one are a point
+    `placed`: (M,) workloads placed recently; every five in the last five minutes and every two in the last minute give
+        one point
     """
     free = 0.2 * (1.0 - now) + 0.3 * (1.0 - hour) + 0.5 * (1.0 - day)
     hot = placed // 5 + placed // 2

@@ -1,8 +1,8 @@
 """Google's predictors of a machine's peak ("Take It to the Limit: Peak Prediction-driven Resource Overcommitment in
 Datacenters", EuroSys 2021).
 
-Source: github.com/googleinterns/cluster-resource-forecast (Apache-2.0), read as code. The paper was not read: that a
-workload is admitted where prediction and request fit is from summaries of it. Usage counts up to the request (`cap`).
+Source: the code of github.com/googleinterns/cluster-resource-forecast (Apache-2.0). We did not read the paper: that a
+workload is admitted if prediction and request fit is from summaries of it. Usage counts up to the request (`cap`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tvwrl.simulation.cluster import Cluster
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import Float, Int
 
-HOURS = 2.0  # of history, and until a workload is warm
+HOURS = 2.0  # of history; a workload that has run for so long is warm
 
 
 class BorgDefault(PredictedPeak):
-    """Google's limit predictor with a factor: phi x summed requests.
+    """Google's limit predictor with a factor: phi x summed requests of running workloads.
 
-    In the source phi is 1; 0.9 is from summaries of the paper. The newcomer's request is not multiplied.
+    In the source phi is 1; 0.9 is from summaries of the paper. The newcomer counts at its full request.
     """
 
     name, knowledge = "borg-default", REQUESTS
@@ -47,14 +47,14 @@ class BorgDefault(PredictedPeak):
 
 
 class NSigma(PredictedPeak):
-    """Google's N-sigma predictor: mean and deviation of the machine's usage.
+    """Google's N-sigma predictor: mean plus n standard deviations of the machine's usage.
 
-    r_k = summed usage / summed requests of warm workloads, k slots ago, over the last two hours; predicted:
-    min(1, mean(r) + n x deviation(r)) x summed requests of the warm, plus the requests of the cold. Warm: two hours of
-    samples. Deviation: of a sample (division by n - 1).
+    r_k is summed usage / summed requests of warm workloads k slots ago, for k in the last two hours. The prediction is
+    min(1, mean(r) + n x deviation(r)) x summed requests of warm workloads, plus the requests of cold ones. A workload
+    is warm after two hours of samples. The deviation is that of a sample (division by the number of samples - 1).
 
     Source: `n_sigma_predictor.py`; n = 5 and two hours are from its documentation, where samples are 5 minutes apart.
-    In slots of 30 minutes two hours are four samples, few for a deviation.
+    In slots of 30 minutes two hours are only four samples, few for a deviation.
     """
 
     name = "n-sigma"
@@ -76,8 +76,8 @@ class NSigma(PredictedPeak):
 
 
 class RCLike(EachAlone):
-    """Google's predictor in the manner of Resource Central: summed percentiles of each workload's own usage, of the
-    last two hours; the requests of workloads with less history.
+    """Google's predictor in the style of Resource Central: the sum of each workload's own usage percentile in the last
+    two hours, or of its request if it has less history.
 
     Source: `per_vm_percentile_predictor.py`, whose percentile is 100 by default; 99 is from summaries of the paper.
     """
@@ -102,10 +102,10 @@ class RCLike(EachAlone):
 
 
 class MaxPredictor(PredictedPeak):
-    """The larger of the predictions of `n-sigma` and of `rc-like` with its 99th percentile, on each machine.
+    """On each machine, the larger prediction of `n-sigma` and `rc-like` (99th percentile).
 
-    The paper's max predictor, `max_decorator.py` in the source; its members are as in summaries of the paper. (What the
-    source calls `max_predictor.py` is another rule, the sum of the largest usage of each task.)
+    The paper's max predictor, `max_decorator.py` in the source; its members are from summaries of the paper.
+    (`max_predictor.py` in the source is another rule, the sum of the largest usage of each task.)
     """
 
     name = "max-predictor"
@@ -121,7 +121,7 @@ class MaxPredictor(PredictedPeak):
             member.reset(cluster, rng)
 
     def history(self, scenario: Scenario) -> int:
-        """As much as a member looks at."""
+        """As much as its members need."""
         return NSigma().history(scenario)
 
     def predict(self, samples: Samples, machines: int) -> Float:
@@ -131,11 +131,10 @@ class MaxPredictor(PredictedPeak):
 
 
 class PeakOracle(PredictedPeak):
-    """Google's reference: the true peak, over the next 24 hours, of what runs on the machine now. Reads the future.
+    """Google's reference: the true peak, over the next 24 hours, of the workloads now on the machine. Reads the future.
 
-    Where nothing runs on into the next slot, the requests. The newcomer counts with its request, so it is not
-    `clairvoyant` and may be worse.
-    Source: `oracle.py`; 24 hours are from the documentation.
+    Where no workload runs beyond this slot, it predicts their requests. It counts the newcomer at its request, so
+    unlike `clairvoyant` it may do worse than other rules. Source: `oracle.py`; 24 hours are from the documentation.
     """
 
     name, knowledge = "peak-oracle", FUTURE

@@ -1,9 +1,9 @@
 """GPA, the Gaussian percentile approximation (Janus and Rzadca, "SLO-aware Colocation of Data Center Tasks Based on
 Instantaneous Processor Requirements", SoCC 2017), and its form for independent workloads.
 
-Of the paper the abstract was read: high percentiles of the summed usage of ten and more tasks are well described by a
-normal distribution, and a newcomer fits if the percentile of the service level stays below capacity. How mean and
-deviation are estimated is ours, and so is the default service level. The machines here hold fewer than ten workloads.
+We read only the paper's abstract: a normal distribution describes high percentiles of the summed usage of ten or more
+tasks well, and a newcomer fits if the percentile of the service level stays below capacity. The estimates of mean and
+deviation and the default service level are ours. Machines here hold fewer than ten workloads.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tvwrl.schedulers.production.predicted_peak import PredictedPeak
 from tvwrl.schedulers.production.usage import Samples, slots_in
 from tvwrl.types import Float
 
-LEAST = 2  # samples; workloads with fewer count with their requests and no deviation
+LEAST = 2  # samples; workloads with fewer count at their requests, without deviation
 
 
 class GPA(PredictedPeak):
-    """Mean + z(slo) x deviation of the machine's summed usage, in the slots in which all of its workloads ran.
+    """Mean + z(slo) x deviation of the machine's summed usage, over the slots in which all of its workloads ran.
 
-    At most the last 24 hours. The newcomer, and workloads with one sample, count with their requests. Deviation: of a
-    population (division by n). Code: ours, from the description.
+    At most the last 24 hours count. The newcomer, and workloads with one sample, count at their requests. The deviation
+    is that of a population (division by n). The code is ours, from the description.
     """
 
     name = "gpa"
@@ -46,8 +46,8 @@ class GPA(PredictedPeak):
 class IndependentGPA(GPA):
     """Summed means + z(slo) x root of the summed variances of the workloads, each over its whole life so far.
 
-    The form for normal demand of the chance constraint of Cohen, Keller, Mirrokni and Zadimoghaddam ("Overcommitment in
-    Cloud Services", Management Science 2019; read in abstract). Estimates as in `gpa`. Code: ours.
+    This is the chance constraint of Cohen, Keller, Mirrokni and Zadimoghaddam for normal demand ("Overcommitment in
+    Cloud Services", Management Science 2019; we read the abstract). Estimates as in `gpa`. The code is ours.
     """
 
     name = "gpa-independent"

@@ -1,4 +1,4 @@
-"""Katalyst's load-aware placement: by the load of machines, and with portraits of workloads by hour of the day."""
+"""Katalyst's load-aware placement: by workload portraits (usage by hour of the day), and by the load of machines."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.simulation.state import SEQUENCE
 from tvwrl.types import Float, Workload
 
-MEMORY = 95.0  # largest percent of it in use
+MEMORY = 95.0  # limit of its use, percent
 HOURS = 24  # in a portrait
 SIGMA = 3.0
-TARGET = (50.0, 70.0)  # percent of CPU and of memory in use that score highest
+TARGET = (50.0, 70.0)  # percent of CPU and of memory in use with the highest score
 FLAT = (0.85, 0.70)  # share of the request, of CPU and of memory, that stands for a workload without a portrait
 
 
 class Katalyst(PredictedPeak):
-    """Percent in use in the fullest hour of the day, newcomer included: at most `cpu` and 95 % of memory; targets 50
-    and 70 %.
+    """Predicts use in the busiest hour of the day, newcomer included: the limits are `cpu` % of CPU and 95 % of memory,
+    the targets 50 and 70 %.
 
-    Portrait of a workload: for each hour of the day, mean + 3 deviations (of a population) of its usage; 85 % of the
-    CPU and 70 % of the memory requested for the newcomer and for workloads that have run for less than `cold` hours.
-    Score: 100 at the target, falling on both sides; integers, and the mean of both resources. Percents are rounded.
+    The portrait of a workload is mean + 3 deviations (of a population) of its usage for each hour of the day. The
+    newcomer, and workloads that have run for less than `cold` hours, count at 85 % of the CPU and 70 % of the memory
+    that they request. The score is 100 at the target and falls on both sides; it is a whole number, the mean of both
+    resources. Percents are rounded.
 
-    Source: two pull requests of github.com/kubewharf/katalyst-core (Apache-2.0), read as code: 654 (filter and score,
-    where portraits are off by default) and 652 (mean + 3 deviations, there for a ratio of overcommitment); thresholds
-    from pull request 94 of katalyst-api. None was merged by April 2026. Joining them is ours. Portraits there are of a
-    service's past seven days, of all its replicas; here of the workload itself, so it is often too young for one. With
-    `cold` below 24, hours in which it has not run count like the newcomer. The hour is that of the simulation. In slots
-    longer than an hour some hours have no sample: they count like the newcomer, so no workload counts for less.
+    Source: the code of two pull requests of github.com/kubewharf/katalyst-core (Apache-2.0): 654 (filter and score,
+    with portraits off by default) and 652 (mean + 3 deviations, there for an overcommitment ratio); thresholds from
+    pull request 94 of katalyst-api. None was merged by April 2026. Combining them is ours. In the source, a portrait
+    covers all replicas of a service over seven days; here it covers one workload, which is often too young for one.
+    Hours of the day without a sample count like the newcomer; this happens if `cold` is below 24 or slots are longer
+    than an hour. The hour is that of the simulation.
     """
 
     name = "katalyst"
@@ -49,7 +50,7 @@ class Katalyst(PredictedPeak):
         self.cpu, self.cold = cpu, cold
 
     def predict(self, samples: Samples, machines: int) -> Float:
-        """(machines, D) units in the fullest hour of the day."""
+        """(machines, D) units in the busiest hour of the day."""
         hours = parts_of_day(samples, slots_in(24, self.scenario), HOURS)
         flat = samples.request * by_kind(FLAT, samples.request.shape[1])
         warm = samples.seen >= slots_in(self.cold, self.scenario)
@@ -58,7 +59,7 @@ class Katalyst(PredictedPeak):
         return fullest
 
     def percent(self, cluster: Cluster, workload: Workload) -> Float:
-        """(M, D) percent in use in the fullest hour if the workload were placed there."""
+        """(M, D) percent in use in the busiest hour if the workload were placed there."""
         own = cluster.request_of(workload) * by_kind(FLAT, cluster.capacity.shape[1])
         percent: Float = 100.0 * (self.peaks(cluster) + own) / cluster.divisor
         return percent
@@ -85,12 +86,12 @@ class KatalystLoad(ByPastLoad):
 
     Source: kubewharf/katalyst-core, pull request 654, and katalyst-api, pull request 94, which sets its defaults; both
     were still open in April 2026. Filter: round(100 x load / capacity) is at most `threshold` for CPU and 95 for
-    memory, the newcomer not added. Score: `katalyst_score`, after the newcomer and what was placed since the last
-    report are added to the newest load: 85 % of their requested CPU, 70 % of their memory. Default: 70.
+    memory, without the newcomer. Score: `katalyst_score` of the newest load plus 85 % of the CPU and 70 % of the memory
+    requested by the newcomer and by workloads placed since the last report. Default: 70.
 
-    Ours: a report is one slot, where the source takes the mean of 15 minutes.
+    Ours: a report covers one slot, while the source takes the mean of 15 minutes.
 
-    `threshold`: per cent of the CPU, > 0
+    `threshold`: percent of the CPU, > 0
     """
 
     name = "katalyst-load"
@@ -117,12 +118,12 @@ class KatalystLoad(ByPastLoad):
 
 
 def katalyst_score(now: Float, hour: Float, day: Float, size: Float) -> Float:
-    """(M,) 0 to 100: the free share of CPU and memory, of three levels of load weighted 30, 30 and 40.
+    """(M,) 0 to 100: the free share of CPU and memory, averaged over three load levels with weights 30, 30 and 40.
 
     `now`, `hour`, `day`: (M, 2) units of load; the last two are maxima
     `size`: (M, 2) units
 
-    Whole numbers throughout, as in the source: amounts in thousandths, each free share in whole per cent.
+    Whole numbers throughout, as in the source: amounts in thousandths, free shares in whole percent.
 
     >>> katalyst_score(*(np.array([[x, 4.0]]) for x in (3.7, 5.0, 6.0)), np.array([[8.0, 8.0]]))
     array([43.])

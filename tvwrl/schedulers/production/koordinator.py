@@ -1,4 +1,4 @@
-"""Koordinator: placement by load, and its peak predictor, turned into a filter."""
+"""Koordinator: placement by load, and its peak predictor used as a filter."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import Float, Workload
 
 PERCENTILE = (0.95, 0.98)  # of the first resource (CPU), and of all others
-HALF_LIFE = (12.0, 24.0)  # hours in which the weight of a sample halves
+HALF_LIFE = (12.0, 24.0)  # hours after which the weight of a sample has halved
 _LOAD_AWARE: Compiled = vectorize(load_aware.load_aware.py_func)  # over all machines at once
 
 
 class LoadAware(Scored):
-    """Koordinator's LoadAware (Apache-2.0): most free on the mean of CPU and memory; of machines that would exceed
-    `threshold` of the CPU, or 95 % of the memory, only where there are no others: there, it would wait.
+    """Koordinator's LoadAware (Apache-2.0): takes the machine with the largest mean free share of CPU and memory.
 
-    It takes 85 % of the requested CPU and 70 % of the memory for the newcomer, here its demand in its first slot, and
-    counts in whole per cent. Metrics older than three minutes keep a machine out there. Default: 0.65.
+    It takes a machine that would exceed `threshold` of the CPU or 95 % of the memory only if there is no other.
+    Koordinator would let the workload wait; it also estimates the newcomer at 85 % of its requested CPU and 70 % of its
+    memory (here: its demand in the first slot), counts in whole percent, and excludes machines whose metrics are older
+    than three minutes. Default: 0.65.
 
     `threshold`: share of the capacity, > 0
     """
@@ -49,15 +50,16 @@ class LoadAware(Scored):
 
 
 class KoordinatorPeak(EachAlone):
-    """Peak of a workload: decayed percentile of its usage, 95 % of CPU and 98 % of memory, x (1 + safety).
+    """A workload's peak is a decayed percentile of its usage (CPU: 95th, memory: 98th) x (1 + safety).
 
-    The weight of a sample halves every 12 hours (CPU), 24 hours (memory). A workload that has not run for longer than
-    `cold` hours counts with its request. Of the machines that pass, it takes the one with the largest mean free share
-    now (Koordinator's `load-aware`).
+    The weight of a sample halves every 12 hours (CPU) or 24 hours (memory). Until a workload has run for more than
+    `cold` hours, it counts at its request. Of the machines that pass, the rule takes the one with the largest mean free
+    share now (Koordinator's `load-aware`).
 
-    Source: github.com/koordinator-sh/koordinator, `pkg/koordlet/prediction` (Apache-2.0), read as code. It computes
-    what batch work may use; that it decides what is placed is our construction. It has histograms whose buckets grow
-    by 5 %, and samples that are the 90th percentile of a minute; here percentiles are exact, of one sample a slot.
+    Source: the code of github.com/koordinator-sh/koordinator, `pkg/koordlet/prediction` (Apache-2.0). There, the
+    predictor decides how much batch workloads may use; using it for placement is our construction. The source has
+    histograms whose buckets grow by 5 %, and samples that are the 90th percentile of a minute; here percentiles are
+    exact, of one sample per slot.
     """
 
     name = "koordinator-peak"
@@ -69,7 +71,7 @@ class KoordinatorPeak(EachAlone):
         self.safety, self.cold, self._by_load = safety, cold, LoadAware()
 
     def warm_after(self, scenario: Scenario) -> int:
-        """More than `cold` hours."""
+        """More samples than `cold` hours have."""
         return slots_in(self.cold, scenario) + 1
 
     def peak_of_each(self, samples: Samples) -> Float:

@@ -1,7 +1,7 @@
-"""Kubernetes' own placement by declared requests: what a cluster has if nobody changes its scheduler.
+"""Kubernetes' own placement by declared requests: what a cluster does unless its scheduler is configured otherwise.
 
-Source: kubernetes/kubernetes, `pkg/scheduler/framework/plugins/noderesources`, its code read at several commits up to
-02d7708. Licence of the source: Apache-2.0. Nothing is copied; the formulas are written anew.
+Source: kubernetes/kubernetes, the code of `pkg/scheduler/framework/plugins/noderesources` at several commits up to
+02d7708 (Apache-2.0). Nothing is copied; the formulas are reimplemented.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Scorer = Callable[[Int, Int], Int]  # (M, 2) requests with the workload and allo
 class _Kubernetes(FilterAndScore):
     """The head of the queue goes to the machine with the highest sum of `scorers`, each a whole number from 0 to 100.
 
-    A machine passes if the requests of all its workloads fit it (NodeResourcesFit): neither limits nor usage count.
-    Scores are of CPU and memory (the first and the last resource), in the integer arithmetic of the source, where
-    rounding makes ties.
+    A machine passes if the requests of all its workloads fit (NodeResourcesFit): limits and usage do not count. Scores
+    use CPU and memory (the first and the last resource) and the integer arithmetic of the source, whose rounding makes
+    ties.
 
-    Left out: Kubernetes takes a random one of the best and, from 100 machines on, scores only a part of them; here all
-    are scored and the first of the best is taken. What it assumes where nothing is declared (0.1 cores, 200 MiB) is
-    `Simulation.request`'s stand-in here.
+    Left out: Kubernetes takes a random one of the best machines and, from 100 machines on, scores only some of them;
+    here all are scored and the first of the best is taken. Where nothing is declared, Kubernetes assumes 0.1 cores and
+    200 MiB; here `Simulation.request` has a stand-in.
 
-    `overcommit`: > 0, how many times its capacity a machine is taken to have, in the filter and in the scores. 1 in the
-    source; other values are ours, and stand for an operator who reports larger machines
+    `overcommit`: > 0, factor on a machine's capacity in the filter and in the scores. 1 in the source; other values are
+        ours, and model an operator who reports larger machines
     """
 
     knowledge = REQUESTS
@@ -81,10 +81,10 @@ def most_allocated(wanted: Int, size: Int) -> Int:
 
 
 def balanced_allocation(wanted: Int, size: Int) -> Int:
-    """(M,) BalancedAllocation: floor(100 (1 - |cpu - memory| / 2)), of the requested shares, each at most 1.
+    """(M,) BalancedAllocation: floor(100 (1 - |cpu - memory| / 2)) of the requested shares, each at most 1.
 
     Newer releases (pull request 135573, opened in December 2025) score instead how much more balanced the machine
-    becomes; only the description of that change was read, so it is not offered.
+    becomes. We read only the description of that change, so it is not implemented.
 
     >>> balanced_allocation(np.array([[4, 2], [3, 3], [9, 0]]), np.full((3, 2), 8))
     array([ 87, 100,  50])
@@ -114,10 +114,10 @@ class BalancedAllocation(_Kubernetes):
 
 
 class KubeDefault(_Kubernetes):
-    """Kubernetes as it comes: LeastAllocated and BalancedAllocation, with weight 1 each.
+    """Kubernetes' default profile: LeastAllocated and BalancedAllocation, with weight 1 each.
 
-    The other scorers of the default profile are equal on all machines here, but for the one that spreads replicas of a
-    service over machines: nobody is told here what is a replica of what.
+    Its other scorers are equal on all machines here, except the one that spreads replicas of a service over machines,
+    which is left out because the simulation does not say which workloads are replicas.
     """
 
     name, scorers = "kube-default", (least_allocated, balanced_allocation)

@@ -1,10 +1,10 @@
-"""Google's rules that place by when machines will be empty: NILAS and LAVA (Ling and others, MLSys 2025).
+"""Google's rules that place by when machines will become empty: NILAS and LAVA (Ling and others, MLSys 2025).
 
-No code of them was found, so there is no licence to state. Of the paper the title and Google's description were read;
-what is taken from the re-implementation by Alibaba's DVLA (OSDI 2026) or from memory is marked as such.
+We found no code, so there is no licence to state. We read the paper's title and Google's description of it; docstrings
+mark what is from the re-implementation by Alibaba's DVLA (OSDI 2026) or from memory.
 
-Sequences draw lifetimes at random (`traces.sequences`), regardless of what a workload is. Its age is thus all that
-predicts how long it goes on, and these rules can gain little here; in production they know more.
+Sequences draw lifetimes at random (`traces.sequences`), independently of the workload. So only its age predicts a
+workload's remaining lifetime, and these rules can gain little here; in production they know more.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ LIFETIMES = REQUESTS.and_also("how long training workloads ran, and running ones
 GRID = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 24.0, 48.0, 72.0, 120.0, 168.0)  # hours
 CLASS_ENDS = np.array([1.0, 10.0, 100.0, 1000.0])  # hours
 LONGEST = len(CLASS_ENDS) - 1
-RECYCLING = 0.9  # share of the capacity that is requested
+RECYCLING = 0.9  # requested share of the capacity from which a machine is nearly full
 ROUNDING = 1e-9  # hours
 IDLE = -1  # class of a machine without workloads
 SAME, OTHER, EMPTY, REFUSED = 10.0, 20.0, 30.0, np.inf  # levels of LAVA's machines, after those from 1 to 3
 
 
 def expected_left(lengths: Sequence[int] | Int) -> Float:
-    """(longest + 1,) slots that a workload goes on on average after it has run for 0, 1, ... slots.
+    """(longest + 1,) mean slots that a workload still runs after it has run for 0, 1, ... slots.
 
-    The mean over those `lengths` (slots, >= 1) that are longer than that; half a slot where none is.
+    The mean over those `lengths` (slots, >= 1) that are longer; half a slot if none is.
 
     >>> expected_left([2, 4])
     array([3. , 2. , 2. , 1. , 0.5])
@@ -56,24 +56,25 @@ class Running(NamedTuple):
     workload: Int  # (R,) index in the arrival sequence, in the order of placement
     machine: Int  # (R,) where each runs
     age: Float  # (R,) hours that each has run
-    left: Float  # (R,) hours that each is expected to go on
-    exit: Float  # (M,) hours until a machine is expected to be empty; 0: it is
+    left: Float  # (R,) hours that each is still expected to run
+    exit: Float  # (M,) hours until a machine is expected to be empty; 0: it is empty now
 
 
 class Nilas(HeadOfQueue):
-    """NILAS: the machine whose expected exit the newcomer puts off the least; of equals the tightest by requests.
+    """NILAS: the machine whose expected exit the newcomer delays the least; of equals, the tightest by requests.
 
-    A machine exits when the last of its workloads does. What the newcomer is expected to run beyond that is rounded up
-    to one of 12 values from 0 to 168 hours (`GRID`). Lifetimes are predicted again in every slot: the mean of what is
-    left in training, given the age. Filter: requests fit. Default: no overcommitment.
+    A machine exits when its last workload does. The delay is how long the newcomer is expected to run beyond that,
+    rounded up to one of 12 values from 0 to 168 hours (`GRID`). Lifetimes are predicted again in every slot: the mean
+    remaining lifetime of training workloads that reached the same age. Filter: requests fit. Default: no
+    overcommitment.
 
-    The number of values and their range are from DVLA's re-implementation; the values within are ours. That equals go
-    to the ordinary packing score is from memory, and by requests is ours.
+    The number of values and their range are from DVLA's re-implementation; the values between are ours. Breaking ties
+    by the ordinary packing score is from memory; scoring it by requests is ours.
 
-    `overcommit`: > 0, how many times its capacity a machine takes in requests; 1 in the source
-    `lengths`: slots that training workloads ran, each >= 1; default: those of the sequences' training sequences
+    `overcommit`: > 0, the requests that a machine takes, as a multiple of its capacity; 1 in the source
+    `lengths`: slots that training workloads ran, each >= 1; default: those of the training sequences
 
-    `reset` raises InputError for sequences without training sequences if `lengths` are not given.
+    `reset` raises InputError if there are neither `lengths` nor training sequences.
     """
 
     name, knowledge = "nilas", LIFETIMES
@@ -85,7 +86,7 @@ class Nilas(HeadOfQueue):
         self._learnt: tuple[SequenceSet | None, Float] = (None, np.zeros(1))
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
-        """Learn from training how long workloads go on."""
+        """Learn from training workloads how long workloads run."""
         simulation = cluster.simulation
         if self._learnt[0] is not simulation.sequences:
             self._learnt = (simulation.sequences, expected_left(self._training(simulation.sequences)))
@@ -114,7 +115,7 @@ class Nilas(HeadOfQueue):
         return best(among, -level, -put_off(life, now.exit), tight)
 
     def level(self, cluster: Cluster, now: Running, life: float) -> Float:
-        """(M,) what decides before all else, the lowest first. `life`: expected hours."""
+        """(M,) preference before all other scores, lowest first. `life`: the newcomer's expected hours."""
         return np.zeros(len(now.exit))
 
     def _running(self, cluster: Cluster) -> Running:
@@ -128,7 +129,7 @@ class Nilas(HeadOfQueue):
 
 
 def put_off(life: float, exit: Float) -> Float:
-    """(M,) by which value of `GRID`, 0 to 12, a workload of `life` hours puts off exits (M,) in so many hours.
+    """(M,) index in `GRID`, 0 to 12, of the delay by a workload of `life` hours; `exit`: (M,) hours until exits.
 
     >>> put_off(5.0, np.array([10.0, 4.8, 3.0]))
     array([0., 1., 3.])
@@ -138,32 +139,32 @@ def put_off(life: float, exit: Float) -> Float:
 
 
 class Lava(Nilas):
-    """LAVA: machines have a class of lifetimes, and long-lived ones that are nearly full are filled up by short lives.
+    """LAVA: machines have lifetime classes, and nearly full machines of a long class are filled with short workloads.
 
-    Classes end at 1, 10, 100 and 1,000 hours. A workload's is that of its expected total life. A machine's is that of
-    its first workload, with a deadline at the end of the class. If its expected exit passes the deadline, the class
-    rises by one and the deadline to the end of that; when a workload leaves, the class falls to that of the workload
-    that is expected to stay longest, if it is lower, and the deadline begins anew. Where 0.9 of a resource is
-    requested, only workloads of a lower class are taken. Preferred in this order, and within each as `Nilas` has it:
+    Classes end at 1, 10, 100 and 1,000 hours. The class of a workload is that of its expected total lifetime. A machine
+    gets the class of its first workload, and a deadline at the end of that class. If its expected exit passes the
+    deadline, both move up by one class. When a workload leaves, the class falls to that of the workload expected to
+    stay longest, if that is lower, with a new deadline. A machine of which 0.9 of a resource is requested is nearly
+    full, and takes only workloads of a lower class. The order of preference, with ties broken as in `Nilas`:
 
-    1. such machines of a higher class, the nearest class first;
+    1. nearly full machines of a higher class, the nearest class first;
     2. machines of the workload's class;
     3. other machines in use;
     4. idle machines.
 
-    Classes and the 0.9 are from DVLA's re-implementation; the order, deadlines and what lowers a class are from memory.
-    Of lives of 3 to 60 hours the mean is in one class, so all newcomers have the same, and the first case is rare.
+    Classes and the 0.9 are from DVLA's re-implementation; the order, the deadlines and the fall of a class are from
+    memory. Lifetimes here are 3 to 60 hours, so all newcomers have the same expected class, and the first case is rare.
     """
 
     name = "lava"
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
-        """Learn from training how long workloads go on, and forget the machines' classes."""
+        """Learn from training workloads how long workloads run, and forget the machines' classes."""
         super().reset(cluster, rng)
         machines = len(cluster.machines)
         self._class = np.full(machines, IDLE)
-        self._deadline = np.zeros(machines)  # hours since the beginning
-        self._at, self._were = -1, np.zeros(0, np.int64)  # slot of the latest `_classify`, and what ran then
+        self._deadline = np.zeros(machines)  # hours since the start of the episode
+        self._at, self._were = -1, np.zeros(0, np.int64)  # slot of the last `_classify`, and what ran then
 
     def candidates(self, cluster: Cluster, workload: Workload) -> Mask:
         """See `HeadOfQueue.candidates`."""
@@ -171,7 +172,7 @@ class Lava(Nilas):
         return super().candidates(cluster, workload) & (level < REFUSED)
 
     def level(self, cluster: Cluster, now: Running, life: float) -> Float:
-        """See `Nilas.level`; `REFUSED`: it takes none."""
+        """See `Nilas.level`; `REFUSED`: the machine does not take the workload."""
         self._classify(cluster, now, class_of(life))
         higher = self._class - class_of(life)
         share = (cluster.reserved_requests / (self.overcommit * cluster.divisor)).max(axis=1)
@@ -180,7 +181,7 @@ class Lava(Nilas):
         return np.where(self._class == IDLE, EMPTY, level)
 
     def _classify(self, cluster: Cluster, now: Running, newcomer: Int) -> None:
-        """Bring the classes of machines up to date; `newcomer`: the class of what has just begun."""
+        """Update the classes of machines; `newcomer`: the class of workloads that have just started."""
         if cluster.slot == self._at and np.array_equal(now.workload, self._were):
             return
         clock = cluster.slot * cluster.simulation.scenario.step_seconds / 3600
@@ -209,7 +210,7 @@ class Lava(Nilas):
 
 
 def class_of(hours: Float | float) -> Int:
-    """(...) the class 0 to 3 of lives of so many hours: below 1, 10, 100, and longer.
+    """(...) the class of lifetimes in hours: 0 below 1, 1 below 10, 2 below 100, 3 from 100 on.
 
     >>> class_of(np.array([0.5, 1.0, 9.9, 10.0, 5000.0]))
     array([0, 1, 1, 2, 3])

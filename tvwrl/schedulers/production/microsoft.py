@@ -1,7 +1,7 @@
 """Microsoft's rules for oversubscribed servers: Coach (ASPLOS 2025) and Resource Central (SOSP 2017).
 
-No code of either is public. Both papers were read in abstract only; the formulas below are a reconstruction. Where
-theirs are learnt predictions of new machines, ours are the workload's own history, and requests before there is any.
+Neither has public code, and we read only the abstracts of both papers: the formulas below are a reconstruction. The
+papers use learnt predictions for new machines; we use the workload's own history, and its request until it has any.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.types import Float, Workload
 
-WINDOWS = 6  # of a day; from summaries of the paper, as is the 95th percentile
+WINDOWS = 6  # per day; from summaries of the paper, as is the 95th percentile
 QUARTERS = 4  # buckets of utilisation in Resource Central: 0-25 %, ...
 WARM_HOURS = 2.0  # until a workload's usage counts in Resource Central; ours
-ROUNDING = 1e-9  # share of a request by which a percentile may be above a quarter
+ROUNDING = 1e-9  # share of a request by which a percentile may exceed a quarter
 
 
 class Coach(PredictedPeak):
-    """Summed guaranteed parts + the largest, over the six windows of a day, of the summed oversubscribed parts.
+    """Summed guaranteed parts + the summed oversubscribed parts in the window of the day where they are largest.
 
-    Guaranteed to a workload: the largest, over windows, of the p-th percentile of its usage in a window.
-    Oversubscribed in a window: its largest usage there beyond the guaranteed part. In a window in which it has not run
-    yet both are its request, so a workload younger than a day is guaranteed its request. How the paper defines the two
-    parts could not be checked. The hour is that of the simulation, at which a workload's day begins anywhere.
+    A day has six windows. A workload's guaranteed part is the p-th percentile of its usage in the window where that is
+    largest. Its oversubscribed part in a window is its largest usage there beyond the guaranteed part. In a window in
+    which it has not run yet, its usage is taken to be its request, so a workload younger than a day is guaranteed its
+    request. We could not check how the paper defines the two parts. The hour is that of the simulation, so a workload's
+    day starts at an arbitrary hour of its trace.
     """
 
     name = "coach"
@@ -51,12 +52,12 @@ class Coach(PredictedPeak):
 
 
 class ResourceCentral(EachAlone):
-    """Summed 95th percentiles of usage, in quarters of the request, within capacity; summed requests within
-    `max_oversub` x capacity, the newcomer's included in both.
+    """Two tests, newcomer included: summed 95th percentiles of usage, rounded up to quarters of the request, fit the
+    capacity; summed requests fit `max_oversub` x capacity.
 
-    A workload with less than two hours of history counts with its request. The tests, 125 % and the buckets are from
-    memory of the paper; the same two tests are in Microsoft's MARO (MIT licence), with other numbers. There, only some
-    customers' machines are oversubscribed; here all are.
+    A workload with less than two hours of history counts at its request. The tests, the 125 % and the quarters are from
+    memory of the paper; Microsoft's MARO (MIT licence) has the same two tests with other numbers. In the paper, only
+    some customers' machines are oversubscribed; here all are.
     """
 
     name = "resource-central"

@@ -1,4 +1,4 @@
-"""What rules may look at of machines: their load in past slots, also in those in which nothing was to be decided."""
+"""Load of machines in past slots, including slots without a decision."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tvwrl.types import Float
 
 
 class PastLoad:
-    """Load of every machine in the newest slots that are known; make a new one for each episode.
+    """Load of every machine in the newest measured slots; make a new one for each episode.
 
-    `slots`: >= 1, how many to keep, the newest (`Cluster.measured`) included
+    `slots`: >= 1, how many slots to keep, including the newest (`Cluster.measured`)
     """
 
     def __init__(self, cluster: Cluster, slots: int) -> None:
         self._ring = np.zeros((slots, *cluster.capacity.shape))
         self._known = -1  # the latest slot in the ring
-        self._largest: dict[int, tuple[int, Float]] = {}  # by number of slots: of which slot, and largest before it
+        self._largest: dict[int, tuple[int, Float]] = {}  # number of slots -> newest slot, and largest load before it
 
     def newest(self, cluster: Cluster, slots: int) -> Float:
-        """(n, M, D) units: load in the newest `slots` slots (at most those that are kept), the oldest first.
+        """(n, M, D) units: load in the newest `slots` slots (at most those kept), the oldest first.
 
         n is smaller at the start of an episode, but at least 1; the last row is `Cluster.load`.
         """
@@ -53,13 +53,13 @@ class ByPastLoad(FilterAndScore):
         self._past = PastLoad(cluster, self._day)
 
     def levels(self, cluster: Cluster) -> tuple[Float, Float, Float]:
-        """(M, 2) units of CPU and memory, three times: the newest load, the largest of an hour and that of a day."""
+        """Newest load, largest load in the last hour, and in the last day: each (M, 2), units of CPU and memory."""
         hour, day = (self._past.largest(cluster, slots)[:, [0, -1]] for slots in (self._hour, self._day))
         return cluster.load[:, [0, -1]], hour, day
 
 
 def load_in(cluster: Cluster, slot: int) -> Float:
-    """(M, D) units: load of every machine in a slot before the current one, unknown load included."""
+    """(M, D) units: load of every machine in a slot before the current one, including background load."""
     state, b = cluster.simulation.state, cluster.b
     sequence, noise = int(state.counters[b, SEQUENCE]), state.background
     load = np.zeros(cluster.capacity.shape)

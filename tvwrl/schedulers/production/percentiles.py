@@ -1,6 +1,6 @@
-"""Percentiles of samples of usage, compiled: of thousands of workloads anew in every slot.
+"""Percentiles of usage samples, compiled, because rules need them for thousands of workloads in every slot.
 
-They descend from the largest value, as the percentiles that rules ask for are high.
+The search starts at the largest value, because rules ask for high percentiles.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def percentiles(value: Float, seen: Int, percent: float) -> Float:
 
 
 def weighted_percentiles(value: Float, seen: Int, share: Float, weight: Float) -> Float:
-    """(R, D) the smallest sample such that it and those below it have at least a share of the weight of all samples.
+    """(R, D) the smallest sample at which all samples up to it have at least a given share of the total weight.
 
-    `share`: (D,) above 0, at most 1; `weight`: (h, D) > 0, of the samples by their age
+    `share`: (D,) above 0, at most 1; `weight`: (h, D) > 0, of a sample by its age
     """
     out = np.zeros((len(value), value.shape[2]))
     _weighted_percentiles(value, seen, share, weight, out)
@@ -49,7 +49,7 @@ def _weighted_percentiles(value, seen, share, weight, out):  # type: ignore[no-u
 
 @njit(inline="always")
 def percentile(sample, count, percent):  # type: ignore[no-untyped-def]
-    """The percentile of the first `count` of an array, 0 if that is none; see `percentiles`."""
+    """The percentile of the first `count` samples, 0 if `count` is 0; see `percentiles`."""
     rank = max(count - 1, 0) * percent / 100.0
     low = int(rank)
     first, last = max(count - 2 - low, 0), count - 1 - low  # places of the two neighbours, counted from the largest

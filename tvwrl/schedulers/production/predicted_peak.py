@@ -1,4 +1,4 @@
-"""Rules that predict the peak of what runs on each machine: a workload is taken where its request fits beside it."""
+"""Rules that predict the peak usage of each machine, and take a machine if the newcomer's request fits on top."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ from tvwrl.types import Float, Int, Workload
 
 
 class PredictedPeak(FilterAndScore):
-    """Takes the tightest machine where the predicted peak of what runs, plus the newcomer's request, fits.
+    """Takes the tightest machine where the predicted peak of the running workloads plus the newcomer's request fits.
 
-    A machine must also have room for the newcomer's demand in its first slot; an idle one needs no more than that.
-    Tightest: least capacity beyond prediction and request, of the resource of which the request takes most. A subclass
-    is one `predict`. Predictions are kept within a slot, and made anew for the machines on which something was placed.
+    A machine must also have room for the newcomer's demand in its first slot; an idle machine needs only that. The
+    tightest machine has the least free capacity, after prediction and request, of the request's dominant resource. A
+    subclass defines one method, `predict`. Predictions are cached within a slot and repeated for the machines on which
+    a workload was placed.
     """
 
     knowledge = HISTORY_AND_REQUESTS
-    options: ClassVar[Mapping[str, tuple[float, ...]]] = {}  # what its name may set, and values to tune it over
+    options: ClassVar[Mapping[str, tuple[float, ...]]] = {}  # option -> values to tune it over; the name may set it
 
     def history(self, scenario: Scenario) -> int | None:
-        """The newest samples of each workload that `predict` looks at; None: all."""
+        """How many of the newest samples of each workload `predict` needs; None: all."""
         return None
 
     def look(self, cluster: Cluster, rows: Int | None = None) -> Samples:
-        """What it looks at, of all running workloads or of `rows` of them."""
+        """The samples for `predict`, of all running workloads or of `rows` of them."""
         return usage_samples(cluster, self.history(self.scenario), rows)
 
     @abstractmethod
     def predict(self, samples: Samples, machines: int) -> Float:
-        """(machines, D) units: predicted peak of the workloads on each machine; `samples.machine` < machines."""
+        """(machines, D) units: predicted peak usage of the workloads on each machine; `samples.machine` < machines."""
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
         """Forget predictions."""
@@ -49,7 +50,7 @@ class PredictedPeak(FilterAndScore):
         self._placed = running(cluster)
 
     def peaks(self, cluster: Cluster) -> Float:
-        """(M, D) units: predicted peak of what runs on each machine now."""
+        """(M, D) units: predicted peak usage of the workloads now on each machine."""
         workload, machine = running(cluster)
         counters, before = cluster.simulation.state.counters[cluster.b], len(self._placed[0])
         of = (cluster.simulation, cluster.b, cluster.slot, int(counters[SEQUENCE]))
@@ -74,15 +75,15 @@ class PredictedPeak(FilterAndScore):
 
 
 class EachAlone(PredictedPeak):
-    """Predicts a peak for each workload, and adds them up. The young, which are cold, count with their requests."""
+    """Predicts a peak for each workload, and adds them up. Cold (young) workloads count at their requests."""
 
     @abstractmethod
     def warm_after(self, scenario: Scenario) -> int:
-        """Samples from which on a workload is warm, at least 1."""
+        """The number of samples after which a workload is warm, at least 1."""
 
     @abstractmethod
     def peak_of_each(self, samples: Samples) -> Float:
-        """(R, D) units: predicted peak of each workload; of the cold it does not matter."""
+        """(R, D) units: predicted peak of each workload; values of cold ones are ignored."""
 
     def predict(self, samples: Samples, machines: int) -> Float:
         """See `PredictedPeak.predict`."""

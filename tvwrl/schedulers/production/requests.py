@@ -1,4 +1,4 @@
-"""What rules share: what is requested, and the arithmetic of their sources."""
+"""Shared by the rules: summed requests, and the arithmetic of their sources."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tvwrl.types import Float, Int, Workload
 
 
 def requested(cluster: Cluster, workload: Workload) -> Float:
-    """(M, D) units: the requests of what runs on each machine and of the workload."""
+    """(M, D) units: the requests of the workloads on each machine plus that of the newcomer."""
     units: Float = cluster.reserved_requests + cluster.request_of(workload)
     return units
 
 
 def requests_fit(cluster: Cluster, workload: Workload, overcommit: float) -> Mask:
-    """(M,) machines whose capacity, times `overcommit` (> 0, at most infinite), holds all requests together."""
+    """(M,) machines whose capacity times `overcommit` (> 0, may be infinite) holds all requests, newcomer included."""
     return fits(requested(cluster, workload) / overcommit, cluster.capacity, cluster.capacity)
 
 
 def by_kind(of_both: tuple[float, float], resources: int) -> Float:
-    """(D,) the number for CPU, the first resource, and that for memory for all others."""
+    """(D,) the first number for CPU (the first resource), the second for all others, which count as memory."""
     return np.array(of_both)[np.minimum(np.arange(resources), 1)]
 
 

@@ -1,8 +1,9 @@
-"""Trimaran's rules, by the load of machines now and lately: kubernetes-sigs/scheduler-plugins, `pkg/trimaran`.
+"""Trimaran's rules, which use the current and recent load of machines: kubernetes-sigs/scheduler-plugins,
+`pkg/trimaran`.
 
-All are under Apache-2.0. The code of LowRiskOverCommitment was read; the formulas of the others are those of KEP 61 of
-that repository. Nothing is copied. They take a random one of the best machines; here the first is taken. CPU and memory
-are the first and the last resource.
+All are under Apache-2.0. For LowRiskOverCommitment we read the code; the formulas of the others are from KEP 61 of that
+repository. Nothing is copied. The sources take a random one of the best machines; here the first is taken. CPU and
+memory are the first and the last resource.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.types import Float, InputError, Placement, Workload
 
 REPORTS = 15
-SMOOTHING = 5.0  # reports; the deviation is taken times its root
-WEIGHT = 0.5  # of the risk from limits; the rest is of the risk from load
-HIGHEST_VARIANCE = 0.99  # share of the largest that a variable within [0, 1] of that mean can have
+SMOOTHING = 5.0  # reports; the deviation is multiplied by its root
+WEIGHT = 0.5  # of the risk from limits; the risk from load has the rest
+HIGHEST_VARIANCE = 0.99  # share of the largest variance that a variable within [0, 1] with that mean can have
 # The compiled formulas, over all machines at once
 _TARGET_LOAD_PACKING: Compiled = vectorize(load_aware.target_load_packing.py_func)
 _RISK_BALANCING: Compiled = vectorize(load_aware.risk_balancing.py_func)
 
 
 class TargetLoadPacking(Scored):
-    """Trimaran's TargetLoadPacking: the machine whose CPU comes closest to `target`, those that stay below it first.
+    """Trimaran's TargetLoadPacking: the machine whose CPU load comes closest to `target`; machines below it come first.
 
-    Of CPU alone, with the newcomer's demand in its first slot, where Trimaran takes an estimate from its request.
+    Only CPU counts, including the newcomer's demand in its first slot; Trimaran estimates that from its request.
     Default: 0.4.
 
     `target`: share of the capacity, above 0 and below 1
@@ -55,12 +56,12 @@ class TargetLoadPacking(Scored):
 
 
 class RiskBalancing(Scored):
-    """Trimaran's LoadVariationRiskBalancing: the machine with room whose recent load is the least risky, by its mean
-    and `margin` times its deviation.
+    """Trimaran's LoadVariationRiskBalancing: of the machines with room, the one with the least risk from recent load:
+    its mean plus `margin` times its deviation.
 
-    Trimaran: moments of the last quarter of an hour, from one report a minute, and the newcomer's request. Here: of
-    about fifteen slots, from one report in each slot in which something waits, of the first resource (CPU) and the
-    last, and the newcomer's demand in its first slot. Default: 1.
+    Trimaran computes both from the last 15 minutes, with one report a minute, and adds the newcomer's request. Here
+    they are from about 15 reports, one in each slot with a waiting workload, for the first resource (CPU) and the last
+    (memory), and the newcomer's demand in its first slot is added. Default: 1.
 
     `margin`: >= 0
     """
@@ -93,15 +94,16 @@ class RiskBalancing(Scored):
 
 
 class LowRiskOverCommitment(FilterAndScore):
-    """Trimaran's LowRiskOverCommitment: the machine where limits exceed the capacity, and load the requests, the least.
+    """Trimaran's LowRiskOverCommitment: the machine with the least risk that limits exceed the capacity or that load
+    exceeds the requests.
 
     Source: kubernetes-sigs/scheduler-plugins at 903da7d, `pkg/trimaran/lowriskovercommitment`. Score: `low_risk`;
     filter: requests fit (Kubernetes' own). Defaults: a smoothing window of 5, weights of 0.5.
 
-    The source tells requests from limits, while traces declare one number. If both were the same, the risk would be 0
-    or 1 and rank nothing. So the declared number is the limit here and `request` times it the request; that share is
-    ours, without a source. Mean and deviation are of the newest 15 reports, one a slot (there: of 15 minutes); the
-    source's default metrics have only the latest value.
+    The source distinguishes requests from limits, but traces declare one number. If both were that number, every risk
+    would be 0 or 1 and could not rank machines. So here the declared number is the limit, and `request` times it is the
+    request; that share is ours. Mean and deviation are of the newest 15 reports, one per slot (in the source: of 15
+    minutes); the source's default metrics have only the latest value.
 
     `request`: share of the limit that counts as requested, above 0; at most 1
     """
@@ -135,11 +137,11 @@ class LowRiskOverCommitment(FilterAndScore):
 
 
 def low_risk(request: Float, limit: Float, request_before: Float, limit_before: Float, mean: Float, sd: Float) -> Float:
-    """(...) 0 to 1: the risk of a resource, half of it from limits and half from load; all are shares of the capacity.
+    """(...) 0 to 1: the risk of a resource, half from limits and half from load; all inputs are shares of the capacity.
 
-    Limits above the capacity: what they exceed it by, as a share of what they exceed the requests by (at most the
-    capacity). Load: the probability that it exceeds the requests, given that it stays within the limits, if it has a
-    beta distribution of that mean and deviation.
+    Risk from limits: the excess of limits over the capacity, divided by their excess over the requests (which count up
+    to the capacity); 0 if limits stay within the capacity. Risk from load: the probability that it exceeds the
+    requests, given that it stays within the limits, for a beta distribution with that mean and deviation.
 
     `request`, `limit`: summed, with the newcomer; `request_before`, `limit_before`: without it
     `mean`, `sd`: of the measured load, within [0, 1]
@@ -156,7 +158,7 @@ def low_risk(request: Float, limit: Float, request_before: Float, limit_before: 
 
 
 def _probability(mean: Float, sd: Float, threshold: Float) -> tuple[Float, Mask]:
-    """(...) probability that the load is at most `threshold`, and where it is of a beta distribution."""
+    """(...) probability that the load is at most `threshold`, and where a beta distribution gave it."""
     from scipy.special import betainc
 
     spread = mean * (1.0 - mean)

@@ -1,4 +1,4 @@
-"""What rules may look at: what each running workload has used, slot by slot, since it was placed."""
+"""Samples for rules: what each running workload has used, slot by slot, since it was placed."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class Samples(NamedTuple):
     workload: Int  # (R,) index in the arrival sequence
     machine: Int  # (R,) where it runs, 0..M-1
     request: Float  # (R, D) units, see `Simulation.request`
-    seen: Int  # (R,) samples of each, at most h; 0: placed so lately that nothing has been reported
+    seen: Int  # (R,) samples of each, at most h; 0: none reported yet
     value: Float  # (R, h, D) units, newest first; 0 from `seen` on
     newest: int  # slot of the newest sample (of `future_samples`: the current slot)
 
 
 def slots_in(hours: float, scenario: Scenario) -> int:
-    """The slots in which so many hours pass, at least one."""
+    """The number of slots that cover so many hours, at least one."""
     return max(1, math.ceil(hours * 3600 / scenario.step_seconds))
 
 
 def parts_of_day(samples: Samples, day: int, parts: int) -> Int:
-    """(h,) part of the day, 0 to parts - 1, in which the sample at each place was taken; `day`: its length in slots.
+    """(h,) part of the day, 0 to parts - 1, in which each sample was taken; `day`: its length in slots.
 
-    Days begin at slot 0 of the episode: sequences do not say at which hour of its trace a workload began.
+    Days start at slot 0 of the episode, because sequences do not say at which hour of its trace a workload started.
     """
     slot = samples.newest - np.arange(samples.value.shape[1])
     return slot % day * parts // day
@@ -58,7 +58,7 @@ def usage_samples(cluster: Cluster, most: int | None, rows: Int | None = None) -
 
     With the scenario's `usage_delay` = d the newest sample is that of d slots ago.
 
-    `most`: samples to keep of each, the newest ones (>= 0); None: all
+    `most`: how many of the newest samples to keep of each workload (>= 0); None: all
     `rows`: which of the running workloads, in the order of `running`; default: all
     """
     newest = cluster.measured
@@ -70,7 +70,7 @@ def usage_samples(cluster: Cluster, most: int | None, rows: Int | None = None) -
 
 
 def future_samples(cluster: Cluster, slots: int, rows: Int | None = None) -> Samples:
-    """What running workloads will use in the next slots, the next one first. Reads the future."""
+    """What running workloads will use in the next `slots` slots, the next one first. Reads the future."""
     workload, machine, start, length = _facts(cluster, rows)
     age = cluster.slot + 1 - start
     return _samples(cluster, workload, machine, cluster.slot, age, np.clip(length - age, 0, slots), 1)
@@ -88,7 +88,7 @@ def _facts(cluster: Cluster, rows: Int | None) -> tuple[Int, Int, Int, Int]:
 
 
 def _samples(cluster: Cluster, workload: Int, machine: Int, newest: int, first: Int, seen: Int, step: int) -> Samples:
-    """Samples from slot `first` (R,) of each life on, `seen` (R,) of them, forwards (step 1) or backwards (-1)."""
+    """`seen` (R,) samples from slot `first` (R,) of each workload's life, forwards (step 1) or backwards (-1)."""
     simulation, sequence = cluster.simulation, int(cluster.simulation.state.counters[cluster.b, SEQUENCE])
     demand = simulation.state.demand[sequence]
     value = np.empty((len(workload), int(seen.max(initial=0)), demand.shape[2]))
