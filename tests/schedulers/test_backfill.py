@@ -43,7 +43,7 @@ def test_every_rule_of_the_head_has_a_form_that_backfills():
     assert scheduler.name == "n-sigma(n=3)-backfill"
     assert make_scheduler("spread-backfill").knowledge == make_scheduler("spread").knowledge
     for name in ("tetris", "rollout(spread)", "spread-backfill"):
-        with pytest.raises(InputError, match="looks at the whole queue"):
+        with pytest.raises(InputError, match="already chooses from the whole queue"):
             make_scheduler(f"{name}-backfill")
     with pytest.raises(InputError, match="scheduler is 'spred'"):
         make_scheduler("spred-backfill")
