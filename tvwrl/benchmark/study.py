@@ -174,8 +174,8 @@ class BenchmarkStudy:
     """Names of schedulers. Rules of production clusters are played twice: with their defaults, and with the margin that
     is best on validation sequences, and backfilling if that is better there."""
     runs: Names = ()
-    """Training runs as NAME=FOLDER; {trace} in FOLDER stands for the task's trace. A run skips
-    tasks for which its folder does not exist."""
+    """Training runs as NAME=FOLDER; {trace} in FOLDER stands for the task's trace. A run skips tasks for
+    which its folder does not exist."""
     submissions: Names = ()
     """Folders written by tvwrl.submit; every episode is replayed before the entries enter the tables."""
     sequences: int | None = None
