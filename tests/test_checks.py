@@ -18,6 +18,8 @@ from tvwrl.types import InputError
         (checks.positive, (1e-9, 7), (0, 0.0, -1, np.nan, np.inf), "must be a number > 0"),
         (partial(checks.below, 1), (0, 0.99), (-0.1, 1, np.nan), "must be at least 0 and below 1"),
         (partial(checks.within, 0, 1), (0, 1, np.array([0.5])), (-0.1, 1.1, np.nan), "must be 0 to 1"),
+        (checks.fraction, (0.01, 1, None), (0, 65, 1.01, np.nan), r"must be a fraction above 0 and at most 1 .*"),
+        (checks.percent, (1, 70.0, 100), (0, 0.7, 101, np.nan), r"must be a percentage, 1 to 100 .*"),
         (partial(checks.one_of, {"a": 1, "b": 2}), ("a", None, ("a", "b")), ("c", "", ("a", "c")), "one of a, b"),
         (checks.different, ((1, 2), "ab"), ((), (1, 1)), "must be different ones, at least one"),
     ],

@@ -33,6 +33,11 @@ if "tvwrl/Placement-v0" not in registry:
         )
 
 
+def __dir__() -> list[str]:
+    """The names that are here, and those that `__getattr__` imports."""
+    return sorted({*globals(), *_ENTRANCES})
+
+
 def __getattr__(name: str) -> Any:
     """Import `compare` and `submit` on first use."""
     if name not in _ENTRANCES:

@@ -38,6 +38,16 @@ def within(low: float, high: float, /, **values: Any) -> None:
     _check(values, lambda x: low <= x <= high, f"{low} to {high}")
 
 
+def fraction(**values: Any) -> None:
+    """Shares of a whole, above 0 and at most 1; who gives 70 probably means percent."""
+    _check(values, lambda x: 0 < x <= 1, "a fraction above 0 and at most 1 (0.7 is 70 %)")
+
+
+def percent(**values: Any) -> None:
+    """Percentages from 1 to 100; who gives 0.7 probably means a fraction."""
+    _check(values, lambda x: 1 <= x <= 100, "a percentage, 1 to 100 (70 is 70 %)")
+
+
 def one_of(allowed: Collection[Any], /, **values: Any) -> None:
     """Elements of `allowed`."""
     _check(values, lambda x: x in allowed, f"one of {', '.join(map(str, allowed))}")

@@ -29,7 +29,7 @@ RECORDED = ("tvwrl", "numpy", "numba", "gymnasium", "torch", "polars", "scikit-l
 def check_new_folder(folder: Path) -> None:
     """Refuse a folder that already holds something."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} already exists and is not empty: give --out another folder, or remove it")
+        raise InputError(f"{folder} already exists and is not empty: give another folder, or remove this one")
 
 
 def default_folder(stem: str) -> Path:

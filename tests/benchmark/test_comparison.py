@@ -105,6 +105,10 @@ def test_a_model_of_stable_baselines(small):
         InputError, match=r"trained on another observation: its 'queue' is \(5, 7\), here it is \(5, 5\)"
     ):
         alone(model, small, observe={"observe_demand": False})
+    with pytest.raises(
+        InputError, match=r"actions Discrete\(4\), here .*; give compare\(observe={'hold_action': False"
+    ):
+        alone(model, small, observe={"hold_action": True})
 
 
 def test_a_model_that_observes_one_array(small):
@@ -128,26 +132,46 @@ def test_an_onnx_file(small, monkeypatch, tmp_path):
     """With a stand-in for onnxruntime, which need not be installed."""
     file = tmp_path / "policy.onnx"
     file.touch()
-    inputs = [SimpleNamespace(name="queue"), SimpleNamespace(name="mask")]
+    queue = {"name": "queue", "type": "tensor(double)", "shape": ["batch", 5, 7]}
+    inputs = [
+        SimpleNamespace(**queue),
+        SimpleNamespace(name="grid", type="tensor(uint8)", shape=[1, None, None, None, None]),
+        SimpleNamespace(name="mask", type="tensor(bool)", shape=[1, 4]),
+    ]
 
     class Session:
         def __init__(self, path, providers):
             assert path == str(file)
+            if not inputs:
+                raise RuntimeError("Protobuf parsing failed")
 
         def get_inputs(self):
             return inputs
 
         def run(self, outputs, given):
-            assert {name: array.shape for name, array in given.items()} == {"queue": (1, 5, 7), "mask": (1, 4)}
+            assert {name: str(array.dtype) for name, array in given.items()} == {
+                "queue": "float64",
+                "grid": "uint8",
+                "mask": "bool",
+            }
+            assert (given["queue"].shape, given["mask"].shape) == ((1, 5, 7), (1, 4))
             return [-np.arange(4.0)[None]]
 
     monkeypatch.setitem(sys.modules, "onnxruntime", SimpleNamespace(InferenceSession=Session))
     assert_frame_equal(played(alone(file, small), "mine"), played(alone(first, small), "mine"))
-    inputs[0] = SimpleNamespace(name="x")
-    with pytest.raises(InputError, match="input 'x' is not observed; there are grid, queue"):
+    for change, message in (
+        ({"name": "x"}, "input 'x' is not observed; there are backlog, grid, queue, mask"),
+        ({"shape": [1, 5, 3]}, r"input 'queue' is \(1, 5, 3\), here it is \(1, 5, 7\); give compare\(observe=\.\.\.\)"),
+        ({"type": "tensor(string)"}, r"input 'queue' is a tensor\(string\): must be a tensor of numbers"),
+    ):
+        inputs[0] = SimpleNamespace(**(queue | change))
+        with pytest.raises(InputError, match=message):
+            alone(file, small)
+    inputs.clear()
+    with pytest.raises(InputError, match=r"entry 'mine': .*policy\.onnx is no ONNX model: Protobuf parsing failed"):
         alone(file, small)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(InputError, match="needs onnxruntime"):
+    with pytest.raises(InputError, match="needs onnxruntime: pip install onnxruntime"):
         alone(str(file), small)
     with pytest.raises(InputError, match=r"no\.onnx: no such file"):
         alone("no.onnx", small)
@@ -202,6 +226,23 @@ class Sick(torch.nn.Module):
         return self.value
 
 
+class Reads(torch.nn.Module):
+    """Takes the array `key` as logits."""
+
+    def __init__(self, key):
+        super().__init__()
+        self.key = key
+
+    def forward(self, seen):
+        return seen[self.key]
+
+
+def test_a_module_sees_the_mask_and_hears_which_keys_there_are(small):
+    assert_frame_equal(played(alone(Reads("mask"), small), "mine"), played(alone(first, small), "mine"))
+    with pytest.raises(InputError, match=r"KeyError: 'quue'; the module's input has the keys grid, queue, .*mask"):
+        alone(Reads("quue"), small)
+
+
 def test_sick_models(small):
     with pytest.raises(InputError, match=r"sequence 0, slot \d+: the model's output is NaN for action 1"):
         alone(Sick(torch.tensor([[0.0, torch.nan, 0.0, 0.0]])), small)
@@ -226,8 +267,13 @@ def test_sick_models(small):
         ({"spread": first}, {}, "has the name of a scheduler that it is compared with"),
         ({"../up": first}, {}, "a name has letters"),
         ({"mine": 3}, {}, "entry 'mine' is 3: must be a function"),
-        ({"mine": First}, {}, "must be a function"),
-        ({"mine": "bset-fit"}, {}, "'bset-fit' is neither a training run nor a scheduler"),
+        ({"mine": First}, {}, r"entry 'mine' is a class: give an instance, First\(\)"),
+        ({"mine": "bset-fit"}, {}, "'bset-fit' is neither a training run nor a scheduler: .* did you mean best-fit or"),
+        ({"mine": "kube-default(foo=1)"}, {}, r"^kube-default\(foo=1\): 'foo' is not an option"),
+        ({"mine": "runs/mine"}, {}, r"^runs/mine: no such file or folder$"),
+        ({"mine": "mine.pt"}, {}, r"^mine\.pt: no such file or folder$"),
+        ({"mine": "crane(threshold=65)"}, {}, r"threshold is 65\.0: must be a fraction above 0 and at most 1"),
+        ({"mine": "katalyst-load(threshold=0.7)"}, {}, r"threshold is 0\.7: must be a percentage, 1 to 100"),
         ({"mine": first}, {"sequences": 4}, "sequences is 4: must be 1 to 3"),
         ({"mine": first}, {"observe": {"load": 0.1}}, "is fixed by the task"),
         ({"mine": first}, {"against": ("bset-fit",)}, "bset-fit"),
@@ -242,8 +288,24 @@ def test_a_scheduler_has_to_say_what_it_may_know(small):
     class Silent(First):
         knowledge = None
 
+    class Vague(First):
+        knowledge = "stuff"
+
     with pytest.raises(InputError, match="does not say what it knows"):
         alone(Silent(), small)
+    with pytest.raises(InputError, match="entry 'mine' has the knowledge 'stuff': set knowledge = CURRENT_LOAD"):
+        alone(Vague(), small)
+
+
+def test_models_that_others_saved(small, tmp_path):
+    """Neither is a training run: their owner has to load them."""
+    weights, saved = tmp_path / "weights.pt", tmp_path / "ppo.zip"
+    torch.save({"linear": torch.zeros(3)}, weights)
+    saved.touch()
+    with pytest.raises(InputError, match="Load them into your module, and give that"):
+        alone(weights, small)
+    with pytest.raises(InputError, match=r"Load it, as with PPO\.load, and give the model"):
+        alone(str(saved), small)
 
 
 def test_a_task_that_is_unknown():

@@ -103,7 +103,7 @@ def test_waiting_is_a_decision_and_work_after_the_last_placement_counts(clock, s
 
 def test_a_few_decisions_may_not_take_all_day(clock, small):
     """The time of twenty, 20 s, is over in the first that is judged."""
-    with pytest.raises(InputError, match=r"a decision took 5\.9e\+04 ms on average of 1, the task allows 1000 ms"):
+    with pytest.raises(InputError, match=r"a decision took 59,000 ms on average of 1, the task allows 1,000 ms"):
         decided(clock, small, 1000.0, *FREE, (59_000.0,))
     decided(clock, small, 1000.0, *FREE, (19_000.0,), *[(0.0,)] * 30)
 
@@ -182,3 +182,18 @@ def test_a_machine_that_does_not_exist(small):
 
     with pytest.raises(InputError, match=r"sequence 0, slot \d+: scheduler 'mine' chose machine 99: must be 0 to 3"):
         alone(Far(), small)
+
+
+@pytest.mark.parametrize(("choice", "shown"), [(1.5, r"1\.5"), ("x", "'x'"), (True, "True")])
+def test_a_machine_that_is_no_number(small, choice, shown):
+    class Odd(HeadOfQueue):
+        name, knowledge = "odd", CURRENT_LOAD
+
+        def choose(self, cluster, workload):
+            return choice
+
+    message = (
+        rf"'mine', sequence 0, slot \d+: chose machine {shown}: must be a whole number from 0 to 3, or None to wait"
+    )
+    with pytest.raises(InputError, match=message):
+        alone(Odd(), small)

@@ -149,7 +149,7 @@ def test_submissions_that_cannot_enter(small, submission):
         BenchmarkStudy((small.name,), runs=(f"mine={submission}",), submissions=(there,)).cells("benchmark")
     with pytest.raises(InputError, match="its entry 'mine' has the name of one of somebody"):
         BenchmarkStudy((small.name,), submissions=(there, f"{there}/")).cells("benchmark")
-    with pytest.raises(InputError, match=r"nowhere/submission\.json cannot be read"):
+    with pytest.raises(InputError, match=r"nowhere holds no submission"):
         BenchmarkStudy((small.name,), submissions=("nowhere",)).cells("benchmark")
 
 

@@ -239,5 +239,10 @@ def test_what_cannot_be_submitted(comparison, folder, small, tmp_path):
     known = tvwrl.compare({"spread": "spread"}, small, against=(), bounds=False)
     with pytest.raises(InputError, match="entry 'spread' has the name of one of our schedulers"):
         tvwrl.submit(known, tmp_path / "part", "somebody")
-    with pytest.raises(InputError, match="not empty"):
+    with pytest.raises(InputError, match="not empty: give another folder"):
         tvwrl.submit(comparison, folder, "somebody")
+
+
+def test_a_folder_without_a_submission(tmp_path):
+    with pytest.raises(InputError, match=r"holds no submission: tvwrl\.submit writes one"):
+        check_submission(tmp_path)

@@ -105,3 +105,11 @@ def test_only_what_is_seen_can_be_chosen(small):
         problem_of(small, {"machines": 20})
     shown = problem_of(small, {"observe_demand": False})
     assert shown.scenario == replace(small.scenario, observe_demand=False)
+
+
+def test_a_task_may_have_the_name_that_gymnasium_knows():
+    assert find_task("tvwrl/google-0.5-v0") is TASKS["google-0.5-v0"]
+
+
+def test_the_package_shows_its_entrances():
+    assert {"compare", "submit", "TASK_NAMES"} <= set(dir(tvwrl))

@@ -130,9 +130,11 @@ def test_every_name_says_what_it_knows():
     assert all(knows.group in GROUPS and knows.note for knows in KNOWLEDGE.values())
     for name in KNOWLEDGE:
         assert make_scheduler(name).name == name
-    with pytest.raises(InputError, match="scheduler is 'worst': must be one of best-fit, ") as caught:
-        make_scheduler("worst")
+    with pytest.raises(InputError, match="scheduler is 'x': must be one of best-fit, ") as caught:
+        make_scheduler("x")
     assert all(name in str(caught.value) for name in SCHEDULERS)
+    with pytest.raises(InputError, match=r"scheduler is 'bset-fit': did you mean best-fit or best-fit-peak or "):
+        make_scheduler("bset-fit")
 
 
 # ---- what may be known

@@ -79,7 +79,8 @@ def test_what_is_missing_or_unknown_is_named():
         ("n-sigma(m=3)", r"n-sigma\(m=3\): 'm' is not an option; write OPTION=NUMBER, with any of n"),
         ("n-sigma(n=-1)", "n is -1.0: must be at least 0"),
         ("tetris(n=3)", r"scheduler is 'tetris\(n=3\)': tetris has no options"),
-        ("best(n=3)", r"scheduler is 'best\(n=3\)': must be one of best-fit"),
+        ("best(n=3)", r"scheduler is 'best\(n=3\)': did you mean best-fit"),
+        ("n-sigma(n=3", r"scheduler is 'n-sigma\(n=3': a bracket is open"),
         ("deeprm+pism", r"deeprm\+pism=FILE: the file of scripts/fit_interference.py is missing"),
     ):
         with pytest.raises(InputError, match=message):

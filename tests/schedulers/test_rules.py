@@ -128,7 +128,7 @@ def test_load_aware_peers_by_hand(make_sequences):
     assert decide("load-aware(threshold=0.9)", limits, [0, 1], TWO) == [(2, 0)]
     assert decide("target-load-packing(target=0.7)", rows, [0, 1, 2], THREE) == [(3, 0)]
     for name, message in (
-        ("load-aware(threshold=0)", "threshold is 0.0: must be a number > 0"),
+        ("load-aware(threshold=0)", "threshold is 0.0: must be a fraction above 0"),
         ("target-load-packing(target=1)", "target is 1.0: must be at least 0 and below 1"),
         ("risk-balancing(margin=-1)", "margin is -1.0: must be at least 0"),
     ):

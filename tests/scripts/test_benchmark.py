@@ -60,7 +60,7 @@ def test_it_plays_tasks_and_goes_on_where_it_stopped(call, run, tmp_path):
         (["--schedulers", "."], "--schedulers . is a training run: write --runs NAME=."),
         (["--runs", "mine=nowhere"], "--runs mine=nowhere: no such folder"),
         (["--check", "nowhere"], "nowhere"),
-        (["--submissions", "nowhere"], "nowhere/submission.json cannot be read"),
+        (["--submissions", "nowhere"], "nowhere holds no submission: tvwrl.submit writes one"),
     ],
 )
 def test_bad_input(call, options, message, tmp_path):

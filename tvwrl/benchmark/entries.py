@@ -17,6 +17,8 @@ from tvwrl.benchmark.tasks import OBSERVED, Task, problem_of, trace_of
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.scheduler_names import scheduler_of
 from tvwrl.schedulers.base import Scheduler
+from tvwrl.schedulers.knowledge import Knowledge
+from tvwrl.schedulers.registry import UnknownScheduler
 from tvwrl.types import InputError
 
 NAME = re.compile(r"\w[\w.+()=, -]*")  # an entry's name is also the name of a folder
@@ -44,10 +46,9 @@ def entry_of(name: str, given: Any, task: Task, observe: Mapping[str, Any] | Non
         raise InputError(f"entry {name!r}: a name has letters, digits, spaces and .+-()=, and begins with a letter")
     scheduler, problem, origin = _made(name, given, task, dict(observe or {}))
     knowledge = getattr(scheduler, "knowledge", None)
-    if knowledge is None:
-        raise InputError(
-            f"entry '{name}' does not say what it knows: set knowledge = CURRENT_LOAD (tvwrl.schedulers.knowledge)"
-        )
+    if not isinstance(knowledge, Knowledge):
+        said = "does not say what it knows" if knowledge is None else f"has the knowledge {knowledge!r}"
+        raise InputError(f"entry '{name}' {said}: set knowledge = CURRENT_LOAD (tvwrl.schedulers.knowledge)")
     return Entry(Guarded(name, scheduler, task.milliseconds), problem, origin)
 
 
@@ -61,13 +62,19 @@ def _made(name: str, given: Any, task: Task, observe: dict[str, Any]) -> tuple[S
     if isinstance(given, str | Path):
         if not Path(given).is_file():
             raise InputError(f"entry '{name}': {given}: no such file")
-        act, origin = of_onnx(Path(given)), f"ONNX file {Path(given).name}"
+        try:
+            act, fits = of_onnx(Path(given))
+        except InputError as error:
+            raise InputError(f"entry '{name}': {error}") from error
+        origin = f"ONNX file {Path(given).name}"
     elif hasattr(given, "predict") and hasattr(given, "observation_space"):
         act, fits = of_stable_baselines(given)
         origin = f"model {type(given).__name__}"
     elif "torch" in sys.modules and isinstance(given, sys.modules["torch"].nn.Module):
         act, origin = of_torch(given), f"torch module {type(given).__name__}"
-    elif callable(given) and not isinstance(given, type):
+    elif isinstance(given, type):
+        raise InputError(f"entry '{name}' is a class: give an instance, {given.__name__}()")
+    elif callable(given):
         act, origin = given, f"function {getattr(given, '__name__', type(given).__name__)}"
     else:
         raise InputError(f"entry '{name}' is {given!r}: must be {KINDS}")
@@ -78,11 +85,16 @@ def _made(name: str, given: Any, task: Task, observe: dict[str, Any]) -> tuple[S
 
 def _of_text(text: str, task: Task) -> tuple[Scheduler, Problem | None, str]:
     """The scheduler of that name or training run."""
-    if Path(text).exists():
-        return _of_run(Path(text), task)
+    path = Path(text)
+    if path.is_file() and path.suffix == ".zip":
+        raise InputError(f"{text}: a model of Stable-Baselines3? Load it, as with PPO.load, and give the model")
+    if path.exists():
+        return _of_run(path, task)
+    if "=" not in text and ("/" in text or path.suffix in (".pt", ".zip")):
+        raise InputError(f"{text}: no such file or folder")
     try:
         return scheduler_of(text, "cpu"), None, text
-    except InputError as error:
+    except UnknownScheduler as error:
         raise InputError(f"'{text}' is neither a training run nor a scheduler: {error}") from None
 
 
@@ -91,7 +103,14 @@ def _of_run(run: Path, task: Task) -> tuple[Scheduler, Problem, str]:
     from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
     from tvwrl.agents.policy_scheduler import load_policy
 
-    saved = Checkpoint.load(find_checkpoint(run))
+    try:
+        saved = Checkpoint.load(find_checkpoint(run))
+    except InputError as error:
+        if not run.is_file():
+            raise
+        raise InputError(
+            f"{error}; are these weights of your own? Load them into your module, and give that"
+        ) from error
     trace = trace_of(task)
     if list(trace.resources) != saved.resources:
         raise InputError(f"{run} was trained on the resources {', '.join(saved.resources)}, not {trace.resources}")

@@ -27,6 +27,7 @@ from tvwrl.types import InputError, Placement, Workload
 Mask = npt.NDArray[np.bool_]
 Act = Callable[[Observation, Mask], Any]  # -> a whole number, see `PlacementEnv`
 Spaces = Callable[[Simulation], None]  # raises InputError for a simulation that the function does not fit
+SAME_FIELDS = "give compare(observe=...) the same fields as the training environment"
 
 
 class FunctionScheduler(Scheduler):
@@ -62,15 +63,20 @@ class FunctionScheduler(Scheduler):
 def _checked(action: Any, actions: int) -> int:
     """The action as a whole number from 0 to actions - 1."""
     try:
-        plain = action.item() if getattr(action, "size", None) == 1 else action
-        if isinstance(plain, bool):  # Python counts it as an integer, but it is no action
-            raise TypeError
-        number = index(plain)
+        number = whole_number(action)
     except (TypeError, ValueError):
         raise InputError(f"the action is {action!r}: must be a whole number from 0 to {actions - 1}") from None
     if not 0 <= number < actions:
         raise InputError(f"the action is {number}: must be 0 to {actions - 1}")
     return number
+
+
+def whole_number(value: Any) -> int:
+    """A whole number, perhaps in an array of one element. Raises TypeError or ValueError for anything else."""
+    plain = value.item() if getattr(value, "size", None) == 1 else value
+    if isinstance(plain, bool):  # Python counts it as an integer
+        raise TypeError
+    return index(plain)
 
 
 def best_allowed(logits: Any, mask: Mask) -> int:
@@ -115,25 +121,43 @@ def of_stable_baselines(model: Any) -> tuple[Act, Spaces]:
             if sizes[0] != sizes[1]:
                 raise InputError(
                     f"the model was trained on another observation: its '{key}' is {sizes[0]}, here it is {sizes[1]}; "
-                    "give compare(observe=...) the same fields as the training environment"
+                    f"{SAME_FIELDS}"
                 )
         if model.action_space != action_space(simulation):
-            raise InputError(f"the model has actions {model.action_space}, here they are {action_space(simulation)}")
+            raise InputError(
+                f"the model has actions {model.action_space}, here they are {action_space(simulation)}; "
+                + _other_actions(getattr(model.action_space, "n", None), simulation)
+            )
 
     return act, fits
 
 
+def _other_actions(own: Any, simulation: Simulation) -> str:
+    """What to do about a model with `own` actions. Holding is one action more than those that place."""
+    holds = simulation.scenario.hold_action
+    if own == simulation.actions + (-1 if holds else 1):
+        return f"give compare(observe={{'hold_action': {not holds}}})"
+    return SAME_FIELDS
+
+
 def of_torch(module: Any) -> Act:
-    """A module from the observation, a dictionary of float tensors with a batch axis of 1, to logits (1, actions)."""
+    """A module from a dictionary of float tensors with a batch axis of 1 to logits (1, actions).
+
+    The dictionary holds the observation, and `mask`: 1 where an action is allowed.
+    """
     import torch
 
     module.eval()
     device = next((weights.device for weights in module.parameters()), torch.device("cpu"))
 
     def act(observation: Observation, mask: Mask) -> int:
-        seen = {key: torch.from_numpy(array[None]).float().to(device) for key, array in observation.items()}
-        with torch.no_grad():
-            logits = module(seen)
+        given = {**observation, "mask": mask}
+        seen = {key: torch.from_numpy(array[None]).float().to(device) for key, array in given.items()}
+        try:
+            with torch.no_grad():
+                logits = module(seen)
+        except KeyError as error:
+            raise InputError(f"KeyError: {error}; the module's input has the keys {', '.join(given)}") from error
         if not isinstance(logits, torch.Tensor):
             raise InputError(
                 f"the module's output is a {type(logits).__name__}: must be a tensor {(1, *mask.shape)} of logits; "
@@ -144,22 +168,46 @@ def of_torch(module: Any) -> Act:
     return act
 
 
-def of_onnx(path: Path) -> Act:
-    """An ONNX file. Its inputs are named like the observation's arrays, or `mask`, and are float32 with a batch axis of
-    1; its first output is logits (1, actions). Raises InputError if onnxruntime is missing, and for other inputs.
+def of_onnx(path: Path) -> tuple[Act, Spaces]:
+    """An ONNX file. Its inputs are named like the observation's arrays, or `mask`, and have a batch axis of 1; arrays
+    are cast to their types. Its first output is logits (1, actions).
+
+    Raises InputError if onnxruntime is missing, for a file that is no such model, and for inputs that are no numbers.
     """
     try:
         import onnxruntime
     except ImportError:
-        raise InputError(f"{path} needs onnxruntime: pip install 'tvwrl[onnx]'") from None
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    inputs = [one.name for one in session.get_inputs()]
+        raise InputError(f"{path} needs onnxruntime: pip install onnxruntime") from None
+    try:
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's own kinds, which share no base
+        raise InputError(f"{path} is no ONNX model: {error}") from error
+    inputs = {one.name: one for one in session.get_inputs()}
+    kinds = {name: _dtype(path, name, one.type) for name, one in inputs.items()}
 
     def act(observation: Observation, mask: Mask) -> int:
         given = {**observation, "mask": mask}
-        if unknown := sorted(set(inputs) - set(given)):
-            raise InputError(f"{path}: input '{unknown[0]}' is not observed; there are {', '.join(given)}")
-        seen = {key: given[key][None].astype(np.float32) for key in inputs}
+        seen = {key: given[key][None].astype(kind) for key, kind in kinds.items()}
         return best_allowed(session.run(None, seen)[0], mask)
 
-    return act
+    def fits(simulation: Simulation) -> None:
+        shown = {name: (1, *space.shape) for name, space in observation_space(simulation).spaces.items() if space.shape}
+        shown["mask"] = (1, simulation.actions)
+        for name, one in inputs.items():
+            if name not in shown:
+                raise InputError(f"{path}: input '{name}' is not observed; there are {', '.join(shown)}")
+            sizes = tuple(one.shape)  # a size that is left open is text or None
+            pairs = zip(sizes, shown[name], strict=False)
+            if len(sizes) != len(shown[name]) or any(isinstance(own, int) and own != here for own, here in pairs):
+                raise InputError(f"{path}: input '{name}' is {sizes}, here it is {shown[name]}; {SAME_FIELDS}")
+
+    return act, fits
+
+
+def _dtype(path: Path, name: str, kind: str) -> npt.DTypeLike:
+    """The type of arrays for an input of `kind`, as in tensor(float). Raises InputError if that holds no numbers."""
+    plain = kind.removeprefix("tensor(").removesuffix(")")
+    try:
+        return np.dtype({"float": "float32", "double": "float64", "string": ""}.get(plain, plain))
+    except TypeError:
+        raise InputError(f"{path}: input '{name}' is a {kind}: must be a tensor of numbers, as tensor(float)") from None

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.benchmark.functions import whole_number
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.runner import position_in_queue
 from tvwrl.simulation.cluster import Cluster
@@ -61,6 +62,7 @@ class Guarded(Scheduler):
                 if placement is not None or not placed or 1000.0 * seconds > self._limit:
                     self._judge(seconds)
                 if placement is not None:
+                    placement = Placement(placement.workload, _machine(placement.machine, len(cluster.machines)))
                     position_in_queue(cluster.simulation, placement.workload, placement.machine, self.name)
             if placement is None:
                 return
@@ -78,8 +80,8 @@ class Guarded(Scheduler):
         judged = self._calls - FIRST
         if 1000.0 * self._seconds > max(judged, JUDGED) * self._limit:
             raise InputError(
-                f"a decision took {1000.0 * self._seconds / judged:.3g} ms on average of {judged}, the task allows "
-                f"{self._limit:g} ms: it was stopped"
+                f"a decision took {_plain(1000.0 * self._seconds / judged)} ms on average of {judged}, the task allows "
+                f"{_plain(self._limit)} ms: it was stopped"
             )
 
     @contextmanager
@@ -94,6 +96,25 @@ class Guarded(Scheduler):
             what = str(error) if isinstance(error, InputError | _Hanging) else f"{type(error).__name__}: {error}"
             self.failure = InputError(f"'{self.name}', sequence {sequence}, slot {cluster.slot}: {what}")
             raise self.failure from error
+
+
+def _machine(choice: Any, machines: int) -> int:
+    """The chosen machine as an integer. Raises InputError for what is no whole number."""
+    try:
+        return whole_number(choice)
+    except (TypeError, ValueError):
+        shown = choice if isinstance(choice, float) else repr(choice)
+        limit = f"must be a whole number from 0 to {machines - 1}, or None to wait"
+        raise InputError(f"chose machine {shown}: {limit}") from None
+
+
+def _plain(number: float) -> str:
+    """Three digits, without an exponent.
+
+    >>> _plain(1098.6), _plain(8.1)
+    ('1,100', '8.1')
+    """
+    return f"{float(f'{number:.3g}'):,.12g}"
 
 
 @contextmanager

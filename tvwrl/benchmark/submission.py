@@ -92,6 +92,8 @@ def read_submission(folder: str | Path) -> Submission:
     group.
     """
     path = Path(folder) / ABOUT
+    if not path.is_file():
+        raise InputError(f"{folder} holds no submission: tvwrl.submit writes one")
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -104,9 +104,13 @@ TASKS: dict[str, Task] = {name: _task(name) for name in TASK_NAMES}
 
 
 def find_task(task: str | Task) -> Task:
-    """The task of that name. Raises InputError with near matches for an unknown name."""
+    """The task of that name, which may begin with `tvwrl/`, as `gym.make` needs it.
+
+    Raises InputError with near matches for an unknown name.
+    """
     if isinstance(task, Task):
         return task
+    task = task.removeprefix("tvwrl/")
     if task not in TASKS:
         near = get_close_matches(task, TASKS, n=4, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(TASKS)}"

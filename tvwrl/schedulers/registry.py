@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -160,10 +161,16 @@ ROLLOUTS: dict[str, Callable[[], Scheduler]] = {
 KNOWLEDGE: dict[str, Knowledge] = {name: make().knowledge for name, make in (SCHEDULERS | ROLLOUTS).items()}
 
 
+class UnknownScheduler(InputError):
+    """No scheduler has this name."""
+
+
 def make_scheduler(name: str) -> Scheduler:
     """A new scheduler of that name: one of `SCHEDULERS` or `ROLLOUTS`, perhaps with options, as in `n-sigma(n=3)` and
     `rollout(spread,milliseconds=50)`. `NAME-backfill` adds backfilling to any rule that serves the head of the queue:
-    when that has to wait, others may pass it. Raises an InputError that lists the valid names or options.
+    when that has to wait, others may pass it.
+
+    Raises an InputError for bad options that lists the valid ones, and UnknownScheduler with names that are near.
 
     >>> problem = Problem.build(open_trace("google"), Scenario())  # doctest: +SKIP
     >>> sequences = problem.sequences("test", 10, seed=0)  # doctest: +SKIP
@@ -182,5 +189,14 @@ def make_scheduler(name: str) -> Scheduler:
                 f"scheduler is '{name}': {served.name} already chooses from the whole queue, so it cannot backfill"
             )
         return Backfill(served)
-    one_of(every, scheduler=name)
+    if name not in every:
+        raise UnknownScheduler(f"scheduler is '{name}': {_hint(name, every)}")
     return every[name]()
+
+
+def _hint(name: str, every: Mapping[str, Any]) -> str:
+    """What may have been meant by an unknown name."""
+    if name.count("(") != name.count(")"):
+        return "a bracket is open or closed without the other, write NAME(OPTION=NUMBER)"
+    near = get_close_matches(name.partition("(")[0], every, n=4, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"must be one of {', '.join(every)}"

@@ -15,11 +15,11 @@ def test_coach_adds_what_is_guaranteed_and_the_fullest_window(chosen):
     # first window, B's in the second: 2 + max(2, 2) = 4, though their peaks sum to 6.
     a, b = day(1, 1, 1, 1, 1, 1), day(1, 1, 1, 1, 1, 1)
     a[3], b[12] = 3, 3
-    assert chosen("coach(p=0)", [(8, a), (8, b)], 4) == 0
-    assert chosen("coach(p=0)", [(8, a), (8, b)], 4.1) is None
+    assert chosen("coach(p=1)", [(8, a), (8, b)], 4) == 0
+    assert chosen("coach(p=1)", [(8, a), (8, b)], 4.1) is None
     b[12], b[5] = 1, 3  # both in the first window
-    assert chosen("coach(p=0)", [(8, a), (8, b)], 2) == 0
-    assert chosen("coach(p=0)", [(8, a), (8, b)], 2.1) is None
+    assert chosen("coach(p=1)", [(8, a), (8, b)], 2) == 0
+    assert chosen("coach(p=1)", [(8, a), (8, b)], 2.1) is None
     # 95 % of seven ones and a 3 is 1 + .65 x 2 = 2.3; beyond it .7.
     assert chosen("coach", [(8, a)], 5) == 0
     assert chosen("coach", [(8, a)], 5.1) is None

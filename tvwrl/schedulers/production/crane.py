@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tvwrl.checks import positive
+from tvwrl.checks import fraction
 from tvwrl.schedulers.knowledge import CURRENT_LOAD
 from tvwrl.schedulers.production.past_load import ByPastLoad
 from tvwrl.schedulers.production.usage import placed_since
@@ -29,7 +29,7 @@ class Crane(ByPastLoad):
     Ours: every slot has a report, while the source refreshes the hour's and the day's maxima every 15 minutes and 3
     hours; both windows of the hot value are the current slot.
 
-    `threshold`: share of the capacity, > 0
+    `threshold`: share of the capacity, above 0 and at most 1
     """
 
     name = "crane"
@@ -38,7 +38,7 @@ class Crane(ByPastLoad):
     LATELY = 0.1  # added to `threshold` for the hour's maximum
 
     def __init__(self, threshold: float = 0.65) -> None:
-        positive(threshold=threshold)
+        fraction(threshold=threshold)
         self.threshold = threshold
 
     def passes(self, cluster: Cluster, workload: Workload) -> Mask:

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tvwrl.checks import at_least, positive, within
+from tvwrl.checks import at_least, fraction, percent
 from tvwrl.compiled import njit
 from tvwrl.schedulers.knowledge import FUTURE, REQUESTS
 from tvwrl.schedulers.production.percentiles import percentiles
@@ -34,7 +34,7 @@ class BorgDefault(PredictedPeak):
     options: ClassVar = {"phi": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)}
 
     def __init__(self, phi: float = 0.9) -> None:
-        positive(phi=phi)
+        fraction(phi=phi)
         self.phi = phi
 
     def history(self, scenario: Scenario) -> int:
@@ -86,7 +86,7 @@ class RCLike(EachAlone):
     options: ClassVar = {"p": (50.0, 65.0, 80.0, 90.0, 95.0, 99.0, 100.0)}
 
     def __init__(self, p: float = 99.0, cap: bool = True) -> None:
-        within(0, 100, p=p)
+        percent(p=p)
         self.p, self.cap = p, cap
 
     def history(self, scenario: Scenario) -> int:

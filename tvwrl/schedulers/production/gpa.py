@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tvwrl.checks import below, positive
+from tvwrl.checks import below, fraction
 from tvwrl.compiled import njit
 from tvwrl.schedulers.production.predicted_peak import PredictedPeak
 from tvwrl.schedulers.production.usage import Samples, slots_in
@@ -33,7 +33,7 @@ class GPA(PredictedPeak):
     options: ClassVar = {"slo": (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)}
 
     def __init__(self, slo: float = 0.99) -> None:
-        positive(slo=slo)
+        fraction(slo=slo)
         below(1, slo=slo)
         self.z = NormalDist().inv_cdf(slo)
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tvwrl.checks import at_least, positive
+from tvwrl.checks import at_least, percent
 from tvwrl.compiled import njit
 from tvwrl.schedulers.knowledge import REQUESTS
 from tvwrl.schedulers.production.past_load import ByPastLoad
@@ -45,7 +45,7 @@ class Katalyst(PredictedPeak):
     options: ClassVar = {"cpu": (50.0, 60.0, 70.0, 80.0, 90.0, 100.0), "cold": (2.0, 24.0)}
 
     def __init__(self, cpu: float = 70.0, cold: float = 24.0) -> None:
-        positive(cpu=cpu)
+        percent(cpu=cpu)
         at_least(0, cold=cold)
         self.cpu, self.cold = cpu, cold
 
@@ -91,7 +91,7 @@ class KatalystLoad(ByPastLoad):
 
     Ours: a report covers one slot, while the source takes the mean of 15 minutes.
 
-    `threshold`: percent of the CPU, > 0
+    `threshold`: percent of the CPU, 1 to 100
     """
 
     name = "katalyst-load"
@@ -99,7 +99,7 @@ class KatalystLoad(ByPastLoad):
     options: ClassVar = {"threshold": (50.0, 60.0, 70.0, 80.0, 90.0, 100.0)}
 
     def __init__(self, threshold: float = 70.0) -> None:
-        positive(threshold=threshold)
+        percent(threshold=threshold)
         self.threshold = threshold
 
     def passes(self, cluster: Cluster, workload: Workload) -> Mask:

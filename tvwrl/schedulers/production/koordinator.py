@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tvwrl.checks import at_least, positive, within
+from tvwrl.checks import at_least, fraction, within
 from tvwrl.compiled import vectorize
 from tvwrl.schedulers import load_aware
 from tvwrl.schedulers.head_of_queue import Scored
@@ -33,14 +33,14 @@ class LoadAware(Scored):
     memory (here: its demand in the first slot), counts in whole percent, and excludes machines whose metrics are older
     than three minutes. Default: 0.65.
 
-    `threshold`: share of the capacity, > 0
+    `threshold`: share of the capacity, above 0 and at most 1
     """
 
     name, knowledge = "load-aware", CURRENT_LOAD
     options: ClassVar = {"threshold": (0.45, 0.55, 0.65, 0.75, 0.85, 0.95)}
 
     def __init__(self, threshold: float = load_aware.CPU_LIMIT) -> None:
-        positive(threshold=threshold)
+        fraction(threshold=threshold)
         self.threshold = threshold
 
     def score(self, cluster: Cluster, workload: Workload) -> Float:

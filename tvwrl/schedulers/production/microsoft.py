@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tvwrl.checks import within
+from tvwrl.checks import percent, within
 from tvwrl.compiled import njit
 from tvwrl.schedulers.production.percentiles import percentile, percentiles
 from tvwrl.schedulers.production.predicted_peak import EachAlone, PredictedPeak
@@ -41,7 +41,7 @@ class Coach(PredictedPeak):
     options: ClassVar = {"p": (50.0, 65.0, 80.0, 90.0, 95.0, 99.0)}
 
     def __init__(self, p: float = 95.0) -> None:
-        within(0, 100, p=p)
+        percent(p=p)
         self.p = p
 
     def predict(self, samples: Samples, machines: int) -> Float:

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tvwrl.checks import at_least, below, positive
+from tvwrl.checks import at_least, below, fraction
 from tvwrl.compiled import vectorize
 from tvwrl.schedulers import load_aware
 from tvwrl.schedulers.head_of_queue import FilterAndScore, Scored
@@ -22,7 +22,7 @@ from tvwrl.schedulers.production.past_load import PastLoad
 from tvwrl.schedulers.production.requests import requested, requests_fit, rounded
 from tvwrl.schedulers.scores import Compiled, share_after
 from tvwrl.simulation.cluster import Cluster, Mask
-from tvwrl.types import Float, InputError, Placement, Workload
+from tvwrl.types import Float, Placement, Workload
 
 REPORTS = 15
 SMOOTHING = 5.0  # reports; the deviation is multiplied by its root
@@ -46,7 +46,7 @@ class TargetLoadPacking(Scored):
     options: ClassVar = {"target": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)}
 
     def __init__(self, target: float = load_aware.TARGET_SHARE) -> None:
-        positive(target=target)
+        fraction(target=target)
         below(1, target=target)
         self.target = target
 
@@ -113,8 +113,7 @@ class LowRiskOverCommitment(FilterAndScore):
     options: ClassVar = {"request": (0.25, 0.35, 0.5, 0.65, 0.8)}
 
     def __init__(self, request: float = 0.5) -> None:
-        if not 0 < request <= 1:
-            raise InputError(f"request is {request}: must be above 0 and at most 1")
+        fraction(request=request)
         self.request = request
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:
