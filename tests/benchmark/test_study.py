@@ -28,6 +28,7 @@ def rows(scheduler, knowledge, rewards, tuned=False, played="", unplaced=0):
         "tuned": tuned,
         "played": played or scheduler,
         "ours": scheduler == "mine",
+        "note": "",
     }
     scores = {"overshoot_pct": 0.5, "machines_used": 8.0, "wait_mean": 1.0, "unplaced": unplaced, "decision_ms": 2.0}
     found = enumerate(rewards)

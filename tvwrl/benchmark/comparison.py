@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 # Compared with by default
 AGAINST = ("spread", "target-load-packing", "kube-default", "n-sigma", "best-fit-peak", "clairvoyant")
+
+OTHER_TRACE = "trained on another trace"  # in the origin of a training run
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +149,7 @@ def _completed(entries: Mapping[str, Entry], out: Path, cells: Sequence[Cell]) -
     """Complete the cells, those of `entries` first, and raise their errors before the other schedulers take time."""
     own = [cell for cell in cells if isinstance(cell, EpisodesCell) and cell.scheduler.name in entries]
     for part in (own, [cell for cell in cells if cell not in own]):
-        failed = complete(out, part, report=_silent)
+        failed = complete(out, part, report=_report)
         for entry in entries.values():
             if entry.scheduler.failure is not None:
                 raise entry.scheduler.failure
@@ -155,5 +158,6 @@ def _completed(entries: Mapping[str, Entry], out: Path, cells: Sequence[Cell]) -
     return {}
 
 
-def _silent(text: str) -> None:
-    """Print nothing: every failure is raised too."""
+def _report(text: str) -> None:
+    """Progress; standard output is for tables."""
+    print(text, file=sys.stderr)

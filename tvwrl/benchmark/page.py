@@ -25,7 +25,7 @@ HEAD: dict[str, Column] = {
     "scheduler": lambda line: f"**{line.label}**" if line.ours else line.label,
     "rank": lambda line: str(line.rank),
     "reward (thousands)": lambda line: with_interval(*line.reward, 1, "", 1e-3),
-    "behind the best of its group": lambda line: with_interval(*line.behind, 1, "", 1e-3) if line.rank > 1 else "",
+    "behind the best of its group": lambda line: with_interval(*line.behind, 1, "", 1e-3) if line.rank > 1 else "0",
     "gap closed %": lambda line: "-" if np.isnan(line.closed) else f"{line.closed:.0f}",
     "overshoot %": lambda line: f"{line.overshoot:.3f}",
     "machines": lambda line: f"{line.machines:.2f}",
@@ -62,11 +62,14 @@ class Line:
     wait: float
     unplaced: float
     milliseconds: float
+    sequences: int
+    note: str = ""  # what a reader has to know of it
 
     @property
     def label(self) -> str:
         """Its name in tables."""
-        return f"{self.played}, tuned" if self.tuned else self.scheduler
+        name = f"{self.played}, tuned" if self.tuned else self.scheduler
+        return f"{name} ({self.note})" if self.note else name
 
 
 def summaries(rows: Rows, tasks: Sequence[str]) -> dict[str, list[Line]]:
@@ -110,6 +113,8 @@ def _line(rows: Rows, rank: int, best: Float, rewards: Mapping[str, Float]) -> L
         wait=float(np.nanmean(_column(rows, "wait_mean"))),
         unplaced=float(_column(rows, "unplaced").mean()),
         milliseconds=float(_column(rows, "decision_ms").mean()),
+        sequences=len(rows),
+        note=first["note"],
     )
 
 
@@ -130,7 +135,7 @@ def text(found: Mapping[str, Sequence[Line]], missing: int) -> str:
             body += [[f"*{group}*", *[""] * (len(HEAD) - 1)]] if own else []
             body += [[show(line) for show in HEAD.values()] for line in own]
         table = f"<details><summary>Table</summary>\n\n{markdown_table(list(HEAD), body)}\n\n</details>"
-        parts += [f"## {task}", f"![{task}]({task}.png)", table]
+        parts += [f"## {task} ({lines[0].sequences} sequences)", f"![{task}]({task}.png)", table]
     return "\n\n".join(parts)
 
 
@@ -156,15 +161,15 @@ def _overall(found: Mapping[str, Sequence[Line]]) -> str:
     return f"{markdown_table(head, body)}\n\n{note}"
 
 
-def picture(lines: Sequence[Line]) -> Callable[[Path], None]:
+def picture(task: str, lines: Sequence[Line]) -> Callable[[Path], None]:
     """Writes a PNG: a row per scheduler with mean reward and interval, ranked within groups, ours in another colour.
 
     Where a rule was tuned too, both forms are in its row, the default as a ring.
     """
-    return partial(_draw, lines)
+    return partial(_draw, task, lines)
 
 
-def _draw(lines: Sequence[Line], file: Path) -> None:
+def _draw(task: str, lines: Sequence[Line], file: Path) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     both = {line.scheduler for line in lines if line.tuned}
@@ -191,7 +196,7 @@ def _draw(lines: Sequence[Line], file: Path) -> None:
     axis.set_yticks(ticks, labels, fontsize=8)
     axis.set_ylim(at - 0.4, -0.8)
     axis.set_xscale("log")
-    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
     axis.xaxis.set_minor_locator(NullLocator())
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axis.set_xlabel(
@@ -199,6 +204,7 @@ def _draw(lines: Sequence[Line], file: Path) -> None:
         "orange: this project's rules and agents; ring: default, dot beside it: tuned",
         fontsize=9,
     )
+    axis.set_title(f"{task}, {lines[0].sequences} sequences", fontsize=11)
     tidy(axis, "x")
     figure.savefig(file, dpi=100, format="png")
 
@@ -218,5 +224,7 @@ def _write_html(found: Mapping[str, Sequence[Line]], file: Path) -> None:
             lines.append(f"<tr{strong}>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
     page = files("tvwrl.benchmark").joinpath("table.html").read_text(encoding="utf-8")
     head = "".join(f"<th><button>{html.escape(title)}</button></th>" for title in heads)
-    page = page.replace("<!--head-->", head).replace("<!--legend-->", html.escape(LEGEND.replace("`", "")))
+    page = page.replace("<!--head-->", head).replace(
+        "<!--legend-->", html.escape(LEGEND.replace("`", "").replace("*", ""))
+    )
     file.write_text(page.replace("<!--body-->", "\n".join(lines)), encoding="utf-8")

@@ -13,6 +13,7 @@ import numpy as np
 
 from tvwrl import TASK_NAMES
 from tvwrl.benchmark import page
+from tvwrl.benchmark.comparison import OTHER_TRACE
 from tvwrl.benchmark.entries import Entry, entry_of
 from tvwrl.benchmark.guard import stopping_hangs
 from tvwrl.benchmark.submission import FILES, check_submission, read_submission
@@ -70,6 +71,7 @@ class Played(RowsCell):
         made = entry_of(self.scheduler, entry, self.task)
         facts = {"scheduler": self.scheduler, "tuned": self.tuned, "played": entry}
         facts["knowledge"] = made.scheduler.knowledge.group
+        facts["note"] = made.origin.partition(", ")[2] if OTHER_TRACE in made.origin else ""
         return [row | facts for row in played(made, self.task, self.task.split, self.sequences)]
 
     def _best_form(self) -> str:
@@ -244,9 +246,10 @@ class BenchmarkStudy:
         rows: Rows = []
         for cell in cells:
             assert isinstance(cell, Played | Submitted)
-            rows += [{"task": cell.task.name, "ours": cell.ours} | row for row in read_rows(out, [cell])]
+            facts = {"task": cell.task.name, "ours": cell.ours, "note": ""}
+            rows += [facts | row for row in read_rows(out, [cell])]
         found = page.summaries(rows, [task.name for task in self.tasks()])
-        plots = {task: page.picture(own) for task, own in found.items()}
+        plots = {task: page.picture(task, own) for task, own in found.items()}
         files = {"benchmark.html": page.browser_table(found)}
         missing = len(self.cells(figure)) - len(cells)
         return Report(page.text(found, missing), rows, plots, {}, {}, files)

@@ -152,6 +152,8 @@ def terminal_table(rows: pl.DataFrame, knowledge: Known | None = None, seed: int
         schedulers = [name for _, names in groups for name in names]
         columns = [["scheduler", *(_without_middle(name, 33) for name in schedulers)]]
         for metric in metrics:
+            if metric is CLOSED and not {FLOOR, CEILING} <= set(group):
+                continue
             show = _half_width_cell if metric.column == "reward" and metric.statistic is mean else _estimate_cell
             values = (_towards_ceiling(group, n) if metric is CLOSED else group[n][metric.column] for n in schedulers)
             columns.append([metric.short, *(show(metric, value, seed) for value in values)])
@@ -213,8 +215,8 @@ def _metrics(rows: pl.DataFrame) -> list[Metric]:
         Metric("machines_used", "machines used", "mach", 2, 1),
         Metric("peak_machines", "peak machines", "peak", 2, 5),
         *(gap for gap in gaps if gap.column in rows.columns),
-        Metric("wait_mean", "wait (slots)", "wait", 2, 3),
-        Metric("unplaced", "unplaced", "unpl", 2, 3),
+        Metric("wait_mean", "wait (slots)", "wait", 2, 1),
+        Metric("unplaced", "unplaced", "unpl", 2, 1),
         Metric("decision_ms", "decision ms", "ms", 3, 5),
     ]
 
