@@ -18,7 +18,7 @@ from tvwrl.benchmark.environment import TaskEnv
 from tvwrl.benchmark.tasks import TASKS
 from tvwrl.envs.problem import Problem
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
-from tvwrl.schedulers.knowledge import CURRENT_LOAD
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, Knowledge
 from tvwrl.types import InputError
 
 KEPT = ("sequence", "workload_id", "arrival", "start", "finish", "machine")
@@ -134,9 +134,9 @@ def test_an_onnx_file(small, monkeypatch, tmp_path):
     file.touch()
     queue = {"name": "queue", "type": "tensor(double)", "shape": ["batch", 5, 7]}
     inputs = [
-        SimpleNamespace(**queue),
         SimpleNamespace(name="grid", type="tensor(uint8)", shape=[1, None, None, None, None]),
         SimpleNamespace(name="mask", type="tensor(bool)", shape=[1, 4]),
+        SimpleNamespace(**queue),
     ]
 
     class Session:
@@ -162,9 +162,13 @@ def test_an_onnx_file(small, monkeypatch, tmp_path):
     for change, message in (
         ({"name": "x"}, "input 'x' is not observed; there are backlog, grid, queue, mask"),
         ({"shape": [1, 5, 3]}, r"input 'queue' is \(1, 5, 3\), here it is \(1, 5, 7\); give compare\(observe=\.\.\.\)"),
+        (
+            {"name": "mask", "shape": [1, 5]},
+            r"is \(1, 5\), here it is \(1, 4\); give compare\(observe={'hold_action': True}",
+        ),
         ({"type": "tensor(string)"}, r"input 'queue' is a tensor\(string\): must be a tensor of numbers"),
     ):
-        inputs[0] = SimpleNamespace(**(queue | change))
+        inputs[-1] = SimpleNamespace(**(queue | change))
         with pytest.raises(InputError, match=message):
             alone(file, small)
     inputs.clear()
@@ -291,10 +295,15 @@ def test_a_scheduler_has_to_say_what_it_may_know(small):
     class Vague(First):
         knowledge = "stuff"
 
+    class Odd(First):
+        knowledge = Knowledge("stuff", "")
+
     with pytest.raises(InputError, match="does not say what it knows"):
         alone(Silent(), small)
     with pytest.raises(InputError, match="entry 'mine' has the knowledge 'stuff': set knowledge = CURRENT_LOAD"):
         alone(Vague(), small)
+    with pytest.raises(InputError, match=r"has the knowledge Knowledge\(group='stuff'.*: set knowledge = CURRENT_LOAD"):
+        alone(Odd(), small)
 
 
 def test_models_that_others_saved(small, tmp_path):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tvwrl.forecasting.segments import SEGMENTS, forecast_table, steps
-from tvwrl.schedulers import BASELINES, make_scheduler
+from tvwrl.schedulers import BASELINES, PRODUCTION, make_scheduler
 from tvwrl.schedulers.forecast_fit import ForecastFit
+from tvwrl.schedulers.registry import tunable
 from tvwrl.schedulers.runner import Runner
 from tvwrl.schedulers.tetris import Tetris
 from tvwrl.simulation.cluster import Cluster
@@ -134,6 +135,27 @@ def test_load_aware_peers_by_hand(make_sequences):
     ):
         with pytest.raises(InputError, match=message):
             make_scheduler(name)
+
+
+@pytest.mark.parametrize("name", ["crane(threshold=65)", "load-aware(threshold=65)", "target-load-packing(target=40)"])
+def test_percent_instead_of_a_fraction(name):
+    with pytest.raises(InputError, match=r"is \d+\.0: must be a fraction above 0 and at most 1"):
+        make_scheduler(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["katalyst-load(threshold=0.7)", "katalyst(cpu=0.7)", "coach(p=0.95)", "rc-like(p=0.99)"]
+)
+def test_a_fraction_instead_of_percent(name):
+    with pytest.raises(InputError, match=r"is 0\.\d+: must be a percentage, 1 to 100"):
+        make_scheduler(name)
+
+
+@pytest.mark.parametrize("name", PRODUCTION)
+def test_rules_take_every_value_that_they_are_tuned_over(name):
+    for option, values in tunable(name).items():
+        for value in values:
+            make_scheduler(f"{name}({option}={value})")
 
 
 def test_risk_balancing_prefers_what_was_calm(make_sequences):

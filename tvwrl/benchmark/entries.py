@@ -17,7 +17,7 @@ from tvwrl.benchmark.tasks import OBSERVED, Task, problem_of, trace_of
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.scheduler_names import scheduler_of
 from tvwrl.schedulers.base import Scheduler
-from tvwrl.schedulers.knowledge import Knowledge
+from tvwrl.schedulers.knowledge import GROUPS, Knowledge
 from tvwrl.schedulers.registry import UnknownScheduler
 from tvwrl.types import InputError
 
@@ -46,7 +46,7 @@ def entry_of(name: str, given: Any, task: Task, observe: Mapping[str, Any] | Non
         raise InputError(f"entry {name!r}: a name has letters, digits, spaces and .+-()=, and begins with a letter")
     scheduler, problem, origin = _made(name, given, task, dict(observe or {}))
     knowledge = getattr(scheduler, "knowledge", None)
-    if not isinstance(knowledge, Knowledge):
+    if not isinstance(knowledge, Knowledge) or knowledge.group not in GROUPS:
         said = "does not say what it knows" if knowledge is None else f"has the knowledge {knowledge!r}"
         raise InputError(f"entry '{name}' {said}: set knowledge = CURRENT_LOAD (tvwrl.schedulers.knowledge)")
     return Entry(Guarded(name, scheduler, task.milliseconds), problem, origin)

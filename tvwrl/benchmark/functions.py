@@ -199,7 +199,8 @@ def of_onnx(path: Path) -> tuple[Act, Spaces]:
             sizes = tuple(one.shape)  # a size that is left open is text or None
             pairs = zip(sizes, shown[name], strict=False)
             if len(sizes) != len(shown[name]) or any(isinstance(own, int) and own != here for own, here in pairs):
-                raise InputError(f"{path}: input '{name}' is {sizes}, here it is {shown[name]}; {SAME_FIELDS}")
+                advice = _other_actions(sizes[-1], simulation) if name == "mask" and sizes else SAME_FIELDS
+                raise InputError(f"{path}: input '{name}' is {sizes}, here it is {shown[name]}; {advice}")
 
     return act, fits
 
