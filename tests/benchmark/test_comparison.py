@@ -274,6 +274,7 @@ def test_sick_models(small):
         ({"mine": First}, {}, r"entry 'mine' is a class: give an instance, First\(\)"),
         ({"mine": "bset-fit"}, {}, "'bset-fit' is neither a training run nor a scheduler: .* did you mean best-fit or"),
         ({"mine": "kube-default(foo=1)"}, {}, r"^kube-default\(foo=1\): 'foo' is not an option"),
+        ({"mine": "n-sigma(n=3"}, {}, r"^scheduler is 'n-sigma\(n=3': a bracket is missing; write NAME"),
         ({"mine": "runs/mine"}, {}, r"^runs/mine: no such file or folder$"),
         ({"mine": "mine.pt"}, {}, r"^mine\.pt: no such file or folder$"),
         ({"mine": "crane(threshold=65)"}, {}, r"threshold is 65\.0: must be a fraction above 0 and at most 1"),

@@ -177,6 +177,8 @@ def make_scheduler(name: str) -> Scheduler:
     >>> runner = Runner(sequences, problem.machines, problem.scenario)  # doctest: +SKIP
     >>> episode = runner.play(make_scheduler("tetris"), 0)  # doctest: +SKIP
     """
+    if name.count("(") != name.count(")"):
+        raise InputError(f"scheduler is '{name}': a bracket is missing; write NAME(OPTION=NUMBER)")
     if found := ROLLOUT.fullmatch(name):
         return rollout_of(found[1], options=found[2])
     if (found := WITH_OPTIONS.fullmatch(name)) and found[1] in SCHEDULERS:
@@ -196,7 +198,5 @@ def make_scheduler(name: str) -> Scheduler:
 
 def _hint(name: str, every: Mapping[str, Any]) -> str:
     """What may have been meant by an unknown name."""
-    if name.count("(") != name.count(")"):
-        return "a bracket is open or closed without the other, write NAME(OPTION=NUMBER)"
     near = get_close_matches(name.partition("(")[0], every, n=4, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else f"must be one of {', '.join(every)}"
