@@ -29,5 +29,5 @@ def test_crane_threshold(choice):
     assert choice(Crane(), [(0, [[5.2, 1]]), (0, [[5.3, 1]]), (0, [[1, 1]])]) == 0
     assert choice(Crane(), [(0, [[5.3, 1]]), (0, [[5.3, 1]]), (0, [[1, 1]])]) is None
     assert choice(Crane(0.75), [(0, [[5.3, 1]]), (0, [[5.3, 1]]), (0, [[1, 1]])]) == 0
-    with pytest.raises(InputError, match="threshold is 0: must be a number > 0"):
+    with pytest.raises(InputError, match="threshold is 0: must be a fraction above 0"):
         Crane(0)

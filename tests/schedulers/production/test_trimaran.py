@@ -54,5 +54,5 @@ def test_low_risk_over_commitment_prefers_fewer_limits_above_the_capacity(choice
     assert choice(LowRiskOverCommitment(), rows, [[5, 1], [7, 4], [4, 1]]) == 1
     # With requests of 0.8 of the limits 8.8 and 9.6 of 8 are requested: neither has room.
     assert choice(LowRiskOverCommitment(0.8), rows, [[7, 1], [8, 1], [4, 1]]) is None
-    with pytest.raises(InputError, match=r"request is 1.5: must be above 0 and at most 1"):
+    with pytest.raises(InputError, match=r"request is 1.5: must be a fraction above 0 and at most 1"):
         LowRiskOverCommitment(1.5)
