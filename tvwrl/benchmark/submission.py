@@ -93,7 +93,7 @@ def read_submission(folder: str | Path) -> Submission:
     """
     path = Path(folder) / ABOUT
     if not path.is_file():
-        raise InputError(f"{folder} holds no submission: tvwrl.submit writes one")
+        raise InputError(f"{folder} holds no submission: tvwrl.submit writes one ({ABOUT} is missing)")
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
