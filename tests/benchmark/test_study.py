@@ -166,3 +166,10 @@ def test_submissions_that_cannot_enter(small, submission):
 def test_bad_options_are_named(changes, message):
     with pytest.raises(InputError, match=message):
         replace(BenchmarkStudy(named_tasks=(TASK,)), **changes).cells("benchmark")
+
+
+def test_rules_of_production_and_ours_are_set_side_by_side():
+    found = page.summaries(EVERY, [TASK])
+    table = page._against_production(found)
+    # n-sigma by default -200, tuned -170; ours, with load alone, -375: 205 thousand, or 121 %, more
+    assert re.search(rf"{TASK} +\| +n-sigma -200 \| +n-sigma\(n=2\) -170 \| +mine -375 \| +-121 \[-141, -100\]", table)

@@ -16,9 +16,11 @@ from tvwrl.experiments.statistics import bootstrap_interval, paired_bootstrap, s
 from tvwrl.experiments.tables import CEILING, FLOOR
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import COLOURS, new_figure, tidy
-from tvwrl.schedulers import GROUPS
+from tvwrl.schedulers import GROUPS, PRODUCTION
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, REQUESTS
 from tvwrl.types import Float
 
+ATTAINABLE = (CURRENT_LOAD.group, REQUESTS.group, FORECASTS.group)  # what a cluster can know
 OWN_RULES = ("expected-cost", "forecast-fit")  # the beginnings of their names
 Column = Callable[["Line"], str]
 HEAD: dict[str, Column] = {
@@ -62,7 +64,7 @@ class Line:
     wait: float
     unplaced: float
     milliseconds: float
-    sequences: int
+    rewards: Float  # (sequences,)
     note: str = ""  # what a reader has to know of it
 
     @property
@@ -113,7 +115,7 @@ def _line(rows: Rows, rank: int, best: Float, rewards: Mapping[str, Float]) -> L
         wait=float(np.nanmean(_column(rows, "wait_mean"))),
         unplaced=float(_column(rows, "unplaced").mean()),
         milliseconds=float(_column(rows, "decision_ms").mean()),
-        sequences=len(rows),
+        rewards=reward,
         note=first["note"],
     )
 
@@ -127,7 +129,7 @@ def text(found: Mapping[str, Sequence[Line]], missing: int) -> str:
     parts = ["# Benchmark", LEGEND]
     if missing:
         parts.append(f"**{missing} cells are missing** from the tables below; the same command completes them.")
-    parts += ["## All tasks", _overall(found)]
+    parts += ["## Production's rules and ours", _against_production(found), "## All tasks", _overall(found)]
     for task, lines in found.items():
         body = []
         for group in GROUPS:
@@ -135,8 +137,29 @@ def text(found: Mapping[str, Sequence[Line]], missing: int) -> str:
             body += [[f"*{group}*", *[""] * (len(HEAD) - 1)]] if own else []
             body += [[show(line) for show in HEAD.values()] for line in own]
         table = f"<details><summary>Table</summary>\n\n{markdown_table(list(HEAD), body)}\n\n</details>"
-        parts += [f"## {task} ({lines[0].sequences} sequences)", f"![{task}]({task}.png)", table]
+        parts += [f"## {task} ({len(lines[0].rewards)} sequences)", f"![{task}]({task}.png)", table]
     return "\n\n".join(parts)
+
+
+def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
+    """Per task: the best rules of production clusters, and the best of ours that knows neither peaks nor the future."""
+    head = ["task", "best by default", "best, tuned", "best of ours", "ours costs less than the tuned one, %"]
+    body = []
+    for task, lines in found.items():
+        placed = sorted((line for line in lines if not line.unplaced), key=lambda line: -line.reward[0])
+        placed = [line for line in placed if line.knowledge in ATTAINABLE]
+        theirs = [line for line in placed if line.scheduler in PRODUCTION]
+        ours = [line for line in placed if line.ours]
+        default = [line for line in theirs if not line.tuned]
+        if not (default and ours):
+            continue
+        best = (default[0], theirs[0], ours[0])
+        cells = [f"{line.played if line.tuned else line.label} {line.reward[0] / 1e3:,.0f}" for line in best]
+        percent = 100 / -theirs[0].reward[0]
+        saved, low, high = paired_bootstrap(ours[0].rewards, theirs[0].rewards)
+        body.append([task, *cells, with_interval(saved, (low, high), 0, "", percent)])
+    note = "Mean rewards in thousands. A rule or agent that knows true lifetime peaks or the whole future is left out."
+    return f"{markdown_table(head, body)}\n\n{note} Intervals are of paired differences."
 
 
 def _overall(found: Mapping[str, Sequence[Line]]) -> str:
@@ -204,7 +227,7 @@ def _draw(task: str, lines: Sequence[Line], file: Path) -> None:
         "orange: this project's rules and agents; ring: default, dot beside it: tuned",
         fontsize=9,
     )
-    axis.set_title(f"{task}, {lines[0].sequences} sequences", fontsize=11)
+    axis.set_title(f"{task}, {len(lines[0].rewards)} sequences", fontsize=11)
     tidy(axis, "x")
     figure.savefig(file, dpi=100, format="png")
 
