@@ -91,13 +91,13 @@ def test_a_scenario_that_cannot_be_played_is_named(setup: Setup, tmp_path: Path)
 def test_another_trace_scenario_or_registry_is_refused(
     setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_cells, "SCHEDULERS", ("tetris", "best-fit"))
+    monkeypatch.setattr(training_cells, "BASELINES", ("tetris", "best-fit"))
 
     def every(setup: Setup) -> Column:
         return setup.column("", HEURISTICS, "google", HEURISTICS)
 
     assert run(tmp_path, every(setup)) == {}
-    monkeypatch.setattr(training_cells, "SCHEDULERS", ("best-fit", "tetris"))  # the order does not matter
+    monkeypatch.setattr(training_cells, "BASELINES", ("best-fit", "tetris"))  # the order does not matter
     assert run(tmp_path, every(setup)) == {}
     assert run(tmp_path, every(replace(setup, base=replace(setup.base, iterations=9)))) == {}  # nothing is trained
     other = replace(setup, traces={"google": "alibaba"})
@@ -108,7 +108,7 @@ def test_another_trace_scenario_or_registry_is_refused(
             run(tmp_path, every(changed))
     with pytest.raises(InputError, match="sequences is 2 there, 3 here; give another --out"):
         run(tmp_path, every(more))
-    monkeypatch.setattr(training_cells, "SCHEDULERS", ("tetris", "best-fit", "stack"))
+    monkeypatch.setattr(training_cells, "BASELINES", ("tetris", "best-fit", "stack"))
     with pytest.raises(InputError, match=r"schedulers is .* remove .* to have it made again"):
         run(tmp_path, every(setup))
 

@@ -31,7 +31,7 @@ def quick_forecasters():
 @pytest.fixture(autouse=True)
 def few_plots(monkeypatch):
     """Comparisons draw no plots but in `run`: that takes longer than to play them."""
-    monkeypatch.setattr("tvwrl.experiments.evaluation.plot_comparison", lambda rows, folder: None)
+    monkeypatch.setattr("tvwrl.experiments.evaluation.plot_comparison", lambda rows, folder, **options: None)
 
 
 @pytest.fixture

@@ -116,7 +116,7 @@ def test_bad_trace_is_refused_with_its_place(refused, tmp_path):
     ("arguments", "message"),
     [
         (["--trace", "nowhere"], ["nowhere", "google", "alibaba"]),
-        (["--schedulers", "tetris,best"], ["'best'", "best-fit-peak", "tetris"]),
+        (["--schedulers", "tetris,best"], ["'best'", "did you mean best-fit"]),
         (["--schedulers", "tetris,deeprm"], ["deeprm", "--policy deeprm", "deeprm=runs/deeprm"]),
         (["--schedulers", "deeprm=no-such-run"], ["no-such-run", "--policy deeprm"]),
         (["--machines", "0"], ["machines is 0: must be at least 1"]),
@@ -178,7 +178,7 @@ def test_an_output_folder_in_use_is_not_touched(call, tmp_path, trace):
         done = call(script, "--trace", trace, "--out", out)
         assert done.returncode == 2
         assert str(out) in done.stderr
-        assert "--out" in done.stderr
+        assert "give another folder" in done.stderr
     assert [p.name for p in out.iterdir()] == ["rows.csv"]
 
 
