@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 # Compared with by default
 AGAINST = ("spread", "target-load-packing", "kube-default", "n-sigma", "best-fit-peak", "clairvoyant")
 
-OTHER_TRACE = "trained on another trace"  # in the origin of a training run
-
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
@@ -128,7 +126,7 @@ def compare(
             completed=partial(_completed, made),
         )
     knowledge = {name: entry.scheduler.knowledge for name, entry in made.items()}
-    return Comparison(task, count, knowledge, {name: entry.origin for name, entry in made.items()}, folder, kept)
+    return Comparison(task, count, knowledge, {name: origins[name] for name in made}, folder, kept)
 
 
 def _check_kinds(entries: Any, task: Any, sequences: Any, against: Any, observe: Any) -> None:

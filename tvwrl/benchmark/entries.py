@@ -22,6 +22,8 @@ from tvwrl.schedulers.registry import UnknownScheduler
 from tvwrl.types import InputError
 
 NAME = re.compile(r"\w[\w.+()=, -]*")  # an entry's name is also the name of a folder
+NAME_RULE = "a name has letters, digits, spaces and .+-()=, and begins with a letter or digit"
+OTHER_TRACE = "trained on another trace"  # in the origin of a training run
 KINDS = (
     "a function from (observation, mask) to an action, a Scheduler, the name of a scheduler, a training run (its "
     "folder or a .pt file), a Stable-Baselines3 model, a torch module or an ONNX file"
@@ -43,7 +45,7 @@ def entry_of(name: str, given: Any, task: Task, observe: Mapping[str, Any] | Non
     Raises InputError for an invalid name, and for an object of an unsupported type.
     """
     if not (isinstance(name, str) and NAME.fullmatch(name)):
-        raise InputError(f"entry {name!r}: a name has letters, digits, spaces and .+-()=, and begins with a letter")
+        raise InputError(f"entry {name!r}: {NAME_RULE}")
     scheduler, problem, origin = _made(name, given, task, dict(observe or {}))
     knowledge = getattr(scheduler, "knowledge", None)
     if not isinstance(knowledge, Knowledge) or knowledge.group not in GROUPS:
@@ -117,5 +119,5 @@ def _of_run(run: Path, task: Task) -> tuple[Scheduler, Problem, str]:
     shown = {field: getattr(saved.config.scenario, field) for field in OBSERVED}
     unit = np.array(saved.unit) if saved.knows(trace) else None
     problem = Problem.build(trace, replace(task.scenario, **shown), saved.classes, unit, saved.forecaster)
-    trained = "" if saved.knows(trace) else f", trained on another trace ({saved.trace['name']})"
+    trained = "" if saved.knows(trace) else f", {OTHER_TRACE} ({saved.trace['name']})"
     return load_policy(run, saved), problem, f"training run {run.name}{trained}"

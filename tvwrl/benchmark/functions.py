@@ -19,14 +19,13 @@ from tvwrl.envs.base import action_masks, action_space, observation_space
 from tvwrl.envs.placement import Observation
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.knowledge import knowledge_of
-from tvwrl.simulation.cluster import Cluster
+from tvwrl.simulation.cluster import Cluster, Mask
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.types import InputError, Placement, Workload
 
-Mask = npt.NDArray[np.bool_]
 Act = Callable[[Observation, Mask], Any]  # -> a whole number, see `PlacementEnv`
-Spaces = Callable[[Simulation], None]  # raises InputError for a simulation that the function does not fit
+Fits = Callable[[Simulation], None]  # raises InputError for a simulation that the function does not fit
 SAME_FIELDS = "give compare(observe=...) the same fields as the training environment"
 
 
@@ -39,7 +38,7 @@ class FunctionScheduler(Scheduler):
 
     looks_at_grid = True
 
-    def __init__(self, name: str, act: Act, scenario: Scenario, fits: Spaces | None = None) -> None:
+    def __init__(self, name: str, act: Act, scenario: Scenario, fits: Fits | None = None) -> None:
         self.name, self._act, self._fits = name, act, fits
         self.knowledge = knowledge_of(scenario)
         self.needs_forecasts = scenario.observe_forecast
@@ -100,7 +99,7 @@ def best_allowed(logits: Any, mask: Mask) -> int:
     return int(np.where(mask, values, -np.inf).argmax())
 
 
-def of_stable_baselines(model: Any) -> tuple[Act, Spaces]:
+def of_stable_baselines(model: Any) -> tuple[Act, Fits]:
     """A Stable-Baselines3 model: its deterministic action, with masks if `predict` takes them."""
     takes_masks = "action_masks" in inspect.signature(model.predict).parameters
 
@@ -168,7 +167,7 @@ def of_torch(module: Any) -> Act:
     return act
 
 
-def of_onnx(path: Path) -> tuple[Act, Spaces]:
+def of_onnx(path: Path) -> tuple[Act, Fits]:
     """An ONNX file. Its inputs are named like the observation's arrays, or `mask`, and have a batch axis of 1; arrays
     are cast to their types. Its first output is logits (1, actions).
 

@@ -63,6 +63,7 @@ class Guarded(Scheduler):
                     self._judge(seconds)
                 if placement is not None:
                     placement = Placement(placement.workload, _machine(placement.machine, len(cluster.machines)))
+                    # Refuses an impossible choice, so that the error names sequence and slot
                     position_in_queue(cluster.simulation, placement.workload, placement.machine, self.name)
             if placement is None:
                 return

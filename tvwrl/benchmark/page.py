@@ -21,7 +21,6 @@ from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, REQUESTS
 from tvwrl.types import Float
 
 ATTAINABLE = (CURRENT_LOAD.group, REQUESTS.group, FORECASTS.group)  # what a cluster can know
-OWN_RULES = ("expected-cost", "forecast-fit")  # the beginnings of their names
 Column = Callable[["Line"], str]
 HEAD: dict[str, Column] = {
     "scheduler": lambda line: f"**{line.label}**" if line.ours else line.label,
@@ -163,7 +162,7 @@ def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
 
 
 def _overall(found: Mapping[str, Sequence[Line]]) -> str:
-    """By group, each scheduler's mean rank, tasks in which none is significantly better, gap closed and overshoot."""
+    """A row per scheduler, by group: mean rank, the number of tasks in which it is best or level, means over tasks."""
     every: dict[tuple[str, str, bool], list[Line]] = {}
     for lines in found.values():
         for line in lines:

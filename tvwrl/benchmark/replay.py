@@ -27,7 +27,7 @@ TEXTS = ("scheduler", "workload_id", "source_workload")  # columns of episodes.p
 NUMBERS = ("sequence", "source_slot", "arrival", "start", "finish", "machine")
 PLAYED = ("workload_id", "source_workload", "source_slot", "arrival", "start", "finish", "machine")
 DRAWN = PLAYED[:4]  # set by the task
-EXACTLY = 1e-9  # relative tolerance, for sums in another order
+TOLERANCE = 1e-9  # relative and absolute, since sums may be in another order
 UNSEEN = ("decision_ms",)  # columns of rows that no replay can compute
 
 
@@ -207,7 +207,7 @@ def _compare_row(found: dict[str, Any], rows: pl.DataFrame, number: int, path: P
 def _same(ours: Any, theirs: Any) -> bool:
     if isinstance(ours, str) or not isinstance(theirs, int | float):
         return str(ours) == str(theirs) or (theirs is None and ours != ours)
-    return math.isclose(ours, theirs, rel_tol=EXACTLY, abs_tol=EXACTLY) or (ours != ours and theirs != theirs)
+    return math.isclose(ours, theirs, rel_tol=TOLERANCE, abs_tol=TOLERANCE) or (ours != ours and theirs != theirs)
 
 
 def _check_times(rows: pl.DataFrame, task: Task, path: Path) -> None:

@@ -13,8 +13,7 @@ import numpy as np
 
 from tvwrl import TASK_NAMES
 from tvwrl.benchmark import page
-from tvwrl.benchmark.comparison import OTHER_TRACE
-from tvwrl.benchmark.entries import Entry, entry_of
+from tvwrl.benchmark.entries import OTHER_TRACE, Entry, entry_of
 from tvwrl.benchmark.guard import stopping_hangs
 from tvwrl.benchmark.submission import FILES, check_submission, read_submission
 from tvwrl.benchmark.tasks import TASKS, Task, find_task, is_here, problem_of
@@ -25,13 +24,15 @@ from tvwrl.experiments.engine import Cell, Rows, RowsCell, read_rows
 from tvwrl.experiments.reproduce import Report
 from tvwrl.forecasting import Forecaster
 from tvwrl.schedulers import PRODUCTION, SCHEDULERS
-from tvwrl.schedulers.registry import BACKFILL, SEARCHING, tunable
+from tvwrl.schedulers.head_of_queue import BACKFILL
+from tvwrl.schedulers.registry import SEARCHING, tunable
 from tvwrl.schedulers.runner import Runner
 from tvwrl.traces.splits import Split
 from tvwrl.types import InputError
 
 FEW = 10  # machines of the tasks on which a rule is tuned
 VALIDATION = 20  # sequences on which a rule is tuned; fewer if the task has fewer
+OWN_RULES = ("expected-cost", "forecast-fit")  # the beginnings of their names
 TRACE = "{trace}"  # stands for the task's trace in the folder of a training run
 
 
@@ -58,7 +59,7 @@ class Played(RowsCell):
     @property
     def ours(self) -> bool:
         """Whether it is this project's: a training run, or one of our own rules."""
-        return Path(self.entry).exists() or self.scheduler.startswith(page.OWN_RULES)
+        return Path(self.entry).exists() or self.scheduler.startswith(OWN_RULES)
 
     def request(self) -> dict[str, Any]:
         """What the result depends on; a training run counts by its content."""
@@ -199,23 +200,25 @@ class BenchmarkStudy:
             if Path(name).exists():
                 raise InputError(f"--schedulers {name} is a training run: write --runs NAME={name}")
             entry_of(name, name, TASKS[TASK_NAMES[0]])  # refuses a bad name before anything slow starts
-        return [*(cell for task in self.tasks() for cell in self._of(task)), *self._submitted()]
+        return [*(cell for task in self.tasks() for cell in self._played_on(task)), *self._submitted()]
 
     def _submitted(self) -> list[Submitted]:
         """The entries of the submissions. Raises InputError for a name that is already taken."""
-        played = self.tasks()
-        of = dict.fromkeys(self.schedulers, "--schedulers") | {run.partition("=")[0]: "--runs" for run in self.runs}
+        tasks = self.tasks()
+        owner = dict.fromkeys(self.schedulers, "--schedulers") | {run.partition("=")[0]: "--runs" for run in self.runs}
         cells: list[Submitted] = []
         for folder in self.submissions:
             about = read_submission(folder)
-            if about.task not in played:
+            if about.task not in tasks:
                 raise InputError(
                     f"--submissions {folder}: its task {about.task.name} is not played: add it to --named-tasks"
                 )
             for entry in about.knowledge:
                 cell = Submitted(about.task, entry, folder, self._count(about.task))
-                if of.setdefault(entry, about.name) != about.name or cell.name in (other.name for other in cells):
-                    raise InputError(f"--submissions {folder}: its entry '{entry}' has the name of one of {of[entry]}")
+                if owner.setdefault(entry, about.name) != about.name or cell.name in (other.name for other in cells):
+                    raise InputError(
+                        f"--submissions {folder}: its entry '{entry}' has the name of one of {owner[entry]}"
+                    )
                 cells.append(cell)
         return cells
 
@@ -223,7 +226,8 @@ class BenchmarkStudy:
         """How many of the task's sequences are played."""
         return min(self.sequences or task.sequences, task.sequences)
 
-    def _of(self, task: Task) -> list[Played]:
+    def _played_on(self, task: Task) -> list[Played]:
+        """The schedulers and training runs on a task. Raises InputError for a training run that does not exist."""
         count = self._count(task)
         cells = []
         for name in self.schedulers:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvwrl.benchmark.comparison import Comparison
-from tvwrl.benchmark.entries import NAME
+from tvwrl.benchmark.entries import NAME, NAME_RULE
 from tvwrl.benchmark.replay import ROWS_FILE, replay
 from tvwrl.benchmark.tasks import Task, find_task
 from tvwrl.experiments.evaluation import EPISODES
@@ -116,7 +116,7 @@ def _check_names(entries: Iterable[str], where: str) -> None:
     """Raise InputError for an invalid name, and for that of one of our schedulers."""
     for entry in entries:
         if not NAME.fullmatch(entry):
-            raise InputError(f"{where}: entry '{entry}': a name has letters, digits, spaces and .+-()=,")
+            raise InputError(f"{where}: entry '{entry}': {NAME_RULE}")
         if entry in SCHEDULERS:
             raise InputError(
                 f"{where}: entry '{entry}' has the name of one of our schedulers: rename it and compare again"

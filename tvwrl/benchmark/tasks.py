@@ -76,9 +76,7 @@ class Task:
     name: str
     trace: str  # as `open_trace` takes it; google: the embedded synthetic population
     trace_hash: str  # SHA-256 of its content (`trace_hash`)
-    scenario: (
-        Scenario  # the cluster, the load, the penalties; its `OBSERVED` fields are what an entrant sees by default
-    )
+    scenario: Scenario  # cluster, load, penalties; by default an entrant observes what its `OBSERVED` fields say
     sequences: int  # how many test sequences are played
     sequences_hash: str  # of their arrivals, demand and requests (`sequences_hash`)
     penalty_unit: float  # a penalty of this much is a reward of -1 in the Gymnasium environment

@@ -24,7 +24,6 @@ LEAST_SPREAD = 0.0005  # lowest variance of a forecast load, share of peak_units
 LEAST_PEAK_SPREAD = 1e-6  # lowest variance of a forecast peak, which may be known exactly
 ROUNDING = 1 / 400  # by how much the table may overstate a workload's peak, share of peak_units
 LEAST_CHANCE = 0.05  # lowest probability of running by which an expected demand is divided
-UNBOUNDED = 1e9  # stands for an unknown peak: it rules nothing out
 LENGTHS = np.array([last - first + 1.0 for first, last in SEGMENTS])  # slots
 EXACT = 1e-6  # units by which a capacity may be below a whole number for rounding
 OVERSHOOT, UNUSED = 0, 1  # columns of `expected_costs`

@@ -15,6 +15,8 @@ from tvwrl.types import Float, Placement, Workload
 Filter = Callable[[Cluster, Workload], Mask]  # (M,) machines that may take the workload
 Score = Callable[[Cluster, Workload], Float]  # (M,) higher is better
 
+BACKFILL = "-backfill"  # how the name of a rule with backfilling ends
+
 
 class HeadOfQueue(Scheduler):
     """First in, first out: places the head of the queue repeatedly, until it has to wait."""
@@ -40,7 +42,7 @@ class Backfill(Scheduler):
     """Places the first visible workload that `scheduler` would place if that were the head of the queue."""
 
     def __init__(self, scheduler: HeadOfQueue) -> None:
-        self.name, self.knowledge, self._scheduler = f"{scheduler.name}-backfill", scheduler.knowledge, scheduler
+        self.name, self.knowledge, self._scheduler = f"{scheduler.name}{BACKFILL}", scheduler.knowledge, scheduler
         self.looks_at_grid, self.needs_forecasts = scheduler.looks_at_grid, scheduler.needs_forecasts
 
     def reset(self, cluster: Cluster, rng: np.random.Generator) -> None:

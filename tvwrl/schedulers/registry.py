@@ -13,7 +13,7 @@ from tvwrl.schedulers import scores
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.forecast_fit import ForecastFit
-from tvwrl.schedulers.head_of_queue import Backfill, Greedy, HeadOfQueue
+from tvwrl.schedulers.head_of_queue import BACKFILL, Backfill, Greedy, HeadOfQueue
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, PEAKS, Knowledge
 from tvwrl.schedulers.lrasched import LRASched
 from tvwrl.schedulers.planning.hindsight import Hindsight
@@ -36,6 +36,7 @@ _best_fit_peak = partial(Greedy, "best-fit-peak", PEAKS, Cluster.room_for_peaks,
 _expected_cost_peak = partial(ExpectedCost, "expected-cost-peak", peaks="reserved")
 _expected_cost_known_peak = partial(ExpectedCost, "expected-cost-known-peak", peaks="known")
 _clairvoyant = partial(Greedy, "clairvoyant", FUTURE, Cluster.room_ahead, scores.tightest_ahead)
+# Rules of production clusters that are baselines too
 _BY_LOAD: tuple[Callable[..., Scheduler], ...] = (LoadAware, TargetLoadPacking, RiskBalancing)
 _MAKERS: tuple[Callable[[], Scheduler], ...] = (
     partial(Greedy, "best-fit", CURRENT_LOAD, Cluster.room_now, scores.tightest_now),
@@ -86,13 +87,11 @@ _PRODUCTION: tuple[Callable[..., Scheduler], ...] = (
 )
 
 SCHEDULERS: dict[str, Callable[..., Scheduler]] = {make().name: make for make in (*_MAKERS, *_PRODUCTION)}
-PRODUCTION = tuple(
-    make().name for make in (*_PRODUCTION, *_BY_LOAD)
-)  # rules of production clusters: docs/production.md
+# Rules of production clusters: docs/production.md
+PRODUCTION = tuple(make().name for make in (*_PRODUCTION, *_BY_LOAD))
 SEARCHING = ("hindsight",)  # takes seconds per episode: compared only if named
-BASELINES = tuple(
-    name for make in _MAKERS if (name := make().name) not in SEARCHING
-)  # what every trained policy is compared with
+# What every trained policy is compared with
+BASELINES = tuple(name for make in _MAKERS if (name := make().name) not in SEARCHING)
 
 
 def rollout_of(base: str, proposal: Scheduler | None = None, options: str = "") -> Rollout:
@@ -150,14 +149,12 @@ def _spelt(given: Mapping[str, Any]) -> list[str]:
     return [f"{name}={value:.12g}" for name, value in given.items()]
 
 
-BACKFILL = "-backfill"
 ROLLOUT_NAMES = (*ROLLOUT_BASES, *(base + BACKFILL for base in ROLLOUT_BASES if base + BACKFILL in SCHEDULERS))
 ROLLOUT_OPTIONS = {"milliseconds": float, "rollouts": int, "horizon": int, "certainty": float}
 WITH_OPTIONS = re.compile(r"([^()]+)\(([^()]*)\)")  # name, options
 ROLLOUT = re.compile(r"rollout\(([^,()]+),?([^()]*)\)")  # base, options
-ROLLOUTS: dict[str, Callable[[], Scheduler]] = {
-    f"rollout({base})": partial(rollout_of, base) for base in ROLLOUT_NAMES
-}  # slower than the others by three orders of magnitude, so in no default list
+# Slower than the others by three orders of magnitude, so in no default list
+ROLLOUTS: dict[str, Callable[[], Scheduler]] = {f"rollout({base})": partial(rollout_of, base) for base in ROLLOUT_NAMES}
 KNOWLEDGE: dict[str, Knowledge] = {name: make().knowledge for name, make in (SCHEDULERS | ROLLOUTS).items()}
 
 

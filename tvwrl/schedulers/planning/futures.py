@@ -90,9 +90,8 @@ class Futures:
         age[: len(running)] += now - real.workloads[cluster.b, running, START]
         measured = np.maximum(age - self._late, 1)
         which, seen = self._go_on(int(counters[SEQUENCE]), present, measured, count, rng)
-        seen = np.minimum(
-            seen + age - measured, self._length[which]
-        )  # one that would be gone by now is in its last slot
+        # One that would be gone by now is in its last slot
+        seen = np.minimum(seen + age - measured, self._length[which])
         coming, slot = self._arrivals(now, state.timing.shape[1] - len(present), count, rng)
         self._set_state(cluster, len(running), len(present), seen, count)
 

@@ -61,12 +61,14 @@ class Running(NamedTuple):
 
 
 class Nilas(HeadOfQueue):
-    """NILAS: the machine whose expected exit the newcomer delays the least; of equals, the tightest by requests.
+    """NILAS: the machine that the newcomer keeps from becoming empty for the shortest time; of equals, the tightest by
+    requests.
 
-    A machine exits when its last workload does. The delay is how long the newcomer is expected to run beyond that,
-    rounded up to one of 12 values from 0 to 168 hours (`GRID`). Lifetimes are predicted again in every slot: the mean
-    remaining lifetime of training workloads that reached the same age. Filter: requests fit. Default: no
-    overcommitment.
+    A machine's *exit* is when it becomes empty: when the last workload that runs on it ends. If the newcomer is
+    expected to end later than that, it delays the exit by the difference, which is rounded up to one of 12 values from
+    0 to 168 hours (`GRID`); otherwise the delay is 0. In every slot, the remaining lifetime of each running workload is
+    predicted anew: it is the mean of the training workloads that reached the same age. Filter: requests fit. Default:
+    no overcommitment.
 
     The number of values and their range are from DVLA's re-implementation; the values between are ours. Breaking ties
     by the ordinary packing score is from memory; scoring it by requests is ours.
