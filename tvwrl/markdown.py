@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-MARK = "<!-- From here on the page is written by scripts/reproduce.py; what stands above this line is kept. -->"
+MARK = "<!-- What follows is generated; what stands above this line is kept. -->"
 
 
 def preserved_introduction(page: Path, title: str) -> str:
