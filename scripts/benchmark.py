@@ -1,17 +1,6 @@
-"""Compare schedulers on the tasks of the benchmark, list the tasks, or check a submission."""
+"""Does what `tvwrl benchmark` does."""
 
-from __future__ import annotations
-
-import tyro
-
-from tvwrl import command_line
-from tvwrl.benchmark.command import BenchmarkSettings, run_benchmark
-
-
-def main() -> None:
-    """Parse the arguments and compare, list or check."""
-    run_benchmark(tyro.cli(BenchmarkSettings))
-
+from tvwrl.commands import main
 
 if __name__ == "__main__":
-    command_line.run(main)
+    main("benchmark")

@@ -1,17 +1,6 @@
-"""Let a trained policy keep learning while workloads arrive and their mix shifts."""
+"""Does what `tvwrl learn-online` does."""
 
-from __future__ import annotations
-
-import tyro
-
-from tvwrl import command_line
-from tvwrl.experiments.learn_online_command import OnlineSettings, learn_online
-
-
-def main() -> int:
-    """Parse the arguments, learn and compare."""
-    return learn_online(tyro.cli(OnlineSettings))
-
+from tvwrl.commands import main
 
 if __name__ == "__main__":
-    command_line.run(main)
+    main("learn-online")

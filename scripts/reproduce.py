@@ -1,18 +1,6 @@
-"""Reproduce the papers' figures and tables next to the published numbers, and compare agents with every heuristic."""
+"""Does what `tvwrl reproduce` does."""
 
-from __future__ import annotations
-
-import tyro
-
-from tvwrl import command_line, papers
-from tvwrl.experiments.results import study as results
-
-
-def main() -> int | None:
-    """Parse the arguments, reproduce."""
-    commands = papers.commands() | results.COMMANDS
-    return tyro.extras.subcommand_cli_from_dict(commands, description=__doc__).run()
-
+from tvwrl.commands import main
 
 if __name__ == "__main__":
-    command_line.run(main)
+    main("reproduce")

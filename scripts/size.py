@@ -1,17 +1,6 @@
-"""Recommend size and degree of collocation for a new application from short profiles of it."""
+"""Does what `tvwrl size` does."""
 
-from __future__ import annotations
-
-import tyro
-
-from tvwrl import command_line
-from tvwrl.lrasched.sizing import SizingSettings, size_application
-
-
-def main() -> None:
-    """Parse the arguments, recommend, print."""
-    print(size_application(tyro.cli(SizingSettings)))
-
+from tvwrl.commands import main
 
 if __name__ == "__main__":
-    command_line.run(main)
+    main("size")

@@ -1,19 +1,6 @@
-"""Search hyper-parameters by many short trainings; resumable."""
+"""Does what `tvwrl tune` does."""
 
-from __future__ import annotations
-
-import sys
-
-import tyro
-
-from tvwrl import command_line
-from tvwrl.experiments.tuning.command import TuningSettings, tune
-
-
-def main() -> None:
-    """Parse the arguments and search; options that are not given come from the preset."""
-    tune(tyro.cli(TuningSettings, default=TuningSettings.default_for(sys.argv[1:])))
-
+from tvwrl.commands import main
 
 if __name__ == "__main__":
-    command_line.run(main)
+    main("tune")

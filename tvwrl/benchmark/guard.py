@@ -21,7 +21,7 @@ from tvwrl.types import InputError, Int, Placement, Workload
 FIRST = 10  # decisions that do not count, since they compile and load code
 JUDGED = 20  # while fewer were timed, together they may take as long as this many
 HANGING_SECONDS = 60.0  # `stopping_hangs` stops a single decision after this long
-TERMINATED = 128 + signal.SIGTERM  # exit code of a program that was terminated from outside (`command_line.run`)
+TERMINATED = 128 + signal.SIGTERM  # exit code of a program that was terminated from outside (`tvwrl.commands.door`)
 
 
 class _Hanging(BaseException):

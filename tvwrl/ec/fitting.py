@@ -18,7 +18,7 @@ from tvwrl.ec.k_search import LARGEST_K, SMALLEST_K
 from tvwrl.ec.population import Population, population_of
 from tvwrl.ec.report import ClassesReport
 from tvwrl.ec.representations import REPRESENTATIONS, Backends
-from tvwrl.forecasting.lstnet import ForecastSettings
+from tvwrl.forecasting.lstnet_settings import ForecastSettings
 from tvwrl.runs import check_new_folder, default_folder, whole_folder
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import describe_source, open_trace, trace_hash
@@ -86,7 +86,7 @@ class ClassFitOptions:
         one_of(REPRESENTATIONS, representations=self.representations)
 
 
-def fit_and_report(options: ClassFitOptions, report: Callable[[str], object]) -> Path:
+def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = print) -> Path:
     """Write the classes that the options ask for; passes the report's text to `report` and returns the folder.
 
     Raises InputError for options or a trace that cannot be used.

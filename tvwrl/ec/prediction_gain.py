@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.forecasting.lstnet import ForecastSettings, evaluate_forecaster, train_forecaster
+from tvwrl.forecasting.lstnet import evaluate_forecaster, train_forecaster
+from tvwrl.forecasting.lstnet_settings import ForecastSettings
 from tvwrl.forecasting.lstnet_windows import MIN_FORECASTS, StandardisedSeries, correlations
 from tvwrl.types import Float, Int
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-from tvwrl.agents.online import OnlineConfig, OnlineLearner, Phase
-from tvwrl.command_line import TRACE, Names, SlotSeconds, described
+from tvwrl.agents.online import OnlineLearner, Phase
+from tvwrl.agents.online_config import OnlineConfig
+from tvwrl.experiments.learn_online_options import OnlineSettings
 from tvwrl.experiments.online_report import compare_on_stream
 from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, open_again
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
@@ -21,35 +19,6 @@ from tvwrl.traces.catalogue import trace_identity
 from tvwrl.types import InputError, Trace
 
 START = "start.pt"  # the pretrained policy, kept for the comparison
-
-
-@dataclass(frozen=True)
-class OnlineSettings:
-    """Let a trained policy keep learning while workloads arrive (Algorithm 1), and compare it with a frozen copy.
-
-    Every episode is a new arrival sequence, played once. With --shift-to or --shift-load the stream changes after
-    --before episodes and continues for --after more. The run folder holds run.json, progress.csv,
-    checkpoints/start.pt and last.pt, rows.csv, table.md and rewards.png. Ctrl-C saves a checkpoint; --resume continues
-    from it exactly.
-    """
-
-    checkpoint: Path | None = None
-    """Training run (its folder or a .pt file) whose policy continues to learn."""
-    trace: Annotated[str | None, described(TRACE, "the checkpoint's")] = None
-    slot_seconds: SlotSeconds = None
-    shift_to: str | None = None
-    """Trace after the shift, as --trace; its units are fitted on its own training series."""
-    shift_load: float | None = None
-    """Offered load after the shift."""
-    schedulers: Names = ("best-fit-peak", "forecast-fit")
-    """Schedulers to compare; the error for an unknown name lists all."""
-    out: Path | None = None
-    """Output folder; default: runs/online-<trace>-<timestamp>."""
-    resume: Path | None = None
-    """Continue the run in this folder to its end; only --stop-after can be combined with it."""
-    stop_after: int | None = None
-    """Stop after this number of updates; --resume continues."""
-    config: tyro.conf.OmitArgPrefixes[OnlineConfig] = field(default_factory=OnlineConfig)
 
 
 def learn_online(settings: OnlineSettings) -> int:

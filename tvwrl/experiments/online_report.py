@@ -10,7 +10,8 @@ import numpy as np
 from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint
-from tvwrl.agents.online import ONLINE, OnlineConfig, Phase, play_frozen
+from tvwrl.agents.online import ONLINE, Phase, play_frozen
+from tvwrl.agents.online_config import OnlineConfig
 from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.markdown import markdown_table
 from tvwrl.plotting import COLOURS, DPI, new_figure, tidy

@@ -1,28 +1,24 @@
-"""Trains a policy and compares it with the heuristics, as `scripts/train.py` is asked to."""
+"""Trains a policy and compares it with the heuristics, as `tvwrl train` is asked to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
-import tyro
 from tqdm import tqdm
 
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
-from tvwrl.agents.config import TrainConfig, preset_of
 from tvwrl.agents.networks import check_device
 from tvwrl.agents.policy_scheduler import load_policy
 from tvwrl.agents.starting_policy import check_start
 from tvwrl.agents.tasks import open_others
 from tvwrl.agents.training import INITIAL_POLICY, Trainer
-from tvwrl.command_line import PREPARING, ForecasterFile, SlotSeconds, TraceName
+from tvwrl.command_line import PREPARING
 from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate, is_unfinished
 from tvwrl.experiments.learning import INITIAL, plot_learning, what_training_brought
 from tvwrl.experiments.tables import read_rows, terminal_table
+from tvwrl.experiments.train_options import TrainingSettings
 from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, new_trainer, open_again, restored_trainer
 from tvwrl.forecasting.files import read_forecaster
 from tvwrl.runs import check_new_folder, default_folder, whole_file
@@ -31,38 +27,6 @@ from tvwrl.traces import open_and_describe
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError, Trace
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """Train a placement policy on a trace, then compare it with the heuristics on unseen workloads.
-
-    The run folder holds run.json, progress.csv, tensorboard/, checkpoints/last.pt and best.pt, and evaluation/.
-    Ctrl-C saves a checkpoint; --resume continues from it exactly.
-    """
-
-    trace: TraceName = "google"
-    slot_seconds: SlotSeconds = None
-    ec: str = "temporal"
-    """Equivalence classes: a file of scripts/fit_ec.py; or temporal, aggregate or dtw to make --classes classes now; or
-    none."""
-    forecaster: ForecasterFile = None
-    preset: Literal["smoke", "counterfactual", "medium", "paper", "deeprm"] = "counterfactual"
-    """Defaults of the hyper-parameters: smoke (a trial, seconds), counterfactual (minutes), medium (minutes; the
-    default with another algorithm), paper (the paper's values), deeprm (the default of --policy deeprm)."""
-    out: Path | None = None
-    """Output folder; default: runs/<trace>-<timestamp>."""
-    resume: Path | None = None
-    """Continue the run in this folder to its original number of iterations; only --stop-after can be combined with
-    it."""
-    stop_after: int | None = None
-    """Stop after this number of updates; --resume continues."""
-    config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=lambda: preset_of([]))
-
-    @classmethod
-    def default_for(cls, options: Sequence[str]) -> TrainingSettings:
-        """The settings that a command line changes: those of the preset that its options name."""
-        return cls(config=preset_of(options))
 
 
 def train(settings: TrainingSettings) -> int:

@@ -17,16 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.config import PRESETS, TrainConfig
-from tvwrl.agents.policy_scheduler import load_policy
-from tvwrl.agents.training import Trainer
 from tvwrl.ec import Classes, EquivalenceClasses, OwnLabels, population_of
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import Cell, complete, folder_of
 from tvwrl.experiments.evaluation import evaluate
 from tvwrl.experiments.tables import read_rows as read_evaluation
-from tvwrl.experiments.training_runs import new_trainer, pass_on_signal, restored_trainer
 from tvwrl.runs import provenance, read_csv, write_json
 from tvwrl.schedulers import BASELINES, Knowledge, Scheduler, make_scheduler
 from tvwrl.simulation.scenario import Scenario
@@ -37,6 +33,8 @@ from tvwrl.types import InputError, Trace
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from tvwrl.agents.training import Trainer
 
 TVW_RL, DEEPRM = "tvw-rl", "deeprm"  # what can be trained
 HEURISTICS = "heuristics"  # in one evaluation, every registered scheduler except searches and production rules
@@ -87,6 +85,8 @@ class Training(Cell):
 
         Raises KeyboardInterrupt or SystemExit where a signal stopped it, with everything saved.
         """
+        from tvwrl.experiments.training_runs import pass_on_signal
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a trace cannot give is noted in run.json
             trainer = self._trainer(folder)
@@ -104,6 +104,9 @@ class Training(Cell):
         return f"{iterations_done(folder)} of {self.config.iterations} iterations"
 
     def _trainer(self, folder: Path) -> Trainer:
+        from tvwrl.agents.checkpoint import Checkpoint
+        from tvwrl.experiments.training_runs import new_trainer, restored_trainer
+
         trace, last = opened(self.trace)[0], folder / "checkpoints" / "last.pt"
         if last.exists():
             try:
@@ -155,6 +158,9 @@ class Evaluation(Cell):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if self.training:
+                from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+                from tvwrl.agents.policy_scheduler import load_policy
+
                 saved = Checkpoint.load(find_checkpoint(folder.with_name("training")))
                 policy = load_policy(folder.with_name("training"), saved, self.device)
                 problem = Problem.build(trace, self.scenario, saved.classes, np.array(saved.unit), saved.forecaster)

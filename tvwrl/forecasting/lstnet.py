@@ -7,65 +7,14 @@ Imports torch at once: import this module late.
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tvwrl.checks import at_least, below, positive
-from tvwrl.forecasting.lstnet_windows import MIN_FORECASTS, MIN_WINDOW, StandardisedSeries, correlations
+from tvwrl.forecasting.lstnet_settings import ForecastSettings
+from tvwrl.forecasting.lstnet_windows import StandardisedSeries, correlations
 from tvwrl.forecasting.seeding import seeded
 from tvwrl.types import Float, Int
-
-
-@dataclass(frozen=True)
-class ForecastSettings:
-    """Hyper-parameters of the forecaster, the same for the models of classes and of all workloads."""
-
-    window: int = 48
-    """Slots that a forecast sees (48 slots of 1800 s are a day); fewer if less than half of the workloads last that
-    long."""
-    horizon: int = 4
-    """Slots ahead that are forecast."""
-    steps: int = 300
-    """Gradient steps per model, the same for a class as for all workloads."""
-    batch: int = 128
-    """Windows per gradient step."""
-    learning_rate: float = 1e-2
-    """Largest learning rate of AdamW; it rises and falls in one cycle."""
-    filters: int = 32
-    """Filters of the convolution."""
-    kernel: int = 6
-    """Slots that a filter spans (LSTNet: 6)."""
-    stride: int = 3
-    """Stride of the filters, slots (LSTNet: 1); the default saves more than half of the time."""
-    recurrent: int = 32
-    """Hidden units of the GRU."""
-    skip_recurrent: int = 4
-    """Hidden units of the GRU that skips a day."""
-    dropout: float = 0.1
-    """Dropout of the recurrent outputs in training."""
-    folds: int = 3
-    """Folds of cross-validation over the workloads."""
-    min_class: int = 5
-    """Fewest sufficiently long workloads for a class to get its own model; a smaller class has no gain."""
-    max_forecasts: int = 300
-    """Largest number of forecasts for a held-out workload, spread evenly over its life."""
-    seed: int = 0
-    """Seed of folds, weights and batches."""
-    threads: int = 1
-    """CPU threads of PyTorch; the last digits of results may depend on it."""
-
-    def __post_init__(self) -> None:
-        floors = {"window": MIN_WINDOW, "folds": 2, "max_forecasts": MIN_FORECASTS, "kernel": self.stride, "seed": 0}
-        for field in dataclasses.fields(self):
-            value, least = getattr(self, field.name), floors.get(field.name, 1)
-            if field.type == "int":
-                at_least(least, **{field.name: value})
-        positive(learning_rate=self.learning_rate)
-        below(1, dropout=self.dropout)
 
 
 class LSTNet(nn.Module):

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from tvwrl.checks import at_least
+from tvwrl.forecasting.lstnet_settings import MIN_FORECASTS, MIN_WINDOW
 from tvwrl.traces.series import checked_series
 from tvwrl.types import Float, InputError, Int
 
-MIN_FORECASTS = 16  # least per evaluated workload: the correlation of a handful of points is noise
-MIN_WINDOW = 8  # slots; a shorter window shows no dynamics
 PERIODS = 3  # least number of periods in a window: a recurrence over periods needs several
 FLAT = 1e-6  # a standard deviation below this, relative to the largest value, is rounding
 

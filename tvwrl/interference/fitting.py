@@ -98,7 +98,7 @@ class InterferenceFitOptions:
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
-def fit_or_explain(options: InterferenceFitOptions, report: Callable[[str], None]) -> None:
+def fit_or_explain(options: InterferenceFitOptions, report: Callable[[str], None] = print) -> None:
     """Write a score to `options.file`, or explain `options.explain`; `report` receives lines for the user.
 
     Raises InputError for bad options, and for files that are missing or damaged.

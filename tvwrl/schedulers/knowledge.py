@@ -30,6 +30,7 @@ REQUESTS = Knowledge(
 HISTORY_AND_REQUESTS = REQUESTS.and_also("what running ones have used since placement")
 PEAKS = Knowledge("true lifetime peaks (a privilege)", "peaks of running and waiting workloads")
 PEAKS_AND_LENGTHS = Knowledge(PEAKS.group, f"{PEAKS.note}, and how long each will run")
+LEARNT_PEAKS_AND_LENGTHS = Knowledge(PEAKS.group, f"{PEAKS_AND_LENGTHS.note} (learnt)")  # DeepRM's
 FORECASTS = Knowledge("demand forecasts", "forecasts of demand from requests, what was used so far and the time of day")
 FORECASTS_AND_PEAKS = Knowledge("demand forecasts and true lifetime peaks", f"{FORECASTS.note}; {PEAKS.note}")
 FUTURE = Knowledge("the whole future", "the whole future (a reference)")

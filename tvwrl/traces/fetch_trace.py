@@ -126,7 +126,7 @@ def fetch(
     return paths
 
 
-def fetch_and_report(options: FetchOptions, report: Callable[[str], object]) -> None:
+def fetch_and_report(options: FetchOptions, report: Callable[[str], object] = print) -> None:
     """Download the files that the options ask for, and pass `report` the command that prepares them."""
     try:
         paths = fetch(options)

@@ -43,7 +43,7 @@ class PopulationFitOptions:
     """How many times a population is generated and the parameters are corrected by what it misses."""
 
 
-def fit_and_report(options: PopulationFitOptions, report: Callable[[str], object]) -> None:
+def fit_and_report(options: PopulationFitOptions, report: Callable[[str], object] = print) -> None:
     """Fit a population, write its figures, and pass `report` how far generated ones are from the real one."""
     alibaba = options.population == "alibaba"
     if alibaba and options.repeats is None:

@@ -11,8 +11,8 @@ from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.deeprm.environment import Seen, observation
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.networks import check_device
-from tvwrl.schedulers import Knowledge, Scheduler, make_scheduler
-from tvwrl.schedulers.knowledge import PEAKS_AND_LENGTHS
+from tvwrl.schedulers import Scheduler, make_scheduler
+from tvwrl.schedulers.knowledge import LEARNT_PEAKS_AND_LENGTHS
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError, Int, Placement, Workload
 
@@ -28,7 +28,7 @@ class DeepRM(Scheduler):
     fragmentation makes DeepRM wait. The void action ends the slot as well.
     """
 
-    knowledge = Knowledge(PEAKS_AND_LENGTHS.group, f"{PEAKS_AND_LENGTHS.note} (learnt)")
+    knowledge = LEARNT_PEAKS_AND_LENGTHS
 
     def __init__(self, name: str, checkpoint: Checkpoint, device: str = "cpu") -> None:
         check_device(device)

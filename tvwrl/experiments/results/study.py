@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tvwrl.agents.config import PRESETS
-from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.checks import different, one_of
 from tvwrl.command_line import Names, Shares
 from tvwrl.experiments.engine import Cell, folder_of, is_finished
 from tvwrl.experiments.reproduce import Report, commands
+from tvwrl.experiments.results import TITLE
 from tvwrl.experiments.results.page import plot_trace, write_page
 from tvwrl.experiments.results.targets import AGENT, AGENTS, LEARNT
 from tvwrl.experiments.scale import SCALES, Scale, Scales, describe_training
@@ -36,7 +36,7 @@ from tvwrl.experiments.training_cells import (
     sessions,
 )
 from tvwrl.schedulers import KNOWLEDGE
-from tvwrl.schedulers.knowledge import knowledge_of
+from tvwrl.schedulers.knowledge import LEARNT_PEAKS_AND_LENGTHS, knowledge_of
 from tvwrl.traces import describe_source
 from tvwrl.types import InputError
 
@@ -140,7 +140,7 @@ class ResultsStudy(Scale):
         words += [word for name, value in numbers.items() if value is not None for word in (f"--{name}", str(value))]
         again = [*words, "--out", "runs/results", "--page", "docs/results.md"]
         lines = [describe_training(self._setup(agent).config(TVW_RL, AGENTS[agent]), agent) for agent in self.agents]
-        lines.append(describe_training(setup.config(DEEPRM, {}), DEEPRM, DeepRM.knowledge) + "; a baseline")
+        lines.append(describe_training(setup.config(DEEPRM, {}), DEEPRM, LEARNT_PEAKS_AND_LENGTHS) + "; a baseline")
         return "\n\n".join(
             [
                 "Generated from `results/rows.csv` and `results/trainings.csv` of the output folder by",
@@ -163,7 +163,7 @@ def finished_rows(setup: Setup, out: Path, columns: Sequence[Column]) -> pl.Data
     import polars as pl
 
     name = pl.when(pl.col("column").is_in(list(LEARNT))).then(pl.col("column")).otherwise(pl.col("scheduler"))
-    knowledge = {name: known.group for name, known in KNOWLEDGE.items()} | {DEEPRM: DeepRM.knowledge.group}
+    knowledge = {name: known.group for name, known in KNOWLEDGE.items()} | {DEEPRM: LEARNT_PEAKS_AND_LENGTHS.group}
     knowledge |= {agent: knowledge_of(replace(setup.base.scenario, **seen)).group for agent, seen in AGENTS.items()}
     rows = read_columns(out, columns).with_columns(column=name)
     played = rows.group_by("group", "run").agg(
@@ -209,5 +209,4 @@ def _name(argument: str) -> str:
     return re.sub(r"[^\w.-]+", "-", Path(argument).name)
 
 
-TITLE = "agents and DeepRM per trace and seed beside every heuristic at every load, as a page"
 COMMANDS = commands("", "Results", {"results": TITLE}, ResultsStudy)

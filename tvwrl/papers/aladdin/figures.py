@@ -25,12 +25,8 @@ from tvwrl.markdown import markdown_table
 from tvwrl.papers.aladdin import published
 from tvwrl.papers.aladdin.cells import TIANCHI, PlacementCell
 from tvwrl.papers.aladdin.plots import plot_by_demand, plot_by_size
+from tvwrl.papers.aladdin.titles import FIGURES, PAPER, PREFIX
 
-FIGURES = {
-    "fig10": "Figure 10, violations, machines used and resource efficiency by cluster size",
-    "fig11": "Figure 11, latency, runtime and migrations by cluster size",
-    "repack": "what moving placed replicas is worth, by how full the cluster is",
-}
 DEMANDS = (0.75, 0.85, 0.9, 0.93, 0.96)
 
 
@@ -251,5 +247,5 @@ def _published(panel: Panel, name: str) -> str:
 
 
 SIZES = {figure: title for figure, title in FIGURES.items() if figure != "repack"}
-COMMANDS = commands("aladdin", "Aladdin+H paper", SIZES, SizeStudy)
-COMMANDS |= commands("aladdin", "Aladdin+H paper", {"repack": FIGURES["repack"]}, RepackStudy)
+COMMANDS = commands(PREFIX, PAPER, SIZES, SizeStudy)
+COMMANDS |= commands(PREFIX, PAPER, {"repack": FIGURES["repack"]}, RepackStudy)

@@ -14,6 +14,7 @@ from tvwrl.experiments.reproduce import Report, check_seeds, commands
 from tvwrl.papers.lrasched import learning, tables, testbed
 from tvwrl.papers.lrasched.cells import Measurement
 from tvwrl.papers.lrasched.placement import HEURISTICS, MILP, measure_placement, measure_planning_time
+from tvwrl.papers.lrasched.titles import FIGURES, GAP, LEARNING, PAPER, PLACEMENT, PLANNING_TIME, PREFIX, TESTBED
 from tvwrl.provisioning.sources.drawn import Drawn
 from tvwrl.types import InputError
 
@@ -23,30 +24,6 @@ DIMENSIONS = (3, 4, 5, 6)
 WITHOUT_SEARCH = ("LRASched", "FFD-AntiAffinity")  # heuristics of Figures 6, 7, 11 and 12
 MACHINES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)  # of Figures 11 and 12
 LARGEST_FOR_MILP = 1_000  # machines of Figures 11 and 12
-
-
-LEARNING = {
-    "table2": "Table 2, accuracy and latency of predictions",
-    "fig2": "Figure 2, performance by degree of collocation (simulated)",
-    "fig5": "Figure 5, accuracy as applications arrive (simulated)",
-}
-TESTBED = {
-    "fig6": "Figure 6, utilisation of the testbed over time (simulated)",
-    "fig7": "Figure 7, 99th percentile of response time by service (simulated)",
-}
-PLACEMENT = {
-    "fig8": "Figure 8, applications that are placed (simulated)",
-    "fig9": "Figure 9, utilisation of the cluster (simulated)",
-    "fig10": "Figure 10, machines used when more are added (simulated)",
-}
-GAP = {
-    "gap": "Gap of the heuristics to the optimum, on small batches (simulated)",
-}
-PLANNING_TIME = {
-    "fig11": "Figure 11, latency by cluster size, 3 dimensions (simulated)",
-    "fig12": "Figure 12, latency by cluster size, 6 dimensions (simulated)",
-}
-FIGURES = LEARNING | TESTBED | PLACEMENT | GAP | PLANNING_TIME
 
 
 class PaperStudy:
@@ -224,4 +201,4 @@ STUDIES: dict[type, dict[str, str]] = {LearningStudy: LEARNING, TestbedStudy: TE
 STUDIES |= {PlacementStudy: PLACEMENT, GapStudy: GAP, PlanningTimeStudy: PLANNING_TIME}
 COMMANDS: dict[str, type] = {}
 for _study, _figures in STUDIES.items():
-    COMMANDS |= commands("lrasched", "LRASched paper", _figures, _study)
+    COMMANDS |= commands(PREFIX, PAPER, _figures, _study)

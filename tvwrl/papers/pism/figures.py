@@ -18,7 +18,7 @@ from tvwrl.interference.testbed.deployment import LEAST_SERVICES
 from tvwrl.interference.testbed.laws import LAWS
 from tvwrl.interference.testbed.two_days import TwoDays
 from tvwrl.interference.training import check_training
-from tvwrl.papers.pism import cluster_tables, clusters, measured_tables, prediction_tables, trace_tables
+from tvwrl.papers.pism import cluster_tables, clusters, measured_tables, prediction_tables, titles, trace_tables
 from tvwrl.papers.pism.cells import (
     AnchorCell,
     ClassifierCell,
@@ -45,7 +45,7 @@ class PaperStudy:
 
     def report(self, figure: str, out: Path, cells: Sequence[RowsCell]) -> Report:
         """The figure, made of finished cells."""
-        return TABLES[figure](FIGURES[figure], read_rows(out, cells), self)
+        return TABLES[figure](titles.FIGURES[figure], read_rows(out, cells), self)
 
 
 @dataclass(frozen=True)
@@ -272,31 +272,14 @@ class LawStudy(StudyOfData):
 
 
 STUDIES: dict[type, dict[str, str]] = {
-    TraceStudy: {
-        "table1": "Table 1, how much batch work arrives and how long it runs",
-        "table2": "Table 2, how often graphs of jobs recur",
-        "fig8": "Figure 8, usage of batch tasks and thresholds between its classes",
-    },
-    ClassifierStudy: {"fig10": "Figure 10, accuracy of the task classifier by task and by instance"},
-    ClusterStudy: {
-        "fig12": "Figure 12, interference scores of machines with and without PISM",
-        "table3": "Table 3, throughput of services",
-        "fig13": "Figure 13, schedulers with and without PISM",
-        "fig15": "Figure 15, response times of two services on 14 machines",
-    },
-    PredictionStudy: {
-        "table4": "Table 4, BUSY and IDLE of checkout",
-        "fig16": "Figure 16, predicted by observed level of checkout",
-        "fig17": "Figure 17, levels of all services within 2",
-        "fig18": "Figure 18, scores of machines by weighting",
-    },
-    NginxStudy: {"nginx": "additional: levels of real runs of nginx under interference"},
-    SchedulerStudy: {"schedulers": "additional: schedulers of the time-varying simulator with and without PISM"},
-    LawStudy: {
-        "laws": "additional: the laws of the simulation fitted to measured response times, at published anchors"
-    },
+    TraceStudy: titles.TRACE,
+    ClassifierStudy: titles.CLASSIFIER,
+    ClusterStudy: titles.CLUSTER,
+    PredictionStudy: titles.PREDICTION,
+    NginxStudy: titles.NGINX,
+    SchedulerStudy: titles.SCHEDULERS,
+    LawStudy: titles.LAWS,
 }
-FIGURES = {name: title for titles in STUDIES.values() for name, title in titles.items()}
 TABLES: dict[str, Callable[[str, Rows, Any], Report]] = {  # of title, rows and study
     "table1": trace_tables.report,
     "table2": trace_tables.report,
@@ -316,4 +299,4 @@ TABLES: dict[str, Callable[[str, Rows, Any], Report]] = {  # of title, rows and 
 }
 COMMANDS: dict[str, type] = {}
 for _study, _titles in STUDIES.items():
-    COMMANDS |= commands("pism", "PISM paper", _titles, _study)
+    COMMANDS |= commands(titles.PREFIX, titles.PAPER, _titles, _study)

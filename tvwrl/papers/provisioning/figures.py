@@ -11,6 +11,7 @@ from tvwrl.checks import at_least, different, one_of
 from tvwrl.command_line import Names, Numbers
 from tvwrl.experiments.engine import Cell, read_rows
 from tvwrl.experiments.reproduce import Report, RunOptions, commands
+from tvwrl.papers.provisioning import titles
 from tvwrl.papers.provisioning.cells import KNOWN, PlanCell, base_instance
 from tvwrl.papers.provisioning.plots import plots_of
 from tvwrl.papers.provisioning.published import FEW, FIGURES, GRAPHS, INSTANCES, STUDIES, Figure
@@ -117,10 +118,4 @@ class ProvisioningStudy(RunOptions):
         at_least(0, seed=self.seed)
 
 
-COMMANDS = commands(
-    "provisioning",
-    "Provisioning paper",
-    {name: figure.title[0].lower() + figure.title[1:] for name, figure in FIGURES.items()},
-    ProvisioningStudy,
-    "All figures of the provisioning paper in one folder; every instance is planned once.",
-)
+COMMANDS = commands(titles.PREFIX, titles.PAPER, titles.FIGURES, ProvisioningStudy, titles.ALL)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tvwrl.papers.provisioning import titles
 from tvwrl.provisioning.measures import SIZES
 
 GRAPHS = ("arbitrary", "normal", "threshold")
@@ -127,7 +128,7 @@ _FAST = ("FF", "BFD-Avg", "Medea-TP")
 
 FIGURES = {
     "fig3": Figure(
-        "Figure 3: all algorithms, fixed demand, densities together",
+        titles.FIGURES["fig3"],
         study="density2D",
         algorithms=EVERY,
         known=("TClab_2D", "arbitrary_d1_0"),
@@ -137,7 +138,7 @@ FIGURES = {
         claims=(*_ALIKE, *_RANKS, _LAST),
     ),
     "fig4": Figure(
-        "Figure 4: affinity densities, fixed demand",
+        titles.FIGURES["fig4"],
         study="density2D",
         algorithms=(*SHOWN, "Medea-NC"),
         deviation=_DENSITIES,
@@ -145,7 +146,7 @@ FIGURES = {
         claims=(*_RANKS, _LAST),
     ),
     "fig5": Figure(
-        "Figure 5: numbers of applications, fixed demand",
+        titles.FIGURES["fig5"],
         study="large2D",
         algorithms=SHOWN,
         deviation={
@@ -166,7 +167,7 @@ FIGURES = {
         claims=_RANKS,
     ),
     "fig6": Figure(
-        "Figure 6: affinity densities, demand at 98 times",
+        titles.FIGURES["fig6"],
         study="densityTS",
         algorithms=SERIES,
         known=("TClab_TS", "arbitrary_d1_0_TS"),
@@ -176,7 +177,7 @@ FIGURES = {
         claims=(*_BEST, _WFD),
     ),
     "fig7": Figure(
-        "Figure 7: numbers of applications, demand at 98 times",
+        titles.FIGURES["fig7"],
         study="largeTS",
         algorithms=SERIES,
         deviation={SPREAD: "3.2 at 10,000, 3.8 at 100,000"},

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tvwrl.experiments.training_cells import DEEPRM, TVW_RL, Changes, Column, Setup
 from tvwrl.papers.tvw_rl import published as paper
 from tvwrl.papers.tvw_rl.published import INFINITE, Claim, Numbers
+from tvwrl.papers.tvw_rl.titles import FIGURES
 
 LOADS = (0.3, 0.5, 0.8)
 BURST = 8.0  # workloads that arrive together, on average
@@ -103,46 +104,46 @@ WAITING = tuple(
 
 EXPERIMENTS: dict[str, Experiment] = {
     "fig4": Experiment(
-        "Figure 4: operational excellence, Google",
+        FIGURES["fig4"],
         _figure("google"),
         claims=paper.FIGURE_CLAIMS,
         note=GAP_NOTE,
     ),
     "fig5": Experiment(
-        "Figure 5: operational excellence, Alibaba",
+        FIGURES["fig5"],
         _figure("alibaba"),
         claims=paper.FIGURE_CLAIMS,
         note=GAP_NOTE,
     ),
     "table2-noise": Experiment(
-        "Table 2, robustness against noise (Google, load 0.5)",
+        FIGURES["table2-noise"],
         NOISES,
         paper.NOISE,
         paper.NOISE_CLAIMS,
         "[0-n]: background load of 0 to n units on every machine, resource and slot; perturbed: demand changed by "
         "-1 to 1 units. The paper does not say whether the perturbed workloads were trained with.",
     ),
-    "table2-clustering": Experiment("Table 2, variation of clustering (Google, load 0.5)", CLASSES, paper.CLUSTERING),
+    "table2-clustering": Experiment(FIGURES["table2-clustering"], CLASSES, paper.CLUSTERING),
     "table3-ku": Experiment(
-        "Table 3: effect of K_u (Alibaba, load 0.5)",
+        FIGURES["table3-ku"],
         _weight("K_u", 0.0, 1.0, 2.0, 3.0),
         paper.KU,
         note=REWARDS,
     ),
     "sensitivity-ko": Experiment(
-        "Sensitivity to K_o, the penalty of overshoot (load 0.5)",
+        FIGURES["sensitivity-ko"],
         _weight("K_o", 0.0, 15000.0, 30000.0, 45000.0),
         paper.KO,
         note="The paper does not name the trace; 2 and 6.2 machines are the ends of its range. " + REWARDS,
     ),
     "sensitivity-kc": Experiment(
-        "Sensitivity to K_c, the penalty of contention (load 0.5)",
+        FIGURES["sensitivity-kc"],
         _weight("K_c", 0.0, 0.1, 1.0, 10.0),
         paper.KC,
         note="The paper does not name the trace and gives the ends of the range alone. " + REWARDS,
     ),
     "sensitivity-kw": Experiment(
-        "Sensitivity to K_w, the penalty of waiting, in calm and in bursts (load 0.5)",
+        FIGURES["sensitivity-kw"],
         WAITING,
         claims=WAITING_CLAIMS,
         note="The paper claims, without numbers, that K_w switches between careful placement, for calm times, and fast "

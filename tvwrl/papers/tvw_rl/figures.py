@@ -8,14 +8,15 @@ from functools import partial
 from pathlib import Path
 
 from tvwrl.agents.config import PRESETS, TrainConfig
-from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.experiments.engine import Cell
 from tvwrl.experiments.reproduce import Report, commands
 from tvwrl.experiments.scale import Scale, describe_training
 from tvwrl.experiments.training_cells import DEEPRM, Column, Setup, cells_of, opened, read_columns
 from tvwrl.papers.tvw_rl.cells import EXPERIMENTS
-from tvwrl.papers.tvw_rl.table1 import TABLE1_TITLE, PaperTraces, Table1Study
+from tvwrl.papers.tvw_rl.table1 import PaperTraces, Table1Study
 from tvwrl.papers.tvw_rl.tables import plot, summarise, write_tables
+from tvwrl.papers.tvw_rl.titles import ALL, FIGURES, PAPER, PREFIX
+from tvwrl.schedulers.knowledge import LEARNT_PEAKS_AND_LENGTHS
 from tvwrl.traces import describe_source
 from tvwrl.types import InputError
 
@@ -49,7 +50,7 @@ class TvwRlStudy(PaperTraces, Scale):
         scale = f"Preset `{self.preset}`: seeds {seeds}, {setup.base.comparison_sequences} test sequences."
         trained = {c.column if c.column == DEEPRM else "tvw-rl": c.cell.training for c in columns if c.cell.training}
         how = [
-            describe_training(training.config, name, DeepRM.knowledge if name == DEEPRM else None)
+            describe_training(training.config, name, LEARNT_PEAKS_AND_LENGTHS if name == DEEPRM else None)
             for name, training in trained.items()
         ]
         rows = read_columns(out, columns)
@@ -79,11 +80,9 @@ def _check_resources(name: str) -> None:
         raise InputError(f"trace '{name}' lacks {', '.join(sorted(missing))}: the paper's tables are of cpu and mem")
 
 
-EVERYTHING = "TVW-RL paper, all figures and tables in one folder; trainings that several need are made once. Preset "
-EVERYTHING += "smoke leaves table1 out."
-FIGURES = {name: experiment.title for name, experiment in EXPERIMENTS.items()}
+_MEASURED = {name: title for name, title in FIGURES.items() if name != TABLE1}
 COMMANDS = (
-    commands("", "TVW-RL paper", {TABLE1: TABLE1_TITLE}, Table1Study)
-    | commands("", "TVW-RL paper", FIGURES, TvwRlStudy)
-    | {"all": commands("", "", FIGURES | {TABLE1: TABLE1_TITLE}, TvwRlStudy, EVERYTHING)["all"]}
+    commands(PREFIX, PAPER, {TABLE1: FIGURES[TABLE1]}, Table1Study)
+    | commands(PREFIX, PAPER, _MEASURED, TvwRlStudy)
+    | {"all": commands(PREFIX, PAPER, FIGURES, TvwRlStudy, ALL)["all"]}
 )

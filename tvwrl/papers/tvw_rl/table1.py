@@ -15,7 +15,7 @@ from tvwrl.ec.comparison import compare
 from tvwrl.experiments.engine import Cell, Rows, RowsCell, read_rows
 from tvwrl.experiments.reproduce import Report
 from tvwrl.experiments.training_cells import opened
-from tvwrl.forecasting.lstnet import ForecastSettings
+from tvwrl.forecasting.lstnet_settings import ForecastSettings
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.tvw_rl.published import TABLE1
 from tvwrl.simulation.scenario import Scenario
@@ -23,7 +23,6 @@ from tvwrl.traces import describe_source
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError
 
-TABLE1_TITLE = "Table 1: classes by aggregate features, temporal features and DTW (minutes per trace)"
 CHANCE = "random labels"
 CORRELATIONS = ("correlation", "agnostic", "last_value", "seasonal")
 

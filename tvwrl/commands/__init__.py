@@ -1,0 +1,5 @@
+"""The command `tvwrl`: one table of subcommands, whose options and work are imported when they are asked for."""
+
+from tvwrl.commands.door import main
+
+__all__ = ["main"]

@@ -1,0 +1,161 @@
+"""`tvwrl doctor`: what is installed, what works, which traces are here, and what to do where something is wrong."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from pathlib import Path
+
+from tvwrl.commands.output import check_folder
+from tvwrl.types import InputError
+
+NEEDED = ("numpy", "numba", "gymnasium", "polars", "scipy", "scikit-learn", "matplotlib", "pillow", "tqdm", "tyro")
+EXTRAS = {  # extra -> distributions that it brings
+    "train": ("torch", "tensorboard"),
+    "sb3": ("stable-baselines3", "sb3-contrib"),
+    "tune": ("optuna",),
+    "ray": ("ray",),
+    "tsfresh": ("tsfresh", "pandas"),
+    "tslearn": ("tslearn",),
+    "kmedoids": ("kmedoids",),
+    "flow": ("ortools",),
+    "onnx": ("onnxruntime",),
+}
+MODULES = {"scikit-learn": "sklearn", "pillow": "PIL"}  # where it is not called like the distribution
+
+
+@dataclass(frozen=True)
+class DoctorOptions:
+    """Say what is installed, which traces are here, and whether all that is needed works.
+
+    The exit code is 1 if something that is needed is broken; the line says what to do.
+    """
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line of the report."""
+
+    about: str
+    text: str
+    cure: str = ""  # what to do; empty if nothing is wrong
+
+
+def examine(options: DoctorOptions) -> int:
+    """Print the report; returns 1 if something is broken."""
+    broken = 0
+    for title, findings in (
+        ("Versions", _versions()),
+        ("Extras", _extras()),
+        ("Kernels", _kernels()),
+        ("Traces", _traces()),
+        ("This machine", _machine()),
+    ):
+        print(f"{title}:")
+        for one in findings:
+            print(f"  {one.about:<18}{one.text}")
+            if one.cure:
+                print(f"  {'':<18}-> {one.cure}")
+                broken += 1
+        print()
+    print(f"{broken} {'thing is' if broken == 1 else 'things are'} broken" if broken else "all that is needed works")
+    return min(broken, 1)
+
+
+def _versions() -> Iterator[Finding]:
+    from tvwrl import __file__ as file
+    from tvwrl import __version__
+
+    yield Finding("tvwrl", f"{__version__} in {Path(file).parent}")
+    yield Finding("Python", f"{platform.python_version()} ({sys.executable})")
+    for name in NEEDED:
+        try:
+            import_module(MODULES.get(name, name))
+            yield Finding(name, metadata.version(name))
+        except Exception as error:
+            yield Finding(name, f"broken: {_first_line(error)}", f"pip install --force-reinstall {name}")
+
+
+def _extras() -> Iterator[Finding]:
+    """What is installed is imported too, where that is quick to find out; an extra that is missing is not a fault."""
+    for extra, names in EXTRAS.items():
+        versions = {}
+        for name in names:
+            try:
+                versions[name] = metadata.version(name)
+            except metadata.PackageNotFoundError:
+                break
+        if len(versions) < len(names):
+            yield Finding(extra, f"not installed: pip install 'tvwrl[{extra}]'")
+        else:
+            yield Finding(extra, ", ".join(f"{name} {version}" for name, version in versions.items()))
+
+
+def _kernels() -> Iterator[Finding]:
+    """Whether compiled kernels are kept, and where."""
+    from numba import config
+
+    place = Path(config.CACHE_DIR) if config.CACHE_DIR else Path(__file__).resolve().parents[1]
+    kept = sum(1 for _ in place.rglob("*.nbi"))
+    state = f"{kept} files of compiled kernels" if kept else "none compiled yet: the first use takes longer"
+    yield Finding("cache", f"{state} in {place}")
+    try:
+        check_folder(place, "the cache")
+    except InputError as error:
+        cure = "set NUMBA_CACHE_DIR to a folder that can be written to: without one, every process compiles"
+        yield Finding("", str(error), cure)
+
+
+def _traces() -> Iterator[Finding]:
+    """Prepared traces, each read."""
+    from tvwrl.traces.catalogue import data_folder
+
+    data = data_folder()
+    told = "TVWRL_DATA" if os.environ.get("TVWRL_DATA") else "TVWRL_DATA is not set"
+    yield Finding("looked for in", f"{data} ({told})" + ("" if data.is_dir() else ": no such folder yet"))
+    yield Finding("google, alibaba", "synthetic ones come with the package")
+    if data.is_dir():
+        for folder in sorted(data.iterdir()):
+            if (folder / "trace.json").is_file():
+                yield _trace(folder)
+
+
+def _trace(folder: Path) -> Finding:
+    from tvwrl.traces import read_trace
+
+    try:
+        trace = read_trace(folder)
+    except (InputError, OSError) as error:
+        return Finding(folder.name, f"broken: {_first_line(error)}", "prepare it again: tvwrl prepare")
+    return Finding(folder.name, f"{len(trace):,} workloads, slots of {trace.slot_seconds} s")
+
+
+def _machine() -> Iterator[Finding]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    yield Finding("cores, memory", f"{cores} cores, {memory:.0f} GiB")
+    yield Finding("GPU", _gpu())
+    here = Path.cwd()
+    try:
+        check_folder(here / "runs", "runs")
+        yield Finding("this folder", f"{here} can be written to")
+    except InputError as error:
+        yield Finding("this folder", str(error), "work in another folder, or give every command --out FOLDER")
+
+
+def _gpu() -> str:
+    try:
+        import torch
+    except Exception:
+        return "unknown: torch is not installed"
+    if not torch.cuda.is_available():
+        return "none that torch can use (training needs none)"
+    return ", ".join(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count()))
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,45 @@
+"""Whether the place for results can be written to: found out before anything else takes time."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tvwrl.types import InputError
+
+FOLDERS = ("out", "resume")  # fields of settings that name a folder to write to
+FILES = ("file", "page")  # and a file
+WITHOUT_OUTPUT = ("dry_run", "advise", "verify", "explain", "list_tasks", "check")  # nothing is written with these
+DEFAULT = Path("runs")  # where commands write that have no --out
+
+
+def check_output(settings: Any) -> None:
+    """Raise InputError unless the folder or file that the settings name can be made and written to."""
+    given = {name: getattr(settings, name, None) for name in (*FOLDERS, *FILES, *WITHOUT_OUTPUT)}
+    if any(given[name] for name in WITHOUT_OUTPUT if not callable(given[name])):
+        return
+    for name in FOLDERS:
+        if given[name] is not None:
+            check_folder(Path(given[name]), f"--{name}")
+    for name in FILES:
+        if given[name] is not None:
+            path = Path(given[name])
+            if path.is_dir():
+                raise InputError(f"--{name} {path} is a folder: give the name of a file")
+            check_folder(path.parent, f"--{name}")
+    if hasattr(settings, "out") and not any(given[name] for name in FOLDERS):
+        check_folder(getattr(settings, "folder", DEFAULT), "the output folder")
+
+
+def check_folder(folder: Path, option: str) -> None:
+    """Raise InputError unless `folder` is one that can be written to, or can be made; it leaves nothing behind."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists() or path.is_symlink())
+    if not there.is_dir():
+        raise InputError(f"{option} {folder}: {there} is a file: give a folder")
+    try:
+        with tempfile.TemporaryFile(dir=there) as file:
+            file.write(bytes(1))
+            file.flush()
+    except OSError as error:
+        raise InputError(f"{option} {folder}: nothing can be written to {there}: {error.strerror}") from error

@@ -1,0 +1,94 @@
+"""From words to options: which subcommand is meant, what its options are, and what the words make of them."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tvwrl.commands.table import COMMANDS, Command, imported
+from tvwrl.types import InputError
+
+if TYPE_CHECKING:
+    import argparse
+
+
+@dataclass(frozen=True)
+class Line:
+    """A command line whose subcommand is known, and of a family the member too."""
+
+    command: Command
+    member: str  # empty if the command is no family, or none was named
+    words: tuple[str, ...]  # its options
+
+    @property
+    def title(self) -> str:
+        """What a user types: `tvwrl train`, `tvwrl reproduce fig4`."""
+        return " ".join(("tvwrl", self.command.name, *filter(None, [self.member])))
+
+    @property
+    def complete(self) -> bool:
+        """Whether it names all that has options."""
+        return bool(self.member) or not self.command.family
+
+    def settings(self) -> Any:
+        """The dataclass of its options."""
+        found = imported(self.command.settings)
+        return found(self.member) if self.command.family else found
+
+    def work(self) -> Callable[[Any], Any]:
+        """The function that takes the options."""
+        work: Callable[[Any], Any] = imported(self.command.work)
+        return work
+
+    def parsed(self) -> Any:
+        """Its options as an object; ends the process with a message where they are wrong."""
+        import tyro
+
+        return tyro.cli(self.settings(), args=self.words, prog=self.title, **self._more())
+
+    def parser(self) -> argparse.ArgumentParser:
+        """Its options as they would be parsed, for help and completion."""
+        import tyro
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            parser: argparse.ArgumentParser = tyro.extras.get_parser(  # type: ignore[assignment]
+                self.settings(), prog=self.title, **self._more()
+            )
+        return parser
+
+    def _more(self) -> dict[str, Any]:
+        """What tyro has to know: the default of settings that depend on a preset among the words."""
+        default_for = getattr(self.settings(), "default_for", None)
+        return {} if default_for is None else {"default": default_for(self.words)}
+
+
+def line_of(words: Sequence[str]) -> Line:
+    """The command line of words that begin with a subcommand. Raises InputError for one that there is not."""
+    name, *rest = words
+    command = COMMANDS[known(name, COMMANDS, "tvwrl", "subcommand")]
+    if not command.family:
+        return Line(command, "", tuple(rest))
+    if not rest or rest[0].startswith("-"):
+        return Line(command, "", tuple(rest))
+    members = {member for listed in members_of(command).values() for member in listed}
+    member = known(rest[0], members, f"tvwrl {name}", "choice")
+    return Line(command, member, tuple(rest[1:]))
+
+
+def members_of(command: Command) -> Mapping[str, Mapping[str, str]]:
+    """Title -> name -> a line of help, of the members of a family."""
+    listed: Mapping[str, Mapping[str, str]] = imported(command.family)()
+    return listed
+
+
+def known(name: str, names: Collection[str], title: str, kind: str) -> str:
+    """`name` itself. Raises InputError if it is not among the names; the message has those that are near."""
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, 3, 0.5) or [one for one in sorted(names) if name in one][:3]
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    raise InputError(f"{title} has no {kind} '{name}': {meant}`{title}` lists all")

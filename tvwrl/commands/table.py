@@ -1,0 +1,165 @@
+"""The table of subcommands: where the options and the work of each are, and a line of help. It imports none of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+CELLS = ("out", "workers", "dry_run")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand of `tvwrl`."""
+
+    name: str
+    summary: str
+    settings: str  # MODULE:NAME of the dataclass of its options; of a family, of the function NAME -> that dataclass
+    work: str  # MODULE:NAME of the function that takes the options and returns an exit code, or None for 0
+    often: tuple[str, ...] = ()  # options that `--help` shows, by field; without any, it shows all
+    family: str = ""  # MODULE:NAME of the function that lists its members: title -> name -> a line of help
+
+
+GROUPS: dict[str, tuple[Command, ...]] = {
+    "Traces": (
+        Command(
+            "fetch",
+            "download a published trace from its publisher",
+            "tvwrl.traces.fetch_trace:FetchOptions",
+            "tvwrl.traces.fetch_trace:fetch_and_report",
+        ),
+        Command(
+            "prepare",
+            "turn published files, your own table or a Prometheus server into a trace",
+            "tvwrl.commands.prepare:options_of",
+            "tvwrl.commands.prepare:prepare_trace",
+            (
+                "source", "name", "out", "slot_seconds", "gaps", "min_records", "readers", "plots",
+                "columns", "scale", "format", "interval",
+            ),
+            "tvwrl.commands.prepare:loaders",
+        ),
+        Command(
+            "population",
+            "fit a synthetic population of workloads to a trace",
+            "tvwrl.traces.population_fit:PopulationFitOptions",
+            "tvwrl.traces.population_fit:fit_and_report",
+        ),
+    ),
+    "Policies": (
+        Command(
+            "train",
+            "train a placement policy on a trace, then compare it with the heuristics",
+            "tvwrl.experiments.train_options:TrainingSettings",
+            "tvwrl.experiments.train_command:train",
+            ("trace", "preset", "out", "resume", "iterations", "load", "machines", "algo", "policy", "seed", "device"),
+        ),
+        Command(
+            "tune",
+            "search hyper-parameters by many short trainings",
+            "tvwrl.experiments.tuning.options:TuningSettings",
+            "tvwrl.experiments.tuning.command:tune",
+            ("trace", "preset", "trials", "seconds", *CELLS, "resume", "load", "machines"),
+        ),
+        Command(
+            "learn-online",
+            "let a policy keep learning while workloads arrive and their mix shifts",
+            "tvwrl.experiments.learn_online_options:OnlineSettings",
+            "tvwrl.experiments.learn_online_command:learn_online",
+            ("checkpoint", "trace", "shift_to", "shift_load", "out", "resume", "before", "after", "clusters", "seed"),
+        ),
+        Command(
+            "classes",
+            "find equivalence classes of a trace's workloads",
+            "tvwrl.ec.fitting:ClassFitOptions",
+            "tvwrl.ec.fitting:fit_and_report",
+            ("trace", "slot_seconds", "out", "representations", "representation", "k", "compare_by_forecast", "seed"),
+        ),
+        Command(
+            "forecast",
+            "compare forecasters of demand, and keep the best network for training",
+            "tvwrl.experiments.fit_forecaster_command:ForecasterFitOptions",
+            "tvwrl.experiments.fit_forecaster_command:fit_forecasters",
+            ("trace", "slot_seconds", "also", "candidates", "loads", "sequences", *CELLS, "seed"),
+        ),
+    ),
+    "Comparisons": (
+        Command(
+            "evaluate",
+            "compare schedulers and trained policies on a trace",
+            "tvwrl.experiments.evaluate_command:ComparisonSettings",
+            "tvwrl.experiments.evaluate_command:compare_schedulers",
+            ("checkpoint", "schedulers", "trace", "loads", "machines", "sequences", "bounds", *CELLS, "seed"),
+        ),
+        Command(
+            "compare",
+            "compare schedulers, training runs and ONNX files with ours on a task of the benchmark",
+            "tvwrl.commands.compare:TaskComparison",
+            "tvwrl.commands.compare:compare_on_task",
+        ),
+        Command(
+            "benchmark",
+            "play schedulers on all tasks of the benchmark, or check a submission",
+            "tvwrl.benchmark.command:BenchmarkSettings",
+            "tvwrl.benchmark.command:run_benchmark",
+        ),
+        Command(
+            "reproduce",
+            "measure the figures and tables of the papers again",
+            "tvwrl.commands.reproduce:options_of",
+            "tvwrl.commands.reproduce:make_figure",
+            ("preset", *CELLS, "seeds", "iterations", "sequences", "data", "report_only", "page"),
+            "tvwrl.commands.reproduce:figures",
+        ),
+    ),
+    "Plans": (
+        Command(
+            "provision",
+            "plan how few machines hold all replicas of many applications",
+            "tvwrl.experiments.provision_command:PlanningSettings",
+            "tvwrl.experiments.provision_command:plan_machines",
+            ("instance", "machine", "counts", "fixed", "planners", "best", "seconds", "advise", "verify", "out"),
+        ),
+        Command(
+            "place",
+            "place applications with affinity on machines of many kinds",
+            "tvwrl.flow.place_command:PlacementSettings",
+            "tvwrl.flow.place_command:place",
+        ),
+        Command(
+            "size",
+            "recommend how large the replicas of a new application should be",
+            "tvwrl.lrasched.sizing:SizingSettings",
+            "tvwrl.lrasched.sizing:size_application",
+        ),
+        Command(
+            "interference",
+            "learn how batch work slows services, as a score of machines",
+            "tvwrl.interference.fitting:InterferenceFitOptions",
+            "tvwrl.interference.fitting:fit_or_explain",
+            ("file", "trace", "data", "explain", "law", "load", "episodes", "machines", "seed"),
+        ),
+    ),
+    "This installation": (
+        Command(
+            "doctor",
+            "say what is installed, which traces are here, and what is wrong",
+            "tvwrl.commands.doctor:DoctorOptions",
+            "tvwrl.commands.doctor:examine",
+        ),
+        Command(
+            "completion",
+            "print a script that completes subcommands and options in a shell",
+            "tvwrl.commands.completion:CompletionOptions",
+            "tvwrl.commands.completion:print_completion",
+        ),
+    ),
+}  # fmt: skip
+COMMANDS = {command.name: command for commands in GROUPS.values() for command in commands}
+
+
+def imported(place: str) -> Any:
+    """What stands at MODULE:NAME."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
