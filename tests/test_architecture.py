@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tvwrl.commands.table import COMMANDS
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "tvwrl"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -46,6 +48,8 @@ ROOMS = (
     "experiments",
     "benchmark",
     "papers",
+    "commands",
+    "__main__",
 )
 HEAVY = ("numba", "torch", "polars", "sklearn", "matplotlib", "scipy", "pandas")
 
@@ -255,31 +259,21 @@ def test_every_dependency_is_pinned_to_a_public_version():
     assert set(declared("", "dev")) <= pinned
 
 
-def calls_of_the_package(path: Path) -> list[str]:
-    """Calls of what a script imports from `tvwrl`, but for tables, default settings and what `if __name__` guards."""
-    tree = ast.parse(path.read_text())
-    found = [node for node in tree.body if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("tvwrl.")]
-    imported = {alias.name for node in found for alias in node.names if not alias.name.isupper()}
-    bodies = [node for node in tree.body if not isinstance(node, ast.If)]
-    called = [node.func for body in bodies for node in ast.walk(body) if isinstance(node, ast.Call)]
-    names = [ast.unparse(function) for function in called]
-    return [name for name in names if name.split(".")[0] in imported and not name.endswith(".default_for")]
-
-
 @pytest.mark.parametrize("path", sorted(ROOT.glob("scripts/*.py")), ids=lambda path: path.stem)
-def test_a_script_parses_and_calls_one_function(path):
-    assert len(calls_of_the_package(path)) == 1
-    assert len(path.read_text().splitlines()) < 40
+def test_a_script_only_calls_the_command(path):
+    tree = ast.parse(path.read_text())
+    assert set(imports(path)) == {"tvwrl.commands.main"}
+    assert [ast.unparse(node) for node in tree.body[2:]] == [
+        f"if __name__ == '__main__':\n    main('{command_of(path)}')",
+    ]
 
 
-def test_a_script_that_does_more_is_found(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from tvwrl import command_line, runs\nfrom tvwrl.room import Settings, work\n"
-        "def main():\n    settings = parse(Settings.default_for([]))\n    runs.check(settings)\n    work(settings)\n"
-        "if __name__ == '__main__':\n    command_line.run(main)\n"
-    )
-    assert calls_of_the_package(script) == ["runs.check", "work"]
+def command_of(script: Path) -> str:
+    """The subcommand that a script stands for."""
+    found = re.search(r"`tvwrl ([\w-]+)`", script.read_text())
+    assert found is not None
+    assert found[1] in COMMANDS
+    return found[1]
 
 
 def test_no_file_names_a_place_on_one_machine():

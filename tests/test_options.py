@@ -5,26 +5,25 @@
 
 from __future__ import annotations
 
-import argparse
 import re
-import runpy
-import sys
 import textwrap
-import warnings
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import Any
-from unittest import mock
 
 import pytest
-import tyro
+
+from tvwrl.commands.help import meaning_of, type_of
+from tvwrl.commands.parsing import Line, members_of
+from tvwrl.commands.table import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "options.md"
 HEAD = """# Options
 
-Every option of every command in `scripts/`; `tests/test_options.py` writes this page and checks it. An option has one
+Every option of every subcommand of `tvwrl`; `tests/test_options.py` writes this page and checks it. An option has one
 type and stands for one thing in all commands, and the same thing has the same option everywhere. Its help is the same
 too, except for the default, which follows the words "default:", and for the option that it needs, as in "With
 --trace:". Some help is each command's own, because what the option stands for differs in detail there: {own}. Of these,
@@ -32,7 +31,7 @@ too, except for the default, which follows the words "default:", and for the opt
 
 Lists (`INT,...`) take commas or spaces between their items, as in `--loads 0.3,0.5`; a comma in brackets is part of an
 item. Pairs (`--columns`, `--scale`) take spaces. A list has a plural name (`--loads`, `--seeds`), except `--also` (more
-traces than that of `--trace`) and where every resource has a number ({per_resource}): these numbers are together one
+traces than that of `--trace`), `--against` (schedulers, as entries are) and where every resource has a number ({per_resource}): these numbers are together one
 value. Not every plural is a list: it may also be a number of things (`--machines`, `--seconds`), a file of them
 (`--profiles`), a rule for them (`--gaps`), or a switch (`--bounds`).
 """
@@ -44,7 +43,7 @@ OWN_WORDS = {
     "--preset", "--reference-memory", "--resume", "--schedulers", "--seed", "--seeds", "--sequences",
 }  # fmt: skip
 
-OTHERS = {"--also"}  # a list without a plural: what it names is said by --trace
+OTHERS = {"--also", "--against"}  # lists without a plural: what they name is said by --trace and ENTRY
 PER_RESOURCE = {"--K-c", "--K-o", "--K-u", "--capacity", "--machine"}  # a number for each, together one value
 
 Uses = dict[str, dict[str, tuple[str, str]]]  # option -> command -> type, help
@@ -52,49 +51,21 @@ Uses = dict[str, dict[str, tuple[str, str]]]  # option -> command -> type, help
 
 @cache
 def uses() -> Uses:
-    """The options of all commands, from their parsers."""
+    """The options of all subcommands, from their parsers."""
     found: Uses = defaultdict(dict)
-    for path in sorted((ROOT / "scripts").glob("*.py")):
-        for command, parser in parsers(path).items():
-            for action in parser._actions:
-                if action.option_strings and action.dest != "help":
-                    found[action.option_strings[0]][command] = type_of(action), meaning_of(action)
+    for line in lines():
+        for action in line.parser()._actions:
+            if action.option_strings and action.dest != "help":
+                name = f"{line.command.name} {line.member}".strip()
+                found[action.option_strings[0]][name] = type_of(action) or "yes or no", meaning_of(action)[0]
     return found
 
 
-def parsers(path: Path) -> dict[str, argparse.ArgumentParser]:
-    """Each command of a script with its parser; nothing is run."""
-    found: dict[str, argparse.ArgumentParser] = {}
-
-    class Parsed(Exception):
-        pass
-
-    def several(kinds: dict[str, Any], description: str = "", config: tuple[Any, ...] = (), **options: Any) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for name, kind in kinds.items():
-                found[f"{path.stem} {name}".strip()] = tyro.extras.get_parser(kind, config=config, **options)
-        raise Parsed
-
-    def one(kind: Any, **options: Any) -> None:
-        several({"": kind}, **options)
-
-    replaced = mock.patch.object(tyro, "cli", one), mock.patch.object(tyro.extras, "subcommand_cli_from_dict", several)
-    with replaced[0], replaced[1], mock.patch.object(sys, "argv", [str(path)]), pytest.raises(Parsed):
-        runpy.run_path(str(path), run_name="__main__")
-    return found
-
-
-def type_of(action: argparse.Action) -> str:
-    """The type as --help shows it; whether there is a default makes no difference, nor do the choices of a name."""
-    shown = re.sub(r"\{None\}\||None,", "", str(action.metavar))
-    return "yes or no" if shown == "None" else shown
-
-
-def meaning_of(action: argparse.Action) -> str:
-    """The help without its default."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(action.help)).replace("%%", "%")
-    return re.sub(r"\s*\((default: .*|required|repeatable)\)$", "", " ".join(text.split()), flags=re.DOTALL)
+def lines() -> Iterator[Line]:
+    """Every subcommand, and every member of a family."""
+    for command in COMMANDS.values():
+        members = chain.from_iterable(members_of(command).values()) if command.family else [""]
+        yield from (Line(command, member, ()) for member in members)
 
 
 def idea_of(meaning: str) -> str:
@@ -105,12 +76,12 @@ def idea_of(meaning: str) -> str:
 
 
 def shortened(commands: list[str]) -> str:
-    """Commands with the subcommands of a script in brackets."""
-    by_script: dict[str, list[str]] = defaultdict(list)
+    """Subcommands, with the members of a family in brackets."""
+    by_family: dict[str, list[str]] = defaultdict(list)
     for command in commands:
-        script, _, name = command.partition(" ")
-        by_script[script].append(name)
-    parts = [f"`{script}`" + (f" ({', '.join(names)})" if names[0] else "") for script, names in by_script.items()]
+        family, _, name = command.partition(" ")
+        by_family[family].append(name)
+    parts = [f"`{family}`" + (f" ({', '.join(names)})" if names[0] else "") for family, names in by_family.items()]
     return ", ".join(parts)
 
 
@@ -158,7 +129,7 @@ def test_lists_have_plural_names():
     [
         ("Offered load.", "offered load"),
         ("With --trace: offered load; default: 0.5.", "offered load"),
-        ("Offered load, 0 to 1. Default: the preset's. Ignored by place.py.", "offered load, 0 to 1"),
+        ("Offered load, 0 to 1. Default: the preset's. Ignored by place.", "offered load, 0 to 1"),
     ],
 )
 def test_an_idea_leaves_out_the_default_and_the_option_needed(meaning, idea):

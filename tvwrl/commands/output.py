@@ -16,7 +16,7 @@ DEFAULT = Path("runs")  # where commands write that have no --out
 
 def check_output(settings: Any) -> None:
     """Raise InputError unless the folder or file that the settings name can be made and written to."""
-    given = {name: getattr(settings, name, None) for name in (*FOLDERS, *FILES, *WITHOUT_OUTPUT)}
+    given: dict[str, Any] = {name: getattr(settings, name, None) for name in (*FOLDERS, *FILES, *WITHOUT_OUTPUT)}
     if any(given[name] for name in WITHOUT_OUTPUT if not callable(given[name])):
         return
     for name in FOLDERS:
