@@ -29,11 +29,11 @@ too, except for the default, which follows the words "default:", and for the opt
 --trace:". Some help is each command's own, because what the option stands for differs in detail there: {own}. Of these,
 `--per` has types of its own too.
 
-Lists (`INT,...`) take commas or spaces between their items, as in `--loads 0.3,0.5`; a comma in brackets is part of an
-item. Pairs (`--columns`, `--scale`) take spaces. A list has a plural name (`--loads`, `--seeds`), except `--also` (more
-traces than that of `--trace`), `--against` (schedulers, as entries are) and where every resource has a number ({per_resource}): these numbers are together one
-value. Not every plural is a list: it may also be a number of things (`--machines`, `--seconds`), a file of them
-(`--profiles`), a rule for them (`--gaps`), or a switch (`--bounds`).
+Lists (`INT,...`) take commas or spaces between their items, as in `--loads 0.3,0.5`; a comma in brackets is part of
+an item. Pairs (`--columns`, `--scale`) take spaces. A list has a plural name (`--loads`, `--seeds`), except `--also`
+(more traces than that of `--trace`), `--against` (schedulers, as entries are) and where every resource has a number
+({per_resource}): these numbers are together one value. Not every plural is a list: it may also be a number of things
+(`--machines`, `--seconds`), a file of them (`--profiles`), a rule for them (`--gaps`), or a switch (`--bounds`).
 """
 
 # Help of each command's own: other files, names or units of the same kind, or a further value with a meaning

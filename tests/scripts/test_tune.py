@@ -1,22 +1,20 @@
 """scripts/tune.py from end to end: it continues, runs trials at a time, and refuses bad input."""
 
 import csv
-import importlib.util
 import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from tvwrl.agents.config import PRESETS
 from tvwrl.agents.training import Trainer
+from tvwrl.commands.parsing import line_of
 from tvwrl.experiments.tuning.report import OF_THE_SEARCH, train_command
 from tvwrl.experiments.tuning.search import Search, load_search
 
 pytest.importorskip("optuna")
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
 def rows(folder):
@@ -31,11 +29,8 @@ def test_the_command_trains_with_the_parameters(trace, preset):
     search = Search(str(trace), None, "temporal", base)
     chosen = {"learning_rate": 0.0023, "hidden": 32, "epochs": 2}
     words = train_command(search, chosen)
-    spec = importlib.util.spec_from_file_location("train_script", SCRIPTS / "train.py")
-    script = importlib.util.module_from_spec(spec)
-    with mock.patch.dict(sys.modules, train_script=script), mock.patch.object(sys, "argv", words[1:]):
-        spec.loader.exec_module(script)
-        parsed = script.parse()
+    assert words[:2] == ["tvwrl", "train"]
+    parsed = line_of(words[1:]).parsed()
     asked = search.config(chosen)
     left = {name: getattr(parsed.config, name) for name in OF_THE_SEARCH}
     assert parsed.config == replace(asked, **left)

@@ -39,7 +39,7 @@ class TaskComparison:
         found: dict[str, str] = {}
         for text in self.entries:
             name, equal, entry = text.partition("=")
-            if not equal:
+            if not equal or "(" in name:  # an equals sign in brackets is an option of the scheduler
                 name, entry = Path(text).stem if Path(text).exists() else text, text
             if not name or not entry:
                 raise InputError(f"{text!r}: must be NAME=ENTRY, as in mine=runs/mine")

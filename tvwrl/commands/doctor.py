@@ -112,6 +112,7 @@ def _kernels() -> Iterator[Finding]:
 
 def _traces() -> Iterator[Finding]:
     """Prepared traces, each read."""
+    from tvwrl.traces.canonical import HEADER
     from tvwrl.traces.catalogue import data_folder
 
     data = data_folder()
@@ -120,7 +121,7 @@ def _traces() -> Iterator[Finding]:
     yield Finding("google, alibaba", "synthetic ones come with the package")
     if data.is_dir():
         for folder in sorted(data.iterdir()):
-            if (folder / "trace.json").is_file():
+            if (folder / HEADER).is_file():
                 yield _trace(folder)
 
 

@@ -113,7 +113,7 @@ def _say(text: str, code: int) -> int:
 def _go_on_leaving(signals: list[int], fault: sys.UnraisableHookArgs) -> None:
     """Python drops an exception in a finaliser, also that of a signal, which is sent again for that reason."""
     if signals and isinstance(fault.exc_value, KeyboardInterrupt | SystemExit):
-        threading.Timer(0.05, signal.raise_signal, [signals[-1]]).start()
+        threading.Timer(0.05, signal.pthread_kill, [threading.main_thread().ident, signals[-1]]).start()
     else:
         sys.__unraisablehook__(fault)
 

@@ -62,9 +62,11 @@ def _help(line: Line, everything: bool) -> str:
     few, often = len(actions) <= FEW, line.command.often
     chosen = [one for one in actions if everything or few or not often or _field(one) in often]
     positional = [type_of(one) for one in chosen if not one.option_strings]
-    parts = [" ".join(["usage:", line.title, *positional, "[options]"])]
+    named = len(chosen) > len(positional)
+    parts = [" ".join(["usage:", line.title, *positional, *(["[options]"] if named else [])])]
     parts += [_filled(paragraph) for paragraph in (parser.description or "").split("\n\n")]
-    parts.append(_sections({title: dict(map(_shown, own)) for title, own in _grouped(chosen, everything).items()}))
+    if chosen:
+        parts.append(_sections({title: dict(map(_shown, own)) for title, own in _grouped(chosen, everything).items()}))
     if len(chosen) < len(actions):
         parts.append(_filled(f"`{line.title} --help-all` shows all {len(actions)} options, in groups."))
     return "\n\n".join(parts)

@@ -36,7 +36,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.commands.prepare:prepare_trace",
             (
                 "source", "name", "out", "slot_seconds", "gaps", "min_records", "readers", "plots",
-                "columns", "scale", "format", "interval",
+                "columns", "scale", "interval",
             ),
             "tvwrl.commands.prepare:loaders",
         ),

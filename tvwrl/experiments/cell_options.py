@@ -52,7 +52,7 @@ class CellOptions:
 
 def command_to_continue(out: Path) -> str:
     """The command line of this process, with `--out` if it names no folder to continue in."""
-    given = ["python", *sys.argv]
+    given = list(sys.argv)
     if not any(word.partition("=")[0] in ("--out", "--resume") for word in given):
         given += ["--out", str(out)]
     return shlex.join(given)

@@ -42,9 +42,9 @@ def write_report(search: Search, folder: Path) -> str:
 
 
 def train_command(search: Search, parameters: Mapping[str, float]) -> list[str]:
-    """A command line of train.py with these parameters, for the preset's number of iterations."""
+    """A command line of `tvwrl train` with these parameters, for the preset's number of iterations."""
     preset, config = PRESETS["counterfactual"], search.config(parameters)
-    words = ["python", "scripts/train.py", "--trace", search.trace]
+    words = ["tvwrl", "train", "--trace", search.trace]
     if search.slot_seconds is not None:
         words += ["--slot-seconds", str(search.slot_seconds)]
     if search.ec != "temporal":

@@ -1,0 +1,54 @@
+"""`tvwrl compare`: what its words name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tvwrl.commands.compare import TaskComparison, compare_on_task
+from tvwrl.commands.parsing import line_of
+from tvwrl.types import InputError
+
+
+def test_entries_have_a_name_or_are_called_like_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").touch()
+    words = ["waits=expected-cost", "spread", "r=rollout(spread,milliseconds=5)", str(tmp_path / "model.onnx")]
+    assert TaskComparison((*words, "rollout(spread,rollouts=9)")).named() == {
+        "waits": "expected-cost",
+        "spread": "spread",
+        "r": "rollout(spread,milliseconds=5)",
+        "model": str(tmp_path / "model.onnx"),
+        "rollout(spread,rollouts=9)": "rollout(spread,rollouts=9)",
+    }
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ((), "nothing to compare: give NAME=ENTRY"),
+        (("=spread",), "'=spread': must be NAME=ENTRY"),
+        (("a=spread", "a=stack"), "there is an entry 'a' already"),
+    ],
+)
+def test_bad_entries_are_refused(entries: tuple[str, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TaskComparison(entries).named()
+
+
+def test_words_become_settings() -> None:
+    parsed = line_of(["compare", "a=spread", "b=stack", "--task", "google-0.3-v0", "--no-bounds"]).parsed()
+    assert parsed == TaskComparison(("a=spread", "b=stack"), task="google-0.3-v0", bounds=False)
+
+
+def test_the_table_is_printed_and_the_folder_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    settings = TaskComparison(("mine=best-fit",), sequences=1, against=("spread",), bounds=False, out=out)
+    compare_on_task(settings)
+    printed = capsys.readouterr().out
+    assert "Task google-0.5-v0" in printed
+    assert "\nmine " in printed
+    assert printed.endswith(f"written to {out}\n")
+    assert (out / "rows.csv").exists()
+    with pytest.raises(InputError, match="already exists and is not empty"):
+        compare_on_task(settings)
