@@ -22,6 +22,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 # From the ground up (docs/architecture.md): a module imports only from its own room and those before it.
 ROOMS = (
+    "registration",
     "types",
     "checks",
     "compiled",
@@ -51,7 +52,7 @@ ROOMS = (
     "commands",
     "__main__",
 )
-HEAVY = ("numba", "torch", "polars", "sklearn", "matplotlib", "scipy", "pandas")
+HEAVY = ("numpy", "gymnasium", "numba", "torch", "polars", "sklearn", "matplotlib", "scipy", "pandas")
 
 LIBRARY_EXTRAS = (
     "train",
@@ -231,8 +232,8 @@ def test_no_file_is_longer_than_400_lines():
     assert not {path.relative_to(ROOT).as_posix(): length for path, length in lengths.items() if length > 400}
 
 
-def test_the_package_itself_imports_no_room():
-    assert not rooms_imported(PACKAGE / "__init__.py")
+def test_the_package_itself_imports_next_to_nothing():
+    assert rooms_imported(PACKAGE / "__init__.py") == {"registration"}
 
 
 def test_importing_the_package_imports_nothing_heavy():

@@ -7,7 +7,7 @@ heavy is imported where it is used. `tvwrl.compare` and `tvwrl.submit` come from
 from importlib import import_module
 from typing import Any
 
-from gymnasium.envs.registration import register, registry
+from tvwrl.registration import register_environments
 
 __version__ = "0.1.0"
 
@@ -18,19 +18,7 @@ TASK_NAMES = tuple(  # TRACE-LOAD-VERSION or TRACE-LOAD-VARIANT-VERSION; tvwrl.b
 )
 _ENTRANCES = {"compare": "tvwrl.benchmark.comparison", "submit": "tvwrl.benchmark.submission"}
 
-if "tvwrl/Placement-v0" not in registry:
-    register(
-        id="tvwrl/Placement-v0",
-        entry_point="tvwrl.envs:PlacementEnv",
-        vector_entry_point="tvwrl.envs:PlacementVectorEnv",
-    )
-    for _task in TASK_NAMES:
-        register(
-            id=f"tvwrl/{_task}",
-            entry_point="tvwrl.benchmark.environment:TaskEnv",
-            vector_entry_point="tvwrl.benchmark.environment:TaskVectorEnv",
-            kwargs={"task": _task},
-        )
+register_environments(TASK_NAMES)
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,31 @@
+"""Environments are registered whichever of the two packages is imported first, and only then."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import tvwrl, gymnasium",
+        "import gymnasium, tvwrl",
+        "import tvwrl; from gymnasium.envs.registration import registry; import gymnasium",
+        "import tvwrl.envs, gymnasium",
+    ],
+)
+def test_environments_are_registered_in_either_order(imports: str) -> None:
+    code = f"{imports}; print(*(name for name in gymnasium.registry if name.startswith('tvwrl/')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names = done.stdout.split()
+    assert names[0] == "tvwrl/Placement-v0"
+    assert "tvwrl/google-0.5-v0" in names
+    assert len(names) == len(set(names)) == 31
+
+
+def test_gymnasium_is_not_imported_for_it() -> None:
+    code = "import sys, tvwrl; print([name for name in ('gymnasium', 'numpy') if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
