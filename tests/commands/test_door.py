@@ -137,3 +137,12 @@ def test_letters_that_a_terminal_lacks_are_replaced() -> None:
     assert done.returncode == 2
     assert b"--schedulers" in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+def test_a_signal_while_an_error_is_reported_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    class Unsayable(InputError):
+        def __str__(self) -> str:
+            signal.raise_signal(signal.SIGINT)
+            return "never"
+
+    assert outcome(raising(Unsayable()), capsys) == (130, "interrupted\n")

@@ -62,15 +62,18 @@ def run(work: Callable[[], int | None]) -> NoReturn:
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
-        code = work() or 0
-        sys.stdout.flush()  # a full disk shows here, not after the exit code is chosen
-    except BaseException as error:
-        code = _leave_by(signals[-1]) if signals else _code_of(error)  # whatever libraries have made of the signal
+        try:
+            code = work() or 0
+            sys.stdout.flush()  # a full disk shows here, not after the exit code is chosen
+        except BaseException as error:
+            if signals:  # whatever libraries have made of it
+                raise
+            code = _code_of(error)
+    except BaseException:  # a signal may also come while an error is reported
+        if not signals:
+            raise
+        code = _say(INTERRUPTED[signal.Signals(signals[-1])], 128 + signals[-1])
     sys.exit(code)
-
-
-def _leave_by(number: int) -> int:
-    return _say(INTERRUPTED[signal.Signals(number)], 128 + number)
 
 
 def _code_of(error: BaseException) -> int:

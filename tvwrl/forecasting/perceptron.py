@@ -12,13 +12,20 @@ Layers = list[tuple[Any, Any]]  # weights (inputs, outputs) and biases (outputs,
 
 
 def train_layers(network: Any, inputs: Any, targets: Any) -> Layers:
-    """Fit `network`, a scikit-learn MLP, on one thread, and return its layers."""
+    """Fit `network`, a scikit-learn MLP, on one thread, and return its layers.
+
+    Ctrl-C raises KeyboardInterrupt, as everywhere: scikit-learn itself would return a network that is half trained.
+    """
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
     with warnings.catch_warnings(), threadpool_limits(1):  # small matrices: threads cost more than they save
         warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are limited on purpose
-        network.fit(inputs, targets)
+        warnings.filterwarnings("error", "Training interrupted by user")
+        try:
+            network.fit(inputs, targets)
+        except UserWarning:
+            raise KeyboardInterrupt from None
     return list(zip(network.coefs_, network.intercepts_, strict=True))
 
 
