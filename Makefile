@@ -53,7 +53,7 @@ lint: install ## check the code with ruff
 types: install ## check types with mypy
 	@$(BIN)/mypy
 
-bench: install ## measure speed (docs/benchmarks.md)
+bench: install ## measure speed (docs/results/speed.md)
 	@set -e; for name in $(MEASURED); do echo "benchmarks/$$name.py"; $(BIN)/python "benchmarks/$$name.py"; done
 
 clean: ## remove caches, compiled kernels and build leftovers; .venv and runs/ stay

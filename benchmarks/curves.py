@@ -1,4 +1,4 @@
-"""Figures of docs/training.md: how policies learn in training and online, and how DeepRM does."""
+"""Figures of docs/results/training.md: how policies learn in training and online, and how DeepRM does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ PANELS = {
 
 
 def learning(
-    runs: tyro.conf.Positional[tuple[Path, ...]], share: float = 0.9, figure: Path = Path("docs/training/curves.png")
+    runs: tyro.conf.Positional[tuple[Path, ...]],
+    share: float = 0.9,
+    figure: Path = Path("docs/results/training/curves.png"),
 ) -> None:
     """Reward of the training episodes against minutes, and when most of the way is done.
 
@@ -85,7 +87,9 @@ def logged_rewards(run: Path) -> Float:
     return np.array([((event.wall_time - events[0].wall_time) / 60, event.value) for event in events])
 
 
-def online(runs: tyro.conf.Positional[tuple[Path, ...]], figure: Path = Path("docs/training/online.png")) -> None:
+def online(
+    runs: tyro.conf.Positional[tuple[Path, ...]], figure: Path = Path("docs/results/training/online.png")
+) -> None:
     """A table and a figure of runs that differ in their seed alone.
 
     Args:
@@ -104,7 +108,7 @@ def deeprm(
     seeds: int = 3,
     iterations: int = PRESETS["deeprm"].iterations,
     out: Path = Path("runs/deeprm-curve"),
-    figure: Path = Path("docs/training/deeprm.png"),
+    figure: Path = Path("docs/results/training/deeprm.png"),
 ) -> None:
     """Train DeepRM with several seeds; measure it before the first iteration and now and then, also by the referee.
 

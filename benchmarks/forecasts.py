@@ -1,4 +1,4 @@
-"""Figures of docs/forecasting.md: what more training series, other traces and a pretrained start are worth."""
+"""Figures of docs/results/forecasting.md: what more training series, other traces and a pretrained start are worth."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def curve(
     out: Path = Path("runs/forecast-curve"),
     seeds: int = 2,
     kinds: tuple[Kind, ...] = (OWN, POOLED),
-    figure: Path = Path("docs/forecasting/curve.png"),
+    figure: Path = Path("docs/results/forecasting/curve.png"),
 ) -> None:
     """Reward and skill against the number of training series, own and pooled.
 

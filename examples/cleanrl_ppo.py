@@ -2,7 +2,7 @@
 
 The network scores every machine with the same weights, from its recent load and what the queue needs. The action that
 waits is left out: waiting costs little now and more later, which discounted returns miss, so the agent would learn
-never to place. After training, the agent is compared on the task's test sequences (docs/benchmark.md).
+never to place. After training, the agent is compared on the task's test sequences (docs/reference/tasks.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compare your own policy with our schedulers: python examples/own_agent.py (docs/benchmark.md)."""
+"""Compare your own policy with our schedulers: python examples/own_agent.py (docs/how-to/enter-the-benchmark.md)."""
 
 import sys
 

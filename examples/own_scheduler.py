@@ -1,4 +1,4 @@
-"""Compare your own scheduler with ours: python examples/own_scheduler.py (docs/benchmark.md)."""
+"""Compare your own scheduler with ours: python examples/own_scheduler.py (docs/how-to/enter-the-benchmark.md)."""
 
 import sys
 

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "tvwrl"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
-# From the ground up (docs/architecture.md): a module imports only from its own room and those before it.
+# From the ground up (docs/explanation/architecture.md): a module imports only from its own room and those before it.
 ROOMS = (
     "registration",
     "types",
@@ -116,7 +116,7 @@ MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_imports_come_from_the_same_room_or_one_below(path):
-    assert room_of(path) in ROOMS, "a new room needs its place in ROOMS and in docs/architecture.md"
+    assert room_of(path) in ROOMS, "a new room needs its place in ROOMS and in docs/explanation/architecture.md"
     allowed = ROOMS[: ROOMS.index(room_of(path)) + 1]
     assert rooms_imported(path) <= set(allowed)
 

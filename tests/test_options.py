@@ -1,4 +1,5 @@
-"""The options of all commands: each has one type and stands for one thing, and docs/options.md lists them as they are.
+"""The options of all commands: each has one type and stands for one thing, and docs/reference/options.md lists them as
+they are.
 
 `python tests/test_options.py` writes that page again.
 """
@@ -20,7 +21,7 @@ from tvwrl.commands.parsing import Line, members_of
 from tvwrl.commands.table import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "options.md"
+PAGE = ROOT / "docs" / "reference" / "options.md"
 HEAD = """# Options
 
 Every option of every subcommand of `tvwrl`; `tests/test_options.py` writes this page and checks it. An option has one
@@ -86,7 +87,7 @@ def shortened(commands: list[str]) -> str:
 
 
 def page() -> str:
-    """docs/options.md."""
+    """docs/reference/options.md."""
     lines = ["| option | type | meaning | commands |", "|---|---|---|---|"]
     for option, commands in sorted(uses().items()):
         meanings: dict[str, list[str]] = defaultdict(list)

@@ -1,7 +1,8 @@
 """TVW-RL and relatives: placement of long-running workloads whose resource usage changes over time.
 
 Importing it registers `tvwrl/Placement-v0` and the tasks of the benchmark (`TASK_NAMES`) with Gymnasium; everything
-heavy is imported where it is used. `tvwrl.compare` and `tvwrl.submit` come from `tvwrl.benchmark` (docs/benchmark.md).
+heavy is imported where it is used. `tvwrl.compare` and `tvwrl.submit` come from `tvwrl.benchmark`
+(docs/how-to/enter-the-benchmark.md).
 """
 
 from importlib import import_module

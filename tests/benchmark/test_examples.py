@@ -1,4 +1,4 @@
-"""The examples do what docs/benchmark.md says of them."""
+"""The examples do what docs/how-to/enter-the-benchmark.md says of them."""
 
 from __future__ import annotations
 

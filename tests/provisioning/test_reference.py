@@ -20,7 +20,7 @@ SMALL = (
 LARGE = ("TClab_2D", "arbitrary_d1_0", "TClab_TS", "arbitrary_d1_0_TS")
 TOLERANCE = 0.003  # ties and 32-bit sums
 # The published code tries applications of equal score in the order that its passes left them in, not as listed. With
-# that order kept literally, NCD-DotProduct needs exactly the published machines; see docs/provisioning.md.
+# that order kept literally, NCD-DotProduct needs exactly the published machines; see docs/explanation/provisioning.md.
 BY_TIES = {"NCD-DotProduct": 0.004, "NCD-TightFill": 0.0045}
 
 

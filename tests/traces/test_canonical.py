@@ -383,7 +383,7 @@ def test_write_refuses_a_folder_in_use(tmp_path):
 
 def test_the_examples_of_the_documentation(tmp_path, monkeypatch):
     pytest.importorskip("pandas")
-    text = (Path(__file__).parents[2] / "docs" / "trace-format.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "trace-format.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         exec(code, {})

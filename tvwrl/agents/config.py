@@ -225,7 +225,8 @@ class TrainConfig:
 
     @property
     def rollout_slots(self) -> int:
-        """Length of rollouts in counterfactual learning, slots; chosen on validation sequences (docs/training.md)."""
+        """Length of rollouts in counterfactual learning, slots; chosen on validation sequences
+        (docs/results/training.md)."""
         return self.horizon or (24 if self.scenario.observe_peak else 16)
 
     @property

@@ -1,1 +1,1 @@
-"""Named tasks that never change, and tables that compare any scheduler with ours on them (docs/benchmark.md)."""
+"""Named tasks that never change, and tables that compare any scheduler with ours on them (docs/reference/tasks.md)."""

@@ -17,7 +17,7 @@ NAME = "benchmark"  # of the folder in --out with the tables
 
 @dataclass(frozen=True)
 class BenchmarkSettings(BenchmarkStudy, RunOptions):
-    """Compare schedulers and training runs on tasks (docs/benchmark.md), list the tasks, or check a submission.
+    """Compare schedulers and training runs on tasks (docs/reference/tasks.md), list the tasks, or check a submission.
 
     Writes OUT/benchmark: a table and a picture per task, rows.csv, and benchmark.html, which a browser can sort. After
     Ctrl-C or a crash, the same command with the same --out resumes.

@@ -39,7 +39,7 @@ class Comparison:
     sequences: int  # how many of the task's sequences were played
     knowledge: Mapping[str, Knowledge]  # entry -> what it knows
     origins: Mapping[str, str]  # entry -> what it was made of
-    folder: Path  # as scripts/evaluate.py writes it (runs/README.md); deleted with this object
+    folder: Path  # as scripts/evaluate.py writes it (docs/reference/run-files.md); deleted with this object
     _kept: Any = None  # removes the folder
 
     @property

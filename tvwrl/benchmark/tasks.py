@@ -137,13 +137,15 @@ def trace_of(task: Task) -> Trace:
     else:
         raise InputError(
             f"task {task.name} needs the trace {task.trace}, which is not in TVWRL_DATA ({data_folder()}): get the "
-            f"part of it that docs/benchmark.md names (python scripts/fetch_trace.py {task.trace}), then run python "
-            f"scripts/prepare_trace.py {task.trace} --source FOLDER; tasks whose names begin with {EMBEDDED}- need none"
+            f"part of it that docs/reference/tasks.md names (python scripts/fetch_trace.py {task.trace}), then run "
+            f"python scripts/prepare_trace.py {task.trace} --source FOLDER; tasks whose names begin with {EMBEDDED}- "
+            "need none"
         )
     if found != task.trace_hash:
         raise InputError(
             f"task {task.name}: the trace {task.trace} in TVWRL_DATA ({data_folder()}) has the hash {found[:12]}, the "
-            f"task's has {task.trace_hash[:12]}: it was prepared from other files or by other rules (docs/benchmark.md)"
+            f"task's has {task.trace_hash[:12]}: it was prepared from other files or by other rules "
+            "(docs/reference/tasks.md)"
         )
     return trace
 

@@ -56,7 +56,8 @@ def evaluate(
     """Play every scheduler on the same `sequences` test sequences at every load, to the end, and write the folder.
 
     Files: `rows.csv`, `bounds.csv`, `episodes.parquet`, `demand.parquet`, `background.parquet` if the scenario has
-    any, `run.json`, `table.md`, `plots/` (runs/README.md). Returns the rows, with their gaps to the bounds.
+    any, `run.json`, `table.md`, `plots/` (docs/reference/run-files.md). Returns the rows, with their gaps to the
+    bounds.
 
     `facts` are added to run.json; `knowledge` says, for the tables, what schedulers outside the registry know;
     `reference` is the scheduler to compare with; `bound_seconds` are for each integer programme of the lower bounds

@@ -68,7 +68,7 @@ class PlanningSettings:
     best plan of the other planners. With --fixed it maximises the number of applications placed completely."""
     fragment_weight: float = 0.0
     """With --milp-seconds and --fixed: value of a machine without a fragment, in applications (see
-    docs/lrasched.md)."""
+    docs/how-to/size-an-application.md)."""
     bound_seconds: float = 0.0
     """Time limit of each programme that tightens the lower bounds, seconds (evaluate.py: dozens per sequence;
     provision.py: one); 0: none."""

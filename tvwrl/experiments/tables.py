@@ -67,12 +67,13 @@ _NOTE = (
     f"is on the way from that of `{FLOOR}` (0 %) to that of `{CEILING}` (100 %)."
 )
 _GAP_NOTE = (
-    "Above bound: beyond the lower bound for schedules without overshoot and without waiting (docs/optimality.md); "
-    "below it are only those that overshoot or let workloads wait. With waiting: the bound holds for these too."
+    "Above bound: beyond the lower bound for schedules without overshoot and without waiting "
+    "(docs/explanation/bounds.md); below it are only those that overshoot or let workloads wait. With waiting: the "
+    "bound holds for these too."
 )
 _REWARD_NOTE = (
     "No schedule earns more: mean of a bound, in thousands, on the reward of every schedule that places all workloads, "
-    "with the whole future, waiting and overshoot (docs/optimality.md). It is loose."
+    "with the whole future, waiting and overshoot (docs/explanation/bounds.md). It is loose."
 )
 
 
@@ -81,7 +82,7 @@ def with_gaps(rows: pl.DataFrame, bounds: pl.DataFrame) -> pl.DataFrame:
 
     Below it: where the scheduler overshoots or, but for `slots_gap_waiting_pct`, lets workloads wait. A bound on the
     reward is added as it is. `bounds`:
-    bounds.csv (runs/README.md). Raises InputError for a row without a bound.
+    bounds.csv (docs/reference/run-files.md). Raises InputError for a row without a bound.
     """
     import polars as pl
 

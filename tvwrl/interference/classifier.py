@@ -24,9 +24,9 @@ class TaskClassifier(Parameters):
 
     Paper: the inputs are the job's tag, submission time and number of instances; the kernel is not named. Here the
     inputs are the classes of earlier similar tasks (`History`: same graph, same place in it, ...) and what the task
-    declares (`declared_features`). A radial kernel gains 0.4 to 1.2 points at a much higher cost (docs/benchmarks.md).
-    Follows scikit-learn: `fit`, `predict`, `get_params`, `random_state`. `thresholds` None: natural breaks of the
-    training tasks; `penalty` > 0: C of the machines.
+    declares (`declared_features`). A radial kernel gains 0.4 to 1.2 points at a much higher cost
+    (docs/results/speed.md). Follows scikit-learn: `fit`, `predict`, `get_params`, `random_state`. `thresholds` None:
+    natural breaks of the training tasks; `penalty` > 0: C of the machines.
     """
 
     def __init__(self, thresholds: Thresholds | None = None, penalty: float = 0.3, random_state: int = 0) -> None:

@@ -37,8 +37,8 @@ class InterferenceFitOptions:
     """File to write."""
     trace: Annotated[str | None, described(TRACE)] = None
     data: Path | None = None
-    """Folder with the published data sets that docs/interference.md lists; the usage of its batch tasks sets the
-    thresholds between categories."""
+    """Folder with the published data sets that docs/how-to/batch-beside-services.md lists; the usage of its batch tasks
+    sets the thresholds between categories."""
     explain: Path | None = None
     """Only explain the score in this file: which task categories raise a machine's score, and by how much."""
     tasks: Names = ()

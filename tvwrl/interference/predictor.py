@@ -27,8 +27,8 @@ class LevelPredictor:
     Paper: a decision tree of the 60 counts, of unknown kind and size. Here: regression on the level, which is within 2
     levels more often than classification (`classify`), at most `DEPTH` deep with at least `leaf` records in a leaf.
     Unless `counts_alone`, a node may also test the pressure of the composition: a weighted sum of the counts, learnt
-    from all services together, because tests of single counts approximate a sum poorly (docs/interference.md has the
-    figures). Fitted: `trees_`.
+    from all services together, because tests of single counts approximate a sum poorly (docs/results/interference.md
+    has the figures). Fitted: `trees_`.
     """
 
     leaf: int = LEAF

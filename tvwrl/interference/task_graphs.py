@@ -7,7 +7,7 @@ Tags come from the Weisfeiler-Lehman kernel (Shervashidze et al. 2011): all task
 round a task's new label hashes its own label, those of its predecessors and those of its successors, until a round
 distinguishes no more tasks. A job's tag hashes the final labels of its tasks; a task's final label is its role.
 Isomorphic graphs always have equal tags. Some other graphs do too, in which every task looks like its counterpart at
-any distance, such as one ring of 8 and two of 4 (docs/interference.md counts them).
+any distance, such as one ring of 8 and two of 4 (docs/explanation/interference.md counts them).
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ class FactorizationMachine:
 
     Attributes after fitting: `features_` (p), `intercept_` (w_0), `weights_` (p,), `factors_` (p, factors).
 
-    The defaults were tuned on the simulated testbed (docs/lrasched.md). With a larger alpha_v or a smaller beta_v the
-    first steps of the factors can be so long, when few rows precede them, that predictions never recover.
+    The defaults were tuned on the simulated testbed (docs/explanation/sizing.md). With a larger alpha_v or a smaller
+    beta_v the first steps of the factors can be so long, when few rows precede them, that predictions never recover.
 
     Paper: z starts at 0. Here: z starts where Eq. 7 returns a random draw. From 0 every factor would be 0 after the
     first row and stay there, because its gradient is a multiple of the factors.

@@ -137,7 +137,7 @@ class Means:
 
 
 def factorization_machine(seed: int = 0) -> FactorizationMachinePredictor:
-    """The paper's model, tuned on the simulated testbed (docs/lrasched.md)."""
+    """The paper's model, tuned on the simulated testbed (docs/explanation/sizing.md)."""
     return FactorizationMachinePredictor(FactorizationMachine(random_state=seed), 20)
 
 

@@ -17,7 +17,7 @@ from tvwrl.types import Float, Workload, take
 
 Peaks = Literal["unknown", "known", "reserved"]
 
-# Chosen on training sequences of four traces (docs/forecasting.md)
+# Chosen on training sequences of four traces (docs/explanation/forecasting.md)
 ACCEPTED_OVERSHOOT = 500.0  # a workload waits if expected overshoot costs more, slots of waiting
 RISK = 1.6  # factor on that cost: what arrives later adds load that no forecast covers
 LEAST_SPREAD = 0.0005  # lowest variance of a forecast load, share of peak_units squared

@@ -87,7 +87,7 @@ _PRODUCTION: tuple[Callable[..., Scheduler], ...] = (
 )
 
 SCHEDULERS: dict[str, Callable[..., Scheduler]] = {make().name: make for make in (*_MAKERS, *_PRODUCTION)}
-# Rules of production clusters: docs/production.md
+# Rules of production clusters: docs/reference/production-rules.md
 PRODUCTION = tuple(make().name for make in (*_PRODUCTION, *_BY_LOAD))
 SEARCHING = ("hindsight",)  # takes seconds per episode: compared only if named
 # What every trained policy is compared with

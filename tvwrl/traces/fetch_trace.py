@@ -42,7 +42,8 @@ class FetchOptions:
     """Output folder; default: raw/<name> in TVWRL_DATA (~/.cache/tvwrl if that is not set)."""
     base_url: str | None = None
     """Address of a mirror with the same layout as --out, with or without a SHA256SUM, e.g.
-    <base-url>/task_usage/part-00000-of-00500.csv.gz for google2011; docs/traces.md lists the files of every trace."""
+    <base-url>/task_usage/part-00000-of-00500.csv.gz for google2011; docs/reference/loaders.md lists the files of every
+    trace."""
 
     @property
     def folder(self) -> Path:

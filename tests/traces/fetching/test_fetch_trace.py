@@ -129,7 +129,7 @@ def test_a_mirror_without_checksums_is_reported(get, site, messages):
 
 
 def test_the_documentation_lists_the_files_that_are_asked_for():
-    page = (DOCS / "traces.md").read_text()
+    page = (DOCS / "reference" / "loaders.md").read_text()
     for name, publisher in PUBLISHERS.items():
         for table in publisher.tables.values():
             local, _ = table.names(0, publisher.cells[:1])

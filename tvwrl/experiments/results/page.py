@@ -48,7 +48,7 @@ NOTE = (
     "interquartile mean; ratios and differences are paired by sequence. Agents: over their seeds. Gap closed: "
     f"mean reward on a scale from `{FLOOR}` (0 %) to `{CEILING}` (100 %). "
     f"The bound is for schedules without waiting, which nearly all are at loads up to {DENSE:g}; at higher loads "
-    "agents hold, so that only the bound with waiting applies, and the peak has no bound (docs/optimality.md). "
+    "agents hold, so that only the bound with waiting applies, and the peak has no bound (docs/explanation/bounds.md). "
     "*Significantly better*: the paired interval of the difference in reward lies above 0."
 )
 

@@ -138,7 +138,7 @@ class ResultsStudy(Scale):
         numbers = {"iterations": self.iterations, "deeprm-iterations": self.deeprm_iterations}
         numbers["sequences"] = self.sequences
         words += [word for name, value in numbers.items() if value is not None for word in (f"--{name}", str(value))]
-        again = [*words, "--out", "runs/results", "--page", "docs/results.md"]
+        again = [*words, "--out", "runs/results", "--page", "docs/results/schedulers.md"]
         lines = [describe_training(self._setup(agent).config(TVW_RL, AGENTS[agent]), agent) for agent in self.agents]
         lines.append(describe_training(setup.config(DEEPRM, {}), DEEPRM, LEARNT_PEAKS_AND_LENGTHS) + "; a baseline")
         return "\n\n".join(

@@ -53,8 +53,8 @@ class StudyOfData(PaperStudy):
     """A study of published data sets."""
 
     data: Path | None = None
-    """Folder with the published data sets that docs/interference.md lists. Figures measured on real data need theirs;
-    simulations replay its batch tasks, by default synthetic ones."""
+    """Folder with the published data sets that docs/how-to/batch-beside-services.md lists. Figures measured on real
+    data need theirs; simulations replay its batch tasks, by default synthetic ones."""
 
     files: ClassVar[tuple[str, ...]] = BATCH_FILES
 

@@ -16,9 +16,9 @@ LOADS = (0.3, 0.5, 0.8)
 BURST = 8.0  # workloads that arrive together, on average
 WAITING_WEIGHTS = (50.0, 500.0, 5000.0)  # K_w: the paper's, 10 and 100 times it
 GAP_NOTE = (
-    "Clairvoyant knows the whole future; the paper has neither it nor bounds. Bounds (docs/optimality.md): of machines "
-    "used at once, for schedules without overshoot and waiting (others can lie below it), and of slots in which "
-    "machines are used, which holds for schedules that wait too."
+    "Clairvoyant knows the whole future; the paper has neither it nor bounds. Bounds (docs/explanation/bounds.md): of "
+    "machines used at once, for schedules without overshoot and waiting (others can lie below it), and of slots in "
+    "which machines are used, which holds for schedules that wait too."
 )
 REWARDS = "Rewards of different columns are sums of different penalties."
 WAITING_CLAIMS = tuple(

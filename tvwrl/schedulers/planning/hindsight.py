@@ -17,7 +17,7 @@ from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.state import SEQUENCE
 from tvwrl.types import Episode, Machines, Placement, Workload
 
-# Chosen on validation sequences of google2011 at load 0.5 (docs/optimality.md)
+# Chosen on validation sequences of google2011 at load 0.5 (docs/explanation/bounds.md)
 PROPOSALS = 100_000  # changes tried per workload
 HOT, COLD = 2000.0, 200.0  # first and last heat: about what a change may add to the costs
 

@@ -1,1 +1,1 @@
-"""Placement rules of production clusters; docs/production.md lists them with their sources."""
+"""Placement rules of production clusters; docs/reference/production-rules.md lists them with their sources."""
