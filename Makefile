@@ -2,6 +2,8 @@
 PYTHON ?= python3
 ARGS ?=
 QUIET ?= -qq
+MAIN ?= main
+export TORCH_INDEX ?=
 
 VENV := .venv
 SKLX := .venv-sklx
@@ -17,19 +19,24 @@ KERNELS := $(shell grep -rlE '^from tvwrl.compiled' --include='*.py' tvwrl)
 WORKER = 2*popen//env:OMP_NUM_THREADS=1//env:NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/kernels
 PYTEST = $(BIN)/python -m pytest --dist loadfile --tx '$(WORKER)'
 
-.PHONY: help install train test test-sklx check format lint types bench clean
+.PHONY: help install train test test-sklx wheel-test check format lint types bench clean
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## print this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo 'ARGS="..."          options of train, or of pytest (test, check)'
+	@echo 'PYTHON=python3.12   the Python that install and wheel-test use; also QUIET= to see what pip does'
+	@echo 'TORCH_INDEX=URL     where install and wheel-test look for torch besides the usual index, such as an index of CPU builds'
+	@echo 'MAIN=main           the branch or commit against which check finds what changed'
 
 install: $(INSTALLED) $(FRESH_KERNELS) ## create or update .venv with the package and its development extras
 
-train: install ## train on the google trace and print the comparison table; options in ARGS="..."
+train: install ## train on the google trace and print the comparison table
 	@$(BIN)/python scripts/train.py --trace google $(ARGS)
 
-test: install ## run all tests; options of pytest in ARGS="..."
+test: install ## run all tests
 	@$(PYTEST) $(ARGS)
 
 test-sklx: ## compare K-Medoids with scikit-learn-extra, which needs numpy < 2 and so an environment of its own
@@ -37,18 +44,22 @@ test-sklx: ## compare K-Medoids with scikit-learn-extra, which needs numpy < 2 a
 	@$(SKLX)/bin/python -m pip install $(QUIET) --no-compile --disable-pip-version-check -e '.[sklx]' pytest hypothesis
 	@NUMBA_CACHE_DIR=$(CURDIR)/$(SKLX)/kernels $(SKLX)/bin/python -m pytest tests/ec/test_k_medoids.py
 
-check: install ## what a commit has to pass: format, lint, types, fast tests
-	@$(BIN)/ruff format --check --quiet .
-	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy
-	@$(PYTEST) -m "not slow" $(ARGS)
+wheel-test: install ## build the sdist and the wheel; train with the wheel in a new environment outside the checkout
+	@rm -rf dist
+	@$(BIN)/python -m build > /dev/null
+	@PYTHON=$(PYTHON) .ci/try-wheel
+
+check: lint types ## what a commit has to pass: lint, types, and the tests of what changed that are not slow
+	@$(PYTEST) -m "not slow" $$($(BIN)/python tests/changed.py $(MAIN)) $(ARGS)
 
 format: install ## rewrite the code in the common format and fix what can be fixed safely
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix-only .
 
-lint: install ## check the code with ruff
-	@$(BIN)/ruff check .
+lint: install ## check format, code and spelling without changing anything
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/codespell
 
 types: install ## check types with mypy
 	@$(BIN)/mypy
@@ -61,7 +72,8 @@ clean: ## remove caches, compiled kernels and build leftovers; .venv and runs/ s
 	@find . -name .git -prune -o -name '.venv*' -prune -o \
 		\( -name __pycache__ -o -name '*.nbi' -o -name '*.nbc' \) -prune -exec rm -rf {} +
 
-# torch goes first and alone: chosen together with the rest, its CUDA build and gigabytes of libraries come along.
+# torch goes first and alone: chosen together with the rest, its CUDA build and gigabytes of libraries come along even
+# where a CPU build is at hand. Of two builds of a version pip takes the one with a suffix: 2.13.0+cpu before 2.13.0.
 # Bytecode is made by importing what is used, which takes 20 s; all of it would take more than a minute.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -69,7 +81,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 		"Name another one: make install PYTHON=python3.12" >&2; exit 1; }
 	@echo "Installing into $(VENV) (minutes the first time; QUIET= shows what pip does) ..."
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	@$(PIP_INSTALL) torch
+	@$(PIP_INSTALL) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
 	@$(PIP_INSTALL) -e '.[dev]'
 	@$(BIN)/python -c 'import $(IMPORTED)'
 	@touch $@
