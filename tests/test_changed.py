@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.changed import ROOT, mirror_of
 
 
