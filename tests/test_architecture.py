@@ -72,6 +72,7 @@ MODULE_OF = {  # where it is not the distribution's name with "_" for "-"
     "scikit-learn-extra": "sklearn_extra",
     "pillow": "PIL",
     "pytest-xdist": "xdist",
+    "codespell": "codespell_lib",
 }
 
 
