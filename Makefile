@@ -19,7 +19,7 @@ KERNELS := $(shell grep -rlE '^from tvwrl.compiled' --include='*.py' tvwrl)
 WORKER = 2*popen//env:OMP_NUM_THREADS=1//env:NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/kernels
 PYTEST = $(BIN)/python -m pytest --dist loadfile --tx '$(WORKER)'
 
-.PHONY: help install train test test-sklx wheel-test check format lint types bench clean
+.PHONY: help install train test test-sklx wheel-test check format lint types docs bench clean
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -64,11 +64,14 @@ lint: install ## check format, code and spelling without changing anything
 types: install ## check types with mypy
 	@$(BIN)/mypy
 
+docs: install ## build the site in docs/_build/html; a dead link or an undocumented public name is an error
+	@$(BIN)/python -m sphinx -E -q -W --keep-going docs docs/_build/html
+
 bench: install ## measure speed (docs/results/speed.md)
 	@set -e; for name in $(MEASURED); do echo "benchmarks/$$name.py"; $(BIN)/python "benchmarks/$$name.py"; done
 
 clean: ## remove caches, compiled kernels and build leftovers; .venv and runs/ stay
-	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)/kernels
+	@rm -rf docs/_build docs/reference/api .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)/kernels
 	@find . -name .git -prune -o -name '.venv*' -prune -o \
 		\( -name __pycache__ -o -name '*.nbi' -o -name '*.nbc' \) -prune -exec rm -rf {} +
 

@@ -1,0 +1,88 @@
+"""Sphinx extension: a page of the API for every module that names what it exports, and a warning for every public name
+without a docstring."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+logger = logging.getLogger(__name__)
+FOLDER = Path(__file__).parent / "reference" / "api"
+
+
+def public_modules() -> list[ModuleType]:
+    """tvwrl and those of its rooms that have an `__all__`."""
+    package = importlib.import_module("tvwrl")
+    rooms = [importlib.import_module(f"tvwrl.{room.name}") for room in pkgutil.iter_modules(package.__path__)]
+    return [module for module in [package, *rooms] if hasattr(module, "__all__")]
+
+
+def write_pages(app: Sphinx) -> None:
+    """One page per module; only what has changed is written, so that a second build is fast."""
+    FOLDER.mkdir(exist_ok=True)
+    pages = {f"{module.__name__}.md": page(module) for module in public_modules()}
+    for name, text in pages.items():
+        file = FOLDER / name
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
+    for file in FOLDER.glob("*.md"):
+        if file.name not in pages:
+            file.unlink()
+
+
+def page(module: ModuleType) -> str:
+    """Everything in `__all__`, with its docstring."""
+    return f"# {module.__name__}\n\n```{{eval-rst}}\n.. automodule:: {module.__name__}\n```\n"
+
+
+def warn_of_undocumented(app: Sphinx) -> None:
+    """A public name, or a public method of a public class, without a docstring."""
+    for module in public_modules():
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if not (inspect.isclass(thing) or inspect.isroutine(thing)):
+                continue
+            parts = [(name, thing)] + [
+                (f"{name}.{part}", member)
+                for part, member in vars(thing).items()
+                if inspect.isclass(thing) and not part.startswith("_") and inspect.isroutine(member)
+            ]
+            for called, member in parts:
+                if not inspect.getdoc(member):
+                    logger.warning("%s.%s is public and has no docstring", module.__name__, called)
+
+
+def from_markdown(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings are Markdown, as Gymnasium has them, but autodoc reads reStructuredText: change, in place, the
+    three things that differ there: headings, tables, and lists that no empty line precedes."""
+    found: list[str] = []
+    for line in lines:
+        before = found[-1] if found else ""
+        if heading := re.match(r"#+ (.*)", line):
+            found += [f".. rubric:: {heading[1]}", ""]
+        elif line.startswith("|"):
+            cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
+            if not before.startswith(("   ", ".. list-table")):
+                found += ["", ".. list-table::", "   :header-rows: 1", ""]
+            if not set(line) <= set("|-: "):
+                found += [f"   {'* -' if i == 0 else '  -'} {cell}" for i, cell in enumerate(cells)]
+        elif line.startswith("- ") and before and not before.startswith(("- ", "  ")):
+            found += ["", line]
+        else:
+            found.append(line)
+    lines[:] = found
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", write_pages)
+    app.connect("builder-inited", warn_of_undocumented)
+    app.connect("autodoc-process-docstring", from_markdown)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,30 @@
+"""What code and help texts say of the documentation is true. `make docs` checks the links of the pages themselves."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CODE = ("tvwrl", "scripts", "benchmarks", "examples", "tests")
+
+
+def test_every_page_that_code_names_exists():
+    files = [path for folder in CODE for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)]
+    named = {(page, path.name) for path in files for page in pages_in(path.read_text(encoding="utf-8"))}
+    assert named
+    assert not {(page, file) for page, file in named if not (ROOT / page).exists()}
+
+
+def pages_in(text: str) -> set[str]:
+    """Paths of pages and pictures below docs/."""
+    return set(re.findall(r"\bdocs/[\w/.-]+\.(?:md|png)\b", text))
+
+
+def test_pages_are_found_in_text():
+    assert pages_in("see (docs/a-b/c.md), docs/d/e.png: and docs/f") == {"docs/a-b/c.md", "docs/d/e.png"}
+
+
+def test_links_of_the_readme_lead_somewhere():
+    targets = re.findall(r"\]\(([^)#\s]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert [target for target in targets if "://" not in target and not (ROOT / target).exists()] == []
