@@ -1,12 +1,25 @@
-"""What all pictures share: colours, a figure that needs no display, and axes without clutter."""
+"""What all pictures share: colours, a figure that needs no display, axes without clutter, and a chart of estimates."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import fill
+from typing import Any, NamedTuple
+
+from tvwrl.checks import different
+from tvwrl.types import InputError
 
 # Okabe and Ito (2008): told apart with every common colour blindness; yellow is left out, too pale on white.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F7F7F")
+OURS, OTHERS, PUBLISHED, FAINT = "#D55E00", "#4A5561", "#0072B2", "#DDDDDD"
+MARKERS = "osD^vPX*"  # of what a chart shows several times in a row, such as loads
 DPI = 150
+WIDTH = 8.0  # inches: pages show pictures about 800 pixels wide, so that a letter of 9 points is 12 pixels high
+HEADING = 24  # letters of a group's heading in a line
+SHIFT = 0.4  # of the points of a row against each other, if there are several
 
 
 def new_figure(width: float, height: float, **layout: Any) -> Any:
@@ -22,6 +35,239 @@ def new_figure(width: float, height: float, **layout: Any) -> Any:
 
 def tidy(axis: Any, grid: str = "both") -> None:
     """A faint grid behind the data, along `grid` (x, y or both), and no frame above and to the right."""
-    axis.grid(axis=grid, color="#DDDDDD", linewidth=0.8)
+    axis.grid(axis=grid, color=FAINT, linewidth=0.8)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+class Point(NamedTuple):
+    """A mean and its 95 % interval; the ends are NaN where there is no interval, all three where nothing is known."""
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+
+
+NOTHING = Point(math.nan)
+
+
+class Row(NamedTuple):
+    """A row of a chart of estimates."""
+
+    name: str  # what people call it
+    group: str = ""  # rows of a group stand under its heading; rows without come under none
+    ours: bool = False  # drawn in the strong colour
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One quantity of a chart, by name of the row: a point for each of the chart's series."""
+
+    title: str  # with the unit, and which direction is better
+    points: Mapping[str, Sequence[Point]]
+    published: Mapping[str, Sequence[tuple[float, float]]] = field(
+        default_factory=dict
+    )  # (low, high), alike or a range
+    logarithmic: bool | None = False  # None: if it can be, as all values are above 0
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """Whether its axis is."""
+        return all(value > 0 for value in _values(self)) if self.logarithmic is None else self.logarithmic
+
+
+def draw_estimates(
+    file: Path,
+    rows: Sequence[Row],
+    panels: Sequence[Panel],
+    series: Sequence[str] = ("",),
+    note: str = "",
+    across: int | None = None,
+) -> None:
+    """A PNG of points with intervals: one row each, in the order given, under the headings of their groups.
+
+    Panels share the rows and stand side by side, at most `across`; default: three, or two if there are four. `series`
+    names what is shown several times in a row: of two, the first is a ring. `note` says what the means are over.
+    Published values are diamonds, ranges bands.
+
+    Raises InputError if there is nothing to draw, a row occurs twice, a panel has a row that is not there or another
+    number of points than there are series, or a value on a logarithmic axis is not above 0.
+    """
+    _check(rows, panels, series)
+    places = _places(rows, len(series))
+    across = min(across or (2 if len(panels) == 4 else 3), len(panels))
+    down = -(-len(panels) // across)
+    bottom = max(places.values()) + 0.5 + 0.5 * _height(len(series))
+    figure = new_figure(WIDTH, 0.21 * bottom * down + 0.55 * down + 0.85, w_pad=0.06, h_pad=0.06)
+    axes = figure.subplots(down, across, squeeze=False, sharey=True)
+    for place, axis in enumerate(axes.ravel()):
+        if place >= len(panels):
+            axis.set_visible(False)
+            continue
+        _draw_panel(axis, panels[place], rows, places, len(series))
+        _scale(axis, panels[place], narrow=across > 2)
+        axis.set_title(_wrapped(panels[place].title, (80, 34, 25, 18)[min(across, 4) - 1]), fontsize=9.5)
+    for axis in axes[:, 0]:
+        _name_rows(axis, rows, places)
+    axes[0, 0].set_ylim(bottom, 0.2 if rows[0].group else 0.4)
+    _add_legend(figure, rows, panels, series, note)
+    figure.savefig(file, dpi=DPI, format="png")
+
+
+def _check(rows: Sequence[Row], panels: Sequence[Panel], series: Sequence[str]) -> None:
+    if not rows or not panels:
+        raise InputError("no rows or no panels: nothing to draw")
+    different(rows=[row.name for row in rows], series=series)
+    for panel in panels:
+        strangers = sorted({*panel.points, *panel.published} - {row.name for row in rows})
+        if strangers:
+            raise InputError(f"panel '{panel.title}' has '{strangers[0]}', which is not a row of the chart")
+        for name, points in [*panel.points.items(), *panel.published.items()]:
+            if len(points) != len(series):
+                raise InputError(f"panel '{panel.title}', row '{name}': has {len(points)} points, not {len(series)}")
+        if panel.logarithmic and not all(value > 0 for value in _values(panel)):
+            raise InputError(f"panel '{panel.title}' is logarithmic: all its values must be above 0")
+
+
+def _values(panel: Panel) -> Iterable[float]:
+    """Every number of a panel that is known: means, ends of intervals, published values."""
+    every = [*panel.points.values(), *panel.published.values()]
+    return (value for points in every for point in points for value in point if math.isfinite(value))
+
+
+def _height(series: int) -> float:
+    """Of a row, in rows of one point."""
+    return 1.0 + SHIFT * max(0.4 * (series > 1), series - 2)
+
+
+def _places(rows: Sequence[Row], series: int) -> dict[str, float]:
+    """Row -> y of its middle, downwards, and heading, which begins with a line feed, so that no row has its name."""
+    places, bottom, group = {}, 0.5, ""
+    for row in rows:
+        if row.group != group:
+            group, lines = row.group, _wrapped(row.group, HEADING).count("\n") + 1
+            places[f"\n{group}"] = bottom + 0.5 * lines + 0.2
+            bottom += lines + 0.3
+        places[row.name] = bottom + 0.5 * _height(series)
+        bottom += _height(series)
+    return places
+
+
+def _wrapped(text: str, width: int) -> str:
+    """In lines of at most `width` letters; what is in brackets begins one if all does not fit in one."""
+    parts = [text] if len(text) <= width else text.replace(" (", "\n(").split("\n")
+    return "\n".join(fill(part, width) for part in parts)
+
+
+def _draw_panel(axis: Any, panel: Panel, rows: Sequence[Row], places: Mapping[str, float], series: int) -> None:
+    for row in rows:
+        colour = OURS if row.ours else OTHERS
+        points, published = panel.points.get(row.name, ()), panel.published.get(row.name, ())
+        several = sum(math.isfinite(point.value) for point in points) > 1 or len(published) > 1
+        for turn in range(series):
+            at = places[row.name] + SHIFT * (turn - (series - 1) / 2) * several
+            if published and published[turn][0] < published[turn][1]:
+                axis.barh(
+                    at, published[turn][1] - published[turn][0], 0.4, published[turn][0], color="#BFDDF0", zorder=1
+                )
+            elif published:
+                axis.plot(published[turn][0], at, "d", ms=7, color=PUBLISHED, mfc="white", mew=1.3, zorder=2)
+            if points:
+                value, low, high = points[turn]
+                axis.plot((low, high), (at, at), color=colour, linewidth=1.8, solid_capstyle="butt", zorder=3)
+                axis.plot(value, at, ls="", ms=5, zorder=4, **_mark(turn, series, colour))
+    for name, at in places.items():
+        if name.startswith("\n") and at > 1.5:
+            axis.axhline(at - 0.2 - 0.5 * (_wrapped(name[1:], HEADING).count("\n") + 1), color=FAINT, linewidth=0.8)
+    axis.tick_params(axis="x", labelsize=9)
+    axis.tick_params(axis="y", length=0)
+    tidy(axis, "x")
+
+
+def _mark(turn: int, series: int, colour: str) -> dict[str, Any]:
+    """A mark for each of several points in a row: ring and dot for two, else of other shapes."""
+    ring = series == 2 and turn == 0
+    marker = MARKERS[turn % len(MARKERS)] if series > 2 else "o"
+    return {"marker": marker, "color": colour, "mfc": "white" if ring else colour, "mew": 1.3 if ring else 0.5}
+
+
+def _scale(axis: Any, panel: Panel, narrow: bool) -> None:
+    """A linear axis that begins at 0 unless all values are far from it; few enough ticks that labels stay apart."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+    values = list(_values(panel))
+    if not values:
+        return
+    if panel.is_logarithmic:
+        decades = math.log10(max(values) / min(values))
+        many = (1.0, 3.0) if narrow else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+        subs = (1.0,) if decades > 1.7 else (1.0, 3.0) if decades > 1.2 else many
+        axis.set_xscale("log")
+        axis.xaxis.set_major_locator(LogLocator(subs=subs))
+        axis.xaxis.set_minor_locator(NullLocator())
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    if panel.is_logarithmic:
+        return
+    axis.xaxis.set_major_locator(MaxNLocator(4))
+    low, high = min(values), max(values)
+    if low >= 0 and low < 0.5 * high:
+        axis.set_xlim(-0.04 * high, 1.06 * high)
+    elif high - low < 0.02 * abs(high):
+        axis.set_xlim(low - 0.1 * abs(low), high + 0.1 * abs(high))
+
+
+def _name_rows(axis: Any, rows: Sequence[Row], places: Mapping[str, float]) -> None:
+    """Names left of the rows, ours in bold, and headings in italics."""
+    axis.set_yticks(list(places.values()), [_wrapped(n[1:], HEADING) if n.startswith("\n") else n for n in places])
+    axis.tick_params(axis="y", labelsize=9)
+    ours = {row.name for row in rows if row.ours}
+    for label, name in zip(axis.get_yticklabels(), places, strict=True):
+        if name.startswith("\n"):
+            label.set(style="italic", color="#555555")
+        elif name in ours and len(ours) < len(rows):
+            label.set(weight="bold")
+
+
+def _add_legend(figure: Any, rows: Sequence[Row], panels: Sequence[Panel], series: Sequence[str], note: str) -> None:
+    """Below the panels: what colours and marks mean, under a line on what the means are over."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = []
+    given = [pair for panel in panels for pairs in panel.published.values() for pair in pairs]
+    if any(row.ours for row in rows) and not all(row.ours for row in rows):
+        handles += [Line2D([], [], color=OURS, marker="o", lw=1.8, ms=5, label="this project's")]
+        handles += [Line2D([], [], color=OTHERS, marker="o", lw=1.8, ms=5, label="others")]
+    if len(series) > 1:
+        handles += [
+            Line2D([], [], ls="", ms=5, label=name, **_mark(turn, len(series), "#222222"))
+            for turn, name in enumerate(series)
+        ]
+    if given and len(handles) == 0:
+        handles += [Line2D([], [], color=OURS if rows[0].ours else OTHERS, marker="o", lw=1.8, ms=5, label="measured")]
+    if any(low == high for low, high in given):
+        handles += [Line2D([], [], ls="", marker="d", ms=7, color=PUBLISHED, mfc="white", mew=1.3, label="published")]
+    if any(low < high for low, high in given):
+        handles += [Patch(color="#BFDDF0", label="published range")]
+    title = f"Means over {note}; lines: 95 % intervals" if note else "Lines: 95 % intervals"
+    columns = min(len(handles), 5 if sum(len(handle.get_label()) for handle in handles) < 60 else 4)
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=max(1, columns),
+        frameon=False,
+        fontsize=9,
+        title=fill(title, 100),
+        title_fontsize=9,
+    )
+
+
+def ranked(rows: Iterable[Row], cost: Mapping[str, float], groups: Collection[str] = ()) -> list[Row]:
+    """The rows in the order of `groups`, others last, and within a group by rising cost (by name of the row).
+
+    >>> rows = [Row("b", "x"), Row("a", "x"), Row("c", "y")]
+    >>> [row.name for row in ranked(rows, {"a": 1, "b": 2, "c": 3}, ["y", "x"])]
+    ['c', 'a', 'b']
+    """
+    order = list(groups)
+    return sorted(rows, key=lambda row: (order.index(row.group) if row.group in order else len(order), cost[row.name]))

@@ -15,9 +15,10 @@ from tvwrl.experiments.engine import Rows
 from tvwrl.experiments.statistics import bootstrap_interval, paired_bootstrap, share_closed, with_interval
 from tvwrl.experiments.tables import CEILING, FLOOR
 from tvwrl.markdown import markdown_table
-from tvwrl.plotting import COLOURS, new_figure, tidy
+from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates
 from tvwrl.schedulers import GROUPS, PRODUCTION
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, REQUESTS
+from tvwrl.schedulers.titles import title_of
 from tvwrl.types import Float
 
 ATTAINABLE = (CURRENT_LOAD.group, REQUESTS.group, FORECASTS.group)  # what a cluster can know
@@ -184,51 +185,21 @@ def _overall(found: Mapping[str, Sequence[Line]]) -> str:
 
 
 def picture(task: str, lines: Sequence[Line]) -> Callable[[Path], None]:
-    """Writes a PNG: a row per scheduler with mean reward and interval, ranked within groups, ours in another colour.
+    """Writes a PNG: a row per scheduler with its mean penalty and interval, ranked within groups.
 
-    Where a rule was tuned too, both forms are in its row, the default as a ring.
+    Where a rule was tuned too, both forms are in its row, the default as a ring, and the better one decides its place.
     """
-    return partial(_draw, task, lines)
-
-
-def _draw(task: str, lines: Sequence[Line], file: Path) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    both = {line.scheduler for line in lines if line.tuned}
-    rows = {(line.knowledge, line.scheduler) for line in lines}
-    figure = new_figure(8.0, 1.2 + 0.22 * (len(rows) + len({line.knowledge for line in lines})))
-    axis = figure.subplots()
-    ticks, labels, at = [], [], 0.0
-    for group in GROUPS:
-        own = [line for line in lines if line.knowledge == group]
-        if not own:
-            continue
-        axis.text(0.0, at, f" {group}", fontsize=9, style="italic", va="center", transform=axis.get_yaxis_transform())
-        for scheduler in dict.fromkeys(line.scheduler for line in own):  # the better form of each decides the order
-            at += 1
-            ticks.append(at)
-            labels.append(scheduler)
-            for line in (line for line in own if line.scheduler == scheduler):
-                colour = COLOURS[5] if line.ours else COLOURS[0]
-                low, high = line.reward[1] if not np.isnan(line.reward[1][0]) else (line.reward[0],) * 2
-                axis.plot([-low / 1e3, -high / 1e3], [at, at], color=colour, linewidth=1.6)
-                inside = "white" if scheduler in both and not line.tuned else colour
-                axis.plot(-line.reward[0] / 1e3, at, "o", ms=5, color=colour, markerfacecolor=inside)
-        at += 1
-    axis.set_yticks(ticks, labels, fontsize=8)
-    axis.set_ylim(at - 0.4, -0.8)
-    axis.set_xscale("log")
-    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axis.set_xlabel(
-        "mean penalty per sequence, thousands, 95 % intervals (logarithmic; lower is better)\n"
-        "orange: this project's rules and agents; ring: default, dot beside it: tuned",
-        fontsize=9,
-    )
-    axis.set_title(f"{task}, {len(lines[0].rewards)} sequences", fontsize=11)
-    tidy(axis, "x")
-    figure.savefig(file, dpi=100, format="png")
+    titles = {line.scheduler: title_of(line.scheduler) for line in lines}
+    rows = dict.fromkeys(Row(titles[line.scheduler], line.knowledge, line.ours) for line in lines)
+    points: dict[str, list[Point]] = {row.name: [NOTHING, NOTHING] for row in rows}
+    for line in lines:
+        both = sum(other.scheduler == line.scheduler for other in lines) > 1
+        low, high = line.reward[1]
+        point = Point(-line.reward[0] / 1e3, -high / 1e3, -low / 1e3)
+        points[titles[line.scheduler]][0 if both and not line.tuned else 1] = point
+    panel = Panel("Mean penalty per sequence, thousands (logarithmic; lower is better)", points, logarithmic=True)
+    series, note = ("default, where also tuned", "default, or tuned"), f"{len(lines[0].rewards)} sequences of {task}"
+    return partial(draw_estimates, rows=list(rows), panels=[panel], series=series, note=note)
 
 
 def browser_table(found: Mapping[str, Sequence[Line]]) -> Callable[[Path], None]:

@@ -27,12 +27,12 @@ from tvwrl.schedulers import PRODUCTION, SCHEDULERS
 from tvwrl.schedulers.head_of_queue import BACKFILL
 from tvwrl.schedulers.registry import SEARCHING, tunable
 from tvwrl.schedulers.runner import Runner
+from tvwrl.schedulers.titles import is_ours
 from tvwrl.traces.splits import Split
 from tvwrl.types import InputError
 
 FEW = 10  # machines of the tasks on which a rule is tuned
 VALIDATION = 20  # sequences on which a rule is tuned; fewer if the task has fewer
-OWN_RULES = ("expected-cost", "forecast-fit")  # the beginnings of their names
 TRACE = "{trace}"  # stands for the task's trace in the folder of a training run
 
 
@@ -59,7 +59,7 @@ class Played(RowsCell):
     @property
     def ours(self) -> bool:
         """Whether it is this project's: a training run, or one of our own rules."""
-        return Path(self.entry).exists() or self.scheduler.startswith(OWN_RULES)
+        return Path(self.entry).exists() or is_ours(self.scheduler)
 
     def request(self) -> dict[str, Any]:
         """What the result depends on; a training run counts by its content."""

@@ -11,8 +11,7 @@ import polars as pl
 
 from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
-
-INITIAL = "-initial"  # what the initial policy's name ends with
+from tvwrl.schedulers.titles import INITIAL
 
 
 def what_training_brought(rows: pl.DataFrame, name: str, iteration: int) -> str:

@@ -16,13 +16,14 @@ from tvwrl.command_line import PREPARING
 from tvwrl.ec import EquivalenceClasses, find_classes
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate, is_unfinished
-from tvwrl.experiments.learning import INITIAL, plot_learning, what_training_brought
+from tvwrl.experiments.learning import plot_learning, what_training_brought
 from tvwrl.experiments.tables import read_rows, terminal_table
 from tvwrl.experiments.train_options import TrainingSettings
 from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, new_trainer, open_again, restored_trainer
 from tvwrl.forecasting.files import read_forecaster
 from tvwrl.runs import check_new_folder, default_folder, whole_file
 from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, Scheduler, make_scheduler
+from tvwrl.schedulers.titles import INITIAL
 from tvwrl.traces import open_and_describe
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.traces.sequences import SequenceSampler

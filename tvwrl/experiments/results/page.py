@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvwrl.experiments.plots import Bar, plot_bars
+from tvwrl.experiments.plots import PENALTY
 from tvwrl.experiments.results.targets import (
     AGENT,
     AGENTS,
@@ -27,7 +27,9 @@ from tvwrl.experiments.results.targets import (
 from tvwrl.experiments.statistics import Estimate, estimates_by_column, interquartile_mean
 from tvwrl.experiments.tables import CEILING, FLOOR, GAPS
 from tvwrl.markdown import markdown_table
+from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates, ranked
 from tvwrl.schedulers import GROUPS
+from tvwrl.schedulers.titles import is_ours, titles_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -99,38 +101,52 @@ def write_page(rows: pl.DataFrame, trained: pl.DataFrame, groups: Sequence[str],
 
 
 def plot_trace(rows: pl.DataFrame, file: Path) -> None:
-    """Bars of agents, and of the best schedulers of each knowledge group, at every load; from the rows of one trace."""
+    """A chart of agents, and of the best schedulers of each knowledge group, at every load; from rows of one trace."""
     measures, loads = measure(rows), dict(rows.select("group", "load").unique().rows())
-    names = _drawn(measures, dict(rows.select("column", "knowledge").unique().rows()))
-    panels: dict[str, dict[str, dict[str, Bar]]] = {}
-    for title, metric, scale in (
-        ("Penalty: reward, sign changed, thousands (lower is better)", "reward", -0.001),
-        ("Machines used (lower is better)", "machines_used", 1.0),
-        ("Overshoot, % of capacity (lower is better)", "overshoot_pct", 1.0),
-        (f"Machine slots above the lower bound, % (load > {DENSE:g}: with waiting)", "", 1.0),
-    ):
-        panels[title] = {
-            f"load {loads[group]:g}": {
-                n: _bar(schedulers[n][metric or slots_gap(loads[group])], scale) for n in names if n in schedulers
-            }
-            for group, schedulers in measures.items()
-        }
-    plot_bars(panels, file, over="test sequences and training seeds")
+    groups = dict(rows.select("column", "knowledge").unique().rows())
+    cost = {name: -sum(of[name]["reward"].mean for of in measures.values() if name in of) for name in groups}
+    names = _drawn(cost, groups)
+    titles = titles_of(names)
+    shown = ranked(
+        (Row(titles[name], groups[name], is_ours(name)) for name in names),
+        {titles[name]: cost[name] for name in names},
+        GROUPS,
+    )
+    panels = [
+        Panel(
+            title,
+            {
+                titles[n]: [
+                    _point(of[n][metric or slots_gap(loads[group])], scale) if n in of else NOTHING
+                    for group, of in measures.items()
+                ]
+                for n in names
+            },
+            logarithmic=None if title == PENALTY else False,
+        )
+        for title, metric, scale in (
+            (PENALTY, "reward", -0.001),
+            ("Overshoot, % of capacity (lower is better)", "overshoot_pct", 1.0),
+            ("Machines used (lower is better)", "machines_used", 1.0),
+            ("Machine slots above bound, % (lower is better)", "", 1.0),
+        )
+    ]
+    series = [f"load {loads[group]:g}" for group in measures]
+    note = f"test sequences and training seeds (bound at loads above {DENSE:g}: for schedules that wait)"
+    draw_estimates(file, shown, panels, series, note, across=len(panels))
 
 
-def _drawn(measures: Mapping[str, Measures], knowledge: Mapping[str, str]) -> list[str]:
-    """The `DRAWN` schedulers of each group with the highest rewards over all loads, then what was trained."""
-    names = dict.fromkeys(name for of in measures.values() for name in of)
-    total = {name: sum(of[name]["reward"].mean for of in measures.values() if name in of) for name in names}
+def _drawn(cost: Mapping[str, float], knowledge: Mapping[str, str]) -> list[str]:
+    """The `DRAWN` cheapest schedulers of each group over all loads, and what was trained."""
     best: list[str] = []
     for title in GROUPS:
-        group = [name for name in names if knowledge[name] == title and name not in LEARNT]
-        best += sorted(group, key=lambda name: -total[name])[:DRAWN]
-    return best + [name for name in LEARNT if name in names]
+        group = [name for name in cost if knowledge[name] == title and name not in LEARNT]
+        best += sorted(group, key=lambda name: cost[name])[:DRAWN]
+    return best + [name for name in LEARNT if name in cost]
 
 
-def _bar(found: Estimate, scale: float) -> Bar:
-    return Bar(scale * found.mean, *sorted(scale * end for end in found.interval))
+def _point(found: Estimate, scale: float) -> Point:
+    return Point(scale * found.mean, *sorted(scale * end for end in found.interval))
 
 
 def _seeds(trained: pl.DataFrame) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.plots import plot_lines
+from tvwrl.experiments.plots import plot_lines, plot_places
 from tvwrl.experiments.reproduce import Report
 from tvwrl.experiments.rows import column, distinct, select
 from tvwrl.experiments.statistics import mean_with_interval, paired_bootstrap
@@ -61,7 +61,7 @@ def table2(rows: Rows) -> Report:
         note = f"RMSE of the {learning.FM} minus that of the others, paired: {'; '.join(differences)}."
         parts += [f"## {one}", markdown_table(head, body), note]
     lines = {name: by_place(rows, "rmse", "data", predictor=name) for name in names}
-    plot = partial(plot_lines, places=data, lines=lines, across="", up="RMSE of held-out performance", joined=False)
+    plot = partial(plot_places, places=data, lines=lines, title="RMSE of held-out performance", ours=(learning.FM,))
     return Report("\n\n".join(parts), rows, {"plot": plot})
 
 
@@ -262,7 +262,7 @@ def fig7(rows: Rows) -> Report:
     )
     text += markdown_table(["scheme", *services, "goal met, %", "p99 met, %", "collocation"], body)
     up = "largest p99, ms (simulated)"
-    plot = partial(plot_lines, places=services, lines=lines, across="", up=up, joined=False)
+    plot = partial(plot_places, places=services, lines=lines, title=up, ours=("LRASched",))
     return Report(text, rows, {"plot": plot})
 
 

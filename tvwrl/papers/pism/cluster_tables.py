@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.plots import plot_lines
+from tvwrl.experiments.plots import plot_lines, plot_places
 from tvwrl.experiments.reproduce import Report
 from tvwrl.experiments.rows import column, select
 from tvwrl.experiments.statistics import interval_name, mean_with_range
@@ -158,8 +158,7 @@ def _plot_schedulers(rows: Rows, law: str, field: str, label: str, file: Path) -
         learnt or "alone": np.array([column(_of(rows, law, name, learnt), field) for name in names])
         for learnt in ("", UTILISATION, *_ways(rows))
     }
-    short = [name.replace("LoadVariationRisk", "Risk").replace("TargetLoad", "Target") for name in names]
-    plot_lines(file, short, lines, "", label, joined=False)
+    plot_places(file, names, lines, label, ours=_ways(rows))
 
 
 def fig15(title: str, rows: Rows, study: ClusterStudy) -> Report:

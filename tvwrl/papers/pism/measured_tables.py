@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.plots import plot_lines
+from tvwrl.experiments.plots import plot_places
 from tvwrl.experiments.reproduce import Report
 from tvwrl.experiments.rows import column, distinct, select
 from tvwrl.experiments.statistics import interval_name, mean_with_interval, mean_with_range, paired_bootstrap
@@ -73,7 +73,7 @@ def fig10(title: str, rows: Rows, study: ClassifierStudy) -> Report:
         own = select(rows, split="jobs", predictor=name, of="instances", hit="exact")
         lines[name] = np.array([column(own, field) for field in CLASSIFIED])
     up = "% of instances in the predicted class (real)"
-    plot = partial(plot_lines, places=CLASSIFIED, lines=lines, across="", up=up, joined=False)
+    plot = partial(plot_places, places=CLASSIFIED, lines=lines, title=up)
     return Report("\n\n".join(parts), rows, {"plot": plot})
 
 
@@ -99,10 +99,9 @@ def nginx(title: str, rows: Rows, study: NginxStudy) -> Report:
         f"58.3 % for utilisation.\n\n{markdown_table(head, body)}\n\n"
         f"Within 2, {first} minus the others, percentage points, paired by campaign: {'; '.join(notes)}."
     )
-    places = [str(number + 1) for number in range(len(runs))]
-    lines = {name: values[:, None] for name, values in within.items()}
-    across, up = "campaign left out", "runs within 2 levels, % (real)"
-    plot = partial(plot_lines, places=places, lines=lines, across=across, up=up, joined=False)
+    lines = {name: values[None] for name, values in within.items()}
+    places, up = ["runs of a campaign that was left out"], "within 2 levels, % (real)"
+    plot = partial(plot_places, places=places, lines=lines, title=up, over="campaigns")
     return Report(text, rows, {"plot": plot})
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.plots import plot_lines
+from tvwrl.experiments.plots import plot_places
 from tvwrl.experiments.reproduce import Report
 from tvwrl.experiments.rows import column, distinct, select
 from tvwrl.experiments.statistics import interval_name, mean_with_range, paired_bootstrap, point_estimate
@@ -133,5 +133,5 @@ def _means(rows: Rows, fields: Sequence[str], decimals: int = 1) -> list[str]:
 
 
 def _with_plot(text: str, rows: Rows, study: PredictionStudy, lines: dict[str, Float], up: str) -> Report:
-    plot = partial(plot_lines, places=study.laws, lines=lines, across="law", up=up, joined=False)
+    plot = partial(plot_places, places=study.laws, lines=lines, title=up)
     return Report(text, rows, {"plot": plot})

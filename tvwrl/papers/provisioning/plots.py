@@ -1,4 +1,4 @@
-"""Plots of the provisioning paper: deviation against seconds (Figure 3), or bars of both next to published values."""
+"""Plots of the provisioning paper: deviation against seconds (Figure 3), or both next to published values."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.plots import NOTHING, Bar, plot_bars
-from tvwrl.experiments.rows import column, distinct, select
+from tvwrl.experiments.rows import column, distinct
 from tvwrl.experiments.statistics import bootstrap_interval
 from tvwrl.papers.provisioning.cells import KNOWN
 from tvwrl.papers.provisioning.published import FIGURES, STUDIES
 from tvwrl.papers.provisioning.reference import Reference
 from tvwrl.papers.provisioning.tables import DEVIATION, SECONDS, mean_over, means_of
+from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates
 from tvwrl.provisioning.results import plot_trade_off
 from tvwrl.types import Float
 
@@ -38,26 +38,25 @@ def _trade_off(rows: Rows) -> Rows:
 
 
 def _plot(name: str, drawn: Rows, reference: Reference, file: Path) -> None:
-    figure, panels, published = FIGURES[name], {}, {}
+    figure, panels = FIGURES[name], []
+    study = STUDIES[figure.study]
+    values = sorted(distinct(drawn, "value"))
     for graph in distinct(drawn, "graph"):
-        values = sorted(distinct(select(drawn, graph=graph), "value"))
         theirs = [reference.results.get((figure.study, graph, value), {}) for value in values]
+        known = [algorithm for algorithm in figure.algorithms if all(algorithm in one for one in theirs)]
         for of, (title, field) in enumerate(((DEVIATION, "deviation_pct"), (SECONDS, "seconds"))):
-            panels[f"{title}: {graph}"] = {
-                STUDIES[figure.study].describe(value): {
-                    algorithm: _bar(column(drawn, field, graph=graph, value=value, algorithm=algorithm))
-                    for algorithm in figure.algorithms
-                }
-                for value in values
+            points = {
+                algorithm: [
+                    _point(column(drawn, field, graph=graph, value=value, algorithm=algorithm)) for value in values
+                ]
+                for algorithm in figure.algorithms
             }
-            published[f"{title}: {graph}"] = {
-                algorithm: [one[algorithm][of] for one in theirs]
-                for algorithm in mean_over(theirs)
-                if algorithm in figure.algorithms
-            }
-    logarithmic = [panel for panel in panels if panel.startswith(SECONDS)]
-    plot_bars(panels, file, published if any(published.values()) else None, "instances", logarithmic)
+            published = {a: [(one[a][of], one[a][of]) for one in theirs] for a in known}
+            panels.append(Panel(f"{title}: {graph}", points, published, logarithmic=field == "seconds"))
+    rows = [Row(algorithm) for algorithm in figure.algorithms]
+    series = [study.describe(value) for value in values]
+    draw_estimates(file, rows, panels, series, "instances", across=2)
 
 
-def _bar(values: Float) -> Bar:
-    return Bar(float(np.mean(values)), *bootstrap_interval(values)) if len(values) else NOTHING
+def _point(values: Float) -> Point:
+    return Point(float(np.mean(values)), *bootstrap_interval(values)) if len(values) else NOTHING

@@ -26,6 +26,11 @@ class Metric:
     decimals: int = 3
     scale: float = 1.0  # shown = scale * value
 
+    @property
+    def plotted(self) -> str:
+        """The title of its plot, without abbreviations."""
+        return self.title.replace("util", "utilisation").replace("frag", "fragmentation").replace("MEM", "Memory")
+
 
 SIX = (  # of the paper
     Metric("utilisation_cpu", "CPU util", True),

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvwrl.experiments.plots import Bar, plot_bars
 from tvwrl.experiments.statistics import Estimate, estimates_by_column
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.tvw_rl.cells import Experiment
 from tvwrl.papers.tvw_rl.published import BESIDE, SIX, Claim, Metric
+from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates
+from tvwrl.schedulers.titles import is_ours, title_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,22 +49,35 @@ def write_tables(experiment: Experiment, groups: dict[str, Group]) -> str:
 
 
 def plot(experiment: Experiment, groups: dict[str, Group], file: Path) -> None:
-    """The paper's six metrics as bars, with diamonds where values were published."""
-    better = {True: "higher is better", False: "lower is better"}
-    titles = {metric: f"{metric.title} ({better[metric.more]})" for metric in SIX}
-    panels = {
-        title: {
-            name: {c: Bar(e.mean, *e.interval) for c, e in group[metric.column].items()}
-            for name, group in groups.items()
-        }
-        for metric, title in titles.items()
-    }
-    published = {
-        title: {c: values[metric.column] for c, values in (experiment.numbers or {}).items() if metric.column in values}
-        for metric, title in titles.items()
-    }
+    """The paper's six metrics, one row per column of the table, with what was published."""
+    names = list(dict.fromkeys(name for group in groups.values() for name in group[SIX[0].column]))
+    titles = {name: _title(name) for name in names}
+    rows = [Row(titles[name], ours=is_ours(name)) for name in names]
+    panels = []
+    for metric in SIX:
+        numbers = {c: v[metric.column] for c, v in (experiment.numbers or {}).items() if metric.column in v}
+        panels.append(
+            Panel(
+                f"{metric.plotted} ({'higher' if metric.more else 'lower'} is better)",
+                {titles[c]: [_point(group[metric.column].get(c)) for group in groups.values()] for c in names},
+                {titles[c]: [(value, value)] * len(groups) for c, value in numbers.items() if c in titles},
+            )
+        )
     file.parent.mkdir(parents=True, exist_ok=True)
-    plot_bars(panels, file, published if experiment.numbers else None, "test sequences and training seeds")
+    draw_estimates(file, rows, panels, list(groups), "test sequences and training seeds")
+
+
+def _title(column: str) -> str:
+    """What a row of the plot is called: a scheduler's title, or the setting of Table 2 in words."""
+    noise = re.fullmatch(r"(not )?trained (?:\[0-(\d)\]|perturbed)", column)
+    if not noise:
+        return title_of(column)
+    kind = f"noise of 0 to {noise[2]}" if noise[2] else "perturbed demand"
+    return f"{kind}, {'unseen in' if noise[1] else 'also in'} training"
+
+
+def _point(found: Estimate | None) -> Point:
+    return NOTHING if found is None else Point(found.mean, *found.interval)
 
 
 def _cell(experiment: Experiment, metric: Metric, group: Group, column: str) -> str:

@@ -1,0 +1,34 @@
+"""What people call schedulers: every registered one has a title of its own, and runs are called the learnt policy."""
+
+from __future__ import annotations
+
+from tvwrl.schedulers import ROLLOUTS, SCHEDULERS
+from tvwrl.schedulers.titles import is_ours, title_of, titles_of
+
+RUN = "google-20261123-172926"
+
+
+def test_every_registered_scheduler_has_a_title_of_its_own():
+    titles = titles_of([*SCHEDULERS, *ROLLOUTS])
+    assert len(set(titles.values())) == len(titles)
+    assert [name for name, title in titles.items() if name == title] == []
+
+
+def test_options_and_backfilling_are_kept():
+    assert title_of("n-sigma(n=3)-backfill") == "N-sigma (Google), n=3 + backfill"
+    assert title_of("rollout(spread,milliseconds=50)") == "Rollout of Spread, milliseconds=50"
+
+
+def test_a_run_is_the_learnt_policy():
+    assert titles_of([RUN, f"{RUN}-initial"]) == {
+        RUN: "Learnt policy",
+        f"{RUN}-initial": "Learnt policy, before training",
+    }
+    assert list(titles_of([RUN, "mine"]).values()) == ["Learnt policy google", "Learnt policy mine"]
+    again = "google-20261124-000000"
+    assert titles_of([RUN, again])[again] == f"Learnt policy {again}"  # without the time, both would be the same
+
+
+def test_ours_are_the_policies_and_the_rules_of_this_project():
+    assert all(map(is_ours, (RUN, "expected-cost-peak", "forecast-fit", "agent-history", "rollout(spread)")))
+    assert not any(map(is_ours, ("tetris", "kube-default", "deeprm", "n-sigma(n=3)", "clairvoyant")))

@@ -1,0 +1,111 @@
+"""What people call the registered schedulers, for pictures; tables show the names that commands take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tvwrl.schedulers.head_of_queue import BACKFILL
+from tvwrl.schedulers.registry import KNOWLEDGE
+
+OWN_RULES = ("expected-cost", "forecast-fit", "rollout(")  # how the names of this project's own rules begin
+TITLES = {
+    "best-fit": "Best-Fit",
+    "best-fit-peak": "Best-Fit, peaks",
+    "first-fit-peak": "First-Fit, peaks",
+    "worst-fit-peak": "Worst-Fit, peaks",
+    "lrasched-peak": "LRASched, peaks",
+    "lrasched-request": "LRASched, requests",
+    "tetris": "Tetris",
+    "random": "Random",
+    "round-robin": "Round-robin",
+    "spread": "Spread",
+    "stack": "Stack",
+    "stack-80": "Stack up to 80 %",
+    "load-aware": "Load-aware (Koordinator)",
+    "target-load-packing": "Target load (Trimaran)",
+    "risk-balancing": "Load variation (Trimaran)",
+    "forecast-fit": "Forecast-Fit",
+    "expected-cost": "Expected cost",
+    "expected-cost-peak": "Expected cost, peaks",
+    "expected-cost-known-peak": "Expected cost, known peaks",
+    "clairvoyant": "Clairvoyant",
+    "hindsight": "Search in hindsight",
+    "borg-default": "Borg default",
+    "n-sigma": "N-sigma (Google)",
+    "rc-like": "RC-like (Google)",
+    "max-predictor": "Max predictor (Google)",
+    "peak-oracle": "Peak oracle (Google)",
+    "gpa": "GPA",
+    "gpa-independent": "GPA, independent",
+    "coach": "Coach (Microsoft)",
+    "resource-central": "Resource Central (Microsoft)",
+    "koordinator-peak": "Koordinator, predicted peaks",
+    "katalyst": "Katalyst, portraits",
+    "katalyst-load": "Katalyst, load",
+    "kube-default": "Kubernetes default",
+    "least-allocated": "Least allocated (Kubernetes)",
+    "most-allocated": "Most allocated (Kubernetes)",
+    "balanced-allocation": "Balanced (Kubernetes)",
+    "crane": "Crane",
+    "low-risk-overcommitment": "Low risk (Trimaran)",
+    "nilas": "NILAS (Google)",
+    "lava": "LAVA (Google)",
+    "deeprm": "DeepRM",
+    "tvw-rl": "TVW-RL",
+    "agent": "Agent",
+    "agent-history": "Agent, history only",
+    "agent-peak": "Agent with peaks",
+    "agent-forecast-peak": "Agent with peaks and forecasts",
+}
+INITIAL = "-initial"  # what the name of the policy before training ends with
+LEARNT, BEFORE = "Learnt policy", ", before training"
+
+
+def title_of(name: str) -> str:
+    """What people call a scheduler; a name that nobody registered is shown as it is.
+
+    >>> title_of("best-fit-peak-backfill"), title_of("n-sigma(n=3)"), title_of("mine")
+    ('Best-Fit, peaks + backfill', 'N-sigma (Google), n=3', 'mine')
+    """
+    if name in TITLES:
+        return TITLES[name]
+    if name.endswith(BACKFILL):
+        return f"{title_of(name.removesuffix(BACKFILL))} + backfill"
+    base, _, options = name.partition("(")
+    if base == "rollout":
+        inner, _, options = options.removesuffix(")").partition(",")
+        return ", ".join(filter(None, (f"Rollout of {title_of(inner)}", options)))
+    return f"{TITLES[base]}, {options.removesuffix(')')}" if base in TITLES and options else name
+
+
+def titles_of(names: Iterable[str]) -> dict[str, str]:
+    """Scheduler -> what people call it, all different.
+
+    A training run is the learnt policy, with its name if there are several, without the time if that leaves them apart.
+
+    >>> list(titles_of(["tetris", "google-20260101-120000", "google-20260101-120000-initial"]).values())
+    ['Tetris', 'Learnt policy', 'Learnt policy, before training']
+    """
+    names = list(names)
+    runs = dict.fromkeys(name.removesuffix(INITIAL) for name in names if not is_registered(name))
+    short = {run: re.sub(r"-\d{8}-\d{6}", "", run) for run in runs}
+    short = short if len(set(short.values())) == len(runs) else {run: run for run in runs}
+    titles = {}
+    for name in names:
+        run = name.removesuffix(INITIAL)
+        if run not in runs:
+            titles[name] = title_of(name)
+        else:
+            titles[name] = LEARNT + f" {short[run]}" * (len(runs) > 1) + BEFORE * (run != name)
+    return titles
+
+
+def is_registered(name: str) -> bool:
+    """Whether this is the name of a scheduler, with options perhaps, and not that of a training run."""
+    return name in KNOWLEDGE or title_of(name) != name
+
+
+def is_ours(name: str) -> bool:
+    """Whether this is one of this project's own rules, or a training run."""
+    return name.startswith(("agent", "tvw-rl", *OWN_RULES)) or not is_registered(name)
