@@ -48,6 +48,7 @@ ROOMS = (
     "interference",
     "experiments",
     "benchmark",
+    "library",
     "papers",
     "commands",
     "__main__",

@@ -1,12 +1,17 @@
 """TVW-RL and relatives: placement of long-running workloads whose resource usage changes over time.
 
-Importing it registers `tvwrl/Placement-v0` and the tasks of the benchmark (`TASK_NAMES`) with Gymnasium; everything
-heavy is imported where it is used. `tvwrl.compare` and `tvwrl.submit` come from `tvwrl.benchmark`
-(docs/how-to/enter-the-benchmark.md).
+Public is what `__all__` names here and in the packages below; everything else may change without notice. Importing it
+registers `tvwrl/Placement-v0` and the tasks of the benchmark (`TASK_NAMES`) with Gymnasium; everything heavy is
+imported where it is used.
+
+>>> import tvwrl
+>>> env = tvwrl.make("google-0.5-v0")  # doctest: +SKIP
+>>> print(tvwrl.evaluate(["spread", "best-fit"], "google"))  # doctest: +SKIP
+>>> run = tvwrl.train("google", "smoke")  # doctest: +SKIP
+>>> print(tvwrl.compare({"mine": run.policy}))  # doctest: +SKIP
 """
 
-from importlib import import_module
-from typing import Any
+import lazy_loader
 
 from tvwrl.registration import register_environments
 
@@ -17,18 +22,8 @@ TASK_NAMES = tuple(  # TRACE-LOAD-VERSION or TRACE-LOAD-VARIANT-VERSION; tvwrl.b
     for trace in ("google", "google2011", "google2019", "tianchi", "bitbrains")
     for kind in ("0.3", "0.5", "0.8", "0.5-burst", "0.5-delay", "0.5-large")
 )
-_ENTRANCES = {"compare": "tvwrl.benchmark.comparison", "submit": "tvwrl.benchmark.submission"}
 
 register_environments(TASK_NAMES)
 
-
-def __dir__() -> list[str]:
-    """The names that are here, and those that `__getattr__` imports."""
-    return sorted({*globals(), *_ENTRANCES})
-
-
-def __getattr__(name: str) -> Any:
-    """Import `compare` and `submit` on first use."""
-    if name not in _ENTRANCES:
-        raise AttributeError(f"module 'tvwrl' has no attribute '{name}'")
-    return getattr(import_module(_ENTRANCES[name]), name)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ += ["TASK_NAMES"]

@@ -13,9 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import fields
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any, TypeVar
 
 from tvwrl.types import InputError
+
+Class = TypeVar("Class", bound=type)
 
 
 def at_least(least: float, /, **values: Any) -> None:
@@ -61,10 +66,48 @@ def different(**values: Sequence[Any]) -> None:
             raise InputError(f"{name} is {given}: must be different ones, at least one")
 
 
+def hint(name: str, known: Iterable[str], list_all: bool = False) -> str:
+    """What an unknown name may have been meant to be: up to four that are near; all, with `list_all` or if none is.
+
+    >>> hint("best-fti", ["best-fit", "spread"])
+    'did you mean best-fit?'
+    >>> hint("best-fti", ["best-fit", "spread"], list_all=True)
+    'did you mean best-fit? It must be one of best-fit, spread'
+    >>> hint("x", ["best-fit", "spread"])
+    'must be one of best-fit, spread'
+    """
+    known = list(known)
+    near = get_close_matches(name, known, n=4, cutoff=0.5)
+    every = f"must be one of {', '.join(known)}"
+    if not near:
+        return every
+    return f"did you mean {' or '.join(near)}?" + (f" It {every}" if list_all else "")
+
+
+def with_known_fields(cls: Class) -> Class:
+    """Decorates a dataclass: unknown arguments raise an InputError that names fields that are near."""
+    make = cls.__init__  # type: ignore[misc]
+
+    @wraps(make)
+    def made(self: Any, *args: Any, **given: Any) -> None:
+        known = [one.name for one in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise InputError(f"{cls.__name__} has no field '{name}': {hint(name, known)}")
+        make(self, *args, **given)
+
+    cls.__init__ = made  # type: ignore[misc]
+    return cls
+
+
 def _check(values: Mapping[str, Any], good: Callable[[Any], bool], limit: str) -> None:
     for name, value in values.items():
         for x in _elements(value):
-            if not good(x):
+            try:
+                passes = good(x)
+            except TypeError:  # of another type: text has no order among numbers
+                passes = False
+            if not passes:
                 shown = f"'{x}'" if isinstance(x, str) else x
                 raise InputError(f"{name} is {shown}: must be {limit}")
 

@@ -16,8 +16,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tvwrl.types import InputError
@@ -27,9 +29,37 @@ RECORDED = ("tvwrl", "numpy", "numba", "gymnasium", "torch", "polars", "scikit-l
 
 
 def check_new_folder(folder: Path) -> None:
-    """Refuse a folder that already holds something."""
+    """Refuse a folder that already holds something, or is a file."""
+    if folder.is_file():
+        raise InputError(f"{folder} is a file: give a folder")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} already exists and is not empty: give another folder, or remove this one")
+
+
+@dataclass(frozen=True, eq=False)
+class InFolder:
+    """A result whose files are in a folder; if nobody named the folder, it is temporary and goes with this object."""
+
+    folder: Path
+    _kept: TemporaryDirectory[str] | None = field(repr=False)  # removes the folder
+
+    def write(self, folder: str | Path) -> Path:
+        """Copy all files to a new `folder`; returns it. Raises InputError if it is a file or not empty."""
+        with whole_folder(Path(folder)) as partial:
+            shutil.copytree(self.folder, partial, dirs_exist_ok=True)
+        return Path(folder)
+
+
+def nothing(text: str) -> None:
+    """Receives reports of progress that nobody asked for."""
+
+
+def folder_for(out: str | Path | None, name: str) -> tuple[Path, TemporaryDirectory[str] | None]:
+    """The folder `out`, or if it is None `name` in a temporary folder, with what removes that one."""
+    if out is not None:
+        return Path(out).expanduser(), None
+    kept = TemporaryDirectory(prefix="tvwrl-")
+    return Path(kept.name) / name, kept
 
 
 def default_folder(stem: str) -> Path:

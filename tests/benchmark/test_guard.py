@@ -9,7 +9,7 @@ import pytest
 
 import tvwrl
 from tvwrl.benchmark import guard, study
-from tvwrl.benchmark.entries import entry_of
+from tvwrl.benchmark.entries import Setting, entry_of
 from tvwrl.benchmark.guard import TERMINATED, Guarded
 from tvwrl.benchmark.tasks import problem_of
 from tvwrl.schedulers.base import Scheduler
@@ -148,7 +148,7 @@ def test_a_decision_that_hangs_is_stopped(small, monkeypatch, act):
     with pytest.raises(InputError, match=r"'mine', sequence 0, slot \d+: a decision lasted longer than 0\.05 s"):
         alone(act, small)
     with pytest.raises(InputError, match=r"slot \d+: a decision lasted longer than 0\.05 s"):
-        study.played(entry_of("mine", act, small), small, "test", 1)
+        study.played(entry_of("mine", act, Setting.of_task(small)), small, "test", 1)
 
 
 def test_a_scheduler_may_not_end_the_program(small):

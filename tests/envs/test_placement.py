@@ -126,9 +126,11 @@ def test_options_pick_the_sequence(env, train):
             env.reset(options={"sequence": wrong})
 
 
-def test_unknown_parameter_lists_the_valid_ones(train):
-    with pytest.raises(InputError, match="unknown environment parameter 'lod'; valid: ") as caught:
+def test_an_unknown_parameter_lists_those_that_are_near_or_all(train):
+    with pytest.raises(InputError, match=r"^Scenario has no field 'lod': did you mean load"):
         PlacementEnv(train, lod=0.3)
+    with pytest.raises(InputError, match="Scenario has no field 'xyz': must be one of ") as caught:
+        PlacementEnv(train, xyz=0.3)
     for field in fields(Scenario):
         assert field.name in str(caught.value)
 

@@ -1,1 +1,5 @@
 """Learnt schedulers: networks, REINFORCE and PPO, the head start, online learning, DeepRM, checkpoints."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from tvwrl.agents.features import BUILT_IN
-from tvwrl.checks import at_least, different, one_of, positive, within
+from tvwrl.checks import at_least, different, one_of, positive, with_known_fields, within
 from tvwrl.command_line import Names, Shares
 from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS, FORECASTS_AND_PEAKS, PEAKS, Knowledge
@@ -35,6 +35,7 @@ TRAJECTORIES = 8  # episodes per sequence, where a preset of another algorithm i
 INFORMED = Scenario(observe_demand=True, observe_forecast=True, hold_action=True, max_slots=0)
 
 
+@with_known_fields
 @dataclass(frozen=True)
 class TrainConfig:
     """Hyper-parameters; all of them travel with the checkpoint."""
@@ -318,11 +319,7 @@ PRESETS["smoke"] = replace(
 
 
 def preset_of(options: Sequence[str]) -> TrainConfig:
-    """The preset for the options of a command line: the one named; `deeprm` for `--policy deeprm`; `medium` if another
-    algorithm or policy is chosen; otherwise `counterfactual`.
-
-    If the options select reinforce, its episodes are several trajectories of fewer sequences.
-    """
+    """The preset for the options of a command line; see `preset_for`."""
 
     def given(name: str) -> str:
         for option, following in zip(options, [*options[1:], ""], strict=False):
@@ -330,14 +327,23 @@ def preset_of(options: Sequence[str]) -> TrainConfig:
                 return option.partition("=")[2] or following
         return ""
 
-    usual = given("--algo") in ("", "counterfactual") and given("--policy") in ("", "shared")
-    name = "deeprm" if given("--policy") == "deeprm" else "counterfactual" if usual else "medium"
-    config = PRESETS.get(given("--preset") or name, PRESETS[name])
-    if given("--policy") in ("flat", "deeprm"):  # ppo's critic needs the per-machine features of `shared`
+    return preset_for(given("--preset"), given("--algo"), given("--policy"))
+
+
+def preset_for(preset: str = "", algo: str = "", policy: str = "") -> TrainConfig:
+    """The preset of that name; without one, `deeprm` for policy deeprm, `medium` for any other policy or algorithm that
+    is asked for, and else `counterfactual`.
+
+    With reinforce, its episodes are several trajectories of fewer sequences. An unknown name is as none.
+    """
+    usual = algo in ("", "counterfactual") and policy in ("", "shared")
+    name = "deeprm" if policy == "deeprm" else "counterfactual" if usual else "medium"
+    config = PRESETS.get(preset or name, PRESETS[name])
+    if policy in ("flat", "deeprm"):  # ppo's critic needs the per-machine features of `shared`
         config = replace(config, algo="reinforce")
-    if given("--policy") == "deeprm":  # teachers choose machines, not workloads
+    if policy == "deeprm":  # teachers choose machines, not workloads
         config = replace(config, imitate=0)
-    if (given("--algo") or config.algo) == "reinforce" and config.trajectories < 2:
+    if (algo or config.algo) == "reinforce" and config.trajectories < 2:
         fewer = max(config.sequences_per_iteration // TRAJECTORIES, 1)
         config = replace(config, sequences_per_iteration=fewer, trajectories=TRAJECTORIES)
     return config

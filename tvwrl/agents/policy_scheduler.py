@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from tvwrl.agents.checkpoint import Checkpoint
+from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.deeprm.scheduler import DeepRM
 from tvwrl.agents.episodes import DeterministicActions, logits_of
 from tvwrl.agents.networks import check_device, shapes_of
@@ -34,7 +34,7 @@ class PolicyScheduler(Scheduler):
     looks_at_grid = True
 
     def __init__(self, name: str, checkpoint: Checkpoint, device: str = "cpu") -> None:
-        self.name, self._device = name, device
+        self.name, self._device, self.checkpoint = name, device, checkpoint
         self.knowledge = knowledge_of(checkpoint.config.scenario)
         self.needs_forecasts = checkpoint.config.scenario.observe_forecast
         self._trained = environment_signature(checkpoint.shapes, checkpoint.config.scenario)
@@ -90,9 +90,21 @@ def environment_signature(shapes: dict[str, Any], scenario: Scenario) -> dict[st
     }
 
 
-def load_policy(run: Path, checkpoint: Checkpoint, device: str = "cpu") -> PolicyScheduler | DeepRM:
-    """The scheduler of a checkpoint, named after its run."""
-    run = run.resolve()
+def load_policy(run: str | Path, checkpoint: Checkpoint | None = None, device: str = "cpu") -> PolicyScheduler | DeepRM:
+    """The policy of a training run as a scheduler, named after the run.
+
+    `run`: its folder, of which the best checkpoint is taken, or the last if none is best yet; or a .pt file
+    `checkpoint`: that of the run, if it is loaded already
+    `device`: of PyTorch: cpu, cuda, cuda:1
+
+    Raises InputError for a run that is missing, a file that is damaged or no checkpoint, and an unknown device.
+
+    >>> policy = load_policy("runs/google")  # doctest: +SKIP
+    >>> policy.knowledge.group  # doctest: +SKIP
+    'demand forecasts'
+    """
+    run = Path(run).resolve()
+    checkpoint = Checkpoint.load(find_checkpoint(run)) if checkpoint is None else checkpoint
     folder = run.parent.parent if run.is_file() and run.parent.name == "checkpoints" else run
     make = DeepRM if checkpoint.config.policy == "deeprm" else PolicyScheduler
     return make(folder.stem if folder.is_file() else folder.name, checkpoint, device)

@@ -2,74 +2,36 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tvwrl.benchmark.entries import Entry, entry_of
+from tvwrl.benchmark.entries import Setting, complete_own_first, entry_of
 from tvwrl.benchmark.guard import stopping_hangs
 from tvwrl.benchmark.tasks import Task, find_task, problem_of
 from tvwrl.checks import within
-from tvwrl.experiments.engine import Cell, complete
-from tvwrl.experiments.evaluation import EPISODES, EpisodesCell, evaluate
-from tvwrl.experiments.tables import read_rows, terminal_table
-from tvwrl.runs import whole_folder
-from tvwrl.schedulers import KNOWLEDGE, Knowledge
+from tvwrl.experiments.evaluated import Evaluation
+from tvwrl.experiments.evaluation import evaluate
+from tvwrl.runs import folder_for
 from tvwrl.types import InputError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 # Compared with by default
 AGAINST = ("spread", "target-load-packing", "kube-default", "n-sigma", "best-fit-peak", "clairvoyant")
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Evaluation):
     """Entries and schedulers on the same test sequences of a task; printing it prints its table."""
 
     task: Task
     sequences: int  # how many of the task's sequences were played
-    knowledge: Mapping[str, Knowledge]  # entry -> what it knows
-    origins: Mapping[str, str]  # entry -> what it was made of
-    folder: Path  # as scripts/evaluate.py writes it (docs/reference/run-files.md); deleted with this object
-    _kept: Any = None  # removes the folder
-
-    @property
-    def rows(self) -> pl.DataFrame:
-        """A row per scheduler and sequence: the columns of `tvwrl.metrics.score_episode`, and gaps to the bounds."""
-        return read_rows(self.folder)
-
-    @property
-    def episodes(self) -> pl.DataFrame:
-        """A row per scheduler, sequence and workload: what was placed where and when."""
-        import polars as pl
-
-        return pl.read_parquet(self.folder / EPISODES)
-
-    def table(self) -> str:
-        """Markdown, grouped by knowledge: means with 95 % intervals, the gap closed to `clairvoyant`, the excess over
-        lower bounds, overshoot, machines, waits, time per decision, and differences paired by sequence."""
-        return (self.folder / "table.md").read_text()
 
     def __str__(self) -> str:
-        table = terminal_table(
-            self.rows, {**KNOWLEDGE, **self.knowledge}, shown=("decision_ms", "wait_mean", "unplaced")
-        )
-        return f"Task {self.task.name}\n{table}"
-
-    def write(self, folder: str | Path) -> Path:
-        """Write the evaluation to a new folder. Raises InputError if the folder is not empty."""
-        with whole_folder(Path(folder)) as partial_folder:
-            shutil.copytree(self.folder, partial_folder, dirs_exist_ok=True)
-        return Path(folder)
+        return f"Task {self.task.name}\n{super().__str__()}"
 
 
 def compare(
@@ -103,11 +65,12 @@ def compare(
     within(1, task.sequences, sequences=sequences)
     if twice := sorted(set(entries) & set(against)):
         raise InputError(f"entry '{twice[0]}' has the name of a scheduler that it is compared with: rename it")
-    made = {name: entry_of(name, given, task, observe) for name, given in entries.items()}
-    everybody = made | {name: entry_of(name, name, task) for name in against}
-    kept = TemporaryDirectory(prefix="tvwrl-comparison-")
+    setting = Setting.of_task(task)
+    made = {name: entry_of(name, given, setting, observe) for name, given in entries.items()}
+    everybody = made | {name: entry_of(name, name, setting) for name in against}
+    folder, kept = folder_for(None, "comparison")
     origins = {name: entry.origin for name, entry in everybody.items()}
-    folder, count = Path(kept.name) / "comparison", sequences or task.sequences
+    count = sequences or task.sequences
     with stopping_hangs(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # run.json says what the trace cannot provide
         evaluate(
@@ -123,10 +86,10 @@ def compare(
             bound_seconds=0.0 if bounds else None,
             origins=origins,
             observed={name: entry.problem for name, entry in everybody.items() if entry.problem is not None},
-            completed=partial(_completed, made),
+            completed=partial(complete_own_first, made, report=_report),
         )
     knowledge = {name: entry.scheduler.knowledge for name, entry in made.items()}
-    return Comparison(task, count, knowledge, {name: origins[name] for name in made}, folder, kept)
+    return Comparison(folder, kept, knowledge, {name: origins[name] for name in made}, task, count)
 
 
 def _check_kinds(entries: Any, task: Any, sequences: Any, against: Any, observe: Any) -> None:
@@ -141,19 +104,6 @@ def _check_kinds(entries: Any, task: Any, sequences: Any, against: Any, observe:
         raise InputError(f"against is {against!r}: must be names of schedulers, as in against=('spread', 'best-fit')")
     if not isinstance(observe, Mapping | None):
         raise InputError(f"observe is {observe!r}: must map fields to values, as in observe={{'hold_action': True}}")
-
-
-def _completed(entries: Mapping[str, Entry], out: Path, cells: Sequence[Cell]) -> dict[str, str]:
-    """Complete the cells, those of `entries` first, and raise their errors before the other schedulers take time."""
-    own = [cell for cell in cells if isinstance(cell, EpisodesCell) and cell.scheduler.name in entries]
-    for part in (own, [cell for cell in cells if cell not in own]):
-        failed = complete(out, part, report=_report)
-        for entry in entries.values():
-            if entry.scheduler.failure is not None:
-                raise entry.scheduler.failure
-        if failed:
-            raise InputError("; ".join(failed.values()))
-    return {}
 
 
 def _report(text: str) -> None:

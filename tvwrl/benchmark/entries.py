@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,16 @@ import numpy as np
 from tvwrl.benchmark.functions import FunctionScheduler, of_onnx, of_stable_baselines, of_torch
 from tvwrl.benchmark.guard import Guarded
 from tvwrl.benchmark.tasks import OBSERVED, Task, problem_of, trace_of
+from tvwrl.checks import hint
 from tvwrl.envs.problem import Problem
+from tvwrl.experiments.engine import Cell, complete
+from tvwrl.experiments.evaluation import EpisodesCell
 from tvwrl.experiments.scheduler_names import scheduler_of
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.knowledge import GROUPS, Knowledge
 from tvwrl.schedulers.registry import UnknownScheduler
-from tvwrl.types import InputError
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.types import InputError, Trace
 
 NAME = re.compile(r"\w[\w.+()=, -]*")  # an entry's name is also the name of a folder
 NAME_RULE = "a name has letters, digits, spaces and .+-()=, and begins with a letter or digit"
@@ -31,35 +36,66 @@ KINDS = (
 
 
 @dataclass(frozen=True)
+class Setting:
+    """What entries play on: a task of the benchmark or any problem."""
+
+    scenario: Scenario
+    milliseconds: float  # limit of the mean time per decision
+    trace: Callable[[], Trace]
+    observed: Callable[[dict[str, Any]], Problem]  # the problem where fields of `OBSERVED` have other values
+
+    @classmethod
+    def of_task(cls, task: Task) -> Setting:
+        """A task, whose trace is opened only if an entry needs it."""
+        return cls(task.scenario, task.milliseconds, lambda: trace_of(task), lambda fields: problem_of(task, fields))
+
+    @classmethod
+    def of_problem(cls, problem: Problem) -> Setting:
+        """A problem, without a limit of time."""
+
+        def observed(fields: dict[str, Any]) -> Problem:
+            for field in fields:
+                if field not in OBSERVED:
+                    raise InputError(f"observe: '{field}' changes more than what is observed: {hint(field, OBSERVED)}")
+            scenario = replace(problem.scenario, **fields)
+            return Problem.build(problem.trace, scenario, problem.classes, problem.sampler.unit, problem.forecaster)
+
+        return cls(problem.scenario, math.inf, lambda: problem.trace, observed)
+
+
+@dataclass(frozen=True)
 class Entry:
     """A scheduler, and the problem that it plays on if it observes other things than the task shows."""
 
     scheduler: Guarded
-    problem: Problem | None  # None: the task's
+    problem: Problem | None  # None: that of the setting
     origin: str  # where it comes from, in a few words
 
 
-def entry_of(name: str, given: Any, task: Task, observe: Mapping[str, Any] | None = None) -> Entry:
-    """The entry `name`. `observe`: fields of the task's scenario that functions and models observe differently.
+def entry_of(name: str, given: Any, setting: Setting, observe: Mapping[str, Any] | None = None) -> Entry:
+    """The entry `name`. `observe`: fields of the setting's scenario that functions and models observe differently.
 
     Raises InputError for an invalid name, and for an object of an unsupported type.
     """
     if not (isinstance(name, str) and NAME.fullmatch(name)):
         raise InputError(f"entry {name!r}: {NAME_RULE}")
-    scheduler, problem, origin = _made(name, given, task, dict(observe or {}))
+    scheduler, problem, origin = _made(name, given, setting, dict(observe or {}))
     knowledge = getattr(scheduler, "knowledge", None)
     if not isinstance(knowledge, Knowledge) or knowledge.group not in GROUPS:
         said = "does not say what it knows" if knowledge is None else f"has the knowledge {knowledge!r}"
         raise InputError(f"entry '{name}' {said}: set knowledge = CURRENT_LOAD (tvwrl.schedulers.knowledge)")
-    return Entry(Guarded(name, scheduler, task.milliseconds), problem, origin)
+    return Entry(Guarded(name, scheduler, setting.milliseconds), problem, origin)
 
 
-def _made(name: str, given: Any, task: Task, observe: dict[str, Any]) -> tuple[Scheduler, Problem | None, str]:
+def _made(name: str, given: Any, setting: Setting, observe: dict[str, Any]) -> tuple[Scheduler, Problem | None, str]:
     """Scheduler, its own problem if it needs one, and its origin."""
     if isinstance(given, Scheduler):
+        saved = getattr(given, "checkpoint", None)  # of a policy
+        if saved is not None and saved.config.policy != "deeprm":
+            return given, *_shown_to(saved, given.name, setting)
         return given, None, f"scheduler {type(given).__name__}"
     if isinstance(given, str | Path) and Path(given).suffix != ".onnx":
-        return _of_text(str(given), task)
+        return _of_text(str(given), setting)
     fits = None
     if isinstance(given, str | Path):
         if not Path(given).is_file():
@@ -80,18 +116,18 @@ def _made(name: str, given: Any, task: Task, observe: dict[str, Any]) -> tuple[S
         act, origin = given, f"function {getattr(given, '__name__', type(given).__name__)}"
     else:
         raise InputError(f"entry '{name}' is {given!r}: must be {KINDS}")
-    problem = problem_of(task, observe) if observe else None
-    scenario = replace(task.scenario, **observe)
+    problem = setting.observed(observe) if observe else None
+    scenario = replace(setting.scenario, **observe)
     return FunctionScheduler(name, act, scenario, fits), problem, origin
 
 
-def _of_text(text: str, task: Task) -> tuple[Scheduler, Problem | None, str]:
+def _of_text(text: str, setting: Setting) -> tuple[Scheduler, Problem | None, str]:
     """The scheduler of that name or training run."""
     path = Path(text)
     if path.is_file() and path.suffix == ".zip":
         raise InputError(f"{text}: a model of Stable-Baselines3? Load it, as with PPO.load, and give the model")
     if path.exists():
-        return _of_run(path, task)
+        return _of_run(path, setting)
     if "=" not in text and ("/" in text or path.suffix in (".pt", ".zip")):
         raise InputError(f"{text}: no such file or folder")
     try:
@@ -100,8 +136,8 @@ def _of_text(text: str, task: Task) -> tuple[Scheduler, Problem | None, str]:
         raise InputError(f"'{text}' is neither a training run nor a scheduler: {error}") from None
 
 
-def _of_run(run: Path, task: Task) -> tuple[Scheduler, Problem, str]:
-    """The policy of a training run, on the task with the observations that it was trained on."""
+def _of_run(run: Path, setting: Setting) -> tuple[Scheduler, Problem, str]:
+    """The policy of a training run, with the observations that it was trained on."""
     from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
     from tvwrl.agents.policy_scheduler import load_policy
 
@@ -113,11 +149,32 @@ def _of_run(run: Path, task: Task) -> tuple[Scheduler, Problem, str]:
         raise InputError(
             f"{error}; are these weights of your own? Load them into your module, and give that"
         ) from error
-    trace = trace_of(task)
+    problem, origin = _shown_to(saved, str(run), setting)
+    return load_policy(run, saved), problem, origin
+
+
+def _shown_to(saved: Any, run: str, setting: Setting) -> tuple[Problem, str]:
+    """The setting as the policy of a checkpoint observes it, and the policy's origin."""
+    trace = setting.trace()
     if list(trace.resources) != saved.resources:
         raise InputError(f"{run} was trained on the resources {', '.join(saved.resources)}, not {trace.resources}")
     shown = {field: getattr(saved.config.scenario, field) for field in OBSERVED}
     unit = np.array(saved.unit) if saved.knows(trace) else None
-    problem = Problem.build(trace, replace(task.scenario, **shown), saved.classes, unit, saved.forecaster)
+    problem = Problem.build(trace, replace(setting.scenario, **shown), saved.classes, unit, saved.forecaster)
     trained = "" if saved.knows(trace) else f", {OTHER_TRACE} ({saved.trace['name']})"
-    return load_policy(run, saved), problem, f"training run {run.name}{trained}"
+    return problem, f"training run {Path(run).name}{trained}"
+
+
+def complete_own_first(
+    entries: Mapping[str, Entry], out: Path, cells: Sequence[Cell], report: Callable[[str], None]
+) -> dict[str, str]:
+    """Complete the cells, those of `entries` first, and raise their errors before the other schedulers take time."""
+    own = [cell for cell in cells if isinstance(cell, EpisodesCell) and cell.scheduler.name in entries]
+    for part in (own, [cell for cell in cells if cell not in own]):
+        failed = complete(out, part, report=report)
+        for entry in entries.values():
+            if entry.scheduler.failure is not None:
+                raise entry.scheduler.failure
+        if failed:
+            raise InputError("; ".join(failed.values()))
+    return {}

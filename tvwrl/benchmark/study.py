@@ -13,7 +13,7 @@ import numpy as np
 
 from tvwrl import TASK_NAMES
 from tvwrl.benchmark import page
-from tvwrl.benchmark.entries import OTHER_TRACE, Entry, entry_of
+from tvwrl.benchmark.entries import OTHER_TRACE, Entry, Setting, entry_of
 from tvwrl.benchmark.guard import stopping_hangs
 from tvwrl.benchmark.submission import FILES, check_submission, read_submission
 from tvwrl.benchmark.tasks import TASKS, Task, find_task, is_here, problem_of
@@ -69,7 +69,7 @@ class Played(RowsCell):
     def measure(self) -> Rows:
         """A row per sequence: the referee's scores, `decision_ms`, and the entry that was played."""
         entry = self._best_form() if self.tuned else self.entry
-        made = entry_of(self.scheduler, entry, self.task)
+        made = entry_of(self.scheduler, entry, Setting.of_task(self.task))
         facts = {"scheduler": self.scheduler, "tuned": self.tuned, "played": entry}
         facts["knowledge"] = made.scheduler.knowledge.group
         facts["note"] = made.origin.partition(", ")[2] if OTHER_TRACE in made.origin else ""
@@ -90,7 +90,9 @@ class Played(RowsCell):
 
     def _on_validation(self, name: str, task: Task) -> tuple[float, float]:
         """Minus the number of unplaced workloads, then the mean reward: larger is better."""
-        rows = played(entry_of(self.scheduler, name, task), task, "validation", min(VALIDATION, task.sequences))
+        rows = played(
+            entry_of(self.scheduler, name, Setting.of_task(task)), task, "validation", min(VALIDATION, task.sequences)
+        )
         return -sum(row["unplaced"] for row in rows), float(np.mean([row["reward"] for row in rows]))
 
 
@@ -199,7 +201,9 @@ class BenchmarkStudy:
         for name in self.schedulers:
             if Path(name).exists():
                 raise InputError(f"--schedulers {name} is a training run: write --runs NAME={name}")
-            entry_of(name, name, TASKS[TASK_NAMES[0]])  # refuses a bad name before anything slow starts
+            entry_of(
+                name, name, Setting.of_task(TASKS[TASK_NAMES[0]])
+            )  # refuses a bad name before anything slow starts
         return [*(cell for task in self.tasks() for cell in self._played_on(task)), *self._submitted()]
 
     def _submitted(self) -> list[Submitted]:

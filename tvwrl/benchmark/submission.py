@@ -74,7 +74,8 @@ def submit(comparison: Comparison, folder: str | Path, name: str, contact: str |
 
 
 def check_submission(folder: str | Path) -> pl.DataFrame:
-    """Replay every episode of a submission; returns its rows, recomputed, with the submitted `decision_ms`.
+    """Replay every episode of the submission in `folder`; returns its rows, recomputed, with the submitted
+    `decision_ms`.
 
     Raises InputError as `read_submission` does, for a trace that is not on this machine, a table that is missing or
     damaged, times above the task's limit, and the first line of `episodes.parquet` or `rows.csv` that differs from the
@@ -85,7 +86,7 @@ def check_submission(folder: str | Path) -> pl.DataFrame:
 
 
 def read_submission(folder: str | Path) -> Submission:
-    """Read `submission.json`, without the tables.
+    """Read `submission.json` of the submission in `folder`, without the tables.
 
     Raises InputError for a file that is missing or damaged, an unknown task, a task with another definition here (the
     message names the field), an entry with an invalid name or that of one of our schedulers, and an unknown knowledge

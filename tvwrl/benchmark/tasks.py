@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import warnings
 from dataclasses import asdict, dataclass, replace
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from tvwrl import TASK_NAMES
 from tvwrl.benchmark.frozen import FROZEN, TRACES
+from tvwrl.checks import hint
 from tvwrl.envs.problem import Problem
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.canonical import trace_hash
@@ -110,9 +110,7 @@ def find_task(task: str | Task) -> Task:
         return task
     task = task.removeprefix("tvwrl/")
     if task not in TASKS:
-        near = get_close_matches(task, TASKS, n=4, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(TASKS)}"
-        raise InputError(f"unknown task '{task}': {hint}")
+        raise InputError(f"unknown task '{task}': {hint(task, TASKS)}")
     return TASKS[task]
 
 

@@ -1,17 +1,5 @@
 """Equivalence classes: which workloads behave alike, and what class a workload seems to be at run time."""
 
-from tvwrl.ec.classes import CLASSES_FILE, Classes, EquivalenceClasses, OwnLabels, classes_from, find_classes
-from tvwrl.ec.population import Population, population_of
-from tvwrl.ec.representations import REPRESENTATIONS
+import lazy_loader
 
-__all__ = [
-    "CLASSES_FILE",
-    "REPRESENTATIONS",
-    "Classes",
-    "EquivalenceClasses",
-    "OwnLabels",
-    "Population",
-    "classes_from",
-    "find_classes",
-    "population_of",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

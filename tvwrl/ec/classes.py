@@ -269,13 +269,13 @@ Classes = EquivalenceClasses | OwnLabels
 
 
 def classes_from(content: dict[str, Any]) -> Classes:
-    """The classes of a checkpoint."""
+    """The classes whose `to_dict` gave `content`, as a checkpoint holds it."""
     return OwnLabels(content["own_labels"]) if "own_labels" in content else EquivalenceClasses.from_dict(content)
 
 
 def find_classes(name: str, trace: Trace, scenario: Scenario) -> Classes | str:
-    """The value of `--ec`: the classes of a file or folder of fit_ec.py, checked against the trace, or the name of a
-    representation (or none) to make classes by. Raises InputError for anything else."""
+    """The value of `--ec`: the classes of a file or folder of fit_ec.py, checked against the trace and the scenario, or
+    the name of a representation (or none) to make classes by. Raises InputError for anything else."""
     if name in (*REPRESENTATIONS, "none"):
         return name
     path = Path(name)

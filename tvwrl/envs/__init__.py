@@ -1,6 +1,5 @@
 """Gymnasium environments: thin shells round the simulation."""
 
-from tvwrl.envs.placement import PlacementEnv
-from tvwrl.envs.placement_vector import PlacementVectorEnv
+import lazy_loader
 
-__all__ = ["PlacementEnv", "PlacementVectorEnv"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,6 @@ def build_simulation(
     changes: dict[str, Any],
 ) -> Simulation:
     """The simulation behind an environment, by default on the embedded synthetic workloads."""
-    known = [f.name for f in fields(Scenario)]
-    for name in changes:
-        if name not in known:
-            raise InputError(f"unknown environment parameter '{name}'; valid: {', '.join(known)}")
     scenario = replace(scenario or Scenario(), **changes)
     if sequences is None or isinstance(sequences, int):
         if machines is not None:  # the load is a share of this very cluster

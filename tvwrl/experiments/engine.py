@@ -145,7 +145,8 @@ def complete(
     report: Callable[[str], None] = tqdm.write,
     deadline: float = math.inf,
 ) -> dict[str, str]:
-    """Run the cells that are missing, `workers` groups at a time in processes, or on the Ray cluster at `ray`.
+    """Run the cells that are missing in the folder `out`, `workers` groups at a time in processes, or on the Ray
+    cluster at `ray`.
 
     Returns name -> error of the cells that failed, with the traceback in `error.txt` of their folders; all others are
     finished, but for those that were not begun by the `deadline` (in the seconds of `time.time()`). A cell that another

@@ -22,6 +22,7 @@ from tvwrl.schedulers.planning.rollout import CERTAINTY, CERTAINTY_OF_RISKS, HOR
 from tvwrl.schedulers.registry import ROLLOUT_NAMES
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_and_describe
+from tvwrl.traces.catalogue import how_to_open
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError
 
@@ -188,7 +189,7 @@ def _problem_and_policy(settings: ComparisonSettings, run: Path) -> tuple[Proble
             "together; only policy shared, a network per machine, plays on a number that it was not trained on"
         )
     if settings.trace is None:
-        trace = open_and_describe(saved.trace["argument"], saved.trace["slot_seconds"], print)
+        trace = open_and_describe(*how_to_open(saved.trace), print)
     else:
         trace = open_and_describe(settings.trace, settings.slot_seconds, print)
     if not saved.knows(trace):

@@ -15,7 +15,7 @@ from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, open_again
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
 from tvwrl.schedulers import make_scheduler
 from tvwrl.traces import open_and_describe
-from tvwrl.traces.catalogue import trace_identity
+from tvwrl.traces.catalogue import how_to_open, trace_identity
 from tvwrl.types import InputError, Trace
 
 START = "start.pt"  # the pretrained policy, kept for the comparison
@@ -57,7 +57,7 @@ def _start(settings: OnlineSettings) -> tuple[OnlineLearner, list[str]]:
     saved = Checkpoint.load(find_checkpoint(settings.checkpoint))
     names = list(settings.schedulers)
     [make_scheduler(name) for name in names]  # refuses a bad name before anything long begins
-    own = saved.trace["argument"], saved.trace["slot_seconds"]
+    own = how_to_open(saved.trace)
     first = own if settings.trace is None else (settings.trace, settings.slot_seconds)
     wanted = [(*first, saved.config.scenario.load)]
     if settings.shift_to is not None or settings.shift_load is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import tyro
 from tqdm import tqdm
 
@@ -14,22 +13,14 @@ from tvwrl.experiments.handover import write_hand_over
 from tvwrl.markdown import markdown_table
 from tvwrl.provisioning.advice import advise
 from tvwrl.provisioning.instance import Fleet, Instance, check_fits
-from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.plan_file import read_plans
 from tvwrl.provisioning.referee import validate
-from tvwrl.provisioning.results import Results
 from tvwrl.provisioning.sources.lists import read_machines
 from tvwrl.provisioning.sources.open_instance import is_trace, open_instance
 from tvwrl.provisioning.suite import provision
 from tvwrl.runs import default_folder
 from tvwrl.traces import open_trace
 from tvwrl.types import InputError, Trace
-
-MILP_ENDS = {
-    "optimal": "MILP: solved; no plan is better",
-    "time limit": "MILP: out of time; its row is the best plan so far, the bound is what it proved",
-    "too large": "MILP: too large for memory; its row is the best plan so far",
-}
 
 
 @dataclass(frozen=True)
@@ -118,11 +109,6 @@ def plan_machines(settings: PlanningSettings) -> int:
         raise InputError("--planners cannot be combined with --advise or --verify, which do not plan")
     instance = open_instance(settings.instance, settings.times, settings.affinity, settings.slot_seconds)
     fleet = settings.fleet(instance.resources)
-    if fleet.capacity.shape[1] != len(instance.resources):
-        raise InputError(
-            f"machine has {fleet.capacity.shape[1]} numbers: must be {len(instance.resources)} "
-            f"({', '.join(instance.resources)})"
-        )
     check_fits(instance, fleet, settings.instance)
     print(f"{instance.name}: {len(instance):,} applications, {instance.replicas.sum():,} replicas, ", end="")
     print(f"{instance.demand.shape[1]} times, {len(instance.affinity):,} affinity limits")
@@ -157,33 +143,12 @@ def _plan(instance: Instance, fleet: Fleet, settings: PlanningSettings) -> None:
     except KeyboardInterrupt:
         print(f"stopped; the plans so far are in {out}")
         raise
-    _report(instance, results)
+    print(results.summary())
     if trace is not None:
         whole = replace(settings, slack=0.0).fleet(instance.resources)  # what is kept free is there
         row = write_hand_over(trace, instance, whole, results.best().plan, out / "hand-over")
         print(f"{row['scheduler']}, played: {row['machines_used']} machines, overshoot {row['overshoot_pct']:g} %")
     print(f"written to {out}")
-
-
-def _report(instance: Instance, results: Results) -> None:
-    """Print the rows, how the integer programme ended, and the applications that lack a replica."""
-    rows = results.rows()
-    print(markdown_table(list(rows[0])[1:], [[str(value) for value in list(row.values())[1:]] for row in rows]))
-    if results.milp:
-        if (found := results.admitted) is not None:
-            print(f"MILP: worth {found.value:g}, at most {found.bound:g} is possible (gap {100 * found.gap:.1f} %)")
-        print(MILP_ENDS[results.milp])
-    for result in results.made.values():
-        names = _not_whole(instance, result.plan)
-        if names:
-            print(
-                f"{result.plan.algorithm}: not placed completely: {', '.join(names[:10])}{', ...' * (len(names) > 10)}"
-            )
-
-
-def _not_whole(instance: Instance, plan: Plan) -> list[str]:
-    placed = np.bincount(plan.application, weights=plan.replicas, minlength=len(instance))
-    return [str(name) for name in instance.application[placed < instance.replicas]]
 
 
 def _verify(file: Path, instance: Instance, fleet: Fleet) -> int:

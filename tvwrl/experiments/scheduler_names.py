@@ -56,10 +56,9 @@ def is_of_checkpoint(entry: str) -> bool:
 
 def _policy_of(run: str, device: str) -> Scheduler:
     """The policy of a training run, which proposes machines."""
-    from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
     from tvwrl.agents.policy_scheduler import PolicyScheduler, load_policy
 
-    policy = load_policy(Path(run), Checkpoint.load(find_checkpoint(Path(run))), device)
+    policy = load_policy(run, device=device)
     if not isinstance(policy, PolicyScheduler):
         raise InputError(f"{run} holds a policy of DeepRM, which chooses workloads and not machines: give another run")
     return policy

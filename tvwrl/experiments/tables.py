@@ -143,8 +143,9 @@ def terminal_table(rows: pl.DataFrame, knowledge: Known | None = None, seed: int
     """Aligned plain text of at most 110 columns: means by load and scheduler, for a terminal, in the order of
     `comparison_table`.
 
-    Reward also has half the width of its 95 % interval. Columns that do not fit are left out, the least telling
-    (at the right) first, but never those of `shown`. `knowledge`, `seed` and errors as in `comparison_table`.
+    `rows`: as in `Evaluation.rows`. Reward also has half the width of its 95 % interval. Columns that do not fit are
+    left out, the least telling (at the right) first, but never those of `shown`. `knowledge`, `seed` and errors as in
+    `comparison_table`.
     """
     known, parts = knowledge or {}, []
     metrics = sorted([*_metrics(rows), CLOSED], key=lambda metric: 1.5 if metric.column in shown else metric.rank)

@@ -14,6 +14,7 @@ from tvwrl.checks import at_least
 from tvwrl.envs.problem import Problem
 from tvwrl.runs import provenance, write_json
 from tvwrl.traces import open_and_describe, trace_hash
+from tvwrl.traces.catalogue import how_to_open
 from tvwrl.types import InputError, Trace
 
 EXIT_CODES = {"stopped": 0, "SIGINT": 130, "SIGTERM": 143}  # what stopped a training -> exit code of the process
@@ -61,9 +62,9 @@ def restored_trainer(saved: Checkpoint, trace: Trace, folder: Path, report: Call
     return trainer
 
 
-def open_again(identity: Mapping[str, Any]) -> Trace:
+def open_again(identity: Mapping[str, Any], report: Callable[[str], object] = print) -> Trace:
     """The trace of a run by its `trace_identity`, described. Raises InputError if its content has changed."""
-    trace = open_and_describe(identity["argument"], identity["slot_seconds"], print)
+    trace = open_and_describe(*how_to_open(identity), report)
     if trace_hash(trace) != identity["hash"]:
         raise InputError(
             f"trace '{identity['argument']}' is not the one that the run began with (its content has changed)"

@@ -1,1 +1,5 @@
 """Placement by flow on machines of many kinds (Aladdin+H, paper 002), its baselines, bounds and referee."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

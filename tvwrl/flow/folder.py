@@ -20,7 +20,7 @@ GROUP, NAME, COUNT = "group", "application", "count"
 
 
 def read_folder(folder: Path) -> PlacementProblem:
-    """Read `applications.csv`, `machines.csv`, and `affinity.csv` and `anti-affinity.csv` if they exist.
+    """Read `applications.csv`, `machines.csv`, and `affinity.csv` and `anti-affinity.csv` if they exist, of `folder`.
 
     - applications and machines: see `provisioning.sources.lists`
     - affinity: columns `group`, `application` and, optionally, `count`, its replicas in each copy of the group (1)

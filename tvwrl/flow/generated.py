@@ -51,13 +51,13 @@ def generate(
     seed: int = 0,
     demand: float | None = DEMAND,
 ) -> PlacementProblem:
-    """A problem with consistent constraints and affinity groups that fit machines.
+    """A problem with consistent constraints and affinity groups that fit machines, drawn by `seed` >= 0.
 
-    Table 3 is scaled to `machines` >= 23. Replicas are divided among the types of Table 4 by its shares, and those of a
-    type into applications whose sizes follow a Pareto law. As printed, the tasks need 158 % of the cores and 134 % of
-    the memory. So the shares are tilted by exp(-t size) until `demand` (0 to 1) of the scarcer resource is demanded:
-    these are the closest shares in relative entropy. With `demand` None, the shares stay as printed.
-    Raises InputError for numbers out of range.
+    Table 3 is scaled to `machines` >= 23. The `replicas` are divided among the types of Table 4 by its shares, and
+    those of a type into applications whose sizes follow a Pareto law. As printed, the tasks need 158 % of the cores and
+    134 % of the memory. So the shares are tilted by exp(-t size) until `demand` (0 to 1) of the scarcer resource is
+    demanded: these are the closest shares in relative entropy. With `demand` None, the shares stay as printed. Raises
+    InputError for numbers out of range.
     """
     at_least(len(MACHINE_TYPES), machines=machines)
     at_least(2 * len(TASK_TYPES), replicas=replicas)

@@ -6,6 +6,7 @@ import re
 from functools import partial
 from typing import Any
 
+from tvwrl.checks import hint
 from tvwrl.flow.aladdin import place_by_flow
 from tvwrl.flow.baselines.firmament import Firmament
 from tvwrl.flow.baselines.medea import Medea
@@ -24,11 +25,11 @@ _WEIGHT = r"(0(?:\.\d+)?|1(?:\.0+)?)"
 
 
 def planner(name: str, seed: int = 0, medea_seconds: float = 2.0) -> Planner:
-    """The planner of a name like those in `ALADDIN` and `BASELINES`, with any numbers and resources in it.
+    """The planner of a `name` like those in `ALADDIN` and `BASELINES`, with any numbers and resources in it.
 
     `Aladdin+H.4` means `(LRF)`. A suffix `-none`, `-blocked` or `-cheapest` sets `FlowSettings.repack`; a further
-    suffix `-still` switches `consolidate` off. `medea_seconds` limits each of Medea's integer programmes.
-    Raises InputError for other names.
+    suffix `-still` switches `consolidate` off. `medea_seconds` limits each of Medea's integer programmes. `seed` >= 0
+    decides what planners draw. Raises InputError for other names.
 
     >>> assignment = planner("Tetris.1")(problem)  # doctest: +SKIP
     """
@@ -47,8 +48,8 @@ def planner(name: str, seed: int = 0, medea_seconds: float = 2.0) -> Planner:
     if found := re.fullmatch(r"(TRIVIAL|OCTOPUS)-(\w+)", name):
         policy: Any = found[1]
         return Firmament(policy, found[2])
+    listed = hint(name, (*ALADDIN, *BASELINES), list_all=True)
     raise InputError(
-        f"there is no planner '{name}': must be one of {', '.join((*ALADDIN, *BASELINES))}; other numbers go too, as "
-        f"do other resources after TRIVIAL- and OCTOPUS-, and at the end of Aladdin+H -none, -blocked or -cheapest, "
-        f"and -still"
+        f"there is no planner '{name}': {listed}; other numbers go too, as do other resources after TRIVIAL- and "
+        "OCTOPUS-, and at the end of Aladdin+H -none, -blocked or -cheapest, and -still"
     )

@@ -17,7 +17,7 @@ RESOURCES = ("cpu", "mem", *LIMITS)  # cores, GiB, GiB, numbers of instances of 
 
 
 def read_tianchi(source: str, times: int = 1) -> PlacementProblem:
-    """Read the zip or folder as published; deployed instances are to be placed again.
+    """Read the zip or folder `source` as published; deployed instances are to be placed again.
 
     `times` (1 to 98): number of windows that the series are cut into, each with its largest demand. Disk, P, M and PM
     are constant. The contest has limits but no affinity groups, so there are no bundles.

@@ -1,17 +1,5 @@
 """Forecasts of demand: what running and waiting workloads will probably need, learnt from others."""
 
-from tvwrl.forecasting.base import Forecaster, training_windows
-from tvwrl.forecasting.beginnings import Beginnings, Outcomes
-from tvwrl.forecasting.network import NetworkForecaster
-from tvwrl.forecasting.segments import SEGMENTS, Distribution, Forecast
+import lazy_loader
 
-__all__ = [
-    "SEGMENTS",
-    "Beginnings",
-    "Distribution",
-    "Forecast",
-    "Forecaster",
-    "NetworkForecaster",
-    "Outcomes",
-    "training_windows",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -157,7 +157,8 @@ class Forecaster(Parameters, ABC):
 
 
 def training_windows(sampler: SequenceSampler, count: int = WINDOWS, random_state: int = 0) -> Windows:
-    """(n,) `count` windows of the sampler's training series, as forecasters learn from them."""
+    """(n,) `count` windows of the sampler's training series, as forecasters learn from them, drawn by the seed
+    `random_state`."""
     drawn = sampler.windows("train", count, np.random.default_rng([random_state, 1]))
     return stack_windows(drawn, sampler.trace, sampler.unit)
 

@@ -35,7 +35,10 @@ def purpose_of(sampler: SequenceSampler) -> dict[str, Any]:
 
 
 def write_forecaster(path: Path, forecaster: Forecaster, sampler: SequenceSampler) -> None:
-    """Write a fitted forecaster for the windows of `sampler`, whole. Raises InputError for one that cannot be saved."""
+    """Write a fitted `forecaster` for the windows of `sampler` to the file `path`, whole or not at all.
+
+    Raises InputError for one that cannot be saved.
+    """
     content = forecaster.to_dict()
     made = {"format": FORMAT, "made_for": purpose_of(sampler), "sha256": _digest(content), "forecaster": content}
     write_json(path, made)
@@ -47,7 +50,8 @@ def forecaster_file(path: Path) -> Path:
 
 
 def read_forecaster(path: Path, sampler: SequenceSampler) -> Forecaster:
-    """The forecaster in a file; no code of the file runs. A folder stands for the `forecaster.json` in it.
+    """The forecaster in the file `path`, for the windows of `sampler`; no code of the file runs. A folder stands for
+    the `forecaster.json` in it.
 
     Raises InputError for a file that is missing, damaged, of another format, or made for another trace, unit, length of
     a slot, split or scale of demand: it names the field with both values.

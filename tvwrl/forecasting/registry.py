@@ -26,6 +26,8 @@ REFERENCE = "last-value"  # skills are measured against it
 
 
 def make_forecaster(name: str, peak_units: int, step_seconds: int, random_state: int = 0) -> Forecaster:
-    """An unfitted forecaster. Raises InputError, listing the names, for one that is not registered."""
+    """An unfitted forecaster by `name`, for demand of up to `peak_units` units in slots of `step_seconds`;
+    `random_state` is the seed of what it draws. Raises InputError, listing the names, for one that is not
+    registered."""
     one_of(FORECASTERS, forecaster=name)
     return FORECASTERS[name](peak_units=peak_units, step_seconds=step_seconds, random_state=random_state)

@@ -6,3 +6,7 @@ predict from that how much its services slow down (`predictor`, `score`), and a 
 prefers, the one with the lowest score (`scheduler`). `testbed` simulates what no public trace records: the response
 times of services beside batch work.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,5 @@
 """Learnt container size and collocation degree of long-running applications (paper 000, LRASched)."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

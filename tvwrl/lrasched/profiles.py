@@ -107,10 +107,10 @@ def feature_rows(application: int, configuration: Int, profiled: Int, configurat
 
 
 def read_profiles(path: Path, configurations: Sequence[str] | None = None, higher_is_better: bool = True) -> Profiles:
-    """Read profiles from a CSV or Parquet file with columns application, configuration and performance (0..1).
+    """Read profiles from `path`, a CSV or Parquet file with columns application, configuration and performance (0..1).
 
-    `configurations`: all that are allowed, in order; default: those of the file. Raises InputError with file, row and
-    field.
+    `configurations`: all that are allowed, in order; default: those of the file. `higher_is_better`: False for
+    latencies. Raises InputError with file, row and field.
     """
     table = _table(path, "application", "configuration", "performance")
     applications, configuration = (table.names(name).tolist() for name in ("application", "configuration"))
@@ -135,7 +135,8 @@ def read_profiles(path: Path, configurations: Sequence[str] | None = None, highe
 
 
 def read_configurations(path: Path) -> tuple[Configuration, ...]:
-    """Read configurations from a CSV or Parquet file with columns configuration, cpu, mem and optionally collocation.
+    """Read configurations from `path`, a CSV or Parquet file with columns configuration, cpu, mem and optionally
+    collocation.
 
     A configuration may occur in several rows if they agree. Raises InputError with file and row.
     """

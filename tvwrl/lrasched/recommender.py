@@ -29,9 +29,9 @@ class Recommender:
     Raises InputError for fewer than two applications, a configuration of the profiles that `configurations` lacks, or
     two configurations with equal numbers. `make(seed)` returns an unfitted predictor.
 
-    >>> recommender = Recommender(read_profiles(path), read_configurations(path))
-    >>> found = recommender.recommend("new", {"1c-2g": 0.55, "4c-4g": 0.97}, goal=0.8, margin=0.02)
-    >>> found.configuration.cpu, found.configuration.mem, found.configuration.collocation
+    >>> recommender = Recommender(read_profiles(path), read_configurations(path))  # doctest: +SKIP
+    >>> found = recommender.recommend("new", {"1c-2g": 0.55, "4c-4g": 0.97}, goal=0.8, margin=0.02)  # doctest: +SKIP
+    >>> found.configuration.cpu, found.configuration.mem, found.configuration.collocation  # doctest: +SKIP
     """
 
     def __init__(

@@ -9,13 +9,12 @@ from typing import Literal
 import numpy as np
 
 from tvwrl.checks import at_least
-from tvwrl.lrasched.explanation import explain, plot_recommendation
 from tvwrl.lrasched.predictors import PREDICTORS
-from tvwrl.lrasched.profiles import read_configurations, read_profiles
-from tvwrl.lrasched.recommendation import Goal, Recommendation
+from tvwrl.lrasched.recommend_size import Sizing, recommend_size
+from tvwrl.lrasched.recommendation import Goal
 from tvwrl.lrasched.recommender import Recommender
 from tvwrl.lrasched.testbed import configurations, draw_applications, profile
-from tvwrl.runs import check_new_folder, default_folder, provenance, whole_file, write_csv, write_json
+from tvwrl.runs import check_new_folder, default_folder
 from tvwrl.types import InputError
 
 
@@ -80,36 +79,24 @@ def size_application(settings: SizingSettings) -> str:
     settings.check()
     out = settings.out or default_folder("size")
     check_new_folder(out)
-    found, source, note = _from_files(settings) if settings.profiles else _from_simulation(settings)
-    facts = {"source": source, "predictor": settings.predictor}
-    write_json(out / "recommendation.json", found.to_dict() | facts | provenance())
-    write_csv(out / "curve.csv", found.rows())
-    with whole_file(out / "curve.png") as partial:
-        plot_recommendation(found, partial, f"{found.application} ({source})")
-    return f"{note}{explain(found, source)}\n\nwritten to {out}"
+    if settings.profiles is None or settings.measured is None:
+        found = _from_simulation(settings)
+    else:
+        found = recommend_size(
+            settings.profiles,
+            settings.measured,
+            settings.goal,
+            settings.margin,
+            configurations=settings.configurations,
+            higher_is_better=not settings.lower_is_better,
+            predictor=settings.predictor,
+            seed=settings.seed,
+        )
+    return f"{found}\n\nwritten to {found.write(out)}"
 
 
-def _from_files(settings: SizingSettings) -> tuple[Recommendation, str, str]:
-    """Recommendation from the user's own measurements, what it was learnt from, and a note on what was left out."""
-    assert settings.profiles is not None
-    assert settings.measured is not None
-    higher = not settings.lower_is_better
-    offered = read_configurations(settings.configurations or settings.profiles)
-    history = read_profiles(settings.profiles, [one.name for one in offered], higher)
-    new = read_profiles(settings.measured, [one.name for one in offered], higher)
-    if len(new.applications) > 1:
-        raise InputError(f"{settings.measured}: holds {len(new.applications)} applications: must be one, the new one")
-    measured = {offered[c].name: float(y) for c, y in zip(new.configuration, new.performance, strict=True)}
-    recommender = Recommender(history, offered, PREDICTORS[settings.predictor], settings.seed)
-    names, note = ", ".join(recommender.left_out), ""
-    if names:
-        note = f"Left out, because no application of {settings.profiles.name} was measured in: {names}.\n\n"
-    found = recommender.recommend(new.applications[0], measured, settings.goal, settings.margin)
-    return found, f"learnt from {len(history.applications)} applications of {settings.profiles.name}", note
-
-
-def _from_simulation(settings: SizingSettings) -> tuple[Recommendation, str, str]:
-    """Recommendation for an application of the simulated testbed, and what it was learnt from."""
+def _from_simulation(settings: SizingSettings) -> Sizing:
+    """Recommendation for an application of the simulated testbed."""
     *earlier, new = draw_applications(settings.earlier + 1, settings.seed)
     offered, rng = configurations(), np.random.default_rng(settings.seed)
     history = profile(earlier, offered, settings.seed)
@@ -117,4 +104,4 @@ def _from_simulation(settings: SizingSettings) -> tuple[Recommendation, str, str
     found = recommender.profile(
         new.name, lambda one: new.measure(one, rng), settings.goal, settings.margin, settings.seed
     )
-    return found, f"SIMULATED, learnt from {len(earlier)} simulated applications", ""
+    return Sizing(found, f"SIMULATED, learnt from {len(earlier)} simulated applications", settings.predictor)

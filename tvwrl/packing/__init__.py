@@ -1,1 +1,5 @@
 """What fits: the one rule, load booked ahead, the compiled loops of planners, and lower bounds on machines."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

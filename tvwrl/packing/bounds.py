@@ -66,7 +66,8 @@ def lower_bounds(
     placements_per_slot: int | None,
     seconds: float = 0.0,
 ) -> ScheduleBounds:
-    """Bounds of one sequence of the set. `seconds` >= 0: for each integer programme; 0 leaves them out.
+    """Bounds on the machines of any schedule of number `sequence` of the `sequences`, with at most
+    `placements_per_slot` (None: any number). `seconds` >= 0: for each integer programme; 0 leaves them out.
 
     Machines that differ are bounded by one that has the most of every resource, and by the sum of the largest. Bounds
     may exceed the number of machines: then no schedule without waiting avoids overshoot. Raises InputError if `seconds`

@@ -90,7 +90,9 @@ def needed(demand: Float, capacity: Float) -> Float:
 
 
 def fits(demand: Float, residual: Float | float, capacity: Float | float) -> npt.NDArray[np.bool_]:
-    """(...) whether `demand` fits `residual` in every dimension; all broadcast to (..., K), in the same units.
+    """(...) whether `demand` fits `residual`, what machines of `capacity` have left, in every dimension.
+
+    All broadcast to (..., K), in the same units.
 
     >>> fits(np.array([0.1, 3.0]), np.array([[0.3 - 0.2, 4.0], [1.0, 2.0]]), np.array([0.3, 4.0]))
     array([ True, False])

@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+__all__ = ["PAPERS", "command", "titles"]
+
 PAPERS = ("tvw_rl", "lrasched", "provisioning", "pism", "aladdin")  # folders; `titles` and `figures.COMMANDS` in each
 
 
@@ -22,7 +24,7 @@ def titles() -> dict[str, dict[str, str]]:
 
 
 def command(name: str) -> type:
-    """The dataclass with the options of a figure, and a method `run`; imports the figures of one paper."""
+    """The dataclass with the options of the figure `name`, and a method `run`; imports the figures of one paper."""
     listed = titles()
     paper = next(paper for paper in PAPERS if name in listed[_titles_of(paper).PAPER])
     found: dict[str, type] = import_module(f"tvwrl.papers.{paper}.figures").COMMANDS

@@ -1,1 +1,5 @@
 """Planners for applications with replicas and affinity limits: how many machines hold them all (paper 001)."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -66,7 +66,8 @@ class Advice:
 def advise(
     instance: Instance, fleet: Fleet, seconds: float, seed: int = 0, progress: Callable[[str], None] | None = None
 ) -> Advice:
-    """The algorithm to use within `seconds` > 0 of planning. `progress` is called with the name of each candidate.
+    """The algorithm to use for an `instance` within `seconds` > 0 of planning; `seed`: of the samples. `progress` is
+    called with the name of each candidate.
 
     Samples are planned on as many machines as they take, like the first of the fleet's largest. Raises InputError if
     seconds is not above 0, or an application fits no machine.

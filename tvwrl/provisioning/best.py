@@ -50,9 +50,11 @@ def plan_best(
     save: Callable[[Plan], None] | None = None,
     bound: int = 0,
 ) -> BestPlan:
-    """The plan with the fewest machines that is found in `seconds` > 0; first fit's takes as long as it takes.
+    """The plan of `instance` with the fewest machines that is found in `seconds` > 0; first fit's takes as long as it
+    takes.
 
-    On a fixed fleet: with the fewest replicas left over. `save` is handed every better plan as soon as it is there.
+    On a fixed fleet: with the fewest replicas left over. `progress` is told the share of time gone and the machines of
+    the best plan; `save` is handed every better plan as soon as it is there.
     `bound`: a lower bound on the machines, where one better than Eq. 4's is known; a plan that reaches it ends the
     search. The seed decides what the search does, the clock how far it comes. Raises InputError if an application is
     larger than every machine, or seconds is not above 0.

@@ -208,6 +208,11 @@ def check_fits(instance: Instance, fleet: Fleet, source: str = "") -> None:
     """Raise InputError, naming the first (and its `source`), if an application is larger than every machine."""
     from tvwrl.packing.fit import fits
 
+    resources = ", ".join(instance.resources)
+    if fleet.capacity.shape[1] != len(instance.resources):
+        raise InputError(
+            f"machine has {fleet.capacity.shape[1]} numbers: must be {len(instance.resources)} ({resources})"
+        )
     room = fits(instance.peak[:, None], fleet.capacity, fleet.capacity).any(axis=1)
     if not room.all():
         wrong = int(np.argmin(room))
@@ -215,5 +220,5 @@ def check_fits(instance: Instance, fleet: Fleet, source: str = "") -> None:
         largest = ", ".join(f"{value:g}" for value in fleet.capacity.max(axis=0))
         raise InputError(
             f"{source or instance.name}, row {wrong + 1}: application '{instance.application[wrong]}' needs {peak} "
-            f"({', '.join(instance.resources)}) per replica: larger than every machine ({largest})"
+            f"({resources}) per replica: larger than every machine ({largest})"
         )

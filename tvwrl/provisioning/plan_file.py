@@ -21,7 +21,7 @@ COLUMNS = ("algorithm", "application", *NUMBERS)
 
 
 def write_plans(plans: Sequence[Plan], instance: Instance, path: Path) -> None:
-    """Write the plans of an instance, whole or not at all, application by name, machine from 0."""
+    """Write the plans of an instance to the file `path`, whole or not at all: application by name, machine from 0."""
     import polars as pl
 
     def column(name: str) -> Int:
@@ -38,7 +38,8 @@ def write_plans(plans: Sequence[Plan], instance: Instance, path: Path) -> None:
 
 
 def read_plans(path: Path, instance: Instance, whole: bool = True) -> list[Plan]:
-    """The plans of a file, in order of their first row; machines are as many as the largest number says.
+    """The plans of an `instance` in the file `path`, in order of their first row; machines are as many as the largest
+    number says.
 
     Raises InputError with file and row for unknown applications, numbers out of range and repeated rows, and for plans
     with more replicas of an application than there are, or (unless not `whole`: fixed fleets may leave some out) fewer.

@@ -6,6 +6,7 @@ import re
 import time
 from typing import Any
 
+from tvwrl.checks import hint
 from tvwrl.provisioning.instance import Fleet, Instance, check_fits
 from tvwrl.provisioning.lrasched import TwoPhase
 from tvwrl.provisioning.measures import SCORES, SIZES, ByInput, BySize
@@ -68,7 +69,7 @@ def planner(name: str) -> Planner:
     """
     found = next((match for family in _FAMILIES if (match := re.fullmatch(family, name))), None)
     if found is None:
-        raise InputError(f"there is no algorithm '{name}': must be one of {', '.join(ALGORITHMS)}")
+        raise InputError(f"there is no algorithm '{name}': {hint(name, ALGORITHMS, list_all=True)}")
     words: dict[str, Any] = dict.fromkeys(_WORDS) | found.groupdict()
     rule, size = words["rule"], SIZES[words["size"] or "Avg"]
     by_largest = rule == "SpreadWFD" and size.power != 0.0  # as the published code does

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tvwrl.markdown import markdown_table
 from tvwrl.plotting import new_figure, tidy
 from tvwrl.provisioning.admission import Admission
 from tvwrl.provisioning.instance import Fleet, Instance
@@ -35,6 +36,13 @@ FAMILIES = {
 }
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")  # Okabe and Ito (2008)
 MOST_LABELS = 12  # of more points only those are labelled that no other point beats in both seconds and machines
+
+
+MILP_ENDS = {
+    "optimal": "MILP: solved; no plan is better",
+    "time limit": "MILP: out of time; its row is the best plan so far, the bound is what it proved",
+    "too large": "MILP: too large for memory; its row is the best plan so far",
+}
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,23 @@ class Results:
     def rows(self) -> list[dict[str, Any]]:
         """One per plan, by column; see `row_of`."""
         return [self._row(result) for result in self.made.values()]
+
+    def summary(self) -> str:
+        """The rows as a Markdown table, how the integer programme ended, and the applications that lack a replica."""
+        rows = self.rows()
+        lines = [markdown_table(list(rows[0])[1:], [[str(value) for value in list(row.values())[1:]] for row in rows])]
+        if (found := self.admitted) is not None:
+            gap = f"gap {100 * found.gap:.1f} %"
+            lines.append(f"MILP: worth {found.value:g}, at most {found.bound:g} is possible ({gap})")
+        if self.milp:
+            lines.append(MILP_ENDS[self.milp])
+        for result in self.made.values():
+            placed = np.bincount(result.plan.application, weights=result.plan.replicas, minlength=len(self.instance))
+            names = [str(name) for name in self.instance.application[placed < self.instance.replicas]]
+            if names:
+                named = ", ".join(names[:10]) + ", ..." * (len(names) > 10)
+                lines.append(f"{result.plan.algorithm}: not placed completely: {named}")
+        return "\n".join(lines)
 
     def best(self) -> Result:
         """The one that leaves the fewest replicas over, on the fewest machines."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
-from tvwrl.checks import one_of
+from tvwrl.checks import hint, one_of
 from tvwrl.schedulers import scores
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.expected_cost import ExpectedCost
 from tvwrl.schedulers.forecast_fit import ForecastFit
 from tvwrl.schedulers.head_of_queue import BACKFILL, Backfill, Greedy, HeadOfQueue
-from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, PEAKS, Knowledge
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, GROUPS, PEAKS, Knowledge
 from tvwrl.schedulers.lrasched import LRASched
 from tvwrl.schedulers.planning.hindsight import Hindsight
 from tvwrl.schedulers.planning.rollout import ROLLOUT_BASES, Rollout
@@ -158,6 +157,21 @@ ROLLOUTS: dict[str, Callable[[], Scheduler]] = {f"rollout({base})": partial(roll
 KNOWLEDGE: dict[str, Knowledge] = {name: make().knowledge for name, make in (SCHEDULERS | ROLLOUTS).items()}
 
 
+def list_schedulers(knowing: str | None = None) -> dict[str, Knowledge]:
+    """Name -> what it knows, of every scheduler that can be named; those that only some code can make are not here.
+
+    `knowing`: only those of this group of `tvwrl.schedulers.GROUPS`. Raises InputError for an unknown group.
+
+    >>> list_schedulers()["clairvoyant"].note
+    'the whole future (a reference)'
+    >>> list(list_schedulers("the whole future"))
+    ['clairvoyant', 'hindsight', 'peak-oracle']
+    """
+    if knowing is not None and knowing not in GROUPS:
+        raise InputError(f"knowing is '{knowing}': {hint(knowing, GROUPS)}")
+    return {name: known for name, known in KNOWLEDGE.items() if knowing in (None, known.group)}
+
+
 class UnknownScheduler(InputError):
     """No scheduler has this name."""
 
@@ -189,11 +203,5 @@ def make_scheduler(name: str) -> Scheduler:
             )
         return Backfill(served)
     if name not in every:
-        raise UnknownScheduler(f"scheduler is '{name}': {_hint(name, every)}")
+        raise UnknownScheduler(f"scheduler is '{name}': {hint(name.partition('(')[0], every)}")
     return every[name]()
-
-
-def _hint(name: str, every: Mapping[str, Any]) -> str:
-    """What may have been meant by an unknown name."""
-    near = get_close_matches(name.partition("(")[0], every, n=4, cutoff=0.5)
-    return f"did you mean {' or '.join(near)}?" if near else f"must be one of {', '.join(every)}"

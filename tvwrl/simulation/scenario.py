@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from tvwrl.checks import at_least, one_of, positive, within
+from tvwrl.checks import at_least, one_of, positive, with_known_fields, within
 from tvwrl.command_line import Kinds, Shares, Weights
 from tvwrl.penalties import PenaltyWeights
 from tvwrl.types import InputError, Machines
@@ -17,9 +17,14 @@ WHOLE = (
     "machines", "workloads", "step_seconds", "peak_units", "history", "queue", "placements_per_slot", "max_slots",
     "classes", "relabel_every", "usage_delay", "background", "perturb",
 )
+SWITCHES = (
+    "quantise", "observe_request", "observe_demand", "observe_forecast", "observe_peak", "hold_action",
+    "choose_from_queue",
+)
 # fmt: on
 
 
+@with_known_fields
 @dataclass(frozen=True)
 class Scenario:
     """What happens in an episode and what is seen of it. Everything here travels with a checkpoint."""
@@ -104,6 +109,9 @@ class Scenario:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer)):
                 raise InputError(f"{name} is {value!r}: must be a whole number")
+        for name in SWITCHES:
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise InputError(f"{name} is {getattr(self, name)!r}: must be True or False")
         at_least(1, machines=self.machines, step_seconds=self.step_seconds, history=self.history, queue=self.queue)
         at_least(1, placements_per_slot=self.placements_per_slot, relabel_every=self.relabel_every, burst=self.burst)
         at_least(0, max_slots=self.max_slots, perturb=self.perturb)

@@ -1,14 +1,5 @@
 """Traces: reading, writing and finding them; polars is only imported where a file is read or written."""
 
-from tvwrl.traces.canonical import read_trace, trace_hash, write_trace
-from tvwrl.traces.catalogue import describe_source, find_trace, open_and_describe, open_trace
+import lazy_loader
 
-__all__ = [
-    "describe_source",
-    "find_trace",
-    "open_and_describe",
-    "open_trace",
-    "read_trace",
-    "trace_hash",
-    "write_trace",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

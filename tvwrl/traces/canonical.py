@@ -29,7 +29,7 @@ LARGEST_SLOT = 2**53  # above it a slot that passed through a float (pandas, CSV
 
 
 def read_trace(path: str | os.PathLike[str], slot_seconds: int | None = None) -> Trace:
-    """Read a folder or one CSV (also .csv.gz); the format is in docs/reference/trace-format.md.
+    """Read the `path` of a folder or one CSV (also .csv.gz); the format is in docs/reference/trace-format.md.
 
     Workloads keep the order of their first row. `slot_seconds` is the length of a slot in seconds: needed for a CSV;
     for a folder it must equal that of trace.json.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tvwrl.checks import hint
 from tvwrl.traces.canonical import HEADER, read_trace, trace_hash
 from tvwrl.types import InputError, Trace
 
@@ -36,23 +37,28 @@ def find_trace(name_or_path: str) -> Path | None:
     path = Path(name_or_path).expanduser()
     if name_or_path and os.path.exists(path):
         return path
-    names = ", ".join(sorted({*SUBFOLDERS, *prepared}))
+    listed = hint(name_or_path, sorted({*SUBFOLDERS, *prepared}), list_all=True)
     raise InputError(
-        f"unknown trace {name_or_path!r}: not a file or folder, and not one of: {names}; traces prepared with "
-        f"scripts/prepare_trace.py are looked for in TVWRL_DATA ({data})"
+        f"unknown trace {name_or_path!r}: no such file, folder or name; traces prepared with scripts/prepare_trace.py "
+        f"are looked for in TVWRL_DATA ({data}); {listed}"
     )
 
 
 def open_trace(name_or_path: str, slot_seconds: int | None = None, seed: int = 0) -> Trace:
     """Open a trace by name or path.
 
-    `google` and `alibaba` are the recorded trace if one was prepared in TVWRL_DATA, else a synthetic population;
-    a folder of TVWRL_DATA goes by its name; all else is a path. `slot_seconds` is needed for a CSV, in seconds;
-    `seed` draws the synthetic population, and is the same for every run unless given.
-    Raises InputError as `find_trace` and `read_trace` do, and where `slot_seconds` contradicts the trace.
+    `name_or_path`: google and alibaba are the recorded trace if one was prepared in TVWRL_DATA, else a synthetic
+        population; a folder of TVWRL_DATA goes by its name; all else is the path of a folder or a CSV
+    `slot_seconds`: length of a slot, seconds, which a CSV lacks
+    `seed`: of a synthetic population, >= 0
 
+    Raises InputError for an unknown name (with those that are near), a file with a bad value (with row and column), and
+    a `slot_seconds` that contradicts the trace.
+
+    >>> trace = open_trace("google")
+    >>> trace.series(0).shape  # slots, resources; fractions of the reference machine
+    (864, 2)
     >>> trace = open_trace("my-usage.csv", slot_seconds=300)  # doctest: +SKIP
-    >>> trace.series(0)  # (rows, D) fractions of the reference machine  # doctest: +SKIP
     """
     path = find_trace(name_or_path)
     if path is not None:
@@ -68,9 +74,12 @@ def open_trace(name_or_path: str, slot_seconds: int | None = None, seed: int = 0
     return trace
 
 
-def trace_identity(trace: Trace, name_or_path: str, slot_seconds: int | None = None) -> dict[str, Any]:
-    """What a run keeps of its trace, to open it again with `open_trace` and to know whether it has changed."""
-    path = find_trace(name_or_path)
+def trace_identity(trace: Trace, name_or_path: str | None, slot_seconds: int | None = None) -> dict[str, Any]:
+    """What a run keeps of its trace, to open it again with `open_trace` and to know whether it has changed.
+
+    `name_or_path`: what `open_trace` was given; None for a trace that a program made, which cannot be opened again
+    """
+    path = None if name_or_path is None else find_trace(name_or_path)
     return {
         "argument": name_or_path if path is None else str(path.resolve()),
         "slot_seconds": slot_seconds,
@@ -78,6 +87,18 @@ def trace_identity(trace: Trace, name_or_path: str, slot_seconds: int | None = N
         "source": trace.source,
         "hash": trace_hash(trace),
     }
+
+
+def how_to_open(identity: Mapping[str, Any]) -> tuple[str, int | None]:
+    """The arguments of `open_trace` that open the trace of a `trace_identity` again.
+
+    Raises InputError for a trace that a program made.
+    """
+    if identity["argument"] is None:
+        raise InputError(
+            f"trace '{identity['name']}' was handed over by a program, so it cannot be opened again: name the trace"
+        )
+    return identity["argument"], identity["slot_seconds"]
 
 
 def describe_source(trace: Trace, name_or_path: str | None = None) -> str:
@@ -99,7 +120,8 @@ def describe_source(trace: Trace, name_or_path: str | None = None) -> str:
 
 
 def open_and_describe(name_or_path: str, slot_seconds: int | None, report: Callable[[str], object]) -> Trace:
-    """Open a trace as `open_trace` does, and pass `report` one line on where it comes from."""
+    """Open a trace as `open_trace` does, from the same `name_or_path` and `slot_seconds`, and pass `report` one line on
+    where it comes from."""
     trace = open_trace(name_or_path, slot_seconds)
     report(f"trace: {describe_source(trace, name_or_path)}")
     return trace

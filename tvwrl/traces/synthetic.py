@@ -22,7 +22,7 @@ LAG_WEIGHT = np.array([3.0, 0.5, 0.2, 3.0])  # of lags(): one slot, hour, half a
 def synthetic_trace(
     population: str = "google", workloads: int = 400, seed: int = 0, days: float | None = None
 ) -> Trace:
-    """A seeded population of `workloads` synthetic workloads; the same arguments give the same trace.
+    """A population of `workloads` synthetic workloads, drawn by `seed`; the same arguments give the same trace.
 
     population: "google" (300 s slots, whole days drawn from the fitted 1 to 10) or "alibaba" (900 s slots, 8 days;
     fitted on one day per application. How much of a day repeats on the next is drawn from the hourly means of the six

@@ -73,7 +73,10 @@ class DeepRM(Scheduler):
 
 
 def load_deeprm(run: str, device: str = "cpu") -> DeepRM:
-    """The scheduler `deeprm` with the weights of a run. Raises InputError if they are missing or another policy's."""
+    """The scheduler `deeprm` with the weights of `run`, a folder or .pt file, on a `device` of PyTorch.
+
+    Raises InputError if they are missing or another policy's.
+    """
     if not run:
         raise InputError(f"scheduler 'deeprm' is learnt and needs its weights: {HOW_TO_TRAIN}")
     try:

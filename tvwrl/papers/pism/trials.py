@@ -22,6 +22,7 @@ from tvwrl.schedulers import Scheduler, make_scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace
+from tvwrl.traces.catalogue import how_to_open
 from tvwrl.types import Episode, Int
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def problem_of(trial: SchedulerTrial) -> Problem:
     if trial.checkpoint is None:
         return Problem.build(open_trace(trial.trace, trial.slot_seconds), Scenario(load=trial.load))
     saved = _saved(trial.checkpoint)
-    return saved.problem(open_trace(saved.trace["argument"], saved.trace["slot_seconds"]), trial.load)
+    return saved.problem(open_trace(*how_to_open(saved.trace)), trial.load)
 
 
 def scheduler_of(trial: SchedulerTrial, name: str) -> Scheduler:

@@ -33,7 +33,8 @@ class PlanBound:
 
 
 def lower_bound(instance: Instance, fleet: Fleet, seconds: float = 0.0) -> PlanBound:
-    """Machines that any plan of all replicas needs; `seconds` >= 0 for the linear programme, 0 leaves it out.
+    """Machines of `fleet` that any plan of all replicas of `instance` needs; `seconds` >= 0 for the linear programme, 0
+    leaves it out.
 
     Raises InputError if an application is larger than every machine.
     """

@@ -1,0 +1,96 @@
+"""`tvwrl.plan`, `place` and `recommend_size`."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import tvwrl
+from tvwrl import InputError
+from tvwrl.provisioning import Fleet
+
+LIST = "application,replicas,cpu,mem\na,2,6,1\nb,2,4,1\n"  # a and b fill a machine of 10 cores together
+FOLDER = {
+    "applications.csv": "application,replicas,cpu,mem\nweb,2,2,2\nhuge,1,99,1\n",
+    "machines.csv": "cpu,mem,count\n4,4,2\n",
+}
+
+
+@pytest.fixture
+def instance(tmp_path):
+    file = tmp_path / "applications.csv"
+    file.write_text(LIST)
+    return file
+
+
+def test_a_plan_by_hand(instance, tmp_path):
+    found = tvwrl.plan(instance, [10, 10], ["FF", "FFD-Avg"])
+    assert (found.machines, found.lower_bound) == (2, 2)
+    assert found.rows["machines"].to_list() == [2, 2]
+    placed = found.placements.filter(algorithm="FF").group_by("machine").agg(pl.col("replicas").sum())
+    assert placed.sort("machine")["replicas"].to_list() == [2, 2]
+    assert "FFD-Avg" in str(found)
+    assert (found.write(tmp_path / "out") / "run.json").is_file()
+
+
+def test_what_does_not_fit_on_a_fixed_fleet_is_named(instance):
+    found = tvwrl.plan(instance, Fleet.of_kinds([[10, 10]], [1], fixed=True), "FF")
+    assert "FF: not placed completely: a" in found.table()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"planner": "FDF-Avg"}, "no algorithm 'FDF-Avg': did you mean .*FFD-Avg"),
+        ({"machine": [10]}, "machine has 1 numbers: must be 2"),
+        ({"machine": [5, 10]}, "application 'a' needs 6, 1"),
+        ({"machine": "large"}, "machine is 'large': must be a number per resource"),
+        ({"machine": [0, 10]}, "capacity is .*: must be numbers > 0"),
+        ({"planner": []}, "empty"),
+        ({"seconds": 0}, "seconds is 0"),
+        ({"times": 0}, "times is 0"),
+        ({"instance": 5}, "what is to be placed is 5"),
+        ({"instance": "nowhere.csv"}, "nowhere.csv"),
+    ],
+)
+def test_bad_input_of_plan(instance, arguments, message):
+    with pytest.raises(InputError, match=message):
+        tvwrl.plan(**{"instance": instance, "machine": [10, 10]} | arguments)
+
+
+def test_replicas_are_placed_and_the_others_explained(tmp_path):
+    for name, text in FOLDER.items():
+        (tmp_path / name).write_text(text)
+    found = tvwrl.place(tmp_path, "Tetris.1")
+    assert found.placements["application"].to_list() == ["web", "web"]
+    assert found.unplaced["application"].to_list() == ["huge"]
+    assert found.rows["placed"].to_list() == [2]
+    assert "Tetris.1: without a machine: 1 of 'huge'" in str(found)
+    with pytest.raises(InputError, match=r"no planner 'Tetriss.1': did you mean Tetris.1"):
+        tvwrl.place(tmp_path, "Tetriss.1")
+    with pytest.raises(InputError, match="machines, replicas, demand and times cannot be combined"):
+        tvwrl.place(found.problem, "Tetris.1", machines=3)
+
+
+PROFILES = "application,configuration,performance,cpu,mem\n" + "".join(
+    f"{name},{size},{value},{cpu},{cpu}\n"
+    for name, values in {"a": (0.3, 0.6, 0.9), "b": (0.4, 0.7, 0.95), "c": (0.2, 0.5, 0.9)}.items()
+    for (size, cpu), value in zip((("s", 1), ("m", 2), ("l", 4)), values, strict=True)
+)
+
+
+def test_the_smallest_size_that_reaches_the_goal(tmp_path):
+    file = tmp_path / "profiles.csv"
+    file.write_text(PROFILES)
+    found = tvwrl.recommend_size(file, {"s": 0.3, "l": 0.95}, goal=0.9, margin=0.0)
+    assert (found.configuration.name, found.reached) == ("l", True)
+    assert "Recommended: l: 4 cores, 4 GiB" in str(found)
+    assert (found.write(tmp_path / "out") / "curve.png").is_file()
+    for arguments, message in (
+        ({"goal": 2}, "goal is 2"),
+        ({"measured": {"xl": 0.3}}, "unknown configuration 'xl'"),
+        ({"predictor": "oracle"}, "predictor is 'oracle'"),
+        ({"profiles": tmp_path / "nothing.csv"}, "nothing.csv"),
+    ):
+        with pytest.raises(InputError, match=message):
+            tvwrl.recommend_size(**{"profiles": file, "measured": {"s": 0.3}} | arguments)

@@ -1,0 +1,5 @@
+from .engine import Cell as Cell, complete as complete
+from .evaluated import Evaluation as Evaluation
+from .evaluation import DEFAULT_SCHEDULERS as DEFAULT_SCHEDULERS
+from .plots import plot_comparison as plot_comparison
+from .tables import comparison_table as comparison_table, read_rows as read_rows, terminal_table as terminal_table

@@ -1,0 +1,57 @@
+"""What an evaluation found, as `tvwrl.evaluate` and `tvwrl.compare` return it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvwrl.experiments.evaluation import EPISODES
+from tvwrl.experiments.tables import read_rows, terminal_table
+from tvwrl.runs import InFolder
+from tvwrl.schedulers import KNOWLEDGE, Knowledge
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation(InFolder):
+    """Schedulers on the same test sequences; printing it prints the table. Its files are listed in
+    docs/reference/run-files.md."""
+
+    knowledge: Mapping[str, Knowledge]  # entry -> what it knows
+    origins: Mapping[str, str]  # entry -> what it was made of
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """A row per scheduler, load and sequence: the columns of `tvwrl.metrics.score_episode`, and gaps to the
+        bounds."""
+        return read_rows(self.folder)
+
+    @property
+    def episodes(self) -> pl.DataFrame:
+        """A row per scheduler, load, sequence and workload: what was placed where and when, in slots."""
+        import polars as pl
+
+        return pl.read_parquet(self.folder / EPISODES)
+
+    @property
+    def plots(self) -> tuple[Path, ...]:
+        """Files of the pictures, PNG."""
+        return tuple(sorted((self.folder / "plots").glob("*.png")))
+
+    def table(self) -> str:
+        """Markdown, grouped by knowledge: means with 95 % intervals, the gap closed to `clairvoyant`, the excess over
+        lower bounds, overshoot, machines, waits, time per decision, and differences paired by sequence."""
+        return (self.folder / "table.md").read_text()
+
+    def __str__(self) -> str:
+        return terminal_table(
+            self.rows, {**KNOWLEDGE, **self.knowledge}, shown=("decision_ms", "wait_mean", "unplaced")
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"  # in notebooks

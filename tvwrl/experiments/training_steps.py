@@ -1,0 +1,124 @@
+"""The steps of a training run: begin it or take it up again, then compare its best policy with the heuristics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
+from tvwrl.agents.networks import check_device
+from tvwrl.agents.policy_scheduler import load_policy
+from tvwrl.agents.starting_policy import check_start
+from tvwrl.agents.tasks import open_others
+from tvwrl.agents.training import INITIAL_POLICY, Trainer
+from tvwrl.command_line import PREPARING
+from tvwrl.ec import EquivalenceClasses, find_classes
+from tvwrl.envs.problem import Problem
+from tvwrl.experiments.engine import complete
+from tvwrl.experiments.evaluated import Evaluation
+from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate, is_unfinished
+from tvwrl.experiments.learning import plot_learning, what_training_brought
+from tvwrl.experiments.train_options import TrainingSettings
+from tvwrl.experiments.training_runs import new_trainer, open_again, restored_trainer
+from tvwrl.forecasting.files import read_forecaster
+from tvwrl.runs import check_new_folder, default_folder, whole_file
+from tvwrl.schedulers import SCHEDULERS, Scheduler, make_scheduler
+from tvwrl.schedulers.titles import INITIAL
+from tvwrl.traces import open_and_describe
+from tvwrl.traces.catalogue import trace_identity
+from tvwrl.traces.sequences import SequenceSampler
+from tvwrl.types import InputError, Trace
+
+Report = Callable[[str], Any]  # gets a line of progress now and then
+
+
+def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None) -> Trainer:
+    """A new run in its folder, before its first iteration; `trace`: that of the settings if it is open already.
+
+    Raises InputError for bad settings.
+    """
+    given = trace is not None
+    trace = trace or open_and_describe(settings.trace, settings.slot_seconds, report)
+    identity = trace_identity(trace, None if given else settings.trace, settings.slot_seconds)
+    folder = settings.out or default_folder(trace.name)
+    check_new_folder(folder)
+    if folder.name in SCHEDULERS:
+        raise InputError(f"--out {folder}: the run would be called like the scheduler '{folder.name}': choose another")
+    check_device(settings.config.device)  # this and what follows: before the minutes of preparation
+    others = open_others(settings.config, trace)
+    scenario, forecaster = settings.config.scenario, None
+    if settings.forecaster is not None:
+        forecaster = read_forecaster(settings.forecaster, SequenceSampler(trace, scenario))
+    classes = find_classes(settings.ec, trace, scenario)
+    if isinstance(classes, EquivalenceClasses):
+        report(f"classes: {classes.k} by {classes.representation}, from {settings.ec}")
+    if settings.config.start_from:
+        labels = scenario.classes if isinstance(classes, str) else classes.k
+        check_start(settings.config, trace.resources, labels)
+    report(PREPARING)
+    problem = Problem.build(trace, scenario, classes, forecaster=forecaster)
+    trainer = new_trainer(problem, settings.config, folder, identity, settings.ec, report, settings.forecaster, others)
+    report(f"run folder: {folder} (watch it with: tensorboard --logdir {folder})")
+    return trainer
+
+
+def take_up(folder: Path, report: Report) -> Trainer:
+    """A run as its last checkpoint left it. Raises InputError if there is none, or its trace has changed."""
+    if not folder.is_dir():
+        raise InputError(f"no run folder {folder}")
+    saved = Checkpoint.load(find_checkpoint(folder, ("last.pt",)))
+    if (folder / "checkpoints" / "start.pt").exists():
+        raise InputError(f"{folder} is a run of scripts/learn_online.py: resume it with that script")
+    trace = open_again(saved.trace, report)
+    report(PREPARING)
+    trainer = restored_trainer(saved, trace, folder, report)
+    report(f"resuming {folder} at iteration {saved.iteration} of {saved.config.iterations}")
+    return trainer
+
+
+def compare_with_heuristics(trainer: Trainer, report: Report) -> tuple[Evaluation, str]:
+    """Play the best policy against the heuristics on test sequences; returns what was found, and a sentence on what
+    training brought, empty if there is nothing to say. Writes evaluation/ and learning.png to the run's folder."""
+    folder = trainer.folder
+    out = folder / "evaluation"
+    saved = Checkpoint.load(find_checkpoint(folder))
+    policy = load_policy(folder, saved, trainer.config.device)
+    initial = _initial_policy(trainer, policy.name) if saved.iteration else []
+    knowledge = {one.name: one.knowledge for one in (policy, *initial)}
+    with whole_file(folder / "learning.png") as picture:
+        plot_learning(trainer.progress, trainer.best_iteration, picture)
+    if not out.exists() or is_unfinished(out):
+        evaluate(
+            trainer.problem,
+            [policy, *initial, *(make_scheduler(name) for name in DEFAULT_SCHEDULERS)],
+            [trainer.config.scenario.load],
+            trainer.config.comparison_sequences,
+            0,
+            out,
+            {"checkpoint": {"run": policy.name, "iteration": saved.iteration, "trace": saved.trace}},
+            knowledge,
+            policy.name,
+            origins={policy.name: saved.iteration} | {one.name: 0 for one in initial},
+            completed=partial(complete, report=report),
+        )
+    found = Evaluation(out, None, knowledge, {policy.name: f"iteration {saved.iteration}"})
+    brought = ""
+    if initial:
+        brought = what_training_brought(found.rows, policy.name, saved.iteration)
+    elif trainer.best_iteration == 0:
+        brought = (
+            "training did not improve on the initial policy, which is the best on validation sequences and is kept"
+        )
+    return found, brought
+
+
+def _initial_policy(trainer: Trainer, name: str) -> list[Scheduler]:
+    """The policy of iteration 0, for comparison; none if training did not validate it."""
+    file = trainer.folder / "checkpoints" / INITIAL_POLICY
+    if not file.is_file():
+        return []
+    initial = load_policy(file, Checkpoint.load(file), trainer.config.device)
+    initial.name = name + INITIAL
+    return [initial]

@@ -1,0 +1,2 @@
+from .scheduler import WithInterference as WithInterference
+from .score import InterferenceScore as InterferenceScore

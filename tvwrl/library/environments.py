@@ -1,0 +1,80 @@
+"""Gymnasium environments of a named task, or of a problem of one's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.vector import VectorEnv
+
+from tvwrl.benchmark.tasks import Task, find_task
+from tvwrl.checks import at_least, one_of
+from tvwrl.envs import PlacementEnv, PlacementVectorEnv, Problem
+from tvwrl.traces.splits import Split
+from tvwrl.types import InputError, SequenceSet
+
+SEQUENCES = 200  # drawn of a problem by default
+PLAIN = "Placement-v0"  # the environment without a task
+
+
+def make(task: str | Problem = "google-0.5-v0", **options: Any) -> gym.Env[Any, Any]:
+    """A Gymnasium environment: of a named task of the benchmark, of a `Problem`, or `Placement-v0`.
+
+    `task`: a name in `tvwrl.TASK_NAMES`, a `Problem`, or "Placement-v0", the environment without a task
+    `options`: of a task, those of `tvwrl.envs.PlacementEnv` for tasks (`tvwrl.benchmark.TaskEnv`); of a problem,
+        `split` (train, the default, validation or test), `sequences` (arrival sequences to draw, default 200), `seed`
+        of the draw, and `render_mode` (rgb_array or human); of Placement-v0, fields of `Scenario`
+
+    Raises InputError for an unknown task, a trace that is not on this machine, and bad options.
+
+    >>> env = make("Placement-v0", machines=4, workloads=8)
+    >>> observation, info = env.reset(seed=0)
+    >>> observation["grid"].shape  # machines, resources, slots of history, units
+    (4, 2, 20, 8)
+    """
+    if isinstance(task, Problem):
+        render_mode = options.pop("render_mode", None)
+        drawn = _drawn(task, **options)
+        return PlacementEnv(drawn, cluster=task.machines, scenario=task.scenario, render_mode=render_mode)
+    return gym.make(_name_of(task), **options)
+
+
+def make_vec(task: str | Problem = "google-0.5-v0", num_envs: int = 1, **options: Any) -> VectorEnv[Any, Any, Any]:
+    """`num_envs` (>= 1) environments in one, stepped together by one compiled call; observations have their axis first.
+
+    `task`, `options`: as of `make`, and those of `tvwrl.envs.PlacementVectorEnv`
+
+    Raises InputError as `make` does.
+
+    >>> envs = make_vec("Placement-v0", num_envs=3, machines=4, workloads=8)
+    >>> envs.reset(seed=0)[0]["grid"].shape
+    (3, 4, 2, 20, 8)
+    """
+    at_least(1, num_envs=num_envs)
+    if isinstance(task, Problem):
+        own = {name: options.pop(name) for name in ("autoreset_mode", "copy", "render_mode") if name in options}
+        drawn = _drawn(task, **options)
+        return PlacementVectorEnv(num_envs, drawn, cluster=task.machines, scenario=task.scenario, **own)
+    return gym.make_vec(_name_of(task), num_envs, vectorization_mode="vector_entry_point", **options)
+
+
+def _name_of(task: Any) -> str:
+    """The name of a task among Gymnasium's. Raises InputError, with near matches, for an unknown one."""
+    if not isinstance(task, str | Task):
+        raise InputError(f"task is {task!r}: must be a name, as in make('google-0.5-v0'), or a Problem")
+    if isinstance(task, str) and task.removeprefix("tvwrl/") == PLAIN:
+        return f"tvwrl/{PLAIN}"
+    return f"tvwrl/{find_task(task).name}"
+
+
+def _drawn(
+    problem: Problem, split: Split = "train", sequences: int = SEQUENCES, seed: int = 0, **unknown: Any
+) -> SequenceSet:
+    if unknown:
+        raise InputError(
+            f"'{next(iter(unknown))}' is no option of an environment of a problem: these are split, sequences, seed "
+            "and render_mode; all else is in its scenario"
+        )
+    one_of(("train", "validation", "test"), split=split)
+    at_least(1, sequences=sequences)
+    return problem.sequences(split, sequences, seed)

@@ -1,0 +1,141 @@
+"""`tvwrl.evaluate`: any schedulers on any problem, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tvwrl.benchmark.entries import KINDS, Setting, complete_own_first, entry_of
+from tvwrl.checks import at_least, different, positive
+from tvwrl.envs.problem import Problem
+from tvwrl.experiments.evaluated import Evaluation
+from tvwrl.experiments.evaluation import evaluate as evaluate_problem
+from tvwrl.library.training import TrainingRun
+from tvwrl.runs import folder_for, nothing
+from tvwrl.schedulers import Scheduler
+from tvwrl.simulation.scenario import Scenario
+from tvwrl.traces import open_trace
+from tvwrl.types import InputError, Trace
+
+
+def evaluate(
+    schedulers: Any,
+    problem: Problem | Trace | str | Path = "google",
+    *,
+    scenario: Scenario | None = None,
+    loads: Sequence[float] | None = None,
+    sequences: int = 30,
+    seed: int = 0,
+    observe: Mapping[str, Any] | None = None,
+    bounds: bool = True,
+    reward_bound: bool = False,
+    out: str | Path | None = None,
+    report: Callable[[str], Any] | None = None,
+) -> Evaluation:
+    """Play schedulers and agents on the same test sequences of a trace, to the end; printing the result prints a table.
+
+    `schedulers`: one, a list, or a dictionary from names to: the name of a scheduler (`tvwrl.list_schedulers`), a
+        training run (what `tvwrl.train` returns, its folder or a .pt file), a `Scheduler`, a function from
+        (observation, mask) to an action, a Stable-Baselines3 model, a torch module or an ONNX file
+    `problem`: a `Problem`; or a trace, its name or path, with the classes that `Problem.build` makes
+    `scenario`: cluster, load and penalties; for a trace only (default: the paper's)
+    `loads`: offered loads, > 0, as shares of capacity; default: the scenario's
+    `sequences`: test sequences per load, >= 1
+    `seed`: of their draw, >= 0
+    `observe`: fields that change what functions and models observe, such as {"observe_forecast": True}
+    `bounds`: whether to compute lower bounds on machines
+    `reward_bound`: whether to bound the reward too, which takes seconds per sequence
+    `out`: a new folder for the files (docs/reference/run-files.md); after an interruption the same call continues
+        there. Default: a temporary folder, removed with the result; `Evaluation.write` copies it
+    `report`: called with a line of progress now and then, for example print
+
+    Raises InputError for names that are unknown (with those that are near), a trace that cannot be opened, values out
+    of range, a folder that is not empty, and an error inside a scheduler, with sequence and slot.
+
+    >>> found = evaluate(["spread", "best-fit"], "google", loads=[0.3, 0.8])  # doctest: +SKIP
+    >>> print(found)  # doctest: +SKIP
+    >>> found.rows.group_by("scheduler", "load").agg(pl.col("reward").mean())  # doctest: +SKIP
+    """
+    entries = _named(schedulers)
+    at_least(0, seed=seed)
+    whole = not isinstance(sequences, bool) and hasattr(sequences, "__index__")
+    if not whole:
+        raise InputError(f"sequences is {sequences!r}: must be a whole number")
+    at_least(1, sequences=sequences)
+    if isinstance(loads, str) or not isinstance(loads, Iterable | None):
+        raise InputError(f"loads is {loads!r}: must be numbers, as in loads=[0.3, 0.5]")
+    positive(loads=loads)
+    if loads is not None:
+        different(loads=list(loads))
+    folder, kept = folder_for(out, "evaluation")
+    problem = problem_from(problem, scenario)
+    setting = Setting.of_problem(problem)
+    made = {name: entry_of(name, given, setting, observe) for name, given in entries.items()}
+    knowledge = {name: entry.scheduler.knowledge for name, entry in made.items()}
+    origins = {name: entry.origin for name, entry in made.items()}
+    evaluate_problem(
+        problem,
+        [entry.scheduler for entry in made.values()],
+        [problem.scenario.load] if loads is None else list(loads),
+        sequences,
+        seed,
+        folder,
+        {"schedulers": origins},
+        knowledge,
+        bound_seconds=0.0 if bounds else None,
+        reward_bound=reward_bound,
+        origins=origins,
+        observed={name: entry.problem for name, entry in made.items() if entry.problem is not None},
+        completed=partial(complete_own_first, made, report=report or nothing),
+    )
+    return Evaluation(folder, kept, knowledge, origins)
+
+
+def problem_from(given: Any, scenario: Scenario | None = None) -> Problem:
+    """The problem that `given` is, or that of a trace, its name or path, under a scenario (default: the paper's).
+
+    Raises InputError for anything else, and for a scenario beside a problem, which has one.
+    """
+    if not isinstance(scenario, Scenario | None):
+        raise InputError(f"scenario is {scenario!r}: must be a tvwrl.Scenario, as in Scenario(load=0.8)")
+    if isinstance(given, Problem):
+        if scenario is not None:
+            raise InputError("scenario cannot be combined with a Problem, which has one: give its trace")
+        return given
+    return Problem.build(trace_from(given), scenario or Scenario())
+
+
+def trace_from(given: Any) -> Trace:
+    """The trace that `given` is, or that of a name or path. Raises InputError for anything else."""
+    if isinstance(given, Trace):
+        return given
+    if not isinstance(given, str | Path):
+        raise InputError(f"trace is {given!r}: must be a Trace, a name or a path, as in 'google' or 'usage-folder'")
+    return open_trace(str(given))
+
+
+def _named(schedulers: Any) -> dict[str, Any]:
+    """Name -> what plays under it. Raises InputError for none at all, and for things without a name."""
+    if isinstance(schedulers, Mapping):
+        found = dict(schedulers)
+    else:
+        one = isinstance(schedulers, str | Path | Scheduler | TrainingRun | Callable)
+        several = [schedulers] if one or not isinstance(schedulers, Iterable) else list(schedulers)
+        names = [_name_of(given) for given in several]
+        different(schedulers=names)
+        found = dict(zip(names, several, strict=True))
+    if not found:
+        raise InputError("schedulers is empty: give at least one, as in evaluate(['spread', 'best-fit'])")
+    return {name: given.policy if isinstance(given, TrainingRun) else given for name, given in found.items()}
+
+
+def _name_of(given: Any) -> str:
+    if isinstance(given, str | Path):
+        path = Path(given)
+        return (path.stem if path.is_file() else path.name) if path.exists() else str(given)
+    name = getattr(given, "name", None) or getattr(given, "__name__", None)
+    if not isinstance(name, str) or isinstance(given, type):
+        raise InputError(f"scheduler {given!r}: give it a name, as in evaluate({{'mine': it}}), where it is {KINDS}")
+    return name
