@@ -133,7 +133,7 @@ class ResultsStudy(Scale):
         base, seeds = setup.base, ", ".join(map(str, self.training_seeds))
         lists = {"traces": self._named(), "loads": self.loads, "agents": self.agents, "seeds": self.training_seeds}
         lists["train-loads"] = self.train_loads
-        words = ["python", "scripts/reproduce.py", "results", "--preset", self.preset]
+        words = ["tvwrl", "reproduce", "results", "--preset", self.preset]
         words += [word for name, values in lists.items() for word in (f"--{name}", ",".join(map(str, values)))]
         numbers = {"iterations": self.iterations, "deeprm-iterations": self.deeprm_iterations}
         numbers["sequences"] = self.sequences
