@@ -39,8 +39,15 @@ def write_pages(app: Sphinx) -> None:
 
 
 def page(module: ModuleType) -> str:
-    """Everything in `__all__`, with its docstring."""
-    return f"# {module.__name__}\n\n```{{eval-rst}}\n.. automodule:: {module.__name__}\n```\n"
+    """Everything in `__all__`, with its docstring; what is public in tvwrl too is described there alone."""
+    title = f"# {module.__name__}\n\n"
+    listed = f"```{{eval-rst}}\n.. automodule:: {module.__name__}\n"
+    twice = sorted(set(module.__all__) & set(importlib.import_module("tvwrl").__all__))
+    if module.__name__ == "tvwrl" or not twice:
+        return f"{title}{listed}```\n"
+    names = ", ".join(f"`{name}`" for name in twice)
+    listed += f"   :exclude-members: {', '.join(twice)}\n"
+    return f"{title}{listed}```\n\nAlso here, and described with [tvwrl](tvwrl.md): {names}.\n"
 
 
 def warn_of_undocumented(app: Sphinx) -> None:
@@ -60,9 +67,18 @@ def warn_of_undocumented(app: Sphinx) -> None:
                     logger.warning("%s.%s is public and has no docstring", module.__name__, called)
 
 
+def begins_list(line: str) -> bool:
+    return line.startswith("- ")
+
+
+def ends_meanings(before: str, line: str) -> bool:
+    return before.startswith(":") and line != "" and not line.startswith(" ")
+
+
 def from_markdown(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Docstrings are Markdown, as Gymnasium has them, but autodoc reads reStructuredText: change, in place, the
-    three things that differ there: headings, tables, and lists that no empty line precedes."""
+    four things that differ there: headings, tables, what arguments mean (`name`: meaning), and lists that no empty line
+    precedes."""
     found: list[str] = []
     for line in lines:
         before = found[-1] if found else ""
@@ -74,7 +90,12 @@ def from_markdown(app: Sphinx, what: str, name: str, thing: Any, options: Any, l
                 found += ["", ".. list-table::", "   :header-rows: 1", ""]
             if not set(line) <= set("|-: "):
                 found += [f"   {'* -' if i == 0 else '  -'} {cell}" for i, cell in enumerate(cells)]
-        elif line.startswith("- ") and before and not before.startswith(("- ", "  ")):
+        elif meaning := re.match(r"((?:`\w+`(?:, )?)+): (.*)", line):
+            found += [
+                *([""] if before and not before.startswith((":", "    ")) else []),
+                f":{meaning[1]}: {meaning[2]}",
+            ]
+        elif (begins_list(line) and before and not before.startswith(("- ", "  "))) or ends_meanings(before, line):
             found += ["", line]
         else:
             found.append(line)

@@ -3,8 +3,7 @@
 import sys
 
 import tvwrl
-from tvwrl.schedulers.head_of_queue import HeadOfQueue
-from tvwrl.schedulers.knowledge import CURRENT_LOAD
+from tvwrl.schedulers import CURRENT_LOAD, HeadOfQueue
 
 
 class Emptiest(HeadOfQueue):

@@ -7,12 +7,7 @@ from tempfile import mkdtemp
 
 import numpy as np
 
-from tvwrl.envs.problem import Problem
-from tvwrl.experiments.evaluation import evaluate
-from tvwrl.experiments.tables import terminal_table
-from tvwrl.schedulers import KNOWLEDGE, make_scheduler
-from tvwrl.simulation.scenario import Scenario
-from tvwrl.traces import open_trace
+import tvwrl
 
 SCHEDULERS = ("spread", "best-fit", "kube-default", "best-fit-peak", "clairvoyant")
 
@@ -35,8 +30,9 @@ if __name__ == "__main__":
     folder = Path(mkdtemp(prefix="own-trace-"))
     file = sys.argv[1] if sys.argv[1:] else invented(folder / "usage.csv")
     seconds = int(sys.argv[2]) if sys.argv[2:] else 300  # per slot of the file
-    problem = Problem.build(open_trace(str(file), slot_seconds=seconds), Scenario(load=0.5))
-    made = [make_scheduler(name) for name in SCHEDULERS]
-    rows = evaluate(problem, made, loads=[0.5], sequences=10, seed=0, out=folder / "evaluation")
-    print(terminal_table(rows, KNOWLEDGE))
-    print(f"tables, plots and what was placed where are in {folder / 'evaluation'}")
+    trace = tvwrl.open_trace(str(file), slot_seconds=seconds)
+    found = tvwrl.evaluate(
+        SCHEDULERS, trace, scenario=tvwrl.Scenario(load=0.5), sequences=10, out=folder / "evaluation"
+    )
+    print(found)
+    print(f"tables, plots and what was placed where are in {found.folder}")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation(InFolder):
-    """Schedulers on the same test sequences; printing it prints the table. Its files are listed in
-    docs/reference/run-files.md."""
+    """Schedulers on the same test sequences; printing it prints the table. Its files are those of
+    docs/reference/run-files.md, and `write(folder)` copies them to a folder."""
 
     knowledge: Mapping[str, Knowledge]  # entry -> what it knows
     origins: Mapping[str, str]  # entry -> what it was made of
@@ -49,9 +49,8 @@ class Evaluation(InFolder):
         return (self.folder / "table.md").read_text()
 
     def __str__(self) -> str:
-        return terminal_table(
-            self.rows, {**KNOWLEDGE, **self.knowledge}, shown=("decision_ms", "wait_mean", "unplaced")
-        )
+        known = {**KNOWLEDGE, **self.knowledge}
+        return terminal_table(self.rows, known, shown=("decision_ms", "wait_mean", "unplaced")).rstrip("\n")
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"  # in notebooks

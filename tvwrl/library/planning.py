@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 class Plans(InFolder):
     """Plans of one instance that the referee has checked, one per planner; printing it prints their table.
 
-    Its files are rows.csv, plan.parquet, trade-off.png and run.json."""
+    Its files are rows.csv, plan.parquet, trade-off.png and run.json; `write(folder)` copies them to a folder.
+    """
 
     results: Results
 
@@ -75,7 +76,8 @@ class Plans(InFolder):
 class Placements(InFolder):
     """Assignments of one problem by one or more planners, checked by the referee; printing it prints their table.
 
-    Its files are rows.csv, placement.parquet, unplaced.csv and run.json."""
+    Its files are rows.csv, placement.parquet, unplaced.csv and run.json; `write(folder)` copies them to a folder.
+    """
 
     problem: PlacementProblem
     _table: str

@@ -29,8 +29,8 @@ POLICY = "policy"  # the name of one that was trained without a folder
 
 @dataclass(frozen=True, eq=False)
 class TrainingRun(InFolder):
-    """A training run that has ended; printing it prints the table of the comparison. Its folder can be loaded with
-    `tvwrl.load_policy`, and holds the files that docs/reference/run-files.md lists."""
+    """A training run that has ended; printing it prints the table of the comparison. `write(folder)` copies its
+    files (docs/reference/run-files.md) to a folder, which `tvwrl.load_policy` can load."""
 
     problem: Problem  # what it was trained on: trace, scenario, classes and forecaster
     evaluation: Evaluation  # its policy and the heuristics on test sequences

@@ -78,8 +78,8 @@ def recommend_size(
     `measured`: the new application: configuration -> performance (0 to 1), or such a table; two sizes at the lowest
         degree of collocation at least, then further degrees of the chosen size
     `goal`, `margin`: the performance to reach, and a margin beyond it against errors of prediction, 0 to 1
-    `configurations`: `Configuration`s, or a table of columns configuration, cpu (cores), mem (GiB) and optionally
-        collocation; default: these columns of the table of profiles
+    `configurations`: objects of `Configuration`, or a table of columns configuration, cpu (cores), mem (GiB) and
+        optionally collocation; default: these columns of the table of profiles
     `higher_is_better`: False where performance is a latency and the goal an upper limit; for tables only
     `predictor`: factorization-machine (the paper's), matrix-factorization or means
     `seed`: of the predictor, >= 0
