@@ -45,7 +45,7 @@ def learning(
     below what a policy is evaluated at. Minutes count from the end of the first iteration's episodes on.
 
     Args:
-        runs: folders of scripts/train.py, or cells of scripts/reproduce.py.
+        runs: folders of tvwrl train, or cells of tvwrl reproduce.
         share: of the way from the first iteration to the last ones.
         figure: where it is drawn.
     """
@@ -93,7 +93,7 @@ def online(
     """A table and a figure of runs that differ in their seed alone.
 
     Args:
-        runs: folders of scripts/learn_online.py.
+        runs: folders of tvwrl learn-online.
         figure: where it is drawn.
     """
     rewards = rewards_by_phase([read_csv(run / "rows.csv") for run in runs])

@@ -41,7 +41,7 @@ def main(
     """Print how long it takes to choose one placement from the visible queue.
 
     Args:
-        checkpoint: a run of scripts/train.py; default: untrained policies, with choice from the queue and without.
+        checkpoint: a run of tvwrl train; default: untrained policies, with choice from the queue and without.
         machines: numbers of machines, one per cluster.
         schedulers: compared with the policies; by default some that look ahead and all rules of production clusters.
         load: offered load.

@@ -59,7 +59,7 @@ def main(
     """Print the gain per decision over the initial policy, in the recorded future of validation states.
 
     Args:
-        checkpoint: a run of scripts/train.py --algo counterfactual; its policy visits the states.
+        checkpoint: a run of tvwrl train --algo counterfactual; its policy visits the states.
         futures: sampled per state.
         sequences: training sequences, and as many for validation.
         share: of the decisions that become states.

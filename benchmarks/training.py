@@ -23,7 +23,7 @@ def main(iterations: int = 50, preset: str = "paper", threads: int = 1, device: 
 
     Args:
         iterations: to measure.
-        preset: of scripts/train.py.
+        preset: of tvwrl train.
         threads: CPU threads of the network's arithmetic.
         device: where the networks are: cpu, cuda.
     """

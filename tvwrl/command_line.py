@@ -69,5 +69,5 @@ SlotSeconds = Annotated[
 
 ForecasterFile = Annotated[
     Path | None,
-    described("Forecaster of demand: a file written by scripts/fit_forecaster.py, or its folder", "fitted now"),
+    described("Forecaster of demand: a file written by tvwrl forecast, or its folder", "fitted now"),
 ]

@@ -106,7 +106,7 @@ def test_a_trace_is_named_once_and_gets_an_iteration(problem, other, tmp_path, m
     monkeypatch.setattr(tasks, "open_trace", lambda name: problem.trace)
     with pytest.raises(InputError, match="also again: it has the same content as trace 'google'"):
         make(problem, tmp_path, replace(TINY, also=("again",)))
-    with pytest.raises(InputError, match=r"also usage\.csv: must be a prepared trace; scripts/prepare_trace\.py"):
+    with pytest.raises(InputError, match=r"also usage\.csv: must be a prepared trace; tvwrl prepare"):
         open_others(replace(TINY, also=("usage.csv",)), problem.trace)
     with pytest.raises(InputError, match=r"also is a, b: .* so iterations, 2, must be at least 3"):
         replace(TINY, also=("a", "b"), iterations=2)

@@ -71,7 +71,7 @@ def test_a_misspelt_name_lists_near_matches():
 
 
 def test_a_missing_trace_says_how_to_get_it():
-    with pytest.raises(InputError, match=r"task tianchi-0\.3-v0 needs the trace tianchi.*prepare_trace\.py tianchi"):
+    with pytest.raises(InputError, match=r"task tianchi-0\.3-v0 needs the trace tianchi.*tvwrl prepare tianchi"):
         problem_of(TASKS["tianchi-0.3-v0"])
 
 

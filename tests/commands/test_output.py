@@ -27,6 +27,15 @@ def test_good_places_pass_and_nothing_is_left_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_holds_something_is_refused_where_it_has_to_be_new(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    check_output(settings(out=tmp_path / "run"), fresh=True)
+    (tmp_path / "run" / "rows.csv").touch()
+    check_output(settings(out=tmp_path / "run"))  # others continue there
+    with pytest.raises(InputError, match="already exists and is not empty: give another folder"):
+        check_output(settings(out=tmp_path / "run"), fresh=True)
+
+
 @pytest.mark.parametrize("name", ["out", "resume"])
 def test_a_file_is_no_folder(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")

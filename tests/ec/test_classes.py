@@ -219,7 +219,7 @@ def test_series_shorter_than_the_longest_lag(make_population: Callable[..., Popu
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "no classes file .*make one with scripts/fit_ec.py"),
+        (None, "no classes file .*make one with tvwrl classes"),
         ("{", "not JSON"),
         ("[1]", "not a classes file of format 2"),
         ('{"format": 7}', r"format 2 \(format: 7\); make it again with"),

@@ -134,7 +134,7 @@ def test_a_damaged_file_is_named(file, sampler, change):
     change(content)
     content["sha256"] = hashlib.sha256(json.dumps(content["forecaster"], sort_keys=True).encode()).hexdigest()
     file.write_text(json.dumps(content))
-    with pytest.raises(InputError, match=r"forecaster.json is damaged: .*fit_forecaster.py"):
+    with pytest.raises(InputError, match=r"forecaster.json is damaged: .*tvwrl forecast"):
         read_forecaster(file, sampler)
 
 

@@ -126,7 +126,7 @@ def test_one_sentence_says_where_the_trace_is_from(data, recorded, asked):
     assert sentence.startswith(
         "Synthetic population 'google', generated with the real population's statistics: 2 workloads"
     )
-    assert "scripts/prepare_trace.py" in sentence
+    assert "tvwrl prepare" in sentence
     assert str(data) in sentence
     assert "\n" not in sentence
     write_trace(replace(recorded, source="synthetic"), data / "made")

@@ -21,7 +21,8 @@ class OnlineConfig:
     after: int = 1280
     """Arrival sequences after the shift, each played once."""
     split: Annotated[Literal["train", "test"], tyro.conf.arg(name="series")] = "test"
-    """Series that arrivals are cut from: test (unseen in training) or train (leaves the test series to evaluate.py)."""
+    """Series that arrivals are cut from: test (unseen in training) or train (leaves the test series to tvwrl
+    evaluate)."""
     clusters: int = 16
     """Clusters that the policy serves in parallel; it learns when an episode has ended in all of them."""
     recent: int = 8

@@ -61,7 +61,7 @@ def open_others(config: TrainConfig, trace: Trace) -> list[Trace]:
     opened, known = [], {trace_hash(trace): f"trace '{trace.name}'"}
     for name in config.also:
         if name.endswith(".csv"):
-            raise InputError(f"also {name}: must be a prepared trace; scripts/prepare_trace.py makes one of a CSV file")
+            raise InputError(f"also {name}: must be a prepared trace; tvwrl prepare makes one of a CSV file")
         found = open_trace(name)
         if found.resources != trace.resources:
             raise InputError(

@@ -1,4 +1,4 @@
-"""What `scripts/benchmark.py` does: plays schedulers on the tasks, lists the tasks, checks a submission."""
+"""What `tvwrl benchmark` does: plays schedulers on the tasks, lists the tasks, checks a submission."""
 
 from __future__ import annotations
 

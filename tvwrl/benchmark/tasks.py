@@ -135,9 +135,8 @@ def trace_of(task: Task) -> Trace:
     else:
         raise InputError(
             f"task {task.name} needs the trace {task.trace}, which is not in TVWRL_DATA ({data_folder()}): get the "
-            f"part of it that docs/reference/tasks.md names (python scripts/fetch_trace.py {task.trace}), then run "
-            f"python scripts/prepare_trace.py {task.trace} --source FOLDER; tasks whose names begin with {EMBEDDED}- "
-            "need none"
+            f"part of it that docs/reference/tasks.md names (tvwrl fetch {task.trace}), then run tvwrl prepare "
+            f"{task.trace} --source FOLDER; tasks whose names begin with {EMBEDDED}- need none"
         )
     if found != task.trace_hash:
         raise InputError(

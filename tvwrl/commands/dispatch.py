@@ -34,7 +34,7 @@ def dispatch(words: Sequence[str]) -> int:
     settings = line.parsed()
     from tvwrl.commands.output import check_output
 
-    check_output(settings)
+    check_output(settings, line.command.fresh)
     result = line.work()(settings)
     if isinstance(result, str):
         print(result)

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from tvwrl.runs import check_new_folder
 from tvwrl.types import InputError
 
 FOLDERS = ("out", "resume")  # fields of settings that name a folder to write to
@@ -14,14 +15,19 @@ WITHOUT_OUTPUT = ("dry_run", "advise", "verify", "explain", "list_tasks", "check
 DEFAULT = Path("runs")  # where commands write that have no --out
 
 
-def check_output(settings: Any) -> None:
-    """Raise InputError unless the folder or file that the settings name can be made and written to."""
+def check_output(settings: Any, fresh: bool = False) -> None:
+    """Raise InputError unless the folder or file that the settings name can be made and written to.
+
+    fresh: the folder has to be new or empty, too
+    """
     given: dict[str, Any] = {name: getattr(settings, name, None) for name in (*FOLDERS, *FILES, *WITHOUT_OUTPUT)}
     if any(given[name] for name in WITHOUT_OUTPUT if not callable(given[name])):
         return
     for name in FOLDERS:
         if given[name] is not None:
             check_folder(Path(given[name]), f"--{name}")
+    if fresh and given["out"] is not None:
+        check_new_folder(Path(given["out"]))
     for name in FILES:
         if given[name] is not None:
             path = Path(given[name])

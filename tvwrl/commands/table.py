@@ -18,6 +18,7 @@ class Command:
     settings: str  # MODULE:NAME of the dataclass of its options; of a family, of the function NAME -> that dataclass
     work: str  # MODULE:NAME of the function that takes the options and returns an exit code, or None for 0
     often: tuple[str, ...] = ()  # options that `--help` shows, by field; without any, it shows all
+    fresh: bool = False  # whether --out has to be new or empty; other commands continue what it holds
     family: str = ""  # MODULE:NAME of the function that lists its members: title -> name -> a line of help
 
 
@@ -38,7 +39,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 "source", "name", "out", "slot_seconds", "gaps", "min_records", "readers", "plots",
                 "columns", "scale", "interval",
             ),
-            "tvwrl.commands.prepare:loaders",
+            fresh=True,
+            family="tvwrl.commands.prepare:loaders",
         ),
         Command(
             "population",
@@ -54,6 +56,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.experiments.train_options:TrainingSettings",
             "tvwrl.experiments.train_command:train",
             ("trace", "preset", "out", "resume", "iterations", "load", "machines", "algo", "policy", "seed", "device"),
+            fresh=True,
         ),
         Command(
             "tune",
@@ -68,6 +71,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.experiments.learn_online_options:OnlineSettings",
             "tvwrl.experiments.learn_online_command:learn_online",
             ("checkpoint", "trace", "shift_to", "shift_load", "out", "resume", "before", "after", "clusters", "seed"),
+            fresh=True,
         ),
         Command(
             "classes",
@@ -75,6 +79,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.ec.fitting:ClassFitOptions",
             "tvwrl.ec.fitting:fit_and_report",
             ("trace", "slot_seconds", "out", "representations", "representation", "k", "compare_by_forecast", "seed"),
+            fresh=True,
         ),
         Command(
             "forecast",
@@ -97,6 +102,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "compare schedulers, training runs and ONNX files with ours on a task of the benchmark",
             "tvwrl.commands.compare:TaskComparison",
             "tvwrl.commands.compare:compare_on_task",
+            fresh=True,
         ),
         Command(
             "benchmark",
@@ -110,7 +116,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.commands.reproduce:options_of",
             "tvwrl.commands.reproduce:make_figure",
             ("preset", *CELLS, "seeds", "iterations", "sequences", "data", "report_only", "page"),
-            "tvwrl.commands.reproduce:figures",
+            family="tvwrl.commands.reproduce:figures",
         ),
     ),
     "Plans": (
@@ -126,12 +132,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "place applications with affinity on machines of many kinds",
             "tvwrl.flow.place_command:PlacementSettings",
             "tvwrl.flow.place_command:place",
+            fresh=True,
         ),
         Command(
             "size",
             "recommend how large the replicas of a new application should be",
             "tvwrl.lrasched.sizing:SizingSettings",
             "tvwrl.lrasched.sizing:size_application",
+            fresh=True,
         ),
         Command(
             "interference",

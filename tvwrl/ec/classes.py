@@ -179,7 +179,7 @@ class EquivalenceClasses(Parameters):
         for field, asked in needed.items():
             if (own := made.get(field, asked)) != asked:
                 difference = f"with {field} {own}, but here it is {asked}"
-                raise InputError(f"the classes were made {difference}: make classes for this with scripts/fit_ec.py")
+                raise InputError(f"the classes were made {difference}: make classes for this with tvwrl classes")
         notes = []
         if made.get("hash") not in (None, trace_hash(trace)):
             meaning = f"workloads of '{trace.name}' get the class that their requests and units of demand resemble"
@@ -236,12 +236,12 @@ class EquivalenceClasses(Parameters):
         try:
             content = json.loads(path.read_text())
         except OSError as error:
-            raise InputError(f"no classes file {path}: {error.strerror}; make one with scripts/fit_ec.py") from None
+            raise InputError(f"no classes file {path}: {error.strerror}; make one with tvwrl classes") from None
         except ValueError:
             raise InputError(f"{path} is not a classes file: it is not JSON") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             found = content.get("format") if isinstance(content, dict) else None
-            again = "; make it again with scripts/fit_ec.py" if found is not None else ""
+            again = "; make it again with tvwrl classes" if found is not None else ""
             raise InputError(f"{path} is not a classes file of format {FORMAT} (format: {found}){again}")
         try:
             return cls.from_dict(content)

@@ -34,7 +34,7 @@ class ClassFitOptions:
     """Find equivalence classes of a trace's training workloads, and report how they were chosen.
 
     Clusters by every representation (the silhouette chooses k), measures how much a forecaster gains if it is
-    trained per class, and trains the run-time classifier. Writes classes.json (for train.py --ec), report.md,
+    trained per class, and trains the run-time classifier. Writes classes.json (for tvwrl train --ec), report.md,
     report.json and plots/ to --out, and prints the report.
     """
 
@@ -125,7 +125,7 @@ def fit_and_report(options: ClassFitOptions, report: Callable[[str], object] = p
     for name in ("slot_seconds", "step_seconds", "sample", "split"):
         if (value := getattr(options, name)) != getattr(ClassFitOptions, name):
             use += [f"--{name.replace('_', '-')}", value]
-    report(f"written to {out}; use it with: python scripts/train.py {' '.join(map(str, use))}")
+    report(f"written to {out}; use it with: tvwrl train {' '.join(map(str, use))}")
     return out
 
 

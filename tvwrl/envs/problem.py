@@ -17,7 +17,7 @@ from tvwrl.traces.splits import Split
 from tvwrl.types import Episode, Float, InputError, Machines, SequenceSet, Trace
 
 FUTURE_WINDOWS, FUTURE_SEED = 2000, 1_000_003  # training windows that futures are sampled from; seed of their sequences
-QUICK_INITIALISATIONS = 10  # fewer than in scripts/fit_ec.py, because classes are fitted on the way here
+QUICK_INITIALISATIONS = 10  # fewer than in tvwrl classes, because classes are fitted on the way here
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Compares the schedulers, and the trained policy, that `scripts/evaluate.py` is asked for."""
+"""Compares the schedulers, and the trained policy, that `tvwrl evaluate` is asked for."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HELP = (
     "rollout(BASE+policy)=RUN: the policy of a training run, improved likewise; without =RUN, that of --checkpoint. "
     "deeprm=RUN: the DeepRM policy of a training run. NAME+pism=FILE: "
     "NAME, deeprm=RUN or policy (that of --checkpoint) with an interference score, a file of "
-    "scripts/fit_interference.py."
+    "tvwrl interference."
 )
 
 
@@ -77,8 +77,8 @@ class ComparisonSettings(CellOptions):
     bounds: bool = True
     """Compute lower bounds on the number of machines needed, and the gaps to them."""
     bound_seconds: float = 0.0
-    """Time limit of each programme that tightens the lower bounds, seconds (evaluate.py: dozens per sequence;
-    provision.py: one); 0: none."""
+    """Time limit of each programme that tightens the lower bounds, seconds (tvwrl evaluate: dozens per sequence;
+    tvwrl provision: one); 0: none."""
     reward_bound: bool = False
     """Bound the reward of every schedule that places all workloads too; takes a second or more per sequence."""
     device: str = "cpu"
@@ -156,7 +156,7 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
     print(terminal_table(rows, KNOWLEDGE | knowledge))
     print(f"written to {out}")
     if any("+pism=" in entry for entry in entries):
-        print("to simulate what services gain from interference scores: python scripts/reproduce.py pism-schedulers")
+        print("to simulate what services gain from interference scores: tvwrl reproduce pism-schedulers")
 
 
 def _problem(settings: ComparisonSettings) -> Problem:

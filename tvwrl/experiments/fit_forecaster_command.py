@@ -1,4 +1,4 @@
-"""Compares forecasters of demand and keeps the best network, as `scripts/fit_forecaster.py` is asked to."""
+"""Compares forecasters of demand and keeps the best network, as `tvwrl forecast` is asked to."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ and for the peak of the rest of the life."""
 
 @dataclass(frozen=True)
 class ForecasterFitOptions(CellOptions):
-    """Compare forecasters of demand on series that none has seen; keep the best network for train.py --forecaster.
+    """Compare forecasters of demand on series that none has seen; keep the best network for tvwrl train --forecaster.
 
     Networks learn from the trace, from it and other traces, or from others alone. The one with which expected-cost
     earns most on validation sequences is kept; test series judge it. Writes forecaster.json, table.md, report.csv,
@@ -108,7 +108,7 @@ def fit_forecasters(options: ForecasterFitOptions) -> None:
     print(text)
     if best is not None:
         slot = "" if options.slot_seconds is None else f" --slot-seconds {options.slot_seconds}"
-        print(f"train with it: python scripts/train.py --trace {options.trace}{slot} --forecaster {out / FILE}")
+        print(f"train with it: tvwrl train --trace {options.trace}{slot} --forecaster {out / FILE}")
     else:
         print("no forecaster was saved: only networks can be, and none was among the candidates or finished")
     print(f"written to {out}")

@@ -1,4 +1,4 @@
-"""Lets a trained policy learn on while workloads arrive, as `scripts/learn_online.py` is asked to, and compares it."""
+"""Lets a trained policy learn on while workloads arrive, as `tvwrl learn-online` is asked to, and compares it."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def learn_online(settings: OnlineSettings) -> int:
     print((learner.folder / "table.md").read_text())
     print(f"written to {learner.folder}")
     if learner.config.split == "train":
-        print(f"evaluate the policy on test series with scripts/evaluate.py --checkpoint {learner.folder}")
+        print(f"evaluate the policy on test series with tvwrl evaluate --checkpoint {learner.folder}")
     else:
-        print("the policy has learnt from test series: scripts/evaluate.py would no longer report on unseen ones")
+        print("the policy has learnt from test series: tvwrl evaluate would no longer report on unseen ones")
     return 0
 
 
@@ -100,7 +100,7 @@ def _resume(folder: Path) -> tuple[OnlineLearner, list[str]]:
         facts = json.loads((folder / "run.json").read_text())
         config, phases, names = OnlineConfig(**facts["online"]), facts["phases"], facts["schedulers"]
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise InputError(f"{folder} is not a run of scripts/learn_online.py, or its run.json is damaged") from error
+        raise InputError(f"{folder} is not a run of tvwrl learn-online, or its run.json is damaged") from error
     saved = Checkpoint.load(find_checkpoint(folder, (START,)))
     learner = _build(saved, [open_again(phase["trace"]) for phase in phases], phases, names, config, folder)
     learner.restore(Checkpoint.load(find_checkpoint(folder, ("last.pt",))))

@@ -1,4 +1,4 @@
-"""Plans how few machines hold an instance, or checks or advises on a plan, as `scripts/provision.py` is asked to."""
+"""Plans how few machines hold an instance, or checks or advises on a plan, as `tvwrl provision` is asked to."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class PlanningSettings:
     """With --milp-seconds and --fixed: value of a machine without a fragment, in applications (see
     docs/how-to/size-an-application.md)."""
     bound_seconds: float = 0.0
-    """Time limit of each programme that tightens the lower bounds, seconds (evaluate.py: dozens per sequence;
-    provision.py: one); 0: none."""
+    """Time limit of each programme that tightens the lower bounds, seconds (tvwrl evaluate: dozens per sequence;
+    tvwrl provision: one); 0: none."""
     advise: bool = False
     """Only recommend a planner for the instance and the time limit, with the reason."""
     verify: Path | None = None
@@ -95,7 +95,7 @@ class PlanningSettings:
     def trace(self) -> Trace:
         """The trace that the instance was made of."""
         if not is_trace(self.instance):
-            raise InputError("--hand-over needs a canonical trace: prepare_trace.py makes one of the contest's files")
+            raise InputError("--hand-over needs a canonical trace: tvwrl prepare makes one of the contest's files")
         return open_trace(self.instance, self.slot_seconds)
 
 

@@ -23,7 +23,7 @@ def scheduler_of(entry: str, device: str, policy: Scheduler | None = None) -> Sc
     entry."""
     name, run, file = parts_of(entry)
     if name.endswith("+pism") and not file:
-        raise InputError(f"{name}=FILE: the file of scripts/fit_interference.py is missing")
+        raise InputError(f"{name}=FILE: the file of tvwrl interference is missing")
     if name.removesuffix("+pism") == "deeprm":
         from tvwrl.agents.deeprm.scheduler import load_deeprm
 
@@ -65,7 +65,7 @@ def _policy_of(run: str, device: str) -> Scheduler:
 
 
 def with_interference(inner: Scheduler, file: str) -> Scheduler:
-    """A scheduler with the interference score of a file (scripts/fit_interference.py)."""
+    """A scheduler with the interference score of a file (tvwrl interference)."""
     from tvwrl.interference.scheduler import WithInterference
     from tvwrl.interference.score import InterferenceScore
 

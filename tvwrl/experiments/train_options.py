@@ -24,7 +24,7 @@ class TrainingSettings:
     trace: TraceName = "google"
     slot_seconds: SlotSeconds = None
     ec: str = "temporal"
-    """Equivalence classes: a file of scripts/fit_ec.py; or temporal, aggregate or dtw to make --classes classes now; or
+    """Equivalence classes: a file of tvwrl classes; or temporal, aggregate or dtw to make --classes classes now; or
     none."""
     forecaster: ForecasterFile = None
     preset: Literal["smoke", "counterfactual", "medium", "paper", "deeprm"] = "counterfactual"

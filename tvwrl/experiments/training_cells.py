@@ -1,6 +1,6 @@
 """Trainings and evaluations as cells: an agent or DeepRM is trained once and evaluated in every scenario asked for.
 
-`cells/<run>/training/` is a run folder as `scripts/train.py` writes it; `cells/<run>/evaluation.../` hold evaluations.
+`cells/<run>/training/` is a run folder as `tvwrl train` writes it; `cells/<run>/evaluation.../` hold evaluations.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SEEN = (  # what an agent observes, may do, and how long its episodes are: DeepR
 # fmt: on
 OWN_LABELS = 40  # workloads of a sequence that get a label of their own where there are no classes
 SESSIONS = "sessions.json"  # of a training
-PLAYED = "evaluation"  # folder of an evaluation's cell, as scripts/evaluate.py writes it
+PLAYED = "evaluation"  # folder of an evaluation's cell, as tvwrl evaluate writes it
 TEST_SEED = 0  # of the test sequences: all cells of a scenario play the same
 
 Changes = Mapping[str, Any]  # fields of Scenario -> values that differ from the base

@@ -1,4 +1,4 @@
-"""Places one problem by the planners asked for, as `scripts/place.py` is asked to."""
+"""Places one problem by the planners asked for, as `tvwrl place` is asked to."""
 
 from __future__ import annotations
 

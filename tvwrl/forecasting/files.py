@@ -16,7 +16,7 @@ from tvwrl.types import InputError
 
 FORMAT = 3  # 3: with a digest
 FILE = "forecaster.json"
-AGAIN = "fit a new one with scripts/fit_forecaster.py"
+AGAIN = "fit a new one with tvwrl forecast"
 
 
 def purpose_of(sampler: SequenceSampler) -> dict[str, Any]:
@@ -89,9 +89,7 @@ def _content(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(
-            f"no forecaster file {path}: {error.strerror}; make one with scripts/fit_forecaster.py"
-        ) from None
+        raise InputError(f"no forecaster file {path}: {error.strerror}; make one with tvwrl forecast") from None
     except ValueError:
         raise InputError(f"{path} is not a forecaster file: it is not JSON, or was cut off") from None
     found = content.get("format") if isinstance(content, dict) else None

@@ -29,7 +29,7 @@ class InterferenceFitOptions:
     """Learn an interference score and write it to a file (.npz), or explain one.
 
     With --trace, the trace's workloads are the batch work and their usage sets the category thresholds; use it for
-    `evaluate.py --schedulers spread,spread+pism=FILE` on that trace. With --data: batch tasks on two simulated days.
+    `tvwrl evaluate --schedulers spread,spread+pism=FILE` on that trace. With --data: batch tasks on two simulated days.
     Response times are simulated by --law; the score learns only from what monitoring would record, not from the law.
     """
 

@@ -115,7 +115,7 @@ def describe_source(trace: Trace, name_or_path: str | None = None) -> str:
         return f"Synthetic trace {trace.name!r}, generated usage{place}: {size}."
     return (
         f"Synthetic population {trace.name!r}, generated with the real population's statistics: {size}; "
-        f"for the real trace, prepare it with scripts/prepare_trace.py into TVWRL_DATA ({data_folder()})."
+        f"for the real trace, prepare it with tvwrl prepare into TVWRL_DATA ({data_folder()})."
     )
 
 

@@ -135,7 +135,7 @@ def fetch_and_report(options: FetchOptions, report: Callable[[str], object] = pr
         sys.stderr.write(f"run the same command again to continue; the downloaded part is in {options.folder}\n")
         raise
     report(f"{len(paths)} {'file' if len(paths) == 1 else 'files'} in {options.folder}; next:")
-    report(f"python scripts/prepare_trace.py {options.name} --source {shlex.quote(str(options.source))}")
+    report(f"tvwrl prepare {options.name} --source {shlex.quote(str(options.source))}")
 
 
 def split_cell(name: str, url: str) -> tuple[str, str | None]:

@@ -122,7 +122,7 @@ def publisher_of(name: str) -> Publisher:
         raise InputError(
             "tianchi: the contest's data can only be had with an account; log in at "
             "https://tianchi.aliyun.com/competition/entrance/231663, download the zip by hand, "
-            "and go on with: python scripts/prepare_trace.py tianchi --source FILE"
+            "and go on with: tvwrl prepare tianchi --source FILE"
         )
     if name not in PUBLISHERS:
         raise InputError(f"unknown trace {name!r}: not one of {', '.join(PUBLISHERS)}, tianchi")

@@ -41,7 +41,7 @@ def test_all_parts_of_a_table_of_unknown_length_end_where_the_server_ends(get, s
     ("name", "options", "message"),
     [
         ("borg", {}, "unknown trace 'borg': .*google2011.*bitbrains, tianchi"),
-        ("tianchi", {}, "with an account.*prepare_trace.py tianchi --source FILE"),
+        ("tianchi", {}, "with an account.*tvwrl prepare tianchi --source FILE"),
         ("google2011", {"tables": ["usage"]}, "no table 'usage': .*task_usage"),
         ("google2011", {"parts": "500"}, "parts 0-499, counted from 0: there is no part 500"),
         ("google2019", {"parts": "0-99999999999"}, "there is no part 99999999999"),
@@ -99,7 +99,7 @@ def test_the_script_fetches_and_says_how_to_go_on(call, site, tmp_path, monkeypa
     assert done.returncode == 0
     folder = tmp_path / "raw" / "bitbrains"
     assert sorted(path.name for path in folder.iterdir()) == [ZIP, "gwa_t_12_rnd.zip"]
-    assert done.stdout.endswith(f"python scripts/prepare_trace.py bitbrains --source {folder}\n")
+    assert done.stdout.endswith(f"tvwrl prepare bitbrains --source {folder}\n")
 
 
 def test_the_script_ends_with_code_2_and_one_clear_line(call, site, tmp_path, fetched):

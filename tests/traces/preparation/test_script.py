@@ -1,4 +1,4 @@
-"""scripts/prepare_trace.py, as it is called."""
+"""tvwrl prepare, as it is called."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_report_is_printed(prepare: Any, tmp_path: Path) -> None:
     counts = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
     assert counts[0] == ["rows", ""]
     assert counts[2:5] == [["read: usage", "300"], ["bad", "1"], ["bad: usage: cpu is negative", "1"]]
-    assert text.endswith(f"written to {out}; train on it with: python scripts/train.py --trace {out}\n")
+    assert text.endswith(f"written to {out}; train on it with: tvwrl train --trace {out}\n")
 
 
 @pytest.mark.parametrize(

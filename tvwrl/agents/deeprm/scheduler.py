@@ -16,9 +16,7 @@ from tvwrl.schedulers.knowledge import LEARNT_PEAKS_AND_LENGTHS
 from tvwrl.simulation.cluster import Cluster
 from tvwrl.types import InputError, Int, Placement, Workload
 
-HOW_TO_TRAIN = (
-    "train it with 'python scripts/train.py --policy deeprm --out runs/deeprm', then write deeprm=runs/deeprm"
-)
+HOW_TO_TRAIN = "train it with 'tvwrl train --policy deeprm --out runs/deeprm', then write deeprm=runs/deeprm"
 
 
 class DeepRM(Scheduler):

@@ -31,7 +31,7 @@ class TuningSettings(CellOptions):
     trace: TraceName = "google"
     slot_seconds: SlotSeconds = None
     ec: str = "temporal"
-    """Equivalence classes: a file of scripts/fit_ec.py; or temporal, aggregate or dtw to make --classes classes now; or
+    """Equivalence classes: a file of tvwrl classes; or temporal, aggregate or dtw to make --classes classes now; or
     none."""
     preset: Literal["smoke", "counterfactual", "medium", "paper", "deeprm"] = "counterfactual"
     """Hyper-parameters of the first trial; the search keeps those that it does not vary."""

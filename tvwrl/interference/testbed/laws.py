@@ -1,7 +1,7 @@
 """How batch work slows services on its machine: three laws of simulated response times, hidden from every score.
 
 Response time of service s on machine m = base_s (1 + sensitivity_s g(m)) times log-normal noise; g is one of `LAWS`, a
-sum of piecewise-linear functions of pressures. The curves are fitted to measurements (`reproduce.py pism-laws`);
+sum of piecewise-linear functions of pressures. The curves are fitted to measurements (`tvwrl reproduce pism-laws`);
 assumptions that no public measurement supports are marked as such.
 """
 

@@ -76,7 +76,7 @@ class Azure2019(Loader):
         for table, file in (("vm_cpu_readings", "vm_cpu_readings-file-*-of-195.csv.gz"), ("vmtable", "vmtable.csv.gz")):
             files = tables_of(source, table)
             if not files:
-                raise not_found(source, file, "python scripts/fetch_trace.py azure2019")
+                raise not_found(source, file, "tvwrl fetch azure2019")
             found += parts_of(table, files, usage=table == "vm_cpu_readings")
         return found
 

@@ -107,7 +107,7 @@ class Google2011(Google):
             return found + parts_of("job_meta", files_of(source, ["job_meta.csv"]), usage=False)
         found = parts_of("task_usage", tables_of(source, "task_usage"))
         if not found:
-            raise not_found(source, "task_usage/part-*.csv.gz", "python scripts/fetch_trace.py google2011")
+            raise not_found(source, "task_usage/part-*.csv.gz", "tvwrl fetch google2011")
         for table in self.events if self.grouped else self.events[::-1]:
             found += parts_of(table, tables_of(source, table), usage=False)
         return found

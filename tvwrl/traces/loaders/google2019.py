@@ -92,7 +92,7 @@ class Google2019(Google):
         """Usage and events. Without instance_events, those of collections decide, and usage may hold limits."""
         usage = self.files(source, "instance_usage")
         if not usage:
-            raise not_found(source, "instance_usage-*.json.gz", "python scripts/fetch_trace.py google2019")
+            raise not_found(source, "instance_usage-*.json.gz", "tvwrl fetch google2019")
         instances = parts_of("instance_events", self.files(source, "instance_events"), usage=False)
         collections = parts_of("collection_events", self.files(source, "collection_events"), usage=False)
         if not instances:

@@ -79,7 +79,7 @@ def prepare_and_report(options: PrepareOptions, loader: Any, report: Callable[[s
         found = prepare(loader, source, out, rules, *limits, name=name)
     report(report_text(found))
     trace = shlex.quote(str(options.out or name))
-    report(f"written to {out}; train on it with: python scripts/train.py --trace {trace}")
+    report(f"written to {out}; train on it with: tvwrl train --trace {trace}")
     return out
 
 
