@@ -274,8 +274,8 @@ def classes_from(content: dict[str, Any]) -> Classes:
 
 
 def find_classes(name: str, trace: Trace, scenario: Scenario) -> Classes | str:
-    """The value of `--ec`: the classes of a file or folder of fit_ec.py, checked against the trace and the scenario, or
-    the name of a representation (or none) to make classes by. Raises InputError for anything else."""
+    """The value of `--ec`: the classes of a file or folder of `tvwrl classes`, checked against the trace and the
+    scenario, or the name of a representation (or none) to make classes by. Raises InputError for anything else."""
     if name in (*REPRESENTATIONS, "none"):
         return name
     path = Path(name)

@@ -39,7 +39,7 @@ def find_trace(name_or_path: str) -> Path | None:
         return path
     listed = hint(name_or_path, sorted({*SUBFOLDERS, *prepared}), list_all=True)
     raise InputError(
-        f"unknown trace {name_or_path!r}: no such file, folder or name; traces prepared with scripts/prepare_trace.py "
+        f"unknown trace {name_or_path!r}: no such file, folder or name; traces prepared with tvwrl prepare "
         f"are looked for in TVWRL_DATA ({data}); {listed}"
     )
 
