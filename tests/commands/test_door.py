@@ -130,6 +130,17 @@ def test_output_that_cannot_be_written_is_a_fault() -> None:
     assert (done.returncode, done.stderr) == (2, "error: No space left on device\n")
 
 
+@pytest.mark.parametrize("unwanted", [{}, {"NO_COLOR": "1"}])
+def test_colours_are_left_out_where_they_are_not_wanted(unwanted: dict[str, str]) -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "tvwrl", "completion", "--shel"]
+    subprocess.run(command, cwd=ROOT, env=os.environ | unwanted, stderr=theirs, check=False)
+    os.close(theirs)
+    printed = os.read(ours, 100_000)
+    assert b"Unrecognized" in printed
+    assert (b"\x1b[" in printed) == (not unwanted)
+
+
 def test_letters_that_a_terminal_lacks_are_replaced() -> None:
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "COLUMNS": "60"}
     command = [sys.executable, "-m", "tvwrl", "evaluate", "--schedullers", "Ä"]

@@ -142,10 +142,11 @@ def _machine() -> Iterator[Finding]:
     yield Finding("GPU", _gpu())
     here = Path.cwd()
     try:
-        check_folder(here / "runs", "runs")
+        check_folder(here / "runs", "--out")
         yield Finding("this folder", f"{here} can be written to")
-    except InputError as error:
-        yield Finding("this folder", str(error), "work in another folder, or give every command --out FOLDER")
+    except InputError:
+        cure = "work in another folder, or give every command --out FOLDER"
+        yield Finding("this folder", f"{here}: nothing can be written to runs/ in it", cure)
 
 
 def _gpu() -> str:

@@ -8,10 +8,17 @@ from typing import Any
 
 import tyro
 
+from tvwrl.traces.catalogue import data_folder
 from tvwrl.traces.loaders import LOADERS
 from tvwrl.traces.preparation.options import PrepareOptions, prepare_and_report
 
 FIRST = re.compile(r"\.\s+(?=[A-Z-])|\n\n")  # ends a first sentence
+
+
+_PLACES = {  # where the trace is written to
+    "out": property(lambda self: self.common.out),
+    "folder": property(lambda self: self.common.out or data_folder()),
+}
 
 
 def loaders() -> dict[str, dict[str, str]]:
@@ -31,7 +38,7 @@ def options_of(name: str) -> type:
     unchecked.__doc__ = kind.__doc__
     unprefixed = tyro.conf.OmitArgPrefixes
     parts = [("common", unprefixed[PrepareOptions]), ("loader", unprefixed[unchecked])]
-    made = make_dataclass(kind.__name__, parts, namespace={"kind": kind, "out": property(lambda self: self.common.out)})
+    made = make_dataclass(kind.__name__, parts, namespace=_PLACES | {"kind": kind})
     made.__doc__ = kind.__doc__
     return made
 

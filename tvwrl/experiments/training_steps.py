@@ -70,7 +70,7 @@ def take_up(folder: Path, report: Report) -> Trainer:
         raise InputError(f"no run folder {folder}")
     saved = Checkpoint.load(find_checkpoint(folder, ("last.pt",)))
     if (folder / "checkpoints" / "start.pt").exists():
-        raise InputError(f"{folder} is a run of tvwrl learn-online: resume it with that script")
+        raise InputError(f"{folder} is a run of tvwrl learn-online: resume it with that command")
     trace = open_again(saved.trace, report)
     report(PREPARING)
     trainer = restored_trainer(saved, trace, folder, report)
