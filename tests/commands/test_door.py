@@ -134,7 +134,7 @@ def test_output_that_cannot_be_written_is_a_fault() -> None:
 def test_colours_are_left_out_where_they_are_not_wanted(unwanted: dict[str, str]) -> None:
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "tvwrl", "doctor", "--shel"]
-    subprocess.run(command, cwd=ROOT, env=os.environ | unwanted, stderr=theirs, check=False)
+    subprocess.run(command, cwd=ROOT, env=os.environ | unwanted, stdout=theirs, stderr=theirs, check=False)
     os.close(theirs)
     printed = os.read(ours, 100_000)
     assert b"Unrecognized" in printed
