@@ -28,7 +28,7 @@ help: ## print this
 	@echo
 	@echo 'ARGS="..."          options of train, or of pytest (test, check)'
 	@echo 'PYTHON=python3.12   the Python that install and wheel-test use; also QUIET= to see what pip does'
-	@echo 'TORCH_INDEX=URL     where install and wheel-test look for torch besides the usual index, such as an index of CPU builds'
+	@echo 'TORCH_INDEX=URL     where install and wheel-test also look for torch, such as an index of CPU builds'
 	@echo 'MAIN=main           the branch or commit against which check finds what changed'
 
 install: $(INSTALLED) $(FRESH_KERNELS) ## create or update .venv with the package and its development extras

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import tvwrl
 from tvwrl.commands.table import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -242,6 +243,11 @@ def test_importing_the_package_imports_nothing_heavy():
     code = f"import sys, tvwrl; print(*(name for name in {HEAVY!r} if name in sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.split() == []
+
+
+def test_the_version_is_the_same_everywhere():
+    assert tvwrl.__version__ == PROJECT["version"]
+    assert f"\nversion: {tvwrl.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_every_library_that_the_package_imports_is_declared():
