@@ -133,15 +133,27 @@ def test_rows_that_cannot_be_compared_are_refused() -> None:
         terminal_table(pl.concat([rows, rows]))
 
 
+@pytest.mark.parametrize("width", [None, 80, 120])
 @pytest.mark.parametrize("resources", [("cpu",), ("cpu", "mem"), ("cpu", "memory", "network", "disk", "gpu", "tpu")])
-def test_terminal_table_keeps_its_width(resources: tuple[str, ...]) -> None:
+def test_terminal_table_keeps_its_width(resources: tuple[str, ...], width: int | None) -> None:
     rows = make_rows({"x" * 60: [-3e9, -1e9], "better": [-1000.0, -2000.0]}, resources)
-    lines = terminal_table(rows).splitlines()
-    assert max(map(len, lines)) <= 110
-    assert len({len(line) for line in lines[1:]}) == 1
-    assert lines[1].split()[:2] == ["scheduler", "reward/1000"]
-    assert lines[3].split()[:3] == ["better", "-1.50", "±0.50"]
-    assert lines[4].startswith("x" * 16 + "…" + "x" * 16 + " ")
+    lines = terminal_table(rows, width=width).splitlines()
+    assert max(map(len, lines)) <= (width or 110)
+    assert len({len(line) for line in lines[1:6]}) == 1  # no row is broken
+    assert lines[1].split()[0] == "reward,"
+    assert lines[2].split()[:2] == ["scheduler", "thousands"]
+    assert lines[4].split()[:3] == ["better", "-1.50", "±0.50"]
+    assert lines[5].startswith("x" * 16 + "…" + "x" * 16 + " ")
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_the_terminal_says_what_each_column_that_is_shown_means() -> None:
+    text = terminal_table(make_rows({"a": [-1000.0, -2000.0]}), width=120)
+    assert "\novershoot %: demand above capacity" in text
+    assert "\nused cpu / used mem: used, 0 to 1" in text
+    assert "gap closed" not in text  # neither end is there
+    narrow = terminal_table(make_rows({"a" * 33: [-1e9, -2e9]}), width=60)
+    assert "wait, slots:" not in narrow
 
 
 def test_tables_are_reproducible() -> None:
@@ -178,9 +190,10 @@ def test_share_of_the_gap_that_is_closed() -> None:
 def test_tables_are_grouped_by_knowledge() -> None:
     rows = make_rows({"late": [-9000.0] * 2, "clairvoyant": [-1.0] * 2, "tetris": [-2.0] * 2, "spread": [-3.0] * 2})
     text = terminal_table(rows, KNOWLEDGE | {"late": CURRENT_LOAD})
-    firsts = [line.split()[0] for line in text.splitlines()[3:] if not line.startswith("--")]
+    lines = text.split("\n\n")[0].splitlines()
+    firsts = [line.split()[0] for line in lines[4:] if not line.startswith("--")]
     assert firsts == ["spread", "late", "tetris", "clairvoyant"]
-    groups = [line[3:].strip() for line in text.splitlines() if line.startswith("-- ")]
+    groups = [line[3:].strip() for line in lines if line.startswith("-- ")]
     assert groups == ["current load and history", "true lifetime peaks (a privilege)", "the whole future"]
     assert max(map(len, text.splitlines())) <= 110
 
@@ -201,7 +214,7 @@ def test_gaps_by_hand(tmp_path: Path) -> None:
     assert gaps["slots_gap_pct"].to_list() == [0.0, 25.0] * 2
     assert gaps["slots_gap_waiting_pct"].to_list() == [25.0, 50.0] * 2
     assert gaps["scheduler"].to_list() == rows["scheduler"].to_list()
-    assert "slots+%" in terminal_table(gaps)
+    assert "slots +%: machines used, summed over slots" in terminal_table(gaps)
     assert "12.5 [0.0, 25.0]" in unpadded(comparison_table(gaps))
     rows.write_csv(tmp_path / "rows.csv")
     assert "peak_gap_pct" not in read_rows(tmp_path).columns

@@ -6,9 +6,11 @@ null (a wait where nothing was placed, a decision time that was not measured) is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +32,7 @@ from tvwrl.types import Float, InputError
 if TYPE_CHECKING:
     import polars as pl
 
-TERMINAL_WIDTH = 110  # columns
+LEAST, USUAL, MOST = 60, 110, 120  # columns of a table in the terminal; the usual ones where there is no terminal
 FLOOR, CEILING = "best-fit-peak", "clairvoyant"  # 0 and 100 % of "gap closed"
 UNKNOWN = "knowledge not stated"
 GAPS = {  # column that is added -> column of the rows, its bound
@@ -49,7 +51,8 @@ class Metric:
 
     column: str
     title: str  # heading in markdown
-    short: str  # heading in the terminal
+    short: str  # heading in the terminal, of one line or two
+    meaning: str  # for the legend below it
     decimals: int
     rank: int  # place in the terminal, 0 = leftmost
     scale: float = 1.0  # shown value = scale * value
@@ -60,7 +63,15 @@ Summaries = dict[str, dict[str, Float]]  # scheduler -> column -> (sequences,), 
 Known = Mapping[str, Knowledge]  # scheduler -> what it may know
 
 
-CLOSED = Metric("", "gap closed %", "closed%", 0, 1, statistic=share_closed)
+CLOSED = Metric(
+    "",
+    "gap closed %",
+    "gap\nclosed %",
+    f"where the reward lies between that of {FLOOR} (0) and that of {CEILING} (100)",
+    0,
+    1,
+    statistic=share_closed,
+)
 _NOTE = (
     "Mean over sequences [95 % bootstrap interval]; IQM = interquartile mean; waits in slots; sorted by reward, those "
     "that left workloads unplaced last: what never ran costs nothing but its wait. Gap closed: how far the mean reward "
@@ -139,40 +150,63 @@ def comparison_table(
     return "\n\n".join(parts) + "\n"
 
 
-def terminal_table(rows: pl.DataFrame, knowledge: Known | None = None, seed: int = 0, shown: Sequence[str] = ()) -> str:
-    """Aligned plain text of at most 110 columns: means by load and scheduler, for a terminal, in the order of
-    `comparison_table`.
+def terminal_table(
+    rows: pl.DataFrame,
+    knowledge: Known | None = None,
+    seed: int = 0,
+    shown: Sequence[str] = (),
+    width: int | None = None,
+) -> str:
+    """Aligned plain text: means by load and scheduler in the order of `comparison_table`, and what the columns mean.
 
-    `rows`: as in `Evaluation.rows`. Reward also has half the width of its 95 % interval. Columns that do not fit are
-    left out, the least telling (at the right) first, but never those of `shown`. `knowledge`, `seed` and errors as in
-    `comparison_table`.
+    `rows`: as in `Evaluation.rows`. Reward also has half the width of its 95 % interval. No line is longer than `width` (default: the terminal's, up to
+    120; 110 without one): columns that do not fit are left out, the least telling (at the right) first, but those of
+    `shown` last. `knowledge`, `seed` and errors as in `comparison_table`.
     """
-    known, parts = knowledge or {}, []
+    width = max(LEAST, min(width or get_terminal_size((USUAL, 0)).columns, MOST))
+    known, parts, used = knowledge or {}, [], {}
     metrics = sorted([*_metrics(rows), CLOSED], key=lambda metric: 1.5 if metric.column in shown else metric.rank)
     for load, group in by_load(rows).items():
         groups = _by_knowledge(group, known)
-        schedulers = [name for _, names in groups for name in names]
-        columns = [["scheduler", *(_without_middle(name, 33) for name in schedulers)]]
-        for metric in metrics:
-            if metric is CLOSED and not {FLOOR, CEILING} <= set(group):
-                continue
-            show = _half_width_cell if metric.column == "reward" and metric.statistic is mean else _estimate_cell
-            values = (_towards_ceiling(group, n) if metric is CLOSED else group[n][metric.column] for n in schedulers)
-            columns.append([metric.short, *(show(metric, value, seed) for value in values)])
+        order = [name for _, names in groups for name in names]
+        kept = [metric for metric in metrics if metric is not CLOSED or {FLOOR, CEILING} <= set(group)]
+        columns = [["", "scheduler", *(_without_middle(name, 33) for name in order)]]
+        columns += [_terminal_column(metric, group, order, seed) for metric in kept]
         widths = [max(map(len, column)) for column in columns]
-        while sum(widths) + 2 * (len(widths) - 1) > TERMINAL_WIDTH:
+        while sum(widths) + 2 * (len(widths) - 1) > width:
             widths.pop()
+        used |= {metric.short: metric for metric in kept[: len(widths) - 1]}
         lines = []
         for line in zip(*columns[: len(widths)], strict=True):
             cells = [line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=False))]
             lines.append("  ".join(cells))
-        parts += [_clip(_heading(load, group), TERMINAL_WIDTH), "\n", lines[0], "\n", "-" * len(lines[0]), "\n"]
-        rest = iter(lines[1:])
+        parts += [_clip(_heading(load, group), width), lines[0], lines[1], "-" * len(lines[0])]
+        rest = iter(lines[2:])
         for title, names in groups:
-            parts += [f"-- {title}\n"] if known else []
-            parts += [f"{next(rest)}\n" for _ in names]
-        parts.append("\n")
-    return "".join(parts[:-1])
+            parts += [_clip(f"-- {title}", width)] if known else []
+            parts += [next(rest) for _ in names]
+        parts.append("")
+    return "\n".join([*parts, *_legend(used.values(), width)]) + "\n"
+
+
+def _terminal_column(metric: Metric, group: Summaries, order: Sequence[str], seed: int) -> list[str]:
+    """The two lines of a heading, and a cell for each scheduler."""
+    show = _half_width_cell if metric.column == "reward" and metric.statistic is mean else _estimate_cell
+    values = (_towards_ceiling(group, n) if metric is CLOSED else group[n][metric.column] for n in order)
+    above, _, below = metric.short.rpartition("\n")
+    return [above, below, *(show(metric, value, seed) for value in values)]
+
+
+def _legend(metrics: Iterable[Metric], width: int) -> list[str]:
+    """What the columns mean, in lines of at most `width`; columns that mean the same stand together."""
+    together: dict[str, list[str]] = {}
+    for metric in metrics:
+        heading = metric.short.replace("-\n", "").replace("\n", " ")
+        together.setdefault(metric.meaning, []).append(heading)
+    lines = []
+    for meaning, headings in together.items():
+        lines += wrap(f"{' / '.join(headings)}: {meaning}", width, subsequent_indent="  ")
+    return lines
 
 
 def by_load(rows: pl.DataFrame) -> dict[float, Summaries]:
@@ -203,23 +237,55 @@ def resources_of(rows: pl.DataFrame) -> list[str]:
 
 def _metrics(rows: pl.DataFrame) -> list[Metric]:
     resources = resources_of(rows)
+    bound = "above a lower bound for schedules that"
+    plain = f"{bound} neither overshoot nor let workloads wait"
     gaps = [
-        Metric("slots_gap_pct", "machine slots above bound %", "slots+%", 1, 2),
-        Metric("peak_gap_pct", "peak machines above bound %", "peak+%", 1, 2),
-        Metric("slots_gap_waiting_pct", "machine slots above bound with waiting %", "wslots+%", 1, 6),
+        Metric(
+            "slots_gap_pct",
+            "machine slots above bound %",
+            "slots\n+%",
+            f"machines used, summed over slots, % {plain}",
+            1,
+            2,
+        ),
+        Metric(
+            "peak_gap_pct", "peak machines above bound %", "peak\n+%", f"most machines used at once, % {plain}", 1, 2
+        ),
+        Metric(
+            "slots_gap_waiting_pct",
+            "machine slots above bound with waiting %",
+            "slots+%\nwaiting",
+            f"machines used, summed over slots, % {bound} let workloads wait",
+            1,
+            6,
+        ),
     ]
+    reward = "minus the penalties, mean per sequence ± half its 95 % interval; nearer to 0 is better"
+    used = "used, 0 to 1 of the capacity of the most machines that were in use at once"
     return [
-        Metric("reward", "reward (thousands)", "reward/1000", 2, 0, 0.001),
-        Metric("reward", "IQM reward (thousands)", "IQM", 2, 6, 0.001, interquartile_mean),
-        *(Metric(f"utilisation_{r}", f"utilisation {r}", f"util {_clip(r, 4)}", 3, 2) for r in resources),
-        *(Metric(f"fragmentation_{r}", f"fragmentation {r}", f"frag {_clip(r, 4)}", 3, 4) for r in resources),
-        Metric("overshoot_pct", "overshoot %", "over %", 3, 1),
-        Metric("machines_used", "machines used", "mach", 2, 1),
-        Metric("peak_machines", "peak machines", "peak", 2, 5),
+        Metric("reward", "reward (thousands)", "reward,\nthousands", reward, 2, 0, 0.001),
+        Metric(
+            "reward",
+            "IQM reward (thousands)",
+            "reward,\nmiddle half",
+            "the same without the best and the worst quarter of sequences",
+            2,
+            6,
+            0.001,
+            interquartile_mean,
+        ),
+        *(Metric(f"utilisation_{r}", f"utilisation {r}", f"used\n{_clip(r, 8)}", used, 3, 2) for r in resources),
+        *(
+            Metric(f"fragmentation_{r}", f"fragmentation {r}", f"scattered\n{_clip(r, 8)}", "unused capacity that lies scattered over machines, 0 to 1; lower is better", 3, 4)
+            for r in resources
+        ),
+        Metric("overshoot_pct", "overshoot %", "over-\nshoot %", "demand above capacity, % of all capacity", 3, 1),
+        Metric("machines_used", "machines used", "machines\nused", "machines that ran anything in the sequence, mean", 2, 1),
+        Metric("peak_machines", "peak machines", "machines,\nmost", "machines in use at once, at most, mean", 2, 5),
         *(gap for gap in gaps if gap.column in rows.columns),
-        Metric("wait_mean", "wait (slots)", "wait", 2, 1),
-        Metric("unplaced", "unplaced", "unpl", 2, 1),
-        Metric("decision_ms", "decision ms", "ms", 3, 5),
+        Metric("wait_mean", "wait (slots)", "wait,\nslots", "between arrival and placement, mean over workloads", 2, 1),
+        Metric("unplaced", "unplaced", "un-\nplaced", "workloads that were never placed, mean per sequence", 2, 1),
+        Metric("decision_ms", "decision ms", "decision,\nms", "time to decide where a workload goes, mean", 3, 5),
     ]
 
 
