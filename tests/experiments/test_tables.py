@@ -214,7 +214,7 @@ def test_gaps_by_hand(tmp_path: Path) -> None:
     assert gaps["slots_gap_pct"].to_list() == [0.0, 25.0] * 2
     assert gaps["slots_gap_waiting_pct"].to_list() == [25.0, 50.0] * 2
     assert gaps["scheduler"].to_list() == rows["scheduler"].to_list()
-    assert "slots +%: machines used, summed over slots" in terminal_table(gaps)
+    assert "slots above %: machines used, summed over slots" in terminal_table(gaps)
     assert "12.5 [0.0, 25.0]" in unpadded(comparison_table(gaps))
     rows.write_csv(tmp_path / "rows.csv")
     assert "peak_gap_pct" not in read_rows(tmp_path).columns

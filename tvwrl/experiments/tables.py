@@ -243,18 +243,18 @@ def _metrics(rows: pl.DataFrame) -> list[Metric]:
         Metric(
             "slots_gap_pct",
             "machine slots above bound %",
-            "slots\n+%",
+            "slots\nabove %",
             f"machines used, summed over slots, % {plain}",
             1,
             2,
         ),
         Metric(
-            "peak_gap_pct", "peak machines above bound %", "peak\n+%", f"most machines used at once, % {plain}", 1, 2
+            "peak_gap_pct", "peak machines above bound %", "peak\nabove %", f"most machines used at once, % {plain}", 1, 2
         ),
         Metric(
             "slots_gap_waiting_pct",
             "machine slots above bound with waiting %",
-            "slots+%\nwaiting",
+            "slots above\n%, waiting",
             f"machines used, summed over slots, % {bound} let workloads wait",
             1,
             6,
