@@ -198,7 +198,10 @@ def picture(task: str, lines: Sequence[Line]) -> Callable[[Path], None]:
         point = Point(-line.reward[0] / 1e3, -high / 1e3, -low / 1e3)
         points[titles[line.scheduler]][0 if both and not line.tuned else 1] = point
     panel = Panel("Mean penalty per sequence, thousands (logarithmic; lower is better)", points, logarithmic=True)
-    series, note = ("default of a rule also tuned", "tuned, or the only form"), f"{len(lines[0].rewards)} sequences of {task}"
+    series, note = (
+        ("default of a rule also tuned", "tuned, or the only form"),
+        f"{len(lines[0].rewards)} sequences of {task}",
+    )
     return partial(draw_estimates, rows=list(rows), panels=[panel], series=series, note=note)
 
 

@@ -159,9 +159,9 @@ def terminal_table(
 ) -> str:
     """Aligned plain text: means by load and scheduler in the order of `comparison_table`, and what the columns mean.
 
-    `rows`: as in `Evaluation.rows`. Reward also has half the width of its 95 % interval. No line is longer than `width` (default: the terminal's, up to
-    120; 110 without one): columns that do not fit are left out, the least telling (at the right) first, but those of
-    `shown` last. `knowledge`, `seed` and errors as in `comparison_table`.
+    `rows`: as in `Evaluation.rows`. Reward also has half the width of its 95 % interval. No line is longer than `width`
+    (default: the terminal's, up to 120; 110 without one): columns that do not fit are left out, the least telling (at
+    the right) first, but those of `shown` last. `knowledge`, `seed` and errors as in `comparison_table`.
     """
     width = max(LEAST, min(width or get_terminal_size((USUAL, 0)).columns, MOST))
     known, parts, used = knowledge or {}, [], {}
@@ -249,7 +249,12 @@ def _metrics(rows: pl.DataFrame) -> list[Metric]:
             2,
         ),
         Metric(
-            "peak_gap_pct", "peak machines above bound %", "peak\nabove %", f"most machines used at once, % {plain}", 1, 2
+            "peak_gap_pct",
+            "peak machines above bound %",
+            "peak\nabove %",
+            f"most machines used at once, % {plain}",
+            1,
+            2,
         ),
         Metric(
             "slots_gap_waiting_pct",
@@ -276,11 +281,20 @@ def _metrics(rows: pl.DataFrame) -> list[Metric]:
         ),
         *(Metric(f"utilisation_{r}", f"utilisation {r}", f"used\n{_clip(r, 8)}", used, 3, 2) for r in resources),
         *(
-            Metric(f"fragmentation_{r}", f"fragmentation {r}", f"scattered\n{_clip(r, 8)}", "unused capacity that lies scattered over machines, 0 to 1; lower is better", 3, 4)
+            Metric(
+                f"fragmentation_{r}",
+                f"fragmentation {r}",
+                f"scattered\n{_clip(r, 8)}",
+                "unused capacity that lies scattered over machines, 0 to 1; lower is better",
+                3,
+                4,
+            )
             for r in resources
         ),
         Metric("overshoot_pct", "overshoot %", "over-\nshoot %", "demand above capacity, % of all capacity", 3, 1),
-        Metric("machines_used", "machines used", "machines\nused", "machines that ran anything in the sequence, mean", 2, 1),
+        Metric(
+            "machines_used", "machines used", "machines\nused", "machines that ran anything in the sequence, mean", 2, 1
+        ),
         Metric("peak_machines", "peak machines", "machines,\nmost", "machines in use at once, at most, mean", 2, 5),
         *(gap for gap in gaps if gap.column in rows.columns),
         Metric("wait_mean", "wait (slots)", "wait,\nslots", "between arrival and placement, mean over workloads", 2, 1),
