@@ -1,18 +1,22 @@
 """The training run: machines that are off, the head start and what an interruption leaves of it."""
 
 import os
+import re
 import signal
 from copy import deepcopy
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 import numpy as np
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
 from tvwrl.agents import training
 from tvwrl.agents.checkpoint import FORMAT, Checkpoint
 from tvwrl.agents.config import INFORMED, PRESETS
+from tvwrl.agents.curves import CURVES
 from tvwrl.agents.episodes import logits_of
 from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
@@ -130,3 +134,27 @@ def test_a_policy_that_starts_from_expected_cost_is_validated_before_it_learns_a
     again.restore(Checkpoint.load(tmp_path / "parts/checkpoints/last.pt"))
     assert again.run() == "finished"
     assert (tmp_path / "whole/progress.csv").read_text() == (tmp_path / "parts/progress.csv").read_text()
+
+
+def test_tensorboard_says_what_its_curves_are(problem, tmp_path):
+    """The event files hold the layout and the text, and the text names every curve that is there."""
+    trainer(problem, tmp_path).run()
+    scalars, texts, layouts = set(), "", []
+    for file in (tmp_path / "tensorboard").glob("events*"):
+        events = EventAccumulator(str(file))
+        events.Reload()
+        scalars |= set(events.Tags()["scalars"])
+        for tag in events.Tags()["tensors"]:
+            values = [event.tensor_proto.string_val[0] for event in events.Tensors(tag)]
+            if tag == "curves/text_summary":
+                texts += values[0].decode()
+            if tag == "custom_scalars__config__":
+                layouts += [Layout.FromString(value) for value in values]
+    assert "eval/reward" in scalars
+    assert [name for name in scalars if not any(fnmatchcase(name, known) for known in CURVES)] == []
+    assert all(name in texts for name in ("eval/reward", "penalty/overshoot", "decisions per second"))
+    charts = [chart for category in layouts[0].category for chart in category.chart]
+    shown = [pattern for chart in charts for pattern in chart.multiline.tag]
+    assert all(
+        any(re.match(pattern, name) for name in scalars) for pattern in shown if "expected_regret" not in pattern
+    )

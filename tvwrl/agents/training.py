@@ -21,6 +21,7 @@ from tqdm import tqdm
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint, generator_state, restore_generator
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.counterfactual import Counterfactual
+from tvwrl.agents.curves import explain_curves
 from tvwrl.agents.divergence import Diverged, check_gradients, check_update, restored_on_divergence
 from tvwrl.agents.imitation import imitate
 from tvwrl.agents.learners import make_learner
@@ -138,6 +139,7 @@ class Trainer:
             with writer, bar, collect_signals() as received:
                 known = knowledge_of(self.config.scenario)
                 writer.add_text("knowledge", f"{known.group}: {known.note}", logged)
+                explain_curves(writer, logged)
                 head_start = self.config.imitates or self.config.built_in or self.config.start_from
                 if self.iteration == 0 and head_start and not self.imitated and end:
                     self._head_start(writer)

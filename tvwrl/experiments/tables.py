@@ -164,7 +164,8 @@ def terminal_table(
     the right) first, but those of `shown` last. `knowledge`, `seed` and errors as in `comparison_table`.
     """
     width = max(LEAST, min(width or get_terminal_size((USUAL, 0)).columns, MOST))
-    known, parts, used = knowledge or {}, [], {}
+    known, parts = knowledge or {}, []
+    used: dict[str, Metric] = {}
     metrics = sorted([*_metrics(rows), CLOSED], key=lambda metric: 1.5 if metric.column in shown else metric.rank)
     for load, group in by_load(rows).items():
         groups = _by_knowledge(group, known)
