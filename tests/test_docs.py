@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 CODE = ("tvwrl", "scripts", "benchmarks", "examples", "tests")
@@ -28,3 +32,13 @@ def test_pages_are_found_in_text():
 def test_links_of_the_readme_lead_somewhere():
     targets = re.findall(r"\]\(([^)#\s]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert [target for target in targets if "://" not in target and not (ROOT / target).exists()] == []
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path):
+    """As `make docs` does: no dead link, no missing picture, no public name without a docstring."""
+    pytest.importorskip("sphinx")
+    command = [sys.executable, "-m", "sphinx", "-E", "-q", "-W", "--keep-going", "-d", str(tmp_path / "trees")]
+    done = subprocess.run([*command, str(ROOT / "docs"), str(tmp_path / "html")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "html" / "tutorials" / "bring-an-agent.html").exists()
