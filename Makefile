@@ -10,7 +10,7 @@ SKLX := .venv-sklx
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 FRESH_KERNELS := $(VENV)/.kernels
-MEASURED := decision dtw environment features flow ingestion interference_score interference_simulation lrasched_learning replay training# the others draw curves of runs, or need data
+MEASURED := command decision dtw environment features flow ingestion interference_score interference_simulation lrasched_learning replay training# the others draw curves of runs, or need data
 IMPORTED := matplotlib.pyplot, polars, pyarrow, scipy.stats, sklearn.cluster, stable_baselines3, torch.utils.tensorboard
 PIP_INSTALL := $(BIN)/python -m pip install $(QUIET) --no-compile --disable-pip-version-check -c constraints.txt
 KERNELS := $(shell grep -rlE '^from tvwrl.compiled' --include='*.py' tvwrl)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tvwrl.checks import hint
 from tvwrl.commands.table import COMMANDS, Command, imported
 from tvwrl.types import InputError
 
@@ -89,6 +89,6 @@ def known(name: str, names: Collection[str], title: str, kind: str) -> str:
     """`name` itself. Raises InputError if it is not among the names; the message has those that are near."""
     if name in names:
         return name
-    near = difflib.get_close_matches(name, names, 3, 0.5) or [one for one in sorted(names) if name in one][:3]
-    meant = f"did you mean {' or '.join(near)}? " if near else ""
-    raise InputError(f"{title} has no {kind} '{name}': {meant}`{title}` lists all")
+    near = hint(name, names)
+    meant = near if near.startswith("did") else f"`{title}` lists all"  # which may be many
+    raise InputError(f"{title} has no {kind} '{name}': {meant}")
