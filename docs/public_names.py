@@ -60,7 +60,9 @@ def warn_of_undocumented(app: Sphinx) -> None:
             parts = [(name, thing)] + [
                 (f"{name}.{part}", member)
                 for part, member in vars(thing).items()
-                if inspect.isclass(thing) and not part.startswith("_") and inspect.isroutine(member)
+                if inspect.isclass(thing)
+                and not part.startswith("_")
+                and (inspect.isroutine(member) or isinstance(member, property))
             ]
             for called, member in parts:
                 if not inspect.getdoc(member):
