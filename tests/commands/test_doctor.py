@@ -29,7 +29,7 @@ def test_what_is_broken_has_a_cure(
     monkeypatch.setenv("TVWRL_DATA", str(tmp_path))
     write_trace(open_trace("google").select(range(24)), tmp_path / "small")
     (tmp_path / "small" / "usage.parquet").write_bytes(b"half")
-    monkeypatch.setattr(doctor, "NEEDED", ("numpy", "no-such-library"))
+    monkeypatch.setattr(doctor, "_required", lambda: {"": ["numpy", "no-such-library"]})
     assert examine(DoctorOptions()) == 1
     printed = capsys.readouterr().out
     assert "-> pip install --force-reinstall no-such-library" in printed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,18 +14,7 @@ from pathlib import Path
 from tvwrl.commands.output import check_folder
 from tvwrl.types import InputError
 
-NEEDED = ("numpy", "numba", "gymnasium", "polars", "scipy", "scikit-learn", "matplotlib", "pillow", "tqdm", "tyro")
-EXTRAS = {  # extra -> distributions that it brings
-    "train": ("torch", "tensorboard"),
-    "sb3": ("stable-baselines3", "sb3-contrib"),
-    "tune": ("optuna",),
-    "ray": ("ray",),
-    "tsfresh": ("tsfresh", "pandas"),
-    "tslearn": ("tslearn",),
-    "kmedoids": ("kmedoids",),
-    "flow": ("ortools",),
-    "onnx": ("onnxruntime",),
-}
+NOT_FOR_USERS = ("dev", "sklx")  # extras for work on the package itself
 MODULES = {"scikit-learn": "sklearn", "pillow": "PIL"}  # where it is not called like the distribution
 
 
@@ -72,7 +62,7 @@ def _versions() -> Iterator[Finding]:
 
     yield Finding("tvwrl", f"{__version__} in {Path(file).parent}")
     yield Finding("Python", f"{platform.python_version()} ({sys.executable})")
-    for name in NEEDED:
+    for name in _required().get("", ()):
         try:
             import_module(MODULES.get(name, name))
             yield Finding(name, metadata.version(name))
@@ -81,18 +71,31 @@ def _versions() -> Iterator[Finding]:
 
 
 def _extras() -> Iterator[Finding]:
-    """What is installed is imported too, where that is quick to find out; an extra that is missing is not a fault."""
-    for extra, names in EXTRAS.items():
-        versions = {}
-        for name in names:
-            try:
-                versions[name] = metadata.version(name)
-            except metadata.PackageNotFoundError:
-                break
-        if len(versions) < len(names):
-            yield Finding(extra, f"not installed: pip install 'tvwrl[{extra}]'")
-        else:
-            yield Finding(extra, ", ".join(f"{name} {version}" for name, version in versions.items()))
+    """An extra that is missing is not a fault."""
+    for extra, names in _required().items():
+        if extra and extra not in NOT_FOR_USERS:
+            there = [f"{name} {metadata.version(name)}" for name in names if _is_installed(name)]
+            missing = f"not installed: pip install 'tvwrl[{extra}]'"
+            yield Finding(extra, ", ".join(there) if len(there) == len(names) else missing)
+
+
+def _required() -> dict[str, list[str]]:
+    """Extra of the package, "" for what it always needs -> the distributions that it brings."""
+    found: dict[str, list[str]] = {}
+    for requirement in metadata.requires("tvwrl") or ():
+        name = re.match(r"[\w.-]+", requirement)
+        extra = re.search(r"extra == .([\w-]+).", requirement)
+        if name is not None and name[0] != "tvwrl":
+            found.setdefault(extra[1] if extra else "", []).append(name[0])
+    return found
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _kernels() -> Iterator[Finding]:
