@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,6 +37,26 @@ def test_an_agent_trains_and_joins_the_table(example, entry, options):
     command = [sys.executable, f"examples/{example}.py", *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert f"\n{entry} " in done.stdout
+
+
+@pytest.mark.slow
+def test_an_episode_is_filmed(tmp_path):
+    options = ["--out", str(tmp_path / "episode.gif"), "--first", "10", "--frames", "3", "--scheduler", "expected-cost"]
+    command = [sys.executable, "examples/episode_gif.py", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == f"3 frames are in {tmp_path / 'episode.gif'}"
+    with Image.open(tmp_path / "episode.gif") as film:
+        assert (film.n_frames, film.format) == (3, "GIF")
+
+
+def test_the_first_picture_of_the_readme_is_what_its_caption_says():
+    film = runpy.run_path(str(ROOT / "examples" / "episode_gif.py"))
+    for page in ("README.md", "docs/index.md"):
+        assert film["CAPTION"] in " ".join((ROOT / page).read_text().split())
+    picture = ROOT / "docs" / "pictures" / "episode.gif"
+    assert picture.stat().st_size < 1_500_000
+    with Image.open(picture) as drawn:
+        assert drawn.n_frames == film["Args"]().frames
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 
-from tvwrl.envs.rendering import ABSENT, CUT, OVERSHOOT, ClusterPicture, Viewer, draw_cluster, label_colours
+from tvwrl.envs.rendering import ABSENT, CUT, OVERSHOOT, ClusterPicture, Viewer, clock, draw_cluster, label_colours
 
 RESOURCES = ("cpu", "mem", "disk")
 
@@ -215,3 +215,14 @@ def test_a_window_is_drawn_until_it_is_closed_by_hand(monkeypatch):
     assert drawn.call_count == 2
     viewer.close()
     assert closed == [screen]
+
+
+def test_the_time_is_counted_from_slot_0():
+    assert clock(replace(empty(), slot=75, slot_seconds=1800)) == ", day 2, 13:30"
+    assert clock(empty()) == ""
+
+
+def test_small_pixels_make_small_frames():
+    large = draw_cluster(empty(machines=6, rows=20))
+    small = draw_cluster(replace(empty(machines=6, rows=20), pixel=8))
+    assert small.shape[1] < large.shape[1]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from tvwrl.envs.problem import default_problem, default_sequences
-from tvwrl.envs.rendering import ClusterPicture
+from tvwrl.envs.rendering import LARGEST_PIXEL, ClusterPicture
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.simulation.simulation import Simulation
 from tvwrl.simulation.state import RUNNING, SLOT, WAITING
@@ -110,7 +110,7 @@ def check_sequence(simulation: Simulation, sequence: Any) -> npt.NDArray[np.int6
     return chosen
 
 
-def picture(simulation: Simulation, b: int = 0, title: str = "") -> ClusterPicture:
+def picture(simulation: Simulation, b: int = 0, title: str = "", pixel: int = LARGEST_PIXEL) -> ClusterPicture:
     """The state of environment b for drawing; usage is drawn as schedulers see it, `usage_delay` slots late."""
     state, machines = simulation.state, simulation.machines
     counters, queue = state.counters[b], state.seen_queue[b]
@@ -143,4 +143,6 @@ def picture(simulation: Simulation, b: int = 0, title: str = "") -> ClusterPictu
         backlog=int(state.seen_backlog[b, 0]),
         title=title,
         background=episode.background is not None,
+        slot_seconds=simulation.scenario.step_seconds,
+        pixel=pixel,
     )

@@ -26,6 +26,7 @@ WHITE, INK, FAINT, FULL = (255, 255, 255), (40, 44, 52), (120, 126, 136), (0, 60
 # Okabe and Ito's colours, then those that lie farthest from all before under normal, protan and deutan vision.
 CLASSES = "0072B2E69F00009E7356B4E9F0E442CC79A72A2AE04B0F872EE06BF00FFF87873CFFB496B400878C5A2B7FEBDD78C35A"
 LARGEST_FRAME = 1984  # pixels per side; sides are multiples of 16, as video encoders want them
+LARGEST_PIXEL = 16
 MOST_GRIDS = 200  # machines drawn with their grids; more get one block each
 MARGIN, TOP, NAME, CAPTION = 16, 44, 18, 15  # heights of the title, a machine's number, the text above a grid
 COLUMN, PLACE, SWATCH = 54, 26, 24  # width of a request in the queue, heights of a place and of a legend's row
@@ -48,6 +49,8 @@ class ClusterPicture:
     backlog: int = 0  # workloads waiting beyond the Q places
     title: str = ""
     background: bool = False  # whether there is load of no class
+    slot_seconds: int = 0  # length of a slot, for the day and the time since slot 0; 0 leaves them out
+    pixel: int = LARGEST_PIXEL  # side of a grid's pixel at most: small ones leave the text large in small frames
 
 
 class _Plan(NamedTuple):
@@ -61,13 +64,18 @@ class _Plan(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _plan(machines: int, resources: int, rows: int, columns: int, classes: int, places: int) -> _Plan:
+def _plan(
+    machines: int, resources: int, rows: int, columns: int, classes: int, places: int, pixel: int = LARGEST_PIXEL
+) -> _Plan:
     """Where things go: it depends on the cluster's shape only, so that all frames of a video have one size."""
     excess = min(8, max(2, math.ceil(columns / 2)))
     side_width = max(232, 40 + COLUMN * resources)
     side_height = 138 + PLACE * min(places, PLACES) + SWATCH * math.ceil(min(classes, SWATCHES) / SWATCH_ROW)
     largest = (LARGEST_FRAME - TOP - MARGIN, LARGEST_FRAME - side_width - 3 * MARGIN - 48)
-    sizes = [(pixel, 640, 1280) for pixel in range(16, 5, -1)] + [(pixel, *largest) for pixel in range(8, 0, -1)]
+    usual = 1280 * pixel // LARGEST_PIXEL
+    sizes = [(size, 640, usual) for size in range(pixel, 5, -1)] + [
+        (size, *largest) for size in range(min(pixel, 8), 0, -1)
+    ]
     styles = (True, False)[machines > MOST_GRIDS :]  # blocks also where even the smallest grids need more room
     for grids, (pixel, height, width) in product(styles, sizes):
         panel = (columns + excess) * pixel + 3
@@ -177,7 +185,7 @@ def _tile(canvas: Canvas, y: int, x: int, label: int, classes: int, height: int,
 def _draw_queue(canvas: Canvas, picture: ClusterPicture, x: int) -> int:
     """The waiting workloads, head of the queue first; returns the y below them."""
     hidden = picture.backlog + np.count_nonzero(picture.queue_labels[PLACES:])
-    _write(canvas, TOP, x, f"queue    +{hidden} more waiting" if hidden else "queue", 13)
+    _write(canvas, TOP, x, f"queue: requests    +{hidden} more waiting" if hidden else "queue: requests", 13)
     for d, resource in enumerate(picture.resources):
         _write(canvas, TOP + 20, x + 40 + d * COLUMN, resource, 11, FAINT, COLUMN - 4)
     for place, label in enumerate(picture.queue_labels[:PLACES].tolist()):
@@ -210,13 +218,19 @@ def _draw_legend(canvas: Canvas, picture: ClusterPicture, grids: bool, x: int, y
 
 def draw_cluster(picture: ClusterPicture) -> Bytes:
     """The frame, (height, width, 3) RGB of at most 1984 x 1984 pixels; its size depends on M, D, h, C, G, Q only."""
-    plan = _plan(*picture.grid.shape, picture.classes, len(picture.queue_labels))
+    plan = _plan(*picture.grid.shape, picture.classes, len(picture.queue_labels), picture.pixel)
     canvas = np.full(plan.size, _pack(WHITE))
     _write(canvas, 12, MARGIN, picture.title, 16, room=plan.side - 2 * MARGIN)
-    _write(canvas, 12, plan.side, f"slot {picture.slot}", 16)
+    _write(canvas, 12, plan.side, f"slot {picture.slot}{clock(picture)}", 16)
     (_draw_grids if plan.grids else _draw_blocks)(canvas, picture, plan)
     _draw_legend(canvas, picture, plan.grids, plan.side, _draw_queue(canvas, picture, plan.side))
     return np.stack([canvas.view(np.uint8)[:, channel::4] for channel in range(3)], axis=-1)
+
+
+def clock(picture: ClusterPicture) -> str:
+    """The day, from 1, and the time since slot 0, as in ", day 2, 13:30"; empty if the length of a slot is unknown."""
+    minutes = picture.slot * picture.slot_seconds // 60
+    return f", day {1 + minutes // 1440}, {minutes // 60 % 24:02}:{minutes % 60:02}" if picture.slot_seconds else ""
 
 
 class Viewer:
