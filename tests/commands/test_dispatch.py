@@ -100,6 +100,14 @@ def test_misspelt_words_have_near_matches(words: list[str], message: str) -> Non
         dispatch(words)
 
 
+@pytest.mark.parametrize("subcommand", [[], ["train"]])
+def test_the_word_help_is_the_option(subcommand: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["help", *subcommand]) == 0
+    said = capsys.readouterr().out
+    assert dispatch([*subcommand, "--help"]) == 0
+    assert said == capsys.readouterr().out
+
+
 def test_a_misspelt_option_has_near_matches(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         dispatch(["train", "--trase", "google"])

@@ -19,6 +19,8 @@ def dispatch(words: Sequence[str]) -> int:
     from tvwrl.commands.help import long_help, overview, short_help
     from tvwrl.commands.parsing import line_of
 
+    if words and words[0] == "help":  # as other commands understand it: `tvwrl help train`
+        words = [*words[1:], "--help"]
     if not words or words[0] in (*HELP, HELP_ALL):
         print(overview())
         return 0

@@ -111,7 +111,8 @@ def plan_machines(settings: PlanningSettings) -> int:
     fleet = settings.fleet(instance.resources)
     check_fits(instance, fleet, settings.instance)
     print(f"{instance.name}: {len(instance):,} applications, {instance.replicas.sum():,} replicas, ", end="")
-    print(f"{instance.demand.shape[1]} times, {len(instance.affinity):,} affinity limits")
+    times = instance.demand.shape[1]
+    print(f"{times} time{'s' * (times > 1)}, {len(instance.affinity):,} affinity limits")
     if settings.verify is not None:
         return _verify(settings.verify, instance, fleet)
     if settings.advise:
