@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.compiled import njit
+from tvwrl.compiled import inlined, njit
 from tvwrl.packing.book import book
 from tvwrl.packing.fit import exceeds
 from tvwrl.penalties import contention, overshoot, under_utilisation, wait
@@ -60,7 +60,7 @@ SKIP = -2
 # that takes the whole tuple costs reference counting on every array, more than the work itself.
 
 
-@njit(inline="always", _nrt=False)
+@inlined(_nrt=False)
 def next_random(stream):  # type: ignore[no-untyped-def]
     """Splitmix64: the next state and a well-mixed 64-bit number of one environment's own stream."""
     state = np.uint64(stream) + np.uint64(0x9E3779B97F4A7C15)
@@ -69,7 +69,7 @@ def next_random(stream):  # type: ignore[no-untyped-def]
     return np.int64(state), mixed ^ (mixed >> np.uint64(31))
 
 
-@njit(inline="always", _nrt=False)
+@inlined(_nrt=False)
 def _book_background(s, b, slot):  # type: ignore[no-untyped-def]
     """Begin the ring's row of `slot` with the unknown load of that slot."""
     row, period = slot % s.load.shape[2], slot % s.background.shape[1]
@@ -78,7 +78,7 @@ def _book_background(s, b, slot):  # type: ignore[no-untyped-def]
             s.load[b, m, row, d] = s.background[s.counters[b, SEQUENCE], period, m, d]
 
 
-@njit(inline="always", _nrt=False)
+@inlined(_nrt=False)
 def _open_slot(s, b):  # type: ignore[no-untyped-def]
     """Begin the slot: finished workloads leave, due ones join the queue, the row of running ones is drawn."""
     sequence, slot = s.counters[b, SEQUENCE], s.counters[b, SLOT]
@@ -111,7 +111,7 @@ def _open_slot(s, b):  # type: ignore[no-untyped-def]
     s.counters[b, UNFINISHED] -= running - kept
 
 
-@njit(inline="always", _nrt=False)
+@inlined(_nrt=False)
 def _first_overshoots(s, b, m, d):  # type: ignore[no-untyped-def]
     """How many first overshoots machine m causes: one per workload on it (default), or one for the machine."""
     bit = 1 << d
@@ -129,7 +129,7 @@ def _first_overshoots(s, b, m, d):  # type: ignore[no-untyped-def]
     return first
 
 
-@njit(inline="always", _nrt=False)
+@inlined(_nrt=False)
 def _close_slot(s, b):  # type: ignore[no-untyped-def]
     """End the slot: add its penalties to `totals`, clear the load that nobody will see, advance the clock."""
     machines, resources = s.capacity.shape
@@ -161,7 +161,7 @@ def _close_slot(s, b):  # type: ignore[no-untyped-def]
     s.counters[b, SLOT] += 1
 
 
-@njit(inline="always", _nrt=False)
+@inlined(_nrt=False)
 def tick(s, b):  # type: ignore[no-untyped-def]
     """End the slot and begin the next one. Returns whether a decision is due or the episode is over."""
     _close_slot(s, b)
@@ -173,14 +173,14 @@ def tick(s, b):  # type: ignore[no-untyped-def]
     return s.counters[b, OVER] != GOING or s.counters[b, WAITING] > 0
 
 
-@njit(inline="always", _nrt=False)
+@inlined(_nrt=False)
 def may_place_more(s, b):  # type: ignore[no-untyped-def]
     """Whether another placement is due in the current slot."""
     limit = s.rules[PLACEMENTS_PER_SLOT]
     return s.counters[b, WAITING] > 0 and (limit == 0 or s.counters[b, PLACED] < limit)
 
 
-@njit(inline="always", _nrt=False)
+@inlined(_nrt=False)
 def begin(s, b, sequence):  # type: ignore[no-untyped-def]
     """Clear environment b for an episode on `sequence` (-1: one drawn from its own stream), just before slot 0."""
     if sequence < 0:
@@ -204,7 +204,7 @@ def begin(s, b, sequence):  # type: ignore[no-untyped-def]
         clear_row(s, b, row)
 
 
-@njit(inline="always", _nrt=False)
+@inlined(_nrt=False)
 def place(s, b, position, m):  # type: ignore[no-untyped-def]
     """Start the waiting workload at `position` of the queue on machine m in the current slot."""
     w = s.workloads[b, position, WAITS]
@@ -223,7 +223,7 @@ def place(s, b, position, m):  # type: ignore[no-untyped-def]
     draw(s, b, w, sequence, slot, row_of(s, slot))
 
 
-@njit(inline="always", _nrt=False)
+@inlined(_nrt=False)
 def _observe(s, b):  # type: ignore[no-untyped-def]
     """Write the observation of environment b: h rows of every grid, and the queue."""
     show_grid(s, b)
@@ -239,7 +239,7 @@ def _observe(s, b):  # type: ignore[no-untyped-def]
         _sum_forecasts(s, b)
 
 
-@njit(inline="always", _nrt=False)
+@inlined(_nrt=False)
 def _sum_forecasts(s, b):  # type: ignore[no-untyped-def]
     """Sum the forecasts of the workloads on each machine, each as of the last slot of it that is seen."""
     _, machines, columns = s.seen_forecast.shape
