@@ -80,14 +80,14 @@ vectorize: Any = partial(numba.vectorize, cache=True)
 """Compile a function of scalars for arrays, as `numba.vectorize` does, and keep the machine code on disk."""
 
 
-def part(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def inner(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function that other kernels call, as `njit` does, but without the code by which Python would call it.
 
     That code unpacks and checks every argument, and with tuples of many arrays takes longer to compile than the work
-    itself. Python (a test, say) may call a part as well: it is then compiled a second time, as a kernel of its own.
+    itself. Python (a test, say) may call an inner kernel too: it is then compiled a second time, as a kernel of its own.
     """
     if function is None:
-        return partial(part, **options)
+        return partial(inner, **options)
     compiled = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
     compiled._compile_for_args = lambda *_, **__: _whole(function, **options)
     compiled._insert = lambda *_, **__: None  # or Python would find the compiled code and jump to the missing one
@@ -96,14 +96,15 @@ def part(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 @cache
 def _whole(function: Callable[..., Any], **options: Any) -> Any:
-    """The part as a kernel; under a name of its own, as names are what the cache on disk goes by."""
+    """The inner kernel as a whole one; under a name of its own, as names are what the cache on disk goes by."""
     copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
     copy.__module__, copy.__qualname__ = function.__module__, f"{function.__qualname__}_from_python"
     return njit(**options)(copy)
 
 
-inlined: Any = partial(part, forceinline=True)
-"""A part whose machine code is copied into every kernel that calls it.
+inlined: Any = partial(inner, forceinline=True)
+"""An inner kernel whose machine code is copied into every kernel that calls it: for large ones.
 
-numba's own `inline="always"` copies the source instead, and then infers types and cleans up once for every copy.
+numba's own `inline="always"` copies the source instead. That makes the fastest code of small ones, since it is optimised
+together with what surrounds it; but types are inferred anew in every copy, and the time grows with the square of the size.
 """

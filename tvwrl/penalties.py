@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvwrl.checks import at_least, within
-from tvwrl.compiled import inlined
+from tvwrl.compiled import njit
 from tvwrl.types import Float, InputError
 
 Weight = float | tuple[float, ...]
@@ -53,13 +53,13 @@ class PenaltyWeights:
         return np.array(rows)
 
 
-@inlined
+@njit(inline="always")
 def contention(load: float, square: float) -> float:
     """Sum over pairs i < j of u_i u_j, from the load sum(u) and the sum of squares sum(u^2) (P_C without K_c)."""
     return 0.5 * (load * load - square)
 
 
-@inlined
+@njit(inline="always")
 def under_utilisation(unused: float, exponent: float) -> float:
     """|U|^{K_u} (P_U); exponent 0 switches it off. Small whole exponents avoid the slow general power."""
     if exponent == 0.0:
@@ -74,13 +74,13 @@ def under_utilisation(unused: float, exponent: float) -> float:
     return power
 
 
-@inlined
+@njit(inline="always")
 def overshoot(first_times: int, weight: float) -> float:
     """K_o for each first overshoot (P_O)."""
     return weight * first_times
 
 
-@inlined
+@njit(inline="always")
 def wait(queue: int, weight: float) -> float:
     """K_w |Q_t| (P_W); the queue is what has arrived and is not placed by the end of the slot."""
     return weight * queue

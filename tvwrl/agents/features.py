@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.compiled import inlined, njit
+from tvwrl.compiled import njit
 from tvwrl.forecasting.segments import SEGMENTS
 from tvwrl.packing.fit import overbooked
 from tvwrl.schedulers.expected_cost import (
@@ -206,7 +206,7 @@ def _cost_features(costs, capacity, left, spare, dominant, tight, limit, units, 
             logits[b, machines] = math.log(chances) + (danger if room else SURELY)
 
 
-@inlined
+@njit(inline="always")
 def _squash(cost):  # type: ignore[no-untyped-def]
     return math.asinh(cost / SMALL) / GREAT if cost != 0.0 else 0.0  # many costs are 0
 
@@ -246,7 +246,7 @@ def _expect(forecast, own, capacity, segments, columns, row, out):  # type: igno
                 out[b, m, i] = row[columns[i]]
 
 
-@inlined
+@njit(inline="always")
 def _sure(room, variance):  # type: ignore[no-untyped-def]
     return np.float32(min(max(room / np.sqrt(variance), -SURE), SURE) / SURE)
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from tvwrl.agents.networks import Encoded
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.packing.fit import exceeds
 from tvwrl.penalties import contention, overshoot, under_utilisation
 from tvwrl.simulation.simulation import Simulation
@@ -76,7 +76,7 @@ def foresee(s, work, rows, gamma, committed, ahead):  # type: ignore[no-untyped-
             committed[i, m] = _committed(s, rows[i], m, ends[m], square[m], gamma)
 
 
-@part
+@inner
 def _look_ahead(s, work, whole, b, out):  # type: ignore[no-untyped-def]
     resources, count = s.capacity.shape[1], s.timing.shape[1]
     sequence, slot, waiting = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.counters[b, WAITING]
@@ -96,7 +96,7 @@ def _look_ahead(s, work, whole, b, out):  # type: ignore[no-untyped-def]
                 out[at + 1 + d] += work[sequence, w, d] / whole[d]
 
 
-@part
+@inner
 def _sum_squares(s, b, square, ends):  # type: ignore[no-untyped-def]
     """Write the sum of squared demand (M, H, D) of the slots from now, and slots until each machine is empty (M,)."""
     ends[:], square[:] = 0, 0.0
@@ -118,7 +118,7 @@ def _sum_squares(s, b, square, ends):  # type: ignore[no-untyped-def]
                 square[m, k, d] += demand * demand
 
 
-@part
+@inner
 def _committed(s, b, m, end, square, gamma):  # type: ignore[no-untyped-def]
     """What machine m costs, discounted, until it is empty `end` slots from now. `square`: (H, D), see above."""
     ring, resources = s.load.shape[2:]
@@ -137,7 +137,7 @@ def _committed(s, b, m, end, square, gamma):  # type: ignore[no-untyped-def]
     return costs
 
 
-@part
+@inner
 def _charged(s, b, m, d, k):  # type: ignore[no-untyped-def]
     """How many first overshoots machine m, which is not empty by then, causes if its next overshoot is k slots away."""
     if s.rules[OVERSHOOT_PER_MACHINE]:

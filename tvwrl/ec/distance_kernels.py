@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 
 # A diagonal is computed in whole blocks of so many cells, which spares the loop over a rest. Series are padded by as
 # many points: +inf where stored forwards, -inf where backwards, so cells beyond the table are infinitely far.
@@ -22,7 +22,7 @@ _FAST = {"nnan", "nsz", "contract"}
 _FAST_SUMS = {*_FAST, "reassoc"}
 
 
-@part(nogil=True)
+@inner(nogil=True)
 def _band(n, m, radius):  # type: ignore[no-untyped-def]
     """Lowest and highest allowed i - j; `radius` < 0 = no band.
 
@@ -33,7 +33,7 @@ def _band(n, m, radius):  # type: ignore[no-untyped-def]
     return max(1 - m, min(n - m, 0) - radius), min(n - 1, max(n - m, 0) + radius)
 
 
-@part(nogil=True, fastmath=_FAST_SUMS)
+@inner(nogil=True, fastmath=_FAST_SUMS)
 def _smallest(work, row, first, count):  # type: ignore[no-untyped-def]
     """The least of `count` values in a row of `work`."""
     least = np.inf
@@ -42,7 +42,7 @@ def _smallest(work, row, first, count):  # type: ignore[no-untyped-def]
     return least
 
 
-@part(nogil=True, fastmath=_FAST)
+@inner(nogil=True, fastmath=_FAST)
 def _warp(x, start, n, y, other_start, m, radius, limit, work):  # type: ignore[no-untyped-def]
     """Smallest sum of squared differences along a warping path, or inf where it is certain to exceed `limit`.
 
@@ -117,7 +117,7 @@ def warp_rows(  # type: ignore[no-untyped-def]
                 result[j, i] = result[i, j]
 
 
-@part(nogil=True)
+@inner(nogil=True)
 def _envelope(y, sign, low, high, queue, envelope):  # type: ignore[no-untyped-def]
     """Highest (`sign` 1) or lowest (-1) of the points of y (m,) that point i of another series may be paired with.
 
@@ -136,7 +136,7 @@ def _envelope(y, sign, low, high, queue, envelope):  # type: ignore[no-untyped-d
         envelope[i] = y[queue[head]]
 
 
-@part(nogil=True, fastmath=_FAST_SUMS)
+@inner(nogil=True, fastmath=_FAST_SUMS)
 def _bound(x, first, last, highest, lowest):  # type: ignore[no-untyped-def]
     """Lower bound of the squared distance: each point of x (n,) against the nearest it may be paired with (LB_Keogh).
 
@@ -152,7 +152,7 @@ def _bound(x, first, last, highest, lowest):  # type: ignore[no-untyped-def]
     return total
 
 
-@part(nogil=True)
+@inner(nogil=True)
 def _mean_distance(  # type: ignore[no-untyped-def]
     x, start, n, y, other_start, m, radius, scale, bounds, nearest, work
 ):

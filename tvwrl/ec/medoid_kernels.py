@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 
 
-@part(nogil=True)
+@inner(nogil=True)
 def _assign(distances, medoids, first, second, owner, removal):  # type: ignore[no-untyped-def]
     """Assign every sample to its nearest medoid.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.flow.network_kernels import (
     NO_MACHINE,
     USED,
@@ -46,7 +46,7 @@ def cancel_cycles(apps, net, moved):  # type: ignore[no-untyped-def]
     return moved[0] - before
 
 
-@part
+@inner
 def empty_machine(apps, net, m):  # type: ignore[no-untyped-def]
     """Move all replicas of machine m to others in use, or none of them. Returns how many moved."""
     net.log[0] = 0

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.compiled import inlined, njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.packing.affinity import UNLIMITED
 from tvwrl.packing.contents import INITIAL_WEIGHT, add, drop_empty_entries, remove
 from tvwrl.packing.fit import has_room, lacks
@@ -60,7 +60,7 @@ class Network(NamedTuple):
     room: Any  # (K,) float64, scratch
 
 
-@inlined
+@njit(inline="always")
 def _set_leaf(net, m):  # type: ignore[no-untyped-def]
     """Write the residuals of machine m to its leaf of the tree that it belongs to. Returns the leaf."""
     leaf, busy, up = len(net.used) // 2 + net.position[m], net.kinds[m] > 0, net.up[m]
@@ -70,7 +70,7 @@ def _set_leaf(net, m):  # type: ignore[no-untyped-def]
     return leaf
 
 
-@inlined
+@njit(inline="always")
 def _join(net, node):  # type: ignore[no-untyped-def]
     """Write the maxima of the two nodes below it to `node` of both trees."""
     for p in range(net.used.shape[1]):
@@ -96,7 +96,7 @@ def build_trees(net):  # type: ignore[no-untyped-def]
         _join(net, node)
 
 
-@part
+@inner
 def next_with_room(tree, largest, wanted, row, at, end):  # type: ignore[no-untyped-def]
     """First position in at .. end - 1 whose residual in `tree` may hold `wanted[row]`; `end` if there is none.
 
@@ -124,7 +124,7 @@ def next_with_room(tree, largest, wanted, row, at, end):  # type: ignore[no-unty
             node //= 2
 
 
-@part
+@inner
 def limits_allow(i, own, application, count, kinds, m, allows, bears):  # type: ignore[no-untyped-def]
     """Whether one more replica of i breaks no affinity limit on machine m (its blacklist, Eq. 9 and 10).
 
@@ -143,7 +143,7 @@ def limits_allow(i, own, application, count, kinds, m, allows, bears):  # type: 
     return True
 
 
-@part
+@inner
 def _holds(i, application, kinds, m):  # type: ignore[no-untyped-def]
     """Whether machine m holds a replica of i."""
     found = False
@@ -152,7 +152,7 @@ def _holds(i, application, kinds, m):  # type: ignore[no-untyped-def]
     return found
 
 
-@part
+@inner
 def _first_position(apps, net, i, tree, at, end):  # type: ignore[no-untyped-def]
     """First position in at .. end - 1 of `tree` whose machine can take a replica of i; `end` if none can."""
     demand, residual, order = apps.demand, net.residual, net.order
@@ -169,7 +169,7 @@ def _first_position(apps, net, i, tree, at, end):  # type: ignore[no-untyped-def
         at += 1
 
 
-@part
+@inner
 def find_in_group(apps, net, i, g, only_used):  # type: ignore[no-untyped-def]
     """A machine of group g that can take a replica of i, preferably one in use; NO_MACHINE if none can."""
     begin, end = net.begin[g], net.begin[g + 1]
@@ -179,7 +179,7 @@ def find_in_group(apps, net, i, g, only_used):  # type: ignore[no-untyped-def]
     return NO_MACHINE if at == end else np.int64(net.order[at])
 
 
-@part
+@inner
 def find_machine(apps, net, i, only_used):  # type: ignore[no-untyped-def]
     """The machine at the end of the cheapest path of i on which nothing has to move, or NO_MACHINE."""
     for g in net.preference[net.kind[i]]:
@@ -189,13 +189,13 @@ def find_machine(apps, net, i, only_used):  # type: ignore[no-untyped-def]
     return NO_MACHINE
 
 
-@part
+@inner
 def _record(net, i, m):  # type: ignore[no-untyped-def]
     net.journal[net.log[0], 0], net.journal[net.log[0], 1] = i, m
     net.log[0] += 1
 
 
-@part
+@inner
 def add_replica(apps, net, i, m):  # type: ignore[no-untyped-def]
     """Place a replica of i on machine m, which must have room for it."""
     add(apps, net, i, m, 1)
@@ -216,7 +216,7 @@ def remove_replica(apps, net, i, m):  # type: ignore[no-untyped-def]
     _record(net, i, -(m + 1))
 
 
-@part
+@inner
 def roll_back(apps, net, to):  # type: ignore[no-untyped-def]
     """Undo the changes in the journal beyond row `to`, the latest first."""
     while net.log[0] > to:

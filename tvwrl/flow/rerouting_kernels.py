@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.flow.network_kernels import (
     ANY,
     NO_MACHINE,
@@ -27,7 +27,7 @@ MAX_EJECTED = np.int64(64)  # replicas that one replica may eject from a machine
 MAX_PATHS = 8  # shortest paths that are tried for one replica
 
 
-@part
+@inner
 def _shortest_paths(net, i, banned, before, via, distance):  # type: ignore[no-untyped-def]
     """Distances of groups from vertex i in the residual network, by Bellman-Ford.
 
@@ -57,7 +57,7 @@ def _shortest_paths(net, i, banned, before, via, distance):  # type: ignore[no-u
             break
 
 
-@part
+@inner
 def _replace_one(apps, net, i, g, t):  # type: ignore[no-untyped-def]
     """Place i on a machine of group g instead of a replica of kind t. Returns the vertex of that replica, or -1."""
     demand, residual, application, count, kinds = apps.demand, net.residual, net.application, net.count, net.kinds
@@ -84,7 +84,7 @@ def _replace_one(apps, net, i, g, t):  # type: ignore[no-untyped-def]
     return -1
 
 
-@part
+@inner
 def _push_along(apps, net, i, path, kinds, length):  # type: ignore[no-untyped-def]
     """Push i along `path` (length,) of groups, where a replica of kind `kinds` (length,) moves from each to the next.
 
@@ -108,7 +108,7 @@ def _push_along(apps, net, i, path, kinds, length):  # type: ignore[no-untyped-d
     return length
 
 
-@part
+@inner
 def _push_cheapest(apps, net, i, most):  # type: ignore[no-untyped-def]
     """Place a replica of i by a shortest augmenting path that costs less than `most`. Returns whether there is one."""
     groups = net.cost.shape[1]
@@ -148,7 +148,7 @@ def _push_cheapest(apps, net, i, most):  # type: ignore[no-untyped-def]
     return False
 
 
-@part
+@inner
 def _cheapest_ejection(apps, net, i, examined):  # type: ignore[no-untyped-def]
     """The machine that has to eject the least weight for a replica of i, and the number of entries to eject.
 
@@ -183,7 +183,7 @@ def _cheapest_ejection(apps, net, i, examined):  # type: ignore[no-untyped-def]
     return where, entries
 
 
-@part
+@inner
 def _eject(apps, net, m, entries, waiting):  # type: ignore[no-untyped-def]
     """Move the entries in `net.out` from machine m to the stack, which already holds `waiting` replicas.
 
@@ -202,7 +202,7 @@ def _eject(apps, net, m, entries, waiting):  # type: ignore[no-untyped-def]
     return waiting
 
 
-@part
+@inner
 def _make_room(apps, net, i, chain_length, examined):  # type: ignore[no-untyped-def]
     """Place a replica of i by ejecting others, which eject others in turn, at most `chain_length` times.
 
@@ -232,7 +232,7 @@ def _make_room(apps, net, i, chain_length, examined):  # type: ignore[no-untyped
     return True
 
 
-@part
+@inner
 def _place_replica(apps, net, i, cheapest, chain_length, examined):  # type: ignore[no-untyped-def]
     """Place one replica of i and record all moves in the journal. Returns whether that was possible.
 
@@ -254,7 +254,7 @@ def _place_replica(apps, net, i, cheapest, chain_length, examined):  # type: ign
     return chain_length > 0 and _make_room(apps, net, i, chain_length, examined)
 
 
-@part
+@inner
 def _count_migrations(net):  # type: ignore[no-untyped-def]
     """Migrations in the journal: replicas that left their machine and did not return to it."""
     journal, rows, moves = net.journal, net.log[0], 0

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.compiled import inlined, njit
+from tvwrl.compiled import njit
 from tvwrl.forecasting.base import Forecaster
 from tvwrl.forecasting.beginnings import Beginnings, outcome_levels
 from tvwrl.forecasting.compression import packed, unpacked
@@ -219,7 +219,7 @@ def _add_chances(odds, networks, most, peak, mean):  # type: ignore[no-untyped-d
             mean[i, j] += share * odds[i, o + j] / (np.float32(1.0) + odds[i, o + j])
 
 
-@inlined
+@njit(inline="always")
 def _add_shares(odds, share, out):  # type: ignore[no-untyped-def]
     total = np.float32(0.0)
     for v in range(len(odds)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.compiled import inlined, njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.interference.score_kernels import score_machine, score_scratch
 from tvwrl.packing.fit import exceeds
 from tvwrl.schedulers.load_aware import load_aware, risk_balancing, spread, stack, target_load_packing
@@ -12,14 +12,14 @@ from tvwrl.schedulers.load_aware import load_aware, risk_balancing, spread, stac
 SPREAD, STACK, RANDOM, LOAD_AWARE, TARGET_LOAD_PACKING, RISK_BALANCING = range(6)  # kinds of schedulers
 
 
-@inlined
+@njit(inline="always")
 def takes_instance(machines, m, cpu, memory):  # type: ignore[no-untyped-def]
     """Whether machine m has room for one more instance of `cpu` cores and `memory`; never if its usage is NaN."""
     cores, size = machines.cpu[m] + cpu, machines.used_memory[m] + memory
     return not (exceeds(cores, machines.cores[m]) or exceeds(size, machines.memory[m]) or np.isnan(cores + size))
 
 
-@inlined
+@njit(inline="always")
 def update_usage(machines, m, category, sign, cpu, memory):  # type: ignore[no-untyped-def]
     """Adds (sign 1) or removes (sign -1) one instance on machine m; categories outside 0..59 are not counted."""
     machines.cpu[m] += sign * cpu
@@ -29,7 +29,7 @@ def update_usage(machines, m, category, sign, cpu, memory):  # type: ignore[no-u
         machines.composition[m, category] += sign
 
 
-@inlined
+@njit(inline="always")
 def _preference(kind, machines, m, more_cpu, more_memory, moments):  # type: ignore[no-untyped-def]
     """How much a scheduler of `kind` prefers machine m for one more; `moments` (2, 2) as of `load_aware.remember`."""
     cores, capacity = machines.cores[m], machines.memory[m]
@@ -48,7 +48,7 @@ def _preference(kind, machines, m, more_cpu, more_memory, moments):  # type: ign
     return spread(share)
 
 
-@part
+@inner
 def _best(preference, chosen):  # type: ignore[no-untyped-def]
     """Writes the most preferred machines into `chosen` (candidates,), best first, ties by number; returns how many.
 
@@ -72,7 +72,7 @@ def _best(preference, chosen):  # type: ignore[no-untyped-def]
     return count
 
 
-@part
+@inner
 def _drawn(preference, chosen, rng):  # type: ignore[no-untyped-def]
     """Draws different machines with room uniformly into `chosen` (candidates,); returns how many."""
     total, most, count = len(preference), len(chosen), 0
@@ -98,7 +98,7 @@ def _drawn(preference, chosen, rng):  # type: ignore[no-untyped-def]
     return count
 
 
-@part
+@inner
 def _lowest_score(  # type: ignore[no-untyped-def]
     machines,  # `MonitoredMachines`; a composition is changed and restored
     trees,  # `Trees`; without nodes the score is the share of CPU in use

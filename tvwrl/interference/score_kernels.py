@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.compiled import inlined, njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.interference.observations import CATEGORIES
 
 
@@ -36,7 +36,7 @@ _NONE = np.zeros(0, np.int32)
 UTILISATION_ALONE = Trees(_NONE, _NONE, np.zeros(0, np.uint8), _NONE, _NONE, np.zeros(0))
 
 
-@inlined
+@njit(inline="always")
 def score_machine(  # type: ignore[no-untyped-def]
     m,  # machine
     first,  # (M + 1,) services of machine m are rows first[m] .. first[m + 1] - 1
@@ -71,7 +71,7 @@ def score_machine(  # type: ignore[no-untyped-def]
     return 0.0 if first[m] == first[m + 1] else np.nan
 
 
-@inlined
+@njit(inline="always")
 def _features(counts, pressure, values):  # type: ignore[no-untyped-def]
     """Writes the features that trees test into `values` (61,): the counts (60,), then their total pressure."""
     total = np.int32(0)
@@ -81,7 +81,7 @@ def _features(counts, pressure, values):  # type: ignore[no-untyped-def]
     values[CATEGORIES] = total
 
 
-@part
+@inner
 def score_scratch(first):  # type: ignore[no-untyped-def]
     """Scratch arrays of `score_machine`: nodes and weights of one machine's services, and feature values.
 
@@ -93,7 +93,7 @@ def score_scratch(first):  # type: ignore[no-untyped-def]
     return np.empty(most, np.uint32), np.empty(most), np.empty(CATEGORIES + 1, np.int32)
 
 
-@part
+@inner
 def score_one(machines, trees, weight, m):  # type: ignore[no-untyped-def]
     """Score of machine m with its present composition."""
     root, depth, feature, threshold, left, level, pressure = trees

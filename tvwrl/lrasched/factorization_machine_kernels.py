@@ -15,23 +15,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.compiled import inlined, njit, part
+from tvwrl.compiled import inner, njit
 
 
-@inlined(error_model="numpy")
+@njit(inline="always", error_model="numpy")
 def closed_form(z, root, alpha, beta, lambda1, lambda2):  # type: ignore[no-untyped-def]
     """The parameter for a state z and `root` = sqrt(n) (Eq. 5 to 7); free of branches, so that loops vectorise."""
     return -np.copysign(max(abs(z) - lambda1, 0.0), z) / ((beta + root) / alpha + lambda2)
 
 
-@inlined(error_model="numpy")
+@njit(inline="always", error_model="numpy")
 def update_state(theta, z, root, gradient, alpha):  # type: ignore[no-untyped-def]
     """z and sqrt(n) of one coordinate after a gradient taken at its parameter `theta` (Algorithm 2)."""
     after = np.sqrt(root * root + gradient * gradient)
     return z + gradient - (after - root) / alpha * theta, after
 
 
-@part(error_model="numpy")
+@inner(error_model="numpy")
 def predict_row(index, value, linear, factors, sums):  # type: ignore[no-untyped-def]
     """Prediction for one row (Eq. 2); leaves sum_l v_lf x_l of every factor f in `sums` (h,).
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.packing.fit import has_room
 from tvwrl.types import Int
 
@@ -65,7 +65,7 @@ def entries(p: Packing) -> tuple[Int, Int, Int]:
     return application, p.machine[at].astype(np.int64), p.count[at].astype(np.int64)
 
 
-@part
+@inner
 def limit_machines(a, p, i, enough):  # type: ignore[no-untyped-def]
     """Write to `p.cap` how many replicas of i affinity allows on each machine, if fewer than `enough`: both directions
     bind. Returns how many arcs and entries were looked at, for `forget_limits`.
@@ -91,7 +91,7 @@ def limit_machines(a, p, i, enough):  # type: ignore[no-untyped-def]
     return looked
 
 
-@part
+@inner
 def forget_limits(a, p, i, looked):  # type: ignore[no-untyped-def]
     """Undo `limit_machines`, by clearing every machine unless that costs more than walking the arcs again."""
     first, used, machine, cap, into, to = p.first, p.used, p.machine, p.cap, a.into, a.to
@@ -106,7 +106,7 @@ def forget_limits(a, p, i, looked):  # type: ignore[no-untyped-def]
             cap[machine[r]] = UNLIMITED
 
 
-@part
+@inner
 def put(a, p, i, m, count):  # type: ignore[no-untyped-def]
     """Place `count` replicas of i on machine m; `settle` writes them down when i is through."""
     if p.held[m] == NOT_YET:
@@ -119,7 +119,7 @@ def put(a, p, i, m, count):  # type: ignore[no-untyped-def]
         residual[m, k] -= count * demand[i, k]
 
 
-@part
+@inner
 def settle(p, i):  # type: ignore[no-untyped-def]
     """Write down how many replicas of i each of its machines got, and clear the scratch array of that."""
     machine, count, held = p.machine, p.count, p.held
@@ -130,7 +130,7 @@ def settle(p, i):  # type: ignore[no-untyped-def]
         held[machine[r]] = NOT_YET
 
 
-@part
+@inner
 def open_next(a, p, i):  # type: ignore[no-untyped-def]
     """Open the next machine, whether i fits it or not. False if there is none, or i fits none from there on."""
     m = p.open[0]

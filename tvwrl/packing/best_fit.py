@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.packing.affinity import forget_limits, limit_machines, open_next, put, settle
 from tvwrl.packing.fit import has_room
 from tvwrl.packing.orders import enough, join, refresh, remeasure, sink, sort_falling, swap_pass
 
 
-@part
+@inner
 def _append(p, o):  # type: ignore[no-untyped-def]
     """Put the machine just opened at the end of the order."""
     m, at = p.open[0] - 1, o.count[0]
@@ -24,7 +24,7 @@ def _append(p, o):  # type: ignore[no-untyped-def]
     remeasure(o, p, at)
 
 
-@part
+@inner
 def _scan(  # type: ignore[no-untyped-def]
     order,  # (M,) machines, as in `orders.Ordering`
     key,  # (M,) float64: their keys, by position
@@ -51,7 +51,7 @@ def _scan(  # type: ignore[no-untyped-def]
     return end
 
 
-@part
+@inner
 def _find(  # type: ignore[no-untyped-def]
     a, p, o, i,
     at,  # first position to look at

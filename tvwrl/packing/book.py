@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.packing.fit import exceeds
 
 
-@part
+@inner
 def book(load, slot, demand, length):  # type: ignore[no-untyped-def]
     """Add `demand` (L, D) of slots `slot .. slot + length - 1` to one machine's ring `load` (H, D)."""
     horizon, resources = load.shape

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 
 
 @njit
@@ -89,7 +89,7 @@ def clique(members, clash):  # type: ignore[no-untyped-def]
     return best
 
 
-@part
+@inner
 def _fits_for_life(load, share, i, start, finish):  # type: ignore[no-untyped-def]
     """Whether a machine with `load` (T, D) has room for workload i in every slot of its life."""
     for t in range(start[i], finish[i]):
@@ -99,7 +99,7 @@ def _fits_for_life(load, share, i, start, finish):  # type: ignore[no-untyped-de
     return True
 
 
-@part
+@inner
 def _add(load, share, i, loaded):  # type: ignore[no-untyped-def]
     """Write to `loaded` (T, D), which may be `load` itself, the load of a machine with workload i on it too."""
     for t in range(len(load)):

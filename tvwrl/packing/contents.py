@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.packing.affinity import UNLIMITED, entries
 
 INITIAL_WEIGHT = 1.0  # weight of an application whose replicas never had to eject others
@@ -36,7 +36,7 @@ class Contents(NamedTuple):
     room: Any  # (K,) float64, scratch
 
 
-@part
+@inner
 def set_limits(a, s, i):  # type: ignore[no-untyped-def]
     """Write the affinity limits between i and its neighbours to `s.allows` and `s.bears`."""
     for e in range(a.into_start[i], a.into_start[i + 1]):
@@ -45,7 +45,7 @@ def set_limits(a, s, i):  # type: ignore[no-untyped-def]
         s.bears[a.to[e]] = a.limit[e]
 
 
-@part
+@inner
 def clear_limits(a, s, i):  # type: ignore[no-untyped-def]
     """Undo `set_limits`."""
     for e in range(a.into_start[i], a.into_start[i + 1]):
@@ -54,7 +54,7 @@ def clear_limits(a, s, i):  # type: ignore[no-untyped-def]
         s.bears[a.to[e]] = UNLIMITED
 
 
-@part
+@inner
 def remove(a, s, m, w, replicas):  # type: ignore[no-untyped-def]
     """Remove replicas from entry w of machine m. An entry that becomes empty stays until `drop_empty_entries`."""
     i = s.application[m, w]
@@ -63,7 +63,7 @@ def remove(a, s, m, w, replicas):  # type: ignore[no-untyped-def]
         s.residual[m, k] += replicas * a.demand[i, k]
 
 
-@part
+@inner
 def drop_empty_entries(s, m):  # type: ignore[no-untyped-def]
     """Close the gaps that `remove` left on machine m."""
     kept = 0
@@ -74,7 +74,7 @@ def drop_empty_entries(s, m):  # type: ignore[no-untyped-def]
     s.kinds[m] = kept
 
 
-@part
+@inner
 def add(a, s, i, m, replicas):  # type: ignore[no-untyped-def]
     """Add replicas of i to machine m. Returns False, and changes nothing, if it has no free entry for i."""
     at = -1
@@ -93,7 +93,7 @@ def add(a, s, i, m, replicas):  # type: ignore[no-untyped-def]
     return True
 
 
-@part
+@inner
 def unplace(a, s, m, w, replicas):  # type: ignore[no-untyped-def]
     """Move replicas of entry w of machine m to the stack of unplaced ones; see `remove` for what else it does."""
     for _ in range(replicas):

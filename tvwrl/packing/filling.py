@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.packing.affinity import UNLIMITED, open_next, put
 from tvwrl.packing.fit import has_room, most_that_fit
 
@@ -50,7 +50,7 @@ def pull(score, residual, m, total, f):  # type: ignore[no-untyped-def]
             f[k] = f[k] / total[k] if total[k] > 0.0 else 0.0
 
 
-@part
+@inner
 def _dot(f, demand, g):  # type: ignore[no-untyped-def]
     result = 0.0
     for k in range(len(f)):
@@ -58,7 +58,7 @@ def _dot(f, demand, g):  # type: ignore[no-untyped-def]
     return result
 
 
-@part
+@inner
 def limit_neighbours(a, i, held, cap, touched, n):  # type: ignore[no-untyped-def]
     """Lower `cap` (A,), what a machine allows of each application, for `held` replicas of i on it.
 
@@ -107,7 +107,7 @@ def fill(a, p, sizes, score, total, head, cap, touched, machines):  # type: igno
     return True
 
 
-@part
+@inner
 def _open_for_any(a, p, sizes, head, alive):  # type: ignore[no-untyped-def]
     """Open the next machine if it, or one after it, can take anything that is left."""
     for g in alive:  # noqa: SIM110, numba knows no generators
@@ -116,7 +116,7 @@ def _open_for_any(a, p, sizes, head, alive):  # type: ignore[no-untyped-def]
     return False
 
 
-@part
+@inner
 def _fill_one(  # type: ignore[no-untyped-def]
     a, p, sizes, score,
     total,  # (K,) float64: residual of all open machines, updated in place
@@ -160,7 +160,7 @@ def _fill_one(  # type: ignore[no-untyped-def]
         cap[touched[t]] = UNLIMITED
 
 
-@part
+@inner
 def _rescore(  # type: ignore[no-untyped-def]
     a, p, sizes, score, m,
     alive,  # (S,) int64: the sizes to score come first; those that fit m move to the front
@@ -179,7 +179,7 @@ def _rescore(  # type: ignore[no-untyped-def]
     return kept
 
 
-@part
+@inner
 def _next_member(p, sizes, g, at, cap):  # type: ignore[no-untyped-def]
     """The first member of size g, from its place on, with replicas left that affinity allows; -1 if there is none."""
     while at[g] < sizes.start[g + 1]:

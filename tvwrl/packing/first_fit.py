@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.packing.affinity import forget_limits, limit_machines, open_next, put, settle
 from tvwrl.packing.fit import has_room, most_that_fit
 
@@ -27,7 +27,7 @@ def new_row(a: Any, p: Any) -> Row:
     return Row(np.empty(len(p.residual), np.int32), np.zeros(1, np.int64), a.needed.min(axis=0, keepdims=True))
 
 
-@part
+@inner
 def _fill(a, p, row, i):  # type: ignore[no-untyped-def]
     """Place replicas of i on the first machines with room, as many as fit each. Its limits are in place.
 
@@ -70,7 +70,7 @@ def first_fit(a, p, row, order):  # type: ignore[no-untyped-def]
         forget_limits(a, p, i, looked)
 
 
-@part
+@inner
 def _lose(a, p, gone, i, k, limit, of_i):  # type: ignore[no-untyped-def]
     """How many machines of i are newly lost to its neighbour k, too full or by `limit`: of i on k, or k on i."""
     machine, count, needed, residual, lost = p.machine, p.count, a.needed, p.residual, 0

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvwrl.compiled import inlined, part
+from tvwrl.compiled import inner, njit
 from tvwrl.types import Float
 
 TOLERANCE = 1e-9  # share of the capacity; more than rounding makes of a sum of millions of demands
@@ -23,31 +23,31 @@ SINGLE_TOLERANCE = 1e-6  # the same for sums in single precision
 BLOCK = np.uint64(32)  # dimensions compared at once
 
 
-@inlined
+@njit(inline="always")
 def lacks(demand: float, residual: float, capacity: float) -> bool:
     """Whether `demand` does not fit `residual`, what is left of `capacity`; all in the same unit."""
     return demand > residual + TOLERANCE * capacity
 
 
-@inlined
+@njit(inline="always")
 def exceeds(load: float, capacity: float) -> bool:
     """Whether `load` does not fit `capacity`, in the same unit."""
     return load > capacity + TOLERANCE * capacity
 
 
-@inlined
+@njit(inline="always")
 def overbooked(residual: float, capacity: float) -> bool:
     """Whether `residual`, summed in single precision, shows more load than `capacity`, in the same unit."""
     return residual < -SINGLE_TOLERANCE * capacity
 
 
-@inlined
+@njit(inline="always")
 def short(residual: float, needed: float) -> bool:
     """Whether `residual` is less than `needed`, a demand less the tolerance: see `needed` below."""
     return needed > residual
 
 
-@part
+@inner
 def has_room(needed, i, residual, m):  # type: ignore[no-untyped-def]
     """Whether machine m has left, in `residual` (M, K), what row i of `needed` (A, K) asks for in every dimension."""
     # By blocks without branches, the busiest dimensions first. Unsigned indices need no look at the end that negative
@@ -63,7 +63,7 @@ def has_room(needed, i, residual, m):  # type: ignore[no-untyped-def]
     return True
 
 
-@part
+@inner
 def most_that_fit(demand, needed, i, residual, m, most):  # type: ignore[no-untyped-def]
     """How many of at most `most` copies of row i of `demand` (A, K) fit machine m; other arrays as in `has_room`.
 

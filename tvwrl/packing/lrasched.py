@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.packing.affinity import NOT_YET, forget_limits, limit_machines, put, settle
 from tvwrl.packing.fit import short
 from tvwrl.packing.fitness import fitness_weights
@@ -40,7 +40,7 @@ class Scratch(NamedTuple):
     before: Any  # (G, K) float64: residuals of the machines that the application at hand was put on; G: most replicas
 
 
-@part
+@inner
 def _score(  # type: ignore[no-untyped-def]
     demand,  # (A, K) float64, as in `Applications`
     needed,  # (A, K) float64, as in `Applications`
@@ -71,7 +71,7 @@ def _score(  # type: ignore[no-untyped-def]
         score[m] = NOWHERE if full else fitness
 
 
-@part
+@inner
 def _take_back(p, i, before):  # type: ignore[no-untyped-def]
     """Undo what `put` did for i, to the last bit."""
     for n in range(p.used[i]):
@@ -82,7 +82,7 @@ def _take_back(p, i, before):  # type: ignore[no-untyped-def]
     p.used[i] = 0
 
 
-@part
+@inner
 def _place_one(a, p, i, fitness, scratch):  # type: ignore[no-untyped-def]
     """Place all replicas of i on open machines, or none. Returns whether it could."""
     demand, needed, residual, cap, held, own = a.demand, a.needed, p.residual, p.cap, p.held, a.own[i]
@@ -118,7 +118,7 @@ def place_whole(a, p, order, fitness, scratch):  # type: ignore[no-untyped-def]
     return placed
 
 
-@part
+@inner
 def _remove(a, p, i, fitness):  # type: ignore[no-untyped-def]
     """Take all replicas of i off."""
     for r in range(p.first[i], p.first[i] + p.used[i]):
@@ -127,7 +127,7 @@ def _remove(a, p, i, fitness):  # type: ignore[no-untyped-def]
     fitness.free[:] += a.replicas[i] * a.demand[i]
 
 
-@part
+@inner
 def _empty(a, p, batch, fitness, chosen):  # type: ignore[no-untyped-def]
     """Take off the applications of `batch` (n,) that have a replica on a machine `chosen` (M,). Returns how many."""
     gone = 0
@@ -140,7 +140,7 @@ def _empty(a, p, batch, fitness, chosen):  # type: ignore[no-untyped-def]
     return gone
 
 
-@part
+@inner
 def _refill(a, p, order, fitness, scratch, patience):  # type: ignore[no-untyped-def]
     """Place in this order, until `patience` in a row found no place."""
     failed = 0
@@ -150,7 +150,7 @@ def _refill(a, p, order, fitness, scratch, patience):  # type: ignore[no-untyped
             break
 
 
-@part
+@inner
 def _copy(p, free, to, to_free):  # type: ignore[no-untyped-def]
     """What `_remove` and `_place_one` change, from one packing to another."""
     to.residual[: p.open[0]], to.left[:], to.used[:] = p.residual[: p.open[0]], p.left, p.used
@@ -196,7 +196,7 @@ def improve(  # type: ignore[no-untyped-def]
     return placed > begun
 
 
-@part
+@inner
 def _worth(p, batch, size):  # type: ignore[no-untyped-def]
     """How many applications are placed, and their size."""
     placed, total = 0, 0.0

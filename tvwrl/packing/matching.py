@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.packing.affinity import UNLIMITED
 from tvwrl.packing.filling import limit_neighbours, pull
 from tvwrl.packing.fit import has_room
@@ -42,12 +42,12 @@ class Pairs(NamedTuple):
     pull: Any  # (K,) float64, scratch
 
 
-@part
+@inner
 def _before(q, x, y):  # type: ignore[no-untyped-def]
     return q.value[x] > q.value[y] or (q.value[x] == q.value[y] and x < y)
 
 
-@part
+@inner
 def _down(q, at):  # type: ignore[no-untyped-def]
     """Move the machine at `at` of the heap down to its place."""
     m, size = q.heap[at], q.size[0]
@@ -62,7 +62,7 @@ def _down(q, at):  # type: ignore[no-untyped-def]
     q.heap[at] = m
 
 
-@part
+@inner
 def _push(q, m):  # type: ignore[no-untyped-def]
     at = q.size[0]
     q.size[0] += 1
@@ -72,7 +72,7 @@ def _push(q, m):  # type: ignore[no-untyped-def]
     q.heap[at] = m
 
 
-@part
+@inner
 def _rescore(a, p, q, sizes, score, m):  # type: ignore[no-untyped-def]
     """Find the best application of machine m."""
     lowered, entry = np.int64(0), q.top[m]
@@ -104,7 +104,7 @@ def _rescore(a, p, q, sizes, score, m):  # type: ignore[no-untyped-def]
         q.cap[q.touched[t]] = UNLIMITED
 
 
-@part
+@inner
 def _best(a, p, q, sizes):  # type: ignore[no-untyped-def]
     """Application of the best size that has one which affinity allows, and its score; -1 if there is none."""
     scores, member, left, here, cap, own = q.scores, sizes.member, p.left, q.here, q.cap, a.own
@@ -122,7 +122,7 @@ def _best(a, p, q, sizes):  # type: ignore[no-untyped-def]
         scores[g] = -np.inf
 
 
-@part
+@inner
 def _put(a, p, q, i, m):  # type: ignore[no-untyped-def]
     """Place one replica of i on machine m."""
     entry = q.top[m]
@@ -140,7 +140,7 @@ def _put(a, p, q, i, m):  # type: ignore[no-untyped-def]
         q.total[k] -= a.demand[i, k]
 
 
-@part
+@inner
 def _drifted(q):  # type: ignore[no-untyped-def]
     now, then = max(q.total.sum(), 1e-300), max(q.frozen.sum(), 1e-300)
     for k in range(len(q.total)):
@@ -184,7 +184,7 @@ def match(a, p, q, sizes, score, steps):  # type: ignore[no-untyped-def]
     return q.size[0] > 0
 
 
-@part
+@inner
 def _rescore_all(a, p, q, sizes, score):  # type: ignore[no-untyped-def]
     q.frozen[:] = q.total
     for at in range(q.size[0]):

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.compiled import inlined, njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.packing.fit import TOLERANCE, has_room
 
 BLOCK = 32  # keys that are compared at once
@@ -67,7 +67,7 @@ def weights(measure, total, count, capacity):  # type: ignore[no-untyped-def]
     return weight
 
 
-@inlined
+@njit(inline="always")
 def measured(largest, weight, values, row):  # type: ignore[no-untyped-def]
     """The measure of row `row` of `values` (n, K), with `weight` (K,)."""
     result = -np.inf if largest else 0.0
@@ -77,7 +77,7 @@ def measured(largest, weight, values, row):  # type: ignore[no-untyped-def]
     return result
 
 
-@inlined
+@njit(inline="always")
 def _key(o, residual, m):  # type: ignore[no-untyped-def]
     """The key of machine m."""
     if not has_room(o.least, 0, residual, m):
@@ -85,7 +85,7 @@ def _key(o, residual, m):  # type: ignore[no-untyped-def]
     return o.sign * measured(o.measure.largest, o.weight, residual, m)
 
 
-@part
+@inner
 def enough(o, demand, i):  # type: ignore[no-untyped-def]
     """A machine with a measure below this has too little of some resource for one replica of i.
 
@@ -99,7 +99,7 @@ def enough(o, demand, i):  # type: ignore[no-untyped-def]
     return needed - 2.0 * TOLERANCE * machine
 
 
-@part
+@inner
 def _rises(block):  # type: ignore[no-untyped-def]
     """Whether any key is higher than the one before it. No branch: it compiles to vector instructions."""
     rises = False
@@ -108,7 +108,7 @@ def _rises(block):  # type: ignore[no-untyped-def]
     return rises
 
 
-@part
+@inner
 def _first_rise(key, begin, end):  # type: ignore[no-untyped-def]
     """First position after `begin` with a higher key than the one before it; `end` if there is none."""
     while begin + BLOCK < end and not _rises(key[begin : begin + BLOCK + 1]):
@@ -119,7 +119,7 @@ def _first_rise(key, begin, end):  # type: ignore[no-untyped-def]
     return end
 
 
-@part
+@inner
 def _last_rise(key, begin, end):  # type: ignore[no-untyped-def]
     """Last position before `end` with a higher key than the one before it; `begin` if there is none after it."""
     while begin + BLOCK < end and not _rises(key[end - BLOCK - 1 : end]):
@@ -130,7 +130,7 @@ def _last_rise(key, begin, end):  # type: ignore[no-untyped-def]
     return begin
 
 
-@part
+@inner
 def _carry_down(key, order, begin, end):  # type: ignore[no-untyped-def]
     """Swap neighbours from the front on: low keys sink until they meet one at most as high, which then sinks on."""
     p = _first_rise(key, begin, end)
@@ -143,7 +143,7 @@ def _carry_down(key, order, begin, end):  # type: ignore[no-untyped-def]
         p = _first_rise(key, p, end)
 
 
-@part
+@inner
 def _carry_up(key, order, begin, end):  # type: ignore[no-untyped-def]
     """Swap neighbours from the end on: high keys rise until they meet one at least as high, which then rises on."""
     p = _last_rise(key, begin, end)
@@ -156,7 +156,7 @@ def _carry_up(key, order, begin, end):  # type: ignore[no-untyped-def]
         p = _last_rise(key, begin, p)
 
 
-@part
+@inner
 def swap_pass(o, begin, end):  # type: ignore[no-untyped-def]
     """One pass of neighbour swaps over positions begin .. end - 1; returns whether they are sorted after it.
 
@@ -169,7 +169,7 @@ def swap_pass(o, begin, end):  # type: ignore[no-untyped-def]
     return _first_rise(o.key, begin, end) >= end
 
 
-@part
+@inner
 def _first_below(key, begin, end, value):  # type: ignore[no-untyped-def]
     """First position of the falling range begin .. end - 1 whose key is below `value`."""
     while begin < end:
@@ -181,7 +181,7 @@ def _first_below(key, begin, end, value):  # type: ignore[no-untyped-def]
     return begin
 
 
-@part
+@inner
 def sink(o, p, end):  # type: ignore[no-untyped-def]
     """Move the machine at position p of a sorted range, whose key has fallen, back before the first not above it."""
     order, key = o.order, o.key
@@ -194,7 +194,7 @@ def sink(o, p, end):  # type: ignore[no-untyped-def]
     order[last], key[last] = machine, own
 
 
-@part
+@inner
 def _merge(key, order, begin, middle, end, spare_key, spare_order):  # type: ignore[no-untyped-def]
     """Stable merge of falling runs begin .. middle - 1 and middle .. end - 1, in place by way of the spare arrays."""
     left = middle - begin
@@ -211,7 +211,7 @@ def _merge(key, order, begin, middle, end, spare_key, spare_order):  # type: ign
         at += 1
 
 
-@part
+@inner
 def sort_falling(key, order, begin, end, spare_key, spare_order):  # type: ignore[no-untyped-def]
     """Stable sort of positions begin .. end - 1 by falling key: pairs of runs are merged until one is left."""
     while True:
@@ -232,7 +232,7 @@ def sort_falling(key, order, begin, end, spare_key, spare_order):  # type: ignor
             return
 
 
-@part
+@inner
 def join(o, middle):  # type: ignore[no-untyped-def]
     """Sort an order that is sorted before position `middle` and from there on."""
     if 0 < middle < o.count[0] and o.key[middle] > o.key[middle - 1]:
@@ -240,7 +240,7 @@ def join(o, middle):  # type: ignore[no-untyped-def]
         _merge(o.key, o.order, begin, middle, o.count[0], o.spare_key, o.spare_order)
 
 
-@part
+@inner
 def _leave(o, p, at):  # type: ignore[no-untyped-def]
     """Take the machines at positions `at` (n,) out of the lists, unless their keys stand still. They and their keys.
 
@@ -269,7 +269,7 @@ def _leave(o, p, at):  # type: ignore[no-untyped-def]
     return machine[:n], height[:n], kept
 
 
-@part
+@inner
 def fall(o, p, at):  # type: ignore[no-untyped-def]
     """Put machines where they belong now that they hold more. They are at positions `at` (n,), listed in their order.
 
@@ -291,7 +291,7 @@ def fall(o, p, at):  # type: ignore[no-untyped-def]
         o.middle[0] = 0
 
 
-@part
+@inner
 def remeasure(o, p, at):  # type: ignore[no-untyped-def]
     """The machine at position `at` has changed: compute its key anew."""
     o.key[at] = _key(o, p.residual, o.order[at])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.packing.contents import INITIAL_WEIGHT, add, clear_limits, drop_empty_entries, remove, set_limits, unplace
 from tvwrl.packing.fit import has_room, lacks
 
@@ -19,7 +19,7 @@ DIRECT = 1e-300  # cost of a machine with room: below every weight
 ATTEMPTS = 8  # machines tried for one random move
 
 
-@part
+@inner
 def affinity_ejections(  # type: ignore[no-untyped-def]
     i,
     most_of_it,  # replicas of i that a machine may hold by its self limit: a_ii
@@ -62,7 +62,7 @@ def affinity_ejections(  # type: ignore[no-untyped-def]
     return cost, entries, ejected
 
 
-@part
+@inner
 def capacity_ejections(  # type: ignore[no-untyped-def]
     i,
     application,  # (W,) application of each of the machine's entries
@@ -128,7 +128,7 @@ def capacity_ejections(  # type: ignore[no-untyped-def]
             room[k] += demand[who, k]
 
 
-@part
+@inner
 def _best_machine(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
     """Machine for a replica of i, what it costs to eject there, and the number of entries to eject, in `s.out`.
 
@@ -172,7 +172,7 @@ def _best_machine(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
     return where, best, entries
 
 
-@part
+@inner
 def _place(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
     """Place one replica of i, ejecting others if need be. Returns the cost of that: 0 for none, infinite if it failed.
 
@@ -190,7 +190,7 @@ def _place(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
     return best if entries else 0.0
 
 
-@part
+@inner
 def _random_moves(a, s, times, rng):  # type: ignore[no-untyped-def]
     """Move `times` random replicas to random machines with room, so that the search does not go in circles."""
     machines, width = s.open[0], s.application.shape[1]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.packing.affinity import forget_limits, limit_machines, put, settle
 from tvwrl.packing.fit import has_room
 from tvwrl.packing.orders import enough, fall, refresh
 
 
-@part
+@inner
 def _sweep(a, p, o, i, taken):  # type: ignore[no-untyped-def]
     """Put one replica of i on each machine that takes one, in order, as long as there are replicas.
 
@@ -42,7 +42,7 @@ def _sweep(a, p, o, i, taken):  # type: ignore[no-untyped-def]
     return n
 
 
-@part
+@inner
 def _sweep_again(a, p, o, i, again):  # type: ignore[no-untyped-def]
     """Put one more replica of i on each machine that took one in the sweep before and has room for another.
 

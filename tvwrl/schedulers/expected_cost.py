@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tvwrl.compiled import inlined, njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.forecasting.segments import SEGMENTS
 from tvwrl.penalties import under_utilisation
 from tvwrl.schedulers.head_of_queue import HeadOfQueue
@@ -105,7 +105,7 @@ def _add_costs(loads, owns, sizes, units, weights, whole, out):  # type: ignore[
             out[b, m, OVERSHOOT], out[b, m, UNUSED] = danger, unused
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def machine_costs(load, own, sizes, units, weights, whole):  # type: ignore[no-untyped-def]
     """The two `expected_costs` of one machine: `load` (K,), `own` (K,), `sizes` (D,)."""
     resources = len(sizes)
@@ -124,7 +124,7 @@ def machine_costs(load, own, sizes, units, weights, whole):  # type: ignore[no-u
     return danger, unused_cost(load, own, sizes, units, weights)
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def unused_cost(load, own, sizes, units, weights):  # type: ignore[no-untyped-def]
     """The expected increase of under-utilisation on one machine: see `machine_costs`."""
     resources = len(sizes)
@@ -140,20 +140,20 @@ def unused_cost(load, own, sizes, units, weights):  # type: ignore[no-untyped-de
     return unused
 
 
-@inlined
+@njit(inline="always")
 def border(size, units, whole):  # type: ignore[no-untyped-def]
     """Units of load above which a machine of `size` x `units` overshoots; `whole`: loads are whole units."""
     return math.floor(size * units + EXACT) + 0.5 if whole else size * units
 
 
-@inlined
+@njit(inline="always")
 def _unused(mean, alive, size, units, exponent):  # type: ignore[no-untyped-def]
     """Expected under-utilisation penalty of a slot; `mean` is weighted by the probability that anything runs."""
     chance = min(float(alive), 1.0)
     return chance * under_utilisation(max(size - mean / max(chance, LEAST_CHANCE), 0.0) * units, exponent)
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def _passes(load, own, share, size, d, resources):  # type: ignore[no-untyped-def]
     """Probability that the load of resource d, with `share` (0 or 1) of `own`, ever exceeds the capacity."""
     wide = len(LENGTHS) * resources
@@ -170,7 +170,7 @@ def _passes(load, own, share, size, d, resources):  # type: ignore[no-untyped-de
     return min(1.0 - stays, ever)
 
 
-@inlined
+@njit(inline="always")
 def _above(room, variance):  # type: ignore[no-untyped-def]
     """Probability that a normal variable exceeds its mean by more than `room`, to 1e-5."""
     if room * room >= FAR * FAR * variance:  # true of most machines, and saves a square root

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.compiled import inlined
+from tvwrl.compiled import njit
 from tvwrl.types import Float
 
 STACK_SHARE = 0.8  # share of the CPU: "very few servers have more than 80% CPU utilization" (paper 003, 6.1.3)
@@ -21,19 +21,19 @@ MARGIN, SENSITIVITY = 1.0, 1.0
 REPORT_WEIGHT = 2.0 / 16.0  # weight of the newest report in the moving moments, which span about 15 reports
 
 
-@inlined
+@njit(inline="always")
 def spread(cpu):  # type: ignore[no-untyped-def]
     """Lowest CPU utilisation (paper 003, 6.1.3)."""
     return -cpu
 
 
-@inlined
+@njit(inline="always")
 def stack(cpu):  # type: ignore[no-untyped-def]
     """Highest CPU utilisation up to the threshold; machines above it come last, the least loaded first."""
     return cpu if cpu <= STACK_SHARE else STACK_SHARE - cpu
 
 
-@inlined
+@njit(inline="always")
 def load_aware(cpu, memory, limit=CPU_LIMIT):  # type: ignore[no-untyped-def]
     """Mean free share. Koordinator: a machine above a limit takes nothing. Here: it comes after all others, because
     batch instances do not wait. `limit`: of the CPU."""
@@ -41,7 +41,7 @@ def load_aware(cpu, memory, limit=CPU_LIMIT):  # type: ignore[no-untyped-def]
     return free - 1.0 if cpu > limit or memory > MEMORY_LIMIT else free
 
 
-@inlined
+@njit(inline="always")
 def target_load_packing(cpu, target=TARGET_SHARE):  # type: ignore[no-untyped-def]
     """Rises from `target` (empty) to 1 (at the target); above it, falls from `target` to 0 (full)."""
     if cpu <= target:
@@ -49,7 +49,7 @@ def target_load_packing(cpu, target=TARGET_SHARE):  # type: ignore[no-untyped-de
     return target * max(0.0, 1.0 - cpu) / (1.0 - target)
 
 
-@inlined
+@njit(inline="always")
 def risk_balancing(cpu, cpu_deviation, memory, memory_deviation, margin=MARGIN):  # type: ignore[no-untyped-def]
     """1 - risk of the riskier resource; risk = (mean + margin x deviation^(1 / sensitivity)) / 2, both within [0, 1].
 
@@ -58,7 +58,7 @@ def risk_balancing(cpu, cpu_deviation, memory, memory_deviation, margin=MARGIN):
     return min(_safety(cpu, cpu_deviation, margin), _safety(memory, memory_deviation, margin))
 
 
-@inlined
+@njit(inline="always")
 def _safety(mean, deviation, margin):  # type: ignore[no-untyped-def]
     deviation_share = min(1.0, max(0.0, margin * max(deviation, 0.0) ** (1.0 / SENSITIVITY)))
     return 1.0 - 0.5 * (min(1.0, max(0.0, mean)) + deviation_share)

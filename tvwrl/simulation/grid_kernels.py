@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.compiled import inlined
+from tvwrl.compiled import njit
 from tvwrl.simulation.state import BACKGROUND_LABEL, MACHINE, SEQUENCE, SLOT, START
 
 ALL_BITS, EVERY_BYTE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0x0101010101010101)
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def row_of(s, slot):  # type: ignore[no-untyped-def]
     """Row of the grid's ring that shows `slot`, -1 without grids."""
     return slot % s.grid.shape[1] if s.grid.shape[1] > 0 else -1
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _fill(s, b, row, m, d, demand, label):  # type: ignore[no-untyped-def]
     """Add one demand to the current row: the next free pixels, and its square."""
     dimension = m * s.capacity.shape[1] + d
@@ -38,7 +38,7 @@ def _fill(s, b, row, m, d, demand, label):  # type: ignore[no-untyped-def]
         s.filled[b, dimension] = last
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def draw(s, b, w, sequence, slot, row):  # type: ignore[no-untyped-def]
     """Add running workload w to the current row, in order of start."""
     m = s.workloads[b, w, MACHINE]
@@ -48,7 +48,7 @@ def draw(s, b, w, sequence, slot, row):  # type: ignore[no-untyped-def]
         _fill(s, b, row, m, d, float(s.demand[sequence, w, age, d]), label)
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def draw_background(s, b, slot, row):  # type: ignore[no-untyped-def]
     """Add the unknown load to the current row of every machine, before any workload."""
     unknown = s.background[s.counters[b, SEQUENCE], slot % s.background.shape[1]]
@@ -58,7 +58,7 @@ def draw_background(s, b, slot, row):  # type: ignore[no-untyped-def]
                 _fill(s, b, row, m, d, float(unknown[m, d]), s.rules[BACKGROUND_LABEL])
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def clear_row(s, b, row):  # type: ignore[no-untyped-def]
     """Begin a row without workloads."""
     for dimension in range(s.blank.shape[0]):
@@ -66,7 +66,7 @@ def clear_row(s, b, row):  # type: ignore[no-untyped-def]
             s.words[b, row, dimension, c] = s.blank[dimension, c]
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def show_grid(s, b):  # type: ignore[no-untyped-def]
     """Copy the last h rows of every grid that are seen yet to the observation of environment b."""
     _, machines, resources, history, words = s.seen_words.shape

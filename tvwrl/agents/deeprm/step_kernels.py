@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tvwrl.compiled import inlined, njit
+from tvwrl.compiled import njit
 from tvwrl.packing.fit import exceeds
 from tvwrl.simulation import clock_kernels as clock
 from tvwrl.simulation.state import GOING, LENGTH, OVER, RUNNING, RUNS, SEQUENCE, SLOT, WAITING, WAITS
@@ -20,7 +20,7 @@ class Seen(NamedTuple):
     backlog: Any  # (B, 1) f4 waiting beyond Q
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _fits(s, b, w):  # type: ignore[no-untyped-def]
     """Whether the peak of w fits in the current slot, and so for its whole life, as reservations only end."""
     row = s.counters[b, SLOT] % s.load.shape[2]
@@ -30,7 +30,7 @@ def _fits(s, b, w):  # type: ignore[no-untyped-def]
     return True
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _charge(s, b, terms):  # type: ignore[no-untyped-def]
     """Add the current slot's terms: 1 / duration of all in the system, and the unused share of the cluster."""
     sequence = s.counters[b, SEQUENCE]
@@ -43,7 +43,7 @@ def _charge(s, b, terms):  # type: ignore[no-untyped-def]
         terms[b, UNUSED] += (1.0 - float(s.load[b, 0, row, d]) / s.capacity[0, d]) / resources
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _observe(s, b, seen):  # type: ignore[no-untyped-def]
     """Write the observation of environment b."""
     sequence, slot, waiting = s.counters[b, SEQUENCE], s.counters[b, SLOT], s.counters[b, WAITING]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.packing.affinity import UNLIMITED
 from tvwrl.packing.contents import clear_limits, set_limits
 from tvwrl.packing.fit import has_room, lacks
@@ -32,7 +32,7 @@ class State(NamedTuple):
     count: Any  # (A,) int32, scratch: zeros
 
 
-@part
+@inner
 def most_aligned(demand, capacity, residual, best, score):  # type: ignore[no-untyped-def]
     """Write the n machines where `demand` (K,) fits and aligns best to `best` (n,), filled up with NOBODY.
 
@@ -57,7 +57,7 @@ def most_aligned(demand, capacity, residual, best, score):  # type: ignore[no-un
         best[place], score[place] = m, aligned
 
 
-@part
+@inner
 def breaks_limit(state, i, m):  # type: ignore[no-untyped-def]
     """Whether one more replica of i on machine m exceeds a limit of i or of an application there."""
     application, following, count = state.application, state.following, state.count
@@ -78,7 +78,7 @@ def breaks_limit(state, i, m):  # type: ignore[no-untyped-def]
     return broken
 
 
-@part
+@inner
 def _first_allowed(apps, state, i, best, mate):  # type: ignore[no-untyped-def]
     """The first machine that breaks no constraint of i, or NOBODY, and the number of reschedulings up to there.
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.interference.placement_kernels import place_instances, takes_instance, update_usage
 
 DEFAULT = -1  # kind of the default scheduler, which draws machines unevenly; other kinds: `placement_kernels`
@@ -42,7 +42,7 @@ def empty_calendar(instances: np.ndarray[Any, Any], longest: int) -> Calendar:
     )
 
 
-@part
+@inner
 def _draw_machines(machines, cumulative_share, category, cpu, memory, rng, placed):  # type: ignore[no-untyped-def]
     """As `place_instances`, but machines are drawn with the probabilities of `cumulative_share` (M,)."""
     found = 0

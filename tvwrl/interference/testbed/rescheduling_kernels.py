@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.interference.placement_kernels import takes_instance, update_usage
 from tvwrl.interference.score_kernels import score_one
 
@@ -51,7 +51,7 @@ def move_instances(  # type: ignore[no-untyped-def]
     return done
 
 
-@part
+@inner
 def _move_one(  # type: ignore[no-untyped-def]
     machines,  # `MonitoredMachines`, updated in place
     trees,  # `Trees`
@@ -81,7 +81,7 @@ def _move_one(  # type: ignore[no-untyped-def]
     return i, target
 
 
-@part
+@inner
 def _score_with(machines, trees, weight, m, category, change):  # type: ignore[no-untyped-def]
     """Score of machine m with `change` instances of the category more."""
     machines.composition[m, category] += change
@@ -90,7 +90,7 @@ def _score_with(machines, trees, weight, m, category, change):  # type: ignore[n
     return score
 
 
-@part
+@inner
 def _best_departure(machines, trees, weight, source, score, head):  # type: ignore[no-untyped-def]
     """Lowest score of a machine without one of its instances, and that instance's category; -1: none lowers it."""
     lowest, category = score, -1
@@ -102,7 +102,7 @@ def _best_departure(machines, trees, weight, source, score, head):  # type: igno
     return lowest, category
 
 
-@part
+@inner
 def _best_target(machines, trees, weight, among, category, cpu, memory):  # type: ignore[no-untyped-def]
     """The machine with room whose score with the instance is least, and that score; -1: none has room."""
     target, after = -1, np.inf
@@ -114,7 +114,7 @@ def _best_target(machines, trees, weight, among, category, cpu, memory):  # type
     return target, after
 
 
-@part
+@inner
 def _running(shape, tasks, owner, now, span, placed):  # type: ignore[no-untyped-def]
     """Linked lists of running instances by machine and category, longest to run first.
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 
 
 class Relaxed(NamedTuple):
@@ -46,7 +46,7 @@ def bound_at(x, price):  # type: ignore[no-untyped-def]
     return total
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def _start(x, w, price):  # type: ignore[no-untyped-def]
     """The least that w pays for waiting and running."""
     slots, first, length = len(price), x.arrival[w], x.length[w]
@@ -62,7 +62,7 @@ def _start(x, w, price):  # type: ignore[no-untyped-def]
     return least
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def _fill(x, t, arrived, price):  # type: ignore[no-untyped-def]
     """For every load, the workloads that make it and pay most: each at one of its levels, at most once."""
     before, after = x.gain[0], x.gain[1]
@@ -81,7 +81,7 @@ def _fill(x, t, arrived, price):  # type: ignore[no-untyped-def]
                     x.taken[w, then], x.source[w, then] = k, load
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def _run(x, t, m, arrived, price):  # type: ignore[no-untyped-def]
     """What machine m costs at least in slot t, less what its workloads pay: at most 0, as it may run nothing."""
     costs, gain, least, load, over = x.costs[t % len(x.costs), m], x.gain[1], 0.0, 0, 0.0
@@ -103,7 +103,7 @@ def _run(x, t, m, arrived, price):  # type: ignore[no-untyped-def]
     return least
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def _dearest(x, t, w, price):  # type: ignore[no-untyped-def]
     """The level at which w pays most."""
     top = 0

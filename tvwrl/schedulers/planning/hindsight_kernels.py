@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from tvwrl.compiled import inlined, njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.penalties import wait
 from tvwrl.schedulers.planning.plan_kernels import BEST, NOBODY, TOTAL, apply, change, keep, saving
 from tvwrl.simulation.clock_kernels import next_random
@@ -55,14 +55,14 @@ def anneal(x, stream, proposals, hot, cold):  # type: ignore[no-untyped-def]
             _attempt(x, w, m, s, v, mv, sv, budget)
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _draw(stream, count):  # type: ignore[no-untyped-def]
     """The stream, and a random number from 0 to count - 1."""
     stream, number = next_random(stream)
     return stream, np.int64(number % np.uint64(count))
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _near(x, stream, w):  # type: ignore[no-untyped-def]
     """The stream, and a workload that arrives about when w does."""
     reach = min(WINDOW, len(x.machine) - 1)
@@ -70,7 +70,7 @@ def _near(x, stream, w):  # type: ignore[no-untyped-def]
     return stream, (w + i - reach) % len(x.machine)
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def _move(x, kind, w, v, m, ahead):  # type: ignore[no-untyped-def]
     """A machine and a slot for w: machine m or its own, or beside v."""
     s, way = x.start[w], kind % 8
@@ -93,7 +93,7 @@ def _move(x, kind, w, v, m, ahead):  # type: ignore[no-untyped-def]
     return m, min(max(s, x.arrival[w]), len(x.starts) - x.length[w])
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def _exchange(x, kind, w, v, m, ahead):  # type: ignore[no-untyped-def]
     """Machine and slot for w, which takes the machine of v, and for v, which takes that of w or m."""
     old, taken, s, sv = x.machine[w], x.machine[v], x.start[w], x.start[v]
@@ -110,7 +110,7 @@ def _exchange(x, kind, w, v, m, ahead):  # type: ignore[no-untyped-def]
     return taken, s, old, sv
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def _attempt(x, w, m, s, v, mv, sv, budget):  # type: ignore[no-untyped-def]
     """Let w start on machine m in slot s, if that is allowed and adds at most `budget`.
 
@@ -141,7 +141,7 @@ def _attempt(x, w, m, s, v, mv, sv, budget):  # type: ignore[no-untyped-def]
         keep(x)
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _may_start(x, w, s, v, sv):  # type: ignore[no-untyped-def]
     """Whether w may start in slot s and v (if any) in sv: they have arrived, and placements are left."""
     last = len(x.starts)
@@ -161,7 +161,7 @@ def _may_start(x, w, s, v, sv):  # type: ignore[no-untyped-def]
     return (own or x.starts[s] < x.limit) and (other or x.starts[sv] < x.limit)
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def _are_seen(x, w, s, v, sv):  # type: ignore[no-untyped-def]
     """Whether the visible queue shows every workload when it starts, if w starts in slot s and v (if any) in sv.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tvwrl.compiled import njit, part
+from tvwrl.compiled import inner, njit
 from tvwrl.packing.fit import exceeds
 from tvwrl.penalties import overshoot, under_utilisation, wait
 
@@ -65,7 +65,7 @@ def begin(x):  # type: ignore[no-untyped-def]
     keep(x)
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def keep(x):  # type: ignore[no-untyped-def]
     """Remember the plan as the best."""
     x.costs[BEST] = x.costs[TOTAL]
@@ -83,7 +83,7 @@ def saving(x, w):  # type: ignore[no-untyped-def]
     return x.saving[w]
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def change(x, m, out, new, s):  # type: ignore[no-untyped-def]
     """What machine m costs more if `out` leaves it and `new` starts in slot s (each may be NOBODY, or the same).
 
@@ -124,7 +124,7 @@ def change(x, m, out, new, s):  # type: ignore[no-untyped-def]
     return more
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def apply(x, w, m, s, v, mv, sv):  # type: ignore[no-untyped-def]
     """Start w on machine m in slot s, and v (if any) on mv in sv, instead of where they are."""
     _take(x, w)
@@ -134,7 +134,7 @@ def apply(x, w, m, s, v, mv, sv):  # type: ignore[no-untyped-def]
     _put(x, w, m, s)
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def _put(x, w, m, s):  # type: ignore[no-untyped-def]
     """Start w on machine m in slot s."""
     x.machine[w], x.start[w] = m, s
@@ -142,7 +142,7 @@ def _put(x, w, m, s):  # type: ignore[no-untyped-def]
     x.costs[TOTAL] += wait(s - x.arrival[w], x.weights[3, 0]) + _book(x, w, m, s, 1)
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def _take(x, w):  # type: ignore[no-untyped-def]
     """Take w from its machine; `start` stays."""
     m, s, x.machine[w] = x.machine[w], x.start[w], NOBODY
@@ -150,7 +150,7 @@ def _take(x, w):  # type: ignore[no-untyped-def]
     x.costs[TOTAL] += _book(x, w, m, s, -1) - wait(s - x.arrival[w], x.weights[3, 0])
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def _book(x, w, m, s, sign):  # type: ignore[no-untyped-def]
     """Add w to machine m from slot s on (`sign` 1) or take it off (-1). Returns what the machine costs more."""
     more, beyond = 0.0, x.beyond[m]
@@ -179,7 +179,7 @@ def _book(x, w, m, s, sign):  # type: ignore[no-untyped-def]
     return more
 
 
-@part(_nrt=False)
+@inner(_nrt=False)
 def _first_overshoots(x, m):  # type: ignore[no-untyped-def]
     """What the first overshoots of machine m cost."""
     total = 0.0

@@ -7,7 +7,7 @@ once for all of them.
 
 from __future__ import annotations
 
-from tvwrl.compiled import inlined, njit
+from tvwrl.compiled import njit
 from tvwrl.packing.fit import exceeds
 from tvwrl.penalties import contention, overshoot, under_utilisation, wait
 from tvwrl.schedulers.planning.replay_rules import (
@@ -114,7 +114,7 @@ def replay(s, r, x, rows, wanted, horizon, out, choice):  # type: ignore[no-unty
                 break
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _branch(s, x, b, wanted, n):  # type: ignore[no-untyped-def]
     """Begin: content m is what runs on machine m of environment b now, and all branches have it."""
     machines, rows, resources = len(s.capacity), x.load.shape[1], x.load.shape[2]
@@ -157,7 +157,7 @@ def _branch(s, x, b, wanted, n):  # type: ignore[no-untyped-def]
         _book(s, x, m, sequence, w, now - start, 0)
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _book(s, x, p, sequence, w, age, k):  # type: ignore[no-untyped-def]
     """Add the demand of workload w, `age` slots old, from slot k on to content p."""
     first = k + s.rules[USAGE_DELAY]
@@ -168,7 +168,7 @@ def _book(s, x, p, sequence, w, age, k):  # type: ignore[no-untyped-def]
             x.square[p, first + i, d] += demand * demand
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _leave(s, x, p, sequence, slot):  # type: ignore[no-untyped-def]
     """Take what ends before this slot from the list of content p."""
     kept, leaves = 0, NEVER
@@ -183,7 +183,7 @@ def _leave(s, x, p, sequence, slot):  # type: ignore[no-untyped-def]
     x.asked[p] = 0
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _put(s, x, a, q, m, sequence, k, slot):  # type: ignore[no-untyped-def]
     """Start what waits at place q in branch a on machine m; a branch that did the same may have made the content."""
     w = x.queue[a, q]
@@ -220,7 +220,7 @@ def _put(s, x, a, q, m, sequence, k, slot):  # type: ignore[no-untyped-def]
     x.content[a, m] = new
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _copy(x, p, new, k):  # type: ignore[no-untyped-def]
     """Make `new` what p is from slot k on, and was while that is seen yet, for one of the branches that have p."""
     for part in range(x.facts.shape[1]):
@@ -236,7 +236,7 @@ def _copy(x, p, new, k):  # type: ignore[no-untyped-def]
             x.square[new, j, d] = x.square[p, j, d]
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _follows(s, x, p, other, w, k, slot):  # type: ignore[no-untyped-def]
     """Whether content `other` is what p becomes if w starts on it in this slot."""
     count = x.facts[p, COUNT]
@@ -253,7 +253,7 @@ def _follows(s, x, p, other, w, k, slot):  # type: ignore[no-untyped-def]
     return same
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _charge(s, x, p, k):  # type: ignore[no-untyped-def]
     """The penalties of content p in slot k; marks what overshoots for the first time."""
     contended = unused = exceeded = 0.0

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.compiled import inlined
+from tvwrl.compiled import njit
 from tvwrl.packing.fit import exceeds
 from tvwrl.schedulers.expected_cost import machine_costs, unused_cost
 from tvwrl.simulation.state import LENGTH, PLACES, USAGE_DELAY
@@ -70,7 +70,7 @@ class Branches(NamedTuple):
     known: Any  # (D,) f8 what a rule knows of its demand
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def choose(s, r, x, a, sequence, k, slot):  # type: ignore[no-untyped-def]
     """The first place of branch a's queue whose workload the rule can place, and the machine, or NOWHERE."""
     q, m = 0, NOWHERE
@@ -81,7 +81,7 @@ def choose(s, r, x, a, sequence, k, slot):  # type: ignore[no-untyped-def]
     return q, m
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _machine_for(s, r, x, a, sequence, w, k, slot):  # type: ignore[no-untyped-def]
     """The machine that the rule gives workload w in branch a, or NOWHERE."""
     for c in range(len(r.steps)):
@@ -108,7 +108,7 @@ def _machine_for(s, r, x, a, sequence, w, k, slot):  # type: ignore[no-untyped-d
     return chosen
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _score(s, r, x, p, c, sequence, w, k, slot, dominant):  # type: ignore[no-untyped-def]
     """What the rule says of workload w on content p, to `scores`."""
     m, resources = x.facts[p, ON], x.load.shape[2]
@@ -150,7 +150,7 @@ def _score(s, r, x, p, c, sequence, w, k, slot, dominant):  # type: ignore[no-un
     x.scores[p, c, PASSES], x.scores[p, c, SCORE], x.scores[p, c, DANGER] = passes, score, danger
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _sum_forecasts(s, r, x, p, sequence, slot):  # type: ignore[no-untyped-def]
     """Sum the forecasts of what runs in content p, each as of the last slot of it that is seen."""
     for c in range(len(r.steps)):
@@ -162,7 +162,7 @@ def _sum_forecasts(s, r, x, p, sequence, slot):  # type: ignore[no-untyped-def]
     _know_peaks(r, x.summed)
 
 
-@inlined(_nrt=False)
+@njit(inline="always", _nrt=False)
 def _know_peaks(r, values):  # type: ignore[no-untyped-def]
     """Put lifetime peaks in place of their forecasts (K + D,), as `ForecastTable.told` does."""
     for d in range(r.peaks.shape[1]):

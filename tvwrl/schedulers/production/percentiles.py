@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from tvwrl.compiled import inlined, njit
+from tvwrl.compiled import njit
 from tvwrl.types import Float, Int
 
 
@@ -47,7 +47,7 @@ def _weighted_percentiles(value, seen, share, weight, out):  # type: ignore[no-u
             out[r, d] = _weighted(value[r, :, d], seen[r], share[d], weight[:, d])
 
 
-@inlined
+@njit(inline="always")
 def percentile(sample, count, percent):  # type: ignore[no-untyped-def]
     """The percentile of the first `count` samples, 0 if `count` is 0; see `percentiles`."""
     rank = max(count - 1, 0) * percent / 100.0
@@ -68,7 +68,7 @@ def percentile(sample, count, percent):  # type: ignore[no-untyped-def]
     return value + (rank - low) * (upper - value) if count > 0 else 0.0
 
 
-@inlined
+@njit(inline="always")
 def _weighted(sample, count, share, weight):  # type: ignore[no-untyped-def]
     total = 0.0
     for k in range(count):
