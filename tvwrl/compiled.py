@@ -20,6 +20,8 @@ from typing import Any
 
 import numba
 from numba.core.caching import IndexDataCacheFile, _SourceFileBackedLocatorMixin
+from numba.core.types import unliteral
+from numba.np import arrayobj
 
 PACKAGE = Path(__file__).parent
 IMPORTED = re.compile(r"^from ([\w.]+) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
@@ -73,7 +75,12 @@ def _stamp_with_imports(self: Any) -> Any:
 
 _SourceFileBackedLocatorMixin.get_source_stamp = _stamp_with_imports
 
-njit: Any = partial(numba.njit, cache=True)
+# Where an array is assigned to a part of another one, numba compiles the text of a message that gives both shapes, which
+# takes two seconds in every process that compiles. Its message for other targets says the same without the shapes.
+with contextlib.suppress(AttributeError):  # another version of numba
+    arrayobj.ol_raise_with_shape_context_cpu.__code__ = arrayobj.ol_raise_with_shape_context_generic.__code__
+
+njit: Any = partial(numba.njit, cache=True, no_cfunc_wrapper=True)
 """Compile a function for the CPU, as `numba.njit` does, and keep the machine code on disk."""
 
 vectorize: Any = partial(numba.vectorize, cache=True)
@@ -84,12 +91,14 @@ def inner(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function that other kernels call, as `njit` does, but without the code by which Python would call it.
 
     That code unpacks and checks every argument, and with tuples of many arrays takes longer to compile than the work
-    itself. Python (a test, say) may call an inner kernel too: it is then compiled a second time, as a kernel of its own.
+    itself. Python (a test, say) may call an inner kernel too: it is then compiled again, as a kernel of its own.
     """
     if function is None:
         return partial(inner, **options)
-    compiled = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+    compiled = njit(no_cpython_wrapper=True, **options)(function)
     compiled._compile_for_args = lambda *_, **__: _whole(function, **options)
+    template = compiled.get_call_template
+    compiled.get_call_template = lambda args, kws: template(tuple(map(unliteral, args)), kws)  # once, not per constant
     compiled._insert = lambda *_, **__: None  # or Python would find the compiled code and jump to the missing one
     return compiled
 
@@ -105,6 +114,6 @@ def _whole(function: Callable[..., Any], **options: Any) -> Any:
 inlined: Any = partial(inner, forceinline=True)
 """An inner kernel whose machine code is copied into every kernel that calls it: for large ones.
 
-numba's own `inline="always"` copies the source instead. That makes the fastest code of small ones, since it is optimised
-together with what surrounds it; but types are inferred anew in every copy, and the time grows with the square of the size.
+numba's own `inline="always"` copies the source instead. That makes the fastest code of small ones, as it is optimised
+together with what surrounds it; but types are inferred anew in every copy, and the time grows faster than the size.
 """

@@ -68,7 +68,12 @@ def foresee(s, work, rows, gamma, committed, ahead):  # type: ignore[no-untyped-
     """Write the arrays of `Foresight.of`, which are 0 at first. `s`: `State`; `work`: (S, N, D) units x slots."""
     machines, resources = s.capacity.shape
     square, ends = np.empty((machines, s.load.shape[2], resources)), np.empty(machines, np.int64)
-    whole = s.capacity.sum(axis=0) * LONG
+    whole = np.zeros(resources)
+    for m in range(machines):
+        for d in range(resources):
+            whole[d] += s.capacity[m, d]
+    for d in range(resources):
+        whole[d] *= LONG
     for i in range(len(rows)):
         _look_ahead(s, work, whole, rows[i], ahead[i])
         _sum_squares(s, rows[i], square, ends)
