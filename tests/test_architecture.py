@@ -26,6 +26,7 @@ ROOMS = (
     "registration",
     "types",
     "checks",
+    "compiling",
     "compiled",
     "input_tables",
     "runs",
@@ -51,6 +52,7 @@ ROOMS = (
     "benchmark",
     "library",
     "papers",
+    "warm_up",
     "commands",
     "__main__",
 )

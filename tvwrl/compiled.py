@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import hashlib
 import re
+import sys
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -19,9 +20,12 @@ from types import FunctionType
 from typing import Any
 
 import numba
-from numba.core.caching import IndexDataCacheFile, _SourceFileBackedLocatorMixin
+from numba.core import event
+from numba.core.caching import CacheImpl, IndexDataCacheFile, _SourceFileBackedLocatorMixin
 from numba.core.types import unliteral
 from numba.np import arrayobj
+
+from tvwrl.compiling import Progress, announced_kernels
 
 PACKAGE = Path(__file__).parent
 IMPORTED = re.compile(r"^from ([\w.]+) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
@@ -75,8 +79,47 @@ def _stamp_with_imports(self: Any) -> Any:
 
 _SourceFileBackedLocatorMixin.get_source_stamp = _stamp_with_imports
 
-# Where an array is assigned to a part of another one, numba compiles the text of a message that gives both shapes, which
-# takes two seconds in every process that compiles. Its message for other targets says the same without the shapes.
+
+def is_kept(kernel: str) -> bool:
+    """Whether machine code of a kernel (`tvwrl.packing.fit.has_room`) is on disk, and not outdated."""
+    module, _, name = kernel.rpartition(".")
+    file = PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")
+    locators = (kind.from_function(is_kept, str(file)) for kind in CacheImpl._locator_classes)
+    locator = next(filter(None, locators), None)
+    if locator is None:
+        return False
+    folder, stamp = locator.get_cache_path(), source_stamp(file, PACKAGE)
+    version = f"py{sys.version_info[0]}{sys.version_info[1]}"
+    indices = [path.name.removesuffix(".nbi") for path in Path(folder).glob(f"{file.stem}.{name}-*.{version}*.nbi")]
+    return any(IndexDataCacheFile(folder, index, stamp)._load_index() for index in indices)
+
+
+class _Listener(event.Listener):
+    """Tells of kernels that are compiled, once the process has announced it."""
+
+    _progress: Progress | None = None
+
+    def on_start(self, event: Any) -> None:
+        needed = announced_kernels()
+        if needed is not None and _name(event).startswith(PACKAGE.name):
+            if self._progress is None:
+                self._progress = Progress({name: needed[name] for name in needed if not is_kept(name)})
+            self._progress.begin()
+
+    def on_end(self, event: Any) -> None:
+        if self._progress is not None and (name := _name(event)).startswith(PACKAGE.name):
+            self._progress.end(name)
+
+
+def _name(event: Any) -> str:
+    function = event.data["dispatcher"].py_func
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+event.register("numba:compile", _Listener())
+
+# Where an array is assigned to a part of another one, numba compiles the text of a message that gives both shapes. That
+# takes two seconds in every process that compiles; the message for other targets says the same without the shapes.
 with contextlib.suppress(AttributeError):  # another version of numba
     arrayobj.ol_raise_with_shape_context_cpu.__code__ = arrayobj.ol_raise_with_shape_context_generic.__code__
 

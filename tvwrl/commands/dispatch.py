@@ -38,8 +38,10 @@ def dispatch(words: Sequence[str]) -> int:
         return 0 if line.complete or not line.words or line.words[0] in HELP else 2  # options of nothing
     settings = line.parsed()
     from tvwrl.commands.output import check_output
+    from tvwrl.compiling import announce
 
     check_output(settings, line.command.fresh)
+    announce(words[0])
     result = line.work()(settings)
     if isinstance(result, str):
         print(result)

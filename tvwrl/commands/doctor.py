@@ -102,10 +102,13 @@ def _kernels() -> Iterator[Finding]:
     """Whether compiled kernels are kept, and where."""
     from numba import config
 
+    from tvwrl.warm_up import compiled_kernels
+
+    kept, needed = compiled_kernels()
+    later = "" if kept == needed else ": the others at their first use, or now with tvwrl warm-up"
+    yield Finding("compiled", f"{kept} of {needed} that the usual commands need{later}")
     place = Path(config.CACHE_DIR) if config.CACHE_DIR else Path(__file__).resolve().parents[1]
-    kept = sum(1 for _ in place.rglob("*.nbi"))
-    state = f"{kept} files of compiled kernels" if kept else "none compiled yet: the first use takes longer"
-    yield Finding("cache", f"{state} in {place}")
+    yield Finding("cache", str(place))
     try:
         check_folder(place, "the cache")
     except InputError as error:

@@ -157,6 +157,12 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.commands.doctor:examine",
         ),
         Command(
+            "warm-up",
+            "compile kernels now, so that no command has to at its first use",
+            "tvwrl.warm_up:WarmUpOptions",
+            "tvwrl.warm_up:report_warm_up",
+        ),
+        Command(
             "completion",
             "print a script that completes subcommands and options in a shell",
             "tvwrl.commands.completion:CompletionOptions",

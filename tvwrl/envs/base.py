@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
+from tvwrl.compiling import announce
 from tvwrl.envs.problem import default_problem, default_sequences
 from tvwrl.envs.rendering import LARGEST_PIXEL, ClusterPicture
 from tvwrl.simulation.scenario import Scenario
@@ -27,6 +28,7 @@ def build_simulation(
     changes: dict[str, Any],
 ) -> Simulation:
     """The simulation behind an environment, by default on the embedded synthetic workloads."""
+    announce("environment")
     scenario = replace(scenario or Scenario(), **changes)
     if sequences is None or isinstance(sequences, int):
         if machines is not None:  # the load is a share of this very cluster

@@ -7,7 +7,7 @@ once for all of them.
 
 from __future__ import annotations
 
-from tvwrl.compiled import njit
+from tvwrl.compiled import inlined, njit
 from tvwrl.packing.fit import exceeds
 from tvwrl.penalties import contention, overshoot, under_utilisation, wait
 from tvwrl.schedulers.planning.replay_rules import (
@@ -114,7 +114,7 @@ def replay(s, r, x, rows, wanted, horizon, out, choice):  # type: ignore[no-unty
                 break
 
 
-@njit(inline="always", _nrt=False)
+@inlined(_nrt=False)
 def _branch(s, x, b, wanted, n):  # type: ignore[no-untyped-def]
     """Begin: content m is what runs on machine m of environment b now, and all branches have it."""
     machines, rows, resources = len(s.capacity), x.load.shape[1], x.load.shape[2]
@@ -183,7 +183,7 @@ def _leave(s, x, p, sequence, slot):  # type: ignore[no-untyped-def]
     x.asked[p] = 0
 
 
-@njit(inline="always", _nrt=False)
+@inlined(_nrt=False)
 def _put(s, x, a, q, m, sequence, k, slot):  # type: ignore[no-untyped-def]
     """Start what waits at place q in branch a on machine m; a branch that did the same may have made the content."""
     w = x.queue[a, q]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvwrl.compiled import njit
+from tvwrl.compiled import inlined, njit
 from tvwrl.packing.fit import exceeds
 from tvwrl.schedulers.expected_cost import machine_costs, unused_cost
 from tvwrl.simulation.state import LENGTH, PLACES, USAGE_DELAY
@@ -81,7 +81,7 @@ def choose(s, r, x, a, sequence, k, slot):  # type: ignore[no-untyped-def]
     return q, m
 
 
-@njit(inline="always", _nrt=False)
+@inlined(_nrt=False)
 def _machine_for(s, r, x, a, sequence, w, k, slot):  # type: ignore[no-untyped-def]
     """The machine that the rule gives workload w in branch a, or NOWHERE."""
     for c in range(len(r.steps)):
@@ -108,7 +108,7 @@ def _machine_for(s, r, x, a, sequence, w, k, slot):  # type: ignore[no-untyped-d
     return chosen
 
 
-@njit(inline="always", _nrt=False)
+@inlined(_nrt=False)
 def _score(s, r, x, p, c, sequence, w, k, slot, dominant):  # type: ignore[no-untyped-def]
     """What the rule says of workload w on content p, to `scores`."""
     m, resources = x.facts[p, ON], x.load.shape[2]

@@ -1,0 +1,181 @@
+"""Compiles kernels ahead of their first use, those that usual commands need: in an image, in CI, after an installation.
+
+Each use below is real work on a small scale, since that is what tells which kernels are called and with which types.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tqdm import tqdm
+
+from tvwrl.checks import one_of, within
+from tvwrl.compiled import is_kept
+from tvwrl.compiling import SAID, seconds_of_kernels
+from tvwrl.parallel import run_calls
+from tvwrl.simulation.scenario import Scenario
+
+APPLICATIONS = "application,replicas,cpu,mem\na,5,2,4\nb,3,1,8\nc,8,4,4\n"
+
+
+def _trace(folder: Path) -> str:
+    """A small trace, which is prepared in a second."""
+    from tvwrl.traces.canonical import write_trace
+    from tvwrl.traces.synthetic import synthetic_trace
+
+    path = folder / "trace"
+    if not path.exists():
+        write_trace(synthetic_trace("google", workloads=60, seed=0, days=4), path)
+    return str(path)
+
+
+def _forecaster(folder: Path, scenario: Scenario) -> Path:
+    """A forecaster that has hardly learnt, which takes seconds less."""
+    from tvwrl.forecasting import NetworkForecaster, training_windows
+    from tvwrl.forecasting.files import write_forecaster
+    from tvwrl.traces import open_trace
+    from tvwrl.traces.sequences import SequenceSampler
+
+    path = folder / "forecaster.json"
+    if not path.exists():
+        sampler = SequenceSampler(open_trace(_trace(folder)), scenario)
+        write_forecaster(path, NetworkForecaster(epochs=1).fit(training_windows(sampler, 100)), sampler)
+    return path
+
+
+def _environment(folder: Path) -> None:
+    import gymnasium as gym
+
+    env = gym.make("tvwrl/Placement-v0")
+    env.reset(seed=0)
+    env.step(0)
+    env.close()
+
+
+def _evaluate(folder: Path) -> None:
+    from tvwrl.experiments.evaluate_command import ComparisonSettings, Environment, compare_schedulers
+
+    few, out = Environment(workloads=20), folder / "evaluation"
+    trace, forecaster = _trace(folder), _forecaster(folder, few)
+    compare_schedulers(ComparisonSettings(out, trace=trace, forecaster=forecaster, sequences=2, environment=few))
+
+
+def _train(folder: Path) -> None:
+    from tvwrl.agents.config import PRESETS
+    from tvwrl.experiments.train_command import TrainingSettings, train
+
+    for preset in ("counterfactual", "smoke"):
+        config = PRESETS[preset]
+        scenario = replace(config.scenario, workloads=20)
+        few = {"train_sequences": 4, "sequences_per_iteration": 4, "eval_sequences": 2, "comparison_sequences": 2}
+        config = replace(config, iterations=1, imitate=min(config.imitate, 2), scenario=scenario, **few)
+        trace, forecaster = _trace(folder), _forecaster(folder, scenario)
+        train(TrainingSettings(trace, forecaster=forecaster, out=folder / preset, config=config))
+
+
+def _provision(folder: Path) -> None:
+    from tvwrl.experiments.provision_command import PlanningSettings, plan_machines
+
+    instance = folder / "applications.csv"
+    instance.write_text(APPLICATIONS)
+    machine = ((16.0, 32.0),)
+    plan_machines(PlanningSettings(str(instance), machine, seconds=0.1, out=folder / "best"))
+
+
+def _place(folder: Path) -> None:
+    from tvwrl.flow.place_command import PlacementSettings, place
+
+    place(PlacementSettings(machines=30, out=folder / "placement"))
+
+
+USES: dict[str, Callable[[Path], None]] = {
+    "environment": _environment,
+    "evaluate": _evaluate,
+    "train": _train,
+    "provision": _provision,
+    "place": _place,
+}
+# Uses of a chain share kernels: one after another in one process; chains run side by side
+CHAINS = (("environment", "evaluate", "train"), ("provision", "place"))
+
+
+@dataclass(frozen=True)
+class WarmUpOptions:
+    """Compile the kernels that the usual commands need, which otherwise happens at their first use.
+
+    The machine code is kept beside the package, or in NUMBA_CACHE_DIR, and is used by every process from then on.
+    """
+
+    workers: int | None = None
+    """Processes that compile side by side, 1 or 2; default: as many as there are cores."""
+
+
+def warm_up(workers: int | None = None) -> int:
+    """Compile the kernels that environments, training, evaluation and planning need, and keep the machine code on disk.
+
+    `workers`: processes that compile side by side, 1 or 2; default: as many as there are cores
+
+    Shows its progress on stderr. Returns how many kernels are on disk then. Raises InputError for other `workers`.
+    """
+    workers = min(os.cpu_count() or 1, len(CHAINS)) if workers is None else workers
+    within(1, len(CHAINS), workers=workers)
+    chains = CHAINS if workers > 1 else (tuple(use for chain in CHAINS for use in chain),)
+    needed = _needed()
+    ended = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(needed, ended), daemon=True)
+    watcher.start()
+    try:
+        for _ in run_calls(((use_kernels, chain) for chain in chains), len(CHAINS), None, processes=True):
+            pass  # never in this process, whose streams and environment stay as they are
+    finally:
+        ended.set()
+        watcher.join()
+    return sum(map(is_kept, needed))
+
+
+def report_warm_up(options: WarmUpOptions) -> str:
+    """What `tvwrl warm-up` does, and what it says at its end."""
+    return f"{warm_up(options.workers)} of {len(_needed())} kernels are compiled and on disk"
+
+
+def use_kernels(*uses: str) -> dict[str, str]:
+    """Do the work of some of the `USES`, without a word, in a folder that is removed."""
+    one_of(USES, **{f"use {number}": use for number, use in enumerate(uses, 1)})
+    with (
+        tempfile.TemporaryDirectory() as name,
+        Path(os.devnull).open("w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
+        os.environ["TVWRL_DATA"] = name  # no traces of this machine
+        for use in uses:
+            USES[use](Path(name))
+    return {}
+
+
+def compiled_kernels() -> tuple[int, int]:
+    """How many of the kernels that the usual commands need are compiled and on disk, and how many they are."""
+    needed = _needed()
+    return sum(map(is_kept, needed)), len(needed)
+
+
+def _needed() -> list[str]:
+    return sorted({kernel for kernels in seconds_of_kernels().values() for kernel in kernels})
+
+
+def _watch(needed: list[str], ended: threading.Event) -> None:
+    """Show how many kernels are on disk, which all processes share, until the work has ended."""
+    todo = [kernel for kernel in needed if not is_kept(kernel)]
+    with tqdm(total=len(todo), desc=SAID.partition(",")[0], unit=" kernels", leave=False) as bar:
+        while todo:
+            left = [kernel for kernel in todo if not is_kept(kernel)]
+            bar.update(len(todo) - len(left))
+            todo = left
+            if ended.wait(0.5):
+                return
