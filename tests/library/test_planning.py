@@ -42,7 +42,7 @@ def test_what_does_not_fit_on_a_fixed_fleet_is_named(instance):
     ("arguments", "message"),
     [
         ({"planner": "FDF-Avg"}, "no algorithm 'FDF-Avg': did you mean .*FFD-Avg"),
-        ({"machine": [10]}, "machine has 1 numbers: must be 2"),
+        ({"machine": [10]}, "machine has 1 number: must be 2"),
         ({"machine": [5, 10]}, "application 'a' needs 6, 1"),
         ({"machine": "large"}, "machine is 'large': must be a number per resource"),
         ({"machine": [0, 10]}, "capacity is .*: must be numbers > 0"),

@@ -43,8 +43,8 @@ def test_stream_comparison_resumption_and_evaluation(call, refused, run, tmp_pat
     done = call("evaluate.py", "--checkpoint", whole, *few)
     assert done.returncode == 0, done.stderr
     assert "\nwhole " in done.stdout
-    refused("train.py", "--resume", whole, message=["scripts/learn_online.py"])
-    refused("learn_online.py", "--resume", run[0], message=["not a run of scripts/learn_online.py"])
+    refused("train.py", "--resume", whole, message=["tvwrl learn-online"])
+    refused("learn_online.py", "--resume", run[0], message=["not a run of tvwrl learn-online"])
     refused("learn_online.py", "--checkpoint", run[0], "--shift-load", 0, message=["load is 0.0: must be a number > 0"])
     refused("learn_online.py", "--checkpoint", run[0], "--schedulers", "x", message=["scheduler is 'x'"])
 

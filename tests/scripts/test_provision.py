@@ -113,7 +113,7 @@ def test_bad_options(refused, write, tmp_path):
 
     instance = write(*ROWS)
     check(message=["machine", "--machine 64 128"])
-    check("--machine", 4, message=["machine has 1 numbers: must be 2 (cpu, mem)"])
+    check("--machine", 4, message=["machine has 1 number: must be 2 (cpu, mem)"])
     check("--machine", 4, -8, "--planners", "FF", message=["capacity is"])
     check(*MACHINE, "--fixed", message=["--counts"])
     check(*MACHINE, "--slack", 1, message=["slack is 1.0"])

@@ -89,6 +89,6 @@ def known(name: str, names: Collection[str], title: str, kind: str) -> str:
     """`name` itself. Raises InputError if it is not among the names; the message has those that are near."""
     if name in names:
         return name
-    near = hint(name, names)
+    near = "" if name.startswith("-") else hint(name, names)
     meant = near if near.startswith("did") else f"`{title}` lists all"  # which may be many
     raise InputError(f"{title} has no {kind} '{name}': {meant}")

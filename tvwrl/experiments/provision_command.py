@@ -142,7 +142,8 @@ def _plan(instance: Instance, fleet: Fleet, settings: PlanningSettings) -> None:
             settings.fragment_weight,
         )
     except KeyboardInterrupt:
-        print(f"stopped; the plans so far are in {out}")
+        if (out / "rows.csv").exists():
+            print(f"stopped; the plans so far are in {out}")
         raise
     print(results.summary())
     if trace is not None:

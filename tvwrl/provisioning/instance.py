@@ -210,9 +210,8 @@ def check_fits(instance: Instance, fleet: Fleet, source: str = "") -> None:
 
     resources = ", ".join(instance.resources)
     if fleet.capacity.shape[1] != len(instance.resources):
-        raise InputError(
-            f"machine has {fleet.capacity.shape[1]} numbers: must be {len(instance.resources)} ({resources})"
-        )
+        given, needed = fleet.capacity.shape[1], len(instance.resources)
+        raise InputError(f"machine has {given} number{'s' * (given != 1)}: must be {needed} ({resources})")
     room = fits(instance.peak[:, None], fleet.capacity, fleet.capacity).any(axis=1)
     if not room.all():
         wrong = int(np.argmin(room))

@@ -37,6 +37,8 @@ def open_instance(
     path = Path(source).expanduser()
     if path.is_file() and not path.stat().st_size:
         raise InputError(f"{path}: the file is empty")
+    if path.suffix and not path.exists():
+        raise InputError(f"{path}: no such file")
     if is_trace(source):
         return _from_trace(str(source), times, affinity, slot_seconds)
     if is_list(path):
