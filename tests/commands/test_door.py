@@ -99,7 +99,7 @@ def test_a_signal_that_a_finaliser_swallows_is_sent_again(capsys: pytest.Capture
     assert outcome(work, capsys) == (130, "interrupted\n")
 
 
-@pytest.mark.parametrize("module", ["tvwrl.commands.dispatch", "gymnasium"])
+@pytest.mark.parametrize("module", ["tvwrl.commands.dispatch", "numpy"])
 def test_a_signal_while_modules_load_is_one_line(module: str, tmp_path: Path) -> None:
     """The process interrupts itself in the middle of the import of a module."""
     (tmp_path / "sitecustomize.py").write_text(

@@ -172,7 +172,7 @@ def test_an_interrupted_command_says_how_to_continue(small: Path, tmp_path: Path
         run.send_signal(signal.SIGINT)
         printed, _ = run.communicate(timeout=600)
     assert run.returncode == 130, printed
-    assert f"stopped; continue with:\n  python {' '.join(command[1:])}" in printed
+    assert f"stopped; continue with:\n  tvwrl reproduce {' '.join(command[2:])}" in printed
     listed = call("reproduce.py", *command[2:], "--dry-run")
     assert "of 5000 iterations" in listed.stdout
     assert "0 of 8 cells are finished" in listed.stdout

@@ -15,7 +15,6 @@ from tvwrl.papers.pism.cells import CLASSES, AnchorCell
 from tvwrl.papers.pism.classifiers import CLASSIFIERS
 from tvwrl.papers.pism.clusters import AGAIN, COUNTS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, first_period, learn
 from tvwrl.papers.pism.figures import (
-    FIGURES,
     TABLES,
     ClassifierStudy,
     ClusterStudy,
@@ -27,6 +26,7 @@ from tvwrl.papers.pism.figures import (
 )
 from tvwrl.papers.pism.measured_tables import CLASSIFIED as COLUMNS
 from tvwrl.papers.pism.metrics import throughput
+from tvwrl.papers.pism.titles import FIGURES
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError
 

@@ -64,7 +64,7 @@ def _versions() -> Iterator[Finding]:
     yield Finding("Python", f"{platform.python_version()} ({sys.executable})")
     for name in _required().get("", ()):
         try:
-            import_module(MODULES.get(name, name))
+            import_module(MODULES.get(name, name.replace("-", "_")))
             yield Finding(name, metadata.version(name))
         except Exception as error:
             yield Finding(name, f"broken: {_first_line(error)}", f"pip install --force-reinstall {name}")
