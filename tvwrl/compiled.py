@@ -22,7 +22,7 @@ from typing import Any
 import numba
 from numba.core import event
 from numba.core.caching import CacheImpl, IndexDataCacheFile, _SourceFileBackedLocatorMixin
-from numba.core.types import unliteral
+from numba.core.types import unliteral  # type: ignore[attr-defined]
 from numba.np import arrayobj
 
 from tvwrl.compiling import Progress, announced_kernels
@@ -94,7 +94,7 @@ def is_kept(kernel: str) -> bool:
     return any(IndexDataCacheFile(folder, index, stamp)._load_index() for index in indices)
 
 
-class _Listener(event.Listener):
+class _Listener(event.Listener):  # type: ignore[misc]
     """Tells of kernels that are compiled, once the process has announced it."""
 
     _progress: Progress | None = None

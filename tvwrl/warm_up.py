@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -68,12 +69,18 @@ def _evaluate(folder: Path) -> None:
 
 def _train(folder: Path) -> None:
     from tvwrl.agents.config import PRESETS
-    from tvwrl.experiments.train_command import TrainingSettings, train
+    from tvwrl.experiments.train_command import train
+    from tvwrl.experiments.train_options import TrainingSettings
 
     for preset in ("counterfactual", "smoke"):
         config = PRESETS[preset]
         scenario = replace(config.scenario, workloads=20)
-        few = {"train_sequences": 4, "sequences_per_iteration": 4, "eval_sequences": 2, "comparison_sequences": 2}
+        few: dict[str, Any] = {
+            "train_sequences": 4,
+            "sequences_per_iteration": 4,
+            "eval_sequences": 2,
+            "comparison_sequences": 2,
+        }
         config = replace(config, iterations=1, imitate=min(config.imitate, 2), scenario=scenario, **few)
         trace, forecaster = _trace(folder), _forecaster(folder, scenario)
         train(TrainingSettings(trace, forecaster=forecaster, out=folder / preset, config=config))
