@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
@@ -54,8 +55,10 @@ class Checkpoint:
             "classes": self.classes.to_dict(),
             "forecaster": None if self.forecaster is None else self.forecaster.to_dict(),
         }
+        buffer = io.BytesIO()  # on a full disk torch's own writing ends in an error that names neither disk nor file
+        torch.save(content, buffer)
         with whole_file(path) as partial:
-            torch.save(content, partial)
+            partial.write_bytes(buffer.getbuffer())
 
     @classmethod
     def load(cls, path: Path) -> Checkpoint:
