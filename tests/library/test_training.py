@@ -75,6 +75,11 @@ def test_a_folder_that_is_a_file(tmp_path):
         tvwrl.train("google", "smoke", out=tmp_path / "file")
 
 
+def test_a_trace_that_is_no_name():
+    with pytest.raises(InputError, match="trace is 5: must be a name or a path"):
+        tvwrl.open_trace(5)
+
+
 def test_a_policy_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match="no such run folder"):
         tvwrl.load_policy(tmp_path / "nothing")

@@ -45,8 +45,9 @@ def compare(
     """Play `entries` and the schedulers named in `against` on the test sequences of a task.
 
     `entries`: name -> a function from (observation, mask) to an action, a `Scheduler`, the name of a scheduler, a
-        training run (its folder or a .pt file), a Stable-Baselines3 model, a torch module from the observation to
-        logits, or an ONNX file (`tvwrl.benchmark.functions` describes the inputs of the last three)
+        training run (what `tvwrl.train` returns, its folder or a .pt file), a Stable-Baselines3 model, a torch module
+        from the observation to logits, or an ONNX file (`tvwrl.benchmark.functions` describes the inputs of the last
+        three)
     `task`: its name, as in `tvwrl.TASK_NAMES`
     `sequences`: how many of the task's sequences to play, from the first; default: all, as a submission requires
     `against`: names of the schedulers to compare with

@@ -20,6 +20,7 @@ from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import Cell, complete
 from tvwrl.experiments.evaluation import EpisodesCell
 from tvwrl.experiments.scheduler_names import scheduler_of
+from tvwrl.runs import InFolder
 from tvwrl.schedulers.base import Scheduler
 from tvwrl.schedulers.knowledge import GROUPS, Knowledge
 from tvwrl.schedulers.registry import UnknownScheduler
@@ -30,8 +31,8 @@ NAME = re.compile(r"\w[\w.+()=, -]*")  # an entry's name is also the name of a f
 NAME_RULE = "a name has letters, digits, spaces and .+-()=, and begins with a letter or digit"
 OTHER_TRACE = "trained on another trace"  # in the origin of a training run
 KINDS = (
-    "a function from (observation, mask) to an action, a Scheduler, the name of a scheduler, a training run (its "
-    "folder or a .pt file), a Stable-Baselines3 model, a torch module or an ONNX file"
+    "a function from (observation, mask) to an action, a Scheduler, the name of a scheduler, a training run (what "
+    "tvwrl.train returns, its folder or a .pt file), a Stable-Baselines3 model, a torch module or an ONNX file"
 )
 
 
@@ -89,6 +90,8 @@ def entry_of(name: str, given: Any, setting: Setting, observe: Mapping[str, Any]
 
 def _made(name: str, given: Any, setting: Setting, observe: dict[str, Any]) -> tuple[Scheduler, Problem | None, str]:
     """Scheduler, its own problem if it needs one, and its origin."""
+    if isinstance(given, InFolder) and hasattr(given, "policy"):  # what tvwrl.train returns
+        given = given.policy
     if isinstance(given, Scheduler):
         saved = getattr(given, "checkpoint", None)  # of a policy
         if saved is not None and saved.config.policy != "deeprm":

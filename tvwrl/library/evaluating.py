@@ -12,8 +12,7 @@ from tvwrl.checks import at_least, different, positive
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.evaluated import Evaluation
 from tvwrl.experiments.evaluation import evaluate as evaluate_problem
-from tvwrl.library.training import TrainingRun
-from tvwrl.runs import folder_for, nothing
+from tvwrl.runs import InFolder, folder_for, nothing
 from tvwrl.schedulers import Scheduler
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces import open_trace
@@ -121,14 +120,14 @@ def _named(schedulers: Any) -> dict[str, Any]:
     if isinstance(schedulers, Mapping):
         found = dict(schedulers)
     else:
-        one = isinstance(schedulers, str | Path | Scheduler | TrainingRun | Callable)
+        one = isinstance(schedulers, str | Path | Scheduler | InFolder | Callable)
         several = [schedulers] if one or not isinstance(schedulers, Iterable) else list(schedulers)
         names = [_name_of(given) for given in several]
         different(schedulers=names)
         found = dict(zip(names, several, strict=True))
     if not found:
         raise InputError("schedulers is empty: give at least one, as in evaluate(['spread', 'best-fit'])")
-    return {name: given.policy if isinstance(given, TrainingRun) else given for name, given in found.items()}
+    return found
 
 
 def _name_of(given: Any) -> str:

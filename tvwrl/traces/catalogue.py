@@ -44,7 +44,7 @@ def find_trace(name_or_path: str) -> Path | None:
     )
 
 
-def open_trace(name_or_path: str, slot_seconds: int | None = None, seed: int = 0) -> Trace:
+def open_trace(name_or_path: str | Path, slot_seconds: int | None = None, seed: int = 0) -> Trace:
     """Open a trace by name or path.
 
     `name_or_path`: google and alibaba are the recorded trace if one was prepared in TVWRL_DATA, else a synthetic
@@ -60,6 +60,9 @@ def open_trace(name_or_path: str, slot_seconds: int | None = None, seed: int = 0
     (864, 2)
     >>> trace = open_trace("my-usage.csv", slot_seconds=300)  # doctest: +SKIP
     """
+    if not isinstance(name_or_path, str | Path):
+        raise InputError(f"trace is {name_or_path!r}: must be a name or a path, as in 'google' or 'usage-folder'")
+    name_or_path = str(name_or_path)
     path = find_trace(name_or_path)
     if path is not None:
         return read_trace(path, slot_seconds)
