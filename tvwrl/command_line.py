@@ -60,7 +60,7 @@ def described(meaning: str, default: str = "") -> Any:
     return tyro.conf.arg(help=f"{meaning}; default: {default}." if default else f"{meaning}.")
 
 
-PREPARING = "preparing sequences, classes and forecasts (a minute or two where kernels still have to be compiled)"
+PREPARING = "preparing sequences, classes and forecasts"
 TRACE = "google, alibaba, the name of a prepared trace, a trace folder or a CSV"
 TraceName = Annotated[str, described(TRACE)]
 SlotSeconds = Annotated[

@@ -1,4 +1,4 @@
-"""numba's `njit` and `vectorize` with a disk cache that is never stale or corrupt.
+"""numba's `njit` and `vectorize` with a disk cache that is never stale or corrupt, and less to compile.
 
 numba's own cache has two flaws. It writes an entry in three steps (read the index, write it, write the machine code)
 without a lock, so two trainings started at the same time right after an installation could file the code of one
@@ -22,7 +22,6 @@ from typing import Any
 import numba
 from numba.core import event
 from numba.core.caching import CacheImpl, IndexDataCacheFile, _SourceFileBackedLocatorMixin
-from numba.core.types import unliteral  # type: ignore[attr-defined]
 from numba.np import arrayobj
 
 from tvwrl.compiling import Progress, announced_kernels
@@ -140,9 +139,9 @@ def inner(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return partial(inner, **options)
     compiled = njit(no_cpython_wrapper=True, **options)(function)
     compiled._compile_for_args = lambda *_, **__: _whole(function, **options)
-    template = compiled.get_call_template
-    compiled.get_call_template = lambda args, kws: template(tuple(map(unliteral, args)), kws)  # once, not per constant
     compiled._insert = lambda *_, **__: None  # or Python would find the compiled code and jump to the missing one
+    template, plain = compiled.get_call_template, numba.types.unliteral
+    compiled.get_call_template = lambda args, kws: template(tuple(map(plain, args)), kws)  # once, not per constant
     return compiled
 
 

@@ -41,7 +41,7 @@ class CellOptions:
             print(overview(out, cells))
             return None
         again = command_to_continue(out)
-        print(f"{len(cells)} cells in {out} (on a fresh installation, compiling adds minutes to the first)")
+        print(f"{len(cells)} cells in {out}")
         print(f"if stopped, continue with:\n  {again}")
         try:
             return complete(out, cells, self.workers, self.ray, deadline=deadline)

@@ -127,7 +127,7 @@ def _plan(instance: Instance, fleet: Fleet, settings: PlanningSettings) -> None:
     out = settings.out or default_folder(f"provisioning-{instance.name}")
     best = settings.best or not (settings.planners or settings.milp_seconds is not None)
     trace = settings.trace() if settings.hand_over else None
-    print("planning (a minute longer on a fresh installation, where kernels are compiled first)")
+    print("planning")
     try:
         results = provision(
             instance,

@@ -1,0 +1,40 @@
+"""Compiling ahead: what is counted, and that the work of every use is what it should be; the work itself takes long."""
+
+from pathlib import Path
+
+import pytest
+
+from tvwrl import warm_up
+from tvwrl.compiling import seconds_of_kernels
+from tvwrl.types import InputError
+
+
+def test_chains_have_every_use_once_and_the_table_has_them_too() -> None:
+    assert sorted(use for chain in warm_up.CHAINS for use in chain) == sorted(warm_up.USES)
+    assert set(warm_up.USES) == set(seconds_of_kernels())
+
+
+def test_kernels_on_disk_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    drive = "tvwrl.simulation.clock_kernels.drive"  # which three uses need
+    monkeypatch.setattr(warm_up, "is_kept", lambda kernel: kernel == drive)
+    kept, needed = warm_up.compiled_kernels()
+    assert kept == 1
+    assert needed == len({kernel for kernels in seconds_of_kernels().values() for kernel in kernels})
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_only_as_many_processes_are_started_as_there_is_work_for(workers: int) -> None:
+    with pytest.raises(InputError, match=rf"workers is {workers}: must be 1 to 2"):
+        warm_up.warm_up(workers)
+
+
+def test_a_use_works_without_a_word_and_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TVWRL_DATA", "elsewhere")  # for monkeypatch to undo what the use sets
+    monkeypatch.setattr(warm_up.tempfile, "tempdir", str(tmp_path))
+    warm_up.use_kernels("environment", "provision")
+    assert not list(tmp_path.iterdir())
+    assert capsys.readouterr() == ("", "")
+    with pytest.raises(InputError, match="'party'"):
+        warm_up.use_kernels("party")
