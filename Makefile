@@ -9,14 +9,12 @@ VENV := .venv
 SKLX := .venv-sklx
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-FRESH_KERNELS := $(VENV)/.kernels
-MEASURED := command decision dtw environment features flow ingestion interference_score interference_simulation lrasched_learning replay training# the others draw curves of runs, or need data
+MEASURED := command compile decision dtw environment features flow ingestion interference_score interference_simulation lrasched_learning replay training# the others draw curves of runs, or need data
 IMPORTED := matplotlib.pyplot, polars, pyarrow, scipy.stats, sklearn.cluster, stable_baselines3, torch.utils.tensorboard
 PIP_INSTALL := $(BIN)/python -m pip install $(QUIET) --no-compile --disable-pip-version-check -c constraints.txt
-KERNELS := $(shell grep -rlE '^from tvwrl.compiled' --include='*.py' tvwrl)
 
-# Two workers with one kernel cache (tvwrl/compiled.py locks it), so that what one has compiled the other loads.
-WORKER = 2*popen//env:OMP_NUM_THREADS=1//env:NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/kernels
+# Two workers and all commands share the compiled kernels (tvwrl/compiled.py locks them): what one has compiled, others load.
+WORKER = 2*popen//env:OMP_NUM_THREADS=1
 PYTEST = $(BIN)/python -m pytest --dist loadfile --tx '$(WORKER)'
 
 .PHONY: help install train test test-sklx wheel-test check format lint types docs bench clean
@@ -31,7 +29,7 @@ help: ## print this
 	@echo 'TORCH_INDEX=URL     where install and wheel-test also look for torch, such as an index of CPU builds'
 	@echo 'MAIN=main           the branch or commit against which check finds what changed'
 
-install: $(INSTALLED) $(FRESH_KERNELS) ## create or update .venv with the package and its development extras
+install: $(INSTALLED) ## create or update .venv with the package and its development extras
 
 train: install ## train on the google trace and print the comparison table
 	@$(BIN)/python scripts/train.py --trace google $(ARGS)
@@ -71,7 +69,7 @@ bench: install ## measure speed (docs/results/speed.md)
 	@set -e; for name in $(MEASURED); do echo "benchmarks/$$name.py"; $(BIN)/python "benchmarks/$$name.py"; done
 
 clean: ## remove caches, compiled kernels and build leftovers; .venv and runs/ stay
-	@rm -rf docs/_build docs/reference/api .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)/kernels
+	@rm -rf docs/_build docs/reference/api .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
 	@find . -name .git -prune -o -name '.venv*' -prune -o \
 		\( -name __pycache__ -o -name '*.nbi' -o -name '*.nbc' \) -prune -exec rm -rf {} +
 
@@ -87,9 +85,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PIP_INSTALL) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
 	@$(PIP_INSTALL) -e '.[dev]'
 	@$(BIN)/python -c 'import $(IMPORTED)'
-	@touch $@
-
-# Numba's disk cache notices a change in a kernel's own file, not in what it calls from another: begin anew.
-$(FRESH_KERNELS): $(KERNELS) | $(INSTALLED)
-	@find tvwrl $(VENV)/kernels \( -name '*.nbi' -o -name '*.nbc' \) -exec rm -f {} + 2>/dev/null || true
 	@touch $@

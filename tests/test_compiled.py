@@ -29,7 +29,9 @@ def test_code_is_compiled_anew_if_a_constant_or_kernel_that_it_uses_has_changed(
     package = tmp_path / "shop"
     package.mkdir()
     files = {
-        "prices": "from shop.rates import (\n    RATE,\n    other,\n)\nfrom shop.people import Clerk\n",
+        "prices": "from shop.rates import (\n    RATE,\n    other,\n)\nfrom shop.people import Clerk\n"
+        "from shop import tax as due\n",
+        "tax": "from shop.compiled import njit\n@njit\ndef due(): ...\n",
         "rates": "from shop.sums import add\nRATE = 2\n",
         "sums": "from shop.compiled import njit\n@njit\ndef add(): ...\n",
         "people": "class Clerk: ...\n",
@@ -45,4 +47,5 @@ def test_code_is_compiled_anew_if_a_constant_or_kernel_that_it_uses_has_changed(
     assert stamp() == stamp()
     assert stamp(people="class Clerk:\n    wage = 3\n") == stamp()  # neither a constant nor compiled
     changes = {"prices": "RATE = 1\n", "rates": "RATE = 3\n", "sums": files["sums"].replace("add", "total")}
-    assert len({stamp(**{name: text}) for name, text in changes.items()} | {stamp()}) == 4
+    changes["tax"] = files["tax"].replace("due", "owed")
+    assert len({stamp(**{name: text}) for name, text in changes.items()} | {stamp()}) == 5

@@ -22,10 +22,10 @@ def test_kernels_on_disk_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert needed == len({kernel for kernels in seconds_of_kernels().values() for kernel in kernels})
 
 
-@pytest.mark.parametrize("workers", [0, 3])
-def test_only_as_many_processes_are_started_as_there_is_work_for(workers: int) -> None:
-    with pytest.raises(InputError, match=rf"workers is {workers}: must be 1 to 2"):
-        warm_up.warm_up(workers)
+@pytest.mark.parametrize("processes", [0, 3])
+def test_only_as_many_processes_are_started_as_there_is_work_for(processes: int) -> None:
+    with pytest.raises(InputError, match=rf"processes is {processes}: must be 1 to 2"):
+        warm_up.warm_up(processes)
 
 
 def test_a_use_works_without_a_word_and_leaves_nothing_behind(

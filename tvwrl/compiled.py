@@ -58,11 +58,14 @@ def _imported(file: Path, package: Path) -> set[Path]:
     found = set()
     for module, names in IMPORTED.findall(_content(file)):
         first, *parts = module.split(".")
-        path = package.joinpath(*parts).with_suffix(".py")
-        if first == package.name and path.is_file():
-            constants = any(name.isupper() for name in re.findall(r"\w+", names))
-            if constants or ".compiled import" in _content(path):
-                found.add(path)
+        if first != package.name:
+            continue
+        place, words = package.joinpath(*parts), re.findall(r"\w+", names)
+        path = place.with_suffix(".py")
+        constants = path.is_file() and any(word.isupper() for word in words)
+        for one in (path, *(place / f"{word}.py" for word in words)):  # names may be modules of a package
+            if one.is_file() and (constants or ".compiled import" in _content(one)):
+                found.add(one)
     return found
 
 

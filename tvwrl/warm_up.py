@@ -119,20 +119,20 @@ class WarmUpOptions:
     The machine code is kept beside the package, or in NUMBA_CACHE_DIR, and is used by every process from then on.
     """
 
-    workers: int | None = None
+    processes: int | None = None
     """Processes that compile side by side, 1 or 2; default: as many as there are cores."""
 
 
-def warm_up(workers: int | None = None) -> int:
+def warm_up(processes: int | None = None) -> int:
     """Compile the kernels that environments, training, evaluation and planning need, and keep the machine code on disk.
 
-    `workers`: processes that compile side by side, 1 or 2; default: as many as there are cores
+    `processes`: processes that compile side by side, 1 or 2; default: as many as there are cores
 
-    Shows its progress on stderr. Returns how many kernels are on disk then. Raises InputError for other `workers`.
+    Shows its progress on stderr. Returns how many kernels are on disk then. Raises InputError for other `processes`.
     """
-    workers = min(os.cpu_count() or 1, len(CHAINS)) if workers is None else workers
-    within(1, len(CHAINS), workers=workers)
-    chains = CHAINS if workers > 1 else (tuple(use for chain in CHAINS for use in chain),)
+    processes = min(os.cpu_count() or 1, len(CHAINS)) if processes is None else processes
+    within(1, len(CHAINS), processes=processes)
+    chains = CHAINS if processes > 1 else (tuple(use for chain in CHAINS for use in chain),)
     needed = _needed()
     ended = threading.Event()
     watcher = threading.Thread(target=_watch, args=(needed, ended), daemon=True)
@@ -148,7 +148,7 @@ def warm_up(workers: int | None = None) -> int:
 
 def report_warm_up(options: WarmUpOptions) -> str:
     """What `tvwrl warm-up` does, and what it says at its end."""
-    return f"{warm_up(options.workers)} of {len(_needed())} kernels are compiled and on disk"
+    return f"{warm_up(options.processes)} of {len(_needed())} kernels are compiled and on disk"
 
 
 def use_kernels(*uses: str) -> dict[str, str]:
