@@ -42,7 +42,6 @@ OWN_WORDS = {
     "--also", "--checkpoint", "--data", "--instance", "--interval", "--learning-rate", "--milp-seconds", "--per",
     "--planners",
     "--preset", "--reference-memory", "--resume", "--schedulers", "--seed", "--seeds", "--sequences",
-    "--workers",
 }  # fmt: skip
 
 OTHERS = {"--also", "--against"}  # lists without a plural: what they name is said by --trace and ENTRY
