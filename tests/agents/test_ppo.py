@@ -198,6 +198,11 @@ def test_without_holding_the_likeliest_machine_is_chosen():
     assert DeterministicActions(2, 2).choose(torch.tensor([[0.0, 1.0], [2.0, 1.0]])).tolist() == [1, 0]
 
 
+def test_of_machines_that_differ_by_rounding_the_first_is_chosen():
+    logits = torch.tensor([[0.0, 1.0, 1.0 + 1e-6], [0.0, 1.0, 1.001], [50.0, 50.0002, 49.0]])
+    assert DeterministicActions(3, 3).choose(logits).tolist() == [1, 2, 0]
+
+
 def test_playing_without_chance_remembers_how_long_each_environment_has_held():
     deterministic, evenly = DeterministicActions(3, 2), torch.tensor([[0.0, 1.0, 2.0]])  # held with probability 0.665
     assert deterministic.choose(evenly.repeat(3, 1)).tolist() == [2, 2, 2]

@@ -129,7 +129,7 @@ def test_a_fold_is_forecast_by_what_learnt_without_it(problem):
     unseen = Beginnings.every(replace(windows, fold=np.full(60, UNSEEN)))
     each = [forecaster.without_[f].predict(unseen).most for f in range(FOLDS)]
     own = np.choose(every.fold[:, None, None, None], each)
-    assert np.array_equal(forecaster.predict(every).most, own)
+    assert np.allclose(forecaster.predict(every).most, own, atol=1e-5)  # rounding depends on how many are predicted
     assert not np.allclose(forecaster.predict(unseen).most, own, atol=1e-3)
 
 

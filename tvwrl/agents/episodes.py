@@ -19,6 +19,7 @@ from tvwrl.types import Float, Int
 
 MAX_SLOTS_AFTER_ARRIVALS = 2000  # then an episode is cut: a policy that always holds would never end it
 STEPS = ("action", "log_probability", "reward", "slots", "alive", "costs")  # recorded for each decision
+TIE = 1e-5  # logits that differ by less are equal, in absolute terms near 0 and else in relative ones
 
 
 class Environments(Protocol):
@@ -118,6 +119,9 @@ def logits_of(
 class DeterministicActions:
     """Deterministic actions for B environments: the most probable placement, after the median waiting time.
 
+    Of placements that are equally probable up to rounding, the first is taken: how a matrix product is rounded depends
+    on the processor and on how many states are evaluated together.
+
     A policy decides anew in every slot whether to hold. If it holds with probability 0.6, it waits about two slots when
     actions are drawn, but its most probable action would be to hold for good. Here a workload is held only while the
     probability of having held it for so long is at least one half.
@@ -139,7 +143,9 @@ class DeterministicActions:
 
         `placed` (n,): if not these actions were taken but others, whether the last of them placed a workload
         """
-        chosen: npt.NDArray[np.int64] = logits[:, : self._placements].argmax(dim=1).cpu().numpy()
+        placing = logits[:, : self._placements].cpu().numpy()
+        best = placing.max(axis=1, keepdims=True)
+        chosen = (placing >= best - TIE * (1 + np.abs(best))).argmax(axis=1)
         if logits.shape[1] == self._placements:
             return chosen
         alive = np.ones(len(self._held), np.bool_) if alive is None else alive
