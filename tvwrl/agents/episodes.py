@@ -145,7 +145,7 @@ class DeterministicActions:
         """
         placing = logits[:, : self._placements].cpu().numpy()
         best = placing.max(axis=1, keepdims=True)
-        chosen = (placing >= best - TIE * (1 + np.abs(best))).argmax(axis=1)
+        chosen: npt.NDArray[np.int64] = (placing >= best - TIE * (1 + np.abs(best))).argmax(axis=1)
         if logits.shape[1] == self._placements:
             return chosen
         alive = np.ones(len(self._held), np.bool_) if alive is None else alive
