@@ -3,18 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-
-MARK = "<!-- What follows is generated; what stands above this line is kept. -->"
-
-
-def preserved_introduction(page: Path, title: str) -> str:
-    """What stands in a page above `MARK`, written by hand, and the mark; all of a page without it is taken to be so.
-
-    Without a page it is the title.
-    """
-    opening = page.read_text(encoding="utf-8").partition(MARK)[0].rstrip() if page.exists() else f"# {title}"
-    return f"{opening}\n\n{MARK}"
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

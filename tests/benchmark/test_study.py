@@ -59,11 +59,21 @@ def test_ranks_differences_and_gaps_by_hand():
 
 
 def test_the_text_names_what_is_missing_and_tells_ours_apart():
-    text = page.text(page.summaries(EVERY, [TASK]), missing=2)
-    assert "**2 cells are missing**" in text
+    found = page.summaries(EVERY, [TASK])
+    assert "**2 cells are missing**" in page.text(found, missing=2)
+    text = page.task_pages(found)[TASK]
     assert re.search(r"\| \*\*mine\*\* +\| +1 \|", text)
     assert re.search(r"\| n-sigma\(n=2\), tuned +\| +1 \|", text)
     assert text.index("*declared requests*") < text.index("*true lifetime peaks (a privilege)*")
+
+
+def test_every_task_has_a_page_to_which_the_table_of_tasks_links():
+    other = "google-0.3-v0"  # no rule of production clusters was played there
+    found = page.summaries(
+        [*EVERY, *(row | {"task": other} for row in rows("mine", CURRENT_LOAD, (-1.0, -2.0)))], [TASK, other]
+    )
+    assert re.findall(r"^\| \[(\S+)\]\((\S+)\.md\)", page.text(found, 0), re.M) == [(TASK, TASK), (other, other)]
+    assert page.task_pages(found).keys() == {TASK, other}
 
 
 def test_names_are_not_executed_by_the_browser(tmp_path):
@@ -172,4 +182,6 @@ def test_rules_of_production_and_ours_are_set_side_by_side():
     found = page.summaries(EVERY, [TASK])
     table = page._against_production(found)
     # n-sigma by default -200, tuned -170; ours, with load alone, -375: 205 thousand, or 121 %, more
-    assert re.search(rf"{TASK} +\| +n-sigma -200 \| +n-sigma\(n=2\) -170 \| +mine -375 \| +-121 \[-141, -100\]", table)
+    assert re.search(
+        rf"{TASK}.md\) +\| +n-sigma -200 \| +n-sigma\(n=2\) -170 \| +mine -375 \| +-121 \[-141, -100\]", table
+    )

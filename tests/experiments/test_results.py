@@ -13,7 +13,7 @@ import pytest
 from tvwrl.experiments import engine
 from tvwrl.experiments.engine import folder_of
 from tvwrl.experiments.results import study
-from tvwrl.experiments.results.page import measure
+from tvwrl.experiments.results.page import TRAINED, measure
 from tvwrl.experiments.results.study import ResultsStudy, finished_rows, trainings
 from tvwrl.experiments.results.targets import AGENT, AGENTS, gap_closed, of_another, rivals, targets
 from tvwrl.experiments.statistics import crossed_estimate
@@ -60,7 +60,7 @@ def test_only_agents_that_look_ahead_learn_from_counterfactuals_and_the_page_say
     assert trained == ahead | {"agent-history": "ppo", "deeprm": "reinforce"}
     rules = every.columns()[0]
     play(tmp_path, rules)
-    told = every.report("results", tmp_path, [rules.cell]).text
+    told = every.report("results", tmp_path, [rules.cell]).parts[TRAINED]
     assert all(f"- `{agent}`: `{algo}`, " in told for agent, algo in trained.items())
 
 
@@ -124,8 +124,10 @@ def played(
 
 
 def page(own: ResultsStudy, out: Path) -> str:
+    """The page and those that it links to."""
     cells = [cell for cell in own.cells("results") if engine.is_finished(out, cell)]
-    return own.report("results", out, cells).text
+    report = own.report("results", out, cells)
+    return "\n\n".join([report.text, *report.parts.values()])
 
 
 def test_shares_and_ratios_by_hand(tmp_path: Path) -> None:
@@ -174,12 +176,12 @@ def test_a_page_says_what_was_trained_and_what_is_missing(tmp_path: Path) -> Non
     text = page(own, tmp_path)
     assert "- wild, load 0.3: agent of seed 1 (0 of 6 iterations trained, not evaluated)" in text
     assert "- wild, load 0.5: the heuristics" in text
-    assert "### Load 0.5" not in text
+    assert "## Load 0.5" not in text
     assert "Fewer than 3 training seeds (2)" in text
     assert "; 1 of 4 learnt schedulers" in text
     assert "1.5, -" in text  # minutes
     assert "012345678" in text
-    table = text[text.index("### Load 0.3") :]
+    table = text[text.index("## Load 0.3") :]
     rows = [table.index(f"| {name} ") for name in ("best-fit", "tetris", "expected-cost", "clairvoyant")]
     assert rows == sorted(rows)
     assert "![wild](wild.png)" in text

@@ -142,7 +142,7 @@ def test_a_figure_is_continued_shares_plans_and_goes_to_a_page(base: Path, folde
     options = {"base": str(base), "densities": (10,), "out": out}
     COMMANDS["provisioning-fig4"](**options, page=page).run()
     assert {path.name for path in (out / "fig4").iterdir()} == {"rows.csv", "table.md", "plot.png", "run.json"}
-    assert "![Figure 4: affinity densities, fixed demand](page/fig4.png)" in page.read_text()
+    assert "![Figure 4: affinity densities, fixed demand](page.png)" in page.read_text()
     rows = read_csv(out / "fig4" / "rows.csv")
     assert [row["algorithm"] for row in rows] == list(FIGURES["fig4"].algorithms)
     assert {(row["applications"], row["limits"]) for row in rows} == {("10", "9")}

@@ -114,7 +114,7 @@ def test_the_claim_about_waiting_is_judged_in_calm_and_in_bursts() -> None:
         for place, weight in enumerate(WAITING_WEIGHTS)
         for sequence in (0, 1)
     ]
-    calm, burst = write_tables(EXPERIMENTS["sensitivity-kw"], summarise(pl.DataFrame(rows))).split("### ")[1:]
+    calm, burst = write_tables(EXPERIMENTS["sensitivity-kw"], summarise(pl.DataFrame(rows))).split("## ")[1:]
     assert '- Wait, slots, K_w = 50 / K_w = 500: 2.00 [2.00, 2.00]; paper above 1 ("shorter' in calm
     for title, said in (("Wait, slots", "holds"), ("Machines used", "holds"), ("Overshoot, %", "does not hold")):
         lines = [line for line in calm.splitlines() if line.startswith(f"- {title}, K_w")]

@@ -41,12 +41,12 @@ def test_it_plays_tasks_and_goes_on_where_it_stopped(call, run, tmp_path):
     command += ["--runs", f"mine={run[0]}", "--sequences", 2, "--out", tmp_path / "out"]
     done = call(*command)
     assert done.returncode == 0, done.stderr
-    assert "## google-0.5-v0" in done.stdout
+    assert "# google-0.5-v0" in done.stdout
     written = tmp_path / "out" / "benchmark"
     rows = pl.read_csv(written / "rows.csv")
     assert rows.height == 2 * 3 * 2
     assert set(rows["scheduler"]) == {"spread", "best-fit-peak", "mine"}
-    assert {path.name for path in written.iterdir()} >= {"table.md", "benchmark.html", "google-0.3-v0.png"}
+    assert {path.name for path in written.iterdir()} >= {"table.md", "benchmark.html", "google-0.3-v0.md"}
     assert "6 of 6" in call(*command, "--dry-run").stdout
 
 

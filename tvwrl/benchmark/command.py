@@ -19,8 +19,8 @@ NAME = "benchmark"  # of the folder in --out with the tables
 class BenchmarkSettings(BenchmarkStudy, RunOptions):
     """Compare schedulers and training runs on tasks (docs/reference/tasks.md), list the tasks, or check a submission.
 
-    Writes OUT/benchmark: a table and a picture per task, rows.csv, and benchmark.html, which a browser can sort. After
-    Ctrl-C or a crash, the same command with the same --out resumes.
+    Writes OUT/benchmark: tables, a page and a picture per task, rows.csv, and benchmark.html, which a browser can sort.
+    After Ctrl-C or a crash, the same command with the same --out resumes.
     """
 
     list_tasks: bool = False

@@ -1,4 +1,4 @@
-"""The benchmark's page: per task, schedulers ranked within their group of knowledge, a picture, an HTML table."""
+"""The benchmark's pages: schedulers ranked within their knowledge group, over all tasks and on each, with pictures."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ HEAD: dict[str, Column] = {
     "ms per decision": lambda line: f"{line.milliseconds:.2f}",
 }
 LEGEND = (
-    "Mean over the task's test sequences [95 % bootstrap interval]; differences are paired by sequence. Ranks are "
-    "within a knowledge group; schedulers that left workloads unplaced come last. Gap closed: from "
-    f"`{FLOOR}` (0 %) to `{CEILING}` (100 %). *Tuned*: with the margin that was best on validation sequences, shown in "
-    "the name, and with backfilling (when a workload has to wait, others may pass it) if that was better still. "
-    "A decision places a workload, or nothing; its time is a mean. In bold: this project's rules and agents."
+    "Reward: minus the penalties, so nearer to 0 is better. Values are means over the task's test sequences, with 95 % "
+    "bootstrap intervals in brackets; differences are paired by sequence. Schedulers are ranked among those that know "
+    "as much; those that left workloads unplaced come last. Gap closed: where the reward lies between that of "
+    f"`{FLOOR}` (0 %) and that of `{CEILING}` (100 %). *Tuned*: with the margin that was best on validation sequences, "
+    "which the name shows, and with backfilling (when a workload has to wait, others may pass it) where that was "
+    "better still. A decision places one workload, or none. Bold: this project's rules and agents."
 )
 
 Estimate = tuple[float, tuple[float, float]]
@@ -125,20 +126,28 @@ def _column(rows: Rows, name: str) -> Float:
 
 
 def text(found: Mapping[str, Sequence[Line]], missing: int) -> str:
-    """Markdown: ranks over all tasks, then a table and a picture per task."""
+    """Markdown: production's rules and ours on each task, with links to `task_pages`, and ranks over all tasks."""
     parts = ["# Benchmark", LEGEND]
     if missing:
         parts.append(f"**{missing} cells are missing** from the tables below; the same command completes them.")
     parts += ["## Production's rules and ours", _against_production(found), "## All tasks", _overall(found)]
+    return "\n\n".join(parts)
+
+
+def task_pages(found: Mapping[str, Sequence[Line]]) -> dict[str, str]:
+    """task -> Markdown: its picture and its table."""
+    pages = {}
     for task, lines in found.items():
         body = []
         for group in GROUPS:
             own = [line for line in lines if line.knowledge == group]
             body += [[f"*{group}*", *[""] * (len(HEAD) - 1)]] if own else []
             body += [[show(line) for show in HEAD.values()] for line in own]
-        table = f"<details><summary>Table</summary>\n\n{markdown_table(list(HEAD), body)}\n\n</details>"
-        parts += [f"## {task} ({len(lines[0].rewards)} sequences)", f"![{task}]({task}.png)", table]
-    return "\n\n".join(parts)
+        count = f"{len(lines[0].rewards)} test sequences."
+        pages[task] = "\n\n".join(
+            [f"# {task}", count, f"![{task}]({task}.png)", LEGEND, markdown_table(list(HEAD), body)]
+        )
+    return pages
 
 
 def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
@@ -151,15 +160,21 @@ def _against_production(found: Mapping[str, Sequence[Line]]) -> str:
         theirs = [line for line in placed if line.scheduler in PRODUCTION]
         ours = [line for line in placed if line.ours]
         default = [line for line in theirs if not line.tuned]
+        link = f"[{task}]({task}.md)"
         if not (default and ours):
+            body.append([link, *"-" * (len(head) - 1)])
             continue
         best = (default[0], theirs[0], ours[0])
         cells = [f"{line.played if line.tuned else line.label} {line.reward[0] / 1e3:,.0f}" for line in best]
         percent = 100 / -theirs[0].reward[0]
         saved, low, high = paired_bootstrap(ours[0].rewards, theirs[0].rewards)
-        body.append([task, *cells, with_interval(saved, (low, high), 0, "", percent)])
-    note = "Mean rewards in thousands. A rule or agent that knows true lifetime peaks or the whole future is left out."
-    return f"{markdown_table(head, body)}\n\n{note} Intervals are of paired differences."
+        body.append([link, *cells, with_interval(saved, (low, high), 0, "", percent)])
+    note = (
+        "Mean rewards in thousands. Schedulers that know true lifetime peaks or the whole future are left out. "
+        "Intervals are of paired differences. Each task's page has all schedulers; [one table](benchmark.html) has all "
+        "tasks, and can be sorted in a browser."
+    )
+    return f"{markdown_table(head, body)}\n\n{note}"
 
 
 def _overall(found: Mapping[str, Sequence[Line]]) -> str:

@@ -250,7 +250,7 @@ class BenchmarkStudy:
         return cells
 
     def report(self, figure: str, out: Path, cells: Sequence[Cell]) -> Report:
-        """The page, a picture per task, and a sortable HTML table."""
+        """The page, a page and a picture per task, and a sortable HTML table."""
         rows: Rows = []
         for cell in cells:
             assert isinstance(cell, Played | Submitted)
@@ -260,4 +260,4 @@ class BenchmarkStudy:
         plots = {task: page.picture(task, own) for task, own in found.items()}
         files = {"benchmark.html": page.browser_table(found)}
         missing = len(self.cells(figure)) - len(cells)
-        return Report(page.text(found, missing), rows, plots, {}, {}, files)
+        return Report(page.text(found, missing), rows, plots, files=files, parts=page.task_pages(found))

@@ -12,7 +12,7 @@ from tvwrl.checks import at_least, different
 from tvwrl.experiments.cell_options import CellOptions
 from tvwrl.experiments.engine import CELLS, MANIFEST, Cell, Rows, damaged, is_finished, refuse_failed
 from tvwrl.experiments.evaluation import is_unfinished
-from tvwrl.markdown import preserved_introduction
+from tvwrl.experiments.pages import write_page
 from tvwrl.runs import check_new_folder, default_folder, provenance, whole_file, write_csv, write_json
 from tvwrl.types import InputError
 
@@ -35,6 +35,7 @@ class Report:
     facts: Mapping[str, Any] = field(default_factory=dict)  # for run.json, beside provenance and options
     tables: Mapping[str, Rows] = field(default_factory=dict)  # further CSV files by name
     files: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)  # HTML file -> function that writes it
+    parts: Mapping[str, str] = field(default_factory=dict)  # details: name -> Markdown, to which text links as name.md
 
 
 class Study(Protocol):
@@ -61,7 +62,8 @@ class RunOptions(CellOptions):
     report_only: bool = False
     """Only rewrite tables, plots and page from the finished cells in --out."""
     page: Path | None = None
-    """Markdown page to write the tables to as well; its hand-written introduction is preserved."""
+    """Markdown page to write the tables to as well, with details on pages in a folder of its name; what is written by
+    hand above the generated part is kept."""
 
     def check_run(self) -> None:
         """Raise InputError for values out of range."""
@@ -79,16 +81,16 @@ def check_seeds(seeds: Sequence[int]) -> None:
 def reproduce(study: Study, figures: Sequence[str], label: str, options: RunOptions) -> None:
     """Complete the cells of the figures, then write and print each figure whose cells are finished.
 
-    Files of a figure: `OUT/<figure>/` with rows.csv, table.md, run.json and a PNG per plot. Raises InputError for
-    options out of range or a folder that holds something else, and at the end if cells failed, naming each;
-    KeyboardInterrupt and SystemExit pass through. A figure of an earlier run that could not be written again stays, and
-    is named.
+    Files of a figure: `OUT/<figure>/` with rows.csv, table.md and its parts, run.json and a PNG per plot. Raises
+    InputError for options out of range or a folder that holds something else, and at the end if cells failed, naming
+    each; KeyboardInterrupt and SystemExit pass through. A figure of an earlier run that could not be written again
+    stays, and is named.
     """
     options.check_run()
     cells = {figure: list(study.cells(figure)) for figure in figures}
     out = options.out or default_folder(label)
     check_folder(out)
-    every, texts = list(chain.from_iterable(cells.values())), dict[str, str]()
+    every, written = list(chain.from_iterable(cells.values())), dict[str, Report]()
     if options.dry_run:
         options.complete(out, every)
         return
@@ -98,18 +100,20 @@ def reproduce(study: Study, figures: Sequence[str], label: str, options: RunOpti
             finished = [cell for cell in own if cell.name not in failed and is_finished(out, cell)]
             if not finished or (len(finished) < len(own) and not study.partial):  # none: the options leave it out
                 continue
-            texts[figure] = _write(out / figure, study.report(figure, out, finished), study)
-            print(texts[figure])
+            report = study.report(figure, out, finished)
+            _write(out / figure, report, study)
+            written[figure] = report
+            print("\n\n".join(text.strip() for text in (report.text, *report.parts.values())) + "\n")
             print(f"written to {out / figure}")
     finally:
         for figure in cells:
-            if figure not in texts and (out / figure / TABLE).exists():
+            if figure not in written and (out / figure / TABLE).exists():
                 print(f"{out / figure} is outdated: it was not written again, and shows the results of an earlier run")
-    if options.page is not None and texts:
-        write_page(options.page, out, texts, label.replace("-", " ").capitalize())
+    if options.page is not None and written:
+        write_page(options.page, out, written, label.replace("-", " ").capitalize() if len(cells) > 1 else "")
         print(f"written to {options.page}")
     refuse_failed(failed)
-    if not texts:
+    if not written:
         raise InputError(f"{out} holds too few finished cells for {', '.join(figures)}")
 
 
@@ -125,13 +129,13 @@ def check_folder(out: Path) -> None:
         check_new_folder(out)
 
 
-def _write(folder: Path, report: Report, study: Study) -> str:
-    """The files of a figure; returns its text."""
-    text = f"{report.text.strip()}\n"
+def _write(folder: Path, report: Report, study: Study) -> None:
+    """The files of a figure."""
     for name, rows in {"rows": report.rows, **report.tables}.items():
         write_csv(folder / f"{name}.csv", rows)
-    with whole_file(folder / TABLE) as partial:
-        partial.write_text(text, encoding="utf-8")
+    for name, text in {TABLE: report.text, **{f"{part}.md": text for part, text in report.parts.items()}}.items():
+        with whole_file(folder / name) as partial:
+            partial.write_text(f"{text.strip()}\n", encoding="utf-8")
     for name, plot in report.plots.items():
         with whole_file(folder / f"{name}.png") as partial:
             plot(partial)
@@ -140,35 +144,6 @@ def _write(folder: Path, report: Report, study: Study) -> str:
             write(partial)
     options = asdict(study)  # type: ignore[call-overload]
     write_json(folder / "run.json", provenance() | {"options": options} | dict(report.facts))
-    return text
-
-
-def write_page(page: Path, out: Path, texts: Mapping[str, str], title: str) -> None:
-    """A page of the figures' tables; their pictures go to a folder of the page's name beside it.
-
-    A picture that a text does not show itself follows its heading. The introduction, and with it the page's own
-    heading, is kept.
-    """
-    parts = [preserved_introduction(page, title)]
-    for figure, text in texts.items():
-        heading, _, rest = text.strip().partition("\n")
-        shown = []
-        for made in sorted((out / figure).glob("*.html")):
-            with whole_file(page.with_suffix("") / made.name) as partial:
-                partial.write_bytes(made.read_bytes())
-        for drawn in sorted((out / figure).glob("*.png")):
-            name = drawn.name if len(texts) == 1 else f"{figure}-{drawn.name}"
-            name = f"{figure}.png" if drawn.stem == "plot" else name
-            with whole_file(page.with_suffix("") / name) as partial:
-                partial.write_bytes(drawn.read_bytes())
-            link = f"]({page.stem}/{name})"
-            if f"]({drawn.name})" in rest:
-                rest = rest.replace(f"]({drawn.name})", link)
-            else:
-                shown.append(f"![{heading.lstrip('# ')}{link}")
-        parts += [*([] if heading.startswith("# ") else [heading]), *shown, rest.strip()]
-    with whole_file(page) as partial:
-        partial.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 def commands(prefix: str, paper: str, figures: Mapping[str, str], study: type, all_of: str = "") -> dict[str, type]:

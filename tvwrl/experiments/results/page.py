@@ -1,4 +1,4 @@
-"""Rows of the results -> a page: tables by what schedulers may know, whether targets are reached, what was trained."""
+"""Rows of the results -> pages: tables by what schedulers may know, whether targets are reached, what was trained."""
 
 from __future__ import annotations
 
@@ -42,17 +42,24 @@ HEAD = [
     *("the same, with waiting", "wait (slots)"),
 ]
 ENOUGH = 3  # seeds
+TRAINED = "what-was-trained"  # the name of a page
 DRAWN = 2  # schedulers of each knowledge group in a picture
 COMPARED = ["agent", "best rival", "ahead by (thousands)", "cost saved %", "gap closed %"]
 COMPARED += ["overshoot %", "wait (slots)"]
 REACHED = ["better than all", "saves 8 %", "low overshoot", "short wait", "gap"]  # in the order of `targets`
 NOTE = (
-    "Mean [95 % bootstrap interval over test sequences and training seeds, drawn independently of each other]; IQM = "
-    "interquartile mean; ratios and differences are paired by sequence. Agents: over their seeds. Gap closed: "
-    f"mean reward on a scale from `{FLOOR}` (0 %) to `{CEILING}` (100 %). "
-    f"The bound is for schedules without waiting, which nearly all are at loads up to {DENSE:g}; at higher loads "
-    "agents hold, so that only the bound with waiting applies, and the peak has no bound (docs/explanation/bounds.md). "
-    "*Significantly better*: the paired interval of the difference in reward lies above 0."
+    "Values are means, with 95 % bootstrap intervals over test sequences and training seeds in brackets; ratios and "
+    "differences are paired by sequence. Gap closed: where the mean reward lies between that of "
+    f"`{FLOOR}` (0 %) and that of `{CEILING}` (100 %)."
+)
+TARGETS = (
+    "*Best rival*: the best scheduler that knows no more than the agent. *Significantly*: the paired interval of the "
+    "difference in reward lies above 0. The last columns say which targets are met (-: there is none):"
+)
+COLUMNS = (
+    "Agents are averaged over their seeds. IQM: the interquartile mean, of the middle half of the values. The bound on "
+    f"machines is for schedules in which nothing waits, as in nearly all at loads up to {DENSE:g}. At higher loads "
+    "workloads wait: then only the bound with waiting holds, and none on the peak (docs/explanation/bounds.md)."
 )
 
 
@@ -68,9 +75,11 @@ def measure(rows: pl.DataFrame) -> dict[str, dict[str, dict[str, Estimate]]]:
     return found
 
 
-def write_page(rows: pl.DataFrame, trained: pl.DataFrame, groups: Sequence[str], introduction: str) -> str:
-    """Markdown from `finished_rows` and `trainings`; `groups`: all that were asked for. A picture of a trace is called
-    `<trace>.png`."""
+def write_pages(
+    rows: pl.DataFrame, trained: pl.DataFrame, groups: Sequence[str], how: str
+) -> tuple[str, dict[str, str]]:
+    """Markdown from `finished_rows` and `trainings`: the page, and what it links to by name: a page per trace, with the
+    picture `<trace>.png`, and `TRAINED`, which begins with `how`. `groups`: all that were asked for."""
     measures = measure(rows)
     knowledge = dict(rows.select("column", "knowledge").unique().rows())
     loads = dict(rows.select("group", "load").unique().rows())
@@ -81,25 +90,29 @@ def write_page(rows: pl.DataFrame, trained: pl.DataFrame, groups: Sequence[str],
         if agent in of and of.keys() - LEARNT
     }
     sequences = {group: part["sequence"].n_unique() for (group,), part in rows.group_by("group")}
-    parts = [introduction, _seeds(trained)]
-    parts += [_missing(measures, trained, groups), "## Agents against schedulers that know no more"]
-    parts += [_overview(measures, knowledge, verdicts), _averages(measures, knowledge, verdicts), NOTE]
-    shown_traces = set()
+    traces: dict[str, list[str]] = {}
     for group in groups:
         if group not in measures:
             continue
         trace = trained.filter(trained["group"] == group)["trace"][0]
-        if trace not in shown_traces:
-            parts += [f"## {trace}", f"![{trace}]({trace}.png)"]
-            shown_traces.add(trace)
+        parts = traces.setdefault(trace, [f"# {trace}", f"![{trace}]({trace}.png)", f"{NOTE} {COLUMNS}"])
         played = f"{sequences[group]} test sequences{_of_seeds(trained, group)}"
-        parts += [f"### Load {loads[group]:g}", played, _table(measures[group], knowledge), _unplaced(measures[group])]
+        parts += [f"## Load {loads[group]:g}", played, _table(measures[group], knowledge), _unplaced(measures[group])]
         for agent in AGENTS:
             found = verdicts.get((group, agent), [])
             parts += [f"`{agent}`:"] if found else []
             parts.append("\n".join(f"- {t.title}: **{t.answer}**; {t.evidence}" for t in found))
-    parts += ["## What was trained", _trained(trained)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    links = [f"[{trace}]({trace}.md)" for trace in traces]
+    main = ["# Results", _seeds(trained), _missing(measures, trained, groups)]
+    main += ["## Agents against schedulers that know no more", _averages(measures, knowledge, verdicts)]
+    main += [_overview(measures, knowledge, verdicts), NOTE, "## Every scheduler"]
+    main += [f"On {', '.join(links)}. [What was trained]({TRAINED}.md) describes the agents."]
+    pages = {trace: _joined(parts) for trace, parts in traces.items()}
+    return _joined(main), pages | {TRAINED: _joined(["# What was trained", how, _trained(trained)])}
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return "\n\n".join(part for part in parts if part)
 
 
 def plot_trace(rows: pl.DataFrame, file: Path) -> None:
@@ -221,9 +234,8 @@ def _overview(
                 line += [f"{of[agent]['overshoot_pct'].mean:.3f}", f"{of[agent]['wait_mean'].mean:.2f}"]
                 body.append([*line, *(one.answer for one in found)])
     titles = [dict.fromkeys(found[place].title for found in verdicts.values()) for place in range(len(REACHED))]
-    legend = ["Best rival: the best scheduler that knows no more than the agent. Targets (-: does not apply):"]
-    legend += [f"*{name}*: {', or '.join(those)}" for name, those in zip(REACHED, titles, strict=True)]
-    return markdown_table(["", *COMPARED, *REACHED], body) + f"\n\n{legend[0]} {'; '.join(legend[1:])}."
+    meanings = [f"*{name}*: {', or '.join(those)}" for name, those in zip(REACHED, titles, strict=True)]
+    return f"{markdown_table(['', *COMPARED, *REACHED], body)}\n\n{TARGETS} {'; '.join(meanings)}."
 
 
 def _averages(

@@ -20,7 +20,7 @@ from tvwrl.command_line import Names, Shares
 from tvwrl.experiments.engine import Cell, folder_of, is_finished
 from tvwrl.experiments.reproduce import Report, commands
 from tvwrl.experiments.results import TITLE
-from tvwrl.experiments.results.page import plot_trace, write_page
+from tvwrl.experiments.results.page import plot_trace, write_pages
 from tvwrl.experiments.results.targets import AGENT, AGENTS, LEARNT
 from tvwrl.experiments.scale import SCALES, Scale, Scales, describe_training
 from tvwrl.experiments.training_cells import (
@@ -90,17 +90,17 @@ class ResultsStudy(Scale):
         return columns
 
     def report(self, figure: str, out: Path, cells: Sequence[Cell]) -> Report:
-        """The page, with what is missing of it, and a picture per trace."""
+        """The page, with what is missing of it, and a page and a picture per trace."""
         columns, setup = self.columns(), self._setup()
         done = {cell.name for cell in cells}
         rows = finished_rows(setup, out, [column for column in columns if column.cell.name in done])
         trained = trainings(out, columns)
         groups = list(dict.fromkeys(column.group for column in columns))
-        text = f"# Results\n\n{write_page(rows, trained, groups, self._introduction(setup))}"
+        text, parts = write_pages(rows, trained, groups, self._how(setup))
         traces = rows["trace"].unique(maintain_order=True)
         plots = {trace: partial(plot_trace, rows.filter(rows["trace"] == trace)) for trace in traces}
         facts = {"config": setup.base.to_dict(), "sources": self._sources()}
-        return Report(text, rows.to_dicts(), plots, facts, {"trainings": trained.to_dicts()})
+        return Report(text, rows.to_dicts(), plots, facts, {"trainings": trained.to_dicts()}, parts=parts)
 
     def _check(self) -> None:
         different(traces=[_name(argument) for argument in self.traces], loads=self.loads, agents=self.agents)
@@ -128,8 +128,8 @@ class ResultsStudy(Scale):
     def _sources(self) -> list[str]:
         return [describe_source(opened(argument)[0]) for argument in self.traces]
 
-    def _introduction(self, setup: Setup) -> str:
-        """What the page shows, and the commands that make it."""
+    def _how(self, setup: Setup) -> str:
+        """What was trained on what, and the commands that write the pages."""
         base, seeds = setup.base, ", ".join(map(str, self.training_seeds))
         lists = {"traces": self._named(), "loads": self.loads, "agents": self.agents, "seeds": self.training_seeds}
         lists["train-loads"] = self.train_loads
@@ -143,14 +143,13 @@ class ResultsStudy(Scale):
         lines.append(describe_training(setup.config(DEEPRM, {}), DEEPRM, LEARNT_PEAKS_AND_LENGTHS) + "; a baseline")
         return "\n\n".join(
             [
-                "Generated from `results/rows.csv` and `results/trainings.csv` of the output folder by",
-                f"```\n{shlex.join(again)}\n{shlex.join([*again, '--report-only'])}   # the page alone\n```",
                 f"Preset `{self.preset}`: training seeds {seeds}, {base.comparison_sequences} test sequences per trace "
-                "and load, of workloads that nothing was trained on.",
-                "Each learnt scheduler is trained on one trace with one seed, at the loads "
-                f"{', '.join(map(str, self.train_loads))} in turn:",
+                "and load, of workloads that nothing was trained on. Each learnt scheduler is trained on one trace "
+                f"with one seed, at the loads {', '.join(map(str, self.train_loads))} in turn:",
                 "\n".join(lines),
                 "\n".join(f"- {source}" for source in self._sources()),
+                "This command trains and evaluates; with `--report-only` it only writes the pages:",
+                f"```\n{shlex.join(again)}\n```",
             ]
         )
 

@@ -95,7 +95,7 @@ class _Study(ABC):
     def report(self, figure: str, out: Path, cells: Sequence[PlacementCell]) -> Report:
         """A table per panel, with a line per planner and a column per size or demand."""
         parts, rows, plots = self._make(PANELS[figure], read_rows(out, cells))
-        title = f"## {FIGURES[figure][0].upper()}{FIGURES[figure][1:]}"
+        title = f"# {FIGURES[figure][0].upper()}{FIGURES[figure][1:]}"
         return Report("\n\n".join([title, *parts]), rows, plots)
 
     @abstractmethod
@@ -144,7 +144,7 @@ class SizeStudy(_Study):
         plots: dict[str, Callable[[Path], None]] = {}
         for instance in distinct(rows, "instance"):
             own = select(rows, instance=instance)
-            parts += [f"### {instance.capitalize()}", self._describe(instance, own)]
+            parts += [f"## {instance.capitalize()}", self._describe(instance, own)]
             for panel in panels:
                 known = panel if instance == GENERATED else panel._replace(published={})
                 parts += [panel.title + _spread_note(panel.column), _table(own, known, "machines", "{:,}")]

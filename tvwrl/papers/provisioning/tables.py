@@ -67,7 +67,7 @@ def tables_of(name: str, rows: Rows, reference: Reference) -> str:
     published = {where: reference.results.get((figure.study, *where), {}) for where in drawn}
     known = {where[0]: own for where, own in means_of(select(rows, study=KNOWN)).items()}
     results = _Results(figure, drawn, published, known, reference)
-    parts = [f"## {figure.title}"]
+    parts = [f"# {figure.title}"]
     if drawn:
         parts.append(_counts(figure, drawn_rows))
         brackets = " (the authors' published results in brackets)" if reference.folder else ""
@@ -173,7 +173,7 @@ def _known_instance(instance: str, ours: Measurements, reference: Reference) -> 
         body.append([name, f"{own.deviation:.2f}", *machines, *times])
     head = ["algorithm", "% above the bound", "machines", "C++, floating point", "difference, %", "C++ as released"]
     head += ["seconds", "C++, floating point", "C++ as released"]
-    text = f"### {instance}\n\n{markdown_table(head, body)}"
+    text = f"## {instance}\n\n{markdown_table(head, body)}"
     return f"{text}\n\n{FELL_BACK}" if "*" in text else text
 
 

@@ -16,11 +16,11 @@ LOADS = (0.3, 0.5, 0.8)
 BURST = 8.0  # workloads that arrive together, on average
 WAITING_WEIGHTS = (50.0, 500.0, 5000.0)  # K_w: the paper's, 10 and 100 times it
 GAP_NOTE = (
-    "Clairvoyant knows the whole future; the paper has neither it nor bounds. Bounds (docs/explanation/bounds.md): of "
-    "machines used at once, for schedules without overshoot and waiting (others can lie below it), and of slots in "
-    "which machines are used, which holds for schedules that wait too."
+    "Clairvoyant knows the whole future; the paper has no such scheduler, and no bounds (docs/explanation/bounds.md). "
+    "The bound on the most machines used at once is for schedules that neither overshoot nor wait, so others can lie "
+    "below it; the bound on machine slots, summed over time, also holds for schedules that wait."
 )
-REWARDS = "Rewards of different columns are sums of different penalties."
+REWARDS = "The columns weigh penalties differently, so their rewards cannot be compared."
 WAITING_CLAIMS = tuple(
     Claim(metric, f"K_w = {over:g}", f"K_w = {under:g}", 1.0, INFINITE, source)
     for less, more in pairwise(WAITING_WEIGHTS)
@@ -120,8 +120,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         NOISES,
         paper.NOISE,
         paper.NOISE_CLAIMS,
-        "[0-n]: background load of 0 to n units on every machine, resource and slot; perturbed: demand changed by "
-        "-1 to 1 units. The paper does not say whether the perturbed workloads were trained with.",
+        "[0-n]: every machine has a background load of 0 to n units, drawn anew for each resource and slot. Perturbed: "
+        "demand is changed by -1 to 1 units; the paper does not say whether the agent was trained so too.",
     ),
     "table2-clustering": Experiment(FIGURES["table2-clustering"], CLASSES, paper.CLUSTERING),
     "table3-ku": Experiment(
@@ -134,22 +134,22 @@ EXPERIMENTS: dict[str, Experiment] = {
         FIGURES["sensitivity-ko"],
         _weight("K_o", 0.0, 15000.0, 30000.0, 45000.0),
         paper.KO,
-        note="The paper does not name the trace; 2 and 6.2 machines are the ends of its range. " + REWARDS,
+        note="The paper gives only the ends of its range of machines, 2 and 6.2. " + REWARDS,
     ),
     "sensitivity-kc": Experiment(
         FIGURES["sensitivity-kc"],
         _weight("K_c", 0.0, 0.1, 1.0, 10.0),
         paper.KC,
-        note="The paper does not name the trace and gives the ends of the range alone. " + REWARDS,
+        note="The paper gives only the ends of its range. " + REWARDS,
     ),
     "sensitivity-kw": Experiment(
         FIGURES["sensitivity-kw"],
         WAITING,
         claims=WAITING_CLAIMS,
-        note="The paper claims, without numbers, that K_w switches between careful placement, for calm times, and fast "
-        f"placement, for bursts. The agent may let a slot pass here (hold_action) and place any number of workloads in "
-        f"one, so that no wait is forced while there is room; burst: {BURST:g} workloads arrive "
-        "together on average, at the same rate. The claim predicts shorter waits at the cost of packing as K_w rises. "
-        "An agent that never stops waiting leaves workloads unplaced, and its other figures mean nothing. " + REWARDS,
+        note="The paper says, without numbers, that a low K_w suits calm times, when placement may take time, and a "
+        "high one bursts, when it must be fast. So as K_w rises, waits should become shorter, and packing worse. The "
+        "agent may let a slot pass here, and place any number of workloads in one, so that nothing has to wait where "
+        f"there is room. In bursts, {BURST:g} workloads arrive together on average, at the same rate. An agent that "
+        "never stops waiting leaves workloads unplaced, and its other figures mean nothing. " + REWARDS,
     ),
 }

@@ -38,7 +38,7 @@ def write_tables(experiment: Experiment, groups: dict[str, Group]) -> str:
     for name, group in groups.items():
         columns = list(group[SIX[0].column])
         body = [[m.title, *(_cell(experiment, m, group, column) for column in columns)] for m in EVERY_METRIC]
-        parts += [f"### {name[0].upper()}{name[1:]}", markdown_table(["metric", *columns], body)]
+        parts += [f"## {name[0].upper()}{name[1:]}", markdown_table(["metric", *columns], body)]
         if verdicts := _orders(experiment, group) + [
             line for claim in experiment.claims for line in _claim(claim, group)
         ]:
