@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
 
 from tvwrl import plotting
-from tvwrl.plotting import NOTHING, OTHERS, OURS, Panel, Point, Row, draw_estimates
+from tvwrl.plotting import NOTHING, OTHERS, OURS, Panel, Point, Row, draw_estimates, scale_logarithmically
 from tvwrl.types import InputError
 
 ROWS = [Row("spread", "sees load"), Row("agent", "sees forecasts", True), Row("fit", "sees forecasts")]
@@ -97,3 +102,23 @@ def test_bad_charts_are_refused(rows, panels, series, message, tmp_path: Path):
 def test_an_axis_is_logarithmic_only_if_it_can_be():
     assert Panel("x", {"a": [Point(1.0, 0.5, 2.0)]}, logarithmic=None).is_logarithmic
     assert not Panel("x", {"a": [Point(0.0)]}, logarithmic=None).is_logarithmic
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.3, 0.3), (0.06, 0.75), (0.011, 0.9), (1e-6, 1.0)])
+def test_labels_of_an_axis_do_not_overlap(low: float, high: float) -> None:
+    figure = Figure(figsize=(3.6, 2.4), dpi=80)
+    axes = figure.add_subplot()
+    axes.plot(np.geomspace(low, high, 9), np.geomspace(low, high, 9))
+    scale_logarithmically(axes.xaxis)
+    boxes = label_boxes(axes.xaxis, figure)
+    assert boxes
+    assert all(right.x0 > left.x1 for left, right in itertools.pairwise(boxes))
+
+
+def label_boxes(axis: Axis, figure: Figure) -> list[Any]:
+    """Of the labels that are shown, from left to right."""
+    figure.draw_without_rendering()
+    low, high = sorted(axis.get_view_interval())
+    ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+    shown = [tick for tick in ticks if tick.label1.get_text() and low <= tick.get_loc() <= high]
+    return sorted((tick.label1.get_window_extent() for tick in shown), key=lambda box: box.x0)

@@ -20,6 +20,7 @@ DPI = 150
 WIDTH = 8.0  # inches: pages show pictures about 800 pixels wide, so that a letter of 9 points is 12 pixels high
 HEADING = 24  # letters of a group's heading in a line
 SHIFT = 0.4  # of the points of a row against each other, if there are several
+SHORT_AXIS = 100  # largest over smallest value of a logarithmic axis, up to which it has labels between decades
 
 
 def new_figure(width: float, height: float, **layout: Any) -> Any:
@@ -33,11 +34,30 @@ def new_figure(width: float, height: float, **layout: Any) -> Any:
     return figure
 
 
+def people_call(resource: str) -> str:
+    """A resource's name in words: CPU for cpu, memory for mem, and others as they are."""
+    return {"cpu": "CPU", "mem": "memory"}.get(resource, resource)
+
+
 def tidy(axis: Any, grid: str = "both") -> None:
     """A faint grid behind the data, along `grid` (x, y or both), and no frame above and to the right."""
     axis.grid(axis=grid, color=FAINT, linewidth=0.8)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def scale_logarithmically(axis: Any) -> None:
+    """Make a drawn x or y axis (`axes.xaxis`) logarithmic, with plain numbers that do not run into each other: at 1, 2
+    and 5, or if it is long at decades only."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    low, high = axis.get_view_interval()
+    if high < SHORT_AXIS * low:
+        axis.set_view_interval(low / 1.5, high * 1.5, ignore=True)  # there is a label then, however short it was
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}" if value >= 1e-4 else f"{value:.0e}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 class Point(NamedTuple):
@@ -83,12 +103,13 @@ def draw_estimates(
     series: Sequence[str] = ("",),
     note: str = "",
     across: int | None = None,
+    sides: tuple[str, str] = ("this project's", "others"),
 ) -> None:
     """A PNG of points with intervals: one row each, in the order given, under the headings of their groups.
 
     Panels share the rows and stand side by side, at most `across`; default: three, or two if there are four. `series`
-    names what is shown several times in a row: of two, the first is a ring. `note` says what the means are over.
-    Published values are diamonds, ranges bands.
+    names what is shown several times in a row: of two, the first is a ring. `note` says what the means are over,
+    `sides` what the strong colour and the other stand for. Published values are diamonds, ranges bands.
 
     Raises InputError if there is nothing to draw, a row occurs twice, a panel has a row that is not there or another
     number of points than there are series, or a value on a logarithmic axis is not above 0.
@@ -110,7 +131,7 @@ def draw_estimates(
     for axis in axes[:, 0]:
         _name_rows(axis, rows, places)
     axes[0, 0].set_ylim(bottom, 0.2 if rows[0].group else 0.4)
-    _add_legend(figure, rows, panels, series, note)
+    _add_legend(figure, rows, panels, series, note, sides)
     figure.savefig(file, dpi=DPI, format="png")
 
 
@@ -228,7 +249,14 @@ def _name_rows(axis: Any, rows: Sequence[Row], places: Mapping[str, float]) -> N
             label.set(weight="bold")
 
 
-def _add_legend(figure: Any, rows: Sequence[Row], panels: Sequence[Panel], series: Sequence[str], note: str) -> None:
+def _add_legend(
+    figure: Any,
+    rows: Sequence[Row],
+    panels: Sequence[Panel],
+    series: Sequence[str],
+    note: str,
+    sides: tuple[str, str],
+) -> None:
     """Below the panels: what colours and marks mean, under a line on what the means are over."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -236,8 +264,10 @@ def _add_legend(figure: Any, rows: Sequence[Row], panels: Sequence[Panel], serie
     handles: list[Any] = []
     given = [pair for panel in panels for pairs in panel.published.values() for pair in pairs]
     if any(row.ours for row in rows) and not all(row.ours for row in rows):
-        handles += [Line2D([], [], color=OURS, marker="o", lw=1.8, ms=5, label="this project's")]
-        handles += [Line2D([], [], color=OTHERS, marker="o", lw=1.8, ms=5, label="others")]
+        handles += [
+            Line2D([], [], color=colour, marker="o", lw=1.8, ms=5, label=side)
+            for colour, side in zip((OURS, OTHERS), sides, strict=True)
+        ]
     if len(series) > 1:
         handles += [
             Line2D([], [], ls="", ms=5, label=name, **_mark(turn, len(series), "#222222"))

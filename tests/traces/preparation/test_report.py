@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 from tvwrl.traces.loaders import LOADERS
@@ -23,7 +20,7 @@ from tvwrl.traces.preparation.series import SeriesRules
 def titles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Of the pages of plots."""
     found: list[str] = []
-    monkeypatch.setattr(Figure, "suptitle", lambda self, text: found.append(text))
+    monkeypatch.setattr(Figure, "suptitle", lambda self, text, **style: found.append(text))
     return found
 
 
@@ -53,24 +50,3 @@ def test_tables_beside_the_trace_are_listed(tmp_path: Path) -> None:
     report = prepared(tmp_path, [30], plots=False) | {"beside": {"affinity": 12_345, "machines": 7}}
     assert "| affinity.parquet | 12,345 |\n| machines.parquet |      7 |\n\n" in report_text(report)
     assert "written beside" not in report_text(report | {"beside": {}})
-
-
-@pytest.mark.parametrize(("low", "high"), [(0.3, 0.3), (0.06, 0.75), (0.011, 0.9), (1e-6, 1.0)])
-def test_labels_of_an_axis_do_not_overlap(low: float, high: float) -> None:
-    figure = Figure(figsize=(5.5, 2.8), dpi=80)
-    axes = figure.add_subplot()
-    axes.plot(np.geomspace(low, high, 9), np.geomspace(low, high, 9))
-    axes.set(xscale="log", yscale="log")
-    reporting._label_sparsely(axes.xaxis)
-    boxes = label_boxes(axes.xaxis, figure)
-    assert boxes
-    assert all(right.x0 > left.x1 for left, right in itertools.pairwise(boxes))
-
-
-def label_boxes(axis: Axis, figure: Figure) -> list[Any]:
-    """Of the labels that are shown, from left to right."""
-    figure.draw_without_rendering()
-    low, high = sorted(axis.get_view_interval())
-    ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
-    shown = [tick for tick in ticks if tick.label1.get_text() and low <= tick.get_loc() <= high]
-    return sorted((tick.label1.get_window_extent() for tick in shown), key=lambda box: box.x0)

@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvwrl.markdown import markdown_table
-from tvwrl.plotting import new_figure
+from tvwrl.plotting import COLOURS, DPI, WIDTH, new_figure, people_call, scale_logarithmically, tidy
 from tvwrl.traces.canonical import read_sample
 from tvwrl.traces.statistics import DAY_SECONDS, population_statistics
 from tvwrl.types import Float, Trace
 
 if TYPE_CHECKING:
-    from matplotlib.axis import Axis
+    from matplotlib.axes import Axes
 
 YEAR_2000 = 946_684_800  # seconds since 1970
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-LARGEST = 1_000_000  # usage rows above which figures and plots are of a part of the workloads
-SHORT_AXIS = 100  # largest over smallest value of an axis
-EXAMPLES = 4  # number of series drawn, from much to little variation
+LARGEST = 4_000_000  # usage rows above which figures and plots are of a part of the workloads
+EXAMPLES = (0.95, 0.75, 0.55, 0.35)  # shares of the workloads that vary less than those whose series are drawn
+LEAST_LEVEL, LEAST_VARIATION = 1e-6, 1e-3  # that are drawn; what is less lies there
+DAYS_FROM = 72  # hours of a trace from which on axes are in days
 
 
 def describe(folder: Path, plots: bool = True) -> dict[str, Any]:
@@ -104,51 +105,75 @@ def _plot(trace: Trace, statistics: dict[str, Float], workloads: int, path: Path
 
     The trace is a sample of as many `workloads`, or all of them.
     """
-    figure = new_figure(11, 8.5)
+    figure = new_figure(WIDTH, 8.6)
     count = f"{len(trace):,}" if len(trace) == workloads else f"sample of {len(trace):,} of {workloads:,}"
-    figure.suptitle(f"{trace.name}: {count} workloads, slots of {trace.slot_seconds} s")
-    grid = figure.add_gridspec(3, 2 * EXAMPLES)
-    for d, name in enumerate(trace.resources[:2]):
-        axes = figure.add_subplot(grid[0, d * EXAMPLES : (d + 1) * EXAMPLES])
-        level, variation = statistics[f"{name}_level"], statistics[f"{name}_variation"]
-        axes.plot(np.maximum(level, 1e-6), np.maximum(variation, 1e-3), ".", ms=3, alpha=0.4)
-        axes.set(xscale="log", yscale="log", xlabel=f"{name}: mean, fraction", ylabel="std / mean")
-        _label_sparsely(axes.xaxis)
-        _label_sparsely(axes.yaxis)
-    order = np.argsort(statistics[f"{trace.resources[0]}_variation"], kind="stable")
-    for k, i in enumerate(order[(np.linspace(0.95, 0.35, EXAMPLES) * (len(order) - 1)).astype(int)]):
-        axes = figure.add_subplot(grid[1, 2 * k : 2 * k + 2])
-        slot = trace.slot[trace.offsets[i] : trace.offsets[i + 1]]
-        filled = np.full((slot[-1] - slot[0] + 1, len(trace.resources)), np.nan)  # a gap is not drawn
-        filled[slot - slot[0]] = trace.series(i)
-        hours = (slot[0] + np.arange(len(filled))) * trace.slot_seconds / 3600
-        for d, name in enumerate(trace.resources):
-            axes.plot(hours, filled[:, d], lw=0.6, label=name)
-        axes.set_title(str(trace.workload_id[i])[:24], fontsize=7)
-        axes.tick_params(labelsize=6)
-        axes.set_xlabel("hours", fontsize=7)
-        if k == 0:
-            axes.legend(fontsize=6)
-    axes = figure.add_subplot(grid[2, :])
+    figure.suptitle(f"{trace.name}: {count} workloads, slots of {trace.slot_seconds} s", fontsize=11)
+    top, middle, bottom = figure.subfigures(3, 1, height_ratios=(2.6, 3.4, 2.2))
+    shown = trace.resources[:2]
+    for axes, name in zip(top.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+        _draw_population(axes, name, statistics[f"{name}_level"], statistics[f"{name}_variation"])
+    variation = statistics[f"{trace.resources[0]}_variation"]
+    order = np.argsort(variation, kind="stable")
+    middle.suptitle("Four workloads, from one that varies much to one that varies little", fontsize=10)
+    grid = middle.subplots(2, 2)
+    for axes, rank in zip(grid.ravel(), EXAMPLES, strict=True):
+        i = order[int(rank * (len(order) - 1))]
+        _draw_series(axes, trace, i)
+        name = people_call(trace.resources[0])
+        axes.set_title(f"{name} variation {variation[i]:.2g}, above {100 * rank:.0f} % of the workloads", fontsize=9)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("usage", fontsize=9)
+    middle.legend(handles=grid[0, 0].get_lines(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    _draw_days(bottom.subplots(), trace)
+    figure.savefig(path, dpi=DPI)
+
+
+def _draw_population(axes: Axes, resource: str, level: Float, variation: Float) -> None:
+    """A dot for each workload, the paler the more there are; those that do not vary lie on the lower edge."""
+    drawn = np.maximum(variation, LEAST_VARIATION)
+    alpha = float(np.clip(8 / np.sqrt(len(level)), 0.08, 0.6))
+    axes.plot(np.maximum(level, LEAST_LEVEL), drawn, "o", ms=4, mew=0, alpha=alpha, color=COLOURS[0])
+    scale_logarithmically(axes.xaxis)
+    scale_logarithmically(axes.yaxis)
+    edge = f"\n(lowest: {LEAST_VARIATION:g} or less)" if (variation <= LEAST_VARIATION).any() else ""
+    name = people_call(resource)
+    axes.set_xlabel(f"{name} level: mean usage, fraction", fontsize=9)
+    axes.set_ylabel(f"{name} variation: std / mean{edge}", fontsize=9)
+    axes.tick_params(labelsize=9)
+    tidy(axes)
+
+
+def _draw_series(axes: Axes, trace: Trace, i: int) -> None:
+    """A workload's usage of every resource; a gap is not drawn."""
+    slot = trace.slot[trace.offsets[i] : trace.offsets[i + 1]]
+    filled = np.full((slot[-1] - slot[0] + 1, len(trace.resources)), np.nan)
+    filled[slot - slot[0]] = trace.series(i)
+    hours = (slot[0] + np.arange(len(filled))) * trace.slot_seconds / 3600
+    days = trace.slot[-1] * trace.slot_seconds >= 3600 * DAYS_FROM
     for d, name in enumerate(trace.resources):
+        x = hours / 24 if days else hours
+        axes.plot(x, filled[:, d], lw=0.9, color=COLOURS[d % len(COLOURS)], label=people_call(name))
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("days" if days else "hours", fontsize=9, labelpad=1)
+    axes.locator_params(axis="y", nbins=4)
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.tick_params(labelsize=9)
+    tidy(axes)
+
+
+def _draw_days(axes: Axes, trace: Trace) -> None:
+    """Median and middle half over workloads of usage by hour of the day."""
+    for d in range(len(trace.resources)):
         low, middle, high = _daily(trace, d)
-        line = axes.plot(np.arange(24), middle, label=f"{name}: median over workloads, 25 to 75 %")[0]
-        axes.fill_between(np.arange(24), low, high, alpha=0.2, color=line.get_color())
-    axes.set(xlabel="hour of the day, from the trace's time 0", ylabel="usage / own mean")
-    axes.legend(fontsize=8)
-    figure.savefig(path, dpi=80)
-
-
-def _label_sparsely(axis: Axis) -> None:
-    """Labels of a logarithmic axis that do not run into each other: at 1, 2 and 5, or if it is long at decades only."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    low, high = axis.get_view_interval()
-    if high < SHORT_AXIS * low:
-        axis.set_view_interval(low / 1.5, high * 1.5, ignore=True)  # there is a label then, however short it was
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.set_major_formatter("{x:g}")
-    axis.set_minor_formatter(NullFormatter())
+        colour = COLOURS[d % len(COLOURS)]
+        axes.plot(np.arange(24), middle, color=colour)
+        axes.fill_between(np.arange(24), low, high, alpha=0.2, color=colour, lw=0)
+    axes.set_xlabel("hour of the day, from the trace's time 0", fontsize=9)
+    axes.set_ylabel("usage / own mean", fontsize=9)
+    axes.set_xticks(range(0, 24, 3))
+    axes.tick_params(labelsize=9)
+    axes.set_title("Course of a day: median over workloads, and 25 to 75 %", fontsize=10)
+    tidy(axes)
 
 
 def _daily(trace: Trace, resource: int) -> Float:
