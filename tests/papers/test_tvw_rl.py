@@ -19,7 +19,7 @@ from tvwrl.papers.tvw_rl.figures import TvwRlStudy
 from tvwrl.papers.tvw_rl.published import FIGURE_CLAIMS, INFINITE, KU, NOISE, SIX, Claim
 from tvwrl.papers.tvw_rl.table1 import orders
 from tvwrl.papers.tvw_rl.tables import EVERY_METRIC, Group, _claim, _orders, plot, summarise, write_tables
-from tvwrl.schedulers.knowledge import CURRENT_LOAD
+from tvwrl.schedulers.knowledge import CURRENT_LOAD, FUTURE, PEAKS
 
 FLAT = {"a": [2.0, 2.0], "b": [1.0, 1.0], "c": [1.0, 1.0], "none": [0.0, 0.0]}  # column -> value in each sequence
 
@@ -143,6 +143,31 @@ def test_table_and_plot(tmp_path: Path) -> None:
     assert experiment.note in text
     plot(experiment, groups, tmp_path / "plots" / "all.png")
     assert (tmp_path / "plots" / "all.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_schedulers_are_ranked_within_what_they_know_and_settings_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    monkeypatch.setattr(
+        "tvwrl.papers.tvw_rl.tables.draw_estimates", lambda file, rows, *rest, **more: drawn.append(rows)
+    )
+    metrics = [metric.column for metric in EVERY_METRIC]
+    rewards = {"tvw-rl": -2.0, "deeprm": -1.0, "tetris": -3.0, "best-fit": -4.0, "clairvoyant": 0.0}
+    rows = [
+        {"group": "load 0.5", "column": name, "seed": 0, "sequence": sequence} | dict.fromkeys(metrics, reward)
+        for name, reward in rewards.items()
+        for sequence in (0, 1)
+    ]
+    plot(EXPERIMENTS["fig4"], summarise(pl.DataFrame(rows)), Path("unused.png"))
+    assert [(row.name, row.group, row.ours) for row in drawn[0]] == [
+        ("TVW-RL", CURRENT_LOAD.group, True),
+        ("Best-Fit", CURRENT_LOAD.group, False),
+        ("DeepRM", PEAKS.group, False),
+        ("Tetris", PEAKS.group, False),
+        ("Clairvoyant", FUTURE.group, False),
+    ]
+    settings = pl.DataFrame([{**row, "column": name} for row, name in zip(rows, ("K_u = 3", "K_u = 0"), strict=False)])
+    plot(EXPERIMENTS["table3-ku"], summarise(settings), Path("unused.png"))
+    assert [(row.name, row.group) for row in drawn[1]] == [("K_u = 3", ""), ("K_u = 0", "")]
 
 
 # ---- what is measured

@@ -179,7 +179,12 @@ class DTWRepresentation:
 
 
 Representation = FeatureRepresentation | DTWRepresentation
-REPRESENTATIONS = ("aggregate", "temporal", "dtw")
+TITLES = {  # what people call them, for pictures
+    "aggregate": "aggregate features",
+    "temporal": "temporal features",
+    "dtw": "dynamic time warping",
+}
+REPRESENTATIONS = tuple(TITLES)
 
 
 def make_representation(

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tvwrl.agents.config import PRESETS
+from tvwrl.ec.representations import TITLES as CLASSES
 from tvwrl.experiments.statistics import Estimate, estimates_by_column
+from tvwrl.experiments.training_cells import DEEPRM, TVW_RL
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.tvw_rl.cells import Experiment
 from tvwrl.papers.tvw_rl.published import BESIDE, SIX, Claim, Metric
-from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates
+from tvwrl.plotting import NOTHING, Panel, Point, Row, draw_estimates, ranked
+from tvwrl.schedulers.knowledge import GROUPS, LEARNT_PEAKS_AND_LENGTHS, knowledge_of
+from tvwrl.schedulers.registry import KNOWLEDGE
 from tvwrl.schedulers.titles import is_ours, title_of
 
 if TYPE_CHECKING:
@@ -49,10 +54,15 @@ def write_tables(experiment: Experiment, groups: dict[str, Group]) -> str:
 
 
 def plot(experiment: Experiment, groups: dict[str, Group], file: Path) -> None:
-    """The paper's six metrics, one row per column of the table, with what was published."""
+    """The paper's six metrics, one row per column of the table, with what was published. Settings stand in the table's
+    order, schedulers ranked by reward within what they may know."""
     names = list(dict.fromkeys(name for group in groups.values() for name in group[SIX[0].column]))
     titles = {name: _title(name) for name in names}
-    rows = [Row(titles[name], ours=is_ours(name)) for name in names]
+    rows = [Row(titles[name], _knowledge(name), is_ours(name)) for name in names]
+    if all(row.group for row in rows):
+        rewards = [group["reward"] for group in groups.values()]
+        cost = {titles[name]: -sum(of[name].mean for of in rewards if name in of) for name in names}
+        rows = ranked(rows, cost, GROUPS)
     panels = []
     for metric in SIX:
         numbers = {c: v[metric.column] for c, v in (experiment.numbers or {}).items() if metric.column in v}
@@ -64,14 +74,22 @@ def plot(experiment: Experiment, groups: dict[str, Group], file: Path) -> None:
             )
         )
     file.parent.mkdir(parents=True, exist_ok=True)
-    draw_estimates(file, rows, panels, list(groups), "test sequences and training seeds")
+    over = "test sequences and training seeds"
+    draw_estimates(file, rows, panels, list(groups), over, sides=("TVW-RL", "other schedulers"))
+
+
+def _knowledge(column: str) -> str:
+    """What a scheduler may know, "" for a setting of TVW-RL."""
+    trained = {TVW_RL: knowledge_of(PRESETS["paper"].scenario), DEEPRM: LEARNT_PEAKS_AND_LENGTHS}
+    known = trained.get(column) or KNOWLEDGE.get(column)
+    return known.group if known else ""
 
 
 def _title(column: str) -> str:
-    """What a row of the plot is called: a scheduler's title, or the setting of Table 2 in words."""
+    """What a row of the plot is called: the title of a scheduler or of classes, or Table 2's noise in words."""
     noise = re.fullmatch(r"(not )?trained (?:\[0-(\d)\]|perturbed)", column)
     if not noise:
-        return title_of(column)
+        return CLASSES.get(column) or title_of(column)
     kind = f"noise of 0 to {noise[2]}" if noise[2] else "perturbed demand"
     return f"{kind}, {'unseen in' if noise[1] else 'also in'} training"
 
