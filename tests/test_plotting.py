@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,33 @@ def test_published_values_are_diamonds_and_ranges_bands(tmp_path: Path, figure):
     assert (band.get_x(), band.get_width()) == (1.0, 1.0)
     (legend,) = figure().legends
     assert {text.get_text() for text in legend.get_texts()} >= {"published", "published range"}
+
+
+def test_published_limits_point_to_where_the_value_may_lie(tmp_path: Path, figure):
+    panel = Panel("penalty", POINTS, {"spread": [(3.0, math.inf)], "agent": [(-math.inf, 2.0)]})
+    draw_estimates(tmp_path / "a.png", ROWS, [panel])
+    (axis,) = figure().axes
+    limits = {line.get_marker(): float(line.get_xdata()[0]) for line in axis.lines if line.get_marker() in ("<", ">")}
+    assert limits == {">": 3.0, "<": 2.0}
+    assert not axis.patches
+
+
+def test_the_caption_says_what_is_shown(tmp_path: Path, figure):
+    def caption(points, **said):
+        draw_estimates(tmp_path / "a.png", ROWS, [Panel("penalty", points)], **said)
+        return figure().legends[0].get_title().get_text()
+
+    assert caption(POINTS, note="sequences") == "Means over sequences; lines: 95 % intervals"
+    assert caption(POINTS, caption="one run", lines="ranges") == "one run; lines: ranges"
+    assert caption({"agent": [Point(1.0)]}, note="sequences") == "Means over sequences"
+
+
+def test_panels_that_name_an_axis_have_the_same_ends(tmp_path: Path, figure):
+    panels = [Panel(f"{value}", {"agent": [Point(value)]}, axis="penalty") for value in (1.0, 9.0)]
+    draw_estimates(tmp_path / "a.png", ROWS, panels)
+    first, second = figure().axes
+    assert first.get_xlim() == second.get_xlim()
+    assert first.get_xlim()[1] > 9
 
 
 def test_several_points_of_a_row_have_marks_of_their_own(tmp_path: Path, figure):

@@ -14,11 +14,13 @@ from tvwrl.types import InputError
 
 # Okabe and Ito (2008): told apart with every common colour blindness; yellow is left out, too pale on white.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F7F7F")
-OURS, OTHERS, PUBLISHED, FAINT = "#D55E00", "#4A5561", "#0072B2", "#DDDDDD"
-MARKERS = "osD^vPX*"  # of what a chart shows several times in a row, such as loads
+OURS, OTHERS, PUBLISHED, RANGE = "#D55E00", "#4A5561", "#0072B2", "#BFDDF0"
+FAINT, BAND = "#DDDDDD", "#F3F4F6"  # lines; every other row that has several points
+DIAMOND: dict[str, Any] = {"ms": 6.5, "color": PUBLISHED, "mfc": "white", "mew": 1.3}  # a published value
+MARKERS = "os^vPX*p"  # of what a chart shows several times in a row, such as loads
 DPI = 150
 WIDTH = 8.0  # inches: pages show pictures about 800 pixels wide, so that a letter of 9 points is 12 pixels high
-HEADING = 24  # letters of a group's heading in a line
+HEADING = 24  # letters of a group's heading in a line, more if a row's name has more
 SHIFT = 0.4  # of the points of a row against each other, if there are several
 SHORT_AXIS = 100  # largest over smallest value of a logarithmic axis, up to which it has labels between decades
 
@@ -87,8 +89,9 @@ class Panel:
     points: Mapping[str, Sequence[Point]]
     published: Mapping[str, Sequence[tuple[float, float]]] = field(
         default_factory=dict
-    )  # (low, high), alike or a range
+    )  # (low, high): alike, a range, or one end infinite where only a limit was published
     logarithmic: bool | None = False  # None: if it can be, as all values are above 0
+    axis: str = ""  # panels that name the same axis have the same ends
 
     @property
     def is_logarithmic(self) -> bool:
@@ -104,12 +107,17 @@ def draw_estimates(
     note: str = "",
     across: int | None = None,
     sides: tuple[str, str] = ("this project's", "others"),
+    caption: str = "",
+    lines: str = "95 % intervals",
 ) -> None:
     """A PNG of points with intervals: one row each, in the order given, under the headings of their groups.
 
     Panels share the rows and stand side by side, at most `across`; default: three, or two if there are four. `series`
-    names what is shown several times in a row: of two, the first is a ring. `note` says what the means are over,
-    `sides` what the strong colour and the other stand for. Published values are diamonds, ranges bands.
+    names what is shown several times in a row: of two, the first is a ring. Published values are diamonds, ranges
+    bands, limits triangles that point to where the value may lie.
+
+    Below stand `note`, what the means are over, or another `caption`; what the `lines` of points are, if any has one;
+    and `sides`, what the strong colour and the other stand for.
 
     Raises InputError if there is nothing to draw, a row occurs twice, a panel has a row that is not there or another
     number of points than there are series, or a value on a logarithmic axis is not above 0.
@@ -126,12 +134,16 @@ def draw_estimates(
             axis.set_visible(False)
             continue
         _draw_panel(axis, panels[place], rows, places, len(series))
-        _scale(axis, panels[place], narrow=across > 2)
+        _scale(axis, [panel for panel in panels if panel is panels[place] or panel.axis == panels[place].axis != ""])
+        _tick(axis, panels[place], narrow=across > 2)
         axis.set_title(_wrapped(panels[place].title, (80, 34, 25, 18)[min(across, 4) - 1]), fontsize=9.5)
     for axis in axes[:, 0]:
         _name_rows(axis, rows, places)
     axes[0, 0].set_ylim(bottom, 0.2 if rows[0].group else 0.4)
-    _add_legend(figure, rows, panels, series, note, sides)
+    said = caption or (f"Means over {note}" if note else "")
+    if _has_intervals(panels):
+        said = f"{said}; lines: {lines}" if said else f"Lines: {lines}"
+    _add_legend(figure, rows, panels, series, said, sides)
     figure.savefig(file, dpi=DPI, format="png")
 
 
@@ -156,19 +168,24 @@ def _values(panel: Panel) -> Iterable[float]:
     return (value for points in every for point in points for value in point if math.isfinite(value))
 
 
+def _has_intervals(panels: Sequence[Panel]) -> bool:
+    return any(math.isfinite(point.low) for panel in panels for points in panel.points.values() for point in points)
+
+
 def _height(series: int) -> float:
     """Of a row, in rows of one point."""
-    return 1.0 + SHIFT * max(0.4 * (series > 1), series - 2)
+    return 1.0 + SHIFT * max(0.4 * (series > 1), series - 1.6)
 
 
 def _places(rows: Sequence[Row], series: int) -> dict[str, float]:
     """Row -> y of its middle, downwards, and heading, which begins with a line feed, so that no row has its name."""
-    places, bottom, group = {}, 0.5, ""
+    places, bottom, group, letters = {}, 0.5, "", max(HEADING, *(len(row.name) for row in rows))
     for row in rows:
         if row.group != group:
-            group, lines = row.group, _wrapped(row.group, HEADING).count("\n") + 1
-            places[f"\n{group}"] = bottom + 0.5 * lines + 0.2
-            bottom += lines + 0.3
+            group = row.group
+            heading = f"\n{_wrapped(group, letters)}"
+            places[heading] = bottom + 0.5 * heading.count("\n") + 0.2
+            bottom += heading.count("\n") + 0.3
         places[row.name] = bottom + 0.5 * _height(series)
         bottom += _height(series)
     return places
@@ -181,28 +198,35 @@ def _wrapped(text: str, width: int) -> str:
 
 
 def _draw_panel(axis: Any, panel: Panel, rows: Sequence[Row], places: Mapping[str, float], series: int) -> None:
-    for row in rows:
+    for number, row in enumerate(rows):
+        if number % 2 == 0 and series > 1:
+            middle, half = places[row.name], 0.5 * _height(series)
+            axis.axhspan(middle - half, middle + half, color=BAND, linewidth=0, zorder=0)
         colour = OURS if row.ours else OTHERS
         points, published = panel.points.get(row.name, ()), panel.published.get(row.name, ())
         several = sum(math.isfinite(point.value) for point in points) > 1 or len(published) > 1
         for turn in range(series):
             at = places[row.name] + SHIFT * (turn - (series - 1) / 2) * several
-            if published and published[turn][0] < published[turn][1]:
-                axis.barh(
-                    at, published[turn][1] - published[turn][0], 0.4, published[turn][0], color="#BFDDF0", zorder=1
-                )
-            elif published:
-                axis.plot(published[turn][0], at, "d", ms=7, color=PUBLISHED, mfc="white", mew=1.3, zorder=2)
+            if published:
+                _draw_published(axis, at, *published[turn])
             if points:
                 value, low, high = points[turn]
                 axis.plot((low, high), (at, at), color=colour, linewidth=1.8, solid_capstyle="butt", zorder=3)
                 axis.plot(value, at, ls="", ms=5, zorder=4, **_mark(turn, series, colour))
-    for name, at in places.items():
-        if name.startswith("\n") and at > 1.5:
-            axis.axhline(at - 0.2 - 0.5 * (_wrapped(name[1:], HEADING).count("\n") + 1), color=FAINT, linewidth=0.8)
+    for name, at in list(places.items())[1:]:
+        if name.startswith("\n"):
+            axis.axhline(at - 0.2 - 0.5 * name.count("\n"), color=FAINT, linewidth=0.8)
     axis.tick_params(axis="x", labelsize=9)
     axis.tick_params(axis="y", length=0)
     tidy(axis, "x")
+
+
+def _draw_published(axis: Any, at: float, low: float, high: float) -> None:
+    if math.isfinite(high - low) and low < high:
+        axis.barh(at, high - low, 0.4, low, color=RANGE, zorder=1)
+    else:
+        marker = "d" if low == high else "<" if math.isfinite(high) else ">"
+        axis.plot(high if marker == "<" else low, at, marker, zorder=2, **DIAMOND)
 
 
 def _mark(turn: int, series: int, colour: str) -> dict[str, Any]:
@@ -212,34 +236,42 @@ def _mark(turn: int, series: int, colour: str) -> dict[str, Any]:
     return {"marker": marker, "color": colour, "mfc": "white" if ring else colour, "mew": 1.3 if ring else 0.5}
 
 
-def _scale(axis: Any, panel: Panel, narrow: bool) -> None:
-    """A linear axis that begins at 0 unless all values are far from it; few enough ticks that labels stay apart."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
-
-    values = list(_values(panel))
+def _scale(axis: Any, panels: Sequence[Panel]) -> None:
+    """Ends that fit all `panels` with this axis; a linear one begins at 0 unless all values are far from it."""
+    values = [value for panel in panels for value in _values(panel)]
     if not values:
         return
-    if panel.is_logarithmic:
-        decades = math.log10(max(values) / min(values))
-        many = (1.0, 3.0) if narrow else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
-        subs = (1.0,) if decades > 1.7 else (1.0, 3.0) if decades > 1.2 else many
-        axis.set_xscale("log")
-        axis.xaxis.set_major_locator(LogLocator(subs=subs))
-        axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    if panel.is_logarithmic:
-        return
-    axis.xaxis.set_major_locator(MaxNLocator(4))
     low, high = min(values), max(values)
-    if low >= 0 and low < 0.5 * high:
+    if panels[0].is_logarithmic:
+        margin = max(1.05, (high / low) ** 0.05)
+        axis.set_xscale("log")
+        axis.set_xlim(low / margin, high * margin)
+    elif low >= 0 and low < 0.6 * high:
         axis.set_xlim(-0.04 * high, 1.06 * high)
-    elif high - low < 0.02 * abs(high):
-        axis.set_xlim(low - 0.1 * abs(low), high + 0.1 * abs(high))
+    else:
+        margin = (0.1 * abs(high) if high - low < 0.02 * abs(high) else 0.05 * (high - low)) or 1.0
+        axis.set_xlim(low - margin, high + margin)
+
+
+def _tick(axis: Any, panel: Panel, narrow: bool) -> None:
+    """Few enough ticks that their labels stay apart."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    if axis.get_xscale() == "linear":
+        axis.xaxis.set_major_locator(MaxNLocator(4))
+        return
+    low, high = axis.get_xlim()
+    decades = math.log10(high / low)
+    many = (1.0, 3.0) if narrow else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    subs = (1.0,) if decades > 1.7 else (1.0, 3.0) if decades > 1.2 else many
+    axis.xaxis.set_major_locator(LogLocator(subs=subs))
+    axis.xaxis.set_minor_locator(NullLocator())
 
 
 def _name_rows(axis: Any, rows: Sequence[Row], places: Mapping[str, float]) -> None:
     """Names left of the rows, ours in bold, and headings in italics."""
-    axis.set_yticks(list(places.values()), [_wrapped(n[1:], HEADING) if n.startswith("\n") else n for n in places])
+    axis.set_yticks(list(places.values()), [name.removeprefix("\n") for name in places])
     axis.tick_params(axis="y", labelsize=9)
     ours = {row.name for row in rows if row.ours}
     for label, name in zip(axis.get_yticklabels(), places, strict=True):
@@ -254,40 +286,43 @@ def _add_legend(
     rows: Sequence[Row],
     panels: Sequence[Panel],
     series: Sequence[str],
-    note: str,
+    said: str,
     sides: tuple[str, str],
 ) -> None:
-    """Below the panels: what colours and marks mean, under a line on what the means are over."""
+    """Below the panels: what colours and marks mean, under a line on what is shown."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    handles: list[Any] = []
     given = [pair for panel in panels for pairs in panel.published.values() for pair in pairs]
-    if any(row.ours for row in rows) and not all(row.ours for row in rows):
-        handles += [
-            Line2D([], [], color=colour, marker="o", lw=1.8, ms=5, label=side)
-            for colour, side in zip((OURS, OTHERS), sides, strict=True)
-        ]
+    line: dict[str, Any] = {"marker": "o", "lw": 1.8 * _has_intervals(panels), "ms": 5}
+    names = dict(zip((True, False), sides, strict=True)) if len({row.ours for row in rows}) > 1 else {}
+    if given and not names and len(series) == 1:
+        names = {rows[0].ours: "measured"}
+    handles: list[Any] = [
+        Line2D([], [], color=OURS if ours else OTHERS, label=name, **line) for ours, name in names.items()
+    ]
     if len(series) > 1:
         handles += [
             Line2D([], [], ls="", ms=5, label=name, **_mark(turn, len(series), "#222222"))
             for turn, name in enumerate(series)
         ]
-    if given and len(handles) == 0:
-        handles += [Line2D([], [], color=OURS if rows[0].ours else OTHERS, marker="o", lw=1.8, ms=5, label="measured")]
     if any(low == high for low, high in given):
-        handles += [Line2D([], [], ls="", marker="d", ms=7, color=PUBLISHED, mfc="white", mew=1.3, label="published")]
-    if any(low < high for low, high in given):
-        handles += [Patch(color="#BFDDF0", label="published range")]
-    title = f"Means over {note}; lines: 95 % intervals" if note else "Lines: 95 % intervals"
-    columns = min(len(handles), 5 if sum(len(handle.get_label()) for handle in handles) < 60 else 4)
+        handles += [Line2D([], [], ls="", marker="d", label="published", **DIAMOND)]
+    if any(low < high and math.isfinite(high - low) for low, high in given):
+        handles += [Patch(color=RANGE, label="published range")]
+    if any(high == math.inf for _, high in given):
+        handles += [Line2D([], [], ls="", marker=">", label="published: more than", **DIAMOND)]
+    if any(low == -math.inf for low, _ in given):
+        handles += [Line2D([], [], ls="", marker="<", label="published: at most", **DIAMOND)]
+    most = 5 if sum(len(handle.get_label()) for handle in handles) < 60 else 4
+    columns = -(-len(handles) // max(1, -(-len(handles) // most)))  # as few lines as can be, filled evenly
     figure.legend(
         handles=handles,
         loc="outside lower center",
         ncols=max(1, columns),
         frameon=False,
         fontsize=9,
-        title=fill(title, 100),
+        title=fill(said, 100),
         title_fontsize=9,
     )
 

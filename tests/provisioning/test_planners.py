@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tvwrl.provisioning.instance import Fleet
 from tvwrl.provisioning.lrasched import TwoPhase
 from tvwrl.provisioning.packing_problem import PackingProblem
+from tvwrl.provisioning.pictures import family_of
 from tvwrl.provisioning.planners import Watch
 from tvwrl.provisioning.referee import validate
 from tvwrl.provisioning.registry import ALGORITHMS, plan, planner
-from tvwrl.provisioning.results import family_of
 from tvwrl.types import InputError
 
 FOUR = Fleet.of([4])

@@ -13,7 +13,7 @@ import pytest
 
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
-from tvwrl.provisioning.results import Results, family_of, plot_trade_off, without_gaps
+from tvwrl.provisioning.results import Results, without_gaps
 from tvwrl.provisioning.suite import provision
 from tvwrl.types import InputError
 
@@ -96,28 +96,6 @@ def test_kinds_of_machines() -> None:
     ]:
         with pytest.raises(InputError, match=message):
             Fleet.of_kinds(*arguments)
-
-
-def test_the_plot_is_drawn_where_there_is_something_to_draw(instance: Instance, tmp_path: Path) -> None:
-    results = Results(instance, MACHINE, 2, tmp_path)
-    results.add(spread_out("SpreadWFD-Avg-BinSearch"), 1.0)
-    plot_trade_off(results.rows(), tmp_path / "a.png")
-    plot_trade_off([results.rows()[0] | {"deviation_pct": ""}], tmp_path / "b.png")
-    assert (tmp_path / "a.png").exists()
-    assert not (tmp_path / "b.png").exists()
-
-
-def test_every_algorithm_has_a_family() -> None:
-    from tvwrl.provisioning.registry import ALGORITHMS
-
-    assert {family_of(name) for name in (*ALGORITHMS, "best", "MILP")} == {
-        "application by application",
-        "machine by machine",
-        "in two phases",
-        "all machines, replicas spread",
-        "all machines, pairs matched",
-        "within a time budget",
-    }
 
 
 def test_the_peak_of_memory_is_that_of_the_last_step() -> None:

@@ -1,4 +1,4 @@
-"""The results folder of provisioning: plans that the referee passed, as `rows.csv`, `plan.parquet` and a plot."""
+"""The results folder of provisioning: plans that the referee passed, as `rows.csv` and `plan.parquet`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from tvwrl.markdown import markdown_table
-from tvwrl.plotting import new_figure, tidy
 from tvwrl.provisioning.admission import Admission
 from tvwrl.provisioning.instance import Fleet, Instance
 from tvwrl.provisioning.plan import Plan
@@ -25,18 +24,6 @@ COLUMNS = ("instance", "algorithm", "machines", "lower_bound", "deviation_pct", 
 FIXED_COLUMNS = ("left_over", "placed_whole", "fragments")
 PAUSE = 5.0  # least seconds between two writings
 PAUSE_RATIO = 10.0  # least time between two writings, in multiples of what the last one took
-
-FAMILIES = {
-    "application by application": ("FF", "BF", "WF", "Medea"),
-    "machine by machine": ("NCD", "LRASched-Fitness"),
-    "in two phases": ("LRASched",),
-    "all machines, replicas spread": ("SpreadWF",),
-    "all machines, pairs matched": ("Matching",),
-    "within a time budget": ("best", "MILP"),
-}
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")  # Okabe and Ito (2008)
-MOST_LABELS = 12  # of more points only those are labelled that no other point beats in both seconds and machines
-
 
 MILP_ENDS = {
     "optimal": "MILP: solved; no plan is better",
@@ -171,42 +158,3 @@ def without_gaps(plan: Plan, fleet: Fleet) -> Plan:
         return plan
     used, machine = np.unique(plan.machine, return_inverse=True)
     return replace(plan, machine=machine.astype(np.int64), machines=len(used))
-
-
-def plot_trade_off(rows: list[dict[str, Any]], path: Path) -> None:
-    """Deviation from the lower bound against seconds (Figure 3), a point per algorithm, coloured by family."""
-    points = [(row["algorithm"], max(row["seconds"], 1e-3), row["deviation_pct"]) for row in rows]
-    points = [point for point in points if point[2] != ""]
-    if not points:
-        return
-    figure = new_figure(8.0, 5.0)
-    axis = figure.subplots()
-    for (family, _), colour in zip(FAMILIES.items(), COLOURS, strict=True):
-        mine = [point for point in points if family_of(point[0]) == family]
-        if mine:
-            axis.plot([p[1] for p in mine], [p[2] for p in mine], "o", color=colour, label=family)
-    _label(axis, points)
-    axis.set(xscale="log", xlabel="seconds of processor time", ylabel="machines above the lower bound, %")
-    axis.set_title(f"{rows[0]['instance']}: lower bound {rows[0]['lower_bound']:,} machines", fontsize=11)
-    axis.margins(x=0.15)
-    axis.set_ylim(bottom=0)
-    tidy(axis)
-    axis.legend(frameon=False, fontsize=9)
-    with whole_file(path) as partial:
-        figure.savefig(partial, dpi=150, format="png")
-
-
-def _label(axis: Any, points: list[tuple[str, float, float]]) -> None:
-    """Names of points (algorithm, seconds, deviation), above and below in turn, towards the middle."""
-    times = np.log([seconds for _, seconds, _ in points])
-    shown = [p for p in points if len(points) <= MOST_LABELS or not any(s < p[1] and d < p[2] for _, s, d in points)]
-    for place, (name, seconds, deviation) in enumerate(sorted(shown, key=lambda point: point[1])):
-        right = np.log(seconds) > (times.min() + times.max()) / 2
-        offset = (-4 if right else 4, -11 if place % 2 else 4)
-        side = "right" if right else "left"
-        axis.annotate(name, (seconds, deviation), offset, textcoords="offset points", fontsize=8, ha=side)
-
-
-def family_of(name: str) -> str:
-    """Which of `FAMILIES` an algorithm is of."""
-    return next(family for family, starts in FAMILIES.items() if name.startswith(starts))

@@ -21,10 +21,11 @@ from tvwrl.provisioning.best import PORTFOLIO, plan_best
 from tvwrl.provisioning.bounds.lower_bound import lower_bound
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance, check_fits
 from tvwrl.provisioning.milp import MOST_APPLICATIONS, solve
+from tvwrl.provisioning.pictures import plot_trade_off
 from tvwrl.provisioning.plan import Plan
 from tvwrl.provisioning.referee import validate
 from tvwrl.provisioning.registry import plan, planner
-from tvwrl.provisioning.results import Results, plot_trade_off
+from tvwrl.provisioning.results import Results
 from tvwrl.runs import check_new_folder, provenance, write_json
 from tvwrl.types import InputError
 
