@@ -14,7 +14,7 @@ import tvwrl
 from tvwrl.benchmark import tasks
 from tvwrl.benchmark.frozen import FROZEN
 from tvwrl.benchmark.tasks import TASKS, find_task, problem_of, sequences_hash, trace_of
-from tvwrl.ec import OwnLabels
+from tvwrl.ec import OwnLabels, population_of
 from tvwrl.traces import write_trace
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.types import InputError
@@ -35,6 +35,16 @@ def hash_of(name: str) -> str:
 @pytest.mark.parametrize("name", EMBEDDED)
 def test_a_task_draws_the_sequences_that_it_was_frozen_with(name):
     assert hash_of(name) == TASKS[name].sequences_hash
+
+
+def test_tasks_of_a_trace_share_units_and_training_series():
+    samplers = [SequenceSampler(trace_of(TASKS[name]), TASKS[name].scenario) for name in EMBEDDED]
+    populations = [population_of(sampler) for sampler in samplers]
+    for sampler, population in zip(samplers, populations, strict=True):
+        assert np.array_equal(sampler.unit, samplers[0].unit)
+        assert population.workload_id.tolist() == populations[0].workload_id.tolist()
+        assert all(map(np.array_equal, population.series, populations[0].series))
+        assert np.array_equal(population.fold, populations[0].fold)
 
 
 @pytest.mark.real_data

@@ -84,6 +84,7 @@ def compare(
             {"task": task.as_dict(), "schedulers": origins},
             {name: entry.scheduler.knowledge for name, entry in everybody.items()},
             reference=next(iter(made)),
+            plots=False,  # `Comparison.plots` draws them
             bound_seconds=0.0 if bounds else None,
             origins=origins,
             observed={name: entry.problem for name, entry in everybody.items() if entry.problem is not None},

@@ -176,7 +176,10 @@ def problem_of(task: Task, observe: dict[str, Any] | None = None) -> Problem:
 def _problem(task: Task, observe: tuple[tuple[str, Any], ...], data: str) -> Problem:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # run.json says what the trace cannot provide
-        problem = Problem.build(trace_of(task), replace(task.scenario, **dict(observe)))
+        trace, scenario = trace_of(task), replace(task.scenario, **dict(observe))
+        first = _first(task.trace, data) if task.name in TASKS else Problem.build(trace, scenario)
+        same = scenario == first.scenario
+        problem = first if same else Problem.build(trace, scenario, first.classes, first.sampler.unit)
         found = sequences_hash(problem.sequences(task.split, task.sequences, task.seed))
     if found != task.sequences_hash:
         raise InputError(
@@ -184,6 +187,13 @@ def _problem(task: Task, observe: tuple[tuple[str, Any], ...], data: str) -> Pro
             f"{task.sequences_hash}: this version of tvwrl or numpy draws other ones, so results cannot be compared"
         )
     return problem
+
+
+@lru_cache(maxsize=4)
+def _first(trace: str, data: str) -> Problem:
+    """One of the tasks of a trace, from which the others take units and classes: they have the same training series."""
+    task = TASKS[f"{trace}-0.5-v0"]
+    return Problem.build(trace_of(task), task.scenario)
 
 
 def sequences_hash(drawn: SequenceSet) -> str:

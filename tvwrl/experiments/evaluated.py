@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvwrl.experiments.evaluation import EPISODES
+from tvwrl.experiments.plots import plot_comparison
 from tvwrl.experiments.tables import read_rows, terminal_table
 from tvwrl.runs import InFolder
 from tvwrl.schedulers import KNOWLEDGE, Knowledge
@@ -40,8 +41,16 @@ class Evaluation(InFolder):
 
     @property
     def plots(self) -> tuple[Path, ...]:
-        """Files of the pictures, PNG."""
-        return tuple(sorted((self.folder / "plots").glob("*.png")))
+        """Files of the pictures, PNG, which are drawn now if they are not there."""
+        folder = self.folder / "plots"
+        if not folder.is_dir():
+            plot_comparison(self.rows, folder, knowledge={**KNOWLEDGE, **self.knowledge})
+        return tuple(sorted(folder.glob("*.png")))
+
+    def write(self, folder: str | Path) -> Path:
+        """Copy all files to a new `folder`; returns it. Raises InputError if it is a file or not empty."""
+        _ = self.plots
+        return super().write(folder)
 
     def table(self) -> str:
         """Markdown, grouped by knowledge: means with 95 % intervals, the gap closed to `clairvoyant`, the excess over

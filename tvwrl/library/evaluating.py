@@ -83,6 +83,7 @@ def evaluate(
         folder,
         {"schedulers": origins},
         knowledge,
+        plots=kept is None,  # of a temporary folder, `Evaluation.plots` draws them
         bound_seconds=0.0 if bounds else None,
         reward_bound=reward_bound,
         origins=origins,
