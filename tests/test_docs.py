@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tvwrl.experiments.pages import MARK
+
 ROOT = Path(__file__).resolve().parents[1]
 CODE = ("tvwrl", "scripts", "benchmarks", "examples", "tests")
 
@@ -32,6 +34,25 @@ def test_pages_are_found_in_text():
 def test_links_of_the_readme_lead_somewhere():
     targets = re.findall(r"\]\(([^)#\s]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert [target for target in targets if "://" not in target and not (ROOT / target).exists()] == []
+
+
+def test_prose_fits_into_lines_of_120_characters():
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    by_hand = {
+        page: page.read_text(encoding="utf-8").partition(MARK)[0] for page in pages if "_build" not in page.parts
+    }
+    assert [
+        f"{page.relative_to(ROOT)}: {line}" for page, text in by_hand.items() for line in prose(text) if len(line) > 120
+    ] == []
+
+
+def prose(text: str) -> list[str]:
+    """Lines of Markdown outside of code and tables."""
+    return [line for line in re.sub(r"```.*?```", "", text, flags=re.DOTALL).splitlines() if not line.startswith("|")]
+
+
+def test_prose_is_told_from_code_and_tables():
+    assert prose("a\n```\ncode\n```\n| table |\nb") == ["a", "", "b"]
 
 
 @pytest.mark.slow
