@@ -21,6 +21,7 @@ MARKERS = "os^vPX*p"  # of what a chart shows several times in a row, such as lo
 DPI = 150
 WIDTH = 8.0  # inches: pages show pictures about 800 pixels wide, so that a letter of 9 points is 12 pixels high
 HEADING = 24  # letters of a group's heading in a line, more if a row's name has more
+LETTERS = (80, 34, 25, 18)  # across a panel, of one, two, three and more side by side
 SHIFT = 0.4  # of the points of a row against each other, if there are several
 SHORT_AXIS = 100  # largest over smallest value of a logarithmic axis, up to which it has labels between decades
 
@@ -135,8 +136,8 @@ def draw_estimates(
             continue
         _draw_panel(axis, panels[place], rows, places, len(series))
         _scale(axis, [panel for panel in panels if panel is panels[place] or panel.axis == panels[place].axis != ""])
-        _tick(axis, panels[place], narrow=across > 2)
-        axis.set_title(_wrapped(panels[place].title, (80, 34, 25, 18)[min(across, 4) - 1]), fontsize=9.5)
+        _tick(axis, letters := LETTERS[min(across, len(LETTERS)) - 1])
+        axis.set_title(_wrapped(panels[place].title, letters), fontsize=9.5)
     for axis in axes[:, 0]:
         _name_rows(axis, rows, places)
     axes[0, 0].set_ylim(bottom, 0.2 if rows[0].group else 0.4)
@@ -243,9 +244,8 @@ def _scale(axis: Any, panels: Sequence[Panel]) -> None:
         return
     low, high = min(values), max(values)
     if panels[0].is_logarithmic:
-        margin = max(1.05, (high / low) ** 0.05)
         axis.set_xscale("log")
-        axis.set_xlim(low / margin, high * margin)
+        axis.set_xlim(*_decades(low, high))
     elif low >= 0 and low < 0.6 * high:
         axis.set_xlim(-0.04 * high, 1.06 * high)
     else:
@@ -253,20 +253,32 @@ def _scale(axis: Any, panels: Sequence[Panel]) -> None:
         axis.set_xlim(low - margin, high + margin)
 
 
-def _tick(axis: Any, panel: Panel, narrow: bool) -> None:
-    """Few enough ticks that their labels stay apart."""
+def _decades(low: float, high: float) -> tuple[float, float]:
+    """Ends of a logarithmic axis with a margin, at the next power of 10 if that is near, as it has a label."""
+    margin = max(1.05, (high / low) ** 0.05)
+    below, above = 10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high))
+    return min(low, below if below > low / 2 else low) / margin, max(high, above if above < 2 * high else high) * margin
+
+
+def _tick(axis: Any, letters: int) -> None:
+    """Few enough ticks that their labels stay apart on an axis as long as so many letters."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    if axis.get_xscale() == "linear":
-        axis.xaxis.set_major_locator(MaxNLocator(4))
-        return
+    axis.xaxis.set_major_formatter(FuncFormatter(_plainly))
     low, high = axis.get_xlim()
+    if axis.get_xscale() == "linear":
+        longest = len(_plainly(float(f"{high:.2g}"))) + 1
+        axis.xaxis.set_major_locator(MaxNLocator(min(4, max(2, letters // longest))))
+        return
     decades = math.log10(high / low)
-    many = (1.0, 3.0) if narrow else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    many = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if letters > LETTERS[2] else (1.0, 3.0)
     subs = (1.0,) if decades > 1.7 else (1.0, 3.0) if decades > 1.2 else many
     axis.xaxis.set_major_locator(LogLocator(subs=subs))
     axis.xaxis.set_minor_locator(NullLocator())
+
+
+def _plainly(value: float, _: object = None) -> str:
+    return f"{value:,.6g}"
 
 
 def _name_rows(axis: Any, rows: Sequence[Row], places: Mapping[str, float]) -> None:
@@ -316,7 +328,7 @@ def _add_legend(
         handles += [Line2D([], [], ls="", marker="<", label="published: at most", **DIAMOND)]
     most = 5 if sum(len(handle.get_label()) for handle in handles) < 60 else 4
     columns = -(-len(handles) // max(1, -(-len(handles) // most)))  # as few lines as can be, filled evenly
-    figure.legend(
+    legend = figure.legend(
         handles=handles,
         loc="outside lower center",
         ncols=max(1, columns),
@@ -325,6 +337,7 @@ def _add_legend(
         title=fill(said, 100),
         title_fontsize=9,
     )
+    legend.get_title().set_multialignment("center")
 
 
 def ranked(rows: Iterable[Row], cost: Mapping[str, float], groups: Collection[str] = ()) -> list[Row]:

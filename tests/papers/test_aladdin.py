@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tvwrl.experiments.engine import complete, read_rows
 from tvwrl.experiments.reproduce import RunOptions, reproduce
 from tvwrl.flow.comparison import GENERATED
-from tvwrl.papers.aladdin import figures
+from tvwrl.flow.registry import ALADDIN, BASELINES, planner
+from tvwrl.papers.aladdin import figures, plots
 from tvwrl.papers.aladdin.cells import PlacementCell
-from tvwrl.papers.aladdin.figures import Preset, RepackStudy, SizeStudy
+from tvwrl.papers.aladdin.figures import REPACKED, Preset, RepackStudy, SizeStudy
+from tvwrl.papers.aladdin.plots import FAMILIES, family_of, plot_largest, title_of
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError
 
@@ -72,6 +76,63 @@ def test_repacking_places_more_replicas(tmp_path: Path) -> None:
     }
     assert left["blocked"] < left["none"]
     assert (tmp_path / "repack" / "repack.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("Aladdin+H.4", "Aladdin+H, 4 groups, large first"),
+        ("Aladdin+H.1(SRF)-none", "Aladdin+H, 1 group, small first, nothing moves"),
+        ("Graphene.4", "Graphene, 4 reschedulings"),
+        ("Medea(1,0.5,0.5)", "Medea, weights 1, 0.5, 0.5"),
+        ("TRIVIAL-cpu", "TRIVIAL, CPU"),
+        ("OCTOPUS-gpu", "OCTOPUS, gpu"),
+    ],
+)
+def test_titles(name: str, title: str) -> None:
+    planner(name)
+    assert title_of(name) == title
+
+
+def test_no_two_planners_have_one_title_and_all_have_a_family() -> None:
+    names = (*ALADDIN, *BASELINES, *REPACKED)
+    assert len({title_of(name) for name in names}) == len(names)
+    assert {family_of(name) for name in names} == set(FAMILIES.values())
+
+
+def row(planner: str, machines: int, violations: int, seed: int = 0) -> dict[str, Any]:
+    """A row of a generated problem whose bound is 6,000 machines."""
+    given = {"instance": GENERATED, "planner": planner, "machines": machines, "seed": seed, "replicas": 8 * machines}
+    return given | {"violations": violations, "machines_used": machines / 2, "bound": 6000.0}
+
+
+def test_the_picture_is_of_the_largest_cluster_and_says_what_was_published_only_for_the_papers_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: dict[str, Any] = {}
+
+    def keep(file: Path, rows: Any, panels: Any, **said: Any) -> None:
+        drawn.update(rows=rows, panels=panels, **said)
+
+    monkeypatch.setattr(plots, "draw_estimates", keep)
+    rows = [row("Aladdin+H.4(LRF)", 12_000, 0), row("Tetris.1", 12_000, 3), row("Tetris.4", 12_000, 2)]
+    rows += [row("Graphene.1", 12_000, 1), row("Medea(1,1,1)", 1_000, 0)]
+    plot_largest(tmp_path / "a.png", rows, ("violations", "machines_used"))
+    assert [one.name for one in drawn["rows"]] == [
+        title_of(name) for name in ("Aladdin+H.4(LRF)", "Graphene.1", "Tetris.4", "Tetris.1")
+    ]
+    violations, machines = drawn["panels"]
+    assert violations.published == {
+        title_of("Aladdin+H.4(LRF)"): [(0, 0)],
+        title_of("Tetris.1"): [(10_000, 10_000)],
+        title_of("Tetris.4"): [(331, 331)],
+        title_of("Graphene.1"): [(8_000, math.inf)],
+    }
+    assert not machines.published
+    assert drawn["caption"] == "96,000 replicas, 12,000 machines (at least 6,000 needed)"
+    plot_largest(tmp_path / "a.png", [row("Tetris.1", 100, 3, seed) for seed in (0, 1)], ("violations",))
+    assert not drawn["panels"][0].published
+    assert drawn["caption"] == "800 replicas, 100 machines, means over 2 seeds"
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tvwrl.papers.provisioning import plots
 from tvwrl.papers.provisioning.figures import COMMANDS, ProvisioningStudy
-from tvwrl.papers.provisioning.published import EVERY, FIGURES, STUDIES, Claim
+from tvwrl.papers.provisioning.plots import plots_of
+from tvwrl.papers.provisioning.published import EVERY, FIGURES, SPREAD, STUDIES, Claim
 from tvwrl.papers.provisioning.reference import Measurement, Reference, paper_name, read_reference
 from tvwrl.papers.provisioning.tables import agreement, mean_over, means_of, tables_of
+from tvwrl.provisioning.pictures import title_of
 from tvwrl.provisioning.registry import planner
 from tvwrl.runs import read_csv
 from tvwrl.types import InputError
@@ -115,6 +119,41 @@ def test_tables_by_hand(folder: Path) -> None:
     alone = tables_of("fig3", rows[:1], Reference())
     assert "mean of all" in alone
     assert "brackets" not in alone
+
+
+def test_pictures_have_a_point_for_each_value_or_graph_with_what_was_published(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: dict[str, Any] = {}
+
+    def keep(file: Path, rows: Any, panels: Any, series: Any, **said: Any) -> None:
+        drawn.update(rows=[row.name for row in rows], panels=panels, series=series, **said)
+
+    monkeypatch.setattr(plots, "draw_estimates", keep)
+
+    def draw(figure: str, rows: Any) -> None:
+        plots_of(figure, rows, read_reference(folder))["plot"](tmp_path / "a.png")
+
+    first, spread = title_of("FF"), title_of(SPREAD)
+    rows = [row("arbitrary", 1, "FF", 110, 0.5), row("arbitrary", 1, SPREAD, 101, 0.0)]
+    draw("fig4", rows)
+    above, seconds = drawn["panels"]
+    assert drawn["rows"] == [spread, first]  # the best family first
+    assert drawn["series"] == ["arbitrary graph"]
+    assert drawn["caption"] == "Density 1 %; one instance each; lower is better"
+    assert above.published == {first: [(12.0, 12.0)]}
+    assert seconds.published == {first: [(3.5, 3.5)]}
+    assert seconds.points[spread][0].value > 0  # a logarithmic axis has no 0
+    more = [row("arbitrary", 5, "FF", 108, 0.25, number=number) for number in range(2)]
+    draw("fig4", [*rows, *more])
+    assert drawn["series"] == ["density 1 %", "density 5 %"]
+    assert drawn["caption"] == "Means over 1 to 2 instances each; lower is better"
+    assert [point.value for point in drawn["panels"][0].points[first]] == [10.0, 8.0]
+    assert np.isnan(drawn["panels"][0].points[spread][1].value)
+    assert drawn["panels"][0].published == {}  # at 5 % nothing was published
+    draw("fig3", [row(graph, 1, "FF", 110 + 2 * number, 1.0, number=number) for graph in "ab" for number in range(2)])
+    (point,) = drawn["panels"][0].points[first]
+    assert (point.value, point.low, point.high) == (11.0, 10.0, 12.0)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -22,9 +20,9 @@ from tvwrl.flow.comparison import GENERATED, check_planners
 from tvwrl.flow.generated import DEMAND
 from tvwrl.flow.registry import ALADDIN, BASELINES
 from tvwrl.markdown import markdown_table
-from tvwrl.papers.aladdin import published
 from tvwrl.papers.aladdin.cells import TIANCHI, PlacementCell
-from tvwrl.papers.aladdin.plots import plot_by_demand, plot_by_size
+from tvwrl.papers.aladdin.plots import SHOWN, plot_largest, plot_repacking
+from tvwrl.papers.aladdin.published import REPORTED, reported
 from tvwrl.papers.aladdin.titles import FIGURES, PAPER, PREFIX
 
 DEMANDS = (0.75, 0.85, 0.9, 0.93, 0.96)
@@ -56,22 +54,21 @@ class Panel(NamedTuple):
     title: str
     column: str
     decimals: int
-    published: Mapping[str, str] = MappingProxyType({})  # planner -> number in the paper's text
 
 
 PANELS = {
     "fig10": (
-        Panel("Violations", "violations", 0, published.VIOLATIONS),
+        Panel("Violations", "violations", 0),
         Panel("Replicas that are placed, %", "placed_pct", 2),
         Panel("Machines used", "machines_used", 0),
         Panel("Machines above the lower bound, %", "gap_pct", 1),
-        Panel("CPU efficiency, %", "cpu_pct", 1, published.CPU_EFFICIENCY),
-        Panel("Memory efficiency, %", "mem_pct", 1, published.MEMORY_EFFICIENCY),
+        Panel("CPU efficiency, %", "cpu_pct", 1),
+        Panel("Memory efficiency, %", "mem_pct", 1),
     ),
     "fig11": (
-        Panel("Latency, ms per replica", "latency_ms", 3, published.LATENCY),
-        Panel("Runtime, s", "seconds", 2, {name: f"{value} min" for name, value in published.MINUTES.items()}),
-        Panel("Migrations", "migrations", 0, published.MIGRATIONS),
+        Panel("Latency, ms per replica", "latency_ms", 3),
+        Panel("Runtime, s", "seconds", 2),
+        Panel("Migrations", "migrations", 0),
     ),
     "repack": (
         Panel("Replicas left out", "left_out", 1),
@@ -146,9 +143,11 @@ class SizeStudy(_Study):
             own = select(rows, instance=instance)
             parts += [f"## {instance.capitalize()}", self._describe(instance, own)]
             for panel in panels:
-                known = panel if instance == GENERATED else panel._replace(published={})
-                parts += [panel.title + _spread_note(panel.column), _table(own, known, "machines", "{:,}")]
-            plots[instance] = partial(plot_by_size, rows=own, panels=[panel[:2] for panel in panels])
+                table = _table(own, panel, "machines", "{:,}", beside=instance == GENERATED)
+                parts += [panel.title + _spread_note(panel.column), table]
+            plots[instance] = partial(
+                plot_largest, rows=own, columns=[panel.column for panel in panels if panel.column in SHOWN]
+            )
         return parts, rows, plots
 
     def _describe(self, instance: str, rows: Rows) -> str:
@@ -198,7 +197,7 @@ class RepackStudy(_Study):
         ]
         for panel in panels:
             parts += [panel.title, _table(rows, panel, "demand", "{:.0%}")]
-        return parts, rows, {"repack": partial(plot_by_demand, rows=rows, panels=[panel[:2] for panel in panels[:2]])}
+        return parts, rows, {"repack": partial(plot_repacking, rows=rows, columns=("machines_used", "left_out"))}
 
 
 def _check(seeds: Sequence[int], planners: Sequence[str], **shares: float | Sequence[float]) -> None:
@@ -215,14 +214,16 @@ def _spread_note(column: str) -> str:
     return ", mean over machines in use [5th to 95th percentile]" if column in ("cpu_pct", "mem_pct") else ""
 
 
-def _table(rows: Rows, panel: Panel, across: str, heading: str) -> str:
-    """Means over seeds: a line per planner, a column per value of `across`, and what was published."""
+def _table(rows: Rows, panel: Panel, across: str, heading: str, beside: bool = False) -> str:
+    """Means over seeds: a line per planner, a column per value of `across`, and `beside` them what was published."""
+    beside = beside and panel.column in REPORTED
     places = sorted({row[across] for row in rows})
     lines = []
     for name in distinct(rows, "planner"):
         cells = [_mean(select(rows, planner=name, **{across: place}), panel) for place in places]
-        lines.append([name, *cells, *[_published(panel, name)] * bool(panel.published)])
-    head = ["planner", *map(heading.format, places), *["published"] * bool(panel.published)]
+        found = reported(panel.column, name)
+        lines.append([name, *cells, *[found.text if found else ""] * beside])
+    head = ["planner", *map(heading.format, places), *["published"] * beside]
     return markdown_table(head, lines)
 
 
@@ -239,11 +240,6 @@ def _mean(rows: Rows, panel: Panel) -> str:
         low, high = (np.mean([row[f"{stem}_{end}"] for row in rows]) for end in ("low", "high"))
         text += f" [{low:.0f}-{high:.0f}]"
     return text
-
-
-def _published(panel: Panel, name: str) -> str:
-    """The published number of a planner, or of it whatever the order of arrival."""
-    return panel.published.get(name) or panel.published.get(re.sub(r"\((LRF|SRF)\)$", "", name), "")
 
 
 SIZES = {figure: title for figure, title in FIGURES.items() if figure != "repack"}

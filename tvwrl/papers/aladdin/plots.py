@@ -1,4 +1,4 @@
-"""Plots of the Aladdin+H paper: a line per planner, coloured by family."""
+"""Plots of the Aladdin+H paper: a row per planner in its family, in words, next to what the paper's text says."""
 
 from __future__ import annotations
 
@@ -9,60 +9,135 @@ from pathlib import Path
 import numpy as np
 
 from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.rows import distinct
-from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
+from tvwrl.experiments.rows import column, distinct, select
+from tvwrl.experiments.statistics import bootstrap_interval
+from tvwrl.flow.comparison import GENERATED
+from tvwrl.papers.aladdin.published import MACHINES, reported
+from tvwrl.plotting import Panel, Point, Row, draw_estimates, people_call, ranked
+from tvwrl.types import Float
 
-MARKERS = "osD^vP"  # within a family
+SHOWN = {
+    "violations": "Violations (lower is better)",
+    "machines_used": "Machines used (lower is better)",
+    "cpu_pct": "CPU in use, % (higher is better)",
+    "mem_pct": "Memory in use, % (higher is better)",
+    "seconds": "Runtime, seconds (lower is better)",
+    "migrations": "Migrations (lower is better)",
+    "left_out": "Replicas left out (lower is better)",
+}
+SPREAD = {"cpu_pct": ("cpu_low", "cpu_high"), "mem_pct": ("mem_low", "mem_high")}  # percentiles over machines
+FAMILIES = {
+    "Aladdin+H": "flow through groups of machines",
+    "Tetris": "violations rescheduled",
+    "Graphene": "violations rescheduled",
+    "Medea": "integer programmes",
+    "TRIVIAL": "Firmament, one resource",
+    "OCTOPUS": "Firmament, one resource",
+}
+ORDERS = {"LRF": "large first", "SRF": "small first"}
+WAYS = {
+    "none": "nothing moves",
+    "still": "moves to let one in",
+    "blocked-still": "moves to let one in",
+    "blocked": "moves to empty machines too",
+    "cheapest": "moves where cheaper too",
+    "cheapest-still": "moves where cheaper",
+}
 
 
-def plot_by_size(file: Path, rows: Rows, panels: Sequence[tuple[str, str]]) -> None:
-    """A PNG with a panel per (title, column): means over seeds by number of machines."""
-    _plot(file, rows, panels, "machines", "machines in the cluster", _family)
+def family_of(name: str) -> str:
+    """The kind of planner, in words."""
+    return next(family for start, family in FAMILIES.items() if name.startswith(start))
 
 
-def plot_by_demand(file: Path, rows: Rows, panels: Sequence[tuple[str, str]]) -> None:
-    """The same by demand; families are ways of repacking."""
-    _plot(file, rows, panels, "demand", "demand by capacity, scarcer resource", lambda name: name.partition("-")[2])
+def title_of(name: str) -> str:
+    """What people call a planner of `flow.registry`.
+
+    >>> title_of("Aladdin+H.4(LRF)-none"), title_of("Tetris.1")
+    ('Aladdin+H, 4 groups, large first, nothing moves', 'Tetris, 1 rescheduling')
+    """
+    if found := re.fullmatch(r"Aladdin\+H\.(\d+)(?:\((LRF|SRF)\))?(?:-(.+))?", name):
+        parts = ["Aladdin+H", _number(found[1], "group"), ORDERS[found[2] or "LRF"], WAYS[found[3]] if found[3] else ""]
+        return ", ".join(filter(None, parts))
+    if found := re.fullmatch(r"(Tetris|Graphene)\.(\d+)", name):
+        return f"{found[1]}, {_number(found[2], 'rescheduling')}"
+    if found := re.fullmatch(r"Medea\((.+)\)", name):
+        return f"Medea, weights {found[1].replace(',', ', ')}"
+    rule, _, resource = name.partition("-")
+    return f"{rule}, {people_call(resource)}"
 
 
-def _family(name: str) -> str:
-    return re.split(r"[.(-]", name.removeprefix("Aladdin+"))[0]
+def _number(count: str, what: str) -> str:
+    return f"{count} {what}{'s' * (count != '1')}"
 
 
-def _plot(
-    file: Path,
-    rows: Rows,
-    panels: Sequence[tuple[str, str]],
-    across: str,
-    label: str,
-    family_of: Callable[[str], str],
-) -> None:
-    wide = min(2, len(panels))
-    down = -(-len(panels) // wide)
-    figure = new_figure(4.4 * wide, 2.4 * down + 1.3)
-    axes = figure.subplots(down, wide, squeeze=False).ravel()
+def plot_largest(file: Path, rows: Rows, columns: Sequence[str]) -> None:
+    """A PNG of the planners that were run on the largest cluster, a panel per column of `SHOWN`; means over seeds.
+
+    Ranked by the first column, then by the next; published values stand beside problems like the paper's.
+    """
+    largest = max(row["machines"] for row in rows)
+    rows = select(rows, machines=largest)
+    like_theirs = rows[0]["instance"] == GENERATED and largest == MACHINES
     names = distinct(rows, "planner")
-    families = list(dict.fromkeys(map(family_of, names)))
-    for axis, (title, column) in zip(axes, panels, strict=False):
-        for name in names:
-            family = family_of(name)
-            turn = [other for other in names if family_of(other) == family].index(name)
-            mine = [row for row in rows if row["planner"] == name]
-            places = sorted({row[across] for row in mine})
-            means = [np.mean([row[column] for row in mine if row[across] == place]) for place in places]
-            colour = COLOURS[families.index(family) % len(COLOURS)]
-            style = {"ls": "-" if turn % 2 == 0 else "--", "ms": 4.5, "lw": 1.2, "mfc": "none"}
-            axis.plot(places, means, marker=MARKERS[turn % len(MARKERS)], color=colour, label=name, **style)
-        axis.set_title(title, fontsize=10)
-        axis.set_xlabel(label)
-        values = np.array([row[column] for row in rows])
-        values = values[np.isfinite(values)]
-        if values.size and values.min() >= 0 and values.max() > 50 * max(np.median(values), 1e-9):
-            axis.set_yscale("symlog" if values.min() == 0 else "log")
-        else:
-            axis.ticklabel_format(axis="y", useOffset=False)
-        tidy(axis)
-    for axis in axes[len(panels) :]:
-        axis.set_visible(False)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    figure.savefig(file, dpi=DPI, format="png", pil_kwargs={"optimize": True})
+    order = sorted(names, key=lambda name: [float(column(rows, field, planner=name).mean()) for field in columns])
+    shown = ranked(
+        (Row(title_of(name), family_of(name), name.startswith("Aladdin+H")) for name in names),
+        {title_of(name): place for place, name in enumerate(order)},
+        tuple(FAMILIES.values()),
+    )
+    panels = []
+    for field in columns:
+        points = {title_of(name): [_point(select(rows, planner=name), field)] for name in names}
+        said = {title_of(name): found for name in names if (found := reported(field, name)) and like_theirs}
+        published = {title: [(one.low, one.high)] for title, one in said.items() if one.low == one.low}
+        panels.append(Panel(SHOWN[field], points, published, logarithmic=None if field == "seconds" else False))
+    seeds = len(distinct(rows, "seed"))
+    caption = f"{rows[0]['replicas']:,} replicas, {largest:,} machines"
+    if "machines_used" in columns and np.isfinite(bound := _mean(column(rows, "bound"))):
+        caption += f" (at least {bound:,.0f} needed)"
+    caption += f", means over {seeds} seeds" * (seeds > 1)
+    percentiles = "5th to 95th percentile of machines" if SPREAD.keys() & set(columns) else ""
+    lines = "; ".join(filter(None, [percentiles, "95 % intervals of other means" if seeds > 1 else ""]))
+    sides = "Aladdin+H, the paper's", "others"
+    draw_estimates(file, shown, panels, across=len(panels), sides=sides, caption=caption, lines=lines)
+
+
+def plot_repacking(file: Path, rows: Rows, columns: Sequence[str]) -> None:
+    """A PNG of ways of repacking, a panel per column of `SHOWN` and a point per demand; means over seeds."""
+    names, demands = distinct(rows, "planner"), sorted(distinct(rows, "demand"))
+    strip = _prefix(names)
+    shown = [Row(strip(title_of(name)), ours=name.endswith("-blocked")) for name in names]
+    panels = [
+        Panel(
+            SHOWN[field],
+            {
+                strip(title_of(name)): [_point(select(rows, planner=name, demand=one), field) for one in demands]
+                for name in names
+            },
+        )
+        for field in columns
+    ]
+    seeds = len(distinct(rows, "seed"))
+    caption = f"{rows[0]['machines']:,} machines, demand as a share of the scarcer resource"
+    caption += f", means over {seeds} seeds" * (seeds > 1)
+    series = [f"demand {100 * demand:g} %" for demand in demands]
+    draw_estimates(file, shown, panels, series, sides=("the default", "others"), caption=caption)
+
+
+def _prefix(names: Sequence[str]) -> Callable[[str], str]:
+    """Takes `Aladdin+H, 4 groups, ` from titles that all begin so."""
+    begin = {", ".join(title_of(name).split(", ")[:2]) + ", " for name in names}
+    return lambda title: title.removeprefix(next(iter(begin))) if len(begin) == 1 else title
+
+
+def _point(rows: Rows, field: str) -> Point:
+    """Mean over seeds with its interval; of a share in use, with percentiles over machines."""
+    values = column(rows, field)
+    if field in SPREAD:
+        return Point(_mean(values), *(_mean(column(rows, end)) for end in SPREAD[field]))
+    return Point(_mean(values), *bootstrap_interval(values))
+
+
+def _mean(values: Float) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")

@@ -90,6 +90,7 @@ class ProvisioningStudy(RunOptions):
             note = f"{self.preset.capitalize()}: drawn instances are {shrink} times smaller than the published ones, "
             note += "so do not compare them."
             text = f"{title}\n\n{note}\n{rest}"
+            reference = Reference()  # a picture has no note, so published values do not stand in it
         return Report(text, rows, plots_of(figure, rows, reference))
 
     def _known(self, figure: Figure, reference: Reference) -> list[Cell]:

@@ -41,23 +41,16 @@ def _plot(name: str, rows: Rows, reference: Reference, file: Path) -> None:
     """A column of panels for each graph, and a point for each value; if there is one value, a point for each graph."""
     study = STUDIES[FIGURES[name].study]
     graphs, values = distinct(rows, "graph"), sorted(distinct(rows, "value"))
-    caption = _counted(rows)
+    varied = [("density " if study.varied == "density" else "") + study.describe(value) for value in values]
     if len(values) == 1:
         panels = _panels(rows, reference, "", [((graph, values[0]),) for graph in graphs])
-        _draw(
-            rows,
-            panels,
-            [f"{graph} graph" for graph in graphs],
-            f"{study.describe(values[0])}; {caption}",
-            file,
-        )
+        _draw(rows, panels, [f"{graph} graph" for graph in graphs], f"{varied[0]}; {_counted(rows)}", file)
         return
     pairs = [
         _panels(rows, reference, f" ({graph} graphs)", [((graph, value),) for value in values]) for graph in graphs
     ]
     panels = [panel for kind in zip(*pairs, strict=True) for panel in kind]
-    kind = "density " if study.varied == "density" else ""
-    _draw(rows, panels, [f"{kind}{study.describe(value)}" for value in values], caption, file, len(graphs))
+    _draw(rows, panels, varied, _counted(rows), file, len(graphs))
 
 
 def _draw(
