@@ -12,6 +12,7 @@ import pytest
 
 from tvwrl.experiments import plots
 from tvwrl.experiments.plots import plot_comparison, plot_lines, plot_places
+from tvwrl.plotting import OURS
 from tvwrl.schedulers.knowledge import CURRENT_LOAD, FORECASTS
 from tvwrl.types import InputError
 
@@ -44,7 +45,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
         plots,
         "draw_estimates",
-        lambda file, rows, panels, series=("",), note="": found.update({file.name: (rows, panels, series)}),
+        lambda file, rows, panels, series=("",), note="", **_: found.update({file.name: (rows, panels, series)}),
     )
     return found
 
@@ -83,10 +84,22 @@ def test_places_are_panels_and_lines_are_rows(tmp_path: Path, drawn) -> None:
     assert [panel.title for panel in panels] == ["x", "y"]
 
 
+def test_published_values_stand_in_the_panel_of_their_place(tmp_path: Path, drawn) -> None:
+    plot_places(tmp_path / "a.png", ["x", "y"], {"mine": np.ones((2, 3))}, "ms", published={"y": {"mine": 0.5}})
+    assert [dict(panel.published) for panel in drawn["a.png"][1]] == [{}, {"mine": [(0.5, 0.5)]}]
+
+
 def test_lines_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tvwrl.experiments.plots.DPI", 30)
-    plot_lines(tmp_path / "a.png", ["1", "2"], {"one": np.ones((2, 3))}, "machines", "ms")
+    plot_lines(tmp_path / "a.png", ["1", "2"], {"": {"one": np.ones((2, 3))}}, "machines", "ms")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_no_two_lines_look_alike_and_ours_are_in_the_strong_colour() -> None:
+    styles = plots._styles([*"abcdefghij"], "cd")
+    looks = [(style["color"], style["marker"], style["ls"]) for style in styles.values()]
+    assert len(set(looks)) == len(looks) == 10
+    assert {name for name, style in styles.items() if style["color"] == OURS} == {"c", "d"}
 
 
 def test_import_loads_no_plotting_library() -> None:

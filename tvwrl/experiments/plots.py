@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from tvwrl.plotting import (
     DPI,
     MARKERS,
     NOTHING,
+    OURS,
+    PUBLISHED,
     WIDTH,
     Panel,
     Point,
@@ -105,35 +107,56 @@ def _metrics(resources: Sequence[str]) -> dict[str, tuple[str, float]]:
 
 
 def plot_lines(
-    file: Path, places: Sequence[str], lines: Mapping[str, Float], across: str, up: str, over: str = "seeds"
+    file: Path,
+    places: Sequence[str],
+    panels: Mapping[str, Mapping[str, Float]],
+    across: str,
+    up: str,
+    ours: Collection[str] = (),
+    over: str = "seeds",
+    published: Mapping[str, Mapping[int, float]] | None = None,
 ) -> None:
-    """A PNG of `lines` (places, seeds) by name: their means with intervals, joined along the places.
+    """A PNG with a panel for each title, at most two side by side, of lines (places, seeds) by name: their means with
+    intervals, joined along the places. A name looks the same in every panel.
 
-    `over`: what the means are over.
+    `ours`: the names that are drawn in the strong colour; `over`: what the means are over; `published`: title -> number
+    of the place, from 0 -> value.
     """
-    figure = new_figure(WIDTH, 4.4)
-    axis = figure.subplots()
-    for number, (name, values) in enumerate(lines.items()):
-        mean = values.mean(axis=1)
-        interval = np.array([bootstrap_interval(row) for row in values])
-        x = np.arange(len(places)) + 0.04 * (number - (len(lines) - 1) / 2)
-        axis.errorbar(
-            x,
-            mean,
-            np.abs(interval - mean[:, None]).T,
-            fmt="-" if number < len(COLOURS) else "--",
-            marker=MARKERS[number % len(MARKERS)],
-            color=COLOURS[number % len(COLOURS)],
-            ms=5,
-            lw=1.4,
-            label=name,
-        )
-    axis.set_xticks(range(len(places)), list(places))
-    axis.set_xlabel(across)
-    axis.set_ylabel(up)
-    axis.set_ylim(bottom=0)
-    tidy(axis, "y")
+    down, wide = -(-len(panels) // 2), min(2, len(panels))
+    figure = new_figure(WIDTH, 2.4 * down + 0.9 if len(panels) > 1 else 4.4)
+    axes = figure.subplots(down, wide, squeeze=False, sharex=True, sharey=True)
+    styles = _styles(dict.fromkeys(name for lines in panels.values() for name in lines), ours)
+    handles: dict[str, Any] = {}
+    for axis, (title, lines) in zip(axes.ravel(), panels.items(), strict=False):
+        for number, (name, values) in enumerate(lines.items()):
+            mean, interval = values.mean(axis=1), np.array([bootstrap_interval(row) for row in values])
+            x = np.arange(len(places)) + 0.04 * (number - (len(lines) - 1) / 2)
+            handles[name] = axis.errorbar(x, mean, np.abs(interval - mean[:, None]).T, **styles[name])
+        if known := (published or {}).get(title):
+            style: dict[str, Any] = {
+                "ls": "",
+                "marker": "d",
+                "ms": 7,
+                "color": PUBLISHED,
+                "mfc": "white",
+                "mew": 1.3,
+                "zorder": 5,
+            }
+            (handles["published"],) = axis.plot(list(known), list(known.values()), **style)
+        axis.set_title(title, fontsize=10)
+        axis.set_xticks(range(len(places)), list(places))
+        axis.tick_params(labelsize=9)
+        tidy(axis, "y")
+    axes[0, 0].set_ylim(bottom=0)
+    for axis in axes[-1]:
+        axis.set_xlabel(across, fontsize=9.5)
+    for axis in axes[:, 0]:
+        axis.set_ylabel(up, fontsize=9.5)
+    for axis in axes.ravel()[len(panels) :]:
+        axis.set_visible(False)
     figure.legend(
+        list(handles.values()),
+        list(handles),
         loc="outside lower center",
         ncols=3,
         frameon=False,
@@ -144,6 +167,18 @@ def plot_lines(
     figure.savefig(file, dpi=DPI, format="png")
 
 
+def _styles(names: Iterable[str], ours: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Name -> look of its line: each has a colour and a mark of its own, as far as there are any."""
+    colours = [colour for colour in COLOURS if colour != OURS]
+    styles = {}
+    for number, name in enumerate(name for name in names if name not in ours):
+        line = "-" if number < len(colours) else "--"
+        styles[name] = {"color": colours[number % len(colours)], "marker": MARKERS[1 + number % 7], "ls": line}
+    for number, name in enumerate(ours):
+        styles[name] = {"color": OURS, "marker": MARKERS[0], "ls": ("-", "--", ":")[number % 3], "zorder": 4}
+    return {name: style | {"ms": 5, "lw": 1.4} for name, style in styles.items()}
+
+
 def plot_places(
     file: Path,
     places: Sequence[str],
@@ -151,16 +186,25 @@ def plot_places(
     title: str,
     ours: Collection[str] = (),
     over: str = "seeds",
+    sides: tuple[str, str] | None = None,
+    published: Mapping[str, Mapping[str, float]] | None = None,
 ) -> None:
     """A PNG of `lines` (places, seeds) by name, as rows of a chart with a panel for each place.
 
-    `title`: what is measured, with its unit; `ours`: the names that are drawn in the strong colour.
+    `title`: what is measured, with its unit; `ours`: the names that are drawn in the strong colour; `sides`: what that
+    and the other stand for, by default `ours` and others; `published`: place -> name -> value.
     """
     rows = [Row(name, ours=name in ours) for name in lines]
+    known = published or {}
     panels = [
-        Panel(place, {name: [_mean(values[i])] for name, values in lines.items()}) for i, place in enumerate(places)
+        Panel(
+            place,
+            {name: [_mean(values[i])] for name, values in lines.items()},
+            {name: [(value, value)] for name, value in known.get(place, {}).items()},
+        )
+        for i, place in enumerate(places)
     ]
-    draw_estimates(file, rows, panels, note=f"{over}: {title}")
+    draw_estimates(file, rows, panels, note=f"{over}: {title}", sides=sides or (", ".join(ours), "others"))
 
 
 def _mean(values: Float) -> Point:

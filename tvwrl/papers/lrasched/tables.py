@@ -17,7 +17,7 @@ from tvwrl.experiments.statistics import mean_with_interval, paired_bootstrap
 from tvwrl.lrasched.testbed import SERVICES
 from tvwrl.markdown import markdown_table
 from tvwrl.papers.lrasched import learning, placement, published, testbed
-from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
+from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, scale_logarithmically, tidy
 from tvwrl.types import Float
 
 MEASURES = {
@@ -25,6 +25,8 @@ MEASURES = {
     "fig9": ("utilisation_pct", "utilisation, %"),
     "fig10": ("machines_used", "machines"),
 }
+SCHEME = "LRASched"  # the paper's own
+MEAN = "mean over dimensions"
 BATCH = ("applications", "machines", "dimensions", "replicas", "largest", "seed")  # columns that name a batch
 LARGE = 1_000  # machines from which on the growth of planning time is fitted
 
@@ -89,7 +91,8 @@ def fig2(rows: Rows) -> Report:
     )
     lines = {service: by_degree("throughput_pct", service) for service in services}
     up = "throughput, % of that alone (simulated)"
-    plot = partial(plot_lines, places=[str(d) for d in degrees], lines=lines, across="replicas on a machine", up=up)
+    panels, places = {"": lines}, [str(d) for d in degrees]
+    plot = partial(plot_lines, places=places, panels=panels, across="replicas on a machine", up=up)
     return Report(text, rows, {"plot": plot})
 
 
@@ -108,7 +111,8 @@ def fig5(rows: Rows) -> Report:
     )
     places = [str(round((tenth - 0.5) * arriving / len(tenths))) for tenth in tenths]
     across, up = "applications that have arrived", "RMSE of held-out sizes (simulated)"
-    return Report(text, rows, {"plot": partial(plot_lines, places=places, lines=lines, across=across, up=up)})
+    plot = partial(plot_lines, places=places, panels={"": lines}, across=across, up=up, ours=(learning.FM,))
+    return Report(text, rows, {"plot": plot})
 
 
 def with_best_bound(rows: Rows) -> Rows:
@@ -147,10 +151,14 @@ def batches(figure: str, rows: Rows) -> Report:
                 f"{mine[0]['machines']} machines: {label}"
             )
             parts.append(markdown_table(head, body))
-            plot = partial(
-                plot_lines, places=[f"{d} dimensions" for d in dimensions], lines=values, across="", up=label
+            plots[f"plot-{applications}-{largest:g}"] = partial(
+                plot_places,
+                places=[*(f"{d} dimensions" for d in dimensions), MEAN],
+                lines={scheme: np.vstack([found, found.mean(axis=0)]) for scheme, found in values.items()},
+                title=label,
+                ours=(SCHEME,),
+                published={MEAN: {scheme: float(v) for scheme, v in (paper or {}).items() if not isinstance(v, str)}},
             )
-            plots[f"plot-{applications}-{largest:g}"] = plot
     return Report("\n\n".join(parts), rows, plots)
 
 
@@ -187,7 +195,7 @@ def planning_time(figure: str, rows: Rows) -> Report:
         shown = [f"{ms.mean():.3g}" if len(ms := column(rows, "ms", scheme=scheme, machines=m)) else "" for m in sizes]
         power = growth(rows, scheme)
         grows = f"machines^{power:.2f}" if np.isfinite(power) else ""
-        lines.append([scheme, *shown, grows, published.PLANNING_TIME[figure].get(scheme, "")])
+        lines.append([scheme, *shown, grows, _published_time(figure, scheme)])
     seconds, batch = max(column(rows, "milp_seconds")), rows[0]["applications"]
     text = (
         f"Milliseconds of processor time per application of a batch of {batch}, by number of machines, "
@@ -195,7 +203,7 @@ def planning_time(figure: str, rows: Rows) -> Report:
         "batch and is tried on small clusters only.\n\n"
     )
     text += markdown_table(["scheme", *(f"{m:,}" for m in sizes), "grows like", "published"], lines)
-    return Report(text, rows, {"plot": partial(_plot_planning_time, rows)})
+    return Report(text, rows, {"plot": partial(_plot_planning_time, figure, rows)})
 
 
 def growth(rows: Rows, scheme: str) -> float:
@@ -205,17 +213,41 @@ def growth(rows: Rows, scheme: str) -> float:
     return float(np.polyfit(np.log(machines[large]), np.log(ms[large]), 1)[0]) if large.sum() > 1 else float("nan")
 
 
-def _plot_planning_time(rows: Rows, file: Path) -> None:
-    figure = new_figure(8, 4.4)
-    axis = figure.subplots()
-    for scheme, colour in zip(distinct(rows, "scheme"), COLOURS, strict=False):
+def _published_time(figure: str, scheme: str) -> str:
+    """What the paper says, "" where it says nothing."""
+    known = published.PLANNING_TIME[figure].get(scheme)
+    return f"{known[0]} {known[1]:g} ms" if known else ""
+
+
+def _plot_planning_time(figure: str, rows: Rows, file: Path) -> None:
+    """Milliseconds by cluster size; as the paper prints no sizes, what it says stands at the right, beside the axis."""
+    page = new_figure(WIDTH, 4.4)
+    axis = page.subplots()
+    others = iter(zip((OTHERS, COLOURS[0], COLOURS[2]), ("--", "-.", ":"), "sD^", strict=True))
+    for scheme in distinct(rows, "scheme"):
         machines = distinct(select(rows, scheme=scheme), "machines")
         ms = [column(rows, "ms", scheme=scheme, machines=number).mean() for number in machines]
-        axis.plot(machines, ms, "-o", ms=4, color=colour, label=scheme)
-    axis.set(xscale="log", yscale="log", xlabel="machines", ylabel="ms per application")
+        colour, line, mark = (OURS, "-", "o") if scheme == SCHEME else next(others)
+        axis.plot(machines, ms, line, marker=mark, ms=6, mfc="none", mew=1.4, color=colour, label=scheme)
+        if scheme in published.PLANNING_TIME[figure]:
+            value = published.PLANNING_TIME[figure][scheme][1]
+            axis.plot(1.02, value, "<", color=colour, clip_on=False, transform=axis.get_yaxis_transform())
+            axis.annotate(
+                f"published:\n{_published_time(figure, scheme)}",
+                (1.035, value),
+                xycoords=axis.get_yaxis_transform(),
+                va="center",
+                fontsize=8.5,
+                color=colour,
+            )
+    axis.set_xlabel("machines", fontsize=9.5)
+    axis.set_ylabel("processor time, ms per application (lower is better)", fontsize=9.5)
+    scale_logarithmically(axis.xaxis)
+    scale_logarithmically(axis.yaxis)
+    axis.tick_params(labelsize=9)
     tidy(axis)
-    axis.legend(frameon=False)
-    figure.savefig(file, dpi=DPI, format="png")
+    page.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    page.savefig(file, dpi=DPI, format="png")
 
 
 def fig6(rows: Rows) -> Report:
@@ -235,7 +267,8 @@ def fig6(rows: Rows) -> Report:
     )
     text += markdown_table(["scheme", *(f"{time} s" for time in times), "placed, %"], body)
     places, up = [str(time) for time in times], "utilisation, % (simulated)"
-    return Report(text, rows, {"plot": partial(plot_lines, places=places, lines=lines, across="seconds", up=up)})
+    plot = partial(plot_lines, places=places, panels={"": lines}, across="seconds", up=up, ours=(SCHEME,))
+    return Report(text, rows, {"plot": plot})
 
 
 def fig7(rows: Rows) -> Report:
@@ -262,7 +295,7 @@ def fig7(rows: Rows) -> Report:
     )
     text += markdown_table(["scheme", *services, "goal met, %", "p99 met, %", "collocation"], body)
     up = "largest p99, ms (simulated)"
-    plot = partial(plot_places, places=services, lines=lines, title=up, ours=("LRASched",))
+    plot = partial(plot_places, places=services, lines=lines, title=up, ours=(SCHEME,))
     return Report(text, rows, {"plot": plot})
 
 

@@ -18,11 +18,19 @@ from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import published
 from tvwrl.papers.pism.clusters import AGAIN, ALONE, COUNTS, KINDS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, WARM_UP
 from tvwrl.papers.pism.metrics import QUANTILES
+from tvwrl.types import Float
 
 if TYPE_CHECKING:
     from tvwrl.papers.pism.figures import ClusterStudy
 
 Plots = dict[str, Callable[[Path], None]]
+TITLES = {  # what people call the ways to choose a machine
+    UTILISATION: "least CPU",
+    SHUFFLED: "PISM, shuffled",
+    COUNTS: "PISM, counts alone",
+    ONCE: "PISM, learnt once",
+    AGAIN: "PISM, learnt again",
+}
 FIG15_SCHEDULERS = ("random", "spread", "stack")
 
 
@@ -100,16 +108,26 @@ def fig12(title: str, rows: Rows, study: ClusterStudy) -> Report:
 
 
 def _plot_buckets(rows: Rows, law: str, file: Path) -> None:
-    shown = {"default, observed": ("default", "", "score")}
-    for learnt in _ways(rows):
-        shown[f"{ALONE}, {learnt}, predicted"] = (ALONE, learnt, "predicted")
-        shown[f"{ALONE}, {learnt}, observed"] = (ALONE, learnt, "score")
-    lines = {}
-    for name, (scheduler, learnt, part) in shown.items():
+    """A panel for each way to learn: how many machines have which score, beside those under the default scheduler."""
+
+    def shares(scheduler: str, learnt: str, part: str) -> Float:
+        """(buckets, seeds) percent."""
         mine = _of(rows, law, scheduler, learnt)
-        lines[name] = np.array([column(mine, f"{part}_{bucket}") for bucket in range(10)])
+        return np.array([column(mine, f"{part}_{bucket}") for bucket in range(10)])
+
+    ours = "PISM, observed"
+    panels = {
+        TITLES[learnt]: {
+            "default scheduler, observed": shares("default", "", "score"),
+            "PISM, as its trees predict": shares(ALONE, learnt, "predicted"),
+            ours: shares(ALONE, learnt, "score"),
+        }
+        for learnt in _ways(rows)
+    }
     places = [f"{1 + 0.9 * bucket:.1f}" for bucket in range(10)]
-    plot_lines(file, places, lines, "score of a machine, from", "% of machines and minutes")
+    across, up = "score of a machine, from (higher is worse)", "% of machines and minutes"
+    paper = {TITLES[COUNTS]: {0: published.FIG12_LOWEST}}
+    plot_lines(file, places, panels, across, up, [ours], published=paper)
 
 
 def table3(title: str, rows: Rows, study: ClusterStudy) -> Report:
@@ -148,17 +166,22 @@ def fig13(title: str, rows: Rows, study: ClusterStudy) -> Report:
                 line.append(_change(now, known, "slowdown_p99") if learnt not in ("", UTILISATION) else "")
                 ends = [f"{column(now, f'utilisation_p{q}').mean():.0f}" for q in (5, 95)]
                 lines.append([*line, " to ".join(ends)])
-        plots[f"plot-{law}"] = partial(_plot_schedulers, rows, law, "slowdown_p99", "99th percentile of slowdown")
+        label = "99th percentile of slowdown (lower is better)"
+        plots[f"plot-{law}"] = partial(_plot_schedulers, rows, law, "slowdown_p99", label)
     return _report(title, rows, markdown_table(head, lines), plots)
 
 
 def _plot_schedulers(rows: Rows, law: str, field: str, label: str, file: Path) -> None:
     names = [name for name in KINDS if name != "default" and _of(rows, law, name, "")]
     lines = {
-        learnt or "alone": np.array([column(_of(rows, law, name, learnt), field) for name in names])
+        f"+ {TITLES[learnt]}" if learnt else "alone": np.array(
+            [column(_of(rows, law, name, learnt), field) for name in names]
+        )
         for learnt in ("", UTILISATION, *_ways(rows))
     }
-    plot_places(file, names, lines, label, ours=_ways(rows))
+    ours = [f"+ {TITLES[learnt]}" for learnt in _ways(rows) if learnt != SHUFFLED]
+    places = [name[0].upper() + name[1:] for name in names]
+    plot_places(file, places, lines, label, ours, sides=("with PISM", "without, or with trees that know nothing"))
 
 
 def fig15(title: str, rows: Rows, study: ClusterStudy) -> Report:

@@ -17,7 +17,8 @@ CLASSIFIER = {  # percent of instances by CPU, memory, makespan and overall (5.3
     "neighbour": ("99.8", "99.8", "99.4", ""),
 }
 FIG12_DEFAULT = ["published", "default", "5.468", "", "", "", "8.3", *[""] * 7]
-FIG12_PISM = ["published", "pism", "3.197", "-41.5", "", "", "32.3", "-82.1 % of before", *[""] * 6]
+FIG12_LOWEST = 32.3  # % of machines in the lowest bucket of predicted scores, with PISM, whose trees see counts alone
+FIG12_PISM = ["published", "pism", "3.197", "-41.5", "", "", f"{FIG12_LOWEST:g}", "-82.1 % of before", *[""] * 6]
 TABLE3 = ["published", "pism", "+76.4", "+17.2", "5 (of tail-heavy)"]
 TAIL_HEAVY = 0.093  # share of the services (Table 3)
 FIG13_CHANGES = {"spread": "-16.9", "stack": "-12.5"}  # percent of the predicted score
