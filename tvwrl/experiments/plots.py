@@ -170,7 +170,7 @@ def plot_lines(
 def _styles(names: Iterable[str], ours: Collection[str]) -> dict[str, dict[str, Any]]:
     """Name -> look of its line: each has a colour and a mark of its own, as far as there are any."""
     colours = [colour for colour in COLOURS if colour != OURS]
-    styles = {}
+    styles: dict[str, dict[str, Any]] = {}
     for number, name in enumerate(name for name in names if name not in ours):
         line = "-" if number < len(colours) else "--"
         styles[name] = {"color": colours[number % len(colours)], "marker": MARKERS[1 + number % 7], "ls": line}
