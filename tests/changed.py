@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ALWAYS = "tests/test_architecture.py"
-ELSEWHERE = {"examples": "tests/benchmark/test_examples.py"}
+ELSEWHERE = {"examples": "tests/benchmark/test_examples.py", "docs": "tests/test_docs.py"}
 
 
 def git(*arguments: str) -> list[str]:

@@ -19,6 +19,7 @@ from tests.changed import ROOT, mirror_of
         ("tvwrl/__init__.py", None),
         ("scripts/tune.py", "tests/scripts/test_tune.py"),
         ("examples/own_agent.py", "tests/benchmark/test_examples.py"),
+        ("docs/how-to/install.md", "tests/test_docs.py"),
         ("tests/ec/test_dtw.py", "tests/ec/test_dtw.py"),
         ("tests/ec/conftest.py", "tests/ec"),
         ("tests/conftest.py", None),
