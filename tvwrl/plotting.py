@@ -217,6 +217,8 @@ def _draw_panel(axis: Any, panel: Panel, rows: Sequence[Row], places: Mapping[st
     for name, at in list(places.items())[1:]:
         if name.startswith("\n"):
             axis.axhline(at - 0.2 - 0.5 * name.count("\n"), color=FAINT, linewidth=0.8)
+    if min(_values(panel), default=0.0) < 0 < max(_values(panel), default=0.0):
+        axis.axvline(0, color=OTHERS, linewidth=0.9, zorder=1)  # a change for the better on one side of it
     axis.tick_params(axis="x", labelsize=9)
     axis.tick_params(axis="y", length=0)
     tidy(axis, "x")

@@ -199,7 +199,7 @@ def plot_places(
     panels = [
         Panel(
             place,
-            {name: [_mean(values[i])] for name, values in lines.items()},
+            {name: [mean_point(values[i])] for name, values in lines.items()},
             {name: [(value, value)] for name, value in known.get(place, {}).items()},
         )
         for i, place in enumerate(places)
@@ -207,5 +207,6 @@ def plot_places(
     draw_estimates(file, rows, panels, note=f"{over}: {title}", sides=sides or (", ".join(ours), "others"))
 
 
-def _mean(values: Float) -> Point:
+def mean_point(values: Float) -> Point:
+    """The mean of independent values (n,) with its interval."""
     return Point(point_estimate(values), *bootstrap_interval(values))

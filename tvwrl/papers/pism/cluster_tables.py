@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tvwrl.experiments.engine import Rows
-from tvwrl.experiments.plots import plot_lines, plot_places
+from tvwrl.experiments.plots import mean_point, plot_lines, plot_places
 from tvwrl.experiments.reproduce import Report
 from tvwrl.experiments.rows import column, select
 from tvwrl.experiments.statistics import interval_name, mean_with_range
@@ -18,6 +18,7 @@ from tvwrl.markdown import markdown_table
 from tvwrl.papers.pism import published
 from tvwrl.papers.pism.clusters import AGAIN, ALONE, COUNTS, KINDS, NO_MOVES, ONCE, SHUFFLED, UTILISATION, WARM_UP
 from tvwrl.papers.pism.metrics import QUANTILES
+from tvwrl.plotting import Panel, Row, draw_estimates
 from tvwrl.types import Float
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ TITLES = {  # what people call the ways to choose a machine
     ONCE: "PISM, learnt once",
     AGAIN: "PISM, learnt again",
 }
+SIDES = ("with PISM", "without, or with trees that know nothing")
 FIG15_SCHEDULERS = ("random", "spread", "stack")
 
 
@@ -153,7 +155,6 @@ def fig13(title: str, rows: Rows, study: ClusterStudy) -> Report:
     head = ["law", "scheduler", "score", "predicted score", "%", "observed score", "%", "mean slowdown", "%"]
     head += ["P99 slowdown", "%", "% to utilisation", "CPU, % (P5 to P95)"]
     lines = [["published", name, "PISM", "", change, *[""] * 8] for name, change in published.FIG13_CHANGES.items()]
-    plots: Plots = {}
     for law in study.laws:
         for name in KINDS:
             for learnt in ("", *((UTILISATION, *_ways(rows)) if name != "default" else ())):
@@ -166,13 +167,43 @@ def fig13(title: str, rows: Rows, study: ClusterStudy) -> Report:
                 line.append(_change(now, known, "slowdown_p99") if learnt not in ("", UTILISATION) else "")
                 ends = [f"{column(now, f'utilisation_p{q}').mean():.0f}" for q in (5, 95)]
                 lines.append([*line, " to ".join(ends)])
-        label = "99th percentile of slowdown (lower is better)"
-        plots[f"plot-{law}"] = partial(_plot_schedulers, rows, law, "slowdown_p99", label)
+    plots: Plots = {"plot": partial(_plot_changes, rows, study.laws)}
     return _report(title, rows, markdown_table(head, lines), plots)
 
 
+def _plot_changes(rows: Rows, laws: Sequence[str], file: Path) -> None:
+    """A panel for each scheduler, a row for each way to choose among the machines that it prefers, a mark for each law:
+    change of the P99 slowdown in percent, seed by seed."""
+    ways = (UTILISATION, *_ways(rows))
+    panels = []
+    for name in _schedulers(rows, laws[0]):
+        alone = {law: column(_of(rows, law, name, ""), "slowdown_p99") for law in laws}
+        found = {
+            TITLES[learnt]: [
+                mean_point(100.0 * (column(_of(rows, law, name, learnt), "slowdown_p99") / alone[law] - 1.0))
+                for law in laws
+            ]
+            for learnt in ways
+        }
+        panels.append(Panel(_capitalised(name), found))
+    chart = [Row(TITLES[learnt], ours=learnt not in (UTILISATION, SHUFFLED)) for learnt in ways]
+    note = "seeds: change of P99 slowdown against the scheduler alone, %"
+    draw_estimates(file, chart, panels, [f"{law} law" for law in laws], note, sides=SIDES)
+
+
+def _schedulers(rows: Rows, law: str) -> list[str]:
+    """Those that choose machines for PISM."""
+    return [name for name in KINDS if name != "default" and _of(rows, law, name, "")]
+
+
+def _capitalised(name: str) -> str:
+    """A scheduler as the title of a panel; the longest name may be broken."""
+    return (name[0].upper() + name[1:]).replace("VariationRisk", "Variation-Risk")
+
+
 def _plot_schedulers(rows: Rows, law: str, field: str, label: str, file: Path) -> None:
-    names = [name for name in KINDS if name != "default" and _of(rows, law, name, "")]
+    """The same in absolute numbers, of one law."""
+    names = _schedulers(rows, law)
     lines = {
         f"+ {TITLES[learnt]}" if learnt else "alone": np.array(
             [column(_of(rows, law, name, learnt), field) for name in names]
@@ -180,8 +211,7 @@ def _plot_schedulers(rows: Rows, law: str, field: str, label: str, file: Path) -
         for learnt in ("", UTILISATION, *_ways(rows))
     }
     ours = [f"+ {TITLES[learnt]}" for learnt in _ways(rows) if learnt != SHUFFLED]
-    places = [name[0].upper() + name[1:] for name in names]
-    plot_places(file, places, lines, label, ours, sides=("with PISM", "without, or with trees that know nothing"))
+    plot_places(file, [_capitalised(name) for name in names], lines, label, ours, sides=SIDES)
 
 
 def fig15(title: str, rows: Rows, study: ClusterStudy) -> Report:
