@@ -112,7 +112,7 @@ def large(
     density: float = 0.005,
     algorithms: tuple[str, ...] = ("FF", "SpreadWFD-Avg-Decr2"),
 ) -> None:
-    """Seconds and memory of planners on a drawn instance of many applications (Table 5 of paper 001, varied number).
+    """Seconds and memory of planners on a drawn instance of many applications (the provisioning paper, Table 5).
 
     Args:
         base: a published instance, whose applications the drawn ones are like.

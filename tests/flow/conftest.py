@@ -1,4 +1,4 @@
-"""Problems of paper 002 by hand."""
+"""Problems of the Aladdin+H paper by hand."""
 
 from collections.abc import Callable, Mapping, Sequence
 

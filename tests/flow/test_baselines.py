@@ -1,4 +1,4 @@
-"""What paper 002 compares with: by hand, then all of them on problems of every kind."""
+"""What the Aladdin+H paper compares with: by hand, then all of them on problems of every kind."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Drawn problems are what paper 002 tells of its own."""
+"""Drawn problems are what the Aladdin+H paper tells of its own."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Batches drawn as in the simulations of paper 000: ranges and seeds."""
+"""Batches drawn as in the simulations of the LRASched paper: ranges and seeds."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ FEW = 12  # so many options are all shown
 ABOUT = "Place long-running workloads whose usage changes over time: train policies, compare schedulers, plan clusters."
 MORE = (
     "`tvwrl SUBCOMMAND --help` shows the options that people use, `--help-all` all of them. Begin with `tvwrl train "
-    "--preset smoke`; if something does not work, ask `tvwrl doctor`."
+    "--trace google --preset smoke`; if something does not work, ask `tvwrl doctor`."
 )
 
 

@@ -1,4 +1,4 @@
-"""Placement by flow on machines of many kinds (Aladdin+H, paper 002), its baselines, bounds and referee."""
+"""Placement by flow on machines of many kinds (Aladdin+H), its baselines, bounds and referee."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Aladdin+H (paper 002): places all replicas of a problem by flow through groups of machines."""
+"""Aladdin+H: places all replicas of a problem by flow through groups of machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generates placement problems like those of paper 002, from its machine and task types and its constraints."""
+"""Generates placement problems like those of the Aladdin+H paper, from its types of machines and tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A placement problem of paper 002, with affinity, anti-affinity and machines of many kinds, and its answer."""
+"""A placement problem of Aladdin+H, with affinity, anti-affinity and machines of many kinds, and its answer."""
 
 from __future__ import annotations
 

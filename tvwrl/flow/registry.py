@@ -1,4 +1,4 @@
-"""The planners of paper 002 by their names in its figures."""
+"""The planners of the Aladdin+H paper by their names in its figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PISM (paper 003): how much batch work slows the services on its machine, and where to place it instead.
+"""PISM: how much batch work slows the services on its machine, and where to place it instead.
 
 Proactive performance interference scoring and mitigation: a batch task is classified by what it will use
 (`classifier`), a machine is described by how many instances of which category it runs, decision trees

@@ -1,4 +1,4 @@
-"""Learnt container size and collocation degree of long-running applications (paper 000, LRASched)."""
+"""Learnt container size and collocation degree of long-running applications (LRASched)."""
 
 import lazy_loader
 

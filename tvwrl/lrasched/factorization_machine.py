@@ -1,4 +1,4 @@
-"""A factorization machine that learns online by FTRL-Proximal and takes new features at any time (paper 000, 3.2.1)."""
+"""A factorization machine that learns online by FTRL-Proximal and takes new features at any time (LRASched, 3.2.1)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Rows:
 
 @dataclass
 class FactorizationMachine:
-    """Regression on sparse rows with pairwise interactions through factors, learnt online (paper 000, Eq. 1 to 10).
+    """Regression on sparse rows with pairwise interactions through factors, learnt online (LRASched, Eq. 1 to 10).
 
     Minimises the squared error (Eq. 4) by FTRL-Proximal with a learning rate per coordinate (Algorithms 1 and 2):
     alpha / (beta + sqrt(sum of its squared gradients)). Hyper-parameters ending in `_w` concern the intercept w_0 and
@@ -152,7 +152,7 @@ class FactorizationMachine:
             learn_rows(rows.start, rows.index, rows.value, target, order, self._linear, self._factors, rates)
 
     def _add_features(self, features: int) -> None:
-        """Add features of zero weight and random factors up to this number (paper 000, 3.2.2, after its [25])."""
+        """Add features of zero weight and random factors up to this number (LRASched, 3.2.2, after its [25])."""
         new = range(self.features_, features)
         v = draw_factors(((self.random_state, feature) for feature in new), self.sigma, self.factors)
         # the z that Eq. 7 turns back into v while n = 0

@@ -1,4 +1,4 @@
-"""Online matrix factorization of applications x configurations with biases: the baseline of paper 000 (its [13])."""
+"""Online matrix factorization of applications x configurations with biases: the baseline of LRASched (its [13])."""
 
 from __future__ import annotations
 

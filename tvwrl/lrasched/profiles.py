@@ -1,4 +1,4 @@
-"""Profiles, the measured performance of applications in configurations, and their features (paper 000, Figure 4)."""
+"""Profiles, the measured performance of applications in configurations, and their features (LRASched, Figure 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recommends the size of a new application's replicas and their degree of collocation (paper 000, 3.2.2, 3.2.3)."""
+"""Recommends the size of a new application's replicas and their degree of collocation (LRASched, 3.2.2, 3.2.3)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A simulated testbed: four kinds of services whose performance depends on CPU, memory and collocation.
 
 It replaces the paper's ten servers; label every result of it "simulated". For replicas of c cores and m GiB, of which d
-share a machine of 16 cores and 32 GiB (paper 000, 4.1):
+share a machine of 16 cores and 32 GiB (the LRASched paper, 4.1):
 
     c' = min(c, 16 / d), m' = min(m, 32 / d)                              what a replica gets at most
     hit = min(1, m' / dataset) ** skew                                    share of requests served from memory

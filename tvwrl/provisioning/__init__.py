@@ -1,4 +1,4 @@
-"""Planners for applications with replicas and affinity limits: how many machines hold them all (paper 001)."""
+"""Planners for applications with replicas and affinity limits: how many machines hold them all."""
 
 import lazy_loader
 

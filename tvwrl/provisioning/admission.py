@@ -1,4 +1,4 @@
-"""LRASched's integer programme (paper 000, Eq. 11 to 17), solved by HiGHS: as many whole applications as machines take.
+"""LRASched's integer programme (Eq. 11 to 17), solved by HiGHS: as many whole applications as machines take.
 
 Replicas of an application are alike, so the sum of X_ijn over its replicas j is one integer variable x_in. A machine's
 q_n^k and Q_n are one variable: by Eq. 17 they are all 1 or count for nothing. (14) and (16) are then one row.

@@ -1,4 +1,4 @@
-"""Which algorithm suits an instance and a time budget (paper 001, 4.5, Section 6 and Figure 8), and why.
+"""Which algorithm suits an instance and a time budget (the provisioning paper, 4.5, Section 6 and Figure 8), and why.
 
 Candidates are run on samples of the applications, and their times are extrapolated to the whole instance by the growth
 measured between samples. Table 4 gives the worst case.

@@ -23,7 +23,7 @@ NO_ARCS = np.empty(0, np.int32)
 class Affinity:
     """Affinity limits a_ij of ordered pairs of A applications, as compressed sparse rows in both directions.
 
-    On a machine that holds any replica of i there are at most a_ij replicas of j (paper 001, Eq. 2). Both directions
+    On a machine that holds any replica of i there are at most a_ij replicas of j (Eq. 2). Both directions
     bind: what is on a machine limits what comes, and what comes must allow what is there. An arc from i to itself is
     the same rule with j = i, a *self limit*: at most a_ii >= 1 replicas of i on any machine.
     """

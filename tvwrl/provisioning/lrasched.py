@@ -1,4 +1,4 @@
-"""LRASched's two-phase placement (paper 000, Algorithm 3), first fit decreasing with anti-affinity, and search.
+"""LRASched's two-phase placement (Algorithm 3), first fit decreasing with anti-affinity, and search.
 
 Phase 1 places applications on the machines that are there, each wholly or not at all; phase 2 adds machines for those
 that found no place, unless the fleet is fixed.
@@ -102,7 +102,7 @@ class TwoPhase:
     def _add_machines(self, problem: PackingProblem, applications: Any, packing: Any, watch: Watch) -> None:
         """Phase 2: fill added machines one after another with what is fittest, as LRASched-Fitness; or first fit.
 
-        Paper: one replica at a time. Here: as many replicas of the fittest application as fit, as paper 001 reads it.
+        Paper: one replica at a time. Here: as many replicas of the fittest application as fit (provisioning paper).
         """
         from tvwrl.packing.affinity import UNLIMITED
         from tvwrl.packing.filling import fill

@@ -1,4 +1,4 @@
-"""The integer linear programme of Section 3.2 of paper 001, solved by HiGHS, for up to 2,000 applications.
+"""The integer linear programme of Section 3.2 of the provisioning paper, solved by HiGHS, for up to 2,000 applications.
 
 Replicas of an application are alike, so the sum of x_irn over its replicas r is one integer variable x_in; that says
 the same with fewer symmetries. Further: machines are opened in order (y_n >= y_{n+1}), the floor stands in Eq. 1 where

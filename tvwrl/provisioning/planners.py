@@ -1,4 +1,4 @@
-"""The families of planners of paper 001: orders, machine rules and scores put together. `registry` gives them names."""
+"""The provisioning paper's families of planners: orders, machine rules and scores. `registry` gives them names."""
 
 from __future__ import annotations
 

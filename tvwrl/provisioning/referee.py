@@ -103,7 +103,7 @@ def _check_replicas(instance: Instance, fleet: Fleet, plan: Plan, faults: _Fault
 
 def fragments(instance: Instance, fleet: Fleet, plan: Plan) -> int:
     """Machines of a fixed fleet that are left less of something than the least any application needs (Eq. 16, 17 of
-    paper 000: Q_n = 0)."""
+    the LRASched paper: Q_n = 0)."""
     whole = np.ones(len(fleet.capacity), dtype=bool)
     for h, d in np.ndindex(instance.demand.shape[1:]):
         load = np.zeros(len(whole))
@@ -113,7 +113,7 @@ def fragments(instance: Instance, fleet: Fleet, plan: Plan) -> int:
 
 
 def utilisation(instance: Instance, fleet: Fleet, plan: Plan) -> float:
-    """Share of a fixed fleet that is reserved: the mean over times of 1 - R_free / R_total (paper 000, Section 4.2.1).
+    """Share of a fixed fleet that is reserved: the mean over times of 1 - R_free / R_total (LRASched, 4.2.1).
 
     Capacities of different resources are added up as they are: they should be shares of one machine.
     """

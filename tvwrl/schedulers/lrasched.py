@@ -1,4 +1,4 @@
-"""LRASched (paper 000, Algorithm 3) online: the visible workloads are the batch of a scheduling period."""
+"""LRASched (Algorithm 3) online: the visible workloads are the batch of a scheduling period."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What paper 002 compares with: Tetris, Graphene, Medea and Firmament, each a `flow.problem.Planner`."""
+"""What the Aladdin+H paper compares with: Tetris, Graphene, Medea and Firmament, each a `flow.problem.Planner`."""

@@ -1,1 +1,1 @@
-"""Aladdin+H (paper 002): Figures 10 and 11, and what repacking is worth."""
+"""Aladdin+H: Figures 10 and 11, and what repacking is worth."""

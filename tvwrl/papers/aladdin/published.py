@@ -1,4 +1,4 @@
-"""Numbers that the text of paper 002 gives for its Figures 10 and 11, at 12,000 machines (Sections 4.2 and 4.3)."""
+"""Numbers that the paper's text gives for Figures 10 and 11, at 12,000 machines (Sections 4.2 and 4.3)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""LRASched: admitting more long-running applications via auto-estimating container size and affinity (paper 000)."""
+"""LRASched: admitting more long-running applications via auto-estimating container size and affinity."""

@@ -1,1 +1,1 @@
-"""Affinity-aware resource provisioning (paper 001): Figures 3 to 7."""
+"""Affinity-aware resource provisioning: Figures 3 to 7."""

@@ -3,7 +3,7 @@
 Each bound holds by itself; the largest counts. A fleet of different machines is replaced by one with the largest
 capacity of every resource, except for the volume, which takes the machines in the order of the fleet.
 
-- `volume`: total demand in each resource at each time, Eq. 4 of paper 001;
+- `volume`: total demand in each resource at each time, Eq. 4 of the provisioning paper;
 - `sizes`: dual feasible functions of the sizes, in each resource at each time: large replicas leave room that nothing
   fills (Martello and Toth 1990; Fekete and Schepers 2001);
 - `self_limits`: an application alone, with no more replicas on a machine than fit and its self limit allows;

@@ -14,7 +14,7 @@ def read_contest(source: str) -> Instance:
     """Applications in order of app_resources, cores and GiB at 98 times, replicas as many as are deployed.
 
     The contest counts what may come *beside* an instance: a row app_a = app_b with k lets k + 1 instances of it share a
-    machine. It is kept as a self limit of k + 1. (The files published with paper 001 leave these rows out.)
+    machine. It is kept as a self limit of k + 1. (The provisioning paper's files leave these rows out.)
     Raises InputError if a table is missing, with file and row if one is bad.
     """
     loader = Tianchi(reference_cores=1.0, reference_memory=1.0)  # series in cores and GiB, divided by nothing

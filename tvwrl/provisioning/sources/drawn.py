@@ -1,4 +1,4 @@
-"""Batches of applications and unequal machines drawn as in the simulations of paper 000 (Section 4.2.2)."""
+"""Batches of applications and unequal machines drawn as in the simulations of the LRASched paper (Section 4.2.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instances with a drawn affinity graph, as in Table 5 of paper 001: arbitrary, threshold and normal.
+"""Instances with a drawn affinity graph, as in Table 5 of the provisioning paper: arbitrary, threshold and normal.
 
 The laws of drawing are those of the paper's Section 5.1 and of the generators published with it; the numbers drawn are
 other ones. Density is the number of arcs by that of ordered pairs of different applications.

@@ -1,4 +1,4 @@
-"""The tab-separated instances that were published with paper 001: reads them, and writes others like them.
+"""The tab-separated instances that were published with the provisioning paper: reads them, and writes others like them.
 
 One row per application, under a header: `app_id` (a whole number), `nb_instances` (replicas), `core` and `memory` of
 one replica (cores and GiB: one number each, or bracketed lists of one number per time), `inter_degree` (how many pairs
