@@ -13,7 +13,7 @@ MEASURED := command compile decision dtw environment features flow ingestion int
 IMPORTED := matplotlib.pyplot, polars, pyarrow, scipy.stats, sklearn.cluster, stable_baselines3, torch.utils.tensorboard
 PIP_INSTALL := $(BIN)/python -m pip install $(QUIET) --no-compile --disable-pip-version-check -c constraints.txt
 
-# Two workers and all commands share the compiled kernels (tvwrl/compiled.py locks them): what one has compiled, others load.
+# Two workers and all commands share the compiled kernels (tvwrl/machine_code.py locks them): what one has compiled, others load.
 WORKER = 2*popen//env:OMP_NUM_THREADS=1
 PYTEST = $(BIN)/python -m pytest --dist loadfile --tx '$(WORKER)'
 

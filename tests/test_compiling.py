@@ -10,6 +10,7 @@ import pytest
 
 from tvwrl import compiled
 from tvwrl.compiling import Progress, seconds_of_kernels
+from tvwrl.machine_code import PACKAGE
 
 
 class Clock:
@@ -79,7 +80,7 @@ def test_the_table_names_kernels_that_there_are() -> None:
     assert "tvwrl.simulation.clock_kernels.drive" in table["environment"]
     for kernel in {kernel for kernels in table.values() for kernel in kernels}:
         module, _, name = kernel.rpartition(".")
-        file = compiled.PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py")
+        file = PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py")
         assert f"\ndef {name}(" in file.read_text("utf-8"), f"{kernel} is gone: python benchmarks/compile.py --write"
 
 
@@ -93,7 +94,7 @@ def compile_in(folder: Path, code: str, **environment: str) -> str:
 def test_a_kernel_is_kept_once_it_is_compiled(tmp_path: Path) -> None:
     code = """
 import numpy as np
-from tvwrl.compiled import is_kept
+from tvwrl.machine_code import is_kept
 name = "tvwrl.packing.book.book"
 print(is_kept(name))
 from tvwrl.packing.book import book

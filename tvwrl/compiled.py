@@ -1,160 +1,68 @@
-"""numba's `njit` and `vectorize` with a disk cache that is never stale or corrupt, and less to compile.
+"""Kernels: functions that numba compiles at their first call, and imports of which cost nothing.
 
-numba's own cache has two flaws. It writes an entry in three steps (read the index, write it, write the machine code)
-without a lock, so two trainings started at the same time right after an installation could file the code of one
-signature under another's name. And it recompiles functions in a file that changed, but not functions in other files
-that call or use them, so machine code with outdated constants would stay in use.
+numba is imported at that call: it takes longer to import than all else that help, and most of the package, needs.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import hashlib
-import re
-import sys
+import threading
 from collections.abc import Callable
-from functools import cache, partial
-from pathlib import Path
-from types import FunctionType
+from functools import cached_property, partial, update_wrapper
 from typing import Any
 
-import numba
-from numba.core import event
-from numba.core.caching import CacheImpl, IndexDataCacheFile, _SourceFileBackedLocatorMixin
-from numba.np import arrayobj
-
-from tvwrl.compiling import Progress, announced_kernels
-
-PACKAGE = Path(__file__).parent
-IMPORTED = re.compile(r"^from ([\w.]+) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
-
-_save = IndexDataCacheFile.save
-_stamp = _SourceFileBackedLocatorMixin.get_source_stamp
+_making = threading.RLock()
 
 
-def _save_alone(self: Any, key: Any, data: Any) -> None:
-    with (Path(self._cache_path) / ".lock").open("a") as lock:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        _save(self, key, data)
+class Kernel:
+    """A function that becomes machine code when it, or a kernel that uses it, is called first.
+
+    `made` is the name of what in `tvwrl.machine_code` makes it from the function and options. In other kernels numba
+    finds what was made by the attributes `_numba_type_` and `targetoptions`.
+    """
+
+    def __init__(self, function: Callable[..., Any], made: str, options: dict[str, Any]) -> None:
+        update_wrapper(self, function)
+        self.py_func = function
+        self._kind, self._options = made, options
+
+    @cached_property
+    def _made(self) -> Any:
+        from tvwrl import machine_code
+
+        with _making:  # two threads would make, and compile, it twice
+            return self.__dict__.get("_made") or getattr(machine_code, self._kind)(self.py_func, **self._options)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """What the function returns. Ctrl-C while it is compiled raises KeyboardInterrupt without numba's traceback."""
+        try:
+            return self._made(*arguments)
+        except KeyboardInterrupt as interrupted:
+            raise interrupted.with_traceback(None) from None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._made, name)
+
+    def __reduce__(self) -> str:
+        name: str = self.__qualname__  # pickled by name, as functions are
+        return name
 
 
-IndexDataCacheFile.save = _save_alone
+def _kernel(made: str, function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    return partial(_kernel, made, **options) if function is None else Kernel(function, made, options)
 
 
-def source_stamp(file: Path, package: Path) -> str:
-    """A hash of a source file and of the files in its package from which it imports constants or kernels."""
-    waiting, seen = [file], {file}
-    for one in waiting:  # which grows
-        more = _imported(one, package) - seen
-        seen |= more
-        waiting += sorted(more)
-    return hashlib.sha256(b"".join(_content(one).encode() for one in sorted(seen))).hexdigest()
-
-
-@cache
-def _imported(file: Path, package: Path) -> set[Path]:
-    found = set()
-    for module, names in IMPORTED.findall(_content(file)):
-        first, *parts = module.split(".")
-        if first != package.name:
-            continue
-        place, words = package.joinpath(*parts), re.findall(r"\w+", names)
-        path = place.with_suffix(".py")
-        constants = path.is_file() and any(word.isupper() for word in words)
-        for one in (path, *(place / f"{word}.py" for word in words)):  # names may be modules of a package
-            if one.is_file() and (constants or ".compiled import" in _content(one)):
-                found.add(one)
-    return found
-
-
-@cache
-def _content(file: Path) -> str:
-    return file.read_text(encoding="utf-8")
-
-
-def _stamp_with_imports(self: Any) -> Any:
-    file = Path(self._py_file)
-    return source_stamp(file, PACKAGE) if file.is_relative_to(PACKAGE) else _stamp(self)
-
-
-_SourceFileBackedLocatorMixin.get_source_stamp = _stamp_with_imports
-
-
-def is_kept(kernel: str) -> bool:
-    """Whether machine code of a kernel (`tvwrl.packing.fit.has_room`) is on disk, and not outdated."""
-    module, _, name = kernel.rpartition(".")
-    file = PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")
-    locators = (kind.from_function(is_kept, str(file)) for kind in CacheImpl._locator_classes)
-    locator = next(filter(None, locators), None)
-    if locator is None:
-        return False
-    folder, stamp = locator.get_cache_path(), source_stamp(file, PACKAGE)
-    version = f"py{sys.version_info[0]}{sys.version_info[1]}"
-    indices = [path.name.removesuffix(".nbi") for path in Path(folder).glob(f"{file.stem}.{name}-*.{version}*.nbi")]
-    return any(IndexDataCacheFile(folder, index, stamp)._load_index() for index in indices)
-
-
-class _Listener(event.Listener):  # type: ignore[misc]
-    """Tells of kernels that are compiled, once the process has announced it."""
-
-    _progress: Progress | None = None
-
-    def on_start(self, event: Any) -> None:
-        needed = announced_kernels()
-        if needed is not None and _name(event).startswith(PACKAGE.name):
-            if self._progress is None:
-                self._progress = Progress({name: needed[name] for name in needed if not is_kept(name)})
-            self._progress.begin()
-
-    def on_end(self, event: Any) -> None:
-        if self._progress is not None and (name := _name(event)).startswith(PACKAGE.name):
-            self._progress.end(name)
-
-
-def _name(event: Any) -> str:
-    function = event.data["dispatcher"].py_func
-    return f"{function.__module__}.{function.__qualname__}"
-
-
-event.register("numba:compile", _Listener())
-
-# Where an array is assigned to a part of another one, numba compiles the text of a message that gives both shapes. That
-# takes two seconds in every process that compiles; the message for other targets says the same without the shapes.
-with contextlib.suppress(AttributeError):  # another version of numba
-    arrayobj.ol_raise_with_shape_context_cpu.__code__ = arrayobj.ol_raise_with_shape_context_generic.__code__
-
-njit: Any = partial(numba.njit, cache=True, no_cfunc_wrapper=True)
+njit: Any = partial(_kernel, "njit")
 """Compile a function for the CPU, as `numba.njit` does, and keep the machine code on disk."""
 
-vectorize: Any = partial(numba.vectorize, cache=True)
+vectorize: Any = partial(_kernel, "vectorize")
 """Compile a function of scalars for arrays, as `numba.vectorize` does, and keep the machine code on disk."""
 
+inner: Any = partial(_kernel, "inner")
+"""Compile a function that other kernels call, as `njit` does, but without the code by which Python would call it.
 
-def inner(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile a function that other kernels call, as `njit` does, but without the code by which Python would call it.
-
-    That code unpacks and checks every argument, and with tuples of many arrays takes longer to compile than the work
-    itself. Python (a test, say) may call an inner kernel too: it is then compiled again, as a kernel of its own.
-    """
-    if function is None:
-        return partial(inner, **options)
-    compiled = njit(no_cpython_wrapper=True, **options)(function)
-    compiled._compile_for_args = lambda *_, **__: _whole(function, **options)
-    compiled._insert = lambda *_, **__: None  # or Python would find the compiled code and jump to the missing one
-    template, plain = compiled.get_call_template, numba.types.unliteral
-    compiled.get_call_template = lambda args, kws: template(tuple(map(plain, args)), kws)  # once, not per constant
-    return compiled
-
-
-@cache
-def _whole(function: Callable[..., Any], **options: Any) -> Any:
-    """The inner kernel as a whole one; under a name of its own, as names are what the cache on disk goes by."""
-    copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
-    copy.__module__, copy.__qualname__ = function.__module__, f"{function.__qualname__}_from_python"
-    return njit(**options)(copy)
-
+That code unpacks and checks every argument, and with tuples of many arrays takes longer to compile than the work.
+Python (a test, say) may call an inner kernel too: it is then compiled again, as a kernel of its own.
+"""
 
 inlined: Any = partial(inner, forceinline=True)
 """An inner kernel whose machine code is copied into every kernel that calls it: for large ones.

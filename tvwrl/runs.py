@@ -16,13 +16,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tvwrl.types import InputError
+from tvwrl.types import InputError, summary
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 RECORDED = ("tvwrl", "numpy", "numba", "gymnasium", "torch", "polars", "scikit-learn")
@@ -36,12 +36,15 @@ def check_new_folder(folder: Path) -> None:
         raise InputError(f"{folder} already exists and is not empty: give another folder, or remove this one")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class InFolder:
     """A result whose files are in a folder; if nobody named the folder, it is temporary and goes with this object."""
 
     folder: Path
-    _kept: TemporaryDirectory[str] | None = field(repr=False)  # removes the folder
+    _kept: TemporaryDirectory[str] | None  # removes the folder
+
+    def __repr__(self) -> str:
+        return summary(self, folder=str(self.folder))
 
     def write(self, folder: str | Path) -> Path:
         """Copy all files to a new `folder`; returns it. Raises InputError if it is a file or not empty."""

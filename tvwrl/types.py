@@ -23,6 +23,21 @@ class InputError(ValueError):
     """Input from outside that cannot be used; the message names file, row, field and limit."""
 
 
+def summary(thing: object, **facts: object) -> str:
+    """What `repr` shows of an object whose arrays would fill the screen.
+
+    >>> summary(InputError(), rows=3, name="spread")
+    "<InputError rows=3, name='spread'>"
+    """
+    return f"<{type(thing).__name__} {', '.join(f'{name}={value!r}' for name, value in facts.items())}>"
+
+
+def size_of(capacity: Float) -> dict[str, object]:
+    """How many machines have these capacities (M, D), and their capacity, or of how many kinds they are."""
+    kinds = np.unique(capacity, axis=0).tolist()
+    return {"machines": len(capacity), **({"capacity": kinds[0]} if len(kinds) == 1 else {"kinds": len(kinds)})}
+
+
 @dataclass(frozen=True)
 class Trace:
     """Recorded resource usage of a population of workloads, one row per workload and slot.
@@ -47,6 +62,11 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.workload_id)
+
+    def __repr__(self) -> str:
+        slots = int(self.slot.max(initial=-1)) + 1
+        sizes = {"workloads": len(self), "rows": len(self.slot), "slots": slots, "slot_seconds": self.slot_seconds}
+        return summary(self, name=self.name, **sizes, resources=self.resources, source=self.source)
 
     def series(self, i: int) -> Float:
         """Usage of workload `i`, shape (its rows, D), fraction of the reference machine."""
@@ -79,6 +99,9 @@ class Workload:
     arrival: int  # slot
     demand: Float  # (length, D) units, > 0
     request: Float  # (D,) units, NaN = not declared
+
+    def __repr__(self) -> str:
+        return summary(self, workload_id=self.workload_id, arrival=self.arrival, length=self.length)
 
     @property
     def length(self) -> int:
@@ -135,6 +158,9 @@ class Machines:
     def __len__(self) -> int:
         return len(self.capacity)
 
+    def __repr__(self) -> str:
+        return summary(self, **size_of(self.capacity), resources=self.resources)
+
     def as_dicts(self) -> list[dict[str, float]]:
         """One `{resource: units}` per machine, as written to run.json."""
         return [dict(zip(self.resources, map(float, row), strict=True)) for row in self.capacity]
@@ -162,6 +188,11 @@ class Episode:
     resources: tuple[str, ...] = field(default=("cpu", "mem"))
     background: npt.NDArray[np.uint8] | None = None  # (P, M, D) as of a SequenceSet
 
+    def __repr__(self) -> str:
+        played = {"scheduler": self.scheduler, "load": self.load, "sequence": self.sequence}
+        placed = int((self.start >= 0).sum())
+        return summary(self, **played, workloads=len(self.start), placed=placed, slots=int(self.finish.max(initial=0)))
+
 
 @dataclass(frozen=True)
 class ForecastTable:
@@ -171,6 +202,10 @@ class ForecastTable:
     values: npt.NDArray[np.uint8]  # (S, N, L + 1, K + D) whole steps, after that many slots seen (0 = waiting)
     steps: npt.NDArray[np.float32]  # (K + D,) what 1 stands for: shares of peak_units (variances: squared), or of 1
     peaks: Int  # (3, D) columns of the forecast peak of the rest of a life, its variance, and the lifetime peak
+
+    def __repr__(self) -> str:
+        sequences, workloads, _, columns = self.values.shape
+        return summary(self, sequences=sequences, workloads=workloads, columns=columns)
 
     def told(self, forecasts: bool = True, peaks: bool = True) -> Int:
         """(K,) which column of `values` to read for each of a forecast, if one is told `forecasts`, `peaks`, or both.
@@ -216,6 +251,10 @@ class SequenceSet:
 
     def __len__(self) -> int:
         return len(self.arrival)
+
+    def __repr__(self) -> str:
+        sizes = dict(zip(("sequences", "workloads", "slots"), self.demand.shape, strict=False))
+        return summary(self, **sizes, load=self.load, classes=self.classes, resources=self.resources)
 
     def workload(self, sequence: int, i: int) -> Workload:
         """Workload `i` of a sequence."""

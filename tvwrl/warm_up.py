@@ -17,9 +17,10 @@ from typing import Any
 from tqdm import tqdm
 
 from tvwrl.checks import one_of, within
-from tvwrl.compiled import is_kept
 from tvwrl.compiling import SAID, seconds_of_kernels
+from tvwrl.machine_code import is_kept
 from tvwrl.parallel import run_calls
+from tvwrl.progress import say
 from tvwrl.simulation.scenario import Scenario
 
 APPLICATIONS = "application,replicas,cpu,mem\na,5,2,4\nb,3,1,8\nc,8,4,4\n"
@@ -179,7 +180,8 @@ def _needed() -> list[str]:
 def _watch(needed: list[str], ended: threading.Event) -> None:
     """Show how many kernels are on disk, which all processes share, until the work has ended."""
     todo = [kernel for kernel in needed if not is_kept(kernel)]
-    with tqdm(total=len(todo), desc=SAID.partition(",")[0], unit=" kernels", leave=False) as bar:
+    say(f"compiling {len(todo)} kernels; {len(needed) - len(todo)} are on disk")
+    with tqdm(total=len(todo), desc=SAID.partition(",")[0], unit=" kernels", leave=False, disable=None) as bar:
         while todo:
             left = [kernel for kernel in todo if not is_kept(kernel)]
             bar.update(len(todo) - len(left))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from tvwrl.benchmark.tasks import Task, find_task, problem_of
 from tvwrl.checks import within
 from tvwrl.experiments.evaluated import Evaluation
 from tvwrl.experiments.evaluation import evaluate
+from tvwrl.progress import say
 from tvwrl.runs import folder_for
 from tvwrl.types import InputError
 
@@ -23,7 +23,7 @@ from tvwrl.types import InputError
 AGAINST = ("spread", "target-load-packing", "kube-default", "n-sigma", "best-fit-peak", "clairvoyant")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Evaluation):
     """Entries and schedulers on the same test sequences of a task; printing it prints its table."""
 
@@ -88,7 +88,7 @@ def compare(
             bound_seconds=0.0 if bounds else None,
             origins=origins,
             observed={name: entry.problem for name, entry in everybody.items() if entry.problem is not None},
-            completed=partial(complete_own_first, made, report=_report),
+            completed=partial(complete_own_first, made, report=say),
         )
     knowledge = {name: entry.scheduler.knowledge for name, entry in made.items()}
     return Comparison(folder, kept, knowledge, {name: origins[name] for name in made}, task, count)
@@ -106,8 +106,3 @@ def _check_kinds(entries: Any, task: Any, sequences: Any, against: Any, observe:
         raise InputError(f"against is {against!r}: must be names of schedulers, as in against=('spread', 'best-fit')")
     if not isinstance(observe, Mapping | None):
         raise InputError(f"observe is {observe!r}: must map fields to values, as in observe={{'hold_action': True}}")
-
-
-def _report(text: str) -> None:
-    """Progress; standard output is for tables."""
-    print(text, file=sys.stderr)

@@ -6,6 +6,7 @@ from typing import Any
 
 from tvwrl import papers
 from tvwrl.experiments import results
+from tvwrl.progress import say
 
 RESULTS = "results"
 
@@ -26,4 +27,5 @@ def options_of(name: str) -> type:
 
 def make_figure(options: Any) -> None:
     """Measure what is missing of a figure, and write it."""
+    say(f"{options.__doc__}")
     options.run()

@@ -11,7 +11,7 @@ from tvwrl.traces.sequences import SequenceSampler, average_slots
 from tvwrl.traces.splits import Run
 from tvwrl.traces.statistics import DAY_SECONDS
 from tvwrl.traces.windows import metadata_of
-from tvwrl.types import Float, InputError, Int, Strings
+from tvwrl.types import Float, InputError, Int, Strings, summary
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,9 @@ class Population:
 
     def __len__(self) -> int:
         return len(self.series)
+
+    def __repr__(self) -> str:
+        return summary(self, workloads=len(self), step_seconds=self.step_seconds, resources=self.resources)
 
     @property
     def slots_per_day(self) -> int:

@@ -14,7 +14,7 @@ from tvwrl.metrics import score_episode
 from tvwrl.simulation.scenario import Scenario
 from tvwrl.traces.sequences import SequenceSampler
 from tvwrl.traces.splits import Split
-from tvwrl.types import Episode, Float, InputError, Machines, SequenceSet, Trace
+from tvwrl.types import Episode, Float, InputError, Machines, SequenceSet, Trace, summary
 
 FUTURE_WINDOWS, FUTURE_SEED = 2000, 1_000_003  # training windows that futures are sampled from; seed of their sequences
 QUICK_INITIALISATIONS = 10  # fewer than in tvwrl classes, because classes are fitted on the way here
@@ -29,6 +29,9 @@ class Problem:
     sampler: SequenceSampler
     classes: Classes
     forecaster: Forecaster | None = None
+
+    def __repr__(self) -> str:
+        return summary(self, trace=self.trace, machines=len(self.machines), load=self.scenario.load)
 
     @classmethod
     def build(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tvwrl.checks import at_least
 from tvwrl.experiments.engine import Cell, complete, distinct, overview
+from tvwrl.progress import say
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,11 @@ class CellOptions:
             print(overview(out, cells))
             return None
         again = command_to_continue(out)
-        print(f"{len(cells)} cells in {out}")
-        print(f"if stopped, continue with:\n  {again}")
+        say(f"{len(cells)} cells in {out}; if stopped, continue with:\n  {again}")
         try:
             return complete(out, cells, self.workers, self.ray, deadline=deadline)
         except (KeyboardInterrupt, SystemExit):
-            print(f"stopped; continue with:\n  {again}")
+            say(f"stopped; continue with:\n  {again}")
             raise
 
 

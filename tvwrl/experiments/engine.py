@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from tvwrl.markdown import markdown_table
 from tvwrl.parallel import run_calls
+from tvwrl.progress import say, ticking
 from tvwrl.runs import locked, provenance, write_json
 from tvwrl.types import InputError
 
@@ -142,7 +143,7 @@ def complete(
     cells: Sequence[Cell],
     workers: int = 1,
     ray: str | None = None,
-    report: Callable[[str], None] = tqdm.write,
+    report: Callable[[str], None] = say,
     deadline: float = math.inf,
 ) -> dict[str, str]:
     """Run the cells that are missing in the folder `out`, `workers` groups at a time in processes, or on the Ray
@@ -163,8 +164,8 @@ def complete(
     for cell in missing:
         groups.setdefault(cell.group, []).append(cell)
     ended, begun = 0, time.monotonic()
-    with tqdm(total=len(missing), desc="cells", unit="cell", disable=None) as bar:
-        for own, errors in _outcomes(out, list(groups.values()), workers, ray, deadline):
+    with ticking("cells", total=len(missing), unit="cell") as bar:
+        for own, errors in _outcomes(out, list(groups.values()), workers, ray, deadline, bar.set_postfix_str):
             ended += len(own)
             bar.update(len(own))
             failed |= errors
@@ -235,12 +236,21 @@ def _finished_by_now(out: Path, cell: Cell) -> bool:
 
 
 def _outcomes(
-    out: Path, groups: Sequence[Sequence[Cell]], workers: int, ray: str | None, deadline: float
+    out: Path,
+    groups: Sequence[Sequence[Cell]],
+    workers: int,
+    ray: str | None,
+    deadline: float,
+    show: Callable[[str], None],
 ) -> Iterator[tuple[Sequence[Cell], dict[str, str]]]:
-    """Cells and the errors of those that failed: cell by cell in this process, else group by group as they end."""
+    """Cells and the errors of those that failed: cell by cell in this process, else group by group as they end.
+
+    `show` gets the name of a cell that begins in this process.
+    """
     if workers == 1 and not ray:
-        single = ([cell] for group in groups for cell in group)
-        yield from ((own, _complete_group(out, own)) for own in _until(deadline, single))
+        for own in _until(deadline, ([cell] for group in groups for cell in group)):
+            show(own[0].name)
+            yield own, _complete_group(out, own)
         return
     calls = ((_complete_group, (out, group)) for group in _until(deadline, groups))
     for position, errors in run_calls(calls, workers, ray, processes=True, keep_going=True):

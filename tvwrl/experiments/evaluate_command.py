@@ -16,6 +16,7 @@ from tvwrl.experiments.evaluation import DEFAULT_SCHEDULERS, evaluate
 from tvwrl.experiments.scheduler_names import is_of_checkpoint, parts_of, scheduler_of, scores_behind
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.forecasting.files import forecaster_file, read_forecaster
+from tvwrl.progress import phase, say
 from tvwrl.runs import default_folder
 from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, Scheduler
 from tvwrl.schedulers.planning.rollout import CERTAINTY, CERTAINTY_OF_RISKS, HORIZON, ROLLOUTS
@@ -161,15 +162,15 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
 
 def _problem(settings: ComparisonSettings) -> Problem:
     """The environment that the options describe."""
-    trace = open_and_describe(settings.trace or "google", settings.slot_seconds, print)
+    trace = open_and_describe(settings.trace or "google", settings.slot_seconds, say)
     scenario = replace(Scenario(**asdict(settings.environment)), load=settings.loads[0])
     if settings.machines is not None:
         scenario = replace(scenario, machines=settings.machines)
     forecaster = None
     if settings.forecaster is not None:
         forecaster = read_forecaster(settings.forecaster, SequenceSampler(trace, scenario))
-    print(PREPARING)
-    return Problem.build(trace, scenario, forecaster=forecaster)
+    with phase(PREPARING):
+        return Problem.build(trace, scenario, forecaster=forecaster)
 
 
 def _problem_and_policy(settings: ComparisonSettings, run: Path) -> tuple[Problem, Scheduler, dict[str, Any]]:
@@ -189,11 +190,11 @@ def _problem_and_policy(settings: ComparisonSettings, run: Path) -> tuple[Proble
             "together; only policy shared, a network per machine, plays on a number that it was not trained on"
         )
     if settings.trace is None:
-        trace = open_and_describe(*how_to_open(saved.trace), print)
+        trace = open_and_describe(*how_to_open(saved.trace), say)
     else:
-        trace = open_and_describe(settings.trace, settings.slot_seconds, print)
+        trace = open_and_describe(settings.trace, settings.slot_seconds, say)
     if not saved.knows(trace):
-        print("note: the policy was trained on another trace; its units are refitted, the classes are not")
+        say("note: the policy was trained on another trace; its units are refitted, the classes are not")
     problem = saved.problem(trace, settings.loads[0])
     if machines is not None and machines != trained_on:
         problem = problem.at_load(max(settings.loads)).on_machines(machines)  # with as many workloads as the most needs

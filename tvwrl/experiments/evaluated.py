@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(InFolder):
     """Schedulers on the same test sequences; printing it prints the table. Its files are those of
     docs/reference/run-files.md, and `write(folder)` copies them to a folder."""

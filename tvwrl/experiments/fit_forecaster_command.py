@@ -21,6 +21,7 @@ from tvwrl.experiments.forecaster_report import Finished, plot_examples
 from tvwrl.forecasting.base import WINDOWS
 from tvwrl.forecasting.files import FILE, read_forecaster
 from tvwrl.forecasting.registry import FORECASTERS, REFERENCE
+from tvwrl.progress import say
 from tvwrl.runs import default_folder, provenance, whole_file, write_csv, write_json
 from tvwrl.traces import open_and_describe, trace_hash
 
@@ -89,7 +90,7 @@ def fit_forecasters(options: ForecasterFitOptions) -> None:
     Raises InputError for bad options, and at the end for forecasters that failed, each by name; the others have their
     tables then. KeyboardInterrupt and SystemExit pass through; finished cells are kept.
     """
-    trace = open_and_describe(options.trace, options.slot_seconds, print)
+    trace = open_and_describe(options.trace, options.slot_seconds, say)
     compared = options.comparison()
     out = options.out or default_folder(f"forecaster-{trace.name}")
     cells = cells_of(compared, options.candidates)

@@ -9,9 +9,11 @@ from typing import Any
 from tvwrl.agents.checkpoint import Checkpoint, find_checkpoint
 from tvwrl.agents.online import OnlineLearner, Phase
 from tvwrl.agents.online_config import OnlineConfig
+from tvwrl.command_line import PREPARING
 from tvwrl.experiments.learn_online_options import OnlineSettings
 from tvwrl.experiments.online_report import compare_on_stream
 from tvwrl.experiments.training_runs import EXIT_CODES, check_resume, open_again
+from tvwrl.progress import phase, say
 from tvwrl.runs import check_new_folder, default_folder, provenance, write_json
 from tvwrl.schedulers import make_scheduler
 from tvwrl.traces import open_and_describe
@@ -32,14 +34,14 @@ def learn_online(settings: OnlineSettings) -> int:
     try:
         ended = learner.run(settings.stop_after)
         if ended != "finished":
-            print(f"stopped after update {learner.updates} of {learner.total}; {again}")
+            say(f"stopped after update {learner.updates} of {learner.total}; {again}")
             return EXIT_CODES[ended]
         if not (learner.folder / "rows.csv").exists():
             against = [make_scheduler(name) for name in schedulers]
             whole = learner.folder, learner.stream, learner.start, learner.progress
             compare_on_stream(*whole, against, learner.config)
     except (KeyboardInterrupt, SystemExit):
-        print(f"stopped while comparing; {again}")
+        say(f"stopped while comparing; {again}")
         raise
     print((learner.folder / "table.md").read_text())
     print(f"written to {learner.folder}")
@@ -63,16 +65,17 @@ def _start(settings: OnlineSettings) -> tuple[OnlineLearner, list[str]]:
     if settings.shift_to is not None or settings.shift_load is not None:
         then = first if settings.shift_to is None else (settings.shift_to, settings.slot_seconds)
         wanted.append((*then, saved.config.scenario.load if settings.shift_load is None else settings.shift_load))
-    opened = [(open_and_describe(name, seconds, print), name, seconds, load) for name, seconds, load in wanted]
+    opened = [(open_and_describe(name, seconds, say), name, seconds, load) for name, seconds, load in wanted]
     folder = settings.out or default_folder(f"online-{opened[-1][0].name}")
     check_new_folder(folder)
     phases = [{"trace": trace_identity(t, name, seconds), "load": load} for t, name, seconds, load in opened]
-    learner = _build(saved, [trace for trace, *_ in opened], phases, names, settings.config, folder)
+    with phase(PREPARING):
+        learner = _build(saved, [trace for trace, *_ in opened], phases, names, settings.config, folder)
     saved.save(folder / "checkpoints" / START)
     facts = learner.facts() | {"schedulers": names, "notes": [p.problem.sampler.notes for p in learner.stream]}
     write_json(folder / "run.json", provenance() | {"checkpoint": str(settings.checkpoint)} | facts)
     learner.save()  # from here on there is something to resume
-    print(f"run folder: {folder}")
+    say(f"run folder: {folder}")
     return learner, names
 
 
@@ -87,10 +90,10 @@ def _build(
     """The learner with its stream; what the phases are is in run.json."""
     stream = []
     forecasts = any(make_scheduler(name).needs_forecasts for name in schedulers)
-    for place, (trace, phase) in enumerate(zip(traces, phases, strict=True)):
-        problem = saved.problem(trace, phase["load"])
+    for place, (trace, about) in enumerate(zip(traces, phases, strict=True)):
+        problem = saved.problem(trace, about["load"])
         problem = problem.with_forecasts() if forecasts else problem
-        stream.append(Phase.draw(problem, phase["trace"], place, config))
+        stream.append(Phase.draw(problem, about["trace"], place, config))
     return OnlineLearner(saved, stream, config, folder)
 
 
@@ -102,7 +105,9 @@ def _resume(folder: Path) -> tuple[OnlineLearner, list[str]]:
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{folder} is not a run of tvwrl learn-online, or its run.json is damaged") from error
     saved = Checkpoint.load(find_checkpoint(folder, (START,)))
-    learner = _build(saved, [open_again(phase["trace"]) for phase in phases], phases, names, config, folder)
+    traces = [open_again(one["trace"]) for one in phases]
+    with phase(PREPARING):
+        learner = _build(saved, traces, phases, names, config, folder)
     learner.restore(Checkpoint.load(find_checkpoint(folder, ("last.pt",))))
-    print(f"resuming {folder} at update {learner.updates} of {learner.total}")
+    say(f"resuming {folder} at update {learner.updates} of {learner.total}")
     return learner, names

@@ -11,6 +11,7 @@ from tqdm import tqdm
 from tvwrl.command_line import Names, Numbers, Shares, SlotSeconds
 from tvwrl.experiments.handover import write_hand_over
 from tvwrl.markdown import markdown_table
+from tvwrl.progress import say
 from tvwrl.provisioning.advice import advise
 from tvwrl.provisioning.instance import Fleet, Instance, check_fits
 from tvwrl.provisioning.plan_file import read_plans
@@ -127,7 +128,6 @@ def _plan(instance: Instance, fleet: Fleet, settings: PlanningSettings) -> None:
     out = settings.out or default_folder(f"provisioning-{instance.name}")
     best = settings.best or not (settings.planners or settings.milp_seconds is not None)
     trace = settings.trace() if settings.hand_over else None
-    print("planning")
     try:
         results = provision(
             instance,
@@ -143,7 +143,7 @@ def _plan(instance: Instance, fleet: Fleet, settings: PlanningSettings) -> None:
         )
     except KeyboardInterrupt:
         if (out / "rows.csv").exists():
-            print(f"stopped; the plans so far are in {out}")
+            say(f"stopped; the plans so far are in {out}")
         raise
     print(results.summary())
     if trace is not None:

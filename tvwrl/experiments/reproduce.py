@@ -13,6 +13,7 @@ from tvwrl.experiments.cell_options import CellOptions
 from tvwrl.experiments.engine import CELLS, MANIFEST, Cell, Rows, damaged, is_finished, refuse_failed
 from tvwrl.experiments.evaluation import is_unfinished
 from tvwrl.experiments.pages import write_page
+from tvwrl.progress import say
 from tvwrl.runs import check_new_folder, default_folder, provenance, whole_file, write_csv, write_json
 from tvwrl.types import InputError
 
@@ -108,7 +109,7 @@ def reproduce(study: Study, figures: Sequence[str], label: str, options: RunOpti
     finally:
         for figure in cells:
             if figure not in written and (out / figure / TABLE).exists():
-                print(f"{out / figure} is outdated: it was not written again, and shows the results of an earlier run")
+                say(f"{out / figure} is outdated: it was not written again, and shows the results of an earlier run")
     if options.page is not None and written:
         write_page(options.page, out, written, label.replace("-", " ").capitalize() if len(cells) > 1 else "")
         print(f"written to {options.page}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tqdm import tqdm
-
 from tvwrl.experiments.tables import terminal_table
 from tvwrl.experiments.train_options import TrainingSettings
 from tvwrl.experiments.training_runs import EXIT_CODES, check_resume
 from tvwrl.experiments.training_steps import begin, compare_with_heuristics, take_up
+from tvwrl.progress import say
 from tvwrl.schedulers import KNOWLEDGE
 
 
@@ -18,15 +17,15 @@ def train(settings: TrainingSettings) -> int:
     leave a checkpoint.
     """
     check_resume(settings)
-    trainer = take_up(settings.resume, tqdm.write) if settings.resume else begin(settings, tqdm.write)
+    trainer = take_up(settings.resume, say) if settings.resume else begin(settings, say)
     try:
         ended = trainer.run(settings.stop_after)
         if ended != "finished":
-            print(f"stopped after iteration {trainer.iteration}; continue with: --resume {trainer.folder}")
+            say(f"stopped after iteration {trainer.iteration}; continue with: --resume {trainer.folder}")
             return EXIT_CODES[ended]
-        found, brought = compare_with_heuristics(trainer, tqdm.write)
+        found, brought = compare_with_heuristics(trainer, say)
     except (KeyboardInterrupt, SystemExit):  # before its first iteration, a second time, or in the comparison
-        print(f"stopped; continue with: --resume {trainer.folder}")
+        say(f"stopped; continue with: --resume {trainer.folder}")
         raise
     print(terminal_table(found.rows, {**KNOWLEDGE, **found.knowledge}))
     if brought:

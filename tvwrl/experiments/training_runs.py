@@ -12,6 +12,7 @@ from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.training import Trainer
 from tvwrl.checks import at_least
 from tvwrl.envs.problem import Problem
+from tvwrl.progress import say
 from tvwrl.runs import provenance, write_json
 from tvwrl.traces import open_and_describe, trace_hash
 from tvwrl.traces.catalogue import how_to_open
@@ -62,7 +63,7 @@ def restored_trainer(saved: Checkpoint, trace: Trace, folder: Path, report: Call
     return trainer
 
 
-def open_again(identity: Mapping[str, Any], report: Callable[[str], object] = print) -> Trace:
+def open_again(identity: Mapping[str, Any], report: Callable[[str], object] = say) -> Trace:
     """The trace of a run by its `trace_identity`, described. Raises InputError if its content has changed."""
     trace = open_and_describe(*how_to_open(identity), report)
     if trace_hash(trace) != identity["hash"]:

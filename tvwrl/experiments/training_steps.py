@@ -23,6 +23,7 @@ from tvwrl.experiments.learning import plot_learning, what_training_brought
 from tvwrl.experiments.train_options import TrainingSettings
 from tvwrl.experiments.training_runs import new_trainer, open_again, restored_trainer
 from tvwrl.forecasting.files import read_forecaster
+from tvwrl.progress import phase
 from tvwrl.runs import check_new_folder, default_folder, whole_file
 from tvwrl.schedulers import SCHEDULERS, Scheduler, make_scheduler
 from tvwrl.schedulers.titles import INITIAL
@@ -57,8 +58,8 @@ def begin(settings: TrainingSettings, report: Report, trace: Trace | None = None
     if settings.config.start_from:
         labels = scenario.classes if isinstance(classes, str) else classes.k
         check_start(settings.config, trace.resources, labels)
-    report(PREPARING)
-    problem = Problem.build(trace, scenario, classes, forecaster=forecaster)
+    with phase(PREPARING, report):
+        problem = Problem.build(trace, scenario, classes, forecaster=forecaster)
     trainer = new_trainer(problem, settings.config, folder, identity, settings.ec, report, settings.forecaster, others)
     report(f"run folder: {folder} (watch it with: tensorboard --logdir {folder})")
     return trainer
@@ -72,8 +73,8 @@ def take_up(folder: Path, report: Report) -> Trainer:
     if (folder / "checkpoints" / "start.pt").exists():
         raise InputError(f"{folder} is a run of tvwrl learn-online: resume it with that command")
     trace = open_again(saved.trace, report)
-    report(PREPARING)
-    trainer = restored_trainer(saved, trace, folder, report)
+    with phase(PREPARING, report):
+        trainer = restored_trainer(saved, trace, folder, report)
     report(f"resuming {folder} at iteration {saved.iteration} of {saved.config.iterations}")
     return trainer
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvwrl.provisioning.instance import Affinity, Fleet, Instance
-from tvwrl.types import InputError, Int
+from tvwrl.types import InputError, Int, summary
 
 NOWHERE = -1  # instead of a machine: the replica is not placed
 
@@ -38,6 +38,9 @@ class Bundles:
 
     def __len__(self) -> int:
         return len(self.start) - 1
+
+    def __repr__(self) -> str:
+        return summary(self, groups=len(self), members=len(self.member))
 
     @cached_property
     def owner(self) -> Int:
@@ -115,6 +118,10 @@ class Assignment:
     seconds: float = 0.0  # processor time without compilation
     reasons: dict[int, str] = field(default_factory=dict)  # application -> why some of its replicas have no machine
     details: dict[str, Any] = field(default_factory=dict)  # planner-specific facts, for the rows
+
+    def __repr__(self) -> str:
+        placed = int((self.machine != NOWHERE).sum())
+        return summary(self, planner=self.planner, replicas=len(self.machine), placed=placed, seconds=self.seconds)
 
 
 Planner = Callable[[PlacementProblem], Assignment]  # Aladdin+H or a baseline

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plans(InFolder):
     """Plans of one instance that the referee has checked, one per planner; printing it prints their table.
 
@@ -72,7 +72,7 @@ class Plans(InFolder):
         return self.table()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Placements(InFolder):
     """Assignments of one problem by one or more planners, checked by the referee; printing it prints their table.
 

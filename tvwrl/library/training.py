@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 POLICY = "policy"  # the name of one that was trained without a folder
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TrainingRun(InFolder):
     """A training run that has ended; printing it prints the table of the comparison. `write(folder)` copies its
     files (docs/reference/run-files.md) to a folder, which `tvwrl.load_policy` can load."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tvwrl.checks import at_least, positive
 from tvwrl.input_tables import InputTable
 from tvwrl.lrasched.factorization_machine import Rows
-from tvwrl.types import Float, InputError, Int
+from tvwrl.types import Float, InputError, Int, summary
 
 Bool = npt.NDArray[np.bool_]
 
@@ -50,6 +50,10 @@ class Profiles:
 
     def __len__(self) -> int:
         return len(self.performance)
+
+    def __repr__(self) -> str:
+        sizes = {"applications": len(self.applications), "configurations": len(self.configurations)}
+        return summary(self, measurements=len(self), **sizes, higher_is_better=self.higher_is_better)
 
     @property
     def pairs(self) -> Int:

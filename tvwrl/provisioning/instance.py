@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvwrl.checks import at_least, below
-from tvwrl.types import Float, InputError, Int, Strings
+from tvwrl.types import Float, InputError, Int, Strings, size_of, summary
 
 Int32 = npt.NDArray[np.int32]
 
@@ -77,6 +77,9 @@ class Affinity:
     def __len__(self) -> int:
         return len(self.to)
 
+    def __repr__(self) -> str:
+        return summary(self, applications=len(self.start) - 1, limits=len(self))
+
     @property
     def origin(self) -> Int32:
         """(E,) i of each arc, as `to` is its j."""
@@ -119,6 +122,10 @@ class Instance:
 
     def __len__(self) -> int:
         return len(self.application)
+
+    def __repr__(self) -> str:
+        sizes = {"applications": len(self), "replicas": int(self.replicas.sum()), "limits": len(self.affinity)}
+        return summary(self, name=self.name, **sizes, times=self.demand.shape[1], resources=self.resources)
 
     def only(self, which: Int) -> Instance:
         """The applications `which` (n,) alone, with the limits among them."""
@@ -193,6 +200,9 @@ class Fleet:
             raise InputError("a fleet needs at least one machine")
         if not (np.isfinite(self.capacity) & (self.capacity > 0)).all():
             raise InputError(f"capacity is {self.capacity.tolist()}: must be numbers > 0")
+
+    def __repr__(self) -> str:
+        return summary(self, **size_of(self.capacity), fixed=self.fixed)
 
     def first(self, machines: int) -> Fleet:
         """The first so many of those listed, and no others."""

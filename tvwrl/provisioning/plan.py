@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvwrl.types import Int
+from tvwrl.types import Int, summary
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +19,10 @@ class Plan:
     replicas: Int  # (R,) >= 1
     machines: int
     seconds: float = 0.0  # of the solve, processor time
+
+    def __repr__(self) -> str:
+        sizes = {"replicas": int(self.replicas.sum()), "machines": self.machines}
+        return summary(self, algorithm=self.algorithm, **sizes, seconds=self.seconds)
 
     @classmethod
     def of(cls, algorithm: str, application: Int, machine: Int, replicas: Int, seconds: float = 0.0) -> Plan:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 import shlex
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urljoin
 
 import tyro
-from tqdm import tqdm
 
 from tvwrl.command_line import Names
+from tvwrl.progress import say
 from tvwrl.traces.catalogue import data_folder
 from tvwrl.traces.http_download import Client
 from tvwrl.traces.http_requests import RetryPolicy, is_address
@@ -90,9 +89,7 @@ class FetchOptions:
         return sorted(numbers)
 
 
-def fetch(
-    options: FetchOptions, report: Callable[[str], None] = tqdm.write, retries: RetryPolicy | None = None
-) -> list[Path]:
+def fetch(options: FetchOptions, report: Callable[[str], None] = say, retries: RetryPolicy | None = None) -> list[Path]:
     """Download the files that the options ask for and return their paths; those that are there are kept.
 
     `report` receives lines for the user. An interrupted download leaves `<file>.part`, from which the next one goes on.
@@ -132,7 +129,7 @@ def fetch_and_report(options: FetchOptions, report: Callable[[str], object] = pr
     try:
         paths = fetch(options)
     except KeyboardInterrupt:
-        sys.stderr.write(f"run the same command again to continue; the downloaded part is in {options.folder}\n")
+        say(f"run the same command again to continue; the downloaded part is in {options.folder}")
         raise
     report(f"{len(paths)} {'file' if len(paths) == 1 else 'files'} in {options.folder}; next:")
     report(f"tvwrl prepare {options.name} --source {shlex.quote(str(options.source))}")

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from tvwrl.agents.config import TrainConfig
 from tvwrl.agents.training import Trainer
@@ -26,6 +25,7 @@ from tvwrl.envs.problem import Problem
 from tvwrl.experiments.engine import Cell, check_request
 from tvwrl.experiments.training_runs import pass_on_signal
 from tvwrl.experiments.tuning.search_space import SPACE, WITHOUT_EFFECT, Choice, Range
+from tvwrl.progress import say
 from tvwrl.runs import check_new_folder, in_turn, provenance, write_json
 from tvwrl.traces import open_trace
 from tvwrl.traces.catalogue import trace_identity
@@ -219,7 +219,7 @@ def _announce(study: Any, number: int) -> None:
     ended = study.trials[number]
     rewards = [trial.value for trial in complete_trials(study)]
     state = "best so far" if rewards and ended.value == max(rewards) else ended.state.name.lower()
-    tqdm.write(f"trial {number}: {state}" + ("" if ended.value is None else f", {ended.value:.6g}"))
+    say(f"trial {number}: {state}" + ("" if ended.value is None else f", {ended.value:.6g}"))
 
 
 @lru_cache(maxsize=1)

@@ -4,13 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import tvwrl.compiled
+import tvwrl.machine_code
 
 FILL = """
 import sys
 from pathlib import Path
 from numba.core.caching import IndexDataCacheFile
-import tvwrl.compiled
+import tvwrl.machine_code
 for k in range(40):
     IndexDataCacheFile(sys.argv[1], "kernel", "stamp").save((sys.argv[2], k), f"code of {sys.argv[2]}, {k}")
 """
@@ -19,7 +19,7 @@ for k in range(40):
 def test_every_process_finds_its_own_code_again(tmp_path):
     fillers = [subprocess.Popen([sys.executable, "-c", FILL, tmp_path, name]) for name in "abc"]
     assert [filler.wait() for filler in fillers] == [0, 0, 0]
-    cache = tvwrl.compiled.IndexDataCacheFile(str(tmp_path), "kernel", "stamp")
+    cache = tvwrl.machine_code.IndexDataCacheFile(str(tmp_path), "kernel", "stamp")
     for name in "abc":
         for k in range(40):
             assert cache.load((name, k)) == f"code of {name}, {k}"
@@ -40,9 +40,9 @@ def test_code_is_compiled_anew_if_a_constant_or_kernel_that_it_uses_has_changed(
     def stamp(**changed: str) -> str:
         for name, text in (files | changed).items():
             (package / f"{name}.py").write_text(text)
-        tvwrl.compiled._content.cache_clear()
-        tvwrl.compiled._imported.cache_clear()
-        return tvwrl.compiled.source_stamp(package / "prices.py", package)
+        tvwrl.machine_code._content.cache_clear()
+        tvwrl.machine_code._imported.cache_clear()
+        return tvwrl.machine_code.source_stamp(package / "prices.py", package)
 
     assert stamp() == stamp()
     assert stamp(people="class Clerk:\n    wage = 3\n") == stamp()  # neither a constant nor compiled
