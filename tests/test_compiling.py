@@ -118,6 +118,32 @@ def test_python_may_call_an_inner_kernel_before_and_after_other_kernels_do() -> 
     assert (double(3), four_times(3), double(3), double(0.5), four_times(0.5)) == (6, 12, 6, 1.0, 2.0)
 
 
+def test_ctrl_c_in_a_users_own_python_has_a_short_traceback(tmp_path: Path) -> None:
+    code = """
+import os, signal
+from numba.core import event
+from tvwrl.compiled import njit
+
+class Interruption(event.Listener):
+    def on_start(self, event):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def on_end(self, event):
+        pass
+
+@njit(cache=False)
+def double(x):
+    return 2 * x
+
+event.register("numba:compile", Interruption())
+double(1.0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True)
+    assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
+    assert "numba" not in done.stderr
+    assert done.stderr.count("  File ") == 2  # the user's line, and that of the kernel
+
+
 INTERRUPTED = """
 import os
 import sys

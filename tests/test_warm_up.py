@@ -16,7 +16,7 @@ def test_chains_have_every_use_once_and_the_table_has_them_too() -> None:
 
 def test_kernels_on_disk_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     drive = "tvwrl.simulation.clock_kernels.drive"  # which three uses need
-    monkeypatch.setattr(warm_up, "is_kept", lambda kernel: kernel == drive)
+    monkeypatch.setattr("tvwrl.machine_code.is_kept", lambda kernel: kernel == drive)
     kept, needed = warm_up.compiled_kernels()
     assert kept == 1
     assert needed == len({kernel for kernels in seconds_of_kernels().values() for kernel in kernels})

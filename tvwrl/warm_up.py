@@ -9,7 +9,7 @@ import contextlib
 import os
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from tqdm import tqdm
 
 from tvwrl.checks import one_of, within
 from tvwrl.compiling import SAID, seconds_of_kernels
-from tvwrl.machine_code import is_kept
 from tvwrl.parallel import run_calls
 from tvwrl.progress import say
 from tvwrl.simulation.scenario import Scenario
@@ -144,7 +143,7 @@ def warm_up(processes: int | None = None) -> int:
     finally:
         ended.set()
         watcher.join()
-    return sum(map(is_kept, needed))
+    return _kept(needed)
 
 
 def report_warm_up(options: WarmUpOptions) -> str:
@@ -170,15 +169,23 @@ def use_kernels(*uses: str) -> dict[str, str]:
 def compiled_kernels() -> tuple[int, int]:
     """How many of the kernels that the usual commands need are compiled and on disk, and how many they are."""
     needed = _needed()
-    return sum(map(is_kept, needed)), len(needed)
+    return _kept(needed), len(needed)
 
 
 def _needed() -> list[str]:
     return sorted({kernel for kernels in seconds_of_kernels().values() for kernel in kernels})
 
 
+def _kept(needed: Sequence[str]) -> int:
+    from tvwrl.machine_code import is_kept
+
+    return sum(map(is_kept, needed))
+
+
 def _watch(needed: list[str], ended: threading.Event) -> None:
     """Show how many kernels are on disk, which all processes share, until the work has ended."""
+    from tvwrl.machine_code import is_kept
+
     todo = [kernel for kernel in needed if not is_kept(kernel)]
     say(f"compiling {len(todo)} kernels; {len(needed) - len(todo)} are on disk")
     with tqdm(total=len(todo), desc=SAID.partition(",")[0], unit=" kernels", leave=False, disable=None) as bar:

@@ -79,6 +79,20 @@ def test_short_help_shows_few_options_and_how_to_see_the_rest() -> None:
     assert "\nenvironment:\n" in every
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_short_help_is_short(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert len(short_help(first_of(COMMANDS[name])).splitlines()) <= 45
+    assert len(short_help(line_of(["evaluate"])).splitlines()) <= 35
+
+
+def test_evaluate_lists_schedulers_by_what_they_know(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["evaluate", "--list-schedulers"]) == 0
+    printed = capsys.readouterr().out
+    assert "the whole future:\n  clairvoyant, hindsight, peak-oracle.\n" in printed
+    assert "\nrollout(BASE+policy)=RUN\n" in printed
+
+
 def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     for text in (overview(), short_help(first_of(COMMANDS["reproduce"])), short_help(line_of(["completion"]))):
@@ -108,11 +122,30 @@ def test_the_word_help_is_the_option(subcommand: list[str], capsys: pytest.Captu
     assert said == capsys.readouterr().out
 
 
-def test_a_misspelt_option_has_near_matches(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        dispatch(["train", "--trase", "google"])
-    assert left.value.code == 2
-    assert "--trace" in capfd.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("train --trase google", "tvwrl train has no option '--trase': did you mean --trace?"),
+        ("train --hlep", "tvwrl train has no option '--hlep': did you mean --help?"),
+        ("train --zzz=3", "tvwrl train has no option '--zzz': `tvwrl train --help-all` shows all options"),
+        ("train extra", "tvwrl train has no argument 'extra': `tvwrl train --help-all` shows all options"),
+        ("train --machines -3", "machines is -3: must be at least 1"),
+        ("train --machines three", "--machines is 'three': must be a whole number"),
+        ("evaluate --loads 0.3,half", "--loads is '0.3,half': must be numbers with commas between them"),
+        (
+            "reproduce fig4 --preset smok",
+            "--preset is 'smok': did you mean smoke? It must be one of smoke, medium, paper",
+        ),
+        ("train --trace", "--trace needs a value: `tvwrl train --help` shows of what kind"),
+        ("fetch", "tvwrl fetch needs NAME"),
+        ("provision --machine 8 8", "tvwrl provision needs --instance"),
+    ],
+)
+def test_a_bad_option_is_one_line(words: str, message: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InputError) as refused:
+        dispatch(words.split())
+    assert str(refused.value) == message
+    assert capfd.readouterr() == ("", "")
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +153,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("tvwrl ")
 
 
-def test_help_of_no_subcommand_imports_torch() -> None:
+def test_help_of_no_subcommand_imports_what_takes_long() -> None:
     """All in one process, as each would import nearly the same."""
     code = """
 import sys
@@ -130,7 +163,8 @@ for command in COMMANDS.values():
     assert long_help(first_of(command)).startswith("usage: tvwrl " + command.name)
 for name in [names for names in papers.titles().values()]:
     papers.command(next(iter(name)))
-print([name for name in ("torch", "tensorboard", "matplotlib", "sklearn", "ray", "optuna") if name in sys.modules])
+heavy = ("torch", "tensorboard", "matplotlib", "sklearn", "ray", "optuna", "numba")
+print([name for name in heavy if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "[]\n", done.stderr

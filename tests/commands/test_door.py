@@ -130,15 +130,29 @@ def test_output_that_cannot_be_written_is_a_fault() -> None:
     assert (done.returncode, done.stderr) == (2, "error: No space left on device\n")
 
 
-@pytest.mark.parametrize("unwanted", [{}, {"NO_COLOR": "1"}])
-def test_colours_are_left_out_where_they_are_not_wanted(unwanted: dict[str, str]) -> None:
+@pytest.mark.parametrize("words", [["doctor", "--shel"], ["evaluate", "--help"]])
+def test_there_are_no_colours_in_a_terminal(words: list[str]) -> None:
     ours, theirs = os.openpty()
-    command = [sys.executable, "-m", "tvwrl", "doctor", "--shel"]
-    subprocess.run(command, cwd=ROOT, env=os.environ | unwanted, stdout=theirs, stderr=theirs, check=False)
+    subprocess.run([sys.executable, "-m", "tvwrl", *words], cwd=ROOT, stdout=theirs, stderr=theirs, check=False)
     os.close(theirs)
-    printed = os.read(ours, 100_000)
-    assert b"Unrecognized" in printed
-    assert (b"\x1b[" in printed) == (not unwanted)
+    assert b"\x1b[" not in os.read(ours, 100_000)
+
+
+def test_a_signal_after_the_work_changes_nothing() -> None:
+    code = """
+import os, signal, sys
+from tvwrl.commands.door import main
+
+class Late:
+    def __del__(self):  # while Python puts everything away
+        os.kill(os.getpid(), signal.SIGTERM)
+
+late = Late()
+sys.argv = ["tvwrl", "--version"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_letters_that_a_terminal_lacks_are_replaced() -> None:

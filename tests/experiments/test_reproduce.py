@@ -112,5 +112,5 @@ def test_an_older_figure_is_called_outdated_where_a_run_is_stopped_or_fails(
     capsys.readouterr()
     with pytest.raises(error):
         reproduce(replace(Numbers(), numbers=(1, number)), ["left"], "numbers", RunOptions(made))
-    assert f"{made / 'left'} is outdated: it was not written again" in capsys.readouterr().out
+    assert f"{made / 'left'} is outdated: it was not written again" in capsys.readouterr().err
     assert "[1, 2]" in (made / "left" / "table.md").read_text()

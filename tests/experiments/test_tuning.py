@@ -94,7 +94,7 @@ def test_a_trial_without_promise_is_pruned(folder, trial, capsys):
         assert trial(number, -9.0, -8.0, -7.0 + number) == "complete"
     assert trial(5, -20.0, -1.0, 0.0) == "pruned"
     assert trial(6, -8.5, -7.0, -2.0) == "complete"
-    assert "trial 5: pruned, -20\n" in capsys.readouterr().out
+    assert "trial 5: pruned, -20\n" in capsys.readouterr().err
     assert "best of 7 trials: -2 " in write_report(SEARCH, folder)
     assert rows(folder)[5]["iterations"] == "2"
     assert rows(folder)[0]["learning_rate"] == str(SEARCH.base.learning_rate)  # the first trial is the preset

@@ -39,7 +39,7 @@ def test_resuming_continues_bit_exactly(call, tiny, run, trace, tmp_path, monkey
     out = tmp_path / "parts"
     first = call("train.py", "--trace", trace, "--out", out, *tiny, "--iterations", 6, "--stop-after", 3)
     assert first.returncode == 0, first.stderr
-    assert "--resume" in first.stdout
+    assert "--resume" in first.stderr
     assert not (out / "evaluation").exists()
     play = Runner.play
 
@@ -52,7 +52,7 @@ def test_resuming_continues_bit_exactly(call, tiny, run, trace, tmp_path, monkey
         patch.setattr(Runner, "play", interrupted)
         second = call("train.py", "--resume", out)
     assert second.returncode == 130, second.stderr
-    assert f"continue with: --resume {out}" in second.stdout
+    assert f"continue with: --resume {out}" in second.stderr
     assert [path.name for path in (out / "evaluation").iterdir()] == ["cells"]
     third = call("train.py", "--resume", out)
     assert third.returncode == 0, third.stderr
@@ -129,10 +129,10 @@ def test_ctrl_c_leaves_a_checkpoint_to_resume_from(call, tiny, trace, tmp_path):
         while not (out / "progress.csv").exists() and time.time() < deadline and process.poll() is None:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
-        printed, errors = process.communicate(timeout=600)
+        _, errors = process.communicate(timeout=600)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
-    check_resumes(call, out, printed)
+    check_resumes(call, out, errors)
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_sigterm_leaves_a_checkpoint_to_resume_from(call, tiny, trace, tmp_path,
         stopped = call("train.py", "--trace", trace, "--out", out, *tiny, "--iterations", 3)
     assert stopped.returncode == 143, stopped.stderr
     assert "Traceback" not in stopped.stderr
-    assert check_resumes(call, out, stopped.stdout) == iteration
+    assert check_resumes(call, out, stopped.stderr) == iteration
 
 
 @pytest.mark.slow

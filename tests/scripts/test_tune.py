@@ -62,7 +62,7 @@ def test_an_interrupted_search_continues_with_two_trials_at_a_time(call, trace, 
         patch.setattr(Trainer, "evaluate", mock.Mock(side_effect=KeyboardInterrupt))
         stopped = call("tune.py", *options)
     assert stopped.returncode == 130, stopped.stderr
-    assert "stopped; continue with:" in stopped.stdout
+    assert "stopped; continue with:" in stopped.stderr
     assert "0 of 2 cells are finished" in call("tune.py", "--resume", out, "--trials", 2, "--dry-run").stdout
     done = call("tune.py", "--resume", out, "--trials", 2, "--workers", 2)
     assert done.returncode == 0, done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
@@ -14,8 +13,6 @@ def dispatch(words: Sequence[str]) -> int:
     Raises InputError for a subcommand that there is not, an output folder that cannot be used, and whatever the work
     refuses.
     """
-    if os.environ.get("NO_COLOR"):  # which tyro does not know
-        os.environ["PYTHON_TYRO_ANSI_CODES"] = "False"
     from tvwrl.commands.help import long_help, overview, short_help
     from tvwrl.commands.parsing import line_of
 

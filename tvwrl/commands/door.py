@@ -5,6 +5,7 @@ It is open before anything else is imported, so that Ctrl-C and SIGTERM are unde
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -32,7 +33,14 @@ def main(*words: str) -> NoReturn:
 
     Exit codes: 0 done, 1 a check found something wrong, 2 bad input or a fault of the system, 130 Ctrl-C, 143 SIGTERM.
     """
+    atexit.register(_ignore_signals)
     run(lambda: _follow([*words, *sys.argv[1:]]))
+
+
+def _ignore_signals() -> None:
+    """All is said and done: what is left to Python takes no time, and would end by the signal without a line."""
+    for number in INTERRUPTED:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _follow(words: list[str]) -> int | None:

@@ -13,6 +13,7 @@ from tvwrl.commands.table import GROUPS
 
 WIDEST = 110  # columns; longer lines are hard to read
 FEW = 12  # so many options are all shown
+LONG = 200  # letters of a default that short help leaves out
 ABOUT = "Place long-running workloads whose usage changes over time: train policies, compare schedulers, plan clusters."
 MORE = (
     "`tvwrl SUBCOMMAND --help` shows the options that people use, `--help-all` all of them. Begin with `tvwrl train "
@@ -61,12 +62,21 @@ def _help(line: Line, everything: bool) -> str:
     actions = [action for action in parser._actions if action.dest != "help" and action.help != "==SUPPRESS=="]
     few, often = len(actions) <= FEW, line.command.often
     chosen = [one for one in actions if everything or few or not often or _field(one) in often]
+    if often and not everything:
+        chosen.sort(key=lambda one: often.index(_field(one)) if _field(one) in often else -1)
     positional = [type_of(one) for one in chosen if not one.option_strings]
     named = len(chosen) > len(positional)
     parts = [" ".join(["usage:", line.title, *positional, *(["[options]"] if named else [])])]
     parts += [_filled(paragraph) for paragraph in (parser.description or "").split("\n\n")]
     if chosen:
-        parts.append(_sections({title: dict(map(_shown, own)) for title, own in _grouped(chosen, everything).items()}))
+        parts.append(
+            _sections(
+                {
+                    title: dict(_shown(one, everything) for one in own)
+                    for title, own in _grouped(chosen, everything).items()
+                }
+            )
+        )
     if len(chosen) < len(actions):
         parts.append(_filled(f"`{line.title} --help-all` shows all {len(actions)} options, in groups."))
     return "\n\n".join(parts)
@@ -87,7 +97,7 @@ def _grouped(actions: Iterable[Any], everything: bool) -> dict[str, list[Any]]:
     return groups
 
 
-def _shown(action: Any) -> tuple[str, str]:
+def _shown(action: Any, everything: bool) -> tuple[str, str]:
     """An option with its type, and its help; a default that says nothing, or is told in the help, is left out."""
     meaning, hint = meaning_of(action)
     off = hint == "default: False"  # of such a switch, --no-... says nothing
@@ -97,6 +107,9 @@ def _shown(action: Any) -> tuple[str, str]:
         hint = ""
     names = ", ".join(action.option_strings[:1] if off else action.option_strings) or type_of(action)
     kind = type_of(action) if action.option_strings else ""
+    hint = re.sub(r",(?=\S)", ", ", hint)  # lists, of which a line may break
+    if len(hint) > LONG and not everything:
+        hint = f"default: {hint.count(',') + 1} of them, which --help-all lists"
     return f"{names} {kind}".rstrip(), f"{meaning} ({hint})" if hint else meaning
 
 

@@ -11,7 +11,15 @@ from tvwrl.types import InputError
 
 FOLDERS = ("out", "resume")  # fields of settings that name a folder to write to
 FILES = ("file", "page")  # and a file
-WITHOUT_OUTPUT = ("dry_run", "advise", "verify", "explain", "list_tasks", "check")  # nothing is written with these
+WITHOUT_OUTPUT = (
+    "dry_run",
+    "advise",
+    "verify",
+    "explain",
+    "list_tasks",
+    "list_schedulers",
+    "check",
+)  # nothing is written with these
 DEFAULT = Path("runs")  # where commands write that have no --out
 
 

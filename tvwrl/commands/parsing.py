@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from tvwrl.checks import hint
@@ -13,6 +14,13 @@ from tvwrl.types import InputError
 
 if TYPE_CHECKING:
     import argparse
+
+TYPES = {  # as tyro shows them, and as people call them
+    "INT": "a whole number",
+    "FLOAT": "a number",
+    "INT,...": "whole numbers with commas between them",
+    "FLOAT,...": "numbers with commas between them",
+}
 
 
 @dataclass(frozen=True)
@@ -44,10 +52,15 @@ class Line:
         return work
 
     def parsed(self) -> Any:
-        """Its options as an object; ends the process with a message where they are wrong."""
+        """Its options as an object. Raises InputError where they are wrong."""
         import tyro
 
-        return tyro.cli(self.settings(), args=self.words, prog=self.title, **self._more())
+        try:
+            from tyro._errors import on_parse_error
+        except ImportError:  # another version, which prints its errors in boxes and ends the process
+            return tyro.cli(self.settings(), args=self.words, prog=self.title, **self._more())
+        with on_parse_error(self._refuse):
+            return tyro.cli(self.settings(), args=self.words, prog=self.title, **self._more())
 
     def parser(self) -> argparse.ArgumentParser:
         """Its options as they would be parsed, for help and completion."""
@@ -59,6 +72,36 @@ class Line:
                 self.settings(), prog=self.title, **self._more()
             )
         return parser
+
+    def _refuse(self, wrong: Any) -> None:
+        """Raise InputError for what tyro has found wrong, in a line like those of all other errors."""
+        fault, option = type(wrong).__name__, _option(getattr(wrong, "argument", None))
+        if fault == "UnrecognizedArgs":
+            given = next((token for token in wrong.tokens if token.startswith("-")), wrong.tokens[0]).partition("=")[0]
+            kind = "option" if given.startswith("-") else "argument"
+            raise InputError(f"{self.title} has no {kind} '{given}': {self._near(given)}")
+        elif fault == "InvalidChoice":
+            raise InputError(f"{option} is '{wrong.value}': {hint(wrong.value, wrong.choices, list_all=True)}")
+        elif fault == "BadValue":
+            raise InputError(f"{option} needs a value: `{self.title} --help` shows of what kind")
+        elif fault == "MissingArgs":
+            raise InputError(f"{self.title} needs {', '.join(_option(one.arg) for one in wrong.missing_arguments)}")
+        elif fault == "InstantiationFailure":
+            raise InputError(self._not_read(option, wrong.argument) if option else wrong.message)
+
+    def _near(self, given: str) -> str:
+        """What an option that there is not may have been meant to be."""
+        names = [name for action in self.parser()._actions for name in action.option_strings]
+        found = get_close_matches(given.lstrip("-"), [name.lstrip("-") for name in names if len(name) > 2], n=2)
+        if not given.startswith("-") or not found:
+            return f"`{self.title} --help-all` shows all options"
+        return f"did you mean {' or '.join(f'--{name}' for name in found)}?"
+
+    def _not_read(self, option: str, argument: Any) -> str:
+        """That the words behind an option are not what it takes."""
+        kind = str(argument.lowered.metavar).removeprefix("{None}|")
+        after = " ".join(self.words).partition(option)[2].lstrip(" =").partition(" " if "..." not in kind else " -")[0]
+        return f"{option} is '{after}': must be {TYPES.get(kind, kind)}"
 
     def _more(self) -> dict[str, Any]:
         """What tyro has to know: the default of settings that depend on a preset among the words."""
@@ -92,3 +135,10 @@ def known(name: str, names: Collection[str], title: str, kind: str) -> str:
     near = "" if name.startswith("-") else hint(name, names)
     meant = near if near.startswith("did") else f"`{title}` lists all"  # which may be many
     raise InputError(f"{title} has no {kind} '{name}': {meant}")
+
+
+def _option(argument: Any) -> str:
+    """How a user spells an option of tyro's, or the name of an argument without one; empty for None."""
+    if argument is None:
+        return ""
+    return str(argument.field.intern_name.upper() if argument.is_positional() else argument.lowered.name_or_flags[0])

@@ -95,7 +95,10 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "compare schedulers and trained policies on a trace",
             "tvwrl.experiments.evaluate_command:ComparisonSettings",
             "tvwrl.experiments.evaluate_command:compare_schedulers",
-            ("checkpoint", "schedulers", "trace", "loads", "machines", "sequences", "bounds", *CELLS, "seed"),
+            (
+                "trace", "schedulers", "list_schedulers", "checkpoint", "loads", "machines", "sequences", "out",
+                "workers",
+            ),
         ),
         Command(
             "compare",
@@ -109,6 +112,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "play schedulers on all tasks of the benchmark, or check a submission",
             "tvwrl.benchmark.command:BenchmarkSettings",
             "tvwrl.benchmark.command:run_benchmark",
+            ("named_tasks", "list_tasks", "schedulers", "runs", "submissions", "check", "sequences", "out", "workers"),
         ),
         Command(
             "reproduce",

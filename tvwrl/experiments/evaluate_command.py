@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +19,7 @@ from tvwrl.experiments.tables import terminal_table
 from tvwrl.forecasting.files import forecaster_file, read_forecaster
 from tvwrl.progress import phase, say
 from tvwrl.runs import default_folder
-from tvwrl.schedulers import KNOWLEDGE, SCHEDULERS, Scheduler
+from tvwrl.schedulers import GROUPS, KNOWLEDGE, SCHEDULERS, Scheduler
 from tvwrl.schedulers.planning.rollout import CERTAINTY, CERTAINTY_OF_RISKS, HORIZON, ROLLOUTS
 from tvwrl.schedulers.registry import ROLLOUT_NAMES
 from tvwrl.simulation.scenario import Scenario
@@ -32,15 +33,15 @@ ROLLOUTS_HELP = (
     f"default: {ROLLOUTS}), horizon (length of a rollout, slots; default: {HORIZON}) and certainty (standard errors by "
     f"which a choice has to be better; default: {CERTAINTY:g}, or {CERTAINTY_OF_RISKS:g} if BASE may overshoot)"
 )
-HELP = (
-    f"Schedulers to compare: {', '.join(SCHEDULERS)}. rollout(BASE): BASE, improved by simulating choices in sampled "
-    f"futures, which takes tenths of a second per decision; BASE is one of {', '.join(ROLLOUT_NAMES)}. "
-    f"Options of a rollout follow BASE, as in rollout(spread,milliseconds=50,horizon=32): {ROLLOUTS_HELP}. "
-    "rollout(BASE+policy)=RUN: the policy of a training run, improved likewise; without =RUN, that of --checkpoint. "
-    "deeprm=RUN: the DeepRM policy of a training run. NAME+pism=FILE: "
-    "NAME, deeprm=RUN or policy (that of --checkpoint) with an interference score, a file of "
-    "tvwrl interference."
-)
+FORMS = {
+    "rollout(BASE)": "BASE, improved by simulating choices in sampled futures, which takes tenths of a second per "
+    f"decision; BASE is one of {', '.join(ROLLOUT_NAMES)}. Options of a rollout follow BASE, as in "
+    f"rollout(spread,milliseconds=50,horizon=32): {ROLLOUTS_HELP}",
+    "rollout(BASE+policy)=RUN": "the policy of a training run, improved likewise; without =RUN, that of --checkpoint",
+    "deeprm=RUN": "the DeepRM policy of a training run",
+    "NAME+pism=FILE": "NAME, deeprm=RUN or policy (that of --checkpoint) with an interference score, a file of "
+    "tvwrl interference",
+}
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ class ComparisonSettings(CellOptions):
     checkpoint: Path | None = None
     """Training run (its folder or a .pt file) whose policy is compared too; environment and classes are then the run's,
     and by default the trace."""
-    schedulers: Annotated[Names, tyro.conf.arg(help=HELP)] = DEFAULT_SCHEDULERS
+    schedulers: Names = DEFAULT_SCHEDULERS
+    """Schedulers to compare, as --list-schedulers names them."""
     trace: Annotated[str | None, described(TRACE, "the checkpoint's, or google")] = None
     slot_seconds: SlotSeconds = None
     forecaster: ForecasterFile = None
@@ -84,6 +86,8 @@ class ComparisonSettings(CellOptions):
     """Bound the reward of every schedule that places all workloads too; takes a second or more per sequence."""
     device: str = "cpu"
     """PyTorch device of policies: cpu, cuda, cuda:1."""
+    list_schedulers: bool = False
+    """Only list what --schedulers takes."""
     environment: tyro.conf.OmitArgPrefixes[Environment] = field(default_factory=Environment)
 
     def check(self) -> None:
@@ -113,6 +117,9 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
 
     Raises InputError for bad options, and at the end for schedulers that failed; the others have their table then.
     """
+    if settings.list_schedulers:
+        print(_listing())
+        return
     settings.check()
     entries = settings.schedulers
     named = {entry: scheduler_of(entry, settings.device) for entry in entries if not is_of_checkpoint(entry)}
@@ -158,6 +165,17 @@ def compare_schedulers(settings: ComparisonSettings) -> None:
     print(f"written to {out}")
     if any("+pism=" in entry for entry in entries):
         print("to simulate what services gain from interference scores: tvwrl reproduce pism-schedulers")
+
+
+def _listing() -> str:
+    """What --schedulers takes: the names, by what they know, and the forms of other entries."""
+    names = {f"{group}:": ", ".join(name for name in SCHEDULERS if KNOWLEDGE[name].group == group) for group in GROUPS}
+    return "\n\n".join(
+        "\n".join(
+            [head, textwrap.fill(f"{text}.", 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)]
+        )
+        for head, text in (names | FORMS).items()
+    )
 
 
 def _problem(settings: ComparisonSettings) -> Problem:
