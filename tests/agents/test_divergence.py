@@ -61,7 +61,7 @@ def test_a_rate_far_too_large_stops_at_the_last_good_state(problem, tmp_path, al
     large = {"learning_rate": 1e30, "final_learning_rate": 1e30, "epochs": 1, "minibatches": minibatches}
     run = trainer(problem, tmp_path, algo=algo, policy=policy, **large)
     before = {name: weight.clone() for name, weight in run.policy.state_dict().items()}
-    with pytest.raises(InputError, match=r"in iteration 1: lower --learning-rate .* of iteration 0"):
+    with pytest.raises(InputError, match=r"in iteration 1: lower learning_rate .* of iteration 0"):
         run.run()
     saved = Checkpoint.load(tmp_path / "checkpoints/last.pt")
     assert saved.iteration == 0

@@ -152,6 +152,6 @@ def test_an_untrained_policy_places_as_the_rule_that_is_built_in(problem, rule, 
 
 def test_a_teacher_that_foresees_is_refused_where_nothing_is_forecast():
     blind = replace(INFORMED, observe_forecast=False)
-    with pytest.raises(InputError, match="teacher is forecast-fit: it needs --observe-forecast"):
+    with pytest.raises(InputError, match="teacher is forecast-fit: it needs observe_forecast"):
         TrainConfig(teacher="forecast-fit", scenario=blind)
     assert TrainConfig(teacher="forecast-fit", scenario=replace(blind, observe_peak=True)).imitates == "forecast-fit"

@@ -118,7 +118,7 @@ def test_a_broken_update_leaves_the_last_good_state(start, stream, tmp_path, mon
         return {"gradient_norm": float("nan")}
 
     monkeypatch.setattr(learner.learner, "update", broken)
-    with pytest.raises(InputError, match="gradient norm is nan in the update after episode 1: lower --learning-rate"):
+    with pytest.raises(InputError, match="gradient norm is nan in the update after episode 1: lower learning_rate"):
         learner.run()
     assert same(good, Checkpoint.load(tmp_path / "checkpoints" / "last.pt").policy)
 

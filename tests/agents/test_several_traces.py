@@ -101,7 +101,7 @@ def test_a_trace_that_looks_different_to_the_network_is_refused(problem, other, 
 
 
 def test_a_trace_is_named_once_and_gets_an_iteration(problem, other, tmp_path, monkeypatch):
-    with pytest.raises(InputError, match="also other2: it has the same content as --also other; name every"):
+    with pytest.raises(InputError, match="also other2: it has the same content as also other; name every"):
         open_others(replace(TINY, also=("other", "other2")), problem.trace)
     monkeypatch.setattr(tasks, "open_trace", lambda name: problem.trace)
     with pytest.raises(InputError, match="also again: it has the same content as trace 'google'"):

@@ -100,7 +100,7 @@ def test_report_only_names_all_damaged_cells_and_writes_the_other_figures(
     with pytest.raises(InputError, match=r"(?s)left-1.*rows\.json is damaged.*remove.*left-2.*rows\.json is damaged"):
         reproduce(Numbers(), FIGURES, "numbers", RunOptions(made, report_only=True))
     assert (made / "right" / "table.md").exists()
-    printed = capsys.readouterr().out
+    printed = capsys.readouterr().err
     assert f"{made / 'left'} is outdated" in printed
     assert f"{made / 'right'} is outdated" not in printed
 

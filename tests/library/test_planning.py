@@ -49,7 +49,7 @@ def test_what_does_not_fit_on_a_fixed_fleet_is_named(instance):
         ({"planner": []}, "empty"),
         ({"seconds": 0}, "seconds is 0"),
         ({"times": 0}, "times is 0"),
-        ({"instance": 5}, "what is to be placed is 5"),
+        ({"instance": 5}, "instance is 5: must be an Instance, or a file"),
         ({"instance": "nowhere.csv"}, "nowhere.csv"),
     ],
 )
@@ -68,6 +68,10 @@ def test_replicas_are_placed_and_the_others_explained(tmp_path):
     assert "Tetris.1: without a machine: 1 of 'huge'" in str(found)
     with pytest.raises(InputError, match=r"no planner 'Tetriss.1': did you mean Tetris.1"):
         tvwrl.place(tmp_path, "Tetriss.1")
+    with pytest.raises(InputError, match="problem is 5: must be a PlacementProblem, generated, a folder"):
+        tvwrl.place(5)
+    with pytest.raises(InputError, match="there is no file or folder 'nowhere': must be generated, a folder with"):
+        tvwrl.place("nowhere")
     with pytest.raises(InputError, match="machines, replicas, demand and times cannot be combined"):
         tvwrl.place(found.problem, "Tetris.1", machines=3)
 

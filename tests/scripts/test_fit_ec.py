@@ -76,7 +76,7 @@ def test_bad_input(refused, made, trace, tiny, tmp_path):
     refused("fit_ec.py", "--trace", trace, "--k-min", 6, "--k-max", 4, message=["k_max is 4: must be at least 6"])
     refused("fit_ec.py", "--trace", trace, "--forecast.folds", 1, message=["folds is 1: must be at least 2"])
     refused("fit_ec.py", "--trace", tmp_path / "nothing", message=["no such file, folder or name"])
-    refused("train.py", "--trace", trace, "--ec", "shape", message=["--ec shape", "temporal", "none"])
+    refused("train.py", "--trace", trace, "--ec", "shape", message=["ec is shape", "temporal", "none"])
     broken = tmp_path / "classes.json"
     broken.write_text("{}")
     refused("train.py", "--trace", trace, "--ec", broken, message=["not a classes file of format 2"])

@@ -78,13 +78,30 @@ def test_bad_input_is_refused(call, refused, folder, tmp_path):
     refused("place.py", "--planners", "Aladdin+H.4-none-still", message=["no effect with -none"])
     refused("place.py", "--planners", "Tetris.1,Tetris.1", message=["must be different ones"])
     refused("place.py", "--machines", 3, message=["machines is 3: must be at least 23"])
-    refused("place.py", "--instance", tmp_path / "none", message=["must be generated, or a file or folder that exists"])
     refused(
-        "place.py", "--instance", folder, "--demand", 0.5, message=["--demand applies only to --instance generated"]
+        "place.py",
+        "--instance",
+        tmp_path / "none",
+        message=["there is no file or folder", "must be generated, a folder with"],
     )
-    refused("place.py", "--times", 98, message=["--times applies only to the contest"])
-    refused("place.py", "--instance", folder, "--machines", 2, message=["do not apply to a folder of tables"])
-    refused("place.py", "--instance", folder, "--replicas", 2, message=["--replicas applies only to"])
+    refused(
+        "place.py",
+        "--instance",
+        folder,
+        "--demand",
+        0.5,
+        message=["demand is 0.5: must be left out, except of generated problems"],
+    )
+    refused("place.py", "--times", 98, message=["times is 98: must be left out of generated problems"])
+    refused("place.py", "--instance", folder, "--machines", 2, message=["machines and times must be left out"])
+    refused(
+        "place.py",
+        "--instance",
+        folder,
+        "--replicas",
+        2,
+        message=["replicas is 2: must be left out, except of generated"],
+    )
     (folder / "affinity.csv").write_text("group,application\nfront,nobody\n")
     refused("place.py", "--instance", folder, message=["affinity.csv: row 1, group 'front': application is 'nobody'"])
     done = call("place.py", "--machines", 30, "--out", folder)

@@ -263,8 +263,8 @@ def test_a_truncated_parquet(tmp_path, name, share):
 
 def test_slot_seconds_wrong_missing_or_contradicted(tmp_path):
     for value in (0, -1, 1.5, "300", True, float("nan"), float("inf")):
-        refused("data.csv", "--slot-seconds", repr(value), path=csv_of(tmp_path), slot_seconds=value)
-    refused("data.csv", "give --slot-seconds", path=csv_of(tmp_path))
+        refused("data.csv", "slot_seconds", repr(value), path=csv_of(tmp_path), slot_seconds=value)
+    refused("data.csv", "give slot_seconds", path=csv_of(tmp_path))
     refused("trace.json", "300", "60", path=folder_of(tmp_path / "t"), slot_seconds=60)
 
 

@@ -79,7 +79,7 @@ def test_unknown_applications_are_one_each(make_trace: MakeTrace) -> None:
 
 def test_too_few_applications_are_refused(make_trace: MakeTrace) -> None:
     trace = replace(of_lengths(make_trace, [10] * 9), application=np.array(["a"] * 5 + ["b"] * 4, dtype=object))
-    message = "split is applications, but trace 'hand' has 2 of them: at least 3 .* use --split workloads"
+    message = "split is applications, but trace 'hand' has 2 of them: at least 3 .* use split workloads"
     with pytest.raises(InputError, match=message):
         split_trace(trace, "applications")
 

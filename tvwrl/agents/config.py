@@ -164,19 +164,19 @@ class TrainConfig:
             raise InputError(f"imitate is {self.imitate}: must be 0 for policy deeprm, which chooses no machines")
         foresees = bool(self.teacher) and KNOWLEDGE[self.teacher].group in (FORECASTS.group, FORECASTS_AND_PEAKS.group)
         if self.imitate and foresees and not self.scenario.looks_ahead:
-            raise InputError(f"teacher is {self.teacher}: it needs --observe-forecast")
+            raise InputError(f"teacher is {self.teacher}: it needs observe_forecast")
 
     def _check_base(self) -> None:
         """Raise InputError for a rule that knows more than the policy sees, or a policy that chooses no machine."""
         if self.algo != "counterfactual":
             return
         if self.policy == "deeprm":
-            raise InputError("algo counterfactual needs a policy that chooses machines: use --policy shared or flat")
+            raise InputError("algo counterfactual needs a policy that chooses machines: use policy shared or flat")
         knowledge = KNOWLEDGE[self.base_rule]
         if not self._shows(knowledge):
             raise InputError(
                 f"base_policy is {self.base_rule}: it knows {knowledge.note}, which the policy does not see; show it "
-                "(--observe-forecast, --observe-peak) or take another rule"
+                "(observe_forecast, observe_peak) or take another rule"
             )
 
     @property

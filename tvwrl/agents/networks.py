@@ -289,4 +289,4 @@ def check_device(device: str) -> None:
         raise InputError(f"unknown device '{device}'; valid: cpu, cuda, cuda:N")
     count = torch.cuda.device_count()
     if parsed.type == "cuda" and (parsed.index or 0) >= count:
-        raise InputError(f"device '{device}' is not available: this torch sees {count} CUDA devices; use --device cpu")
+        raise InputError(f"device '{device}' is not available: this torch sees {count} CUDA devices; use device cpu")

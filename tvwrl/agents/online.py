@@ -67,7 +67,7 @@ class OnlineLearner:
         if trained.algo not in able or trained.policy == "deeprm":
             raise InputError(
                 f"the checkpoint was trained by {trained.algo} (policy {trained.policy}), which cannot learn online, "
-                f"where no sequence repeats: train with --algo {' or '.join(able)}"
+                f"where no sequence repeats: train with algo {' or '.join(able)}"
             )
         check_device(start.config.device)
         torch.set_num_threads(start.config.threads)
@@ -154,7 +154,7 @@ class OnlineLearner:
         except Diverged as trouble:
             self.save()
             raise InputError(
-                f"{trouble} in the update after episode {len(self.progress)}: lower --learning-rate; "
+                f"{trouble} in the update after episode {len(self.progress)}: lower learning_rate; "
                 f"the last good state is in {self.folder / 'checkpoints' / 'last.pt'}"
             ) from None
         self._recent = recent

@@ -29,9 +29,7 @@ class PPO(PolicyGradient):
     def __init__(self, policy: Any, config: TrainConfig) -> None:
         super().__init__(policy, config)
         if not isinstance(policy, SharedPolicy):
-            raise InputError(
-                f"algo ppo needs policy shared, not {config.policy}: use --policy shared or --algo reinforce"
-            )
+            raise InputError(f"algo ppo needs policy shared, not {config.policy}: use policy shared or algo reinforce")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed + 1)
             self.critic = Critic(policy, config.hidden, foresees=True).to(config.device)

@@ -68,7 +68,7 @@ def open_others(config: TrainConfig, trace: Trace) -> list[Trace]:
                 f"also {name}: it has the resources {', '.join(found.resources)}, but trace '{trace.name}' has "
                 f"{', '.join(trace.resources)}"
             )
-        if (twin := known.setdefault(trace_hash(found), f"--also {name}")) != f"--also {name}":
+        if (twin := known.setdefault(trace_hash(found), f"also {name}")) != f"also {name}":
             raise InputError(f"also {name}: it has the same content as {twin}; name every trace once")
         opened.append(found)
     return opened
@@ -89,7 +89,7 @@ def make_tasks(problem: Problem, config: TrainConfig, others: Sequence[Trace]) -
             if shown != task.shapes[field]:
                 raise InputError(
                     f"also {name}: the network would see {field} {shown}, but {task.shapes[field]} of trace "
-                    f"'{problem.trace.name}'; train on it alone, or with other --classes and --forecaster"
+                    f"'{problem.trace.name}'; train on it alone, or with other classes and forecaster"
                 )
         tasks.append(other)
     return tasks

@@ -216,7 +216,7 @@ class Trainer:
         except Diverged as trouble:
             self.save()
             raise InputError(
-                f"{trouble} in iteration {self.iteration + 1}: lower --learning-rate (or set --max-gradient-norm); the "
+                f"{trouble} in iteration {self.iteration + 1}: lower learning_rate (or set max_gradient_norm); the "
                 f"last good state, of iteration {self.iteration}, is in {self.folder / 'checkpoints/last.pt'}"
             ) from None
         return penalties, steps

@@ -280,7 +280,7 @@ def find_classes(name: str, trace: Trace, scenario: Scenario) -> Classes | str:
         return name
     path = Path(name)
     if not path.exists():
-        raise InputError(f"--ec {name}: no such file, and not one of {', '.join(REPRESENTATIONS)}, none")
+        raise InputError(f"ec is {name}: no such file, and not one of {', '.join(REPRESENTATIONS)}, none")
     classes = EquivalenceClasses.load(path / CLASSES_FILE if path.is_dir() else path)
     classes.check_fits(trace, scenario)
     return classes

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 GENERATED = "generated"
+KINDS = f"{GENERATED}, a folder with applications.csv and machines.csv, or the Tianchi contest's zip or folder"
 REASONS, NAMED = 20, 3  # reasons that are shown, and applications named with each
 
 
@@ -40,19 +41,21 @@ def open_problem(
     path = Path(instance).expanduser()
     if instance == GENERATED:
         if times is not None:
-            raise InputError("--times applies only to the contest: generated demand does not change over time")
+            raise InputError(
+                f"times is {times}: must be left out of generated problems, whose demand does not change over time"
+            )
         machines = MACHINES if machines is None else machines
         replicas = usual_replicas(machines) if replicas is None else replicas
         return generate(machines, replicas, seed, DEMAND if demand is None else demand)
     for option, value in (("replicas", replicas), ("demand", demand)):
         if value is not None:
-            raise InputError(f"--{option} applies only to --instance {GENERATED}")
+            raise InputError(f"{option} is {value}: must be left out, except of generated problems")
     if (path / "applications.csv").exists() or (path / "machines.csv").exists():
         if machines is not None or times is not None:
-            raise InputError("--machines and --times do not apply to a folder of tables")
+            raise InputError("machines and times must be left out: a folder of tables has machines, and one time")
         return read_folder(path)
     if not path.exists():
-        raise InputError(f"instance is '{instance}': must be {GENERATED}, or a file or folder that exists")
+        raise InputError(f"there is no file or folder '{instance}': must be {KINDS}")
     problem = read_tianchi(str(path), 1 if times is None else times)
     return problem if machines is None else scaled(problem, machines, seed)
 

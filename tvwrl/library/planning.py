@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvwrl.checks import at_least
-from tvwrl.flow.comparison import GENERATED, check_planners, compare, open_problem
+from tvwrl.flow.comparison import GENERATED, KINDS, check_planners, compare, open_problem
 from tvwrl.flow.problem import PlacementProblem
 from tvwrl.provisioning.best import NAME as BEST
 from tvwrl.provisioning.instance import Fleet, Instance, check_fits
@@ -144,7 +144,7 @@ def plan(
     """
     names = [planner] if isinstance(planner, str) else list(planner)
     at_least(1, times=times)
-    given = windowed(instance, times) if isinstance(instance, Instance) else open_instance(_text(instance), times)
+    given = windowed(instance, times) if isinstance(instance, Instance) else open_instance(_path(instance), times)
     fleet = machine if isinstance(machine, Fleet) else Fleet.of(_numbers(machine))
     check_fits(given, fleet)
     folder, kept = folder_for(out, "plan")
@@ -199,16 +199,20 @@ def place(
             raise InputError("machines, replicas, demand and times cannot be combined with a PlacementProblem")
         found = problem
     else:
-        found = open_problem(_text(problem), machines, replicas, demand, times, seed)
+        if not isinstance(problem, str | Path):
+            raise InputError(f"problem is {problem!r}: must be a PlacementProblem, {KINDS}")
+        found = open_problem(str(problem), machines, replicas, demand, times, seed)
     folder, kept = folder_for(out, "placement")
     facts = {"instance": found.instance.name, "demand": demand, "times": times}
     return Placements(folder, kept, found, compare(found, names, folder, seed, bounds, facts))
 
 
-def _text(given: Any) -> str:
-    if not isinstance(given, str | Path):
-        raise InputError(f"what is to be placed is {given!r}: must be a file, a folder or a trace")
-    return str(given)
+def _path(instance: Any) -> str:
+    if not isinstance(instance, str | Path):
+        raise InputError(
+            f"instance is {instance!r}: must be an Instance, or a file, a folder or a trace, as in 'a.csv'"
+        )
+    return str(instance)
 
 
 def _numbers(machine: Any) -> list[float]:

@@ -127,7 +127,7 @@ class Scenario:
         if self.choose_from_queue and self.queue < 2:
             raise InputError(
                 f"choose_from_queue is set, but queue is {self.queue}: there is nothing to choose from; show at least "
-                "2 waiting workloads (--queue 2)"
+                "2 waiting workloads, as with queue=2"
             )
         if self.perturb and not self.quantise:
             raise InputError(f"perturb is {self.perturb}: must be 0 without quantise: it changes whole units")

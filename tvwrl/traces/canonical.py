@@ -39,7 +39,7 @@ def read_trace(path: str | os.PathLike[str], slot_seconds: int | None = None) ->
     """
     path = Path(path)
     if slot_seconds is not None:
-        slot_seconds = _seconds(slot_seconds, f"{path}: slot_seconds (--slot-seconds)")
+        slot_seconds = _seconds(slot_seconds, f"{path}: slot_seconds")
     if os.path.isdir(path):
         return _read_folder(path, slot_seconds)
     if not os.path.exists(path):
@@ -47,7 +47,7 @@ def read_trace(path: str | os.PathLike[str], slot_seconds: int | None = None) ->
     if not path.name.lower().endswith((".csv", ".csv.gz")):
         raise InputError(f"{path}: neither a folder nor a .csv or .csv.gz file")
     if slot_seconds is None:
-        raise InputError(f"{path}: the length of a slot is unknown: give --slot-seconds, the interval of the CSV")
+        raise InputError(f"{path}: the length of a slot is unknown: give slot_seconds, the interval of the CSV")
     usage = _read_csv(path)
     resources = tuple(name for name in usage.frame.columns if name not in ("workload_id", "slot"))
     name = path.name[: path.name.lower().rindex(".csv")]
@@ -145,7 +145,7 @@ def _read_folder(folder: Path, slot_seconds: int | None) -> Trace:
     header = _read_header(folder / HEADER)
     if slot_seconds not in (None, header["slot_seconds"]):
         raise InputError(
-            f"{folder / HEADER}: slot_seconds {header['slot_seconds']} is not --slot-seconds {slot_seconds}"
+            f"{folder / HEADER}: slot_seconds is {header['slot_seconds']}: must not be given as {slot_seconds}"
         )
     workloads = _read_parquet(folder / WORKLOADS) if (folder / WORKLOADS).exists() else None
     return _trace(_read_parquet(folder / USAGE), workloads, header)

@@ -16,6 +16,8 @@ SUBFOLDERS = {  # of TVWRL_DATA: where a recorded trace of that name is looked f
     "alibaba": ("alibaba", "alibaba2018", "tianchi"),
 }
 
+SYNTHETIC = "synthetic:"  # before one of these names: the synthetic population, whatever was prepared
+
 
 def data_folder() -> Path:
     """Folder of the prepared traces: environment variable TVWRL_DATA, else ~/.cache/tvwrl."""
@@ -32,7 +34,7 @@ def find_trace(name_or_path: str) -> Path | None:
     for name in SUBFOLDERS.get(name_or_path, (name_or_path,)):
         if name in prepared:
             return data / name
-    if name_or_path in SUBFOLDERS:
+    if name_or_path.removeprefix(SYNTHETIC) in SUBFOLDERS:
         return None
     path = Path(name_or_path).expanduser()
     if name_or_path and os.path.exists(path):
@@ -48,7 +50,8 @@ def open_trace(name_or_path: str | Path, slot_seconds: int | None = None, seed: 
     """Open a trace by name or path.
 
     `name_or_path`: google and alibaba are the recorded trace if one was prepared in TVWRL_DATA, else a synthetic
-        population; a folder of TVWRL_DATA goes by its name; all else is the path of a folder or a CSV
+        population, which synthetic:google and synthetic:alibaba always are; a folder of TVWRL_DATA goes by its name;
+        all else is the path of a folder or a CSV
     `slot_seconds`: length of a slot, seconds, which a CSV lacks
     `seed`: of a synthetic population, >= 0
 
@@ -68,11 +71,10 @@ def open_trace(name_or_path: str | Path, slot_seconds: int | None = None, seed: 
         return read_trace(path, slot_seconds)
     from tvwrl.traces.synthetic import synthetic_trace
 
-    trace = synthetic_trace(name_or_path, seed=seed)
+    trace = synthetic_trace(name_or_path.removeprefix(SYNTHETIC), seed=seed)
     if slot_seconds not in (None, trace.slot_seconds):
         raise InputError(
-            f"synthetic trace {name_or_path!r}: slot_seconds is {trace.slot_seconds}, "
-            f"but --slot-seconds gives {slot_seconds}"
+            f"synthetic trace {trace.name!r}: slot_seconds is {trace.slot_seconds}: must not be given as {slot_seconds}"
         )
     return trace
 
@@ -84,7 +86,7 @@ def trace_identity(trace: Trace, name_or_path: str | None, slot_seconds: int | N
     """
     path = None if name_or_path is None else find_trace(name_or_path)
     return {
-        "argument": name_or_path if path is None else str(path.resolve()),
+        "argument": name_or_path and (f"{SYNTHETIC}{trace.name}" if path is None else str(path.resolve())),
         "slot_seconds": slot_seconds,
         "name": trace.name,
         "source": trace.source,
@@ -113,13 +115,12 @@ def describe_source(trace: Trace, name_or_path: str | None = None) -> str:
     path = find_trace(name_or_path) if name_or_path is not None else None
     place = f" from {path}" if path is not None else ""
     if trace.source == "real":
-        return f"Real trace {trace.name!r}, recorded usage{place}: {size}."
+        instead = f" ({SYNTHETIC}{name_or_path} would be generated)" if name_or_path in SUBFOLDERS else ""
+        return f"Real trace {trace.name!r}, recorded usage{place}{instead}: {size}."
     if path is not None:
         return f"Synthetic trace {trace.name!r}, generated usage{place}: {size}."
-    return (
-        f"Synthetic population {trace.name!r}, generated with the real population's statistics: {size}; "
-        f"for the real trace, prepare it with tvwrl prepare into TVWRL_DATA ({data_folder()})."
-    )
+    missing = f" (tvwrl prepare makes the real one, in {data_folder()})" if name_or_path in SUBFOLDERS else ""
+    return f"Synthetic population {trace.name!r}, no recorded usage{missing}: {size}."
 
 
 def open_and_describe(name_or_path: str, slot_seconds: int | None, report: Callable[[str], object]) -> Trace:

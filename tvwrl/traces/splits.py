@@ -134,7 +134,7 @@ def _by_applications(trace: Trace, least_rows: int) -> tuple[Int, Int, Int, Int]
     if len(groups) < 3:
         raise InputError(
             f"split is applications, but trace '{trace.name}' has {len(groups)} of them: at least 3 are needed, for "
-            "training, validation and test; use --split workloads or --split time"
+            "training, validation and test; use split workloads or split time"
         )
     train, test, validation = _deal(groups, [1 - TEST_SHARE - VALIDATION_SHARE, TEST_SHARE, VALIDATION_SHARE])
     parts = [_named(trace, part) for part in (train + validation, train, validation, test)]
