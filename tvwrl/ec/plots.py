@@ -81,7 +81,7 @@ def plot_members(population: Population, labels: Int, medoids: Int, path: Path) 
     for number, axes in enumerate(grid[0]):
         axes.set_title("medoid" if number == 0 else f"member {number}", fontsize=10)
     handles, names = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, [f"{name}, fraction" for name in names], loc="outside lower center", ncols=4, **LEGEND)
+    figure.legend(handles, [f"{name}, units" for name in names], loc="outside lower center", ncols=4, **LEGEND)
     figure.savefig(path, dpi=DPI)
 
 
