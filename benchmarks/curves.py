@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -17,20 +18,24 @@ from tvwrl.agents.training import Trainer
 from tvwrl.envs.problem import Problem
 from tvwrl.experiments.online_report import online_table, plot_rewards, rewards_by_phase
 from tvwrl.markdown import markdown_table
-from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
+from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, tidy
 from tvwrl.runs import read_csv
 from tvwrl.schedulers import Scheduler, make_scheduler
+from tvwrl.schedulers.knowledge import knowledge_of
 from tvwrl.schedulers.runner import Runner
+from tvwrl.schedulers.titles import title_of
 from tvwrl.traces import open_trace
 from tvwrl.traces.catalogue import trace_identity
 from tvwrl.types import Float, InputError, SequenceSet
 
+LINES = ("-", "--", "-.", ":")  # of seeds
+LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 9}
 LAST = 5  # iterations whose mean is what a run came to
 HEAD = ("", "seed", "first", f"mean of the last {LAST}", "minutes", "minutes to {share:.0%} of the way")
 PANELS = {
-    "own": "DeepRM's own return per episode (higher is better)",
-    "slowdown": "Mean slowdown, on real machines (lower is better)",
-    "wait": "Mean wait, slots, on real machines (lower is better)",
+    "own": "DeepRM's own return\nof an episode\n(higher is better)",
+    "slowdown": "Mean slowdown\non the cluster's machines\n(lower is better)",
+    "wait": "Mean wait, slots,\non the cluster's machines\n(lower is better)",
 }
 
 
@@ -41,18 +46,21 @@ def learning(
 ) -> None:
     """Reward of the training episodes against minutes, and when most of the way is done.
 
-    Runs whose folders differ in `-seedN` alone are one colour. Actions of training episodes are drawn, so curves lie
-    below what a policy is evaluated at. Minutes count from the end of the first iteration's episodes on.
+    A panel for each trace and what its agents know, a line for each of its runs. Actions of training episodes are
+    drawn, so curves lie below what a policy is evaluated at. Minutes count from the end of the first iteration's
+    episodes on.
 
     Args:
-        runs: folders of tvwrl train, or cells of tvwrl reproduce.
+        runs: folders of tvwrl train, or the training/ of cells of tvwrl reproduce.
         share: of the way from the first iteration to the last ones.
         figure: where it is drawn.
     """
     curves: dict[str, dict[str, Float]] = {}
     for run in runs:
-        name, seed = re.fullmatch(r"(.*?)(?:-seed(\d+))?", run.name).groups()  # type: ignore[union-attr]
-        curves.setdefault(name, {})[seed or "0"] = logged_rewards(run)
+        facts = json.loads((run / "run.json").read_text())
+        config = TrainConfig.from_dict(facts["config"])
+        name = f"{facts['trace']['name']}\n({knowledge_of(config.scenario).group})"
+        curves.setdefault(name, {})[str(config.seed)] = logged_rewards(run)
     rows = []
     for name, seeds in curves.items():
         for seed, points in seeds.items():
@@ -60,18 +68,28 @@ def learning(
             final = reward[-LAST:].mean()
             reached = minutes[np.argmax(reward >= reward[0] + share * (final - reward[0]))]
             values = (f"{reward[0] / 1000:.0f}", f"{final / 1000:.0f}", f"{minutes[-1]:.1f}", f"{reached:.1f}")
-            rows.append([name, seed, *values])
+            rows.append([name.replace("\n", " "), seed, *values])
     print(markdown_table([title.format(share=share) for title in HEAD], rows))
-    page = new_figure(9, 4.5)
-    axis = page.subplots()
-    for colour, (name, seeds) in zip(COLOURS, curves.items(), strict=False):
-        for points in seeds.values():
-            axis.plot(points[:, 0], points[:, 1] / 1000, color=colour, lw=1.2)
-        axis.lines[-1].set_label(f"{name} ({len(seeds)} seeds)")
-    axis.set_xlabel("minutes of training")
-    axis.set_ylabel("reward of training episodes (thousands)")
-    tidy(axis)
-    axis.legend(frameon=False, fontsize=8)
+    draw_learning(curves, figure)
+
+
+def draw_learning(curves: Mapping[str, Mapping[str, Float]], figure: Path) -> None:
+    """A panel for each name, at most three side by side, with a line for each seed."""
+    across = min(3, len(curves))
+    down = -(-len(curves) // across)
+    page = new_figure(WIDTH, 2.8 * down + 0.4)
+    axes = page.subplots(down, across, squeeze=False)
+    for axis, (name, seeds) in zip(axes.ravel(), curves.items(), strict=False):
+        for number, points in enumerate(seeds.values()):
+            axis.plot(points[:, 0], points[:, 1] / 1000, LINES[number % len(LINES)], color=OURS, lw=1.5)
+        axis.set_title("\n".join(fill(part, 28) for part in name.split("\n")), fontsize=9.5)
+        finish(axis, "minutes of training")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("reward of a training episode,\nthousands (higher is better)", fontsize=9.5)
+    for axis in axes.ravel()[len(curves) :]:
+        axis.set_visible(False)
+    seeds = list(dict.fromkeys(seed for one in curves.values() for seed in one))
+    page.legend(axes[0, 0].lines, [f"seed {seed}" for seed in seeds], loc="outside lower center", ncols=5, **LEGEND)
     save(page, figure)
 
 
@@ -156,23 +174,27 @@ def referee(problem: Problem, sequences: SequenceSet, scheduler: Scheduler) -> d
 
 
 def draw_deeprm(runs: list[list[dict[str, float]]], lines: dict[str, dict[str, float]], figure: Path) -> None:
-    """One panel per measure, one line per seed, heuristics as dashes."""
-    page = new_figure(13, 3.6)
+    """One panel per measure, one line per seed, heuristics as horizontal lines."""
+    page = new_figure(WIDTH, 3.5)
     for axis, (name, title) in zip(page.subplots(1, 3), PANELS.items(), strict=True):
         for seed, points in enumerate(runs):
-            colour = COLOURS[seed % len(COLOURS)]
-            axis.plot([p["iteration"] for p in points], [p[name] for p in points], "o-", ms=3, color=colour)
-            axis.lines[-1].set_label(f"seed {seed}")
-        untrained = float(np.mean([points[0][name] for points in runs]))
-        axis.axhline(untrained, color="#555555", linestyle=":", label="untrained")
-        for style, (scheduler, values) in zip(("--", "-."), lines.items(), strict=True):
+            line, shown = LINES[seed % len(LINES)], [p[name] for p in points]
+            axis.plot([p["iteration"] for p in points], shown, line, color=OURS, lw=1.5, label=f"DeepRM, seed {seed}")
+        for colour, (scheduler, values) in zip((OTHERS, COLOURS[0]), lines.items(), strict=True):
             if name in values:
-                axis.axhline(values[name], color="#222222", linestyle=style, lw=1, label=scheduler)
+                axis.axhline(values[name], color=colour, lw=1.5, ls=(0, (1, 1)), label=title_of(scheduler))
         axis.set_title(title, fontsize=10)
-        axis.set_xlabel("iteration")
-        tidy(axis)
-    axis.legend(frameon=False, fontsize=8)
+        finish(axis, "iteration")
+    page.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3, **LEGEND)
     save(page, figure)
+
+
+def finish(axis: Any, across: str) -> None:
+    """Labels that can be read, few ticks, a faint grid."""
+    axis.set_xlabel(across, fontsize=9.5)
+    axis.locator_params(nbins=5)
+    axis.tick_params(labelsize=9)
+    tidy(axis)
 
 
 def save(page: Any, figure: Path) -> None:

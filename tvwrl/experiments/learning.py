@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from tvwrl.experiments.statistics import paired_bootstrap
-from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
+from tvwrl.plotting import DPI, OTHERS, OURS, WIDTH, new_figure, tidy
 from tvwrl.schedulers.titles import INITIAL
 
 
@@ -41,20 +41,25 @@ def what_training_brought(rows: pl.DataFrame, name: str, iteration: int) -> str:
 
 def plot_learning(progress: Sequence[Mapping[str, Any]], best: int, file: Path) -> None:
     """A PNG of the validation reward by iteration, with the initial policy's as a line and the best one marked."""
+    from matplotlib.ticker import MaxNLocator
+
     validated = [row for row in progress if row.get("eval_reward") not in (None, "")]
     if not validated:
         return
     iteration = [int(row["iteration"]) for row in validated]
     reward = np.array([float(row["eval_reward"]) for row in validated]) / 1000
-    figure = new_figure(8, 4.4)
+    figure = new_figure(WIDTH, 4.0)
     axis = figure.subplots()
-    axis.plot(iteration, reward, "-o", color=COLOURS[0], ms=4, label="policy")
+    axis.plot(iteration, reward, "-o", color=OURS, ms=5, label="policy")
     if iteration[0] == 0:
-        axis.axhline(reward[0], color=COLOURS[1], linestyle="--", label="initial policy")
+        axis.axhline(reward[0], color=OTHERS, linestyle="--", lw=1.4, label="policy before training")
     if best in iteration:
-        axis.plot([best], [reward[iteration.index(best)]], "*", color=COLOURS[0], ms=14, label="best, which is kept")
-    axis.set_xlabel("iteration")
-    axis.set_ylabel("mean reward on validation sequences, thousands")
+        star = {"ls": "", "marker": "*", "ms": 18, "mfc": "white", "mec": OURS, "mew": 1.6}
+        axis.plot([best], [reward[iteration.index(best)]], **star, label="best, which is kept")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.set_xlabel("iteration", fontsize=9.5)
+    axis.set_ylabel("reward of a validation sequence,\nthousands (higher is better)", fontsize=9.5)
+    axis.tick_params(labelsize=9)
     tidy(axis, "y")
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     figure.savefig(file, dpi=DPI, format="png")

@@ -14,15 +14,23 @@ from tvwrl.agents.online import ONLINE, Phase, play_frozen
 from tvwrl.agents.online_config import OnlineConfig
 from tvwrl.experiments.statistics import paired_bootstrap
 from tvwrl.markdown import markdown_table
-from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
+from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, tidy
 from tvwrl.runs import whole_file, write_csv
 from tvwrl.schedulers import Scheduler
 from tvwrl.schedulers.runner import Runner
+from tvwrl.schedulers.titles import title_of
 from tvwrl.types import Float
 
 FROZEN = "frozen"  # the policy as it was pretrained, played as evaluation does
 FROZEN_DRAWN = "frozen-drawn"  # the same, its actions drawn as the online policy's are
 BLOCKS = 20  # points of a curve
+NARROWEST = 0.25  # part of the page that a phase gets at least
+TITLES = {ONLINE: "learns online", FROZEN: "frozen", FROZEN_DRAWN: "frozen, actions drawn"}  # in pictures
+STYLES: dict[str, dict[str, Any]] = {
+    ONLINE: {"color": OURS, "marker": "o", "ls": "-", "zorder": 4},
+    FROZEN: {"color": OTHERS, "marker": "s", "ls": "--"},
+    FROZEN_DRAWN: {"color": COLOURS[0], "marker": "D", "ls": "-."},
+}
 NOTE = (
     "Mean reward per episode, thousands; every scheduler plays the same arrivals once. Intervals: paired bootstrap "
     "over episodes, treated as independent. Episodes of one seed are not, as they share a policy that keeps "
@@ -113,33 +121,44 @@ def online_table(rewards: Rewards, names: Sequence[str]) -> str:
 
 
 def plot_rewards(rewards: Rewards, names: Sequence[str], file: Path) -> None:
-    """Rewards in blocks of episodes, and what the online policy is ahead of itself, frozen, with its 95 % interval."""
-    figure = new_figure(9.6, 6.0)
-    level, ahead = figure.subplots(2, 1, sharex=True)
-    block = max(1, sum(len(phase[ONLINE]) for phase in rewards) // BLOCKS)
-    first = 0
+    """Rewards in blocks of episodes, a column for each phase, and what the online policy is ahead of itself, frozen,
+    with its 95 % interval."""
+    counts = [len(phase[ONLINE]) for phase in rewards]
+    figure = new_figure(WIDTH, 5.6)
+    shares = [max(count / sum(counts), NARROWEST) for count in counts]
+    axes = figure.subplots(2, len(rewards), squeeze=False, sharex="col", width_ratios=shares)
+    block = max(1, sum(counts) // BLOCKS)
+    handles: dict[str, Any] = {}
     for place, (phase, name) in enumerate(zip(rewards, names, strict=True)):
-        count = len(phase[ONLINE])
-        parts = np.array_split(np.arange(count), max(1, count // block))
-        middle = first + np.array([part.mean() for part in parts]) + 1
-        for i, (scheduler, values) in enumerate(phase.items()):
-            style = {"color": COLOURS[i % len(COLOURS)], "label": None if place else scheduler}
-            line = "o-" if scheduler in (ONLINE, FROZEN, FROZEN_DRAWN) else "--"
-            level.plot(middle, [values[part].mean() for part in parts], line, markersize=3, **style)
+        level, ahead = axes[:, place]
+        parts = np.array_split(np.arange(counts[place]), max(1, counts[place] // block))
+        middle = sum(counts[:place]) + np.array([part.mean() for part in parts]) + 1
+        others = iter([colour for colour in COLOURS if colour not in (OURS, COLOURS[-1])] * len(phase))
+        for scheduler, values in phase.items():
+            style: dict[str, Any] = STYLES.get(scheduler) or {"color": next(others), "ls": ":"}
+            title = TITLES.get(scheduler) or title_of(scheduler)
+            (handles[title],) = level.plot(middle, [values[part].mean() for part in parts], ms=4, lw=1.6, **style)
             if scheduler in (FROZEN, FROZEN_DRAWN):
-                found = [paired_bootstrap(phase[ONLINE][p].ravel(), values[p].ravel()) for p in parts]
+                found = [paired_bootstrap(phase[ONLINE][part].ravel(), values[part].ravel()) for part in parts]
                 mean, low, high = np.array(found).T
-                ahead.errorbar(middle + i, mean, (mean - low, high - mean), fmt="o-", markersize=3, **style)
+                ahead.errorbar(middle, mean, (mean - low, high - mean), ms=4, lw=1.4, **style)
+        level.set_title(name, fontsize=10)
+        ahead.axhline(0, color=OTHERS, linewidth=1)
+        ahead.set_xlabel("episode of the stream", fontsize=9.5)
         for axis in (level, ahead):
-            if place:
-                axis.axvline(first + 0.5, color="#444444", linewidth=1)
-        level.annotate(name, (first + 0.5, 1.0), (4, 4), ("data", "axes fraction"), "offset points", fontsize=9)
-        first += count
-    ahead.axhline(0, color="#444444", linewidth=1)
-    ahead.set_xlabel(f"episode of the stream (means of about {block})")
-    level.set_ylabel("reward, thousands")
-    ahead.set_ylabel("online ahead of, thousands")
-    for axis in (level, ahead):
-        tidy(axis)
-        axis.legend(frameon=False, fontsize=9)
+            axis.locator_params(axis="x", nbins=max(2, round(8 * shares[place])))
+            axis.tick_params(labelsize=9)
+            tidy(axis)
+    axes[0, 0].set_ylabel("reward of an episode,\nthousands", fontsize=9.5)
+    axes[1, 0].set_ylabel("lead of the online policy,\nthousands", fontsize=9.5)
+    figure.legend(
+        list(handles.values()),
+        list(handles),
+        loc="outside lower center",
+        ncols=3,
+        frameon=False,
+        fontsize=9,
+        title=f"Means of {block} episodes; bars: 95 % intervals",
+        title_fontsize=9,
+    )
     figure.savefig(file, dpi=DPI, format="png")

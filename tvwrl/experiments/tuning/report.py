@@ -11,7 +11,7 @@ from typing import Any
 from tvwrl.agents.config import PRESETS, TrainConfig
 from tvwrl.experiments.engine import CELLS
 from tvwrl.experiments.tuning.search import CELL, RETRIED, TROUBLE, Search, complete_trials, ended_trials, load_study
-from tvwrl.plotting import COLOURS, DPI, new_figure
+from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, tidy
 from tvwrl.runs import write_csv, write_json
 
 # fmt: off
@@ -96,19 +96,26 @@ def importance_of(study: Any) -> dict[str, float]:
 
 def _plot(trials: list[Any], complete: list[Any], importance: Mapping[str, float], file: Path) -> None:
     """Rewards by trial, pruned ones hollow where they stopped, and how much each parameter matters."""
-    figure = new_figure(10, 3.6)
-    left, right = figure.subplots(1, 2)
+    rising = sorted(importance.items(), key=lambda item: item[1])
+    figure = new_figure(WIDTH, max(3.4, 0.22 * len(rising) + 1.2))
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     pruned = [trial for trial in trials if trial not in complete and trial.intermediate_values]
     best = [max(t.value for t in complete if t.number <= one.number) / 1000 for one in complete]
-    left.step([t.number for t in complete], best, where="post", color=COLOURS[0], label="best so far")
-    left.plot([t.number for t in complete], [t.value / 1000 for t in complete], "o", color=COLOURS[0], label="complete")
+    left.step([t.number for t in complete], best, where="post", color=OURS, label="best so far")
+    left.plot([t.number for t in complete], [t.value / 1000 for t in complete], "o", color=OTHERS, label="complete")
     last = [t.intermediate_values[t.last_step] / 1000 for t in pruned]
-    left.plot([t.number for t in pruned], last, "o", mfc="none", color=COLOURS[1], label="pruned, where it stopped")
-    left.set(xlabel="trial", ylabel="validation reward, thousands")
-    left.legend(frameon=False, fontsize=8)
-    rising = sorted(importance.items(), key=lambda item: item[1])
-    right.barh([name for name, _ in rising], [share for _, share in rising], color=COLOURS[0])
-    right.set(xlabel="share of the variance of complete trials", title="" if rising else "too few complete trials")
+    if pruned:
+        left.plot([t.number for t in pruned], last, "o", mfc="none", color=COLOURS[0], label="stopped early")
+    left.xaxis.get_major_locator().set_params(integer=True)
+    left.set_xlabel("trial", fontsize=9.5)
+    left.set_ylabel("validation reward, thousands\n(higher is better)", fontsize=9.5)
+    right.plot([100 * share for _, share in rising], range(len(rising)), "o", color=OURS, ms=6)
+    right.set_yticks(range(len(rising)), [name.replace("_", " ") for name, _ in rising])
+    right.set_xlim(left=0)
+    right.set_xlabel("of the reward's variance, %", fontsize=9.5)
+    right.set_title("What each parameter explains" if rising else "Too few complete trials", fontsize=10)
     for axis in (left, right):
-        axis.spines[["top", "right"]].set_visible(False)
+        axis.tick_params(labelsize=9)
+        tidy(axis)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     figure.savefig(file, dpi=DPI)
