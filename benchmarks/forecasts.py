@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from tvwrl.forecasting.base import WINDOWS
 from tvwrl.forecasting.pretrained import start_for, unseen_error
 from tvwrl.forecasting.scores import ranked_probability, skill
 from tvwrl.markdown import markdown_table
-from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
+from tvwrl.plotting import DPI, OTHERS, OURS, WIDTH, new_figure, scale_logarithmically, tidy
 from tvwrl.schedulers import make_scheduler
 from tvwrl.schedulers.runner import Runner
 from tvwrl.simulation.scenario import Scenario
@@ -39,6 +39,10 @@ SEQUENCES, JUDGED = 60, 2000  # test sequences that are played, and test windows
 Kind = Literal["own", "pooled"]
 OWN: Kind = "own"
 POOLED: Kind = "pooled"
+STYLES: dict[Kind, dict[str, Any]] = {
+    OWN: {"label": "series of this trace alone", "color": OTHERS, "fmt": "s--", "ms": 4.5, "lw": 1.4},
+    POOLED: {"label": "and all series of the other traces", "color": OURS, "fmt": "o-", "ms": 5, "lw": 1.4},
+}
 SMALL = (10, 30, 100, 180)  # workloads of traces that may start from the shipped forecaster
 COUNTS = {OWN: (10, 30, 100, 300, 1000), POOLED: (10, 100, 1000)}  # of training series, and then all
 
@@ -284,31 +288,50 @@ def start_table(out: Path, cells: Sequence[Start]) -> str:
 
 
 def draw_curves(out: Path, points: Sequence[Point], figure: Path) -> None:
-    """Reward above, skill below, one column per trace; bars are the range of the seeds."""
-    page = new_figure(14, 6)
-    axes = page.subplots(2, len(TRACES), sharex="col")
+    """The curves of the usual size of network and number of windows."""
+    curves: dict[str, dict[Kind, Curve]] = {trace: {} for trace in TRACES}
     for (trace, kind, hidden, windows), sizes in by_line(points).items():
-        if (hidden, windows) != (64, WINDOWS):
-            continue
-        found = [rewards_and_skills(out, seeds) for seeds in sizes.values()]
-        column = axes[:, TRACES.index(trace)]
-        for axis, values in zip(column, ([r.mean(axis=1) for r, _ in found], [k for _, k in found]), strict=True):
-            middle = np.array([value.mean() for value in values])
-            ends = np.array([[value.min(), value.max()] for value in values]).T
-            bars = np.abs(ends - middle)
-            colour = COLOURS[kind == POOLED]
-            axis.errorbar(list(sizes), middle, bars, fmt="o-", ms=4, capsize=3, color=colour, label=kind)
-    for axis, trace in zip(axes[0], TRACES, strict=True):
-        axis.set_title(trace, fontsize=10)
-    for axis in axes.ravel():
-        axis.set_xscale("log")
-        tidy(axis)
-    for axis in axes[1]:
-        axis.set_xlabel("training series of the trace")
-    axes[0, 0].set_ylabel("reward of expected-cost (thousands)")
-    axes[1, 0].set_ylabel("skill (1 - CRPS / that of the usual)")
-    axes[0, 0].legend(frameon=False, fontsize=8)
+        if (hidden, windows) == (64, WINDOWS):
+            found = [rewards_and_skills(out, seeds) for seeds in sizes.values()]
+            rewards = np.array([reward.mean(axis=1) for reward, _ in found])
+            curves[trace][kind] = Curve(list(sizes), rewards, np.array([skills for _, skills in found]))
     figure.parent.mkdir(parents=True, exist_ok=True)
+    plot_curves(curves, figure)
+
+
+class Curve(NamedTuple):
+    """What one kind of training reached on a trace."""
+
+    counts: list[int]  # of training series
+    reward: Float  # (counts, seeds) thousands
+    skill: Float  # (counts, seeds)
+
+
+def plot_curves(curves: Mapping[str, Mapping[Kind, Curve]], figure: Path) -> None:
+    """Reward above, skill below, one column per trace; bars are the range of the seeds, if there are several."""
+    from matplotlib.ticker import LogLocator
+
+    page = new_figure(WIDTH, 4.8)
+    axes = page.subplots(2, len(curves), sharex="col", squeeze=False)
+    for column, (trace, kinds) in zip(axes.T, curves.items(), strict=True):
+        for kind, curve in kinds.items():
+            for axis, values in zip(column, (curve.reward, curve.skill), strict=True):
+                middle = values.mean(axis=1)
+                bars = np.abs(np.array([values.min(axis=1), values.max(axis=1)]) - middle)
+                axis.errorbar(curve.counts, middle, bars if bars.any() else None, **STYLES[kind])
+        column[0].set_title(trace, fontsize=10)
+        for axis in column:
+            scale_logarithmically(axis.xaxis)
+            axis.xaxis.set_major_locator(LogLocator(subs=(1, 3) if max(kinds[OWN].counts) < 1000 else (1,)))
+            axis.locator_params(axis="y", nbins=5)
+            axis.yaxis.set_major_formatter("{x:,g}")
+            axis.tick_params(labelsize=8.5)
+            tidy(axis)
+    axes[0, 0].set_ylabel("reward of expected-cost,\nthousands (higher is better)", fontsize=9.5)
+    axes[1, 0].set_ylabel("skill against climatology\n(higher is better)", fontsize=9.5)
+    for axis in axes[1]:
+        axis.set_xlabel("series of the trace", fontsize=9.5)
+    page.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     page.savefig(figure, dpi=DPI)
 
 
