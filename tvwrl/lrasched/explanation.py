@@ -9,9 +9,7 @@ import numpy as np
 
 from tvwrl.lrasched.recommendation import Choice, Recommendation
 from tvwrl.markdown import markdown_table
-from tvwrl.plotting import COLOURS, DPI, new_figure, tidy
-
-BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[-1]
+from tvwrl.plotting import COLOURS, DPI, OTHERS, OURS, WIDTH, new_figure, tidy
 
 
 def explain(found: Recommendation, source: str) -> str:
@@ -62,25 +60,30 @@ def _table(choice: Choice) -> str:
 
 def plot_recommendation(found: Recommendation, file: Path, title: str) -> None:
     """Write a PNG of both curves: predictions, measurements, the goal and the choice."""
-    figure = new_figure(12, 4.4)
-    left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": [2, 1]}, sharey=True)
-    _curve(left, found, found.size, "size, the smallest first")
-    _curve(right, found, found.degree, "degree of collocation, the largest first")
-    left.set_ylabel("performance" if found.goal.higher_is_better else "performance (lower is better)")
-    figure.suptitle(title, fontsize=11)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+    choices = {"Size,\nthe smallest first": found.size, "Replicas on a machine,\nthe most first": found.degree}
+    counts = [len(choice.configurations) for choice in choices.values()]
+    figure = new_figure(WIDTH, 4.6)
+    axes = figure.subplots(1, 2, width_ratios=[max(count, sum(counts) / 3) for count in counts], sharey=True)
+    for axis, (label, choice) in zip(axes, choices.items(), strict=True):
+        _curve(axis, found, choice, label)
+    better = "higher" if found.goal.higher_is_better else "lower"
+    axes[0].set_ylabel(f"performance ({better} is better)", fontsize=9.5)
+    figure.suptitle(title, fontsize=10)
+    legend = axes[0].get_legend_handles_labels()
+    figure.legend(*legend, loc="outside lower center", ncols=5, frameon=False, fontsize=9)
     figure.savefig(file, dpi=DPI, format="png")
 
 
 def _curve(axis: Any, found: Recommendation, choice: Choice, label: str) -> None:
-    x, known = np.arange(len(choice.configurations)), choice.measured
-    axis.plot(x, choice.predicted, "-o", color=BLUE, ms=4, label="predicted")
-    axis.plot(x[known], choice.performance[known], "D", color=ORANGE, ms=8, label="measured")
-    axis.axhline(found.goal.performance, color=GREY, label="goal")
-    axis.axhline(found.goal.limit, color=GREY, ls="--", label="goal with margin")
-    chosen = choice.chosen
-    axis.plot(chosen, choice.performance[chosen], "o", ms=16, mfc="none", mec="#222222", mew=1.6, label="chosen")
-    axis.set_xticks(x, [c.name for c in choice.configurations], rotation=60, ha="right", fontsize=8)
-    axis.set_ylim(0, 1.05)
-    axis.set_title(label + ("" if choice.reached else ": goal not reached"), fontsize=10)
+    x, known, chosen = np.arange(len(choice.configurations)), choice.measured, choice.chosen
+    axis.plot(x, choice.predicted, "-o", color=COLOURS[0], ms=4, lw=1.4, label="predicted")
+    axis.plot(x[known], choice.performance[known], "D", color=OTHERS, ms=7, label="measured")
+    axis.axhline(found.goal.performance, color=OTHERS, lw=1.2, label="goal")
+    axis.axhline(found.goal.limit, color=OTHERS, lw=1.2, ls="--", label="goal with margin")
+    ring = {"ls": "", "marker": "o", "ms": 15, "mfc": "none", "mec": OURS, "mew": 2}
+    axis.plot(chosen, choice.performance[chosen], **ring, label="recommended")
+    axis.set_xticks(x, [c.name for c in choice.configurations], rotation=60, ha="right", rotation_mode="anchor")
+    axis.tick_params(labelsize=9)
+    axis.set_ylim(0, 1.08)
+    axis.set_title(label + ("" if choice.reached else ":\ngoal not reached"), fontsize=10)
     tidy(axis, "y")
