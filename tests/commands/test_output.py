@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from tvwrl.commands.output import check_output
+from tvwrl.commands.dispatch import dispatch
+from tvwrl.commands.output import check_output, undisturbed
+from tvwrl.runs import locked
 from tvwrl.types import InputError
 
 
@@ -60,3 +62,23 @@ def test_what_the_system_refuses_is_named(number: int, tmp_path: Path, monkeypat
     with pytest.raises(InputError, match="the output folder runs: nothing can be written"):
         check_output(settings(out=None))
     check_output(settings(out=tmp_path / "run", dry_run=True))  # which writes nothing
+
+
+@pytest.mark.parametrize("words", ["train", "learn-online", "place", "provision --instance a.csv", "size"])
+def test_a_folder_that_another_command_works_in_is_refused(words: str, tmp_path: Path) -> None:
+    with locked(tmp_path / "run"), pytest.raises(InputError, match=r"run is in use by another process: wait for it"):
+        dispatch([*words.split(), "--out", str(tmp_path / "run")])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_whose_parent_has_no_room_for_a_lock_can_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda place, how: False)
+    with undisturbed(settings(out=tmp_path / "mounted")):
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_made_to_keep_others_out(tmp_path: Path) -> None:
+    with undisturbed(settings(resume=None, out=tmp_path / "new" / "run")):
+        assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
 
@@ -34,12 +35,13 @@ def dispatch(words: Sequence[str]) -> int:
         print(short_help(line))
         return 0 if line.complete or not line.words or line.words[0] in HELP else 2  # options of nothing
     settings = line.parsed()
-    from tvwrl.commands.output import check_output
+    from tvwrl.commands.output import check_output, undisturbed
     from tvwrl.compiling import announce
 
-    check_output(settings, line.command.fresh)
-    announce(words[0])
-    result = line.work()(settings)
+    with undisturbed(settings) if line.command.alone else nullcontext():
+        check_output(settings, line.command.fresh)
+        announce(words[0])
+        result = line.work()(settings)
     if isinstance(result, str):
         print(result)
     return result if isinstance(result, int) else 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tvwrl.runs import check_new_folder
+from tvwrl.runs import check_new_folder, locked
 from tvwrl.types import InputError
 
 FOLDERS = ("out", "resume")  # fields of settings that name a folder to write to
@@ -44,6 +46,17 @@ def check_output(settings: Any, fresh: bool = False) -> None:
             check_folder(path.parent, f"--{name}")
     if hasattr(settings, "out") and not any(given[name] for name in FOLDERS):
         check_folder(getattr(settings, "folder", DEFAULT), "the output folder")
+
+
+@contextmanager
+def undisturbed(settings: Any) -> Iterator[None]:
+    """No other command works in the folder that the settings name. Raises InputError if one does."""
+    named = next((Path(one) for name in FOLDERS if (one := getattr(settings, name, None)) is not None), None)
+    if named is None or not named.absolute().parent.is_dir():  # whose parents nobody has made yet
+        yield
+        return
+    with locked(named.absolute()):
+        yield
 
 
 def check_folder(folder: Path, option: str) -> None:

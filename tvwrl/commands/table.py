@@ -19,6 +19,7 @@ class Command:
     work: str  # MODULE:NAME of the function that takes the options and returns an exit code, or None for 0
     often: tuple[str, ...] = ()  # options that `--help` shows, by field; without any, it shows all
     fresh: bool = False  # whether --out has to be new or empty; other commands continue what it holds
+    alone: bool = False  # whether no other command may work in --out or --resume meanwhile
     family: str = ""  # MODULE:NAME of the function that lists its members: title -> name -> a line of help
 
 
@@ -57,6 +58,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.experiments.train_command:train",
             ("trace", "preset", "out", "resume", "iterations", "load", "machines", "algo", "policy", "seed", "device"),
             fresh=True,
+            alone=True,
         ),
         Command(
             "tune",
@@ -72,6 +74,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.experiments.learn_online_command:learn_online",
             ("checkpoint", "trace", "shift_to", "shift_load", "out", "resume", "before", "after", "clusters", "seed"),
             fresh=True,
+            alone=True,
         ),
         Command(
             "classes",
@@ -80,6 +83,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.ec.fitting:fit_and_report",
             ("trace", "slot_seconds", "out", "representations", "representation", "k", "compare_by_forecast", "seed"),
             fresh=True,
+            alone=True,
         ),
         Command(
             "forecast",
@@ -106,6 +110,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.commands.compare:TaskComparison",
             "tvwrl.commands.compare:compare_on_task",
             fresh=True,
+            alone=True,
         ),
         Command(
             "benchmark",
@@ -130,6 +135,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.experiments.provision_command:PlanningSettings",
             "tvwrl.experiments.provision_command:plan_machines",
             ("instance", "machine", "counts", "fixed", "planners", "best", "seconds", "advise", "verify", "out"),
+            alone=True,
         ),
         Command(
             "place",
@@ -137,6 +143,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.flow.place_command:PlacementSettings",
             "tvwrl.flow.place_command:place",
             fresh=True,
+            alone=True,
         ),
         Command(
             "size",
@@ -144,6 +151,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.lrasched.sizing:SizingSettings",
             "tvwrl.lrasched.sizing:size_application",
             fresh=True,
+            alone=True,
         ),
         Command(
             "interference",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +44,11 @@ def new_trainer(
     `others`: the traces of `config.also`, if they are open
     """
     trainer = Trainer(problem, config, folder, dict(identity), report, others=others)
-    trainer.save()
+    try:
+        trainer.save()
+    except OSError:  # a full disk, say: nothing is left that would be in the way of the next attempt
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     trace = {**identity, "workloads": len(problem.trace)}
     facts = {
         "trace": trace,
