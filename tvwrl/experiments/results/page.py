@@ -106,7 +106,9 @@ def write_pages(
     main = ["# Results", _seeds(trained), _missing(measures, trained, groups)]
     main += ["## Agents against schedulers that know no more", _averages(measures, knowledge, verdicts)]
     main += [_overview(measures, knowledge, verdicts), NOTE, "## Every scheduler"]
-    main += [f"On {', '.join(links)}. [What was trained]({TRAINED}.md) describes the agents."]
+    main += [
+        f"A page per trace has them all: {', '.join(links)}. [What was trained]({TRAINED}.md) describes the agents."
+    ]
     pages = {trace: _joined(parts) for trace, parts in traces.items()}
     return _joined(main), pages | {TRAINED: _joined(["# What was trained", how, _trained(trained)])}
 

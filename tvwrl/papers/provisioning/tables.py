@@ -73,7 +73,10 @@ def tables_of(name: str, rows: Rows, reference: Reference) -> str:
         brackets = " (the authors' published results in brackets)" if reference.folder else ""
         sections = _sections(name, results)
         for title, text, of in ((DEVIATION, figure.deviation, 0), (SECONDS, figure.seconds, 1)):
-            parts += [f"{title}{brackets}; last column: the paper's text.", _table(results, sections, text, of)]
+            parts += [
+                f"{title}{brackets}; last column: what the paper's text says.",
+                _table(results, sections, text, of),
+            ]
         parts.append(_order(results))
     parts += [_known_instance(instance, own, reference) for instance, own in known.items()]
     return "\n\n".join([*parts, _claims(results)]) + "\n"
@@ -156,7 +159,8 @@ def _order(results: _Results) -> str:
     same, pairs = agreement(ours, theirs)
     if pairs:
         lines.append(
-            f"- of {pairs} pairs of algorithms that differ by {DIFFERENT} points or more there, {same} stand so here"
+            f"- of {pairs} pairs of algorithms that differ by {DIFFERENT} points or more there, "
+            f"{same} are in the same order here"
         )
     return "\n".join(lines)
 
@@ -197,4 +201,4 @@ def _claims(results: _Results) -> str:
         verdicts = [[claim.holds({n: o.deviation for n, o in one.items()}) for one in of] for of in sides.values()]
         known_verdicts = [[verdict for verdict in own if verdict is not None] for own in verdicts]
         body.append([claim.text, *(f"{sum(own)} of {len(own)}" if own else "-" for own in known_verdicts)])
-    return "Does the ranking of the text hold?\n\n" + markdown_table(["claim", *sides], body)
+    return "Do the claims of the text hold?\n\n" + markdown_table(["claim", *sides], body)
