@@ -1,6 +1,8 @@
 """scripts/place.py from end to end: its files, and what bad input gets to hear."""
 
+import errno
 import json
+import os
 
 import polars as pl
 import pytest
@@ -44,6 +46,16 @@ def test_a_folder_of_tables(call, folder, tmp_path):
     assert left.columns == ["planner", "application", "replicas", "reason"]
     assert left["application"].to_list() == ["huge", "huge"]
     assert json.loads((out / "run.json").read_text())["planners"] == ["Aladdin+H.2", "Tetris.1"]
+
+
+def test_a_full_disk_leaves_nothing(call, folder, tmp_path, monkeypatch):
+    def full(path, content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("tvwrl.flow.comparison.write_json", full)
+    done = call("place.py", "--instance", folder, "--planners", "Tetris.1", "--out", tmp_path / "out")
+    assert (done.returncode, done.stderr) == (2, f"error: {tmp_path / 'out'}: No space left on device\n")
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 
 def test_drawn_problems_and_names_with_commas(call, tmp_path):

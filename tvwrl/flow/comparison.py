@@ -20,7 +20,7 @@ from tvwrl.flow.referee import validate
 from tvwrl.flow.registry import planner
 from tvwrl.flow.tianchi import read_tianchi, scaled
 from tvwrl.markdown import markdown_table
-from tvwrl.runs import check_new_folder, provenance, whole_file, write_csv, write_json
+from tvwrl.runs import check_new_folder, provenance, whole_folder, write_csv, write_json
 from tvwrl.types import InputError
 
 if TYPE_CHECKING:
@@ -89,12 +89,12 @@ def compare(
     assignments = {name: planner(name, seed)(problem) for name in progress}
     rows = [{"planner": name} | row_of(problem, assignment, least) for name, assignment in assignments.items()]
     unplaced = _unplaced(problem, assignments)
-    write_csv(out / "rows.csv", rows)
-    with whole_file(out / "placement.parquet") as partial:
-        _placements(problem, assignments).write_parquet(partial)
-    with whole_file(out / "unplaced.csv") as partial:
-        unplaced.write_csv(partial)
-    write_json(out / "run.json", {**facts, "seed": seed, "bound": least, "planners": list(names), **provenance()})
+    with whole_folder(out) as partial:
+        write_csv(partial / "rows.csv", rows)
+        _placements(problem, assignments).write_parquet(partial / "placement.parquet")
+        unplaced.write_csv(partial / "unplaced.csv")
+        about = {"seed": seed, "bound": least, "planners": list(names)}
+        write_json(partial / "run.json", {**facts, **about, **provenance()})
     return "\n".join([_table(problem, rows), *_reasons(unplaced), *([about_bound] if about_bound else [])])
 
 
