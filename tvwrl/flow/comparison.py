@@ -18,7 +18,6 @@ from tvwrl.flow.generated import DEMAND, MACHINES, generate, usual_replicas
 from tvwrl.flow.problem import NOWHERE, Assignment, PlacementProblem
 from tvwrl.flow.referee import validate
 from tvwrl.flow.registry import planner
-from tvwrl.flow.tianchi import read_tianchi, scaled
 from tvwrl.markdown import markdown_table
 from tvwrl.runs import check_new_folder, provenance, whole_folder, write_csv, write_json
 from tvwrl.types import InputError
@@ -56,6 +55,8 @@ def open_problem(
         return read_folder(path)
     if not path.exists():
         raise InputError(f"there is no file or folder '{instance}': must be {KINDS}")
+    from tvwrl.flow.tianchi import read_tianchi, scaled
+
     problem = read_tianchi(str(path), 1 if times is None else times)
     return problem if machines is None else scaled(problem, machines, seed)
 

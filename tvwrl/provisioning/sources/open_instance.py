@@ -11,7 +11,6 @@ import numpy as np
 from tvwrl.checks import at_least
 from tvwrl.input_tables import InputTable
 from tvwrl.provisioning.instance import Instance
-from tvwrl.provisioning.sources.contest import read_contest
 from tvwrl.provisioning.sources.limits import affinity_of
 from tvwrl.provisioning.sources.lists import is_list, read_applications
 from tvwrl.provisioning.sources.published_format import HEADER, read_published
@@ -43,8 +42,12 @@ def open_instance(
         return _from_trace(str(source), times, affinity, slot_seconds)
     if is_list(path):
         instance = read_applications(path)
+    elif _is_published(path):
+        instance = windowed(read_published(path), times)
     else:
-        instance = windowed(read_published(path) if _is_published(path) else read_contest(str(path)), times)
+        from tvwrl.provisioning.sources.contest import read_contest
+
+        instance = windowed(read_contest(str(path)), times)
     if affinity is not None:
         arcs = affinity_of(instance.application, InputTable.read(Path(affinity)))
         instance = replace(instance, affinity=arcs)
