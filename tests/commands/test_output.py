@@ -64,7 +64,7 @@ def test_what_the_system_refuses_is_named(number: int, tmp_path: Path, monkeypat
     check_output(settings(out=tmp_path / "run", dry_run=True))  # which writes nothing
 
 
-@pytest.mark.parametrize("words", ["train", "learn-online", "place", "provision --instance a.csv", "size"])
+@pytest.mark.parametrize("words", ["train", "learn-online", "evaluate", "place", "provision --instance a.csv", "size"])
 def test_a_folder_that_another_command_works_in_is_refused(words: str, tmp_path: Path) -> None:
     with locked(tmp_path / "run"), pytest.raises(InputError, match=r"run is in use by another process: wait for it"):
         dispatch([*words.split(), "--out", str(tmp_path / "run")])
@@ -77,6 +77,11 @@ def test_a_folder_whose_parent_has_no_room_for_a_lock_can_be_used(
     monkeypatch.setattr(os, "access", lambda place, how: False)
     with undisturbed(settings(out=tmp_path / "mounted")):
         assert list(tmp_path.iterdir()) == []
+
+
+def test_what_only_looks_may_look_meanwhile(tmp_path: Path) -> None:
+    with locked(tmp_path / "run"), undisturbed(settings(out=tmp_path / "run", dry_run=True)):
+        pass
 
 
 def test_nothing_is_made_to_keep_others_out(tmp_path: Path) -> None:

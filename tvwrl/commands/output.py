@@ -30,8 +30,8 @@ def check_output(settings: Any, fresh: bool = False) -> None:
 
     fresh: the folder has to be new or empty, too
     """
-    given: dict[str, Any] = {name: getattr(settings, name, None) for name in (*FOLDERS, *FILES, *WITHOUT_OUTPUT)}
-    if any(given[name] for name in WITHOUT_OUTPUT if not callable(given[name])):
+    given: dict[str, Any] = {name: getattr(settings, name, None) for name in (*FOLDERS, *FILES)}
+    if _writes_nothing(settings):
         return
     for name in FOLDERS:
         if given[name] is not None:
@@ -52,11 +52,17 @@ def check_output(settings: Any, fresh: bool = False) -> None:
 def undisturbed(settings: Any) -> Iterator[None]:
     """No other command works in the folder that the settings name. Raises InputError if one does."""
     named = next((Path(one) for name in FOLDERS if (one := getattr(settings, name, None)) is not None), None)
-    if named is None or not named.absolute().parent.is_dir():  # whose parents nobody has made yet
+    unmade = named is not None and not named.absolute().parent.is_dir()  # nobody has made even what it is in
+    if named is None or unmade or _writes_nothing(settings):
         yield
         return
     with locked(named.absolute()):
         yield
+
+
+def _writes_nothing(settings: Any) -> bool:
+    given = (getattr(settings, name, None) for name in WITHOUT_OUTPUT)
+    return any(one for one in given if not callable(one))
 
 
 def check_folder(folder: Path, option: str) -> None:

@@ -103,6 +103,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 "trace", "schedulers", "list_schedulers", "checkpoint", "loads", "machines", "sequences", "out",
                 "workers",
             ),
+            alone=True,
         ),
         Command(
             "compare",
