@@ -162,5 +162,5 @@ def test_bad_settings_are_refused(start, stream, tmp_path):
         with pytest.raises(InputError, match=message):
             OnlineConfig(**change)
     reinforce = replace(start, config=replace(start.config, algo="reinforce"))
-    with pytest.raises(InputError, match="where no sequence repeats: train with --algo counterfactual or ppo"):
+    with pytest.raises(InputError, match="where no sequence repeats: train with algo counterfactual or ppo"):
         OnlineLearner(reinforce, stream, CONFIG, tmp_path)
