@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.slow
 def test_training_ends_with_the_comparison(run):
     out, printed = run
-    assert printed.splitlines()[0].startswith("trace: Synthetic trace 'google'")
+    assert "trace 'google' (synthetic)" in printed.splitlines()[-1]
     for name in ("tetris", "best-fit", "clairvoyant", "whole"):
         assert f"\n{name} " in printed
     assert {p.name for p in (out / "checkpoints").iterdir()} == {"last.pt", "best.pt", "initial.pt"}
