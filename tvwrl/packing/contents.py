@@ -12,17 +12,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.packing.affinity import UNLIMITED, entries
+from tvwrl.packing.affinity import UNLIMITED
+from tvwrl.types import Int
+
+Rows = tuple[Int, Int, Int]  # applications, machines, replicas there
 
 INITIAL_WEIGHT = 1.0  # weight of an application whose replicas never had to eject others
 
 
 class Contents(NamedTuple):
-    """Machines with their entries, and the replicas that are on none; changed in place."""
+    """Machines with their entries, and the replicas that are on none; changed in place.
 
-    capacity: Any  # (F, K) float64: of machine m row min(m, F - 1)
+    Open machines come first, so machines change places here; `number` is what each is called in the fleet. A replica is
+    *at home* where the plan to start from has it.
+    """
+
+    capacity: Any  # (T, K) float64, by kind of machine
+    kind: Any  # (M,) int32: row of `capacity`
+    number: Any  # (M,) int64: machine in the fleet
+    place: Any  # (M,) int64: where each machine of the fleet is here; the inverse of `number`
     residual: Any  # (M, K) float64
-    open: Any  # (1,) int64: machines 0 .. open - 1 are open
+    open: Any  # (1,) int64: machines 0 .. open - 1 are open, the others empty
     kinds: Any  # (M,) int32 entries of the machine
     application: Any  # (M, W) int32 application of each entry
     count: Any  # (M, W) int32 replicas of each entry
@@ -34,6 +44,9 @@ class Contents(NamedTuple):
     out: Any  # (2, W) int32, scratch: entries and replicas to eject from the best machine
     trial: Any  # (2, W) int32, scratch: the same for the machine under test
     room: Any  # (K,) float64, scratch
+    home_start: Any  # (A + 1,) int64: homes of i are `home_start[i] .. home_start[i + 1] - 1` of the next two
+    home: Any  # (n,) int64: machine in the fleet
+    stay: Any  # (n,) int32 replicas that are at home there
 
 
 @inner
@@ -102,22 +115,43 @@ def unplace(a, s, m, w, replicas):  # type: ignore[no-untyped-def]
     remove(a, s, m, w, replicas)
 
 
-def contents_of(a: Any, p: Any, capacity: Any, most: int, spare: int) -> Contents:
-    """The contents of machines as packed by `p`, a `packing.affinity.Packing` of applications `a`.
+@inner
+def swap_machines(s, x, y):  # type: ignore[no-untyped-def]
+    """Exchange the places of two machines."""
+    s.room[:] = s.residual[x]
+    s.residual[x], s.residual[y] = s.residual[y], s.room
+    for w in range(max(s.kinds[x], s.kinds[y])):
+        s.application[x, w], s.application[y, w] = s.application[y, w], s.application[x, w]
+        s.count[x, w], s.count[y, w] = s.count[y, w], s.count[x, w]
+    s.kinds[x], s.kinds[y] = s.kinds[y], s.kinds[x]
+    s.kind[x], s.kind[y] = s.kind[y], s.kind[x]
+    s.number[x], s.number[y] = s.number[y], s.number[x]
+    s.place[s.number[x]], s.place[s.number[y]] = x, y
 
-    `capacity` (F, K): of machine m row min(m, F - 1), in the dimensions of `a`; `most`: machines that may be opened;
-    `spare`: free entries on the machine with the most applications.
+
+def contents_of(
+    a: Any, capacity: Any, kind: Int, number: Int, rows: Rows, spare: int, homes: Rows | None = None
+) -> Contents:
+    """Machines of a fleet, of which those in `number` (n,) are open, with replicas on them; the rest is unplaced.
+
+    `capacity` (T, K): of each kind, in the dimensions of the applications `a`; `kind` (M,): of each machine;
+    `rows`: applications, positions in `number`, and replicas there, all (R,); `spare`: free entries on the machine
+    with the most applications; `homes`: applications, in order, machines and replicas of the plan to start from.
     """
-    machines, applications = int(p.open[0]), len(a.replicas)
-    _, machine, _ = entries(p)
-    most, width = max(most, machines), int(np.bincount(machine).max(initial=0)) + spare
+    applications, rest = len(a.replicas), np.setdiff1d(np.arange(len(kind)), number)
+    machines, number = len(kind), np.concatenate([number, rest]).astype(np.int64)
+    application, home, stay = homes or (np.zeros(0, np.int64),) * 3
+    width = max(int(np.bincount(where).max(initial=0)) for where in (rows[1], home)) + spare
     contents = Contents(
-        capacity=capacity,
-        residual=capacity[np.minimum(np.arange(most), len(capacity) - 1)],
-        open=np.array([machines]),
-        kinds=np.zeros(most, np.int32),
-        application=np.zeros((most, width), np.int32),
-        count=np.zeros((most, width), np.int32),
+        capacity=np.ascontiguousarray(capacity),
+        kind=kind[number].astype(np.int32),
+        number=number,
+        place=np.argsort(number),
+        residual=capacity[kind[number]],
+        open=np.array([machines - len(rest)]),
+        kinds=np.zeros(machines, np.int32),
+        application=np.zeros((machines, width), np.int32),
+        count=np.zeros((machines, width), np.int32),
         pool=np.empty(int(a.replicas.sum()), np.int32),
         unplaced=np.zeros(1, np.int64),
         weight=np.full(applications, INITIAL_WEIGHT),
@@ -126,16 +160,22 @@ def contents_of(a: Any, p: Any, capacity: Any, most: int, spare: int) -> Content
         out=np.zeros((2, width), np.int32),
         trial=np.zeros((2, width), np.int32),
         room=np.zeros(a.demand.shape[1]),
+        home_start=np.searchsorted(application, np.arange(applications + 1)),
+        home=home.astype(np.int64),
+        stay=stay.astype(np.int32),
     )
-    _copy_entries(a, p, contents)
+    _fill_in(a, contents, *rows)
     return contents
 
 
 @njit
-def _copy_entries(a, p, s):  # type: ignore[no-untyped-def]
-    for i in range(len(p.used)):
-        for r in range(p.first[i], p.first[i] + p.used[i]):
-            add(a, s, i, np.int64(p.machine[r]), np.int64(p.count[r]))
-        for _ in range(p.left[i]):
+def _fill_in(a, s, application, machine, replicas):  # type: ignore[no-untyped-def]
+    """Put what is packed where it is, and the rest on the stack of unplaced replicas."""
+    left = a.replicas.copy()
+    for r in range(len(application)):
+        add(a, s, application[r], machine[r], replicas[r])
+        left[application[r]] -= replicas[r]
+    for i in range(len(left)):
+        for _ in range(left[i]):
             s.pool[s.unplaced[0]] = i
             s.unplaced[0] += 1

@@ -11,7 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from tvwrl.compiled import inner, njit
-from tvwrl.packing.contents import INITIAL_WEIGHT, add, clear_limits, drop_empty_entries, remove, set_limits, unplace
+from tvwrl.packing.contents import (
+    INITIAL_WEIGHT,
+    add,
+    clear_limits,
+    drop_empty_entries,
+    remove,
+    set_limits,
+    swap_machines,
+    unplace,
+)
 from tvwrl.packing.fit import has_room, lacks
 
 MAX_EJECTED = np.int64(8)  # replicas ejected for one replica
@@ -163,7 +172,7 @@ def _best_machine(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
                 room[k] = residual[m, k] - demand[i, k]
             cost, found = capacity_ejections(
                 i, application[m], count[m], kinds[m], demand, weight, best, MAX_EJECTED, cost, found, ejected,
-                trial, room, s.capacity[min(m, len(s.capacity) - 1)],
+                trial, room, s.capacity[s.kind[m]],
             )  # fmt: skip
             if cost < best:
                 best, where, entries = cost, m, found
@@ -173,13 +182,87 @@ def _best_machine(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
 
 
 @inner
+def replicas_on(s, i, m):  # type: ignore[no-untyped-def]
+    """Replicas of i on machine m."""
+    for w in range(s.kinds[m]):
+        if s.application[m, w] == i:
+            return s.count[m, w]
+    return np.int32(0)
+
+
+@inner
+def _takes(a, s, i, m):  # type: ignore[no-untyped-def]
+    """Whether machine m takes one more replica of i as it is. The limits of i are set."""
+    if s.kinds[m] == s.application.shape[1] or not has_room(a.needed, i, s.residual, m):
+        return False
+    cost, _entries, _ejected = affinity_ejections(
+        i, a.own[i], s.application[m], s.count[m], s.kinds[m], s.allows, s.bears, s.weight, DIRECT, MAX_EJECTED, s.trial
+    )
+    return cost == 0.0
+
+
+@inner
+def _home_with_room(a, s, i):  # type: ignore[no-untyped-def]
+    """A machine that takes one more replica of i, and where one of those at home is missing; else -1."""
+    for h in range(s.home_start[i], s.home_start[i + 1]):
+        m = s.place[s.home[h]]
+        if m < s.open[0] and replicas_on(s, i, m) < s.stay[h] and _takes(a, s, i, m):
+            return m
+    return -1
+
+
+@inner
+def _at_home(s, i, m):  # type: ignore[no-untyped-def]
+    """Replicas of i that are at home on machine m."""
+    for h in range(s.home_start[i], s.home_start[i + 1]):
+        if s.home[h] == s.number[m]:
+            return s.stay[h]
+    return np.int32(0)
+
+
+@njit
+def return_home(a, s):  # type: ignore[no-untyped-def]
+    """Move replicas that are not at home back to where there is room for them; returns how many moved."""
+    moved = 0
+    for m in range(s.open[0]):
+        w = 0
+        while w < s.kinds[m]:
+            i = s.application[m, w]
+            away = s.count[m, w] - _at_home(s, i, m)
+            if away > 0:
+                set_limits(a, s, i)
+                to = _home_with_room(a, s, i)
+                clear_limits(a, s, i)
+                if to >= 0 and to != m:
+                    remove(a, s, m, w, 1)
+                    drop_empty_entries(s, m)
+                    add(a, s, i, to, 1)
+                    moved += 1
+                    continue
+            w += 1
+    return moved
+
+
+@njit
+def replicas_away(s):  # type: ignore[no-untyped-def]
+    """Placed replicas that are not at home."""
+    away = 0
+    for m in range(s.open[0]):
+        for w in range(s.kinds[m]):
+            away += max(s.count[m, w] - _at_home(s, s.application[m, w], m), 0)
+    return away
+
+
+@inner
 def _place(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
     """Place one replica of i, ejecting others if need be. Returns the cost of that: 0 for none, infinite if it failed.
 
     `examined`: machines to examine.
     """
     set_limits(a, s, i)
-    where, best, entries = _best_machine(a, s, i, examined, rng)
+    where, best, entries = _home_with_room(a, s, i), DIRECT, 0
+    if where < 0:
+        where, best, entries = _best_machine(a, s, i, examined, rng)
     clear_limits(a, s, i)
     if where < 0:
         return np.inf
@@ -193,7 +276,7 @@ def _place(a, s, i, examined, rng):  # type: ignore[no-untyped-def]
 @inner
 def _random_moves(a, s, times, rng):  # type: ignore[no-untyped-def]
     """Move `times` random replicas to random machines with room, so that the search does not go in circles."""
-    machines, width = s.open[0], s.application.shape[1]
+    machines = s.open[0]
     for _ in range(times):
         m = int(rng.random() * machines)
         if s.kinds[m] == 0:
@@ -203,13 +286,7 @@ def _random_moves(a, s, times, rng):  # type: ignore[no-untyped-def]
         set_limits(a, s, i)
         for _ in range(ATTEMPTS):
             to = int(rng.random() * machines)
-            if to == m or s.kinds[to] == width or not has_room(a.needed, i, s.residual, to):
-                continue
-            cost, _entries, _ejected = affinity_ejections(
-                i, a.own[i], s.application[to], s.count[to], s.kinds[to], s.allows, s.bears, s.weight, DIRECT,
-                MAX_EJECTED, s.trial,
-            )  # fmt: skip
-            if cost == 0.0:
+            if to != m and _takes(a, s, i, to):
                 remove(a, s, m, w, 1)
                 drop_empty_entries(s, m)
                 add(a, s, i, to, 1)
@@ -246,25 +323,34 @@ def search(a, s, steps, examined, moves, aim, in_turn, rng):  # type: ignore[no-
 
 
 @njit
-def close_machine(a, s, alike):  # type: ignore[no-untyped-def]
-    """Close one machine, whose replicas become unplaced; the last one takes its number.
-
-    Of machines that are `alike` the one with the least weight, else the last.
-    """
-    last = s.open[0] - 1
-    least, which = np.inf, last
-    for m in range(s.open[0] if alike else 0):
+def close_machine(a, s, kind):  # type: ignore[no-untyped-def]
+    """Close the open machine of a kind whose replicas weigh the least; they become unplaced. False if there is none."""
+    least, which = np.inf, -1
+    for m in range(s.open[0]):
+        if s.kind[m] != kind:
+            continue
         total = 0.0
         for w in range(s.kinds[m]):
             total += s.count[m, w] * s.weight[s.application[m, w]]
         if total < least:
             least, which = total, m
+    if which < 0:
+        return False
     for w in range(s.kinds[which]):
         unplace(a, s, which, w, s.count[which, w])
-    s.room[:] = s.residual[which]
-    for k in range(s.residual.shape[1]):  # the empty one takes the last place, to be opened again
-        s.residual[which, k], s.residual[last, k] = s.residual[last, k], s.room[k]
-    s.kinds[which] = s.kinds[last]
-    s.application[which], s.count[which] = s.application[last], s.count[last]
-    s.kinds[last] = 0
-    s.open[0] = last
+    s.kinds[which] = 0
+    s.residual[which] = s.capacity[kind]
+    s.open[0] -= 1
+    swap_machines(s, which, s.open[0])
+    return True
+
+
+@njit
+def open_machine(s, kind):  # type: ignore[no-untyped-def]
+    """Open another machine of a kind. False if there is none."""
+    for m in range(s.open[0], len(s.kind)):
+        if s.kind[m] == kind:
+            swap_machines(s, m, s.open[0])
+            s.open[0] += 1
+            return True
+    return False

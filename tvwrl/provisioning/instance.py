@@ -170,6 +170,7 @@ class Fleet:
 
     capacity: Float  # (F, D) > 0
     fixed: bool = False
+    cost: Float | None = None  # (F,) > 0 of each machine that is used; None: 1 each
 
     @classmethod
     def of(cls, capacity: Sequence[float]) -> Fleet:
@@ -203,6 +204,11 @@ class Fleet:
 
     def __repr__(self) -> str:
         return summary(self, **size_of(self.capacity), fixed=self.fixed)
+
+    @cached_property
+    def costs(self) -> Float:
+        """(F,) of each machine that is used."""
+        return np.ones(len(self.capacity)) if self.cost is None else self.cost
 
     def first(self, machines: int) -> Fleet:
         """The first so many of those listed, and no others."""
