@@ -19,6 +19,7 @@ class Command:
     work: str  # MODULE:NAME of the function that takes the options and returns an exit code, or None for 0
     often: tuple[str, ...] = ()  # options that `--help` shows, by field; without any, it shows all
     fresh: bool = False  # whether --out has to be new or empty; other commands continue what it holds
+    continues: str = ""  # the folder without which what --out holds cannot be continued
     alone: bool = False  # whether no other command may work in --out or --resume meanwhile
     family: str = ""  # MODULE:NAME of the function that lists its members: title -> name -> a line of help
 
@@ -103,6 +104,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 "trace", "schedulers", "list_schedulers", "checkpoint", "loads", "machines", "sequences", "out",
                 "workers",
             ),
+            continues="cells",
             alone=True,
         ),
         Command(
@@ -136,6 +138,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "tvwrl.experiments.provision_command:PlanningSettings",
             "tvwrl.experiments.provision_command:plan_machines",
             ("instance", "machine", "counts", "fixed", "planners", "best", "seconds", "advise", "verify", "out"),
+            fresh=True,
             alone=True,
         ),
         Command(
