@@ -163,7 +163,7 @@ class Trainer:
         if begun := self.config.start_from:
             self._take_weights(begun)
         elif rule := self.config.built_in:
-            self.report(f"the policy starts from {rule}, which is built in; nothing is imitated")
+            self.report(f"the policy starts from the built-in rule {rule}, without imitation")
         self.imitated = True
         self.progress = [{"iteration": 0} | self._evaluate(writer)]
         self.save(INITIAL_POLICY)

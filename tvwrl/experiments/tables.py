@@ -267,7 +267,7 @@ def _metrics(rows: pl.DataFrame) -> list[Metric]:
         ),
     ]
     reward = "minus the penalties, mean per sequence ± half its 95 % interval; nearer to 0 is better"
-    used = "used, 0 to 1 of the capacity of the most machines that were in use at once"
+    used = "usage as a share of the capacity of the largest number of machines in use at once"
     return [
         Metric("reward", "reward (thousands)", "reward,\nthousands", reward, 2, 0, 0.001),
         Metric(
@@ -355,7 +355,7 @@ def _heading(load: float, group: Summaries) -> str:
     fewer = ", ".join(f"{name} {count}" for name, count in counts.items() if count < most)
     offered = point_estimate(np.concatenate([columns["offered_load"] for columns in group.values()]))
     sequences = f"{most} sequence{'s' * (most != 1)}" + (f" (fewer: {fewer})" if fewer else "")
-    return f"Load {load:g} (really offered: {offered:.2f}), {sequences}{_most(group)}"
+    return f"Load {load:g} (actually offered: {offered:.2f}), {sequences}{_most(group)}"
 
 
 def _most(group: Summaries) -> str:
