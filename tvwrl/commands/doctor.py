@@ -20,9 +20,9 @@ MODULES = {"scikit-learn": "sklearn", "pillow": "PIL"}  # where it is not called
 
 @dataclass(frozen=True)
 class DoctorOptions:
-    """Say what is installed, which traces are here, and whether all that is needed works.
+    """Say what is installed, which traces are on this machine, and whether everything that is needed works.
 
-    The exit code is 1 if something that is needed is broken; the line says what to do.
+    If something that is needed is broken, its line says what to do, and the exit code is 1.
     """
 
 

@@ -57,14 +57,14 @@ class ComparisonSettings(CellOptions):
     """Compare schedulers, and trained policies, on the same arrival sequences of a trace.
 
     Writes rows.csv, bounds.csv, episodes.parquet, demand.parquet, run.json, table.md and plots/ to --out, and prints
-    the table. After Ctrl-C or a crash the same command with the same --out continues.
+    the table. After Ctrl-C or a crash, run the same command with the same --out to continue.
     """
 
     checkpoint: Path | None = None
     """Training run (its folder or a .pt file) whose policy is compared too; environment and classes are then the run's,
     and by default the trace."""
     schedulers: Names = DEFAULT_SCHEDULERS
-    """Schedulers to compare, as --list-schedulers names them."""
+    """Schedulers to compare; --list-schedulers lists their names."""
     trace: Annotated[str | None, described(TRACE, "the checkpoint's, or google")] = None
     slot_seconds: SlotSeconds = None
     forecaster: ForecasterFile = None
@@ -83,7 +83,8 @@ class ComparisonSettings(CellOptions):
     """Time limit of each programme that tightens the lower bounds, seconds (tvwrl evaluate: dozens per sequence;
     tvwrl provision: one); 0: none."""
     reward_bound: bool = False
-    """Bound the reward of every schedule that places all workloads too; takes a second or more per sequence."""
+    """Also compute a bound on the reward of all schedules that place every workload; takes a second or more per
+    sequence."""
     device: str = "cpu"
     """PyTorch device of policies: cpu, cuda, cuda:1."""
     list_schedulers: bool = False

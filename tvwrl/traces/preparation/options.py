@@ -41,7 +41,7 @@ class PrepareOptions:
     """Longest gap that is filled, slots; a longer gap divides a series into stretches, each of which needs
     --min-records."""
     min_records: int | None = None
-    """Fewest records of a stretch that is kept; default: 288, tianchi 98."""
+    """Smallest number of records of a stretch that is kept; default: 288 (tianchi: 98)."""
     paper_filter: bool = False
     """Require as many records as the paper: google 6000, alibaba 2000."""
     max_bad_fraction: float = 0.01
