@@ -44,7 +44,7 @@ class TaskComparison:
             if not name or not entry:
                 raise InputError(f"{text!r}: must be NAME=ENTRY, as in mine=runs/mine")
             if name in found:
-                raise InputError(f"{text}: there is an entry '{name}' already: give each a name of its own")
+                raise InputError(f"{text}: there is already an entry '{name}': give each entry its own name")
             found[name] = entry
         if not found:
             raise InputError("nothing to compare: give NAME=ENTRY, as in mine=runs/mine or waiting=expected-cost")

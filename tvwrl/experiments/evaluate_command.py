@@ -202,11 +202,11 @@ def _problem_and_policy(settings: ComparisonSettings, run: Path) -> tuple[Proble
     policy = load_policy(run, saved, settings.device)
     kind, machines, trained_on = saved.config.policy, settings.machines, saved.config.scenario.machines
     if policy.name in (*SCHEDULERS, *(parts_of(entry)[0] for entry in settings.schedulers)):
-        raise InputError(f"the run is called '{policy.name}' like a scheduler: rename its folder")
+        raise InputError(f"the run has the name of a scheduler, '{policy.name}': rename its folder")
     if machines is not None and machines != trained_on and kind != "shared":
         raise InputError(
-            f"machines is {machines}: the {kind} policy of '{policy.name}' is one network for {trained_on} machines "
-            "together; only policy shared, a network per machine, plays on a number that it was not trained on"
+            f"machines is {machines}: the {kind} policy of '{policy.name}' is one network for exactly {trained_on} "
+            "machines; only policy shared, which has a network per machine, can play on another number of machines"
         )
     if settings.trace is None:
         trace = open_and_describe(*how_to_open(saved.trace), say)

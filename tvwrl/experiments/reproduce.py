@@ -70,7 +70,7 @@ class RunOptions(CellOptions):
         """Raise InputError for values out of range."""
         super().check_run()
         if self.report_only and self.out is None:
-            raise InputError("--report-only needs --out, the folder of the finished cells")
+            raise InputError("--report-only needs --out, the folder with the finished cells")
 
 
 def check_seeds(seeds: Sequence[int]) -> None:

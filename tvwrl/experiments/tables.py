@@ -296,7 +296,7 @@ def _metrics(rows: pl.DataFrame) -> list[Metric]:
         Metric(
             "machines_used", "machines used", "machines\nused", "machines that ran anything in the sequence, mean", 2, 1
         ),
-        Metric("peak_machines", "peak machines", "machines,\nmost", "largest number of machines in use at once, mean", 2, 5),
+        Metric("peak_machines", "peak machines", "machines,\nmost", "most machines in use at once, mean", 2, 5),
         *(gap for gap in gaps if gap.column in rows.columns),
         Metric("wait_mean", "wait (slots)", "wait,\nslots", "between arrival and placement, mean over workloads", 2, 1),
         Metric("unplaced", "unplaced", "un-\nplaced", "workloads that were never placed, mean per sequence", 2, 1),
