@@ -159,7 +159,9 @@ class Trainer:
         """Imitate the teacher and validate: iteration 0 of the log and the first candidate for the best policy."""
         if teacher := self.config.imitates:
             agree = imitate(self.policy, self.problem, self.config)
-            self.report(f"imitated {teacher} on {self.config.imitate} sequences: agrees in {agree:.0%} of decisions")
+            self.report(
+                f"imitated {teacher} on {self.config.imitate} sequences: agrees in {agree:.0%} of the decisions"
+            )
         if begun := self.config.start_from:
             self._take_weights(begun)
         elif rule := self.config.built_in:

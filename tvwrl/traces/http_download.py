@@ -83,7 +83,7 @@ class Client:
                 self.report(f"{path}: {readable(size)}" + (f", {kind} as published" if stated else ""))
                 return
             _discard(part)
-            self.report(f"{url}: {kind} is {found}, published is {stated}")
+            self.report(f"{url}: {kind} is {found}, but {stated} is published")
         raise InputError(
             f"{url}: {kind} is {found}, but {stated} is published; two attempts failed, and the download was removed: "
             "try again later, or give another mirror with --base-url"

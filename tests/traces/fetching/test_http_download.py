@@ -164,7 +164,7 @@ def test_a_wrong_checksum_is_tried_once_more_and_then_named(get, site, fetched):
 
 def test_a_body_that_was_wrong_once_is_repaired(get, site, fetched):
     site.files |= {"SHA256SUM": f"{SHA256}  {ZIP}\n".encode(), ZIP: BODY[::-1]}
-    get(report=lambda line: site.files.update({ZIP: BODY}) if "published is" in line else None)
+    get(report=lambda line: site.files.update({ZIP: BODY}) if "is published" in line else None)
     assert fetched() == {ZIP: BODY}
 
 
