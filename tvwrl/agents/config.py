@@ -55,10 +55,10 @@ class TrainConfig:
     """Training sequences on which the policy imitates --teacher before it learns from rewards; 0: none. Ignored if the
     teacher is built in."""
     teacher: str = ""
-    """Scheduler whose decisions the initial policy reproduces. expected-cost, expected-cost-peak,
-    expected-cost-known-peak and best-fit-peak are built into a shared policy that sees what they know; others are
-    imitated and may know more. Default: with forecasts, expected-cost; with forecasts and lifetime peaks, the best of
-    the other three on training and validation sequences; otherwise best-fit-peak."""
+    """Scheduler that the initial policy behaves like. expected-cost, expected-cost-peak, expected-cost-known-peak and
+    best-fit-peak are built into a shared policy that sees what they know; others are imitated and may know more.
+    Default: with forecasts, expected-cost; with forecasts and lifetime peaks, the best of the other three on training
+    and validation sequences; otherwise best-fit-peak."""
     start_from: str = ""
     """Run folder or checkpoint of the initial policy, in place of --teacher; it may have been trained on another trace
     or load."""

@@ -206,7 +206,7 @@ def _problem_and_policy(settings: ComparisonSettings, run: Path) -> tuple[Proble
     if machines is not None and machines != trained_on and kind != "shared":
         raise InputError(
             f"machines is {machines}: the {kind} policy of '{policy.name}' is one network for exactly {trained_on} "
-            "machines; only policy shared, which has a network per machine, can play on another number of machines"
+            "machines; only policy shared, one network for every machine, can play on another number"
         )
     if settings.trace is None:
         trace = open_and_describe(*how_to_open(saved.trace), say)
