@@ -155,7 +155,7 @@ def _check(rows: Sequence[Row], panels: Sequence[Panel], series: Sequence[str]) 
     for panel in panels:
         strangers = sorted({*panel.points, *panel.published} - {row.name for row in rows})
         if strangers:
-            raise InputError(f"panel '{panel.title}' has '{strangers[0]}', which is not a row of the chart")
+            raise InputError(f"panel '{panel.title}' has '{strangers[0]}', which is not a row of this chart")
         for name, points in [*panel.points.items(), *panel.published.items()]:
             if len(points) != len(series):
                 raise InputError(f"panel '{panel.title}', row '{name}': has {len(points)} points, not {len(series)}")

@@ -189,7 +189,7 @@ def test_a_cell_can_refuse_what_it_left(tmp_path):
 
 
 def test_different_cells_of_one_name_are_refused(tmp_path):
-    with pytest.raises(InputError, match="two different cells are called square-1"):
+    with pytest.raises(InputError, match="two different cells have the name square-1"):
         complete(tmp_path / "out", [*cells(tmp_path, 1), *cells(tmp_path, 1, setting=0.7)], report=print)
 
 

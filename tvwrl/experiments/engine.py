@@ -82,7 +82,7 @@ class RowsCell(Cell):
     def check(self, folder: Path) -> None:
         """Raise InputError if there are no rows."""
         if not (folder / ROWS).is_file():
-            raise InputError(f"{folder / ROWS} is missing: remove {folder} to have it made again")
+            raise InputError(f"{folder / ROWS} is missing: remove {folder} to make it again")
 
 
 def folder_of(out: Path, cell: Cell) -> Path:
@@ -96,7 +96,7 @@ def is_finished(out: Path, cell: Cell) -> bool:
     folder = folder_of(out, cell)
     if not (folder / MANIFEST).is_file():
         return False
-    again = f"remove {folder} to have it made again"
+    again = f"remove {folder} to make it again"
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         made, digests = dict(manifest["request"]), manifest.get("files")
@@ -123,8 +123,7 @@ def check_request(folder: Path, made: Mapping[str, Any], asked: Mapping[str, Any
     """Raise AnotherRequest, naming the fields, where what is asked differs from what the folder was `made` for."""
     if found := ", ".join(_differences(_plain(made), _plain(asked))):
         raise AnotherRequest(
-            f"{folder} was made for another request: {found}; give another --out, "
-            f"or remove {folder} to have it made again"
+            f"{folder} was made for another request: {found}; give another --out, or remove {folder} to make it again"
         )
 
 
@@ -198,7 +197,7 @@ def distinct(cells: Sequence[Cell]) -> list[Cell]:
     found: dict[str, Cell] = {}
     for cell in cells:
         if found.setdefault(cell.name, cell) != cell:
-            raise InputError(f"two different cells are called {cell.name}: measure them in two folders (--out)")
+            raise InputError(f"two different cells have the name {cell.name}: measure them in separate folders (--out)")
     return list(found.values())
 
 
